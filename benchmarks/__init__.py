@@ -1,17 +1,17 @@
-"""The costs that must hold, as ratios measured in one run: `python -m benchmarks`.
+"""Costs with upper bounds, as ratios measured in one run: `python -m benchmarks`.
 
-A ratio compares two things on the same machine within the same seconds, so it means the same on a
-slow machine as on a fast one, and on a busy one as on an idle one. Each has a sentence that says
-what it is, and most have a bar; a run that misses one exits with 1. Absolute numbers are only
+A ratio compares two costs on the same machine within the same seconds. So it has the same meaning
+on slow and fast, busy and idle machines. Every result has a sentence that explains it, and most
+have an upper bound, the *bar*. A run with a missed bar exits with 1. Absolute numbers are only
 reported.
 
-- `measuring`: how two things are compared
-- `scale`: how much is measured
+- `timing`: comparison of two costs
+- `scale`: sizes of the measurements
 - `result`: one line of the table
-- `workloads`: requests, and replicas in the state that is to be measured
+- `workloads`: requests, and replicas in the state to measure
 - `network`: a cluster in one process, without a simulator, for whole runs
 - `shop`, `registers`: data types to execute
-- `rivals`: what `live` sets a cluster beside; `floor`: what the machine alone takes
+- `competitors`: the systems that `live` compares with; `hardware_floor`: the machine's own latency
 - `order`, `replica`, `execution`, `versions`, `conflicts`, `memory`, `dots`, `heal`, `journal`,
   `simulator`, `fuzzer`, `pipeline`, `pipeline_tables`: the benchmarks
 """

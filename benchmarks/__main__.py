@@ -1,4 +1,4 @@
-"""The command: `python -m benchmarks [NAMES] [--quick] [--json FILE]`."""
+"""The command `python -m benchmarks [NAMES] [--quick] [--json FILE]`."""
 
 import sys
 from pathlib import Path
@@ -21,7 +21,7 @@ STYLES = {"ok": "green", "missed": "bold red", "reported": "dim"}
 
 
 def measure(names: tuple[str, ...], scale: Scale) -> list[Result]:
-    chosen = [BENCHMARKS[name] for name in names or BENCHMARKS]
+    selected = [BENCHMARKS[name] for name in names or BENCHMARKS]
     results: list[Result] = []
     progress = Progress(
         TextColumn("{task.description}"),
@@ -32,8 +32,8 @@ def measure(names: tuple[str, ...], scale: Scale) -> list[Result]:
         transient=True,
     )
     with progress:
-        task = progress.add_task("", total=sum(each.results for each in chosen))
-        for benchmark in chosen:
+        task = progress.add_task("", total=sum(each.results for each in selected))
+        for benchmark in selected:
             progress.update(task, description=benchmark.name)
             for result in benchmark.measure(scale):
                 results.append(result)
@@ -42,18 +42,18 @@ def measure(names: tuple[str, ...], scale: Scale) -> list[Result]:
 
 
 def table(results: list[Result]) -> Table:
-    drawn = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 1, 1), collapse_padding=True)
-    drawn.add_column("what", ratio=1)
+    rich_table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 1, 1), collapse_padding=True)
+    rich_table.add_column("measurement", ratio=1)
     for heading in ("ratio", "bar"):
-        drawn.add_column(heading, justify="right", no_wrap=True)
-    drawn.add_column("verdict", no_wrap=True)
+        rich_table.add_column(heading, justify="right", no_wrap=True)
+    rich_table.add_column("verdict", no_wrap=True)
     for result in results:
         what = Text.assemble(result.what, "\n", (result.explanation, "dim"))
         sign = "=" if result.exact else "≤"
         bar = "" if result.bar is None else f"{sign} {result.bar:g} {result.unit}"
         style = STYLES[result.verdict]
-        drawn.add_row(what, _number(result), bar, Text(result.verdict, style))
-    return drawn
+        rich_table.add_row(what, _number(result), bar, Text(result.verdict, style))
+    return rich_table
 
 
 def _number(result: Result) -> str:
@@ -61,7 +61,7 @@ def _number(result: Result) -> str:
     return f"{result.value:,.{digits}f} {result.unit}"
 
 
-def plain(results: list[Result]) -> list[dict[str, object]]:
+def as_dicts(results: list[Result]) -> list[dict[str, object]]:
     return [{**msgspec.structs.asdict(each), "verdict": each.verdict} for each in results]
 
 
@@ -70,13 +70,12 @@ NAMES = fill("Names: " + ", ".join(BENCHMARKS), 58, break_on_hyphens=False)
 
 @click.command(epilog=f"\b\n{NAMES}", context_settings={"help_option_names": ["-h", "--help"]})
 @click.argument("names", nargs=-1, type=click.Choice(list(BENCHMARKS)), metavar="[NAME]...")
-@click.option("--quick", is_flag=True, help="Smaller sizes and fewer turns, for a first look.")
+@click.option("--quick", is_flag=True, help="Use smaller sizes and fewer rounds.")
 @click.option(
-    "--json", "json_path", type=click.Path(path_type=Path), help="Write the results there, too."
+    "--json", "json_path", type=click.Path(path_type=Path), help="Also write the results to FILE."
 )
 def main(names: tuple[str, ...], quick: bool, json_path: Path | None) -> None:
-    """Measure the costs that must hold: all of them, or those with these names. Exits with 1 when
-    one does not.
+    """Run all benchmarks, or those with these names. Exits with 1 if a result misses its bar.
 
     Example: python -m benchmarks order heal --quick
     """
@@ -84,7 +83,7 @@ def main(names: tuple[str, ...], quick: bool, json_path: Path | None) -> None:
     Console().print(table(results))
     click.echo(f"Creek ran {build_kind()}.")
     if json_path is not None:
-        json_path.write_bytes(msgspec.json.format(msgspec.json.encode(plain(results))) + b"\n")
+        json_path.write_bytes(msgspec.json.format(msgspec.json.encode(as_dicts(results))) + b"\n")
     missed = [result.what for result in results if result.missed]
     if missed:
         click.echo(f"missed: {'; '.join(missed)}", err=True)

@@ -1,12 +1,12 @@
-"""What a call costs a replica, but for disk, network and system: `python -m benchmarks.call`.
+"""Cost of a call for a replica, without disk, network and kernel: `python -m benchmarks.call`.
 
-Three replicas in this process, with all that live ones have between the bytes of a client and the
-bytes for it: frames, desk, driver, protocol, versions. What they say to each other is encoded and
-decoded; a disk is there that has written everything by the next turn. Calls come as they do from
-192 clients that wait for their answers: 64 at each replica in each turn.
+Three replicas run in this process, with all live components between the bytes from and to a client:
+framing, dispatcher, driver, protocol, version store. Messages between them are encoded and decoded.
+The disk has written everything by the next round. The load is that of 192 closed-loop clients: 64
+calls at each replica in each round.
 
-The processor time of this process is counted, so it can be told on a busy machine, too. Compiled,
-`perf record -g python -m benchmarks.call` shows where it goes.
+The processor time of this process is measured, which works on a busy machine, too. With compiled
+modules, `perf record -g python -m benchmarks.call` shows its distribution.
 """
 
 import asyncio
@@ -19,9 +19,9 @@ from typing import Any, Final, cast
 
 import click
 
-from benchmarks.measuring import without_collector
 from benchmarks.result import Benchmark, Result
 from benchmarks.scale import Scale
+from benchmarks.timing import without_collector
 from creekdb.datatypes.kv import KV
 from creekdb.errors import StorageFault
 from creekdb.execution.python_runtime import build_kind
@@ -56,53 +56,53 @@ from creekdb.wire.messages import (
 )
 
 MEMBERS: Final = (0, 1, 2)
-LINES: Final = 8
-CALLS: Final = 8
-"""Of a line, in a turn."""
+CONNECTIONS: Final = 8
+CALLS_PER_ROUND: Final = 8
+"""Calls per connection and round."""
 KEYS: Final = 10_000
 VALUE_BYTES: Final = 256
-FILLING: Final = CALLS_PER_CLIENT_MAX // CALLS
-"""Turns until every register is written to."""
-EVENTS: Final = 4
-"""Turns of the loop until all of a turn is done: what is said, is heard in the next."""
+FILL_ROUNDS: Final = CALLS_PER_CLIENT_MAX // CALLS_PER_ROUND
+"""Rounds until every deduplication register is written."""
+LOOP_ITERATIONS: Final = 4
+"""Iterations of the event loop per round. A message is received in the round after its sending."""
 
 
 class Disk:
-    """As quick as it gets."""
+    """Disk with instant writes."""
 
     def __init__(self) -> None:
         self.durable_position = 0
         self.end = 0
         self.fault: StorageFault | None = None
 
-    def append(self, records: Sequence[Record], hurry: bool = True) -> int:
+    def append(self, records: Sequence[Record], sync: bool = True) -> int:
         self.end += len(records)
         return self.end
 
     def request_sync(self) -> None:
         pass
 
-    def append_checkpoint(self, pieces: Iterable[bytes]) -> int:
+    def append_checkpoint(self, chunks: Iterable[bytes]) -> int:
         raise NotImplementedError
 
     def reserve_checkpoint(self) -> CheckpointSlot:
         raise NotImplementedError
 
     def write_checkpoint(
-        self, room: CheckpointSlot, pieces: Iterable[bytes], over: Callable[[], None]
+        self, slot: CheckpointSlot, chunks: Iterable[bytes], on_done: Callable[[], None]
     ) -> None:
         raise NotImplementedError
 
 
-class Wire:
-    """In the place of a transport: counts what is written to a client."""
+class TransportStub:
+    """Transport stub that counts the bytes written to a client."""
 
     def __init__(self) -> None:
-        self.written = 0
+        self.bytes_written = 0
         self._socket = socket.socket()
 
     def write(self, data: bytes) -> None:
-        self.written += len(data)
+        self.bytes_written += len(data)
 
     def is_closing(self) -> bool:
         return False
@@ -132,54 +132,54 @@ class Node:
         self.replica = CreekReplica(index, settings, DeduplicatingDataType(KV))
         self.disk = Disk()
         self.digests = DivergenceDetector(index, MEMBERS)
-        self.undecided = PendingStrongCalls(1 << 30)
-        self.traffic = CallRelay(CallLatencies(), self.undecided)
+        self.pending_strong_calls = PendingStrongCalls(1 << 30)
+        self.relay = CallRelay(CallLatencies(), self.pending_strong_calls)
         watchdog = Watchdog(10.0, EventLog(index))
-        self.driver = self.traffic.driver = Driver(
+        self.driver = self.relay.driver = Driver(
             self.replica,
             self.disk,
-            InlineExecutor(watchdog, _broke),
+            InlineExecutor(watchdog, _unexpected),
             send=self._send,
-            send_snapshot=_broke,
-            respond=self.traffic.respond,
+            send_snapshot=_unexpected,
+            respond=self.relay.respond,
             observe=_observe,
             compare=lambda digest: self.digests.record(digest, self.disk.end),
-            broke=_broke,
+            on_internal_error=_unexpected,
         )
-        self.desk = self.traffic.dispatcher = CallDispatcher(
-            "here",
+        self.dispatcher = self.relay.dispatcher = CallDispatcher(
+            "local",
             index,
             KV,
-            invoke=self.traffic.invoke,
-            has=self.replica.has_request,
-            alone=self.replica.can_respond_locally,
-            refusal=lambda strong, alone: None,
-            who_cannot=lambda name, count: None,
-            change_members=_broke,
+            invoke=self.relay.invoke,
+            has_request=self.replica.has_request,
+            is_local_read=self.replica.can_respond_locally,
+            rejection=lambda strong, local_read: None,
+            find_incapable_replica=lambda name, count: None,
+            change_members=_unexpected,
             status=dict,
             count=_count,
-            copies=BackupSessions(_broke, _broke),
+            backup_sessions=BackupSessions(_unexpected, _unexpected),
             tokens=AccessTokens(SecurityConfig()),
         )
-        self.others: list[Node] = []
-        self._heard: list[tuple[bytes, int]] = []
-        self.lines = [self._line(each) for each in range(LINES)]
+        self.peers: list[Node] = []
+        self._inbox: list[tuple[bytes, int]] = []
+        self.connections = [self._connect(each) for each in range(CONNECTIONS)]
 
-    def _line(self, number: int) -> ClientConnection:
-        line = ClientConnection(self.desk)
-        line.connection_made(cast(asyncio.Transport, Wire()))
-        line.data_received(encode_frame(ClientHello(WIRE_VERSION, f"{self.index} {number}")))
-        return line
+    def _connect(self, number: int) -> ClientConnection:
+        connection = ClientConnection(self.dispatcher)
+        connection.connection_made(cast(asyncio.Transport, TransportStub()))
+        connection.data_received(encode_frame(ClientHello(WIRE_VERSION, f"{self.index} {number}")))
+        return connection
 
     def _send(self, to: tuple[int, ...], message: Message) -> None:
         frame = encode_frame(message)
-        for node in self.others:
+        for node in self.peers:
             if node.index in to:
-                node._heard.append((frame[4:], self.index))
+                node._inbox.append((frame[4:], self.index))
 
-    def hear(self) -> None:
-        heard, self._heard = self._heard, []
-        for payload, sender in heard:
+    def receive_all(self) -> None:
+        inbox, self._inbox = self._inbox, []
+        for payload, sender in inbox:
             message = decode_peer_message(payload)
             assert not isinstance(message, StateDigests)
             self.driver.receive(cast(Message, message), sender)
@@ -190,7 +190,7 @@ class Node:
             self.driver.release()
 
 
-def _broke(*_: Any) -> Any:
+def _unexpected(*_: Any) -> Any:
     raise AssertionError
 
 
@@ -202,68 +202,68 @@ def _count(reason: str) -> None:
     raise AssertionError(reason)
 
 
-def asked(turns: int, first: int, strong: float) -> list[list[bytes]]:
-    """For each line of each turn, what its clients call."""
-    random = Random(first)
+def make_rounds(turns: int, first_number: int, strong: float) -> list[list[bytes]]:
+    """Return the frames of each connection, for each round."""
+    random = Random(first_number)
     values = [random.randbytes(VALUE_BYTES) for _ in range(64)]
-    found = []
+    rounds = []
     for turn in range(turns):
-        of_turn = []
-        for _ in range(LINES * len(MEMBERS)):
+        round_frames = []
+        for _ in range(CONNECTIONS * len(MEMBERS)):
             frames = []
-            for each in range(CALLS):
+            for each in range(CALLS_PER_ROUND):
                 key = f"key{random.randrange(KEYS):08}"
-                number = first + turn * CALLS + each
+                number = first_number + turn * CALLS_PER_ROUND + each
                 call = CallRequest(
                     number, "put", (key, random.choice(values)), random.random() < strong, each
                 )
                 frames.append(encode_frame(call))
-            of_turn.append(b"".join(frames))
-        found.append(of_turn)
-    return found
+            round_frames.append(b"".join(frames))
+        rounds.append(round_frames)
+    return rounds
 
 
 async def measure_calls(
-    turns: int, repeats: int, strong: float, filling: int = FILLING
+    turns: int, repeats: int, strong: float, fill_rounds: int = FILL_ROUNDS
 ) -> list[float]:
-    """What a call takes of one replica, in microseconds, each time that it was measured."""
+    """Return the processor time of a call at one replica, in microseconds, per repetition."""
     nodes = [Node(index) for index in MEMBERS]
     for node in nodes:
-        node.others = [other for other in nodes if other is not node]
-    for _ in range(100):  # until there is a leader
-        await _turn(nodes, None)
-    found = []
-    done = 1
+        node.peers = [other for other in nodes if other is not node]
+    for _ in range(100):  # elect a leader
+        await _run_round(nodes, None)
+    times_us = []
+    next_number = 1
     for repeat in range(repeats + 1):
-        count = turns if repeat else max(turns, filling)
-        calls = asked(count, done, strong)
-        done += count * CALLS
+        count = turns if repeat else max(turns, fill_rounds)
+        calls = make_rounds(count, next_number, strong)
+        next_number += count * CALLS_PER_ROUND
         with without_collector():
-            begun = time.process_time_ns()
+            started_ns = time.process_time_ns()
             for each in calls:
-                await _turn(nodes, each)
-            found.append(
-                (time.process_time_ns() - begun)
+                await _run_round(nodes, each)
+            times_us.append(
+                (time.process_time_ns() - started_ns)
                 / 1000
-                / (count * CALLS * LINES * len(nodes) * len(nodes))
+                / (count * CALLS_PER_ROUND * CONNECTIONS * len(nodes) * len(nodes))
             )
     for _ in range(50):
-        await _turn(nodes, None)
+        await _run_round(nodes, None)
     assert not any(node.replica.tentative_length() for node in nodes)
     assert len({node.replica.committed_length() for node in nodes}) == 1
     for node in nodes:
-        for line in node.lines:
-            line.close()
-    return found[1:]  # the first one finds everything empty
+        for connection in node.connections:
+            connection.close()
+    return times_us[1:]  # the first repetition starts with empty registers
 
 
-async def _turn(nodes: list[Node], calls: list[bytes] | None) -> None:
+async def _run_round(nodes: list[Node], calls: list[bytes] | None) -> None:
     for node in nodes:
         if calls is not None:
-            for number, line in enumerate(node.lines):
-                line.data_received(calls[node.index * LINES + number])
-        node.hear()
-    for _ in range(EVENTS):
+            for number, connection in enumerate(node.connections):
+                connection.data_received(calls[node.index * CONNECTIONS + number])
+        node.receive_all()
+    for _ in range(LOOP_ITERATIONS):
         await asyncio.sleep(0)
         for node in nodes:
             node.write()
@@ -274,13 +274,13 @@ async def _turn(nodes: list[Node], calls: list[bytes] | None) -> None:
 def measure(scale: Scale) -> Iterator[Result]:
     for name, strong in (("weak", 0.0), ("strong", 1.0)):
         with asyncio.Runner(loop_factory=new_loop) as runner:
-            turns, filling = max(1, scale.timed // 20), min(FILLING, scale.timed // 10)
-            found = runner.run(measure_calls(turns, scale.repeats, strong, filling))
+            turns, fill_rounds = max(1, scale.timed // 20), min(FILL_ROUNDS, scale.timed // 10)
+            times_us = runner.run(measure_calls(turns, scale.repeats, strong, fill_rounds))
         yield Result(
             what=f"call: {name}",
-            explanation=f"What a {name} put takes of the processor at each of three replicas, but "
-            "for disk, network and system.",
-            value=min(found),
+            explanation=f"Processor time of a {name} put at each of three replicas, without disk, "
+            "network and kernel.",
+            value=min(times_us),
             unit="µs",
         )
 
@@ -289,18 +289,18 @@ BENCHMARK = Benchmark("call", 2, measure)
 
 
 @click.command()
-@click.option("--turns", default=100, show_default=True, help="Of 192 calls, at a time.")
+@click.option("--turns", default=100, show_default=True, help="Rounds of 192 calls each.")
 @click.option("--repeats", default=5, show_default=True)
-@click.option("--strong", default=0.0, show_default=True, help="The share of strong calls.")
+@click.option("--strong", default=0.0, show_default=True, help="Share of strong calls.")
 def main(turns: int, repeats: int, strong: float) -> None:
-    """Print what a call costs each replica.
+    """Print the cost of a call at each replica.
 
     Example: python -m benchmarks.call --strong 1
     """
     with asyncio.Runner(loop_factory=new_loop) as runner:
-        found = runner.run(measure_calls(turns, repeats, strong))
-    times = ", ".join(f"{each:.1f}" for each in found)
-    click.echo(f"{build_kind()}: {min(found):.1f} µs of each replica for a call ({times})")
+        times_us = runner.run(measure_calls(turns, repeats, strong))
+    times = ", ".join(f"{each:.1f}" for each in times_us)
+    click.echo(f"{build_kind()}: {min(times_us):.1f} µs per call at each replica ({times})")
 
 
 if __name__ == "__main__":

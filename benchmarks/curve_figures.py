@@ -1,4 +1,4 @@
-"""What latency over load is told by, and how a load is raised until nobody keeps up."""
+"""Figures of latency over load, and the increase of the load until no system keeps up."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
@@ -6,54 +6,54 @@ from typing import Final
 
 import msgspec
 
-from benchmarks.beside import Turns
+from benchmarks.comparison import Measurements
 from creekdb.load.measurement import LoadMeter, latency_summary
 
-ENOUGH: Final = 0.95
-"""Of what is offered: who answers less does not keep up."""
+KEEP_UP_SHARE: Final = 0.95
+"""Share of the offered load that a system must answer to keep up."""
 NAMES: Final = {"weak": "Creek, weak put", "strong": "Creek, strong put", "etcd": "etcd put"}
 
 
 class Point(msgspec.Struct, frozen=True, kw_only=True):
-    """What one system did under one load, in all of its turns."""
+    """Result of one system under one load, over all of its rounds."""
 
     system: str
     load: float
-    """Calls in a second, as asked for."""
+    """Configured calls per second."""
     offered: float
-    """Calls in a second, as they fell due."""
+    """Calls per second that became due."""
     answered: float
-    """In a second."""
+    """Answered calls per second."""
     p50_ms: float
     p99_ms: float
     p50_turns_ms: list[float]
-    """Of each turn by itself."""
+    """Median of each round."""
     p99_turns_ms: list[float]
     late_p99_ms: float
-    """How late calls were made, for want of time: no part of the latency."""
+    """Send delay of the load generator, which the latency excludes."""
     cpu_us: float
-    """Of all processes, for a call."""
+    """Processor time of all processes per call."""
     errors: dict[str, int]
 
     @property
     def keeps_up(self) -> bool:
-        return self.answered >= ENOUGH * self.offered
+        return self.answered >= KEEP_UP_SHARE * self.offered
 
 
 class FloorFigures(msgspec.Struct, frozen=True, kw_only=True):
-    """What the machine alone takes."""
+    """Latency of disk and loopback alone."""
 
     write_ms: float
-    """For a synced write: the median."""
+    """Median of a synced write."""
     echo_ms: float
-    """To send something over loopback and back: the median."""
+    """Median of an echo over loopback."""
     p50_ms: float
-    """For one of each. No single answer that is on disk before comes sooner."""
+    """Median of one write plus one echo: a lower bound for any durable response."""
     p99_ms: float
 
 
 class Figures(msgspec.Struct, kw_only=True):
-    """All that was measured in one run."""
+    """All results of one run."""
 
     how_it_ran: str
     cores: int
@@ -65,60 +65,69 @@ class Figures(msgspec.Struct, kw_only=True):
 
     @property
     def systems(self) -> list[str]:
-        return [name for name in NAMES if self.of(name)]
+        return [name for name in NAMES if self.points_of(name)]
 
-    def of(self, system: str) -> list[Point]:
+    def points_of(self, system: str) -> list[Point]:
         return [point for point in self.points if point.system == system]
 
 
 def loads(first: float, factor: float) -> Iterator[float]:
-    """So many calls in a second, and ever more."""
+    """Yield loads in calls per second, growing by `factor`."""
     load = first
     while True:
         yield float(round(load))
         load *= factor
 
 
-def climb(
+def raise_load(
     systems: Iterable[str],
     offered: Iterable[float],
     measure: Callable[[list[str], float], list[Point]],
 ) -> Iterator[list[Point]]:
-    """A point of each system at each load. Who did not keep up, is not asked for more."""
-    left = list(systems)
+    """Yield the points of all systems at each load. A system that did not keep up is dropped."""
+    remaining = list(systems)
     for load in offered:
-        points = measure(left, load)
+        points = measure(remaining, load)
         yield points
-        left = [point.system for point in points if point.keeps_up]
-        if not left:
+        remaining = [point.system for point in points if point.keeps_up]
+        if not remaining:
             return
 
 
-def point(system: str, kind: int, load: float, turns: Turns) -> Point:
-    whole = turns.latency(kind)
-    each = [found for meter in turns.meters if (found := meter.latency_of_kind(kind)) is not None]
-    late = latency_summary([late for meter in turns.meters for late in meter.send_delays_ns])
-    seconds = sum(meter.duration_s for meter in turns.meters)
+def summarise_point(system: str, kind: int, load: float, measurements: Measurements) -> Point:
+    overall = measurements.latency(kind)
+    round_summaries = [
+        summary
+        for meter in measurements.meters
+        if (summary := meter.latency_of_kind(kind)) is not None
+    ]
+    send_delay = latency_summary(
+        [delay for meter in measurements.meters for delay in meter.send_delays_ns]
+    )
+    duration_s = sum(meter.duration_s for meter in measurements.meters)
     return Point(
         system=system,
         load=load,
-        offered=sum(_offered(meter, load) for meter in turns.meters) / seconds,
-        answered=turns.per_second,
-        p50_ms=whole.p50 if whole is not None else 0.0,
-        p99_ms=whole.p99 if whole is not None else 0.0,
-        p50_turns_ms=[found.p50 for found in each],
-        p99_turns_ms=[found.p99 for found in each],
-        late_p99_ms=late.p99 if late is not None else 0.0,
-        cpu_us=turns.cpu_us,
-        errors=dict(sum((meter.errors for meter in turns.meters), Counter[str]())),
+        offered=sum(_offered(meter, load) for meter in measurements.meters) / duration_s,
+        answered=measurements.per_second,
+        p50_ms=overall.p50 if overall is not None else 0.0,
+        p99_ms=overall.p99 if overall is not None else 0.0,
+        p50_turns_ms=[summary.p50 for summary in round_summaries],
+        p99_turns_ms=[summary.p99 for summary in round_summaries],
+        late_p99_ms=send_delay.p99 if send_delay is not None else 0.0,
+        cpu_us=measurements.cpu_us,
+        errors=dict(sum((meter.errors for meter in measurements.meters), Counter[str]())),
     )
 
 
 def _offered(meter: LoadMeter, load: float) -> float:
-    """Calls that were made, or were not for want of room; those that were due, but not made before
-    the end; without those that were due before the begin. Calls come by chance: that they were
-    fewer than asked for is nobody's fault."""
+    """Return the number of calls that became due during the measurement.
+
+    Included are calls that were sent, calls that exceeded the limit of outstanding calls, and calls
+    that were due but not sent before the end. Calls due before the start are excluded. Arrivals are
+    random, so their number may stay below the configured load.
+    """
     if not meter.send_delays_ns:
         return load * meter.duration_s
-    tried = max(len(meter.send_delays_ns), meter.completed + meter.errors.total())
-    return tried + load * (meter.send_delays_ns[-1] - meter.send_delays_ns[0]) / 1e9
+    attempted = max(len(meter.send_delays_ns), meter.completed + meter.errors.total())
+    return attempted + load * (meter.send_delays_ns[-1] - meter.send_delays_ns[0]) / 1e9

@@ -1,10 +1,10 @@
 """Latency over load as a picture: the median above, the 99th percentile below, on the same scales.
 
-It looks as the pictures of the report do: the colour tells the system; circles are weak puts,
-squares strong ones, diamonds those of who has one kind; what is tentative is dashed. A bar behind a
-point goes from the lowest turn to the highest. Both axes are logarithmic. Who did not keep up any
-more has a hollow point, or leaves the picture at the top: what was measured there tells only for
-how long it went on.
+The picture follows the report's style. The colour denotes the system. Circles are weak puts,
+squares strong ones, diamonds those of systems with one kind. Tentative responses are dashed. A bar
+behind a point spans the range of the rounds. Both axes are logarithmic. A system that no longer
+keeps up has a hollow point or leaves the picture at the top, because its latency there only
+reflects the duration of the measurement.
 """
 
 from math import ceil, floor, log, log10
@@ -27,40 +27,40 @@ from creekdb.pipeline.report.charts.theme import (
 from creekdb.pipeline.report.page import VEGA_LITE_VERSION
 
 HEIGHT: Final = 270
-FOR_NAMES: Final = 124
-"""Of the width, before the first load."""
-MARGIN: Final = 16
-"""Beyond the last load."""
-ROOM: Final = 1.6
-"""Times the lowest and the highest value."""
-APART: Final = 15.0
-"""Two names, one below the other."""
+NAMES_WIDTH: Final = 124
+"""Width before the first load, in pixels."""
+MARGIN_WIDTH: Final = 16
+"""Width after the last load, in pixels."""
+PADDING_FACTOR: Final = 1.6
+"""Factor beyond the lowest and the highest value."""
+NAME_DISTANCE: Final = 15.0
+"""Distance between two names, in pixels."""
 FLOOR: Final = "the machine alone"
 NOTE: Final = [
-    "bars: from the lowest turn to the highest",
-    "hollow, or out at the top: does not keep up",
+    "bars: range of the rounds",
+    "hollow, or off the top: does not keep up",
 ]
 
 
-class Look(NamedTuple):
+class Style(NamedTuple):
     scheme: str
     shape: str
     dash: list[int] | list[float]
 
 
-LOOKS: Final = {
-    "weak": Look("creek", WEAK_SHAPE, DASHED),
-    "strong": Look("creek", STRONG_SHAPE, [1, 0]),
-    "etcd": Look("etcd", ANY_SHAPE, [1, 0]),
+STYLES: Final = {
+    "weak": Style("creek", WEAK_SHAPE, DASHED),
+    "strong": Style("creek", STRONG_SHAPE, [1, 0]),
+    "etcd": Style("etcd", ANY_SHAPE, [1, 0]),
 }
 
 
 class Panel(NamedTuple):
     title: str
     value: str
-    """The field of a point."""
+    """Field of a point."""
     turns: str
-    """That of its turns."""
+    """Field with the values of its rounds."""
 
 
 PANELS: Final = (
@@ -69,14 +69,14 @@ PANELS: Final = (
 )
 
 
-class Span(NamedTuple):
-    """Of a logarithmic axis."""
+class LogRange(NamedTuple):
+    """Range of a logarithmic axis."""
 
     low: float
     high: float
 
     def share(self, value: float) -> float:
-        """How far along it is."""
+        """Return the position on the axis, from 0 to 1."""
         return log(value / self.low) / log(self.high / self.low)
 
     @property
@@ -84,62 +84,64 @@ class Span(NamedTuple):
         return alt.Scale(type="log", domain=[self.low, self.high], nice=False)
 
     def ticks(self, low: float) -> list[float]:
-        """Round numbers, from `low` on."""
+        """Return round numbers from `low` on."""
         decades = range(floor(log10(low)), ceil(log10(self.high)))
         marks = [round(digits * 10.0**decade, 6) for decade in decades for digits in ROUND_STEPS]
         return [mark for mark in marks if low <= mark <= self.high]
 
 
 def svg(figures: Figures) -> str:
-    drawn: str = vl_convert.vegalite_to_svg(spec(figures), vl_version=VEGA_LITE_VERSION)
-    return drawn
+    rendered: str = vl_convert.vegalite_to_svg(spec(figures), vl_version=VEGA_LITE_VERSION)
+    return rendered
 
 
 def spec(figures: Figures) -> dict[str, Any]:
-    """As Vega-Lite takes it."""
-    palette = picture_palette(sorted({look.scheme for look in LOOKS.values()}))
-    x, y = _loads(figures), _heights(figures)
+    """Return the Vega-Lite specification."""
+    palette = picture_palette(sorted({look.scheme for look in STYLES.values()}))
+    x, y = _x_range(figures), _y_range(figures)
     panels = [_panel(panel, figures, palette, x, y) for panel in PANELS]
-    whole = alt.vconcat(*panels, spacing=26, description=_description(figures))
-    drawn: dict[str, Any] = whole.to_dict()
+    chart = alt.vconcat(*panels, spacing=26, description=_description(figures))
+    rendered: dict[str, Any] = chart.to_dict()
     title = {"anchor": "start", "color": palette["ink"], "fontSize": 12, "offset": 12}
-    drawn["config"] = chart_config(palette) | {
+    rendered["config"] = chart_config(palette) | {
         "background": palette["background"],
         "padding": 16,
         "title": title | {"fontWeight": 600, "frame": "group"},
     }
-    return drawn
+    return rendered
 
 
-def _loads(figures: Figures) -> Span:
-    """With room for names before the first one."""
-    first, last = _first(figures), max(point.load for point in figures.points)
+def _x_range(figures: Figures) -> LogRange:
+    """Return the x range, with space for names before the first load."""
+    first, last = _first_load(figures), max(point.load for point in figures.points)
     last = max(last, 2 * first)
-    pixel = (last / first) ** (1 / (PICTURE_WIDTH - FOR_NAMES - MARGIN))
-    return Span(first / pixel**FOR_NAMES, last * pixel**MARGIN)
+    pixel = (last / first) ** (1 / (PICTURE_WIDTH - NAMES_WIDTH - MARGIN_WIDTH))
+    return LogRange(first / pixel**NAMES_WIDTH, last * pixel**MARGIN_WIDTH)
 
 
-def _first(figures: Figures) -> float:
+def _first_load(figures: Figures) -> float:
     return min(point.load for point in figures.points)
 
 
-def _heights(figures: Figures) -> Span:
-    """From the machine alone, up to the highest of who keeps up."""
-    kept = [point for point in figures.points if point.keeps_up] or figures.points
-    values = [value for point in kept for value in (point.p50_ms, point.p99_ms)]
+def _y_range(figures: Figures) -> LogRange:
+    """Return the y range, from the machine alone up to the highest value that keeps up."""
+    reference = [point for point in figures.points if point.keeps_up] or figures.points
+    values = [value for point in reference for value in (point.p50_ms, point.p99_ms)]
     low = min([*values, figures.floor.p50_ms] if figures.floor is not None else values)
-    return Span(low / ROOM, max(values) * ROOM)
+    return LogRange(low / PADDING_FACTOR, max(values) * PADDING_FACTOR)
 
 
-def _panel(panel: Panel, figures: Figures, palette: Palette, x: Span, y: Span) -> alt.LayerChart:
+def _panel(
+    panel: Panel, figures: Figures, palette: Palette, x: LogRange, y: LogRange
+) -> alt.LayerChart:
     names = figures.systems
-    colours = alt.Scale(domain=names, range=[palette.scheme(LOOKS[name].scheme) for name in names])
-    dashes = alt.Scale(domain=names, range=[LOOKS[name].dash for name in names])
-    shapes = alt.Scale(domain=names, range=[LOOKS[name].shape for name in names])
+    colours = alt.Scale(domain=names, range=[palette.scheme(STYLES[name].scheme) for name in names])
+    dashes = alt.Scale(domain=names, range=[STYLES[name].dash for name in names])
+    shapes = alt.Scale(domain=names, range=[STYLES[name].shape for name in names])
     is_last = panel is PANELS[-1]
     x_axis = alt.Axis(
-        values=x.ticks(_first(figures)),
-        title="puts offered in a second" if is_last else None,
+        values=x.ticks(_first_load(figures)),
+        title="offered puts per second" if is_last else None,
         labels=is_last,
         labelExpr=THOUSANDS_LABEL,
     )
@@ -189,7 +191,7 @@ def _floor(panel: Panel, figures: Figures, palette: Palette) -> list[alt.Chart]:
     if figures.floor is None:
         return []
     value = getattr(figures.floor, panel.value)
-    line = {"value": value, "load": _first(figures), "end": _loads(figures).high}
+    line = {"value": value, "load": _first_load(figures), "end": _x_range(figures).high}
     return [
         alt.Chart(alt.InlineData(values=[line]))
         .mark_rule(clip=True, color=palette["soft"], strokeDash=DOTTED, strokeWidth=1.5, aria=False)
@@ -197,13 +199,17 @@ def _floor(panel: Panel, figures: Figures, palette: Palette) -> list[alt.Chart]:
     ]
 
 
-def _names(panel: Panel, figures: Figures, palette: Palette, y: Span) -> list[alt.Chart]:
-    """Each before the beginning of its line, on a rim of background."""
-    begin = {name: getattr(figures.of(name)[0], panel.value) for name in figures.systems}
-    colours = {name: palette.scheme(LOOKS[name].scheme) for name in figures.systems}
+def _names(panel: Panel, figures: Figures, palette: Palette, y: LogRange) -> list[alt.Chart]:
+    """Return the name of each line, before its first point."""
+    start_values = {
+        name: getattr(figures.points_of(name)[0], panel.value) for name in figures.systems
+    }
+    colours = {name: palette.scheme(STYLES[name].scheme) for name in figures.systems}
     if figures.floor is not None:
-        begin[FLOOR], colours[FLOOR] = getattr(figures.floor, panel.value), palette["soft"]
-    rows = spread({name: HEIGHT * (1 - y.share(value)) for name, value in begin.items()}, APART)
+        start_values[FLOOR], colours[FLOOR] = getattr(figures.floor, panel.value), palette["soft"]
+    rows = spread_rows(
+        {name: HEIGHT * (1 - y.share(value)) for name, value in start_values.items()}, NAME_DISTANCE
+    )
     return [
         text
         for name, row in rows.items()
@@ -216,48 +222,49 @@ def _names(panel: Panel, figures: Figures, palette: Palette, y: Span) -> list[al
 def _text(
     text: str | list[str], figures: Figures, palette: Palette, row: float, **look: Any
 ) -> list[alt.Chart]:
-    """At the first load, so far down; on a rim of background, so that lines may pass behind."""
-    chart = alt.Chart(alt.InlineData(values=[{"load": _first(figures)}]))
+    """Return a text at the first load and height `row`, outlined in the background colour."""
+    chart = alt.Chart(alt.InlineData(values=[{"load": _first_load(figures)}]))
     rim = {"stroke": palette["background"], "strokeWidth": 4, "strokeJoin": "round"}
     return [
-        chart.mark_text(text=text, lineHeight=APART, **drawn).encode(
+        chart.mark_text(text=text, lineHeight=NAME_DISTANCE, **style).encode(
             x=alt.X("load:Q"), y=alt.value(row)
         )
-        for drawn in (look | rim, look)
+        for style in (look | rim, look)
     ]
 
 
-def spread(rows: dict[str, float], apart: float) -> dict[str, float]:
-    """In the same order, and each as near to its place as the others let it: those that are too
-    close become a group around the middle of their places."""
+def spread_rows(rows: dict[str, float], distance: float) -> dict[str, float]:
+    """Return rows at least `distance` from each other, in the same order and close to the original
+    ones. Rows that are too close form a group around the mean of their positions."""
     groups: list[list[str]] = []
     for name in sorted(rows, key=rows.__getitem__):
         groups.append([name])
         while (
             len(groups) > 1
-            and _ends(groups[-2], rows, apart)[1] + apart > (_ends(groups[-1], rows, apart)[0])
+            and _ends(groups[-2], rows, distance)[1] + distance
+            > (_ends(groups[-1], rows, distance)[0])
         ):
             last = groups.pop()
             groups[-1] += last
     return {
-        name: _ends(group, rows, apart)[0] + place * apart
+        name: _ends(group, rows, distance)[0] + index * distance
         for group in groups
-        for place, name in enumerate(group)
+        for index, name in enumerate(group)
     }
 
 
-def _ends(group: list[str], rows: dict[str, float], apart: float) -> tuple[float, float]:
-    """The first and the last row of a group."""
+def _ends(group: list[str], rows: dict[str, float], distance: float) -> tuple[float, float]:
+    """Return the first and the last row of a group."""
     middle = sum(rows[name] for name in group) / len(group)
-    half = (len(group) - 1) * apart / 2
+    half = (len(group) - 1) * distance / 2
     return middle - half, middle + half
 
 
 def _description(figures: Figures) -> str:
-    told = [
-        f"{NAMES[name]}: {points[0].p50_ms:.2f} ms at {points[0].load:,.0f} in a second, "
+    descriptions = [
+        f"{NAMES[name]}: {points[0].p50_ms:.2f} ms at {points[0].load:,.0f} per second, "
         f"measured up to {points[-1].load:,.0f}"
         for name in figures.systems
-        if (points := figures.of(name))
+        if (points := figures.points_of(name))
     ]
-    return f"Latency over load, median and 99th percentile. {'; '.join(told)}."
+    return f"Latency over load, median and 99th percentile. {'; '.join(descriptions)}."

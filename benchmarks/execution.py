@@ -1,8 +1,8 @@
-"""Executing through the version store, against the same operations on a bare dict.
+"""Execution on the version store, relative to the same operations on a plain dict.
 
-Uncontended: requests are executed in their order, one after the other, and each is settled once
-`LAG` more are executed, as when commits follow soon. What is timed is what a replica does between
-having a request in its place and being done with it for good, without protocol, messages and disk.
+Requests execute in order without conflicts. Each one stabilises after `LAG` more are executed, as
+if commits followed soon. The timed part is that between a request's arrival at its position and its
+stabilisation, without protocol, messages and disk.
 """
 
 from collections import deque
@@ -14,9 +14,9 @@ import msgspec
 from sortedcontainers import SortedDict
 
 from benchmarks import shop
-from benchmarks.measuring import Timed, ratio
 from benchmarks.result import Benchmark, Result
 from benchmarks.scale import Scale
+from benchmarks.timing import Timed, ratio
 from creekdb.execution.datatype import DataType
 from creekdb.execution.mvcc.entry import RequestEntry, committed_position, tentative_position
 from creekdb.execution.mvcc.state_loader import StateLoader
@@ -29,19 +29,19 @@ from creekdb.protocol.values import Key
 BAR = 2.5
 LAG = 50
 
-COUNTED = DataType("shop, its lines counted", count_lines=True)
+COUNTED = DataType("shop with line counts", count_lines=True)
 for name, function in shop.FUNCTIONS.items():
     COUNTED.operation(name=name)(function)
 
 
 class Subject(Protocol):
-    answers: list[Any]
+    responses: list[Any]
 
-    def run(self, asked: list[Request]) -> None: ...
+    def run(self, batch: list[Request]) -> None: ...
 
 
-Make: TypeAlias = Callable[[dict[Key, Any], bool], Subject]
-"""From what is there, and whether it must be found in order."""
+MakeSubject: TypeAlias = Callable[[dict[Key, Any], bool], Subject]
+"""Creates a subject from its initial state and a flag for sorted keys."""
 
 
 def requests(calls: shop.Calls, before: int = 0) -> list[Request]:
@@ -51,71 +51,71 @@ def requests(calls: shop.Calls, before: int = 0) -> list[Request]:
     ]
 
 
-class Versioned:
+class VersionStoreSubject:
     """A version store, used as `schemes.creek` uses it."""
 
     def __init__(
-        self, state: dict[Key, Any], in_order: bool = True, datatype: DataType = shop.SHOP
+        self, state: dict[Key, Any], sorted_keys: bool = True, datatype: DataType = shop.SHOP
     ) -> None:
         self.datatype = datatype
         self.store = VersionStore()
-        arrived = StateLoader(datatype.base, digested=False)
-        arrived.add(tuple(state.items()), ())
-        self.store.load(arrived)
-        self.answers: list[Any] = []
+        loader = StateLoader(datatype.base, with_digest=False)
+        loader.add(tuple(state.items()), ())
+        self.store.load(loader)
+        self.responses: list[Any] = []
         self._executed: deque[RequestEntry] = deque()
-        self._settled = 0
+        self._stable_count = 0
 
-    def run(self, asked: list[Request]) -> None:
-        store, executed, answers = self.store, self._executed, self.answers
-        for request in asked:
+    def run(self, batch: list[Request]) -> None:
+        store, executed, responses = self.store, self._executed, self.responses
+        for request in batch:
             entry = RequestEntry(request, tentative_position(request))
             snapshot = store.snapshot(entry.position)
             execution = self.datatype.run(request, snapshot)
             execution = msgspec.structs.replace(execution, read_set=snapshot)
             assert store.install(entry, snapshot, execution)
-            answers.append(execution.outcome.value)
+            responses.append(execution.outcome.value)
             executed.append(entry)
             if len(executed) > LAG:
-                self._settle()
+                self._stabilise()
 
-    def settle_all(self) -> None:
+    def stabilise_all(self) -> None:
         while self._executed:
-            self._settle()
+            self._stabilise()
 
-    def _settle(self) -> None:
+    def _stabilise(self) -> None:
         entry = self._executed.popleft()
-        entry.position = committed_position(self._settled)
+        entry.position = committed_position(self._stable_count)
         self.store.stabilise(entry)
-        self._settled += 1
+        self._stable_count += 1
 
 
-class Bare:
-    """A dict. Only where the operations scan, it is a sorted one."""
+class DictSubject:
+    """A plain dict; sorted if operations scan."""
 
-    def __init__(self, state: dict[Key, Any], in_order: bool = False) -> None:
-        self.state = cast("dict[Key, Any]", SortedDict(state)) if in_order else dict(state)
-        self.answers: list[Any] = []
+    def __init__(self, state: dict[Key, Any], sorted_keys: bool = False) -> None:
+        self.state = cast("dict[Key, Any]", SortedDict(state)) if sorted_keys else dict(state)
+        self.responses: list[Any] = []
 
-    def run(self, asked: list[Request]) -> None:
-        state, answers, functions = self.state, self.answers, shop.FUNCTIONS
-        for request in asked:
+    def run(self, batch: list[Request]) -> None:
+        state, responses, functions = self.state, self.responses, shop.FUNCTIONS
+        for request in batch:
             transaction = shop.BareTransaction(state, request.timestamp)
             operation = request.operation
             function = functions[operation.name]
-            answers.append(function(cast(Transaction, transaction), *operation.arguments))
+            responses.append(function(cast(Transaction, transaction), *operation.arguments))
 
 
-class Alone:
-    """The data type, straight on a dict: without the version store."""
+class SequentialSubject:
+    """The data type on a dict, without the version store."""
 
-    def __init__(self, state: dict[Key, Any], in_order: bool = False) -> None:
-        self.machine = shop.SHOP.sequential()
-        self.machine.state = state
-        self.answers: list[Any] = []
+    def __init__(self, state: dict[Key, Any], sorted_keys: bool = False) -> None:
+        self.sequential = shop.SHOP.sequential()
+        self.sequential.state = state
+        self.responses: list[Any] = []
 
-    def run(self, asked: list[Request]) -> None:
-        self.answers += [self.machine.apply(request).value for request in asked]
+    def run(self, batch: list[Request]) -> None:
+        self.responses += [self.sequential.apply(request).value for request in batch]
 
 
 class Case(NamedTuple):
@@ -123,69 +123,69 @@ class Case(NamedTuple):
     explanation: str
     calls: Callable[[int], shop.Calls]
     before: Callable[[int], shop.Calls] | None = None
-    """What is executed first, so that there is something to ask about."""
-    in_order: bool = False
-    measured: Make = Versioned
-    against: Make = Bare
+    """Calls that are executed first, to create rows for the measured ones."""
+    sorted_keys: bool = False
+    measured: MakeSubject = VersionStoreSubject
+    against: MakeSubject = DictSubject
     bar: float | None = None
 
 
 CASES = (
     Case(
         "several rows",
-        "What an operation costs that is executed on the version store, validated and settled, "
-        "against the same operation of the same data type on a bare dict: the price of versions. "
-        "TPC-C's New-Order, Payment and Order-Status, 45 : 43 : 12; New-Order reads and writes "
+        "Execution, validation and stabilisation of an operation on the version store, relative to "
+        "the same operation of the same data type on a plain dict: the cost of versions. "
+        "TPC-C's New-Order, Payment and Order-Status, 45 : 43 : 12; a New-Order reads and writes "
         "some 30 rows.",
-        shop.mix,
-        against=Alone,
+        shop.transaction_mix,
+        against=SequentialSubject,
         bar=BAR,
     ),
     Case(
-        "several rows, against hand-written code",
-        "The same against the same function with a transaction of one-line methods on a dict: no "
-        "checks of keys and values, no buffered writes, no errors caught, no steps counted.",
-        shop.mix,
+        "several rows, relative to hand-written code",
+        "The same, relative to the same function with a transaction of one-line methods on a dict. "
+        "It has no checks of keys and values, no buffered writes, caught errors or counted steps.",
+        shop.transaction_mix,
     ),
     Case(
         "several rows, without the store",
-        "The part of it that is not the version store's: the data type on a bare dict, against the "
+        "The share outside of the version store: the data type on a plain dict, relative to the "
         "hand-written transaction.",
-        shop.mix,
-        measured=Alone,
+        shop.transaction_mix,
+        measured=SequentialSubject,
     ),
     Case(
         "one row",
-        "An operation that reads and writes one integer, on the version store against the same "
-        "data type on a bare dict: mostly what is paid once per operation.",
-        shop.touches,
-        against=Alone,
+        "An operation that reads and writes one integer, on the version store relative to the same "
+        "data type on a plain dict: mostly the fixed cost per operation.",
+        shop.increments,
+        against=SequentialSubject,
     ),
     Case(
         "scans",
-        "An operation that scans the lines of an order, on the version store against a dict that "
-        "is kept sorted.",
-        shop.questions,
+        "An operation that scans the lines of an order, on the version store relative to a sorted "
+        "dict.",
+        shop.order_line_queries,
         before=shop.new_orders,
-        in_order=True,
+        sorted_keys=True,
     ),
     Case(
         "lines counted",
-        "What counting lines costs an operation of several rows on the version store, against "
-        "none counted.",
-        shop.mix,
-        measured=partial(Versioned, datatype=COUNTED),
-        against=Versioned,
+        "The cost of counting lines for an operation of several rows on the version store, "
+        "relative to no counting.",
+        shop.transaction_mix,
+        measured=partial(VersionStoreSubject, datatype=COUNTED),
+        against=VersionStoreSubject,
     ),
 )
 
 
-def prepare(case: Case, make: Make, count: int) -> Timed:
-    subject = make(shop.population(), case.in_order)
+def prepare(case: Case, make: MakeSubject, count: int) -> Timed:
+    subject = make(shop.population(), case.sorted_keys)
     first = case.before(count) if case.before is not None else []
     subject.run(requests(first))
-    asked = requests(case.calls(count), len(first))
-    return Timed(len(asked), lambda: subject.run(asked))
+    batch = requests(case.calls(count), len(first))
+    return Timed(len(batch), lambda: subject.run(batch))
 
 
 def measure(scale: Scale) -> Iterator[Result]:

@@ -1,11 +1,11 @@
-"""How fast the fuzzer goes: seeds with faults, each simulated and judged by every checker."""
+"""Speed of the fuzzer: seeds with faults, each simulated and verified by every checker."""
 
 from collections.abc import Iterator
 
-from benchmarks.measuring import Stopwatch, without_collector
 from benchmarks.result import Benchmark, Result
 from benchmarks.scale import Scale
 from benchmarks.simulator import simulate
+from benchmarks.timing import Stopwatch, without_collector
 from creekdb.checkers import check_all
 from creekdb.simulation.fuzz.scenario_generator import scenario_from_seed
 
@@ -24,19 +24,19 @@ def measure(scale: Scale) -> Iterator[Result]:
     total = simulating.ns + checking.ns
     yield Result(
         what="fuzzer: seeds",
-        explanation="How many seeds one processor simulates and checks in a second.",
+        explanation="Seeds that one processor simulates and checks per second.",
         value=scale.seeds / total * 1e9,
         unit="/s",
     )
     yield Result(
         what="fuzzer: events",
-        explanation="How many events of those runs one processor simulates in a second.",
+        explanation="Events of these runs that one processor simulates per second.",
         value=events / simulating.ns * 1e9,
         unit="/s",
     )
     yield Result(
         what="fuzzer: share of the checkers",
-        explanation="How much of the fuzzer's time is spent in checking what was simulated.",
+        explanation="Share of the fuzzer's time that the checkers take.",
         value=100 * checking.ns / total,
         unit="%",
     )

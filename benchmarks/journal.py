@@ -1,7 +1,7 @@
-"""The journal: what a sync costs beside the bare system calls, and how fast it is read back.
+"""The journal: the cost of a sync relative to the plain system calls, and the speed of a replay.
 
-A sync waits, so these are times on the wall, and the journal and the bare calls take turns. The
-journal's time is what a driver waits: from `append` to `on_durable` on the loop.
+A sync waits, so these are wall-clock times, and the journal and the plain calls alternate. The
+journal's time is that of a driver: from `append` to `on_durable` on the event loop.
 """
 
 import asyncio
@@ -17,9 +17,9 @@ from typing import NamedTuple
 
 import msgspec
 
-from benchmarks.measuring import Timed, cheapest
 from benchmarks.result import Benchmark, Result
 from benchmarks.scale import Scale
+from benchmarks.timing import Timed, cheapest
 from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.messages import Received, Record, encode
 from creekdb.protocol.request import Operation, Request
@@ -28,9 +28,9 @@ from creekdb.server.storage.journal import Journal
 
 GROUPS = (1, 16, 128)
 GROUP_READ = 16
-"""Records in each group of the journal that is read back."""
+"""Records per group of the journal that is read back."""
 VALUE = "x" * 170
-"""Makes a record of about 200 bytes."""
+"""Produces records of about 200 bytes."""
 
 
 def _records(count: int) -> list[Record]:
@@ -41,19 +41,19 @@ def _records(count: int) -> list[Record]:
 
 
 @contextmanager
-def _folder() -> Iterator[Path]:
-    """On the disk that runs are kept on: the one for temporary files may be none."""
+def _directory() -> Iterator[Path]:
+    """Return a directory on the disk of the runs, because temporary files may be in memory."""
     with tempfile.TemporaryDirectory(prefix=".journal-", dir=Path.cwd()) as path:
         yield Path(path)
 
 
-class _Bare:
-    """Append to a file and sync it, and nothing else."""
+class _PlainFile:
+    """Appends to a file and syncs it."""
 
-    def __init__(self, path: Path, room_bytes: int) -> None:
+    def __init__(self, path: Path, preallocated_bytes: int) -> None:
         self._file = os.open(path, os.O_RDWR | os.O_CREAT)
         self._offset = 0
-        os.pwrite(self._file, bytes(room_bytes), 0)
+        os.pwrite(self._file, bytes(preallocated_bytes), 0)
         os.fsync(self._file)
 
     def write(self, data: bytes) -> None:
@@ -65,14 +65,14 @@ class _Bare:
         os.close(self._file)
 
 
-class _Unsynced(FileOps):
-    """To fill a journal that is only to be read."""
+class _UnsyncedFileOps(FileOps):
+    """Writes a journal for reading only, without syncs."""
 
     def fdatasync(self, file: int) -> None:
         pass
 
 
-class _Driven:
+class _DrivenJournal:
     """The journal as a driver uses it."""
 
     def __init__(self, path: Path) -> None:
@@ -88,77 +88,77 @@ class _Driven:
 
 
 class _Times(NamedTuple):
-    """Nanoseconds of each sync."""
+    """Durations of the syncs, in nanoseconds."""
 
     journal: list[int]
-    bare: list[int]
-    zeroed: list[int]
+    plain: list[int]
+    preallocated: list[int]
 
 
-async def _take_turns(directory: Path, group: int, rounds: int) -> _Times:
+async def _measure_alternately(directory: Path, group: int, rounds: int) -> _Times:
     records = _records(group)
     data = b"".join(map(encode, records))
-    driven = _Driven(directory / "journal")
-    bare = _Bare(directory / "bare", 0)
-    zeroed = _Bare(directory / "zeroed", (rounds + 1) * len(data))
-    # The first one of each makes its file, and does not count.
-    await driven.write(records)
-    bare.write(data)
-    zeroed.write(data)
+    driven_journal = _DrivenJournal(directory / "journal")
+    plain = _PlainFile(directory / "plain", 0)
+    preallocated = _PlainFile(directory / "preallocated", (rounds + 1) * len(data))
+    # The first write of each creates its file and does not count.
+    await driven_journal.write(records)
+    plain.write(data)
+    preallocated.write(data)
     times = _Times([], [], [])
-    for done in range(3 * rounds):
-        begin = perf_counter_ns()
-        match done % 3:
+    for number in range(3 * rounds):
+        started_ns = perf_counter_ns()
+        match number % 3:
             case 0:
-                await driven.write(records)
+                await driven_journal.write(records)
             case 1:
-                bare.write(data)
+                plain.write(data)
             case _:
-                zeroed.write(data)
-        times[done % 3].append(perf_counter_ns() - begin)
-    driven.journal.close()
-    bare.close()
-    zeroed.close()
+                preallocated.write(data)
+        times[number % 3].append(perf_counter_ns() - started_ns)
+    driven_journal.journal.close()
+    plain.close()
+    preallocated.close()
     return times
 
 
-def _undisturbed(times: list[int]) -> float:
-    """What the fastest tenth stays below: on a busy machine most of the rest is waiting."""
+def _first_decile(times: list[int]) -> float:
+    """Return the first decile: on a busy machine, most of the rest is waiting time."""
     return statistics.quantiles(times, n=10)[0]
 
 
 def _syncs(scale: Scale) -> Iterator[Result]:
     for group in GROUPS:
-        with _folder() as directory:
-            times = asyncio.run(_take_turns(directory, group, scale.syncs))
-        bare = _undisturbed(times.bare)
+        with _directory() as directory:
+            times = asyncio.run(_measure_alternately(directory, group, scale.syncs))
+        plain = _first_decile(times.plain)
         what = f"journal: sync of {group}"
         yield Result(
             what=what,
-            explanation=f"How long it takes until {group} records are durable and the loop knows, "
-            "against appending and syncing the same bytes.",
-            value=_undisturbed(times.journal) / bare,
+            explanation=f"Time until {group} records are durable and the event loop is notified, "
+            "relative to appending and syncing the same bytes.",
+            value=_first_decile(times.journal) / plain,
         )
         yield Result(
-            what=f"{what}, room made beforehand",
-            explanation="The bare calls in a file that was zeroed before, against appending.",
-            value=_undisturbed(times.zeroed) / bare,
+            what=f"{what}, preallocated",
+            explanation="The plain calls on a file zeroed beforehand, relative to appending.",
+            value=_first_decile(times.preallocated) / plain,
         )
         yield Result(
             what=f"{what}, median",
-            explanation="How long half of the journal's syncs take at most.",
+            explanation="Median duration of the journal's syncs.",
             value=statistics.median(times.journal) / 1e3,
             unit="µs",
         )
         yield Result(
-            what=f"{what}, bare median",
-            explanation="The same of appending and syncing.",
-            value=statistics.median(times.bare) / 1e3,
+            what=f"{what}, plain median",
+            explanation="Median duration of appending and syncing.",
+            value=statistics.median(times.plain) / 1e3,
             unit="µs",
         )
         yield Result(
             what=f"{what}, records",
-            explanation="How many records become durable in a second, one group at a time.",
+            explanation="Records that become durable per second, one group at a time.",
             value=group * len(times.journal) / sum(times.journal) * 1e9,
             unit="/s",
         )
@@ -180,8 +180,8 @@ def _decode(payloads: list[bytes]) -> Timed:
 
 def _reading(scale: Scale) -> Iterator[Result]:
     records = _records(scale.read_back)
-    with _folder() as directory:
-        journal = Journal(directory, calls=_Unsynced())
+    with _directory() as directory:
+        journal = Journal(directory, file_ops=_UnsyncedFileOps())
         journal.open()
         for first in range(0, len(records), GROUP_READ):
             journal.append(records[first : first + GROUP_READ])
@@ -195,14 +195,14 @@ def _reading(scale: Scale) -> Iterator[Result]:
             scale.repeats,
         )
     yield Result(
-        what="journal: reading back",
-        explanation=f"What it costs to open a journal of {scale.read_back:,} records, against "
+        what="journal: replay",
+        explanation=f"Cost of opening a journal of {scale.read_back:,} records, relative to "
         "decoding them from memory, one by one.",
         value=read / decoded,
     )
     yield Result(
-        what="journal: reading back, records",
-        explanation="How many records are read back in a second.",
+        what="journal: replay, records",
+        explanation="Records that are replayed per second.",
         value=1e9 / read,
         unit="/s",
     )

@@ -1,5 +1,5 @@
-"""TPC-C on a live cluster: how fast weak transactions are answered at half of what it can do, and
-what it still does when it is asked for twice as much."""
+"""TPC-C on a live cluster: the latency of weak transactions at half of the maximum throughput, and
+the throughput under twice the maximum load."""
 
 import asyncio
 import tempfile
@@ -10,7 +10,7 @@ from pathlib import Path
 from statistics import median
 from typing import NamedTuple
 
-from benchmarks.floor import paced
+from benchmarks.hardware_floor import timed_calls
 from benchmarks.result import Benchmark, Result
 from benchmarks.scale import Scale
 from creekdb import tpcc
@@ -25,95 +25,99 @@ from creekdb.wire.event_loop import new_loop
 DATATYPE = "tpcc-rows-5-0"
 CLIENTS = 48
 BAR_MS = 1.0
-TOO_MUCH = 2.0
-"""Times what it can do."""
-FALL_BAR = 0.2
+OVERLOAD_FACTOR = 2.0
+"""Overload factor, relative to the maximum throughput."""
+LOSS_BAR = 0.2
 
 
 def measure(scale: Scale) -> Iterator[Result]:
     with (
-        tempfile.TemporaryDirectory(prefix=".live-", dir=Path.cwd()) as folder,
+        tempfile.TemporaryDirectory(prefix=".live-", dir=Path.cwd()) as directory,
         asyncio.Runner(loop_factory=new_loop) as runner,
     ):
-        cluster = LocalCluster(Path(folder), replicas=3, datatype=DATATYPE)
+        cluster = LocalCluster(Path(directory), replicas=3, datatype=DATATYPE)
         cluster.start()
         try:
             runner.run(cluster.wait_until_ready())
             cpu = CpuClock(cluster.processes)
-            driven = partial(_driven, cluster, scale, cpu)
-            full = runner.run(driven(clients=CLIENTS))
-            saturated = full.completed / full.duration_s
+            generate = partial(_generate, cluster, scale, cpu)
+            full = runner.run(generate(clients=CLIENTS))
+            maximum_tps = full.completed / full.duration_s
             cpu_us = _cpu_us(cpu, full)
             runner.run(cluster.wait_until_stable())
-            half = runner.run(driven(load=max(1.0, saturated / 2)))
-            yield _latency(saturated, cpu_us, half, _alone(saturated / 2, scale.live_s))
+            half = runner.run(generate(load=max(1.0, maximum_tps / 2)))
+            yield _latency(
+                maximum_tps, cpu_us, half, _execution_times(maximum_tps / 2, scale.live_s)
+            )
             runner.run(cluster.wait_until_stable())
-            flooded = runner.run(driven(load=TOO_MUCH * saturated))
-            yield _fall(saturated, _cpu_us(cpu, flooded), flooded)
+            overloaded = runner.run(generate(load=OVERLOAD_FACTOR * maximum_tps))
+            yield _overload(maximum_tps, _cpu_us(cpu, overloaded), overloaded)
         finally:
             cluster.stop()
 
 
-async def _driven(
+async def _generate(
     cluster: LocalCluster, scale: Scale, cpu: CpuClock, *, clients: int = 0, load: float = 0.0
 ) -> LoadMeter:
     return await generate_load(
         LoadPlan(
             cluster.addresses,
             tpcc_workload(DATATYPE, len(cluster.addresses), None, 0),
-            warm_up_s=scale.live_s,  # rows are computed when they are first read
+            warm_up_s=scale.live_s,  # rows are computed on their first read
             duration_s=scale.live_s,
             clients=clients,
-            load=load,
-            cpu=cpu,
-            dial=partial(dial, brief=True),  # the answer that is measured, and no other
+            calls_per_s=load,
+            cpu_clock=cpu,
+            dial=partial(dial, is_single_response=True),  # only the measured response
         )
     )
 
 
-class Alone(NamedTuple):
-    """The median time of a weak transaction that one process executes, and does nothing else."""
+class ExecutionTimes(NamedTuple):
+    """Median duration of a weak transaction in an otherwise idle process, in milliseconds."""
 
-    at_once_ms: float
+    back_to_back_ms: float
     paced_ms: float
 
 
-def _alone(load: float, seconds: float) -> Alone:
-    """One after the other, and at the pace of that load: in between, caches forget."""
-    machine, stream = (
+def _execution_times(load: float, seconds: float) -> ExecutionTimes:
+    """Measure back to back, and at the rate of `load`, which lets caches go cold."""
+    sequential, workload = (
         tpcc.populated_datatype(DATATYPE).sequential(),
         tpcc_workload(DATATYPE, 1, None, 0),
     )
     count = max(1, int(load * seconds))
 
-    def took(pause_s: float) -> float:
-        weak = [each for _ in range(count) if not (each := stream(0)).strong]
+    def median_ms(pause_s: float) -> float:
+        weak = [each for _ in range(count) if not (each := workload(0)).strong]
 
         def execute(number: int) -> None:
-            with suppress(OperationRaised):  # some are meant to fail
-                machine.call(weak[number].operation, *weak[number].arguments)
+            with suppress(OperationRaised):  # some transactions fail by design
+                sequential.call(weak[number].operation, *weak[number].arguments)
 
-        return median(paced(execute, len(weak), pause_s)) / 1e6
+        return median(timed_calls(execute, len(weak), pause_s)) / 1e6
 
-    took(0.0)  # rows are computed when they are first read
-    return Alone(took(0.0), took(1 / load))
+    median_ms(0.0)  # rows are computed on their first read
+    return ExecutionTimes(median_ms(0.0), median_ms(1 / load))
 
 
 def _cpu_us(cpu: CpuClock, meter: LoadMeter) -> float:
-    """Of a transaction, all processes."""
+    """Return the processor time of all processes per transaction, in microseconds."""
     return sum(cpu.used_s.values()) * 1e6 / max(1, meter.completed)
 
 
-def _latency(saturated: float, cpu_us: float, half: LoadMeter, alone: Alone) -> Result:
+def _latency(
+    maximum_tps: float, cpu_us: float, half: LoadMeter, execution_times: ExecutionTimes
+) -> Result:
     weak, stable = half.latency_of_kind(WEAK_TENTATIVE), half.latency_of_kind(STRONG_STABLE)
     return Result(
-        what="TPC-C: median time of a weak transaction",
+        what="TPC-C: median latency of a weak transaction",
         explanation=(
-            f"At half of {saturated:,.0f} transactions a second, which take {cpu_us:.0f} µs of CPU "
-            f"each; 99 % within {weak.p99 if weak else 0:.1f} ms; "
-            f"a Payment is stable after {stable.p50 if stable else 0:.1f} ms. To execute one "
-            f"alone, without disk and network, takes {alone.at_once_ms:.2f} ms where one "
-            f"follows the other, and {alone.paced_ms:.2f} ms at that pace."
+            f"At half of {maximum_tps:,.0f} transactions per second, which take {cpu_us:.0f} µs of "
+            f"CPU each; 99 % within {weak.p99 if weak else 0:.1f} ms; "
+            f"a Payment is stable after {stable.p50 if stable else 0:.1f} ms. The execution "
+            f"alone, without disk and network, takes {execution_times.back_to_back_ms:.2f} ms "
+            f"back to back, and {execution_times.paced_ms:.2f} ms at that rate."
         ),
         value=weak.p50 if weak else 0.0,
         unit="ms",
@@ -121,18 +125,18 @@ def _latency(saturated: float, cpu_us: float, half: LoadMeter, alone: Alone) -> 
     )
 
 
-def _fall(saturated: float, cpu_us: float, flooded: LoadMeter) -> Result:
-    done = flooded.completed / flooded.duration_s
-    refused = sum(flooded.errors.values()) / flooded.duration_s
+def _overload(maximum_tps: float, cpu_us: float, overloaded: LoadMeter) -> Result:
+    throughput = overloaded.completed / overloaded.duration_s
+    rejected = sum(overloaded.errors.values()) / overloaded.duration_s
     return Result(
-        what="TPC-C: throughput lost when asked for twice as much",
+        what="TPC-C: throughput lost under twice the maximum load",
         explanation=(
-            f"{done:,.0f} transactions a second, {cpu_us:.0f} µs of CPU each; {refused:,.0f} more "
-            "were refused."
+            f"{throughput:,.0f} transactions per second, {cpu_us:.0f} µs of CPU each; "
+            f"{rejected:,.0f} more were rejected."
         ),
-        value=1 - done / max(1e-9, saturated),
-        unit="of it",
-        bar=FALL_BAR,
+        value=1 - throughput / max(1e-9, maximum_tps),
+        unit="lost",
+        bar=LOSS_BAR,
     )
 
 

@@ -1,7 +1,7 @@
-"""What `creek` keeps in memory: for ever, and while nothing can be committed.
+"""Memory of `creek`: after commits, and while no commit is possible.
 
-Every object that can be reached from a replica is visited, and its bytes are summed up as Python
-tells them. That costs the run nothing, and the numbers are the same each time.
+Every object reachable from a replica is visited, and its size as reported by Python is summed up.
+This does not slow down the run, and the numbers are reproducible.
 """
 
 import gc
@@ -10,12 +10,12 @@ from collections.abc import Iterator
 from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import Any, NamedTuple
 
-from benchmarks.heal import ELECTION_TICKS, PER_TICK, bring_to_rest
+from benchmarks.heal import ELECTION_TICKS, PER_TICK, run_until_stable
 from benchmarks.network import Cluster
 from benchmarks.registers import REGISTERS
 from benchmarks.result import Benchmark, Result
 from benchmarks.scale import Scale
-from benchmarks.versions import ALL, FEW, KEYS, Operations, new_replica, requests, spread
+from benchmarks.versions import ALL, FEW, KEYS, Operations, new_replica, requests, update_shared
 from benchmarks.workloads import catch_up
 from creekdb.execution.mvcc.entry import RequestEntry, Version
 from creekdb.protocol.probes import Probe
@@ -24,10 +24,10 @@ from creekdb.protocol.settings import Settings
 from creekdb.schemes.creek import CreekReplica
 
 GROWTH_BAR = 1.2
-STRETCHES_BAR = 0.9
+MERGED_BAR = 0.9
 STRONG_EVERY = 100
 EARLY_SHARE = 100
-"""The first look at the memory comes after a hundredth of the operations."""
+"""Divisor of the operations before the first measurement."""
 FEW_KEYS = 50
 MEMBERS = (0, 1, 2)
 
@@ -41,27 +41,27 @@ class Memory(NamedTuple):
 
 
 def memory_of(root: Any) -> Memory:
-    """Of all that can be reached from there, but for code."""
+    """Return the memory of all objects reachable from `root`, except code."""
     seen = {id(root)}
-    found = [root]
-    bytes_ = versions = entries = 0
-    while found:
-        each = found.pop()
-        bytes_ += sys.getsizeof(each)
-        versions += type(each) is Version
-        entries += isinstance(each, RequestEntry)
-        for other in gc.get_referents(each):
-            if id(other) not in seen and not isinstance(other, NOT_DATA):
-                seen.add(id(other))
-                found.append(other)
-    return Memory(bytes_, versions, entries)
+    stack = [root]
+    total_bytes = versions = entries = 0
+    while stack:
+        current = stack.pop()
+        total_bytes += sys.getsizeof(current)
+        versions += type(current) is Version
+        entries += isinstance(current, RequestEntry)
+        for referent in gc.get_referents(current):
+            if id(referent) not in seen and not isinstance(referent, NOT_DATA):
+                seen.add(id(referent))
+                stack.append(referent)
+    return Memory(total_bytes, versions, entries)
 
 
 # --- committed ------------------------------------------------------------------------------------
 
 
 def committed(operations: int) -> tuple[Memory, Memory]:
-    """Of three replicas, after a few operations and after many; everything is committed."""
+    """Return the memory of three replicas after few and after many operations, all committed."""
     cluster = Cluster(Settings(members=MEMBERS), scheme=CreekReplica, datatype=REGISTERS)
     for _ in range(ELECTION_TICKS):
         cluster.tick()
@@ -72,10 +72,10 @@ def committed(operations: int) -> tuple[Memory, Memory]:
 def _memory_after(cluster: Cluster, numbers: range) -> Memory:
     for number in numbers:
         strong = number % STRONG_EVERY == 0
-        cluster.invoke(number % len(MEMBERS), spread("register", number), strong)
+        cluster.invoke(number % len(MEMBERS), update_shared("register", number), strong)
         if number % PER_TICK == 0:
             cluster.tick()
-    bring_to_rest(cluster)
+    run_until_stable(cluster)
     return memory_of(cluster.replicas)
 
 
@@ -84,14 +84,14 @@ def _committed(scale: Scale) -> Iterator[Result]:
     after = f"after {scale.committed:,} committed operations on {KEYS:,} registers"
     yield Result(
         what="memory: committed operations",
-        explanation=f"How much memory three replicas take {after}, against "
+        explanation=f"Memory of three replicas {after}, relative to "
         f"{scale.committed // EARLY_SHARE:,}.",
         value=late.bytes / early.bytes,
         bar=GROWTH_BAR,
     )
     yield Result(
         what="memory: versions of committed operations",
-        explanation=f"How many versions a replica has {after}: none, for the last values are kept.",
+        explanation=f"Versions per replica {after}: none, because only the last values remain.",
         value=late.versions / len(MEMBERS),
         unit="versions",
         bar=0,
@@ -99,7 +99,7 @@ def _committed(scale: Scale) -> Iterator[Result]:
     )
     yield Result(
         what="memory: entries of committed operations",
-        explanation=f"Of how many requests the version stores still know {after}: of none.",
+        explanation=f"Requests that the version stores still refer to {after}: none.",
         value=late.entries,
         unit="entries",
         bar=0,
@@ -110,67 +110,65 @@ def _committed(scale: Scale) -> Iterator[Result]:
 # --- tentative ------------------------------------------------------------------------------------
 
 
-def over(keys: int) -> Operations:
-    def operation(word: str, number: int) -> Operation:
-        return Operation("update", (f"{word} {number % keys}", number))
+def operations_on(keys: int) -> Operations:
+    def operation(prefix: str, number: int) -> Operation:
+        return Operation("update", (f"{prefix} {number % keys}", number))
 
     return operation
 
 
-class Kept(NamedTuple):
+class TentativeMemory(NamedTuple):
     memory: Memory
-    stretches: int
+    merged_runs: int
 
 
-def tentative(operations: int, keys: int, kept_apart: int) -> Kept:
-    """What a replica keeps that has executed so many operations and cannot commit them."""
+def tentative(operations: int, keys: int, kept_apart: int) -> TentativeMemory:
+    """Return the memory of a replica that has executed `operations` and cannot commit them."""
     replica = new_replica(kept_apart)
-    catch_up(replica, requests(over(keys), operations))
+    catch_up(replica, requests(operations_on(keys), operations))
     probes = replica.probes.counts
-    taken_apart = probes.get(Probe.STRETCH_TAKEN_APART, 0)
-    return Kept(memory_of(replica), probes.get(Probe.STRETCH_MERGED, 0) - taken_apart)
+    split_runs = probes.get(Probe.RUN_SPLIT, 0)
+    return TentativeMemory(memory_of(replica), probes.get(Probe.RUN_MERGED, 0) - split_runs)
 
 
 def _tentative(scale: Scale) -> Iterator[Result]:
     operations = scale.large
-    alone = memory_of(list(requests(spread, operations)))
-    yield _bytes("alone", "takes by itself, without a replica", alone.bytes, operations)
+    alone = memory_of(list(requests(update_shared, operations)))
+    yield _bytes("alone", "without a replica", alone.bytes, operations)
     for keys in (KEYS, FEW_KEYS):
-        apart, kept = tentative(operations, keys, ALL), tentative(operations, keys, FEW)
+        separate, merged = tentative(operations, keys, ALL), tentative(operations, keys, FEW)
         on = f"on {keys:,} registers"
+        yield _bytes(f"{on}, separate", "with separate versions", separate.memory.bytes, operations)
         yield _bytes(
-            f"{on}, apart", "takes when its versions are kept", apart.memory.bytes, operations
-        )
-        yield _bytes(
-            f"{on}, in stretches",
-            f"takes when the versions of all but {FEW:,} are in stretches",
-            kept.memory.bytes,
+            f"{on}, merged",
+            f"with the versions of all but {FEW:,} in merged runs",
+            merged.memory.bytes,
             operations,
         )
         yield Result(
-            what=f"memory: stretches {on}",
-            explanation=f"How much memory a replica with {operations:,} tentative requests takes "
-            "when their versions are in stretches, against when each is kept. The requests "
-            "themselves, and their answers, are kept in any case.",
-            value=kept.memory.bytes / apart.memory.bytes,
-            bar=STRETCHES_BAR,
+            what=f"memory: merged runs {on}",
+            explanation=f"Memory of a replica with {operations:,} tentative requests whose "
+            "versions are in merged runs, relative to separate versions. Both include the "
+            "requests themselves and their responses.",
+            value=merged.memory.bytes / separate.memory.bytes,
+            bar=MERGED_BAR,
         )
-        bound = keys * (1 + kept.stretches) + FEW
+        bound = keys * (1 + merged.merged_runs) + FEW
         yield Result(
-            what=f"memory: versions in stretches {on}",
-            explanation=f"How many versions there are with {kept.stretches:,} stretches: at most "
-            "one per register and stretch, and those of the requests that are kept apart.",
-            value=kept.memory.versions,
+            what=f"memory: versions in merged runs {on}",
+            explanation=f"Number of versions with {merged.merged_runs:,} merged runs: at most "
+            "one per register and run, and those of the unmerged requests.",
+            value=merged.memory.versions,
             unit="versions",
             bar=bound,
         )
 
 
-def _bytes(which: str, what: str, taken: int, operations: int) -> Result:
+def _bytes(variant: str, description: str, total_bytes: int, operations: int) -> Result:
     return Result(
-        what=f"memory: a tentative request {which}",
-        explanation=f"How much memory one of {operations:,} tentative requests {what}.",
-        value=taken / operations,
+        what=f"memory: a tentative request {variant}",
+        explanation=f"Memory per request, of {operations:,} tentative requests, {description}.",
+        value=total_bytes / operations,
         unit="bytes",
     )
 

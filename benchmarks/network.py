@@ -1,14 +1,14 @@
-"""A cluster in one process: real replicas, messages in one queue, and nothing else.
+"""A cluster in one process: real replicas and one queue of messages.
 
-No simulator, no codec and no disk, so what is measured is the replicas. Messages are delivered in
-the order in which they were sent, at once, or never when they cross a partition. Protocol and
-execution are timed apart: messages go first, and tasks run when all is quiet. With `at_once` each
-message's tasks run before the next message, and all time is the protocol's.
+There is no simulator, no codec and no disk, so the replicas alone are measured. Messages are
+delivered in the order of sending, immediately, or never if they cross a partition. Protocol and
+execution are timed separately: tasks run when no message is left. With `immediate`, the tasks of
+each message run before the next message, and all time counts as the protocol's.
 """
 
 from collections import deque
 
-from benchmarks.measuring import Stopwatch
+from benchmarks.timing import Stopwatch
 from creekdb.datatypes.counter import COUNTER
 from creekdb.execution.datatype import DataType
 from creekdb.protocol.effects import Task, TaskKind
@@ -26,7 +26,7 @@ class Cluster:
     def __init__(
         self,
         settings: Settings,
-        at_once: bool = False,
+        immediate: bool = False,
         scheme: Scheme = BasicReplica,
         datatype: DataType = COUNTER,
     ) -> None:
@@ -34,14 +34,14 @@ class Cluster:
         self.protocol = Stopwatch()
         self.execution = Stopwatch()
         self.executions = 0
-        self._at_once = at_once
+        self._immediate = immediate
         self._now = 0
         self._side = [0] * len(self.replicas)
         self._queue: deque[tuple[int, int, Message]] = deque()
         self._tasks: deque[tuple[Replica, Task]] = deque()
 
     def partition(self, side: tuple[int, ...]) -> None:
-        """From now on nothing gets from the replicas of `side` to the others, or back."""
+        """Drop all messages between the replicas of `side` and the others from now on."""
         for replica in side:
             self._side[replica] = 1
 
@@ -53,26 +53,26 @@ class Cluster:
         with self.protocol.running():
             for replica in self.replicas:
                 replica.tick(self._now)
-                self._carry_out(replica)
-        self.settle()
+                self._apply_effects(replica)
+        self.run_until_quiet()
 
     def invoke(self, index: int, operation: Operation, strong: bool) -> None:
         self._now += 1
         replica = self.replicas[index]
         with self.protocol.running():
             replica.invoke(operation, strong, 0, self._now)
-            self._carry_out(replica)
-        self.settle()
+            self._apply_effects(replica)
+        self.run_until_quiet()
 
-    def settle(self) -> None:
-        """Deliver and execute until there is nothing left to do."""
+    def run_until_quiet(self) -> None:
+        """Deliver and execute until no message and no task is left."""
         while self._queue or self._tasks:
             with self.protocol.running():
                 self._deliver()
             with self.execution.running():
                 self._execute()
 
-    def is_at_rest(self) -> bool:
+    def is_stable(self) -> bool:
         lengths = {replica.committed_length() for replica in self.replicas}
         return len(lengths) == 1 and all(
             replica.is_idle() and not replica.tentative_ids() for replica in self.replicas
@@ -84,8 +84,8 @@ class Cluster:
             receiver, sender, message = queue.popleft()
             replica = replicas[receiver]
             replica.receive(message, sender, self._now)
-            self._carry_out(replica)
-            if self._at_once:
+            self._apply_effects(replica)
+            if self._immediate:
                 self._execute()
 
     def _execute(self) -> None:
@@ -93,9 +93,9 @@ class Cluster:
             replica, task = self._tasks.popleft()
             self.executions += task.kind is TaskKind.EXECUTE
             replica.completed(task, replica.run(task), self._now)
-            self._carry_out(replica)
+            self._apply_effects(replica)
 
-    def _carry_out(self, replica: Replica) -> None:
+    def _apply_effects(self, replica: Replica) -> None:
         effects = replica.take_effects()
         side, sender = self._side, replica.index
         for send in effects.send:

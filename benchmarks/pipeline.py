@@ -1,8 +1,8 @@
-"""The pipeline beside what it stands on: a pool of processes, and rows computed one at a time.
+"""The pipeline relative to its foundations: a process pool, and rows computed one at a time.
 
-A grid keeps several processes busy, so here the time on the wall is what counts. Spark and the pool
-take turns with the same cells, costly ones first, and of each the shortest time counts. What Spark
-takes to start is not in it: that is the same for a grid of any size.
+A grid keeps several processes busy, so wall-clock time counts. Spark and the pool alternately run
+the same cells, expensive ones first, and the shortest time of each counts. The start of Spark is
+excluded, because it is the same for a grid of any size.
 """
 
 import os
@@ -16,9 +16,9 @@ from typing import Any, Final
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from benchmarks.measuring import Timed, ratio
 from benchmarks.result import Benchmark, Result
 from benchmarks.scale import Scale
+from benchmarks.timing import Timed, ratio
 from creekdb.pipeline.spark.session import spark_session
 from creekdb.pipeline.stages import output_dir
 from creekdb.pipeline.stages.grid import Cell, Grid, parse_grid
@@ -29,14 +29,14 @@ from creekdb.tpcc.schema import CUSTOMERS, DISTRICTS, TABLES
 
 GRID_BAR: Final = 1.25
 GRID_REPEATS_MAX: Final = 2
-"""Usually; and as many again before it misses its bar."""
+"""Usual number of repetitions; doubled before the bar counts as missed."""
 POPULATION_BAR: Final = 0.25
 ROWS: Final = 3_000
 WORKERS: Final = min(4, os.cpu_count() or 1)
 
 
 def cells(simulated_us: int) -> Grid:
-    """Of very different costs, as in the paper's grid."""
+    """Return cells of very different costs, as in the paper's grid."""
     block = {
         "scheme": ["creek", "archie", "smr"],
         "load_tps": [500, 1000, 2000],
@@ -46,15 +46,15 @@ def cells(simulated_us: int) -> Grid:
     return parse_grid("benchmark", {"block": [block]})
 
 
-def in_a_pool(chosen: Sequence[Cell], out: Path) -> None:
-    ordered = sorted(chosen, key=estimated_cost, reverse=True)
+def run_in_pool(selected: Sequence[Cell], out: Path) -> None:
+    ordered = sorted(selected, key=estimated_cost, reverse=True)
     with ProcessPoolExecutor(WORKERS) as pool:
         results = list(pool.map(run_cell, [(cell, str(out)) for cell in ordered]))
     assert not any(reason for _, reason in results)
 
 
-def on_spark(spark: SparkSession, chosen: Sequence[Cell], out: Path) -> None:
-    assert not simulate(spark, chosen, out)
+def run_on_spark(spark: SparkSession, selected: Sequence[Cell], out: Path) -> None:
+    assert not simulate(spark, selected, out)
 
 
 def grid_ratio(scale: Scale) -> float:
@@ -63,24 +63,24 @@ def grid_ratio(scale: Scale) -> float:
     repeats = min(scale.repeats, GRID_REPEATS_MAX)
     with spark_session(f"local[{WORKERS}]", "creek: benchmark") as spark:
         spark.sparkContext.parallelize(range(WORKERS), WORKERS).map(abs).collect()
-        for done in range(1, 2 * repeats + 1):
-            for index, way in enumerate(("spark", "pool")):
-                with tempfile.TemporaryDirectory() as folder:
-                    out = Path(folder) / "out"
+        for rounds in range(1, 2 * repeats + 1):
+            for index, runner in enumerate(("spark", "pool")):
+                with tempfile.TemporaryDirectory() as directory:
+                    out = Path(directory) / "out"
                     output_dir.prepare_output_dir(out, grid)
                     start = monotonic_ns()
-                    if way == "spark":
-                        on_spark(spark, grid.cells, out)
+                    if runner == "spark":
+                        run_on_spark(spark, grid.cells, out)
                     else:
-                        in_a_pool(grid.cells, out)
+                        run_in_pool(grid.cells, out)
                     best[index] = min(best[index], monotonic_ns() - start)
-            if done >= repeats and best[0] <= GRID_BAR * best[1]:
+            if rounds >= repeats and best[0] <= GRID_BAR * best[1]:
                 break
     return best[0] / best[1]
 
 
-def row_by_row(population: Population, part: PopulationFile) -> pa.Table:
-    """What `arrow_table` gives, from rows that are computed one at a time."""
+def table_from_rows(population: Population, part: PopulationFile) -> pa.Table:
+    """Return the same as `arrow_table`, from rows that are computed one at a time."""
     table = TABLES[part.table]
     evaluate: Any = getattr(population, part.table)
     rows = []
@@ -101,12 +101,12 @@ def _key(table: str, unit: int) -> tuple[int, ...]:
 
 def population_ratio(scale: Scale) -> float:
     population = Population(1, 1)
-    chosen = [PopulationFile(table, 1, 0, ROWS) for table in ("customer", "orders", "stock")]
-    for part in chosen:
-        assert arrow_table(population, part).equals(row_by_row(population, part))
+    selected = [PopulationFile(table, 1, 0, ROWS) for table in ("customer", "orders", "stock")]
+    for part in selected:
+        assert arrow_table(population, part).equals(table_from_rows(population, part))
     return ratio(
-        lambda: Timed(ROWS, lambda: [arrow_table(population, part) for part in chosen]),
-        lambda: Timed(ROWS, lambda: [row_by_row(population, part) for part in chosen]),
+        lambda: Timed(ROWS, lambda: [arrow_table(population, part) for part in selected]),
+        lambda: Timed(ROWS, lambda: [table_from_rows(population, part) for part in selected]),
         scale.repeats,
         POPULATION_BAR,
     )
@@ -115,15 +115,15 @@ def population_ratio(scale: Scale) -> float:
 def measure(scale: Scale) -> Iterator[Result]:
     yield Result(
         what="pipeline: a grid on Spark",
-        explanation="What a grid takes on Spark, beside the same cells in a plain pool of as many "
-        "processes.",
+        explanation="Duration of a grid on Spark, relative to the same cells in a plain pool of "
+        "as many processes.",
         value=grid_ratio(scale),
         bar=GRID_BAR,
     )
     yield Result(
         what="pipeline: the rows of the population",
-        explanation="What customers, orders and stock cost as columns of many rows, beside one row "
-        "at a time.",
+        explanation="Cost of customers, orders and stock as columns of many rows, relative to one "
+        "row at a time.",
         value=population_ratio(scale),
         bar=POPULATION_BAR,
     )

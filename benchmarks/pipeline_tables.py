@@ -1,9 +1,9 @@
-"""What measuring and verifying many operations takes: memory, and time per row.
+"""Measuring and verifying many operations: memory, and time per row.
 
-Spark makes the rows itself, with expressions, and writes them as Parquet first. All happens in a
-process of its own, `python -m benchmarks.pipeline_tables ROWS`, whose driver starts afresh. What is
-counted is the processor time of that driver, which on one machine does all the work, once it has
-warmed up on a small size; and the most memory it ever held, of which its heap is a part.
+Spark generates the rows with expressions and writes them as Parquet first. All of this happens in a
+process of its own, `python -m benchmarks.pipeline_tables ROWS`, with a new driver. The processor
+time of the driver is measured, which does all the work on one machine, after a warm-up on a small
+size. The memory is its peak, of which the heap is a part.
 """
 
 import os
@@ -27,10 +27,10 @@ from creekdb.pipeline.stages.relational_checks import find_violations
 
 HEAP_MIB: Final = 1024
 MEMORY_MIB_MAX: Final = 2048
-GROWTH: Final = 5
-"""How many times as many rows the large size has."""
+SIZE_RATIO: Final = 5
+"""Ratio between the rows of the large and the small size."""
 GROWTH_BAR: Final = 1.5
-RUNS_MADE: Final = 8
+RUN_COUNT: Final = 8
 REPLICAS: Final = 3
 WARM_UP_SHARE: Final = 20
 
@@ -39,35 +39,35 @@ class Costs(NamedTuple):
     measuring_ns: int
     measuring_peak_mib: float
     verifying_ns: int
-    verifying_few_ns: int
+    verifying_small_ns: int
 
 
-class Made(NamedTuple):
+class Tables(NamedTuple):
     runs: DataFrame
     operations: DataFrame
     orders: DataFrame
 
 
-def make(spark: SparkSession, rows: int, folder: Path) -> Made:
-    """Runs in which operations come 100 µs after one another and are committed in that order."""
+def make_tables(spark: SparkSession, rows: int, directory: Path) -> Tables:
+    """Create runs in which operations arrive every 100 µs and are committed in that order."""
     numbers = spark.range(rows).selectExpr(
-        "id", f"concat('run-', id % {RUNS_MADE}) as run", f"id div {RUNS_MADE} as place"
+        "id", f"concat('run-', id % {RUN_COUNT}) as run", f"id div {RUN_COUNT} as position"
     )
-    asked = numbers.selectExpr(
+    invoked = numbers.selectExpr(
         "run",
-        f"place % {REPLICAS} as replica",
+        f"position % {REPLICAS} as replica",
         "0 as incarnation",
-        f"place div {REPLICAS} + 1 as event",
-        f"place % {REPLICAS} as session",
+        f"position div {REPLICAS} + 1 as event",
+        f"position % {REPLICAS} as session",
         "element_at(array('new_order', 'payment', 'delivery'), cast(pmod(hash(id), 3) + 1 as int)) "
         "as kind",
         "pmod(hash(id), 3) = 1 as strong",
-        "place * 100 as invoked_us",
-        "place * 100 + 200 + pmod(hash(id, 1), 2000) as tentative_us",
-        "place as commit_index",
-        "place * 100 + 3000 + pmod(hash(id, 2), 40000) as certain_us",
+        "position * 100 as invoked_us",
+        "position * 100 + 200 + pmod(hash(id, 1), 2000) as tentative_us",
+        "position as commit_index",
+        "position * 100 + 3000 + pmod(hash(id, 2), 40000) as certain_us",
     )
-    answered = asked.selectExpr(
+    operations = invoked.selectExpr(
         "*",
         "case when strong then certain_us end as stable_us",
         "case when not strong then certain_us end as final_us",
@@ -76,26 +76,26 @@ def make(spark: SparkSession, rows: int, folder: Path) -> Made:
         "case when not strong then certain_us % 10 != 0 end as accurate",
         "case when not strong then certain_us % 8 != 0 end as exact",
     )
-    ordered = asked.selectExpr(
+    ordered = invoked.selectExpr(
         "run",
         f"explode(sequence(0, {REPLICAS - 1})) as replica",
         "commit_index as index",
         "replica as origin",
         "event",
     )
-    names = [f"run-{number}" for number in range(RUNS_MADE)]
-    length_us = rows // RUNS_MADE * 100
+    names = [f"run-{number}" for number in range(RUN_COUNT)]
+    length_us = rows // RUN_COUNT * 100
     runs = spark.createDataFrame([(name,) for name in names], "run string").selectExpr(
         *(_constant(name, length_us) for name in RUNS.names)
     )
     tables = {
-        "operations": (answered, OPERATIONS),
+        "operations": (operations, OPERATIONS),
         "orders": (ordered, ORDERS),
         "runs": (runs, RUNS),
     }
     for name, (frame, schema) in tables.items():
-        conform_to_schema(frame, schema).write.mode("overwrite").parquet(str(folder / name))
-    return Made(*(spark.read.parquet(str(folder / name)) for name in Made._fields))
+        conform_to_schema(frame, schema).write.mode("overwrite").parquet(str(directory / name))
+    return Tables(*(spark.read.parquet(str(directory / name)) for name in Tables._fields))
 
 
 def _constant(column: str, length_us: int) -> str:
@@ -114,43 +114,43 @@ def _constant(column: str, length_us: int) -> str:
             return f"{'false' if column == 'local_reads' else 0} as {column}"
 
 
-def measured(made: Made, folder: Path) -> None:
+def run_measures(tables: Tables, directory: Path) -> None:
     for name, compute in (("measures", measures), ("latencies", latencies)):
-        frame = compute(made.runs, made.operations)
-        frame.write.mode("overwrite").parquet(str(folder / name))
+        frame = compute(tables.runs, tables.operations)
+        frame.write.mode("overwrite").parquet(str(directory / name))
 
 
-def verified(made: Made, folder: Path) -> None:
-    frame = find_violations(made.runs, made.operations, made.orders)
-    frame.write.mode("overwrite").parquet(str(folder / "verdicts"))
-    assert made.runs.sparkSession.read.parquet(str(folder / "verdicts")).isEmpty()
+def run_checks(tables: Tables, directory: Path) -> None:
+    frame = find_violations(tables.runs, tables.operations, tables.orders)
+    frame.write.mode("overwrite").parquet(str(directory / "verdicts"))
+    assert tables.runs.sparkSession.read.parquet(str(directory / "verdicts")).isEmpty()
 
 
-def costs(rows: int) -> Costs:
-    """In this process. Where a session is running already, its memory says nothing."""
+def measure_costs(rows: int) -> Costs:
+    """Measure in this process. If a session already runs, the memory is meaningless."""
     with (
         tempfile.TemporaryDirectory(prefix="creek-benchmark-") as name,
         spark_session("local[2]", "creek benchmark", HEAP_MIB) as spark,
     ):
-        sizes = {"tiny": rows // WARM_UP_SHARE, "few": rows // GROWTH, "many": rows}
-        folders = {size: Path(name, size) for size in sizes}
-        made = {size: make(spark, sizes[size], folders[size]) for size in sizes}
+        sizes = {"tiny": rows // WARM_UP_SHARE, "few": rows // SIZE_RATIO, "many": rows}
+        directories = {size: Path(name, size) for size in sizes}
+        tables = {size: make_tables(spark, sizes[size], directories[size]) for size in sizes}
 
-        def spent_ns(run: Callable[[Made, Path], None], size: str) -> int:
+        def elapsed_ns(run: Callable[[Tables, Path], None], size: str) -> int:
             before = _cpu_ns(spark)
-            run(made[size], folders[size])
+            run(tables[size], directories[size])
             return _cpu_ns(spark) - before
 
-        spent_ns(measured, "tiny")
-        measuring_ns = spent_ns(measured, "many")
+        elapsed_ns(run_measures, "tiny")
+        measuring_ns = elapsed_ns(run_measures, "many")
         peak_mib = _peak_mib(spark)
-        spent_ns(verified, "tiny")
-        few_ns, many_ns = (spent_ns(verified, size) for size in ("few", "many"))
-        return Costs(measuring_ns, peak_mib, many_ns, few_ns)
+        elapsed_ns(run_checks, "tiny")
+        small_ns, large_ns = (elapsed_ns(run_checks, size) for size in ("few", "many"))
+        return Costs(measuring_ns, peak_mib, large_ns, small_ns)
 
 
 def _driver(spark: SparkSession) -> Path:
-    """What Linux tells of the Java process."""
+    """Return the /proc directory of the Java process."""
     gateway: Any = spark.sparkContext._gateway
     return Path(f"/proc/{gateway.proc.pid}")
 
@@ -162,47 +162,51 @@ def _cpu_ns(spark: SparkSession) -> int:
 
 
 def _peak_mib(spark: SparkSession) -> float:
-    """The largest resident set so far."""
+    """Return the peak of the resident set."""
     lines = (_driver(spark) / "status").read_text().splitlines()
     return next(int(line.split()[1]) / 1024 for line in lines if line.startswith("VmHWM"))
 
 
-def _apart(rows: int) -> Costs:
-    """The same, in a process of its own."""
+def _costs_in_subprocess(rows: int) -> Costs:
+    """Measure in a process of its own."""
     command = [sys.executable, "-m", "benchmarks.pipeline_tables", str(rows)]
-    told = subprocess.run(command, capture_output=True, text=True, check=False)
-    if told.returncode:
-        raise RuntimeError(f"{' '.join(command)} failed:\n{told.stderr}")
-    return Costs(*msgspec.json.decode(told.stdout))
+    completed = subprocess.run(command, capture_output=True, text=True, check=False)
+    if completed.returncode:
+        raise RuntimeError(f"{' '.join(command)} failed:\n{completed.stderr}")
+    return Costs(*msgspec.json.decode(completed.stdout))
 
 
 def measure(scale: Scale) -> Iterator[Result]:
-    many, few = scale.rows, scale.rows // GROWTH
-    found = _apart(many) if SparkSession.getActiveSession() is None else costs(many)
+    large, small = scale.rows, scale.rows // SIZE_RATIO
+    costs = (
+        _costs_in_subprocess(large)
+        if SparkSession.getActiveSession() is None
+        else measure_costs(large)
+    )
     yield Result(
         what="pipeline: memory to measure",
-        explanation=f"The most memory that the driver held while it measured {many:,} operations.",
-        value=found.measuring_peak_mib,
+        explanation=f"Peak memory of the driver while it measured {large:,} operations.",
+        value=costs.measuring_peak_mib,
         unit="MiB",
         bar=MEMORY_MIB_MAX,
     )
     yield Result(
-        what="pipeline: measuring an operation",
+        what="pipeline: measuring per operation",
         explanation="Processor time for all measures and percentiles, per operation.",
-        value=found.measuring_ns / many / 1000,
+        value=costs.measuring_ns / large / 1000,
         unit="µs",
     )
     yield Result(
-        what="pipeline: verifying more",
-        explanation=f"What one of {many:,} operations costs the relational checkers, beside one of "
-        f"{few:,}.",
-        value=found.verifying_ns / many / (found.verifying_few_ns / few),
+        what="pipeline: growth of verification",
+        explanation=f"Cost per operation of the relational checkers with {large:,} operations, "
+        f"relative to {small:,}.",
+        value=costs.verifying_ns / large / (costs.verifying_small_ns / small),
         bar=GROWTH_BAR,
     )
     yield Result(
-        what="pipeline: verifying an operation",
+        what="pipeline: verification per operation",
         explanation="Processor time for all relational checkers, per operation.",
-        value=found.verifying_ns / many / 1000,
+        value=costs.verifying_ns / large / 1000,
         unit="µs",
     )
 
@@ -211,4 +215,4 @@ BENCHMARK = Benchmark("pipeline-tables", 4, measure)
 
 
 if __name__ == "__main__":
-    print(msgspec.json.encode(costs(int(sys.argv[1]))).decode())
+    print(msgspec.json.encode(measure_costs(int(sys.argv[1]))).decode())

@@ -1,4 +1,4 @@
-"""A data type to make conflicts with, or none: operations that say which registers they touch."""
+"""Data type with controlled conflicts: the arguments of an operation name its registers."""
 
 from typing import Any
 
@@ -15,7 +15,7 @@ def read(tx: Transaction, key: str) -> Any:
 
 @REGISTERS.operation
 def update(tx: Transaction, key: str, value: Any) -> Any:
-    """Reads and writes. Answers what was there before."""
+    """Read and write a register; return its old value."""
     before = tx.get(key)
     tx.put(key, value)
     return before
@@ -23,13 +23,13 @@ def update(tx: Transaction, key: str, value: Any) -> Any:
 
 @REGISTERS.operation
 def write(tx: Transaction, key: str, value: Any) -> None:
-    """Without reading."""
+    """Write without reading."""
     tx.put(key, value)
 
 
 @REGISTERS.operation
 def add(tx: Transaction, key: str, amount: int) -> None:
-    """Without reading."""
+    """Add without reading."""
     tx.add(key, amount)
 
 
@@ -40,5 +40,5 @@ def copy(tx: Transaction, source: str, target: str) -> None:
 
 @REGISTERS.operation
 def is_set(tx: Transaction, source: str, target: str) -> None:
-    """Writes the same, whatever is there, as long as there is something."""
+    """Write the same value for every present value of `source`."""
     tx.put(target, tx.get(source) is not None)

@@ -3,7 +3,6 @@
 from benchmarks import (
     call,
     conflicts,
-    counting,
     dots,
     execution,
     fuzzer,
@@ -11,7 +10,9 @@ from benchmarks import (
     journal,
     live,
     live_tpcc,
+    loop_stalls,
     memory,
+    metrics_overhead,
     order,
     pipeline,
     pipeline_tables,
@@ -19,7 +20,6 @@ from benchmarks import (
     simulator,
     tpcc,
     tpcc_simulation,
-    turns,
     versions,
 )
 from benchmarks.result import Benchmark
@@ -40,8 +40,8 @@ BENCHMARKS: dict[str, Benchmark] = {
         call,
         live,
         live_tpcc,
-        counting,
-        turns,
+        metrics_overhead,
+        loop_stalls,
         simulator,
         tpcc_simulation,
         fuzzer,

@@ -1,4 +1,4 @@
-"""One line of the table: what was measured, what came out, and the bar it is held against."""
+"""One line of the table: a measurement, its value, and its upper bound."""
 
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
@@ -11,13 +11,13 @@ from benchmarks.scale import Scale
 class Result(msgspec.Struct, frozen=True, kw_only=True):
     what: str
     explanation: str
-    """One plain sentence."""
+    """One sentence."""
     value: float
     unit: str = "×"
     bar: float | None = None
-    """The value must not be greater; None when it is only reported."""
+    """Upper bound of the value; None if the value is only reported."""
     exact: bool = False
-    """The value must not be less than the bar either."""
+    """True if the bar is also a lower bound."""
 
     @property
     def missed(self) -> bool:
@@ -35,5 +35,5 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
 class Benchmark(NamedTuple):
     name: str
     results: int
-    """How many results `measure` gives: what the progress bar counts."""
+    """Number of results that `measure` yields, for the progress bar."""
     measure: Callable[[Scale], Iterator[Result]]

@@ -1,4 +1,4 @@
-"""How much is measured. The sizes that the bars speak of are those of `FULL`."""
+"""Sizes of the measurements. The bars refer to the sizes of `FULL`."""
 
 import msgspec
 
@@ -6,35 +6,35 @@ import msgspec
 class Scale(msgspec.Struct, frozen=True, kw_only=True):
     repeats: int
     small: int = 100
-    """Tentative operations of the replica that is compared with."""
+    """Tentative operations of the reference replica."""
     large: int
-    """Tentative operations of the replica that is measured."""
+    """Tentative operations of the measured replica."""
     timed: int
-    """Operations timed at once."""
+    """Operations per timed block."""
     dots_small: int = 1_000
     dots_large: int
     heal_operations: int
-    """On each side of the partition."""
+    """Operations on each side of the partition."""
     heal_repeats: int
     late: int
-    """Executed operations that a late one comes in the middle of."""
-    apart: int
-    """Operations on each side of a partition of which is counted what is executed again."""
+    """Executed operations when a late one arrives in their middle."""
+    partition_operations: int
+    """Operations on each side of a partition, for the count of re-executions."""
     committed: int
-    """Operations after which the memory is measured."""
+    """Operations before the memory is measured."""
     syncs: int
     read_back: int
-    """Records of a journal that is opened."""
+    """Records of the journal that is read back."""
     simulated_us: int
     seeds: int
     rows: int
     """Operations in the tables of a pipeline."""
     live_s: float
-    """For which a live cluster is measured at a time."""
-    live_turns: int
-    """That it takes beside others."""
-    live_minutes: bool = True
-    """Is there time for what takes a minute whatever it is told?"""
+    """Duration of one round of a live cluster, in seconds."""
+    live_rounds: int
+    """Rounds per system in a comparison of live systems."""
+    includes_minute_runs: bool = True
+    """True if measurements with a fixed duration of a minute are included."""
 
 
 FULL = Scale(
@@ -45,7 +45,7 @@ FULL = Scale(
     heal_operations=20_000,
     heal_repeats=2,
     late=2_000,
-    apart=5_000,
+    partition_operations=5_000,
     committed=1_000_000,
     syncs=300,
     read_back=200_000,
@@ -53,7 +53,7 @@ FULL = Scale(
     seeds=60,
     rows=5_000_000,
     live_s=5.0,
-    live_turns=3,
+    live_rounds=3,
 )
 QUICK = Scale(
     repeats=3,
@@ -63,7 +63,7 @@ QUICK = Scale(
     heal_operations=2_000,
     heal_repeats=2,
     late=1_000,
-    apart=500,
+    partition_operations=500,
     committed=100_000,
     syncs=100,
     read_back=50_000,
@@ -71,7 +71,7 @@ QUICK = Scale(
     seeds=15,
     rows=500_000,
     live_s=2.0,
-    live_turns=2,
+    live_rounds=2,
 )
 TINY = Scale(
     repeats=1,
@@ -83,7 +83,7 @@ TINY = Scale(
     heal_operations=60,
     heal_repeats=1,
     late=20,
-    apart=60,
+    partition_operations=60,
     committed=600,
     syncs=3,
     read_back=100,
@@ -91,7 +91,7 @@ TINY = Scale(
     seeds=2,
     rows=4_000,
     live_s=0.3,
-    live_turns=1,
-    live_minutes=False,
+    live_rounds=1,
+    includes_minute_runs=False,
 )
-"""To see that everything runs; the numbers mean nothing."""
+"""Checks that everything runs; the numbers are meaningless."""

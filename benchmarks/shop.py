@@ -1,7 +1,7 @@
-"""A small shop, after TPC-C: what `execution` measures, on the version store and on a bare dict.
+"""A small shop modelled on TPC-C, which `execution` runs on the version store and on a plain dict.
 
-Rows are tuples, a customer's a dict, under tuple keys. Operations are written for a `Transaction`;
-`BareTransaction` is what one would write without Creek: the same methods, straight on a dict.
+Rows are tuples, except for the dict of a customer, under tuple keys. Operations are written for a
+`Transaction`. `BareTransaction` is hand-written code without Creek: the same methods on a dict.
 """
 
 from collections.abc import Callable, Iterator
@@ -21,7 +21,7 @@ LINES_MIN, LINES_MAX = 4, 8
 
 
 class BareTransaction:
-    """No validation, no isolation, no rollback."""
+    """Transaction without validation, isolation and rollback."""
 
     __slots__ = ("state", "timestamp")
 
@@ -46,22 +46,22 @@ class BareTransaction:
         self.state[key] = self.state.get(key, 0) + amount
 
     def scan(self, prefix: tuple[Any, ...]) -> Iterator[tuple[Key, Any]]:
-        """Needs a dict that is sorted: the keys of the shop compare as they are."""
-        ordered: Any = self.state
-        for key in ordered.irange(prefix):
+        """Yield the entries with this prefix. Requires a sorted dict; keys compare natively."""
+        sorted_state: Any = self.state
+        for key in sorted_state.irange(prefix):
             if key[: len(prefix)] != prefix:
                 return
-            yield key, ordered[key]
+            yield key, sorted_state[key]
 
 
-# --- the operations ---------------------------------------------------------------------------
+# --- operations -------------------------------------------------------------------------------
 
 
 @SHOP.operation
 def new_order(
     tx: Transaction, district: int, customer: int, lines: tuple[tuple[int, int], ...]
 ) -> tuple[int, int]:
-    """TPC-C's New-Order; answers the order's number and what it costs."""
+    """TPC-C's New-Order; returns the order's number and its total."""
     warehouse_tax = tx.get(("warehouse", 1))[6]
     row = tx.get(("district", 1, district))
     order = row[8]
@@ -69,13 +69,15 @@ def new_order(
     buyer = tx.get(("customer", 1, district, customer))
     total = 0
     for number, (item, quantity) in enumerate(lines, 1):
-        bought = tx.get(("item", item))
-        if bought is None:
+        item_row = tx.get(("item", item))
+        if item_row is None:
             raise LookupError(f"no item {item}")
-        price, name, data = bought
-        left, sold, orders, stock_data, info = tx.get(("stock", 1, item))
-        left = left - quantity if left >= quantity + 10 else left - quantity + 91
-        stock = (left, sold + quantity, orders + 1, stock_data, info)
+        price, name, data = item_row
+        remaining, sold, orders, stock_data, info = tx.get(("stock", 1, item))
+        remaining = (
+            remaining - quantity if remaining >= quantity + 10 else remaining - quantity + 91
+        )
+        stock = (remaining, sold + quantity, orders + 1, stock_data, info)
         tx.put(("stock", 1, item), stock)
         amount = price * quantity
         brand = "B" if "ORIGINAL" in data and "ORIGINAL" in stock_data else "G"
@@ -91,9 +93,9 @@ def new_order(
 
 @SHOP.operation
 def payment(tx: Transaction, district: int, customer: int, amount: int) -> int:
-    """TPC-C's Payment; answers the new balance."""
-    where = tx.get(("warehouse", 1))[0]
-    which = tx.get(("district", 1, district))[0]
+    """TPC-C's Payment; returns the new balance."""
+    warehouse_name = tx.get(("warehouse", 1))[0]
+    district_name = tx.get(("district", 1, district))[0]
     tx.add(("earned", 1), amount)
     tx.add(("earned", 1, district), amount)
     buyer = tx.get(("customer", 1, district, customer))
@@ -101,7 +103,7 @@ def payment(tx: Transaction, district: int, customer: int, amount: int) -> int:
     buyer["paid"] += amount
     buyer["payments"] += 1
     tx.put(("customer", 1, district, customer), buyer)
-    history = (customer, district, tx.timestamp, amount, f"{where}    {which}")
+    history = (customer, district, tx.timestamp, amount, f"{warehouse_name}    {district_name}")
     tx.put(("history", 1, district, customer, buyer["payments"]), history)
     balance: int = buyer["balance"]
     return balance
@@ -109,7 +111,7 @@ def payment(tx: Transaction, district: int, customer: int, amount: int) -> int:
 
 @SHOP.operation(readonly=True)
 def order_status(tx: Transaction, district: int, customer: int) -> tuple[Any, ...]:
-    """TPC-C's Order-Status: the balance, and the lines of the last order, got one by one."""
+    """TPC-C's Order-Status; returns the balance and the lines of the last order, read singly."""
     buyer = tx.get(("customer", 1, district, customer))
     order = tx.get(("last", 1, district, customer))
     if order is None:
@@ -121,14 +123,14 @@ def order_status(tx: Transaction, district: int, customer: int) -> tuple[Any, ..
 
 @SHOP.operation(readonly=True)
 def order_lines(tx: Transaction, district: int, customer: int) -> tuple[Any, ...]:
-    """The lines of the last order, by a scan."""
+    """Return the lines of the last order, read by a scan."""
     order = tx.get(("last", 1, district, customer))
     return tuple(tx.scan(("line", 1, district, order))) if order is not None else ()
 
 
 @SHOP.operation
 def touch(tx: Transaction, key: str) -> int:
-    """One read and one write."""
+    """Increment an integer: one read and one write."""
     count: int = tx.get(key, 0) + 1
     tx.put(key, count)
     return count
@@ -139,7 +141,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
 }
 
 
-# --- what is in the shop, and what is asked of it -----------------------------------------------
+# --- initial rows and calls ---------------------------------------------------------------------
 
 
 def population() -> dict[Key, Any]:
@@ -170,32 +172,35 @@ def population() -> dict[Key, Any]:
     return state
 
 
-def mix(count: int) -> Calls:
-    """New orders, payments and questions as 45 : 43 : 12; about 30 accesses in a new order."""
+def transaction_mix(count: int) -> Calls:
+    """Return new orders, payments and status queries as 45 : 43 : 12. A new order accesses about
+    30 registers."""
     random = Random(1)
-    drawn: Calls = []
+    calls: Calls = []
     for _ in range(count):
-        who = random.randint(1, DISTRICTS), random.randint(1, CUSTOMERS)
+        customer_key = random.randint(1, DISTRICTS), random.randint(1, CUSTOMERS)
         (name,) = random.choices(("new_order", "payment", "order_status"), (45, 43, 12))
         if name == "new_order":
             items = random.sample(range(1, ITEMS + 1), random.randint(LINES_MIN, LINES_MAX))
-            drawn.append((name, (*who, tuple((item, random.randint(1, 10)) for item in items))))
+            calls.append(
+                (name, (*customer_key, tuple((item, random.randint(1, 10)) for item in items)))
+            )
         elif name == "payment":
-            drawn.append((name, (*who, random.randint(100, 500_000))))
+            calls.append((name, (*customer_key, random.randint(100, 500_000))))
         else:
-            drawn.append((name, who))
-    return drawn
+            calls.append((name, customer_key))
+    return calls
 
 
 def new_orders(count: int) -> Calls:
-    return [each for each in mix(3 * count) if each[0] == "new_order"][:count]
+    return [each for each in transaction_mix(3 * count) if each[0] == "new_order"][:count]
 
 
-def questions(count: int) -> Calls:
-    """About orders there are: `order_lines` of those who ordered."""
+def order_line_queries(count: int) -> Calls:
+    """Return calls of `order_lines` for customers with orders."""
     orders = [arguments[:2] for _, arguments in new_orders(count)]
     return [("order_lines", arguments) for arguments in orders]
 
 
-def touches(count: int) -> Calls:
+def increments(count: int) -> Calls:
     return [("touch", (f"key {number % 1_000}",)) for number in range(count)]

@@ -1,17 +1,17 @@
-"""Where the time of a simulation goes: the replicas, the codec, or the simulator itself.
+"""Distribution of a simulation's time: the replicas, the codec, and the simulator itself.
 
-Replicas are deterministic. So their inputs are recorded in one run, and given once more to new
-replicas without a simulator around them: that is the replicas' time. The messages and records of
-the run are encoded and decoded once more: that is the codec's. The rest is the simulator's.
+Replicas are deterministic. So the inputs of one run are recorded and replayed to new replicas
+without a simulator, which gives the replicas' time. The messages and records of the run are encoded
+and decoded again, which gives the codec's time. The rest is the simulator's.
 """
 
 import enum
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from benchmarks.measuring import Timed, cheapest
 from benchmarks.result import Benchmark, Result
 from benchmarks.scale import Scale
+from benchmarks.timing import Timed, cheapest
 from creekdb.datatypes import DATATYPES, SAMPLERS
 from creekdb.execution.keys import CollationKey
 from creekdb.execution.result import ExecutionResult
@@ -41,18 +41,18 @@ class Input(enum.Enum):
 
 
 class Recording:
-    """What passed between the replicas of one run and the simulator."""
+    """Inputs and outputs of the replicas of one run."""
 
     def __init__(self) -> None:
         self.inputs: list[tuple[int, Input, Any]] = []
         self.tasks: dict[tuple[int, int], ExecutionResult] = {}
-        """What each task, by replica and number, gave."""
+        """Result of each task, by replica and task number."""
         self.sent: list[Message | Record] = []
         self.received: list[bytes] = []
 
 
-class Recorded:
-    """A replica that writes down what it is told; it has no part in what is measured."""
+class RecordingReplica:
+    """Replica that records its inputs; not part of the measurement."""
 
     def __init__(self, replica: BasicReplica, recording: Recording) -> None:
         self.index, self.guarantees = replica.index, replica.guarantees
@@ -61,11 +61,11 @@ class Recorded:
         self._replica = replica
         self._recording = recording
 
-    def _note(self, kind: Input, *what: Any) -> None:
-        self._recording.inputs.append((self.index, kind, what))
+    def _record(self, kind: Input, *arguments: Any) -> None:
+        self._recording.inputs.append((self.index, kind, arguments))
 
     def recover(self, records: Iterable[Record]) -> None:
-        raise NotImplementedError("nothing crashes in this scenario")
+        raise NotImplementedError("this scenario has no crashes")
 
     def invoke(
         self,
@@ -75,20 +75,20 @@ class Recorded:
         now: int,
         after: tuple[Dot, ...] = (),
     ) -> Dot:
-        self._note(Input.INVOKE, operation, strong, session, now)
+        self._record(Input.INVOKE, operation, strong, session, now)
         return self._replica.invoke(operation, strong, session, now, after)
 
     def new_state_loader(self) -> RegisterLoader:
-        raise NotImplementedError("nobody is behind in this scenario")
+        raise NotImplementedError("this scenario has no replica that needs a snapshot")
 
     def receive(self, message: IncomingMessage, sender: int, now: int) -> None:
         assert not isinstance(message, AssembledSnapshot)
-        self._note(Input.RECEIVE, message, sender, now)
+        self._record(Input.RECEIVE, message, sender, now)
         self._recording.received.append(encode(message))
         self._replica.receive(message, sender, now)
 
     def tick(self, now: int) -> None:
-        self._note(Input.TICK, now)
+        self._record(Input.TICK, now)
         self._replica.tick(now)
 
     def run(self, task: Task) -> ExecutionResult:
@@ -97,7 +97,7 @@ class Recorded:
         return execution
 
     def completed(self, task: Task, execution: ExecutionResult, now: int) -> None:
-        self._note(Input.COMPLETED, task.number, now)
+        self._record(Input.COMPLETED, task.number, now)
         self._replica.completed(task, execution, now)
 
     def queue_delay_ticks(self) -> int:
@@ -108,7 +108,7 @@ class Recorded:
 
     def take_effects(self) -> Effects:
         effects = self._replica.take_effects()
-        self._note(Input.TAKE)
+        self._record(Input.TAKE)
         self._recording.sent += (*effects.persist, *(each.message for each in effects.send))
         return effects
 
@@ -148,11 +148,11 @@ class Recorded:
     def tentative_ids(self) -> tuple[Dot, ...]:
         return self._replica.tentative_ids()
 
-    def last_committed(self, most: int) -> tuple[Request, ...]:
-        return self._replica.last_committed(most)
+    def last_committed(self, limit: int) -> tuple[Request, ...]:
+        return self._replica.last_committed(limit)
 
-    def last_tentative(self, most: int) -> tuple[Request, ...]:
-        return self._replica.last_tentative(most)
+    def last_tentative(self, limit: int) -> tuple[Request, ...]:
+        return self._replica.last_tentative(limit)
 
     def committed_ids(self) -> tuple[Dot, ...]:
         return self._replica.committed_ids()
@@ -178,8 +178,8 @@ class Recorded:
         return self._replica.is_idle()
 
 
-def typical(simulated_us: int) -> Scenario:
-    """The paper's environment on a good day."""
+def fault_free_scenario(simulated_us: int) -> Scenario:
+    """Return the paper's environment without faults."""
     return Scenario(
         datatype="kv",
         duration_us=simulated_us,
@@ -192,38 +192,38 @@ def new_replica(scenario: Scenario, index: int) -> BasicReplica:
 
 
 def simulate(scenario: Scenario, recording: Recording | None = None) -> SimulationRun:
-    def make_replica(index: int) -> BasicReplica | Recorded:
+    def make_replica(index: int) -> BasicReplica | RecordingReplica:
         replica = new_replica(scenario, index)
-        return replica if recording is None else Recorded(replica, recording)
+        return replica if recording is None else RecordingReplica(replica, recording)
 
     return Simulation(scenario, make_replica, SAMPLERS[scenario.datatype]).run()
 
 
 def replay(scenario: Scenario, recording: Recording, execute: bool) -> list[BasicReplica]:
-    """Give the inputs to new replicas. Without `execute`, tasks give what they gave before."""
+    """Replay the inputs to new replicas. Without `execute`, tasks return their recorded results."""
     replicas = [new_replica(scenario, index) for index in range(scenario.replicas)]
     running: dict[tuple[int, int], tuple[Task, ExecutionResult]] = {}
-    for index, kind, what in recording.inputs:
+    for index, kind, arguments in recording.inputs:
         replica = replicas[index]
         if kind is Input.RECEIVE:
-            replica.receive(*what)
+            replica.receive(*arguments)
         elif kind is Input.TAKE:
             for task in replica.take_effects().tasks:
                 key = (index, task.number)
                 execution = replica.run(task) if execute else recording.tasks[key]
                 running[key] = task, execution
         elif kind is Input.COMPLETED:
-            number, now = what
+            number, now = arguments
             task, execution = running.pop((index, number))
             replica.completed(task, execution, now)
         elif kind is Input.INVOKE:
-            replica.invoke(*what)
+            replica.invoke(*arguments)
         else:
-            replica.tick(*what)
+            replica.tick(*arguments)
     return replicas
 
 
-def _code(recording: Recording) -> None:
+def _encode_and_decode(recording: Recording) -> None:
     for each in recording.sent:
         encode(each)
     for data in recording.received:
@@ -231,42 +231,46 @@ def _code(recording: Recording) -> None:
 
 
 def measure(scale: Scale) -> Iterator[Result]:
-    scenario = typical(scale.simulated_us)
+    scenario = fault_free_scenario(scale.simulated_us)
     recording = Recording()
     run = simulate(scenario, recording)
-    total, replicas, protocol, codec = cheapest(
+    total_ns, replicas_ns, protocol_ns, codec_ns = cheapest(
         (
             lambda: Timed(1, lambda: simulate(scenario)),
             lambda: Timed(1, lambda: replay(scenario, recording, execute=True)),
             lambda: Timed(1, lambda: replay(scenario, recording, execute=False)),
-            lambda: Timed(1, lambda: _code(recording)),
+            lambda: Timed(1, lambda: _encode_and_decode(recording)),
         ),
         scale.repeats,
     )
     shares = (
-        ("simulator", "in the simulator itself: heap, models, recorder", total - replicas - codec),
-        ("protocol", "in the replicas, without the operations", protocol),
-        ("execution", "in running the operations", replicas - protocol),
-        ("codec", "in encoding and decoding messages and records", codec),
+        (
+            "simulator",
+            "the simulator itself: heap, models, recorder",
+            total_ns - replicas_ns - codec_ns,
+        ),
+        ("protocol", "the replicas, without the operations", protocol_ns),
+        ("execution", "the operations", replicas_ns - protocol_ns),
+        ("codec", "encoding and decoding of messages and records", codec_ns),
     )
-    for name, where, spent in shares:
+    for name, description, elapsed_ns in shares:
         yield Result(
             what=f"simulation: share of the {name}",
-            explanation=f"How much of a fault-free run of five replicas is spent {where}.",
-            value=100 * spent / total,
+            explanation=f"Share of a fault-free run of five replicas spent in {description}.",
+            value=100 * elapsed_ns / total_ns,
             unit="%",
         )
     yield Result(
         what="simulation: events",
-        explanation="How many events one processor simulates in a second.",
-        value=run.events / total * 1e9,
+        explanation="Events that one processor simulates per second.",
+        value=run.events / total_ns * 1e9,
         unit="/s",
     )
     yield Result(
         what="simulation: operations",
-        explanation="How many clients' operations one processor simulates in a second, on all "
-        "five replicas.",
-        value=len(run.history.operations) / total * 1e9,
+        explanation="Client operations that one processor simulates per second, on all five "
+        "replicas.",
+        value=len(run.history.operations) / total_ns * 1e9,
         unit="/s",
     )
 

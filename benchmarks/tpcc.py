@@ -1,8 +1,8 @@
-"""TPC-C's transactions by themselves: on a bare dict, with every initial row computed beforehand.
+"""TPC-C's transactions alone: on a plain dict, with all initial rows computed beforehand.
 
-This is what everything else is added to: the checks of a transaction, the version store, the
-protocol and the simulator. A transaction is timed alone; of several repeats the cheapest counts,
-for each kind.
+All other costs come on top: the checks of a transaction, the version store, the protocol and the
+simulator. Each transaction is timed alone, and the cheapest of several repetitions counts, per
+kind.
 """
 
 from collections.abc import Callable, Iterator
@@ -11,10 +11,10 @@ from itertools import cycle, islice
 from time import process_time_ns
 from typing import Any, cast
 
-from benchmarks.measuring import without_collector
 from benchmarks.result import Benchmark, Result
 from benchmarks.scale import Scale
 from benchmarks.shop import BareTransaction
+from benchmarks.timing import without_collector
 from creekdb.execution.transaction import ABSENT, Transaction
 from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.request import Request
@@ -38,8 +38,8 @@ TERMINALS = 10 * WAREHOUSES
 Functions = dict[str, Callable[..., Any]]
 
 
-class Noted(OverlayState):
-    """Remembers what was read of the initial data."""
+class RecordingState(OverlayState):
+    """State that records the initial registers that were read."""
 
     def __init__(self, base: PopulationBase) -> None:
         super().__init__(base)
@@ -60,44 +60,46 @@ def functions(layout: str) -> Functions:
 
 
 def workload(layout: str, count: int) -> tuple[dict[Key, Any], list[Request]]:
-    """The initial registers that are needed, and requests, without those that are rolled back."""
-    declared, population = tpcc_datatype(layout), Population(SEED, WAREHOUSES)
-    state = Noted(PopulationBase(population, layout))
-    clients = [TransactionInputs(declared, population, SEED, client) for client in range(TERMINALS)]
+    """Return the initial registers that the requests need, and requests that do not roll back."""
+    datatype, population = tpcc_datatype(layout), Population(SEED, WAREHOUSES)
+    state = RecordingState(PopulationBase(population, layout))
+    clients = [TransactionInputs(datatype, population, SEED, client) for client in range(TERMINALS)]
     requests: list[Request] = []
     for event, client in enumerate(islice(cycle(clients), count), 1):
         request = Request(event, Dot(0, event), next(client).operation, strong=False)
-        if state.apply(declared, request).error is None:
+        if state.apply(datatype, request).error is None:
             requests.append(request)
     return state.initial, requests
 
 
-def run(state: dict[Key, Any], requests: list[Request], called: Functions) -> dict[str, float]:
-    """The nanoseconds that each kind took on average."""
-    spent: dict[str, list[int]] = {}
+def run(
+    state: dict[Key, Any], requests: list[Request], transactions: Functions
+) -> dict[str, float]:
+    """Return the average nanoseconds of each kind."""
+    durations_ns: dict[str, list[int]] = {}
     with without_collector():
         for request in requests:
             operation = request.operation
             start = process_time_ns()
             transaction = cast(Transaction, BareTransaction(state, request.timestamp))
-            called[operation.name](transaction, *operation.arguments)
-            spent.setdefault(operation.name, []).append(process_time_ns() - start)
-    return {kind: sum(each) / len(each) for kind, each in spent.items()}
+            transactions[operation.name](transaction, *operation.arguments)
+            durations_ns.setdefault(operation.name, []).append(process_time_ns() - start)
+    return {kind: sum(each) / len(each) for kind, each in durations_ns.items()}
 
 
 def measure(scale: Scale) -> Iterator[Result]:
     for layout in LAYOUTS:
         state, requests = workload(layout, scale.timed)
-        called = functions(layout)
-        rounds = [run(dict(state), requests, called) for _ in range(scale.repeats)]
-        cheapest = {kind: min(each[kind] for each in rounds) / 1000 for kind in rounds[0]}
-        told = ", ".join(
+        transactions = functions(layout)
+        repetitions = [run(dict(state), requests, transactions) for _ in range(scale.repeats)]
+        cheapest = {kind: min(each[kind] for each in repetitions) / 1000 for kind in repetitions[0]}
+        costs_text = ", ".join(
             f"{kind} {cheapest[kind]:.0f}" for kind in TRANSACTION_SHARES if kind in cheapest
         )
         share = sum(TRANSACTION_SHARES[kind] for kind in cheapest)
         yield Result(
             what=f"tpcc: a transaction, layout {layout}",
-            explanation=f"What a transaction of the mix costs on a bare dict, in µs: {told}.",
+            explanation=f"Cost of a transaction on a plain dict; by kind, in µs: {costs_text}.",
             value=sum(TRANSACTION_SHARES[kind] * each for kind, each in cheapest.items()) / share,
             unit="µs",
         )

@@ -1,18 +1,18 @@
-"""What simulating TPC-C costs, beside executing the same transactions on a bare dict.
+"""Cost of simulating TPC-C, relative to executing the same transactions on a plain dict.
 
-A whole simulation stands on one side: clients, five replicas of scheme `creek`, the network, what
-is executed again, and the states in the end. On the other side the same transactions run five
-times, one after the other, with nothing around them and every initial row at hand.
+The measured side is a whole simulation: clients, five replicas of scheme `creek`, the network,
+re-executions, and the final states. The reference executes the same transactions five times, one
+after the other, with all initial rows computed beforehand.
 """
 
 from collections.abc import Iterator
 from typing import Any, cast
 
-from benchmarks.measuring import Timed, cheapest
 from benchmarks.result import Benchmark, Result
 from benchmarks.scale import Scale
 from benchmarks.shop import BareTransaction
-from benchmarks.tpcc import Functions, Noted, functions
+from benchmarks.timing import Timed, cheapest
+from benchmarks.tpcc import Functions, RecordingState, functions
 from creekdb.evaluation import Experiment, build_simulation, resolve_datatype
 from creekdb.execution.transaction import Transaction
 from creekdb.history import History
@@ -27,13 +27,13 @@ WAREHOUSES = 5
 REPLICAS = 5
 LOAD_TPS = 10_000
 BAR = 3.0
-SHARE_OF_A_SECOND = 5
-"""A fifth of what other benchmarks simulate is enough: nothing about it changes with time."""
+TIME_DIVISOR = 5
+"""Divisor of the simulated time of other benchmarks; the costs do not change over time."""
 REPEATS_MAX = 2
 
 
 def scenario(duration_us: int) -> Scenario:
-    """As `creek simulate --workload tpcc --scheme creek --load 10000` has it."""
+    """Return the scenario of `creek simulate --workload tpcc --scheme creek --load 10000`."""
     return Experiment(
         scheme="creek",
         warehouses=WAREHOUSES,
@@ -46,10 +46,10 @@ def scenario(duration_us: int) -> Scenario:
 
 
 def transactions(history: History) -> tuple[dict[Key, Any], list[Request]]:
-    """What clients asked for, without what is rolled back, and the initial registers it needs."""
+    """Return the initial registers that the calls need, and the requests that do not roll back."""
     datatype = resolve_datatype(history.datatype)
     assert isinstance(datatype.base, PopulationBase)
-    state = Noted(datatype.base)
+    state = RecordingState(datatype.base)
     requests: list[Request] = []
     for event, record in enumerate(history.operations, 1):
         request = Request(event, Dot(0, event), record.operation, strong=False)
@@ -58,39 +58,41 @@ def transactions(history: History) -> tuple[dict[Key, Any], list[Request]]:
     return state.initial, requests
 
 
-def bare(initial: dict[Key, Any], requests: list[Request], called: Functions) -> Timed:
+def time_on_dict(
+    initial: dict[Key, Any], requests: list[Request], functions_by_name: Functions
+) -> Timed:
     state = dict(initial)
 
     def run() -> None:
         for request in requests:
             operation = request.operation
             transaction = cast(Transaction, BareTransaction(state, request.timestamp))
-            called[operation.name](transaction, *operation.arguments)
+            functions_by_name[operation.name](transaction, *operation.arguments)
 
     return Timed(1, run)
 
 
 def measure(scale: Scale) -> Iterator[Result]:
-    simulated = scenario(scale.simulated_us // SHARE_OF_A_SECOND)
+    simulated = scenario(scale.simulated_us // TIME_DIVISOR)
     initial, requests = transactions(build_simulation(simulated).run().history)
-    called = functions(LAYOUT)
+    functions_by_name = functions(LAYOUT)
     simulation_ns, bare_ns = cheapest(
         (
             lambda: Timed(1, build_simulation(simulated).run),
-            lambda: bare(initial, requests, called),
+            lambda: time_on_dict(initial, requests, functions_by_name),
         ),
         min(scale.repeats, REPEATS_MAX),
     )
     yield Result(
         what="tpcc: a simulated second",
-        explanation="What simulating TPC-C with 10,000 transactions per second on five replicas of "
-        "creek costs, beside executing the same transactions five times on a bare dict.",
+        explanation="Cost of simulating TPC-C with 10,000 transactions per second on five replicas "
+        "of creek, relative to executing the same transactions five times on a plain dict.",
         value=simulation_ns / bare_ns / REPLICAS,
         bar=BAR,
     )
     yield Result(
         what="tpcc: a simulated transaction",
-        explanation="What a transaction costs in that simulation, on all five replicas.",
+        explanation="Cost of a transaction in that simulation, on all five replicas.",
         value=simulation_ns / len(requests) / 1000,
         unit="µs",
     )

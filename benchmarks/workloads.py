@@ -1,7 +1,7 @@
-"""Requests, and replicas in the state that is to be measured.
+"""Requests, and replicas in the state to measure.
 
-A request number i of a replica is its event i; timestamps leave room between any two for requests
-that come late. Nothing here is timed.
+Request number i of a replica is its event i. Timestamps leave gaps for late requests. Nothing here
+is timed.
 """
 
 from collections.abc import Iterable, Iterator
@@ -17,14 +17,14 @@ from creekdb.schemes.basic import BasicReplica
 from creekdb.schemes.core.replica import Replica
 
 ME, WEAK, STRONG = 0, 1, 2
-"""The replica that is measured, and its peers: one issues weak requests, the other strong ones."""
+"""The measured replica and its peers: one issues weak requests, the other strong ones."""
 SETTINGS = Settings(members=(ME, WEAK, STRONG))
 BALLOT = Ballot(1, STRONG)
 GAP_US = 10
 INCREMENT = Operation("increment", (1,))
-CAST_AT_ONCE = 100
+CAST_SIZE = 100
 SCATTER = 7919
-"""A prime: steps of it, round and round, reach every place."""
+"""A prime: its multiples modulo the length reach every position."""
 
 
 def weak(event: int, timestamp: int) -> Request:
@@ -32,7 +32,7 @@ def weak(event: int, timestamp: int) -> Request:
 
 
 def strong(event: int, timestamp: int, weak_before: int) -> Request:
-    """A strong request whose causal context is the first `weak_before` weak ones."""
+    """Return a strong request whose causal context is the first `weak_before` weak ones."""
     context = Dots({WEAK: (1, weak_before + 1)} if weak_before else {})
     return Request(timestamp, Dot(STRONG, event), INCREMENT, True, context)
 
@@ -42,7 +42,7 @@ def weak_requests(count: int, start: int = 0) -> list[Request]:
 
 
 def mixed_requests(weak_per_strong: int) -> Iterator[Request]:
-    """For ever: some weak requests, then a strong one that has seen all weak ones before it."""
+    """Yield endlessly: weak requests, then a strong one with all of them as its causal context."""
     timestamp = weak_events = strong_events = 0
     while True:
         for _ in range(weak_per_strong):
@@ -53,12 +53,12 @@ def mixed_requests(weak_per_strong: int) -> Iterator[Request]:
 
 
 def late_requests(count: int, first: int, last: int, scattered: bool = True) -> list[Request]:
-    """Weak requests of the replica `STRONG` with places between the weak requests number `first`
-    and `last`: anywhere, or one after the other as the healing of a partition brings them."""
-    places = last - first
+    """Return weak requests of the replica `STRONG`, positioned between the weak requests number
+    `first` and `last`: scattered, or in order, as after the healing of a partition."""
+    positions = last - first
     return [
         Request(
-            (first + (number * SCATTER % places if scattered else number * places // count))
+            (first + (number * SCATTER % positions if scattered else number * positions // count))
             * GAP_US
             + GAP_US // 2,
             Dot(STRONG, number + 1),
@@ -77,17 +77,17 @@ def new_replica() -> BasicReplica:
 
 
 def deliver(replica: Replica, requests: Iterable[Request]) -> None:
-    """By reliable broadcast, in few messages. What is handed out is not run."""
-    rest = iter(requests)
-    while some := tuple(islice(rest, CAST_AT_ONCE)):
+    """RB-deliver requests in few messages, without running the resulting tasks."""
+    remaining = iter(requests)
+    while batch := tuple(islice(remaining, CAST_SIZE)):
         for sender in (WEAK, STRONG):
-            mine = tuple(each for each in some if each.id.replica == sender)
-            if mine:
-                replica.receive(Cast(mine), sender, 0)
+            own_requests = tuple(each for each in batch if each.id.replica == sender)
+            if own_requests:
+                replica.receive(Cast(own_requests), sender, 0)
 
 
 def execute(replica: Replica) -> int:
-    """Run tasks until there are none; how many there were."""
+    """Run tasks until none is left; return their number."""
     count = 0
     while tasks := replica.take_effects().tasks:
         for task in tasks:
@@ -101,22 +101,22 @@ def run(replica: Replica, task: Task) -> None:
 
 
 def decide(replica: Replica, instance: int, id: Dot) -> None:
-    """Let CAB decide on one identifier: the leader's proposal and its vote, and the vote here."""
+    """CAB-deliver one identifier: by the leader's proposal and vote, and the replica's own vote."""
     replica.receive(Accept(BALLOT, instance, (id,)), STRONG, 0)
     replica.receive(Vote(BALLOT, instance), STRONG, 0)
 
 
-def caught_up(requests: Iterable[Request]) -> BasicReplica:
-    """A replica that has delivered and executed `requests`, all of them tentative."""
+def executed_replica(requests: Iterable[Request]) -> BasicReplica:
+    """Return a replica that has delivered and executed `requests`, all of them tentative."""
     replica = new_replica()
     catch_up(replica, requests)
     return replica
 
 
 def catch_up(replica: Replica, requests: Iterable[Request]) -> None:
-    """Deliver and execute, in batches: two peers' requests come in order, for nothing to be rolled
-    back."""
-    rest = iter(requests)
-    while some := tuple(islice(rest, CAST_AT_ONCE)):
-        deliver(replica, some)
+    """Deliver and execute in batches. The requests of two peers arrive in order, so that none is
+    rolled back."""
+    remaining = iter(requests)
+    while batch := tuple(islice(remaining, CAST_SIZE)):
+        deliver(replica, batch)
         execute(replica)

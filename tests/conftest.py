@@ -1,10 +1,10 @@
-"""What every test shares.
+"""Settings shared by all tests.
 
-Property tests try the same examples on every run, so that a red build is red for everyone. To look
-for new ones: `make test ARGS="--hypothesis-profile=explore"`.
+Property tests try the same examples on every run, so that a failure reproduces everywhere. To
+search for new examples: `make test ARGS="--hypothesis-profile=explore"`.
 
-The Java of tests that need Spark lives for seconds, and would spend half of them on making itself
-faster: here it compiles once, plainly, and collects its garbage in one thread.
+The JVM of a Spark test lives for seconds. A single compiler tier and the serial garbage collector
+halve its CPU time.
 """
 
 import os
@@ -22,9 +22,9 @@ os.environ.setdefault("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSeri
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[Any]) -> None:
-    """Let groups of xdist hold: tests of a group run in one process.
+    """Keep xdist groups together: tests of one group run in one process.
 
-    xdist 3.8 tells a test's group by renaming the test, where pytest 9.2 does not look any more.
+    xdist 3.8 encodes the group in the test's `_nodeid`, which pytest 9.2 no longer reads.
     """
     for item in items:
         renamed = getattr(item, "_nodeid", item.nodeid)

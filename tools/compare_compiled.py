@@ -1,7 +1,7 @@
-"""See that Creek, compiled, does to the letter what it does interpreted.
+"""Check that the compiled package behaves exactly like the source.
 
-Both run the same seeds of the fuzzer, each in a process of its own. Equal trace hashes mean equal
-inputs to every replica in every run; they cover what each execution answered.
+Both run the same seeds of the fuzzer, each in its own process. Equal trace hashes mean equal inputs
+to every replica in every run, including the outcome of every execution.
 """
 
 import json
@@ -19,29 +19,29 @@ SEEDS: Final = "30"
 
 def main() -> int:
     if not (TREES["compiled"] / "creekdb").is_dir():
-        print("There is nothing to compare: build/compiled is missing.", file=sys.stderr)
+        print("build/compiled is missing; run `make compiled` first", file=sys.stderr)
         return 1
     differ = False
     for scheme in SCHEMES:
-        found = {how: fuzzed(scheme, tree) for how, tree in TREES.items()}
-        if found["compiled"] == found["interpreted"]:
-            print(f"{scheme:<8}the same: trace hash {found['compiled']['trace_hash']}")
+        scores = {name: fuzz(scheme, tree) for name, tree in TREES.items()}
+        if scores["compiled"] == scores["interpreted"]:
+            print(f"{scheme:<8}equal: trace hash {scores['compiled']['trace_hash']}")
             continue
         differ = True
-        for how, score in found.items():
-            print(f"{scheme:<8}{how}: {json.dumps(score)}")
+        for name, score in scores.items():
+            print(f"{scheme:<8}{name}: {json.dumps(score)}")
     return 1 if differ else 0
 
 
-def fuzzed(scheme: str, tree: Path) -> dict[str, Any]:
-    """What the fuzzer has to say, but for how long it took."""
-    done = subprocess.run(
+def fuzz(scheme: str, tree: Path) -> dict[str, Any]:
+    """Return the score that the fuzzer prints."""
+    completed = subprocess.run(
         [sys.executable, "-m", "creekdb", "fuzz", "--scheme", scheme, "--seeds", SEEDS, "--json"],
         env={**os.environ, "PYTHONPATH": str(tree)},
         stdout=subprocess.PIPE,
         check=True,
     )
-    score: dict[str, Any] = json.loads(done.stdout)
+    score: dict[str, Any] = json.loads(completed.stdout)
     return score
 
 

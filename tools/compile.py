@@ -1,11 +1,12 @@
-"""Compile Creek: the same package, with the modules that are busiest turned into machine code.
+"""Compile the hot modules of Creek with mypyc.
 
-`make compiled` calls this. A copy of `src/creekdb` is made in `build/compiled`; mypyc compiles the
-modules below in it; whoever has that first on its path runs it. The source tree itself never holds
-anything compiled: what is edited there is what runs from there. What is compiled behaves as what is
-not, with the same answers, errors and trace hashes (`make test-compiled`).
+`make compiled` runs this script. It copies `src/creekdb` to `build/compiled` and compiles the
+modules below in the copy. A process runs the compiled package if that directory comes first on its
+path. The source tree never contains compiled files, so edits there take effect at once. Compiled
+modules behave like the source, with the same responses, errors and trace hashes
+(`make test-compiled`).
 
-Where there is no C compiler nothing is built, and nothing is lost but time.
+Without a C compiler nothing is built, and Creek runs interpreted.
 """
 
 import hashlib
@@ -94,12 +95,12 @@ MODULES: Final = (
     "wire/deduplication",
     "wire/framing",
 )
-"""What a simulation or a live replica spends its time in. Not among them: modules that define a
-`msgspec.Struct` with options, which mypyc drops (requests, messages, effects, settings, models,
-what travels); `datatype`, which looks at the stack of the operation that it runs; and operations,
-which are the users' own."""
+"""Modules in which a simulation or a live replica spends its time. Excluded are modules that define
+a `msgspec.Struct` with options, which mypyc drops (requests, messages, effects, settings, models).
+Also excluded are `datatype`, which inspects the stack of the running operation, and operations,
+which belong to users."""
 
-OPEN: Final = (
+SUBCLASSED: Final = (
     "ArchieReplica",
     "BasicReplica",
     "BayouReplica",
@@ -112,9 +113,9 @@ OPEN: Final = (
     "SmrReplica",
     "VersionedReplica",
 )
-"""Classes that others, which are not compiled, inherit from. mypyc wants to be told."""
+"""Classes with interpreted subclasses, which mypyc requires to be declared."""
 
-SEEN: Final = (
+COMPILER_INPUTS: Final = (
     "errors.py",
     "execution",
     "history",
@@ -125,7 +126,7 @@ SEEN: Final = (
     "tpcc",
     "wire",
 )
-"""What mypyc reads of Creek: when nothing of it has changed, nothing is compiled again."""
+"""Files that mypyc reads. If they are unchanged, nothing is compiled again."""
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 SOURCE: Final = ROOT / "src" / "creekdb"
@@ -134,11 +135,11 @@ COMPILED: Final = BUILD / "compiled"
 UNFINISHED: Final = BUILD / "compiling"
 STAMP: Final = "sources.txt"
 COUNT_S: Final = 1.0
-"""Between two counts of seconds on a terminal."""
+"""Interval between updates of the elapsed time on a terminal, in seconds."""
 LINE_S: Final = 30.0
-"""Between two lines elsewhere."""
+"""Interval between lines of elapsed time elsewhere, in seconds."""
 
-_OPENS: Final = """\
+_OPEN_DECORATOR: Final = """\
 import mypy_extensions
 @mypy_extensions.mypyc_attr(allow_interpreted_subclasses=True)"""
 
@@ -156,88 +157,88 @@ setup(name="creekdb", ext_modules=modules, script_args=["--quiet", "build_ext", 
 def main() -> int:
     if (missing := missing_tool()) is not None:
         shutil.rmtree(COMPILED, ignore_errors=True)
-        print(f"Not compiled, for {missing}: Creek runs interpreted.", file=sys.stderr)
+        print(f"Not compiled: {missing}; Creek runs interpreted.", file=sys.stderr)
         return 0
     stamp = f"{fingerprint()}\n"
     if (COMPILED / STAMP).is_file() and (COMPILED / STAMP).read_text() == stamp:
-        copy_sources(COMPILED / "creekdb")  # what is not compiled may have changed
+        copy_sources(COMPILED / "creekdb")  # interpreted modules may have changed
         return 0
-    print(f"Compiling {len(MODULES)} modules, which takes some minutes ...", file=sys.stderr)
+    print(f"Compiling {len(MODULES)} modules; this takes some minutes ...", file=sys.stderr)
     shutil.rmtree(UNFINISHED, ignore_errors=True)
     copy_sources(UNFINISHED / "creekdb")
     for module in MODULES:
         open_classes(UNFINISHED / "creekdb" / f"{module}.py")
-    code, said = run_aloud(
+    code, output = run_with_progress(
         [sys.executable, "-c", _SETUP, *(f"creekdb/{module}.py" for module in MODULES)],
         UNFINISHED,
         {**os.environ, "MYPYPATH": "."},
         sys.stderr,
     )
     if code != 0:
-        print(said, file=sys.stderr)
-        print("mypyc could not compile Creek: see above.", file=sys.stderr)
+        print(output, file=sys.stderr)
+        print("Compilation failed: mypyc reported the errors above.", file=sys.stderr)
         return 1
     shutil.rmtree(UNFINISHED / "build")
-    copy_sources(
-        UNFINISHED / "creekdb"
-    )  # runs are told apart by the sources that they were made by
+    # Restore the original sources: runs are identified by a digest of them.
+    copy_sources(UNFINISHED / "creekdb")
     (UNFINISHED / STAMP).write_text(stamp)
     shutil.rmtree(COMPILED, ignore_errors=True)
     UNFINISHED.rename(COMPILED)
     return 0
 
 
-def run_aloud(
-    command: list[str], folder: Path, environment: dict[str, str], stream: TextIO
+def run_with_progress(
+    command: list[str], directory: Path, environment: dict[str, str], stream: TextIO
 ) -> tuple[int, str]:
-    """Its exit code and what it said. Meanwhile the stream tells that it goes on: a terminal by
-    seconds that are counted, anything else by a line once in a while."""
-    begun, counts = time.monotonic(), stream.isatty()
-    beat_s = COUNT_S if counts else LINE_S
+    """Run a command and return its exit code and output.
+
+    Meanwhile the elapsed time is printed to the stream: continuously on a terminal, otherwise as a
+    line every `LINE_S` seconds.
+    """
+    started, on_terminal = time.monotonic(), stream.isatty()
+    interval_s = COUNT_S if on_terminal else LINE_S
     with (
-        tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as said,
+        tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as output,
         subprocess.Popen(
-            command, cwd=folder, env=environment, stdout=said, stderr=subprocess.STDOUT
+            command, cwd=directory, env=environment, stdout=output, stderr=subprocess.STDOUT
         ) as process,
     ):
         try:
             while True:
                 try:
-                    process.wait(beat_s)
+                    process.wait(interval_s)
                     break
                 except subprocess.TimeoutExpired:
-                    so_far = f"  {time.monotonic() - begun:.0f} s so far"
-                    print(
-                        f"\r{so_far}" if counts else so_far, end="" if counts else "\n", file=stream
-                    )
-                    stream.flush()
+                    elapsed = f"  {time.monotonic() - started:.0f} s elapsed"
+                    line = f"\r{elapsed}" if on_terminal else f"{elapsed}\n"
+                    print(line, end="", file=stream, flush=True)
         except BaseException:
             process.kill()
             raise
         finally:
-            if counts:
+            if on_terminal:
                 print("\r\033[K", end="", file=stream, flush=True)
-        print(f"  {time.monotonic() - begun:.0f} s in all", file=stream)
-        said.seek(0)
-        return process.returncode, said.read()
+        print(f"  {time.monotonic() - started:.0f} s in total", file=stream)
+        output.seek(0)
+        return process.returncode, output.read()
 
 
 def missing_tool() -> str | None:
-    """What is not there that compiling needs, in a few words; or None."""
+    """Return a description of the first missing requirement, or None."""
     compiler = os.environ.get("CC") or sysconfig.get_config_var("CC") or "cc"
     program = compiler.split()[0]
     for package in ("mypyc", "setuptools"):
         if find_spec(package) is None:
             return f"{package} is not installed"
     if shutil.which(program) is None:
-        return f"there is no C compiler ({program})"
+        return f"no C compiler found ({program})"
     if not Path(sysconfig.get_path("include"), "Python.h").is_file():
-        return "the headers of Python are not installed"
+        return "the header files of Python are not installed"
     return None
 
 
 def fingerprint() -> str:
-    """Of all that decides what comes out of compiling."""
+    """Return a digest of all inputs of the compilation."""
     digest = hashlib.sha256()
     for part in (
         Path(__file__).read_text(),
@@ -246,7 +247,7 @@ def fingerprint() -> str:
         sysconfig.get_platform(),
     ):
         digest.update(part.encode())
-    for name in SEEN:
+    for name in COMPILER_INPUTS:
         path = SOURCE / name
         for file in sorted(path.rglob("*.py")) if path.is_dir() else (path,):
             digest.update(f"\n{file.relative_to(SOURCE)}\n".encode())
@@ -255,28 +256,31 @@ def fingerprint() -> str:
 
 
 def open_classes(path: Path) -> None:
-    """Let the classes in `path` that are `OPEN` be inherited from."""
+    """Mark the classes of `SUBCLASSED` in `path` as open to interpreted subclasses."""
     source = path.read_text()
-    opened = re.sub(
-        rf"^(?=class (?:{'|'.join(OPEN)})\b)", f"{_OPENS}\n", source, flags=re.MULTILINE
+    marked = re.sub(
+        rf"^(?=class (?:{'|'.join(SUBCLASSED)})\b)",
+        f"{_OPEN_DECORATOR}\n",
+        source,
+        flags=re.MULTILINE,
     )
-    if opened != source:
-        path.write_text(opened)
+    if marked != source:
+        path.write_text(marked)
 
 
 def copy_sources(target: Path) -> None:
-    """Make `target` hold what the package holds, and leave what was compiled there."""
-    wanted = {
+    """Make the sources in `target` equal to the package; keep compiled files."""
+    sources = {
         path.relative_to(SOURCE)
         for path in SOURCE.rglob("*")
         if path.is_file() and "__pycache__" not in path.parts
     }
-    for path in wanted:
+    for path in sources:
         copy = target / path
         copy.parent.mkdir(parents=True, exist_ok=True)
         if not copy.is_file() or copy.read_bytes() != (SOURCE / path).read_bytes():
             shutil.copy2(SOURCE / path, copy)
-    for copy in [path for path in target.rglob("*.py") if path.relative_to(target) not in wanted]:
+    for copy in [path for path in target.rglob("*.py") if path.relative_to(target) not in sources]:
         copy.unlink()
 
 

@@ -1,6 +1,6 @@
 """Creek: a replicated transactional store in which every operation chooses its own consistency.
 
-The public names. Everything else may change without notice.
+This module exports the public names. Everything else may change without notice.
 
 >>> import creekdb
 >>> guestbook = creekdb.DataType("guestbook")

@@ -1,4 +1,4 @@
-"""`python -m creekdb` is the `creek` command."""
+"""Entry point of `python -m creekdb`, which runs the `creek` command."""
 
 import sys
 

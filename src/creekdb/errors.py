@@ -1,92 +1,94 @@
-"""Every error that Creek raises on purpose.
+"""Exceptions that Creek raises on purpose.
 
     CreekError
-    ├── UsageError              the caller's mistake: says what is wrong and what is allowed
-    │   ├── UnknownName         a data type, operation, scheme or option that does not exist
-    │   ├── BadValue            an argument out of range, or one that cannot be sent
-    │   ├── MissingOperation    an operation that only other replicas can carry out
-    │   ├── NotDeterministic    an operation that does something else when it is executed again
-    │   └── DirectoryInUse      a folder that another process has
-    ├── PeerFault               another process sent what it must not send
-    │   └── MalformedMessage    bytes that are not one of our messages
-    │       └── FrameTooLong    a length that is more than is read
-    ├── StorageFault            the disk failed, or holds what we did not write
-    │   ├── DiskFull            there is no space; goes away by itself when there is
-    │   └── DiskFailed          it refused to write, for another reason
-    ├── HelperEnded             another program that is needed, such as Spark, ended too early
-    └── CallFailed              a call to a live cluster has no answer (`creekdb.client.errors`)
+    ├── UsageError              mistake of the caller; the message names the cause and the remedy
+    │   ├── UnknownName         data type, operation, scheme or option that does not exist
+    │   ├── BadValue            value that is out of range or cannot be serialised
+    │   ├── MissingOperation    operation that only other replicas can execute
+    │   ├── NotDeterministic    operation whose re-execution gives another result
+    │   └── DirectoryInUse      data directory that another process has locked
+    ├── PeerFault               another process violated the protocol
+    │   └── MalformedMessage    bytes that do not decode to a message
+    │       └── FrameTooLong    frame whose length exceeds the limit
+    ├── StorageFault            the disk failed, or its contents are corrupt
+    │   ├── DiskFull            no space left; clears once space is available
+    │   └── DiskFailed          write error other than a full disk
+    ├── HelperEnded             a required program, such as Spark, exited early
+    └── CallFailed              a call to a live cluster failed (`creekdb.client.errors`)
 
-An operation that raises is none of these: its error is its answer (`protocol.request.Outcome`).
+An exception inside an operation is not part of this tree. It is the result of the operation
+(`protocol.request.Outcome`).
 """
 
 from difflib import get_close_matches
 from typing import Final
 
 SUGGESTION_CUTOFF: Final = 0.7
-"""From which likeness on, between 0 and 1, another name is worth a suggestion."""
+"""Least similarity, between 0 and 1, at which another name is suggested."""
 
 
 class CreekError(Exception):
-    """The root of the tree."""
+    """Base class of all errors that Creek raises on purpose."""
 
 
 class UsageError(CreekError):
-    """The caller's mistake. The message is one line and says what to do."""
+    """Mistake of the caller. The message is one line that names the cause and the remedy."""
 
 
 class UnknownName(UsageError):
-    """A name that does not exist."""
+    """Name that does not exist."""
 
-    def __init__(self, what: str, name: str, known: list[str] | tuple[str, ...]) -> None:
-        likely = get_close_matches(name, known, n=1, cutoff=SUGGESTION_CUTOFF)
-        meant = f"; did you mean '{likely[0]}'?" if likely else ""
-        super().__init__(f"unknown {what} '{name}': known are {', '.join(known) or 'none'}{meant}")
+    def __init__(self, kind: str, name: str, known: list[str] | tuple[str, ...]) -> None:
+        matches = get_close_matches(name, known, n=1, cutoff=SUGGESTION_CUTOFF)
+        suggestion = f"; did you mean '{matches[0]}'?" if matches else ""
+        cause = f"expected one of {', '.join(known)}" if known else "none is defined"
+        super().__init__(f"unknown {kind} '{name}': {cause}{suggestion}")
 
 
 class BadValue(UsageError):
-    """A value out of range, or one that cannot be sent."""
+    """Value that is out of range or cannot be serialised."""
 
 
 class MissingOperation(UsageError):
-    """An operation that another replica could carry out when it was called, and this one cannot."""
+    """Operation that this replica cannot execute, although the replica that issued it can."""
 
 
 class NotDeterministic(UsageError):
-    """An operation that does something else when it is executed again: replicas would differ."""
+    """Operation whose re-execution gives another result, so that replicas would diverge."""
 
 
 class DirectoryInUse(UsageError):
-    """Another process has this folder."""
+    """Data directory that another process has locked."""
 
 
 class PeerFault(CreekError):
-    """Another process sent what it must not send."""
+    """Violation of the protocol by another process."""
 
 
 class MalformedMessage(PeerFault):
-    """Bytes that are not one of our messages, or a field of the wrong type."""
+    """Bytes that do not decode to a message, or a field of the wrong type."""
 
 
 class FrameTooLong(MalformedMessage):
-    """Its length says more than is allowed: whoever sent it does not speak our language."""
+    """Frame whose length exceeds the limit: the sender speaks another protocol."""
 
-    def __init__(self, message: str, begins: bytes) -> None:
+    def __init__(self, message: str, first_bytes: bytes) -> None:
         super().__init__(message)
-        self.first_bytes = begins
-        """What was taken for its length: in another language it may be the first word."""
+        self.first_bytes = first_bytes
+        """Bytes decoded as the length. In another protocol they may be the start of a command."""
 
 
 class StorageFault(CreekError):
-    """The disk failed, or holds what we did not write."""
+    """Disk failure, or corrupt contents on disk."""
 
 
 class DiskFull(StorageFault):
-    """There is no space. Goes away by itself when there is."""
+    """No space left on the disk. Clears once space is available."""
 
 
 class DiskFailed(StorageFault):
-    """The disk refused to write, for another reason than space."""
+    """Write error of the disk other than a full disk."""
 
 
 class HelperEnded(CreekError):
-    """Another program that is needed ended before its time. The message says what to do."""
+    """Early exit of a required program. The message names the remedy."""

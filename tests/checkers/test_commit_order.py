@@ -4,96 +4,106 @@ from creekdb.checkers import Inconclusive, RunIndex
 from creekdb.checkers.commit_order import check
 from creekdb.history import CabDelivered, CheckpointInstalled, Committed, Dot, RbCast
 from creekdb.protocol.ids.version_vector import DotSet
-from tests.checkers.story import Story, accepts, everyday, refuses, with_event
+from tests.checkers.history_builder import (
+    HistoryBuilder,
+    assert_illegal,
+    assert_ok,
+    typical_run,
+    with_event,
+)
 
 
-def _cast() -> tuple[Story, Dot, Dot, Dot]:
-    """Two weak requests of different replicas, and a strong one that knows both."""
-    story = Story()
-    one, two = story.weak(1, "append", 1), story.weak(0, "append", 2)
-    story.gossip(one)
-    story.gossip(two)
-    strong = story.strong(0, "append", 3)
-    story.gossip(strong)
-    return story, one, two, strong
+def _cast_requests() -> tuple[HistoryBuilder, Dot, Dot, Dot]:
+    """Cast two weak requests at different replicas, and a strong one with both in its context."""
+    builder = HistoryBuilder()
+    one, two = builder.invoke_weak(1, "append", 1), builder.invoke_weak(0, "append", 2)
+    builder.rb_deliver(one)
+    builder.rb_deliver(two)
+    strong = builder.invoke_strong(0, "append", 3)
+    builder.rb_deliver(strong)
+    return builder, one, two, strong
 
 
-def _committed(story: Story, *order: Dot) -> Story:
+def _commit(builder: HistoryBuilder, *order: Dot) -> HistoryBuilder:
     for replica in range(3):
         for index, dot in enumerate(order):
-            story.log(replica, Committed(dot, index))
-    return story
+            builder.log(replica, Committed(dot, index))
+    return builder
 
 
-def test_an_order_that_commit_gives_is_fine() -> None:
-    accepts(check, everyday().history())
+def test_an_order_built_by_commit_is_legal() -> None:
+    assert_ok(check, typical_run().history())
 
 
-def test_weak_requests_against_their_timestamps_are_caught() -> None:
-    story, one, two, strong = _cast()
-    verdict = refuses(
-        check, _committed(story, two, one, strong).history(), "against their timestamps"
+def test_weak_requests_out_of_timestamp_order_are_illegal() -> None:
+    builder, one, two, strong = _cast_requests()
+    verdict = assert_illegal(
+        check, _commit(builder, two, one, strong).history(), "against the order of their timestamps"
     )
     assert [each.id for each in verdict.counterexample] == [two, one, strong]
 
 
-def test_a_weak_request_of_the_context_left_behind_is_caught() -> None:
-    story, one, two, strong = _cast()
-    history = _committed(story, one, strong, two).history()
-    refuses(check, history, f"{strong} was committed at 1 without {two} of its context")
+def test_a_strong_request_without_a_weak_one_of_its_context_is_illegal() -> None:
+    builder, one, two, strong = _cast_requests()
+    history = _commit(builder, one, strong, two).history()
+    assert_illegal(
+        check, history, f"{strong} was committed at 1 without {two} of its causal context"
+    )
 
 
-def test_a_weak_request_that_the_strong_one_does_not_know_is_caught() -> None:
-    story, one, two, strong = _cast()
-    other = story.weak(2, "append", 4)
-    history = _committed(story, one, two, other, strong).history()
-    refuses(check, history, f"{other} was committed by {strong}, not knowing it")
+def test_a_weak_request_outside_of_the_causal_context_is_illegal() -> None:
+    builder, one, two, strong = _cast_requests()
+    other = builder.invoke_weak(2, "append", 4)
+    history = _commit(builder, one, two, other, strong).history()
+    assert_illegal(
+        check, history, f"{other} was committed with {strong}, whose causal context lacks it"
+    )
 
 
-def test_a_weak_request_that_no_strong_one_commits_is_caught() -> None:
-    story, one, two, strong = _cast()
-    other = story.weak(2, "append", 4)
-    history = _committed(story, one, two, strong, other).history()
-    refuses(check, history, f"{other} was committed, but by no strong request after it")
+def test_a_weak_request_that_no_strong_one_follows_is_illegal() -> None:
+    builder, one, two, strong = _cast_requests()
+    other = builder.invoke_weak(2, "append", 4)
+    history = _commit(builder, one, two, strong, other).history()
+    assert_illegal(check, history, f"{other} is committed, but no strong request follows it")
 
 
-def test_strong_requests_in_another_order_than_delivered_are_caught() -> None:
-    story = Story()
-    one, two = story.strong(0, "append", 1), story.strong(1, "append", 2)
-    story.log(0, CabDelivered(one, 0))
-    story.log(0, CabDelivered(two, 1))
-    history = _committed(story, two, one).history()
-    refuses(check, history, f"the next strong request on committed is {two}")
+def test_strong_requests_out_of_delivery_order_are_illegal() -> None:
+    builder = HistoryBuilder()
+    one, two = builder.invoke_strong(0, "append", 1), builder.invoke_strong(1, "append", 2)
+    builder.log(0, CabDelivered(one, 0))
+    builder.log(0, CabDelivered(two, 1))
+    history = _commit(builder, two, one).history()
+    assert_illegal(check, history, f"the next strong request on committed is {two}")
 
 
-def test_a_delivered_request_that_was_not_committed_is_caught() -> None:
-    story = Story()
-    one = story.strong(0, "append", 1)
-    story.log(0, CabDelivered(one, 0))
-    refuses(check, story.history(), "0 are committed, 1 were CAB-delivered")
+def test_a_delivered_request_must_be_committed_in_a_quiescent_run() -> None:
+    builder = HistoryBuilder()
+    one = builder.invoke_strong(0, "append", 1)
+    builder.log(0, CabDelivered(one, 0))
+    assert_illegal(check, builder.history(), "0 are committed, 1 were CAB-delivered")
 
 
-def test_a_delivered_request_may_be_committed_until_the_end() -> None:
-    story = Story()
-    story.log(0, CabDelivered(story.strong(0, "append", 1), 0))
-    accepts(check, story.history(quiescent=False))
+def test_a_delivered_request_may_be_uncommitted_before_quiescence() -> None:
+    builder = HistoryBuilder()
+    builder.log(0, CabDelivered(builder.invoke_strong(0, "append", 1), 0))
+    assert_ok(check, builder.history(quiescent=False))
 
 
-def test_a_strong_request_committed_without_a_causal_context_is_caught() -> None:
-    story = Story()
-    one = story.strong(0, "append", 1)
-    cast = story.requests[one]
-    history = _committed(story, one).history()
+def test_a_strong_request_without_a_causal_context_is_illegal() -> None:
+    builder = HistoryBuilder()
+    one = builder.invoke_strong(0, "append", 1)
+    cast = builder.requests[one]
+    history = _commit(builder, one).history()
     history = with_event(history, 0, RbCast(cast), RbCast(replace(cast, context=None)))
-    refuses(check, history, f"{one} was committed without a causal context")
+    assert_illegal(check, history, f"{one} was committed without a causal context")
 
 
-def test_a_committed_request_that_was_never_cast_is_caught() -> None:
-    refuses(check, _committed(Story(), Dot(0, 1)).history(), "was never cast")
+def test_a_committed_request_that_was_never_cast_is_illegal() -> None:
+    assert_illegal(check, _commit(HistoryBuilder(), Dot(0, 1)).history(), "was never cast")
 
 
-def test_places_that_no_log_tells_of_make_the_verdict_unknown() -> None:
-    story = Story(1)
-    one = story.strong(0, "append", 1)
-    story.log(0, CheckpointInstalled(1, 1, DotSet([one]).freeze()))
-    assert isinstance(check(RunIndex(story.history())), Inconclusive)
+def test_unrecorded_indices_make_the_verdict_inconclusive() -> None:
+    builder = HistoryBuilder(1)
+    one = builder.invoke_strong(0, "append", 1)
+    builder.log(0, CheckpointInstalled(1, 1, DotSet([one]).freeze()))
+    assert isinstance(check(RunIndex(builder.history())), Inconclusive)

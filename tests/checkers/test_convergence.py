@@ -2,130 +2,143 @@ from msgspec.structs import replace
 
 from creekdb.checkers.convergence import check
 from creekdb.history import Dot, FinalState, Outcome, ResponseKind
-from tests.checkers.story import Story, accepts, everyday, refuses, with_final, with_operation
+from tests.checkers.history_builder import (
+    HistoryBuilder,
+    assert_illegal,
+    assert_ok,
+    typical_run,
+    with_final_state,
+    with_operation,
+)
 
 
-def test_a_run_that_settled_is_fine() -> None:
-    accepts(check, everyday().history())
+def test_a_quiescent_run_is_legal() -> None:
+    assert_ok(check, typical_run().history())
 
 
-def test_a_run_that_did_not_settle_is_caught() -> None:
-    refuses(check, everyday().history(quiescent=False), "liveness: did not settle")
+def test_a_run_that_is_not_quiescent_is_illegal() -> None:
+    assert_illegal(
+        check, typical_run().history(quiescent=False), "liveness: the run did not become quiescent"
+    )
 
 
-def test_a_run_that_ends_with_nobody_up_did_not_settle() -> None:
-    history = replace(everyday().history(), final_states=())
-    refuses(check, history, "liveness: did not settle")
+def test_a_run_that_ends_without_replicas_is_illegal() -> None:
+    history = replace(typical_run().history(), final_states=())
+    assert_illegal(check, history, "liveness: the run did not become quiescent")
 
 
-def test_a_request_that_stays_tentative_is_caught() -> None:
-    story = Story()
-    story.gossip(story.weak(0, "append", 1))
-    refuses(check, story.history(), "liveness: 1 requests never stabilised")
+def test_a_request_that_remains_tentative_is_illegal() -> None:
+    builder = HistoryBuilder()
+    builder.rb_deliver(builder.invoke_weak(0, "append", 1))
+    assert_illegal(check, builder.history(), "liveness: 1 requests never stabilised")
 
 
-def test_a_replica_that_stays_behind_is_caught() -> None:
+def test_a_replica_with_fewer_committed_requests_is_illegal() -> None:
     def behind(final: FinalState) -> FinalState:
         return replace(final, committed=final.committed[:-1])
 
-    history = with_final(everyday().history(), 1, behind)
-    verdict = refuses(check, history, "committed, but not everywhere")
+    history = with_final_state(typical_run().history(), 1, behind)
+    verdict = assert_illegal(check, history, "committed, but not at every replica")
     assert len(verdict.counterexample) == 3
 
 
-def test_final_orders_that_differ_are_caught() -> None:
-    def turned(final: FinalState) -> FinalState:
+def test_different_final_orders_are_illegal() -> None:
+    def reverse(final: FinalState) -> FinalState:
         return replace(final, committed=final.committed[::-1])
 
-    refuses(check, with_final(everyday().history(), 1, turned), "the committed orders differ")
+    assert_illegal(
+        check, with_final_state(typical_run().history(), 1, reverse), "the committed orders differ"
+    )
 
 
-def test_states_that_differ_are_caught() -> None:
-    def changed(final: FinalState) -> FinalState:
+def test_different_states_are_illegal() -> None:
+    def change_state(final: FinalState) -> FinalState:
         (key, _), *rest = final.state
         return replace(final, state=((key, "z"), *rest))
 
-    verdict = refuses(check, with_final(everyday().history(), 1, changed), "the states differ")
+    verdict = assert_illegal(
+        check, with_final_state(typical_run().history(), 1, change_state), "the states differ"
+    )
     assert "'z'" in verdict.describe()
 
 
-def test_states_listed_in_another_order_are_equal() -> None:
-    history = with_final(
-        everyday().history(), 1, lambda each: replace(each, state=each.state[::-1])
+def test_states_are_equal_in_any_order_of_keys() -> None:
+    history = with_final_state(
+        typical_run().history(), 1, lambda each: replace(each, state=each.state[::-1])
     )
-    accepts(check, history)
+    assert_ok(check, history)
 
 
-def test_an_answered_operation_that_is_lost_is_caught() -> None:
-    story = Story()
-    weak = story.weak(0, "append", "gone")
-    story.answer(weak)
-    story.crash(0)
-    story.restart(0, lost=1)
-    refuses(check, story.history(), f"{weak} was answered and then lost")
+def test_a_lost_operation_with_a_response_is_illegal() -> None:
+    builder = HistoryBuilder()
+    weak = builder.invoke_weak(0, "append", "gone")
+    builder.respond(weak)
+    builder.crash(0)
+    builder.restart(0, lost_requests=1)
+    assert_illegal(check, builder.history(), f"{weak} got a response and was then lost")
 
 
-def test_an_answered_operation_whose_identifier_a_later_one_took_is_caught() -> None:
-    story = Story()
-    weak = story.weak(0, "append", "gone")
-    story.answer(weak)
-    story.crash(0)
-    story.restart(0, lost=1)
-    story.weak(0, "append", "usurper")
-    story.settle()
-    refuses(check, story.history(), f"{weak} was answered and then lost")
+def test_a_lost_operation_with_a_response_and_a_reused_identifier_is_illegal() -> None:
+    builder = HistoryBuilder()
+    weak = builder.invoke_weak(0, "append", "gone")
+    builder.respond(weak)
+    builder.crash(0)
+    builder.restart(0, lost_requests=1)
+    builder.invoke_weak(0, "append", "other")
+    builder.quiesce()
+    assert_illegal(check, builder.history(), f"{weak} got a response and was then lost")
 
 
-def test_an_unanswered_operation_may_be_lost_with_its_replica() -> None:
-    story = Story()
-    story.weak(0, "append", "gone")
-    story.crash(0)
-    story.restart(0, lost=1)
-    accepts(check, story.history())
+def test_an_operation_without_a_response_may_be_lost_in_a_crash() -> None:
+    builder = HistoryBuilder()
+    builder.invoke_weak(0, "append", "gone")
+    builder.crash(0)
+    builder.restart(0, lost_requests=1)
+    assert_ok(check, builder.history())
 
 
-def test_what_a_replica_that_stays_down_had_for_itself_may_be_lost() -> None:
-    story = Story()
-    story.answer(story.weak(2, "append", "gone"))
-    story.crash(2)
-    accepts(check, story.history())
+def test_an_operation_with_a_tentative_response_may_be_lost_with_its_replica() -> None:
+    builder = HistoryBuilder()
+    builder.respond(builder.invoke_weak(2, "append", "gone"))
+    builder.crash(2)
+    assert_ok(check, builder.history())
 
 
-def test_what_a_replica_that_stays_down_has_answered_stably_must_not_be_lost() -> None:
-    story = Story()
-    strong = story.strong(2, "append", "gone")
-    story.answer(strong, ResponseKind.STABLE, Outcome(1))
-    story.crash(2)
-    refuses(check, story.history(), f"{strong} was answered and then lost")
+def test_an_operation_with_a_stable_response_must_survive_its_replica() -> None:
+    builder = HistoryBuilder()
+    strong = builder.invoke_strong(2, "append", "gone")
+    builder.respond(strong, ResponseKind.STABLE, Outcome(1))
+    builder.crash(2)
+    assert_illegal(check, builder.history(), f"{strong} got a response and was then lost")
 
 
-def test_what_a_replica_answered_by_itself_is_on_no_order() -> None:
+def test_a_local_read_is_not_committed() -> None:
     """Section 4.4, read-only operations."""
-    story = Story()
-    read = story.weak(0, "get_all")
-    story.answer(read)
-    story.settle()
-    local = with_operation(story.history(), read, lambda each: replace(each, id=Dot(0, -1)))
-    accepts(check, local)
+    builder = HistoryBuilder()
+    read = builder.invoke_weak(0, "get_all")
+    builder.respond(read)
+    builder.quiesce()
+    local = with_operation(builder.history(), read, lambda each: replace(each, id=Dot(0, -1)))
+    assert_ok(check, local)
 
 
-def test_what_one_that_was_dismissed_has_answered_must_not_be_lost() -> None:
-    story = Story()
-    weak = story.weak(2, "append", "gone")
-    story.answer(weak)
-    story.crash(2)
-    history = story.history()
+def test_an_operation_with_a_response_must_survive_the_removal_of_its_replica() -> None:
+    builder = HistoryBuilder()
+    weak = builder.invoke_weak(2, "append", "gone")
+    builder.respond(weak)
+    builder.crash(2)
+    history = builder.history()
     logs = tuple(replace(log, is_removed=log.replica == 2) for log in history.logs)
-    refuses(check, replace(history, logs=logs), f"{weak} was answered and then lost")
+    assert_illegal(check, replace(history, logs=logs), f"{weak} got a response and was then lost")
 
 
-def test_a_delivered_request_that_is_lost_is_caught() -> None:
-    def emptied(final: FinalState) -> FinalState:
+def test_a_lost_request_that_was_delivered_is_illegal() -> None:
+    def empty(final: FinalState) -> FinalState:
         return replace(final, tentative=(), state=())
 
-    story = Story()
-    story.gossip(story.noop(0))
-    history = story.history()
+    builder = HistoryBuilder()
+    builder.rb_deliver(builder.cast_noop(0))
+    history = builder.history()
     for replica in range(3):
-        history = with_final(history, replica, emptied)
-    refuses(check, history, f"{Dot(0, 1)} was delivered and then lost")
+        history = with_final_state(history, replica, empty)
+    assert_illegal(check, history, f"{Dot(0, 1)} was delivered and then lost")

@@ -1,136 +1,157 @@
-"""Section 5, no loss: what a majority vouches for, a majority has."""
+"""Section 5, no loss: a majority has received each delivered request and its causal context."""
 
 import pytest
 
 from creekdb.checkers.broadcast.no_loss import check
 from creekdb.history import Dot, Voted
-from tests.checkers.story import BALLOT, PRIMARY, Story, accepts, everyday, random_story, refuses
+from tests.checkers.history_builder import (
+    BALLOT,
+    PRIMARY,
+    HistoryBuilder,
+    assert_illegal,
+    assert_ok,
+    random_run,
+    typical_run,
+)
 
 
-def test_everyday_and_random_runs_are_fine() -> None:
-    accepts(check, everyday().history())
+def test_typical_and_random_runs_are_legal() -> None:
+    assert_ok(check, typical_run().history())
     for seed in range(20):
-        accepts(check, random_story(seed).history())
+        assert_ok(check, random_run(seed).history())
 
 
-def test_a_delivery_that_a_majority_can_vouch_for_is_fine() -> None:
-    story = Story()
-    weak = story.weak(0, "append", "a")
-    strong = story.strong(0, "append", "b")
-    story.gossip(weak, 1)
-    story.gossip(strong, 1)
-    story.order(strong)
-    story.deliver(0)
+def test_a_delivery_that_a_majority_received_is_legal() -> None:
+    builder = HistoryBuilder()
+    weak = builder.invoke_weak(0, "append", "a")
+    strong = builder.invoke_strong(0, "append", "b")
+    builder.rb_deliver(weak, 1)
+    builder.rb_deliver(strong, 1)
+    builder.decide(strong)
+    builder.cab_deliver(0)
 
-    accepts(check, story.history(quiescent=False))
-
-
-def test_what_a_crashed_replica_had_on_its_disk_counts() -> None:
-    story = Story()
-    strong = story.strong(0, "append", "a")
-    story.gossip(strong, 1)
-    story.order(strong)
-    story.crash(1)
-    story.deliver(0)
-
-    accepts(check, story.history(quiescent=False))
+    assert_ok(check, builder.history(quiescent=False))
 
 
-def test_a_delivery_that_only_a_minority_received_is_found() -> None:
-    story = Story(members=5)
-    strong = story.strong(0, "append", "a")
-    story.gossip(strong, 1)
-    story.order(strong)
-    story.deliver(0)
+def test_a_request_on_the_disk_of_a_crashed_replica_counts() -> None:
+    builder = HistoryBuilder()
+    strong = builder.invoke_strong(0, "append", "a")
+    builder.rb_deliver(strong, 1)
+    builder.decide(strong)
+    builder.crash(1)
+    builder.cab_deliver(0)
 
-    refuses(
+    assert_ok(check, builder.history(quiescent=False))
+
+
+def test_a_delivery_that_only_a_minority_received_is_illegal() -> None:
+    builder = HistoryBuilder(members=5)
+    strong = builder.invoke_strong(0, "append", "a")
+    builder.rb_deliver(strong, 1)
+    builder.decide(strong)
+    builder.cab_deliver(0)
+
+    assert_illegal(
         check,
-        story.history(quiescent=False),
-        f"{strong} was CAB-delivered when 2 of 5 replicas had it and its causal context: 0, 1",
+        builder.history(quiescent=False),
+        f"{strong} was CAB-delivered when 2 of 5 replicas had received it "
+        "and its causal context: 0, 1",
     )
 
 
-def test_a_delivery_whose_context_only_a_minority_received_is_found() -> None:
-    story = Story()
-    story.weak(0, "append", "a")
-    strong = story.strong(0, "append", "b")
-    story.gossip(strong)
-    story.order(strong)
-    story.deliver(0)
+def test_a_delivery_whose_context_only_a_minority_received_is_illegal() -> None:
+    builder = HistoryBuilder()
+    builder.invoke_weak(0, "append", "a")
+    strong = builder.invoke_strong(0, "append", "b")
+    builder.rb_deliver(strong)
+    builder.decide(strong)
+    builder.cab_deliver(0)
 
-    refuses(check, story.history(quiescent=False), "when 1 of 3 replicas had it")
-
-
-def test_what_a_majority_receives_later_does_not_count() -> None:
-    story = Story()
-    strong = story.strong(0, "append", "a")
-    story.order(strong)
-    story.deliver(0)
-    story.gossip(strong)
-    story.deliver()
-
-    refuses(check, story.history(quiescent=False), f"{strong} was CAB-delivered when 1 of 3")
+    assert_illegal(check, builder.history(quiescent=False), "when 1 of 3 replicas had received it")
 
 
-def test_what_a_majority_receives_at_the_same_moment_counts() -> None:
-    """Of what happens at one moment nobody can tell what came first."""
-    story = Story()
-    strong = story.strong(0, "append", "a")
-    story.order(strong)
-    story.standing_still = True
-    story.deliver(0)
-    story.gossip(strong, 1)
+def test_a_request_received_after_the_delivery_does_not_count() -> None:
+    builder = HistoryBuilder()
+    strong = builder.invoke_strong(0, "append", "a")
+    builder.decide(strong)
+    builder.cab_deliver(0)
+    builder.rb_deliver(strong)
+    builder.cab_deliver()
 
-    accepts(check, story.history(quiescent=False))
+    assert_illegal(
+        check, builder.history(quiescent=False), f"{strong} was CAB-delivered when 1 of 3"
+    )
 
 
-def test_a_strong_request_of_the_context_counts_once_it_is_committed() -> None:
-    story = Story()
-    first = story.strong(0, "append", "a")
-    story.gossip(first)
-    story.order(first)
-    story.deliver(0)
-    second = story.strong(0, "append", "b")
-    story.gossip(second)
-    story.order(second)
-    story.deliver(0)
+def test_a_request_received_at_the_time_of_the_delivery_counts() -> None:
+    """Events with the same time are unordered."""
+    builder = HistoryBuilder()
+    strong = builder.invoke_strong(0, "append", "a")
+    builder.decide(strong)
+    builder.is_clock_stopped = True
+    builder.cab_deliver(0)
+    builder.rb_deliver(strong, 1)
 
-    refuses(check, story.history(quiescent=False), f"{second} was CAB-delivered when 1 of 3")
+    assert_ok(check, builder.history(quiescent=False))
+
+
+def test_a_strong_request_of_the_context_must_be_committed_at_a_majority() -> None:
+    builder = HistoryBuilder()
+    first = builder.invoke_strong(0, "append", "a")
+    builder.rb_deliver(first)
+    builder.decide(first)
+    builder.cab_deliver(0)
+    second = builder.invoke_strong(0, "append", "b")
+    builder.rb_deliver(second)
+    builder.decide(second)
+    builder.cab_deliver(0)
+
+    assert_illegal(
+        check, builder.history(quiescent=False), f"{second} was CAB-delivered when 1 of 3"
+    )
 
 
 @pytest.mark.parametrize("received", [False, True])
-def test_a_vote_without_the_request_or_its_context_is_found(received: bool) -> None:
-    story = Story()
-    weak = story.weak(0, "append", "a")
-    strong = story.strong(0, "append", "b")
+def test_a_vote_without_the_request_or_its_context_is_illegal(received: bool) -> None:
+    builder = HistoryBuilder()
+    weak = builder.invoke_weak(0, "append", "a")
+    strong = builder.invoke_strong(0, "append", "b")
     if received:
-        story.gossip(strong, 1)
-    story.log(1, Voted(BALLOT, 0, (strong,)))
+        builder.rb_deliver(strong, 1)
+    builder.log(1, Voted(BALLOT, 0, (strong,)))
 
-    what = f"{weak} of its causal context" if received else "it"
-    refuses(check, story.history(quiescent=False), f"replica 1 voted for {strong} without {what}")
-
-
-def test_a_vote_for_what_was_never_cast_is_found() -> None:
-    story = Story()
-    story.log(1, Voted(BALLOT, 0, (Dot(2, 7),)))
-
-    refuses(check, story.history(quiescent=False), "replica 1 voted for 2.7 without it")
+    missing = f"{weak} of its causal context" if received else "it"
+    assert_illegal(
+        check,
+        builder.history(quiescent=False),
+        f"replica 1 voted for {strong}, but had not received {missing}",
+    )
 
 
-def test_what_a_primary_decides_alone_it_has_alone() -> None:
-    story = Story(members=5, terms=PRIMARY)
-    story.order(story.weak(0, "append", "a"))
-    story.deliver(0)
+def test_a_vote_for_a_request_that_was_never_cast_is_illegal() -> None:
+    builder = HistoryBuilder()
+    builder.log(1, Voted(BALLOT, 0, (Dot(2, 7),)))
 
-    accepts(check, story.history(quiescent=False))
+    assert_illegal(
+        check, builder.history(quiescent=False), "replica 1 voted for 2.7, but had not received it"
+    )
 
 
-def test_what_a_primary_does_not_have_is_lost_whoever_else_has_it() -> None:
-    story = Story(terms=PRIMARY)
-    weak = story.weak(1, "append", "a")
-    story.gossip(weak, 2)
-    story.order(weak)
-    story.deliver(1)
+def test_a_primary_may_deliver_a_request_that_it_alone_received() -> None:
+    builder = HistoryBuilder(members=5, guarantees=PRIMARY)
+    builder.decide(builder.invoke_weak(0, "append", "a"))
+    builder.cab_deliver(0)
 
-    refuses(check, story.history(quiescent=False), f"{weak} was CAB-delivered when 0 of 1 replicas")
+    assert_ok(check, builder.history(quiescent=False))
+
+
+def test_a_delivery_that_the_primary_has_not_received_is_illegal() -> None:
+    builder = HistoryBuilder(guarantees=PRIMARY)
+    weak = builder.invoke_weak(1, "append", "a")
+    builder.rb_deliver(weak, 2)
+    builder.decide(weak)
+    builder.cab_deliver(1)
+
+    assert_illegal(
+        check, builder.history(quiescent=False), f"{weak} was CAB-delivered when 0 of 1 replicas"
+    )

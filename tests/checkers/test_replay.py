@@ -13,100 +13,102 @@ from creekdb.history import (
     ResponseKind,
 )
 from creekdb.protocol.ids.version_vector import DotSet
-from tests.checkers.story import (
-    Story,
-    accepts,
-    everyday,
-    refuses,
+from tests.checkers.history_builder import (
+    HistoryBuilder,
+    assert_illegal,
+    assert_ok,
+    typical_run,
     with_event,
-    with_final,
+    with_final_state,
     with_operation,
 )
 
 
-def _answered(outcome: Outcome | None = None) -> tuple[Story, Dot]:
-    story = Story()
-    weak = story.weak(1, "append", "w")
-    story.gossip(weak)
-    story.answer(weak)
-    strong = story.strong(0, "append", "s")
-    story.gossip(strong)
-    story.order(strong)
-    story.deliver()
-    story.answer(strong, ResponseKind.STABLE, outcome)
-    return story, strong
+def _stable_response(outcome: Outcome | None = None) -> tuple[HistoryBuilder, Dot]:
+    builder = HistoryBuilder()
+    weak = builder.invoke_weak(1, "append", "w")
+    builder.rb_deliver(weak)
+    builder.respond(weak)
+    strong = builder.invoke_strong(0, "append", "s")
+    builder.rb_deliver(strong)
+    builder.decide(strong)
+    builder.cab_deliver()
+    builder.respond(strong, ResponseKind.STABLE, outcome)
+    return builder, strong
 
 
-def test_stable_answers_of_the_sequential_execution_are_fine() -> None:
-    accepts(check, everyday().history())
+def test_stable_responses_of_the_sequential_execution_are_legal() -> None:
+    assert_ok(check, typical_run().history())
 
 
-def test_a_stable_answer_that_no_sequential_execution_gives_is_caught() -> None:
-    story, strong = _answered(Outcome(1))
-    verdict = refuses(check, story.history(), f"the stable answer to {strong} is 1")
+def test_a_stable_response_that_the_sequential_execution_does_not_give_is_illegal() -> None:
+    builder, strong = _stable_response(Outcome(1))
+    verdict = assert_illegal(check, builder.history(), f"the stable response to {strong} is 1")
     assert "gives 2 at index 1" in verdict.message
 
 
-def test_an_answer_of_another_type_is_another_answer() -> None:
-    story, _ = _answered(Outcome(2.0))
-    refuses(check, story.history(), "is 2.0, but")
+def test_a_response_of_another_type_is_illegal() -> None:
+    builder, _ = _stable_response(Outcome(2.0))
+    assert_illegal(check, builder.history(), "is 2.0, but")
 
 
-def test_an_error_in_the_place_of_a_value_is_caught() -> None:
-    story, _ = _answered(Outcome(error="IndexError: the list is empty"))
-    refuses(check, story.history(), "is error 'IndexError: the list is empty'")
+def test_an_error_instead_of_a_value_is_illegal() -> None:
+    builder, _ = _stable_response(Outcome(error="IndexError: the list is empty"))
+    assert_illegal(check, builder.history(), "is error 'IndexError: the list is empty'")
 
 
 @pytest.mark.parametrize("other", [Outcome(error="ValueError: no"), Outcome(None)])
-def test_another_error_is_another_answer(other: Outcome) -> None:
-    story = Story()
-    strong = story.strong(0, "no_such_operation")
-    story.gossip(strong)
-    story.order(strong)
-    story.deliver()
-    story.answer(strong, ResponseKind.STABLE)
-    accepts(check, story.history())
+def test_another_error_is_illegal(other: Outcome) -> None:
+    builder = HistoryBuilder()
+    strong = builder.invoke_strong(0, "no_such_operation")
+    builder.rb_deliver(strong)
+    builder.decide(strong)
+    builder.cab_deliver()
+    builder.respond(strong, ResponseKind.STABLE)
+    assert_ok(check, builder.history())
 
-    def otherwise(record: OperationRecord) -> OperationRecord:
-        return replace(record, answers=(replace(record.answers[0], outcome=other),))
+    def with_other_outcome(record: OperationRecord) -> OperationRecord:
+        return replace(record, responses=(replace(record.responses[0], outcome=other),))
 
-    wrong = with_operation(story.history(), strong, otherwise)
-    refuses(check, wrong, f"the stable answer to {strong} is")
-
-
-def test_without_the_data_type_or_a_place_the_verdict_is_unknown() -> None:
-    story, _ = _answered()
-    assert isinstance(check(RunIndex(replace(story.history(), datatype="secret"))), Inconclusive)
-    story = Story(1)
-    strong = story.strong(0, "append", 1)
-    story.log(0, CheckpointInstalled(1, 1, DotSet([strong]).freeze()))
-    assert isinstance(check(RunIndex(story.history())), Inconclusive)
+    wrong = with_operation(builder.history(), strong, with_other_outcome)
+    assert_illegal(check, wrong, f"the stable response to {strong} is")
 
 
-def test_a_tentative_answer_may_be_anything() -> None:
-    story = Story()
-    strong = story.strong(0, "append", "s")
-    story.answer(strong, ResponseKind.TENTATIVE, Outcome(99))
-    story.settle()
-    accepts(check, story.history())
+def test_an_unknown_data_type_or_index_makes_the_verdict_inconclusive() -> None:
+    builder, _ = _stable_response()
+    assert isinstance(check(RunIndex(replace(builder.history(), datatype="secret"))), Inconclusive)
+    builder = HistoryBuilder(1)
+    strong = builder.invoke_strong(0, "append", 1)
+    builder.log(0, CheckpointInstalled(1, 1, DotSet([strong]).freeze()))
+    assert isinstance(check(RunIndex(builder.history())), Inconclusive)
 
 
-def test_a_replica_with_another_state_than_the_replayed_one_is_caught() -> None:
-    story, _ = _answered()
-    wrong = with_final(story.history(), 1, lambda each: replace(each, state=each.state[:-1]))
-    verdict = refuses(check, wrong, "replica 1 ends with another state")
-    assert "ends with nothing" in verdict.describe()
+def test_tentative_responses_are_not_checked() -> None:
+    builder = HistoryBuilder()
+    strong = builder.invoke_strong(0, "append", "s")
+    builder.respond(strong, ResponseKind.TENTATIVE, Outcome(99))
+    builder.quiesce()
+    assert_ok(check, builder.history())
 
 
-def test_states_are_not_compared_before_the_run_has_settled() -> None:
-    story, _ = _answered()
-    wrong = with_final(story.history(False), 1, lambda each: replace(each, state=()))
-    accepts(check, wrong)
+def test_a_final_state_other_than_the_replayed_one_is_illegal() -> None:
+    builder, _ = _stable_response()
+    wrong = with_final_state(
+        builder.history(), 1, lambda each: replace(each, state=each.state[:-1])
+    )
+    verdict = assert_illegal(check, wrong, "replica 1 ends with another state")
+    assert "ends with no value" in verdict.describe()
 
 
-def test_a_state_is_held_against_all_that_is_committed_or_not_at_all() -> None:
-    """Whether replicas get there is for `convergence` to ask."""
-    story, strong = _answered()
+def test_states_are_compared_in_quiescent_runs_only() -> None:
+    builder, _ = _stable_response()
+    wrong = with_final_state(builder.history(False), 1, lambda each: replace(each, state=()))
+    assert_ok(check, wrong)
+
+
+def test_only_states_of_fully_committed_replicas_are_compared() -> None:
+    """`convergence` checks that replicas commit everything."""
+    builder, strong = _stable_response()
 
     def behind(final: FinalState) -> FinalState:
         return replace(final, committed=final.committed[:-1], state=final.state[:-1])
@@ -114,31 +116,31 @@ def test_a_state_is_held_against_all_that_is_committed_or_not_at_all() -> None:
     def ahead(final: FinalState) -> FinalState:
         return replace(final, tentative=(strong,), state=(*final.state, ("more", 1)))
 
-    for spoil in (behind, ahead):
-        accepts(check, with_final(story.history(), 1, spoil))
+    for change in (behind, ahead):
+        assert_ok(check, with_final_state(builder.history(), 1, change))
 
 
-def test_a_committed_request_that_was_never_cast_is_caught() -> None:
-    story, strong = _answered()
-    history = story.history()
+def test_a_committed_request_that_was_never_cast_is_illegal() -> None:
+    builder, strong = _stable_response()
+    history = builder.history()
     for replica in range(3):
         history = with_event(history, replica, Committed(strong, 1), Committed(Dot(2, 9), 1))
-    refuses(check, history, "2.9, committed at index 1, was never cast")
+    assert_illegal(check, history, "2.9, committed at index 1, was never cast")
 
 
-def test_the_request_that_survived_is_the_one_replayed() -> None:
-    story = Story()
-    story.weak(0, "append", "lost")
-    story.crash(0)
-    story.restart(0, lost=1)
-    story.answer(story.weak(0, "append", "kept"))
-    story.answer(story.strong(0, "get_all"))
-    story.settle()
-    assert story.history().final_states[0].state[0][1] == "kept"
-    accepts(check, story.history())
+def test_a_reused_identifier_denotes_the_surviving_request() -> None:
+    builder = HistoryBuilder()
+    builder.invoke_weak(0, "append", "lost")
+    builder.crash(0)
+    builder.restart(0, lost_requests=1)
+    builder.respond(builder.invoke_weak(0, "append", "kept"))
+    builder.respond(builder.invoke_strong(0, "get_all"))
+    builder.quiesce()
+    assert builder.history().final_states[0].state[0][1] == "kept"
+    assert_ok(check, builder.history())
 
 
-def test_exact_equality_tells_types_apart_and_knows_not_a_number() -> None:
+def test_exact_equality_distinguishes_types_and_equates_nan() -> None:
     nan = float("nan")
     assert equal_exactly((1, {"a": nan}), (1, {"a": float("nan")}))
     assert not equal_exactly(1, True)
@@ -147,47 +149,49 @@ def test_exact_equality_tells_types_apart_and_knows_not_a_number() -> None:
     assert not equal_exactly({"a": 1}, {"b": 1})
 
 
-def _ended(outcome: Outcome | None = None) -> tuple[Story, Dot]:
-    """A weak request that is told 1, and in the end comes second."""
-    story = Story()
-    weak = story.weak(0, "append", "w")
-    story.answer(weak)
-    strong = story.strong(1, "append", "s")
-    story.gossip(strong)
-    story.order(strong)
-    story.deliver()
-    story.answer(strong, ResponseKind.STABLE)
-    noop = story.noop(0)
-    story.gossip(weak)
-    story.gossip(noop)
-    story.order(noop)
-    story.deliver()
-    story.answer(weak, ResponseKind.FINAL, outcome)
-    return story, weak
+def _final_response(outcome: Outcome | None = None) -> tuple[HistoryBuilder, Dot]:
+    """Return a weak request with the tentative response 1 that is committed second."""
+    builder = HistoryBuilder()
+    weak = builder.invoke_weak(0, "append", "w")
+    builder.respond(weak)
+    strong = builder.invoke_strong(1, "append", "s")
+    builder.rb_deliver(strong)
+    builder.decide(strong)
+    builder.cab_deliver()
+    builder.respond(strong, ResponseKind.STABLE)
+    noop = builder.cast_noop(0)
+    builder.rb_deliver(weak)
+    builder.rb_deliver(noop)
+    builder.decide(noop)
+    builder.cab_deliver()
+    builder.respond(weak, ResponseKind.FINAL, outcome)
+    return builder, weak
 
 
-def test_final_answers_of_the_sequential_execution_are_fine() -> None:
-    story, weak = _ended()
-    accepts(check, story.history())
-    (final,) = (each.final for each in story.history().operations if each.id == weak)
+def test_final_responses_of_the_sequential_execution_are_legal() -> None:
+    builder, weak = _final_response()
+    assert_ok(check, builder.history())
+    (final,) = (each.final for each in builder.history().operations if each.id == weak)
     assert final is not None
     assert (final.outcome, final.changed) == (Outcome(2), True)
 
 
-def test_a_final_answer_that_is_only_what_was_told_is_caught() -> None:
-    story, weak = _ended(Outcome(1))
-    refuses(check, story.history(), f"the final answer to {weak} is 1, but the sequential")
+def test_a_final_response_that_repeats_a_wrong_tentative_one_is_illegal() -> None:
+    builder, weak = _final_response(Outcome(1))
+    assert_illegal(
+        check, builder.history(), f"the final response to {weak} is 1, but the sequential"
+    )
 
 
 @pytest.mark.parametrize("changed", [False, True])
-def test_a_final_answer_that_does_not_know_whether_it_differs_is_caught(changed: bool) -> None:
-    story, weak = _ended()
+def test_a_final_response_with_a_wrong_changed_flag_is_illegal(changed: bool) -> None:
+    builder, weak = _final_response()
 
-    def spoil(record: OperationRecord) -> OperationRecord:
-        told, final = record.answers
-        told = replace(told, outcome=Outcome(2)) if changed else told
-        return replace(record, answers=(told, replace(final, changed=changed)))
+    def change_flag(record: OperationRecord) -> OperationRecord:
+        first, final = record.responses
+        first = replace(first, outcome=Outcome(2)) if changed else first
+        return replace(record, responses=(first, replace(final, changed=changed)))
 
-    wrong = with_operation(story.history(), weak, spoil)
-    word = "differs from" if changed else "is"
-    refuses(check, wrong, f"the final answer to {weak} claims that it {word} what was told")
+    wrong = with_operation(builder.history(), weak, change_flag)
+    flag = "changed, but equals" if changed else "unchanged, but differs from"
+    assert_illegal(check, wrong, f"the final response to {weak} is marked {flag} the tentative one")

@@ -1,12 +1,12 @@
-"""Stories that nobody has thought of: `python -m tests.cluster.chaos --minutes 5 --seed 1`.
+"""Random faults on real processes. Usage: `python -m tests.cluster.chaos --minutes 5 --seed 1`.
 
-One cluster after the other has things happen to it that are drawn from the seed and the number of
-the story; each is mended in the end, and judged like any other story (`faults_story`). What a seed
-draws is always the same; when it meets which message is not, since processes are real. In half of
-the stories the members are changed, too (`faults_members`): there, what is drawn later depends on
-who has come and gone by then.
+Each run starts a new cluster and injects faults that are drawn from the seed and the number of the
+run. All faults are healed at the end, and the run is verified like any `fault_scenario`. A seed
+always draws the same faults, but their timing relative to messages varies, since processes are
+real. Half of the runs also change the members (`membership_operator`). Later draws of such a run
+depend on the members at that time.
 
-Exits with 1 at the first story that ends badly. Its folder stays, with all that replicas wrote.
+Exits with 1 at the first run that fails, and keeps its folder with the output of the replicas.
 """
 
 import argparse
@@ -23,27 +23,28 @@ from random import Random
 from typing import TypeAlias
 
 from creekdb.wire.addresses import parse_address
-from tests.cluster import faults_clock, faults_disk
-from tests.cluster.faults_members import Operator
-from tests.cluster.faults_story import Cluster, tell
+from tests.cluster import disk_faults, skewed_clock
+from tests.cluster.fault_scenario import ScenarioCluster, run_scenario
+from tests.cluster.membership_operator import Operator
 
 STEPS = (4, 12)
-OPERATIONS = 80
-"""Of clients, at each step."""
-PAUSE_S = (0.05, 1.2)
-"""Between two things that happen, from and to."""
-STARTING_S = (0.3, 3.0)
-"""What a replica takes to start, or less, or more."""
-FILES = 160
-CROWD = 400
-"""Connections to a replica that may have so many files."""
+OPERATIONS_PER_STEP = 80
+"""Client operations per step."""
+STEP_PAUSE_S = (0.05, 1.2)
+"""Range of the pause between two faults, in seconds."""
+STARTUP_S = (0.3, 3.0)
+"""Range of the pause after a start, in seconds. A start may take less or more than that."""
+OPEN_FILES_MAX = 160
+"""Limit of open files for a replica whose connections are exhausted."""
+CONNECTIONS = 400
+"""Connections that exhaust that limit."""
 
 
-Act: TypeAlias = Callable[[Cluster], Awaitable[None]]
+Fault: TypeAlias = Callable[[ScenarioCluster], Awaitable[None]]
 
 
 class Chaos:
-    """One story."""
+    """Cluster parameters and faults of one run."""
 
     def __init__(self, seed: str) -> None:
         self._random = Random(seed)
@@ -51,229 +52,235 @@ class Chaos:
         self.checkpoint_every = self._random.choice((20, 150, 10_000))
         self.programs: dict[int, tuple[str, ...]] = {}
         if self._random.random() < 0.3:
-            wrong = self._random.randrange(self.replicas)
-            by_us = self._random.choice((-3_600, -10, 10, 3_600)) * 1_000_000
-            self.programs[wrong] = (faults_clock.__file__, str(by_us))
+            skewed = self._random.randrange(self.replicas)
+            skew_us = self._random.choice((-3_600, -10, 10, 3_600)) * 1_000_000
+            self.programs[skewed] = (skewed_clock.__file__, str(skew_us))
         self.options: tuple[str, ...] = ()
-        """The same for all replicas."""
+        """Options for all replicas."""
         if self._random.random() < 0.5:
             self.options += ("--no-io-uring",)
         if self._random.random() < 0.3:
             self.options += ("--execution", "threads")
-        self.changes = self._random.random() < 0.5
-        """Are the members changed?"""
+        self.changes_members = self._random.random() < 0.5
+        """True if the run changes the members."""
         self._operator: Operator | None = None
         self._frozen: set[int] = set()
         self._failing: set[int] = set()
-        self.happened = [f"the clock of {each} is wrong" for each in self.programs]
+        self.events = [f"skew the clock of {each}" for each in self.programs]
         if self.options:
-            self.happened.append(" ".join(self.options))
+            self.events.append(" ".join(self.options))
 
     def __str__(self) -> str:
-        members = ", and others" if self.changes else ""
+        members = " with membership changes" if self.changes_members else ""
         return f"{self.replicas} replicas{members}"
 
-    async def story(self, cluster: Cluster) -> None:
-        random, everyone = self._random, range(self.replicas)
-        self._operator = Operator(cluster, random, self._note)
-        at = [random.sample(everyone, self.replicas) for _ in range(6)]
+    async def run(self, cluster: ScenarioCluster) -> None:
+        random, replicas = self._random, range(self.replicas)
+        self._operator = Operator(cluster, random, self._log)
+        at = [random.sample(replicas, self.replicas) for _ in range(6)]
         steps = random.randint(*STEPS)
-        load = await cluster.load(OPERATIONS * steps, at=at, more_at=self._operator.places)
+        load = await cluster.load(
+            OPERATIONS_PER_STEP * steps, at=at, extra_locations=self._operator.locations
+        )
         for step in range(1, steps + 1):
-            await load.allow(OPERATIONS * step)
-            await asyncio.sleep(random.uniform(*PAUSE_S))
-            self._look_who_left(cluster)
-            await random.choice(self._acts())(cluster)
-        await self._mend_all(cluster)
+            await load.permit(OPERATIONS_PER_STEP * step)
+            await asyncio.sleep(random.uniform(*STEP_PAUSE_S))
+            self._collect_removed(cluster)
+            await random.choice(self._faults())(cluster)
+        await self._heal_all(cluster)
         if random.random() < 0.3:
             await self._lose_disk(cluster)
 
-    def _acts(self) -> list[Act]:
-        always: list[Act] = [
+    def _faults(self) -> list[Fault]:
+        always: list[Fault] = [
             self._kill,
             self._kill_all,
-            self._kill_all_again,
+            self._kill_all_repeatedly,
             self._kill_leader,
             self._start,
             self._freeze,
             self._thaw,
-            self._divide,
+            self._partition,
             self._cut,
-            self._mend,
+            self._heal_links,
             self._fail_disk,
-            self._mend_disk,
+            self._repair_disks,
             self._stop,
-            self._fail_disk_of_late,
-            self._crowd,
+            self._fail_disk_during_catch_up,
+            self._exhaust_connections,
         ]
-        changes: list[Act] = [
+        membership_changes: list[Fault] = [
             self._add,
             self._join,
             self._remove,
-            self._remove_unheard,
+            self._remove_partitioned,
             self._replace,
         ]
-        return [*always, *changes, *changes] if self.changes else always
+        return (
+            [*always, *membership_changes, *membership_changes] if self.changes_members else always
+        )
 
-    # --- what can happen ------------------------------------------------------------------------
+    # --- faults ---------------------------------------------------------------------------------
 
-    def _note(self, what: str) -> None:
-        self.happened.append(what)
+    def _log(self, event: str) -> None:
+        self.events.append(event)
 
-    def _one(self, cluster: Cluster) -> int | None:
-        """One that runs, and is in order."""
-        able = sorted(set(cluster.processes.running) - self._frozen - self._failing)
-        return self._random.choice(able) if able else None
+    def _healthy_replica(self, cluster: ScenarioCluster) -> int | None:
+        """Draw a running replica that is not frozen and whose disk works, or None."""
+        candidates = sorted(set(cluster.processes.running) - self._frozen - self._failing)
+        return self._random.choice(candidates) if candidates else None
 
-    async def _kill(self, cluster: Cluster) -> None:
-        victim = self._one(cluster)
+    async def _kill(self, cluster: ScenarioCluster) -> None:
+        victim = self._healthy_replica(cluster)
         if victim is not None:
-            self._note(f"kill {victim}")
+            self._log(f"kill {victim}")
             cluster.processes.kill(victim)
 
-    async def _kill_all(self, cluster: Cluster) -> None:
-        self._note("kill all, start all")
+    async def _kill_all(self, cluster: ScenarioCluster) -> None:
+        self._log("kill all, start all")
         self._frozen.clear()
         self._failing.clear()
         cluster.processes.kill(*cluster.processes.running)
         cluster.processes.start(*cluster.processes.all)
 
-    async def _kill_all_again(self, cluster: Cluster) -> None:
-        """While they start, recover, or have just begun."""
+    async def _kill_all_repeatedly(self, cluster: ScenarioCluster) -> None:
+        """Kill all replicas again while they start or recover, or soon afterwards."""
         for _ in range(self._random.randint(2, 4)):
             await self._kill_all(cluster)
-            await asyncio.sleep(self._random.uniform(*STARTING_S))
+            await asyncio.sleep(self._random.uniform(*STARTUP_S))
 
-    async def _kill_leader(self, cluster: Cluster) -> None:
-        """The one whom somebody takes for the leader."""
-        asked = self._one(cluster)
-        if asked is None:
+    async def _kill_leader(self, cluster: ScenarioCluster) -> None:
+        """Kill the leader according to a random replica."""
+        queried = self._healthy_replica(cluster)
+        if queried is None:
             return
-        said = await cluster.processes.status_if_it_stays(asked)
-        leader = said and said["leader"]
+        status = await cluster.processes.status_unless_exited(queried)
+        leader = status and status["leader"]
         if leader in set(cluster.processes.running) - self._frozen:
-            self._note(f"kill the leader, {leader}")
+            self._log(f"kill the leader, {leader}")
             self._failing.discard(leader)
             cluster.processes.kill(leader)
 
-    async def _stop(self, cluster: Cluster) -> None:
-        asked = self._one(cluster)
-        if asked is not None:
-            self._note(f"stop {asked}")
-            code = await asyncio.to_thread(cluster.processes.stop, asked)
-            # Interrupted before it could listen to that, it is just gone.
-            said = cluster.processes.said(asked)
-            is_just_gone = code in (-2, 130) or said.endswith("KeyboardInterrupt\n")
-            assert code == 0 or is_just_gone, f"{asked} stopped with {code}: {said[-2000:]}"
+    async def _stop(self, cluster: ScenarioCluster) -> None:
+        victim = self._healthy_replica(cluster)
+        if victim is not None:
+            self._log(f"stop {victim}")
+            code = await asyncio.to_thread(cluster.processes.stop, victim)
+            # The signal ends a process that has not installed its signal handler yet.
+            output = cluster.processes.output(victim)
+            was_interrupted = code in (-2, 130) or output.endswith("KeyboardInterrupt\n")
+            assert code == 0 or was_interrupted, f"{victim} exited with {code}: {output[-2000:]}"
 
-    async def _start(self, cluster: Cluster) -> None:
+    async def _start(self, cluster: ScenarioCluster) -> None:
         for each in sorted(set(cluster.processes.all) - set(cluster.processes.running)):
-            torn = self._random.random() < 0.3 and faults_disk.tear(cluster.processes.data(each))
-            self._note(f"start {each}{', with a torn journal' if torn else ''}")
+            torn = self._random.random() < 0.3 and disk_faults.tear(
+                cluster.processes.data_dir(each)
+            )
+            self._log(f"start {each}{', with a torn journal' if torn else ''}")
             cluster.processes.start(each)
 
-    async def _freeze(self, cluster: Cluster) -> None:
-        victim = self._one(cluster)
+    async def _freeze(self, cluster: ScenarioCluster) -> None:
+        victim = self._healthy_replica(cluster)
         if victim is not None:
-            self._note(f"freeze {victim}")
+            self._log(f"freeze {victim}")
             self._frozen.add(victim)
             cluster.processes.freeze(victim)
 
-    async def _thaw(self, cluster: Cluster) -> None:
+    async def _thaw(self, cluster: ScenarioCluster) -> None:
         if self._frozen:
-            self._note(f"thaw {sorted(self._frozen)}")
+            self._log(f"thaw {sorted(self._frozen)}")
             cluster.processes.thaw(*self._frozen)
             self._frozen.clear()
 
-    async def _divide(self, cluster: Cluster) -> None:
-        everyone = cluster.processes.all
-        some = self._random.sample(everyone, min(self._random.randint(1, 2), len(everyone)))
+    async def _partition(self, cluster: ScenarioCluster) -> None:
+        replicas = cluster.processes.all
+        side = self._random.sample(replicas, min(self._random.randint(1, 2), len(replicas)))
         silently = self._random.random() < 0.5
-        self._note(f"divide {some} from the rest{', silently' if silently else ''}")
-        cluster.links.divide(some, silently)
+        self._log(f"partition {side} from the others{', silently' if silently else ''}")
+        cluster.links.partition(side, silently)
 
-    async def _cut(self, cluster: Cluster) -> None:
+    async def _cut(self, cluster: ScenarioCluster) -> None:
         if len(cluster.processes.all) < 2:
             return
         sender, receiver = self._random.sample(cluster.processes.all, 2)
         silently = self._random.random() < 0.5
-        self._note(f"cut {sender} to {receiver}{', silently' if silently else ''}")
+        self._log(f"cut {sender} to {receiver}{', silently' if silently else ''}")
         cluster.links.cut(sender, receiver, silently)
 
-    async def _mend(self, cluster: Cluster) -> None:
-        self._note("mend all links")
-        cluster.links.mend()
+    async def _heal_links(self, cluster: ScenarioCluster) -> None:
+        self._log("heal all links")
+        cluster.links.heal()
 
-    async def _fail_disk(self, cluster: Cluster) -> None:
-        victim = self._one(cluster)
+    async def _fail_disk(self, cluster: ScenarioCluster) -> None:
+        victim = self._healthy_replica(cluster)
         if victim is not None:
-            await self._refuse_writes(cluster, victim)
+            await self._fail_writes(cluster, victim)
 
-    async def _refuse_writes(self, cluster: Cluster, victim: int) -> None:
-        # One that still starts would give up.
-        if await cluster.processes.status_if_it_stays(victim) is None:
+    async def _fail_writes(self, cluster: ScenarioCluster, victim: int) -> None:
+        # A replica that is still starting would exit.
+        if await cluster.processes.status_unless_exited(victim) is None:
             return
-        self._note(f"the disk of {victim} fails")
+        self._log(f"the disk of {victim} fails")
         self._failing.add(victim)
-        faults_disk.refuse_writes(cluster.processes.process_id(victim))
+        disk_faults.fail_writes(cluster.processes.process_id(victim))
 
-    async def _fail_disk_of_late(self, cluster: Cluster) -> None:
-        """Of one that has just come back, and has to catch up."""
-        victim = self._one(cluster)
+    async def _fail_disk_during_catch_up(self, cluster: ScenarioCluster) -> None:
+        """Fail the disk of a replica that has just restarted and has to catch up."""
+        victim = self._healthy_replica(cluster)
         if victim is not None:
             cluster.processes.kill(victim)
-            await asyncio.sleep(self._random.uniform(*PAUSE_S))
+            await asyncio.sleep(self._random.uniform(*STEP_PAUSE_S))
             cluster.processes.start(victim)
-            await self._refuse_writes(cluster, victim)
+            await self._fail_writes(cluster, victim)
 
-    async def _crowd(self, cluster: Cluster) -> None:
-        """More connections than one can have, which are dropped in a while."""
-        victim = self._one(cluster)
+    async def _exhaust_connections(self, cluster: ScenarioCluster) -> None:
+        """Open more connections than the replica can accept, and drop them after a pause."""
+        victim = self._healthy_replica(cluster)
         if victim is not None:
-            self._note(f"a crowd comes to {victim}")
+            self._log(f"exhaust the connections of {victim}")
             process = cluster.processes.process_id(victim)
-            _, most = resource.prlimit(process, resource.RLIMIT_NOFILE)
-            resource.prlimit(process, resource.RLIMIT_NOFILE, (FILES, most))
-            host, port = parse_address(cluster.processes.where(victim)[1])
-            crowd = [asyncio.open_connection(host, port) for _ in range(CROWD)]
-            for each in await asyncio.gather(*crowd, return_exceptions=True):
+            _, hard_limit = resource.prlimit(process, resource.RLIMIT_NOFILE)
+            resource.prlimit(process, resource.RLIMIT_NOFILE, (OPEN_FILES_MAX, hard_limit))
+            host, port = parse_address(cluster.processes.addresses(victim)[1])
+            connections = [asyncio.open_connection(host, port) for _ in range(CONNECTIONS)]
+            for each in await asyncio.gather(*connections, return_exceptions=True):
                 if not isinstance(each, BaseException):
-                    delay = self._random.uniform(*PAUSE_S)
+                    delay = self._random.uniform(*STEP_PAUSE_S)
                     asyncio.get_running_loop().call_later(delay, each[1].transport.abort)
 
-    async def _mend_disk(self, cluster: Cluster) -> None:
+    async def _repair_disks(self, cluster: ScenarioCluster) -> None:
         if self._failing:
-            self._note(f"the disks of {sorted(self._failing)} work again")
+            self._log(f"the disks of {sorted(self._failing)} work again")
         for each in self._failing:
-            faults_disk.allow_writes(cluster.processes.process_id(each))
+            disk_faults.allow_writes(cluster.processes.process_id(each))
         self._failing.clear()
 
-    # --- members that change --------------------------------------------------------------------
+    # --- membership changes ---------------------------------------------------------------------
 
-    def _look_who_left(self, cluster: Cluster) -> None:
-        gone = cluster.processes.dismissed(mute=self._failing)
-        if gone:
-            self._note(f"{', '.join(map(str, gone))} left")
-            self._failing.difference_update(gone)
+    def _collect_removed(self, cluster: ScenarioCluster) -> None:
+        removed = cluster.processes.collect_removed(unable_to_log=self._failing)
+        if removed:
+            self._log(f"{', '.join(map(str, removed))} exited after removal")
+            self._failing.difference_update(removed)
 
-    async def _add(self, cluster: Cluster) -> None:
+    async def _add(self, cluster: ScenarioCluster) -> None:
         self.operator.add()
 
-    async def _join(self, cluster: Cluster) -> None:
+    async def _join(self, cluster: ScenarioCluster) -> None:
         self.operator.join()
 
-    async def _remove(self, cluster: Cluster) -> None:
+    async def _remove(self, cluster: ScenarioCluster) -> None:
         self.operator.remove(self._random.choice(cluster.processes.all))
 
-    async def _remove_unheard(self, cluster: Cluster) -> None:
-        """One that does not hear of it, and goes on answering."""
-        victim = self._one(cluster)
+    async def _remove_partitioned(self, cluster: ScenarioCluster) -> None:
+        """Remove a replica that is partitioned and thus continues to respond."""
+        victim = self._healthy_replica(cluster)
         if victim is not None:
-            self._note(f"divide {victim} from the rest")
-            cluster.links.divide([victim], silently=self._random.random() < 0.5)
+            self._log(f"partition {victim} from the others")
+            cluster.links.partition([victim], silently=self._random.random() < 0.5)
             self.operator.remove(victim)
 
-    async def _replace(self, cluster: Cluster) -> None:
+    async def _replace(self, cluster: ScenarioCluster) -> None:
         self.operator.replace(self._random.choice(cluster.processes.all))
 
     @property
@@ -281,97 +288,107 @@ class Chaos:
         assert self._operator is not None
         return self._operator
 
-    # --- in the end -----------------------------------------------------------------------------
+    # --- completion -----------------------------------------------------------------------------
 
-    async def _mend_all(self, cluster: Cluster) -> None:
-        self._look_who_left(cluster)
+    async def _heal_all(self, cluster: ScenarioCluster) -> None:
+        self._collect_removed(cluster)
         await self._thaw(cluster)
-        await self._mend(cluster)
-        await self._mend_disk(cluster)
+        await self._heal_links(cluster)
+        await self._repair_disks(cluster)
         await self._start(cluster)
         await self.operator.finish()
-        await cluster.up()
+        await cluster.until_ready()
 
-    async def _lose_disk(self, cluster: Cluster) -> None:
-        """What only this replica has is lost: so it happens when there is nothing."""
-        await cluster.rest(may_fail=True)
-        loser = self._random.choice(cluster.processes.all)
-        others = sorted({*cluster.processes.all} - {loser})
-        if not self.operator.has_begun:
-            await self._come_back_with_nothing(cluster, loser, others)
+    async def _lose_disk(self, cluster: ScenarioCluster) -> None:
+        """Lose a disk while the cluster is quiescent.
+
+        Requests that only this replica has would be lost with its disk.
+        """
+        await cluster.quiesce(may_fail=True)
+        victim = self._random.choice(cluster.processes.all)
+        others = sorted({*cluster.processes.all} - {victim})
+        if not self.operator.has_changed:
+            await self._restart_without_disk(cluster, victim, others)
         elif len(others) > 1:
-            await self._be_replaced(cluster, loser, others)
+            await self._replace_after_disk_loss(cluster, victim)
         await cluster.load(100, at=[others, others[::-1]])
 
-    async def _come_back_with_nothing(
-        self, cluster: Cluster, loser: int, others: list[int]
+    async def _restart_without_disk(
+        self, cluster: ScenarioCluster, victim: int, others: list[int]
     ) -> None:
-        away = self._random.sample(others, self._random.choice((0, 1)))
-        self._note(f"the disk of {loser} is lost{f', while {away[0]} is away' if away else ''}")
-        cluster.processes.kill(loser, *away)
-        shutil.rmtree(cluster.processes.data(loser))
-        cluster.processes.start(loser)
-        await asyncio.sleep(self._random.uniform(*PAUSE_S))
-        if self._random.random() < 0.5:  # in the middle of it
-            self._note(f"kill {loser}")
-            cluster.processes.kill(loser)
-            cluster.processes.start(loser)
-        cluster.processes.start(*away)
+        down = self._random.sample(others, self._random.choice((0, 1)))
+        self._log(f"the disk of {victim} is lost{f' while {down[0]} is down' if down else ''}")
+        cluster.processes.kill(victim, *down)
+        shutil.rmtree(cluster.processes.data_dir(victim))
+        cluster.processes.start(victim)
+        await asyncio.sleep(self._random.uniform(*STEP_PAUSE_S))
+        if self._random.random() < 0.5:  # during recovery
+            self._log(f"kill {victim}")
+            cluster.processes.kill(victim)
+            cluster.processes.start(victim)
+        cluster.processes.start(*down)
 
-    async def _be_replaced(self, cluster: Cluster, loser: int, others: list[int]) -> None:
-        """Where the members were changed, it does not come back."""
-        self._note(f"the disk of {loser} is lost, for good")
-        cluster.processes.lose(loser)
-        await cluster.until(lambda said: all(loser not in each["connected"] for each in said))
-        self.operator.replace(loser)
+    async def _replace_after_disk_loss(self, cluster: ScenarioCluster, victim: int) -> None:
+        """Replace a replica that cannot recover its disk, since the members were changed."""
+        self._log(f"the disk of {victim} is lost for good")
+        cluster.processes.destroy(victim)
+        await cluster.until(
+            lambda statuses: all(victim not in each["connected"] for each in statuses)
+        )
+        self.operator.replace(victim)
         await self.operator.finish()
-        await cluster.up()
+        await cluster.until_ready()
 
 
-def tell_one(seed: str, folder: Path) -> bool:
+def run_one(seed: str, folder: Path) -> bool:
     chaos = Chaos(seed)
-    began = time.monotonic()
+    started = time.monotonic()
     try:
-        tell(
+        run_scenario(
             folder,
-            chaos.story,
+            chaos.run,
             *chaos.options,
             replicas=chaos.replicas,
             programs=chaos.programs,
             checkpoint_every=chaos.checkpoint_every,
             may_fail=True,
         )
-    except Exception:  # noqa: BLE001 - whatever it is, it is told
-        print(f"story {seed} in {folder}: {chaos}")
-        print(*chaos.happened, sep="\n")
+    except Exception:  # noqa: BLE001 - every failure is reported
+        print(f"run {seed} in {folder}: {chaos}")
+        print(*chaos.events, sep="\n")
         traceback.print_exc()
         return False
-    took = time.monotonic() - began
-    print(f"story {seed}: {took:5.1f} s, {chaos}: {'; '.join(chaos.happened)}")
+    duration_s = time.monotonic() - started
+    print(f"run {seed}: {duration_s:5.1f} s, {chaos}: {'; '.join(chaos.events)}")
     return True
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--minutes", type=float, default=5.0)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--first", type=int, default=0, help="the number of the first story")
-    parser.add_argument("--out", type=Path, help="where the folders are made")
-    given = parser.parse_args()
-    out = given.out or Path(tempfile.mkdtemp(prefix="creek-chaos-"))
-    print(f"seed {given.seed}, in {out}", flush=True)
-    until = time.monotonic() + 60 * given.minutes
-    number = given.first
-    while time.monotonic() < until:
+    parser.add_argument("--minutes", type=float, default=5.0, help="duration, in minutes")
+    parser.add_argument("--seed", type=int, default=1, help="seed of all runs")
+    parser.add_argument("--first", type=int, default=0, help="number of the first run")
+    parser.add_argument(
+        "--out", type=Path, help="folder for the data of the runs (default: a new temporary folder)"
+    )
+    arguments = parser.parse_args()
+    out = arguments.out or Path(tempfile.mkdtemp(prefix="creek-chaos-"))
+    print(f"seed {arguments.seed}, in {out}", flush=True)
+    deadline = time.monotonic() + 60 * arguments.minutes
+    number = arguments.first
+    while time.monotonic() < deadline:
         folder = out / str(number)
         folder.mkdir(parents=True)
-        if not tell_one(f"{given.seed} {number}", folder):
-            print(f"again: python -m tests.cluster.chaos --seed {given.seed} --first {number}")
+        if not run_one(f"{arguments.seed} {number}", folder):
+            print(
+                "reproduce with: python -m tests.cluster.chaos "
+                f"--seed {arguments.seed} --first {number}"
+            )
             return 1
         shutil.rmtree(folder)
         sys.stdout.flush()
         number += 1
-    print(f"{number - given.first} stories, all well")
+    print(f"{number - arguments.first} runs passed")
     return 0
 
 

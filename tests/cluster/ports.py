@@ -1,17 +1,17 @@
-"""Ports for a cluster that `creek up` starts: those of its replicas follow each other."""
+"""Ports for a cluster that `creek up` starts. Its replicas have consecutive ports."""
 
 from creekdb.load.local_cluster import HTTP_PORT_OFFSET, PEER_PORT_OFFSET, is_free, reserve_block
 
 
 def free_ports(replicas: int = 3) -> int:
-    """The first one of those for clients; those for replicas and browsers are free, too."""
+    """Return the first of the client ports. The matching peer and HTTP ports are free as well."""
     block = reserve_block()
     for first in block[: -HTTP_PORT_OFFSET - replicas]:
-        wanted = range(first, first + replicas)
+        ports = range(first, first + replicas)
         if all(
-            is_free(port + after)
-            for port in wanted
-            for after in (0, PEER_PORT_OFFSET, HTTP_PORT_OFFSET)
+            is_free(port + offset)
+            for port in ports
+            for offset in (0, PEER_PORT_OFFSET, HTTP_PORT_OFFSET)
         ):
             return first
-    raise AssertionError(f"somebody uses all ports from {block.start} to {block.stop}")
+    raise AssertionError(f"no free ports from {block.start} to {block.stop}")

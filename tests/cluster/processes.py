@@ -1,4 +1,4 @@
-"""Replicas as real processes, which can be killed, or frozen in the middle of whatever they do."""
+"""Replicas as real processes, which a test can kill or freeze at any moment."""
 
 import asyncio
 import os
@@ -13,31 +13,31 @@ from typing import Any, NamedTuple
 
 from creekdb.client import Database, NotDone, connect
 from creekdb.load.local_cluster import free_port
-from tests.cluster.house import PATIENCE_S, is_settled
+from tests.cluster.in_process_cluster import TIMEOUT_S, is_quiescent
 
 CREEK = ("-m", "creekdb")
 REMOVED = "was removed from its cluster"
 
 
-class Place(NamedTuple):
-    """Where a replica runs, or can."""
+class ReplicaLocation(NamedTuple):
+    """Addresses and data directory of a replica that runs or may run."""
 
-    listens: str
-    """For other replicas."""
-    clients: str
-    data: Path
+    peer_address: str
+    client_address: str
+    data_dir: Path
 
     @property
-    def output(self) -> Path:
-        return self.data.with_suffix(".out")
+    def output_path(self) -> Path:
+        return self.data_dir.with_suffix(".out")
 
 
-class Processes:
-    """Replicas as `creek serve` runs them. Their output goes to a file each, for who looks on.
+class ReplicaProcesses:
+    """Replicas that run `creek serve`, each with its output in a file.
 
-    `way`: where a replica finds another, if not where that one listens. `programs`: what is run
-    instead of `creek`, by replica. `configs`: a file for `--config`, by replica. `trusted`: whose
-    certificates clients trust. `environment`: what is set for all replicas.
+    `link_address` maps sender and receiver to the address that the sender dials. By default this is
+    the address at which the receiver listens. `programs` replaces `creek` and `configs` sets
+    `--config`, both by replica. `trusted` is the authority that clients trust. `environment` holds
+    variables for all replicas.
     """
 
     def __init__(
@@ -46,7 +46,7 @@ class Processes:
         replicas: int = 3,
         *options: str,
         members: list[str] | None = None,
-        way: Callable[[int, int], str] | None = None,
+        link_address: Callable[[int, int], str] | None = None,
         programs: Mapping[int, tuple[str, ...]] | None = None,
         configs: Mapping[int, Path] | None = None,
         trusted: Path | None = None,
@@ -54,36 +54,36 @@ class Processes:
     ) -> None:
         self.folder = folder
         self._options = options
-        self._places: dict[int, Place] = {}
-        """Of all that there ever were, by number."""
-        self._left: set[int] = set()
-        """Those of them that do not come back."""
+        self._locations: dict[int, ReplicaLocation] = {}
+        """Locations of all replicas that ever existed, by number."""
+        self._retired: set[int] = set()
+        """Replicas that are not started again."""
         for replica in range(replicas):
-            listens = members[replica] if members else None
-            self._places[replica] = self.place(str(replica), listens)
-        self._first = {each: place.listens for each, place in self._places.items()}
-        self._way = way or (lambda _, receiver: self._first[receiver])
+            address = members[replica] if members else None
+            self._locations[replica] = self.location(str(replica), address)
+        self._initial = {each: location.peer_address for each, location in self._locations.items()}
+        self._link_address = link_address or (lambda _, receiver: self._initial[receiver])
         self._programs = programs or {}
         self._configs = configs or {}
         self._authority = None if trusted is None else str(trusted)
         self._environment = {**os.environ, **(environment or {})}
         self._running: dict[int, subprocess.Popen[bytes]] = {}
-        self._nameless: list[subprocess.Popen[bytes]] = []
+        self._unnumbered: list[subprocess.Popen[bytes]] = []
 
-    def __enter__(self) -> "Processes":
+    def __enter__(self) -> "ReplicaProcesses":
         self.start(*self.all)
         return self
 
     def __exit__(self, *_: object) -> None:
         self.kill(*self._running)
-        for process in self._nameless:
+        for process in self._unnumbered:
             process.kill()
             process.wait()
 
     @property
     def all(self) -> tuple[int, ...]:
-        """Those that run, or come back."""
-        return tuple(sorted(self._places.keys() - self._left))
+        """Replicas that run or may be started again."""
+        return tuple(sorted(self._locations.keys() - self._retired))
 
     @property
     def running(self) -> tuple[int, ...]:
@@ -91,94 +91,104 @@ class Processes:
 
     def start(self, *replicas: int) -> None:
         for replica in replicas:
-            if replica not in self._first:
+            if replica not in self._initial:
                 self.start_joined(replica)
                 continue
             command = [sys.executable, *self._programs.get(replica, CREEK), "serve"]
             command += ["--replica", str(replica)]
             if replica in self._configs:
                 command += ["--config", str(self._configs[replica])]
-            for number, address in self._first.items():
-                found = address if number == replica else self._way(replica, number)
-                command += ["--member", f"{number}={found}"]
-            command += ["--clients", self._places[replica].clients, *self._options]
-            command += ["--data", str(self.data(replica))]
+            for member, address in self._initial.items():
+                dialled = address if member == replica else self._link_address(replica, member)
+                command += ["--member", f"{member}={dialled}"]
+            command += ["--clients", self._locations[replica].client_address, *self._options]
+            command += ["--data", str(self.data_dir(replica))]
             self._run(replica, command)
 
     def _run(self, replica: int, command: list[str]) -> None:
-        self._running[replica] = self._begun(command, self._places[replica])
+        self._running[replica] = self._spawn(command, self._locations[replica])
 
-    def _begun(self, command: list[str], place: Place) -> subprocess.Popen[bytes]:
-        with place.output.open("ab") as output:
+    def _spawn(self, command: list[str], location: ReplicaLocation) -> subprocess.Popen[bytes]:
+        with location.output_path.open("ab") as output:
             return subprocess.Popen(command, stdout=output, stderr=output, env=self._environment)
 
     def join(self, at: int) -> int:
-        """Start a new replica, which asks the one `at` to be added; answers its number."""
-        replica = self.new()
-        self.start_joined(replica, "--join", self._places[at].clients)
+        """Start a new replica that joins through the replica `at`, and return its number."""
+        replica = self.allocate()
+        self.start_joined(replica, "--join", self._locations[at].client_address)
         return replica
 
-    def new(self) -> int:
-        """One more, that is not started; answers its number."""
-        replica = max(self._places) + 1
-        self._places[replica] = self.place(str(replica))
+    def allocate(self) -> int:
+        """Reserve the number and location of a new replica without starting it."""
+        replica = max(self._locations) + 1
+        self._locations[replica] = self.location(str(replica))
         return replica
 
-    def place(self, name: str, listens: str | None = None) -> Place:
-        """For one more, whose number is not known yet."""
-        listens = listens or f"127.0.0.1:{free_port()}"
-        return Place(listens, f"127.0.0.1:{free_port()}", self.folder / name)
+    def location(self, name: str, peer_address: str | None = None) -> ReplicaLocation:
+        """Reserve addresses for a replica."""
+        peer_address = peer_address or f"127.0.0.1:{free_port()}"
+        return ReplicaLocation(peer_address, f"127.0.0.1:{free_port()}", self.folder / name)
 
-    def start_nameless(self, place: Place, *options: str) -> subprocess.Popen[bytes]:
-        """One that is to join, and whose number is not known yet."""
-        process = self._begun(self._joined(place, *options), place)
-        self._nameless.append(process)
+    def start_unnumbered(self, location: ReplicaLocation, *options: str) -> subprocess.Popen[bytes]:
+        """Start a replica that joins and receives its number later."""
+        process = self._spawn(self._joined_command(location, *options), location)
+        self._unnumbered.append(process)
         return process
 
-    def take_in(
-        self, replica: int, place: Place, process: subprocess.Popen[bytes] | None = None
+    def adopt(
+        self,
+        replica: int,
+        location: ReplicaLocation,
+        process: subprocess.Popen[bytes] | None = None,
     ) -> None:
-        """One that was added, and is started, unless it runs there already."""
-        self._places[replica] = place
+        """Register a replica that was added, and start it unless it has a process."""
+        self._locations[replica] = location
         if process is None:
             self.start_joined(replica)
         else:
             self._running[replica] = process
 
-    def where(self, replica: int) -> tuple[str, str]:
-        """Where other replicas find it, and where clients do."""
-        return self._places[replica].listens, self._places[replica].clients
+    def addresses(self, replica: int) -> tuple[str, str]:
+        """Return the peer address and the client address."""
+        location = self._locations[replica]
+        return location.peer_address, location.client_address
 
     def start_joined(self, replica: int, *options: str) -> None:
-        """One that was added finds the others by what is in its folder."""
-        self._run(replica, self._joined(self._places[replica], *options))
+        """Start a replica that finds its peers through the join ticket in its data directory."""
+        self._run(replica, self._joined_command(self._locations[replica], *options))
 
-    def _joined(self, place: Place, *options: str) -> list[str]:
+    def _joined_command(self, location: ReplicaLocation, *options: str) -> list[str]:
         command = [sys.executable, *CREEK, "serve", *options]
-        command += ["--listen", place.listens, "--data", str(place.data)]
-        return [*command, "--clients", place.clients, *self._options]
+        command += ["--listen", location.peer_address, "--data", str(location.data_dir)]
+        return [*command, "--clients", location.client_address, *self._options]
 
-    def dismissed(self, mute: Iterable[int] = ()) -> tuple[int, ...]:
-        """Those that have ended by themselves since they were last asked for: they were removed,
-        and do not come back. `mute`: those that could not write that."""
-        ended = {each: process.poll() for each, process in self._running.items()}
-        gone = tuple(each for each, code in ended.items() if code is not None)
-        for each in gone:
-            said = self.said(each)
-            assert ended[each] == 0, f"{each} ended with {ended[each]}: {said[-2000:]}"
-            assert REMOVED in said or each in mute, f"{each} ended: {said[-2000:]}"
+    def collect_removed(self, unable_to_log: Iterable[int] = ()) -> tuple[int, ...]:
+        """Retire the replicas that exited since the last call because they were removed.
+
+        The output of each must report the removal, except for those in `unable_to_log`.
+        """
+        exit_codes = {each: process.poll() for each, process in self._running.items()}
+        removed = tuple(each for each, code in exit_codes.items() if code is not None)
+        for each in removed:
+            output = self.output(each)
+            assert exit_codes[each] == 0, (
+                f"replica {each} exited with {exit_codes[each]}: {output[-2000:]}"
+            )
+            assert REMOVED in output or each in unable_to_log, (
+                f"replica {each} exited: {output[-2000:]}"
+            )
             del self._running[each]
-        self._left.update(gone)
-        return gone
+        self._retired.update(removed)
+        return removed
 
-    def lose(self, replica: int) -> None:
-        """Kill it, with all that it has: it does not come back."""
+    def destroy(self, replica: int) -> None:
+        """Kill the replica for good and delete its data directory."""
         self.kill(replica)
-        self._left.add(replica)
-        shutil.rmtree(self.data(replica))
+        self._retired.add(replica)
+        shutil.rmtree(self.data_dir(replica))
 
     def kill(self, *replicas: int) -> None:
-        """Without a warning, all at once."""
+        """Send SIGKILL to all of them at once."""
         killed = [self._running.pop(each) for each in tuple(replicas)]
         for process in killed:
             process.send_signal(signal.SIGKILL)
@@ -186,13 +196,13 @@ class Processes:
             process.wait()
 
     def stop(self, replica: int) -> int:
-        """As a person does it; answers the exit code."""
+        """Interrupt the replica, and return its exit code."""
         process = self._running.pop(replica)
         process.send_signal(signal.SIGINT)
-        return process.wait(PATIENCE_S)
+        return process.wait(TIMEOUT_S)
 
     def freeze(self, *replicas: int) -> None:
-        """They stay, with all their connections, and do nothing."""
+        """Stop the processes with SIGSTOP. Their connections stay open."""
         for each in replicas:
             self._running[each].send_signal(signal.SIGSTOP)
 
@@ -201,9 +211,9 @@ class Processes:
             self._running[each].send_signal(signal.SIGCONT)
 
     async def exit_code(self, replica: int) -> int:
-        """Of one that ends by itself."""
+        """Wait until the replica exits, and return its exit code."""
         process = self._running[replica]
-        async with asyncio.timeout(PATIENCE_S):
+        async with asyncio.timeout(TIMEOUT_S):
             while process.poll() is None:
                 await asyncio.sleep(0.02)
         return self._running.pop(replica).returncode
@@ -211,49 +221,54 @@ class Processes:
     def process_id(self, replica: int) -> int:
         return self._running[replica].pid
 
-    def data(self, replica: int) -> Path:
-        return self._places[replica].data
+    def data_dir(self, replica: int) -> Path:
+        return self._locations[replica].data_dir
 
-    def said(self, replica: int) -> str:
-        """What it has printed, in all its lives."""
-        return self._places[replica].output.read_text()
+    def output(self, replica: int) -> str:
+        """Return the output of all processes of the replica."""
+        return self._locations[replica].output_path.read_text()
 
-    async def until_all_take_part(self) -> None:
-        """One that begins waits for all others, and would wait for one that is killed before."""
-        async with asyncio.timeout(PATIENCE_S):
+    async def until_all_joined(self) -> None:
+        """Wait until all replicas have joined.
+
+        A new replica waits for all others, and thus for a replica that is killed too early.
+        """
+        async with asyncio.timeout(TIMEOUT_S):
             while any(each["waits_for"] is not None for each in await self.statuses()):
                 await asyncio.sleep(0.02)
 
-    async def until_settled(self) -> None:
-        """Until nothing is tentative anywhere, and everywhere is committed as much."""
-        async with asyncio.timeout(PATIENCE_S):
-            while not is_settled(await self.statuses()):
+    async def until_quiescent(self) -> None:
+        """Wait until all replicas have committed the same length and nothing is tentative."""
+        async with asyncio.timeout(TIMEOUT_S):
+            while not is_quiescent(await self.statuses()):
                 await asyncio.sleep(0.02)
 
     async def statuses(self, *replicas: int) -> list[dict[str, Any]]:
-        """What these, or all, say of themselves, once they can be reached."""
+        """Return the statuses of these replicas, or of all, once they are reachable."""
         return list(await asyncio.gather(*map(self.status, replicas or self.all)))
 
     async def status(self, replica: int) -> dict[str, Any]:
         async with self.client(replica) as db:
             return await db.status()
 
-    async def status_if_it_stays(self, replica: int) -> dict[str, Any] | None:
-        """None, if it ends instead."""
+    async def status_unless_exited(self, replica: int) -> dict[str, Any] | None:
+        """Return the status, or None if the replica exits first."""
         process = self._running[replica]
-        async with asyncio.timeout(PATIENCE_S):
+        async with asyncio.timeout(TIMEOUT_S):
             while process.poll() is None:
-                asked = asyncio.ensure_future(self.status(replica))
-                while not asked.done() and process.poll() is None:
-                    await asyncio.wait({asked}, timeout=0.05)
-                if not asked.cancel():
-                    with suppress(NotDone):  # it hangs up when it is about to end
-                        return asked.result()
+                request = asyncio.ensure_future(self.status(replica))
+                while not request.done() and process.poll() is None:
+                    await asyncio.wait({request}, timeout=0.05)
+                if not request.cancel():
+                    with suppress(NotDone):  # a stopping replica closes its connections
+                        return request.result()
         return None
 
-    def client(self, *replicas: int, more_at: Iterable[Place] = (), **more: Any) -> Database:
-        """`more_at`: where there may be others in time."""
-        addresses = [self._places[each].clients for each in replicas or self.all]
-        addresses += [place.clients for place in more_at]
-        usual = {"timeout": PATIENCE_S, "patience": PATIENCE_S, "authority": self._authority}
-        return connect(addresses, **{**usual, **more})
+    def client(
+        self, *replicas: int, extra_locations: Iterable[ReplicaLocation] = (), **options: Any
+    ) -> Database:
+        """Return a client. `extra_locations` may have replicas in future."""
+        addresses = [self._locations[each].client_address for each in replicas or self.all]
+        addresses += [location.client_address for location in extra_locations]
+        defaults = {"timeout": TIMEOUT_S, "patience": TIMEOUT_S, "authority": self._authority}
+        return connect(addresses, **{**defaults, **options})

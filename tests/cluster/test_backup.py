@@ -1,4 +1,4 @@
-"""Backups of a cluster that runs, and the commands that make and use them."""
+"""Backups of a running cluster, and the commands `creek backup` and `creek restore`."""
 
 import asyncio
 import os
@@ -26,18 +26,21 @@ from creekdb.server.runtime.driver import Driver
 from creekdb.server.runtime.server import Server
 from creekdb.server.transport import client_connection
 from creekdb.wire import addresses, messages
-from tests.cluster.house import PATIENCE_S, House, house, run
-from tests.cluster.keeping import back_up, own_state
+from creekdb.wire.counters import ServerCounter
+from tests.cluster.backups import back_up, user_state
+from tests.cluster.in_process_cluster import TIMEOUT_S, InProcessCluster, run, running_cluster
 
-# --- a cluster that runs ----------------------------------------------------------------------
+# --- running clusters -------------------------------------------------------------------------
 
 
 def test_a_backup_under_load_is_a_prefix(tmp_path: Path) -> None:
-    """Two registers are always increased by one operation each, one after the other: in no prefix
-    is the second ahead of the first, or far behind."""
+    """Two registers are incremented in turn.
 
-    async def story() -> None:
-        async with house(tmp_path / "data", checkpoint_every=50) as cluster:
+    In every prefix the second equals the first or is one behind.
+    """
+
+    async def scenario() -> None:
+        async with running_cluster(tmp_path / "data", checkpoint_every=50) as cluster:
             stop = asyncio.Event()
 
             async def load() -> None:
@@ -46,178 +49,180 @@ def test_a_backup_under_load_is_a_prefix(tmp_path: Path) -> None:
                         await db.strong.increment("first")
                         await db.strong.increment("second")
 
-            loading = asyncio.ensure_future(load())
+            load_task = asyncio.ensure_future(load())
             lengths = []
             for number in range(5):
                 path = tmp_path / f"{number}.backup"
-                head = await back_up(cluster, path, number % 3)
-                state = own_state(path)
+                header = await back_up(cluster, path, number % 3)
+                state = user_state(path)
                 first, second = state.get("first", 0), state.get("second", 0)
                 assert first - 1 <= second <= first
-                lengths.append(head.length)
+                lengths.append(header.length)
                 async with cluster.client(0) as db:
                     await db.strong.get("first")
             stop.set()
-            await loading
+            await load_task
             assert lengths[0] < lengths[-1]
 
-    run(story())
+    run(scenario())
 
 
-def test_a_backup_tells_what_it_is_of(tmp_path: Path) -> None:
-    async def story() -> None:
-        async with house(tmp_path / "data", cluster="shop") as cluster:
+def test_the_header_describes_the_backup(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with running_cluster(tmp_path / "data", cluster="shop") as cluster:
             async with cluster.client(0) as db:
                 for number in range(30):
                     await db.strong.put(f"key {number % 3}", (number, {"text": b"bytes"}))
                 await db.strong.delete("key 1")
-            await cluster.until_settled()
+            await cluster.until_quiescent()
             path = tmp_path / "shop.backup"
-            head = await back_up(cluster, path, operations=True)
-            assert (head.cluster, head.datatype, head.members) == ("shop", "kv", (0, 1, 2))
-            assert head.length == cluster.servers[0].driver.replica.committed_length()
-            assert own_state(path) == {
+            header = await back_up(cluster, path, operations=True)
+            assert (header.cluster, header.datatype, header.members) == ("shop", "kv", (0, 1, 2))
+            assert header.length == cluster.servers[0].driver.replica.committed_length()
+            assert user_state(path) == {
                 "key 0": (27, {"text": b"bytes"}),
                 "key 2": (29, {"text": b"bytes"}),
             }
-            assert (head.first, len(list(read_requests(path)))) == (0, head.length)
+            assert (header.first, len(list(read_requests(path)))) == (0, header.length)
 
-    run(story())
+    run(scenario())
 
 
-def test_operations_come_from_the_last_checkpoint_on(tmp_path: Path) -> None:
-    async def story() -> None:
+def test_operations_start_at_the_last_checkpoint(tmp_path: Path) -> None:
+    async def scenario() -> None:
         folder = tmp_path / "recorded"
-        built = House(tmp_path / "data", replicas=1, checkpoint_every=20, record=str(folder))
-        await built.start()
-        server = built.servers[0]
-        for number in range(70):  # not as a client: what its calls come to would be kept as well
+        cluster = InProcessCluster(
+            tmp_path / "data", replicas=1, checkpoint_every=20, record=str(folder)
+        )
+        await cluster.start()
+        server = cluster.servers[0]
+        for number in range(70):  # without a client: deduplication would add registers
             server.driver.invoke(KV.call("put", f"key {number % 3}", number), number % 5 == 4, 0)
-            await built.until_settled() if number % 5 == 4 else None
+            await cluster.until_quiescent() if number % 5 == 4 else None
         path = tmp_path / "one.backup"
-        head = await back_up(built, path, operations=True)
-        await built.stop()
+        header = await back_up(cluster, path, operations=True)
+        await cluster.stop()
         (log,) = merge_recordings(folder).logs
         events = [each.event for each in log.events]
         recorded = [(each.index, each.id) for each in events if isinstance(each, Committed)]
-        assert 0 < head.first < head.length == len(recorded)
-        told = [(place, each.id) for place, each in enumerate(read_requests(path), head.first)]
-        assert told == recorded[head.first :]
+        assert 0 < header.first < header.length == len(recorded)
+        backed_up = [
+            (position, each.id) for position, each in enumerate(read_requests(path), header.first)
+        ]
+        assert backed_up == recorded[header.first :]
 
-    run(story())
+    run(scenario())
 
 
-def test_what_is_larger_than_a_frame_comes_in_pieces(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(sessions, "PIECE_BYTES", 1000)
+def test_large_backups_are_sent_in_chunks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sessions, "CHUNK_BYTES", 1000)
 
-    async def story() -> None:
-        async with house(tmp_path / "data", replicas=1) as cluster:
+    async def scenario() -> None:
+        async with running_cluster(tmp_path / "data", replicas=1) as cluster:
             async with cluster.client(0) as db:
                 for number in range(50):
                     await db.weak.put(f"key {number}", "x" * number * 100)
                 await db.strong.put("last", 0)
-            seen: list[tuple[int, int]] = []
+            progress: list[tuple[int, int]] = []
             path = tmp_path / "large.backup"
-            await back_up(cluster, path, progress=lambda *told: seen.append(told))
-            assert len(seen) > 100
-            assert seen == sorted(seen)
-            done, about = seen[-1]
-            assert done == 2 * 51 <= about  # with what the calls came to
-            assert own_state(path)["key 49"] == "x" * 4900
+            await back_up(cluster, path, progress=lambda *counts: progress.append(counts))
+            assert len(progress) > 100
+            assert progress == sorted(progress)
+            done, estimate = progress[-1]
+            assert done == 2 * 51 <= estimate  # including the registers of deduplication
+            assert user_state(path)["key 49"] == "x" * 4900
 
-    run(story())
+    run(scenario())
 
 
-def test_one_copy_at_a_time_and_none_for_who_is_gone(tmp_path: Path) -> None:
-    async def story() -> None:
-        async with house(tmp_path / "data", replicas=1) as cluster:
-            heard: asyncio.Queue[messages.ServerMessage] = asyncio.Queue()
+def test_one_backup_runs_at_a_time_and_ends_with_its_connection(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with running_cluster(tmp_path / "data", replicas=1) as cluster:
+            received: asyncio.Queue[messages.ServerMessage] = asyncio.Queue()
             (address,) = cluster.addresses(0)
-            hello = messages.ClientHello(messages.WIRE_VERSION, "somebody")
-            line, _ = await dial(
-                addresses.parse_address(address), hello, heard.put_nowait, None, PATIENCE_S
+            hello = messages.ClientHello(messages.WIRE_VERSION, "client")
+            connection, _ = await dial(
+                addresses.parse_address(address), hello, received.put_nowait, None, TIMEOUT_S
             )
-            line.write(messages.encode_frame(messages.BackupRequest(1)))
-            async with asyncio.timeout(PATIENCE_S):
-                assert isinstance(await heard.get(), messages.BackupStarted)
+            connection.write(messages.encode_frame(messages.BackupRequest(1)))
+            async with asyncio.timeout(TIMEOUT_S):
+                assert isinstance(await received.get(), messages.BackupStarted)
             path = tmp_path / "second.backup"
-            with pytest.raises(NotDone, match="already"):
+            with pytest.raises(NotDone, match="another backup is in progress"):
                 await back_up(cluster, path)
             assert not any(tmp_path.glob(".*partial"))
-            line.close()
-            async with asyncio.timeout(PATIENCE_S):
+            connection.close()
+            async with asyncio.timeout(TIMEOUT_S):
                 while cluster.servers[0].dispatcher.connections:
                     await asyncio.sleep(0.01)
             await back_up(cluster, path)
             assert read_header(path).length == 0
 
-    run(story())
+    run(scenario())
 
 
-def test_a_copy_that_is_never_begun_holds_on_to_nothing(
+def test_a_backup_that_does_not_start_releases_its_registers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its journal cannot be read; or nobody is there any more when it has been."""
-    reading = threading.Event()
+    """The journal cannot be read, or the client disconnects before it was read."""
+    may_read = threading.Event()
 
-    def unreadable(*_: object) -> tuple[Request, ...]:
+    def raise_storage_fault(*_: object) -> tuple[Request, ...]:
         raise StorageFault("no journal")
 
-    def slow(*_: object) -> tuple[Request, ...]:
-        reading.wait(PATIENCE_S)
+    def wait_for_test(*_: object) -> tuple[Request, ...]:
+        may_read.wait(TIMEOUT_S)
         return ()
 
-    async def story() -> None:
-        async with house(tmp_path / "data", replicas=1) as cluster:
+    async def scenario() -> None:
+        async with running_cluster(tmp_path / "data", replicas=1) as cluster:
             driver = cluster.servers[0].driver
-            taken: list[Any] = []
+            registers: list[Any] = []
 
-            def draft() -> LazyCheckpoint:
-                made = Driver.lazy_checkpoint(driver)
-                taken.append(made.registers)
-                return made
+            def record_checkpoint() -> LazyCheckpoint:
+                checkpoint = Driver.lazy_checkpoint(driver)
+                registers.append(checkpoint.registers)
+                return checkpoint
 
-            monkeypatch.setattr(driver, "draft", draft)
-            monkeypatch.setattr(capture, "_told", unreadable)
+            monkeypatch.setattr(driver, "lazy_checkpoint", record_checkpoint)
+            monkeypatch.setattr(capture, "_read_operations", raise_storage_fault)
             with pytest.raises(NotDone, match="no journal"):
                 await back_up(cluster, tmp_path / "first.backup", operations=True)
 
-            monkeypatch.setattr(capture, "_told", slow)
-            asking = asyncio.ensure_future(
+            monkeypatch.setattr(capture, "_read_operations", wait_for_test)
+            download = asyncio.ensure_future(
                 back_up(cluster, tmp_path / "second.backup", operations=True)
             )
-            async with asyncio.timeout(PATIENCE_S):
-                while len(taken) < 2:
+            async with asyncio.timeout(TIMEOUT_S):
+                while len(registers) < 2:
                     await asyncio.sleep(0.01)
-                asking.cancel()
+                download.cancel()
                 while cluster.servers[0].dispatcher.connections:
                     await asyncio.sleep(0.01)
-                reading.set()
-                while not all(each.is_over for each in taken):
+                may_read.set()
+                while not all(each.is_closed for each in registers):
                     await asyncio.sleep(0.01)
 
-    run(story())
+    run(scenario())
 
 
-def test_who_asks_for_more_than_it_reads_is_left_alone(
+def test_a_client_that_does_not_read_its_parts_is_disconnected(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(client_connection, "UNREAD_MAX", 1_000_000)
-    made: list[object] = []
-    more = sessions.BackupSessions.next_part
+    monkeypatch.setattr(client_connection, "UNREAD_BYTES_MAX", 1_000_000)
+    served_parts: list[object] = []
+    next_part = sessions.BackupSessions.next_part
 
-    def counted(
-        self: sessions.BackupSessions, holder: object, asked: messages.BackupPartRequest
+    def count_parts(
+        self: sessions.BackupSessions, holder: object, request: messages.BackupPartRequest
     ) -> messages.BackupPart | messages.Rejected:
-        made.append(asked)
-        return more(self, holder, asked)
+        served_parts.append(request)
+        return next_part(self, holder, request)
 
-    monkeypatch.setattr(sessions.BackupSessions, "more", counted)
+    monkeypatch.setattr(sessions.BackupSessions, "next_part", count_parts)
 
-    async def story() -> None:
-        async with house(tmp_path / "data", replicas=1) as cluster:
+    async def scenario() -> None:
+        async with running_cluster(tmp_path / "data", replicas=1) as cluster:
             async with cluster.client(0) as db:
                 for number in range(100):
                     await db.weak.put(f"key {number}", "x" * 200_000)
@@ -229,39 +234,41 @@ def test_who_asks_for_more_than_it_reads_is_left_alone(
                 messages.encode_frame(hello) + messages.encode_frame(messages.BackupRequest(1))
             )
             frames = messages.FrameDecoder(messages.CLIENT_FRAME_BYTES_MAX)
-            begun = False
-            async with asyncio.timeout(PATIENCE_S):
-                while not begun:
-                    told = map(messages.decode_server_message, frames.feed(await reader.read(1000)))
-                    begun = any(isinstance(each, messages.BackupStarted) for each in told)
+            is_started = False
+            async with asyncio.timeout(TIMEOUT_S):
+                while not is_started:
+                    received = map(
+                        messages.decode_server_message, frames.feed(await reader.read(1000))
+                    )
+                    is_started = any(isinstance(each, messages.BackupStarted) for each in received)
                 writer.write(messages.encode_frame(messages.BackupPartRequest(1)) * 1000)
                 while cluster.servers[0].dispatcher.connections:
                     await asyncio.sleep(0.01)
-            assert cluster.servers[0].rejections["slow client"] == 1
-            assert len(made) < 30, "of 1000 that it asked for, and 40 that there are"
+            assert cluster.servers[0].rejections[ServerCounter.SLOW_CLIENT] == 1
+            assert len(served_parts) < 30, "the client requested 1000 of 40 parts"
             writer.close()
             await back_up(cluster, tmp_path / "one.backup")
 
-    run(story())
+    run(scenario())
 
 
-def test_a_token_is_asked_for(tmp_path: Path) -> None:
-    async def story() -> None:
+def test_a_backup_requires_a_token(tmp_path: Path) -> None:
+    async def scenario() -> None:
         security = SecurityConfig(tokens={"ann": "secret"})
-        async with house(tmp_path / "data", replicas=1, security=security) as cluster:
+        async with running_cluster(tmp_path / "data", replicas=1, security=security) as cluster:
             with pytest.raises(UsageError, match="token"):
                 await back_up(cluster, tmp_path / "one.backup")
             await back_up(cluster, tmp_path / "one.backup", token="secret")
 
-    run(story())
+    run(scenario())
 
 
-def test_who_may_call_may_not_have_everything_where_there_are_admins(tmp_path: Path) -> None:
-    async def story() -> None:
+def test_backups_and_membership_changes_require_an_admin_token(tmp_path: Path) -> None:
+    async def scenario() -> None:
         security = SecurityConfig(tokens={"till": "one", "ann": "two"}, admins=("ann",))
         path = tmp_path / "one.backup"
-        async with house(tmp_path / "data", replicas=1, security=security) as cluster:
-            with pytest.raises(NotDone, match="this token may call operations, and not take"):
+        async with running_cluster(tmp_path / "data", replicas=1, security=security) as cluster:
+            with pytest.raises(NotDone, match="this token permits calls, but not backups"):
                 await back_up(cluster, path, token="one")
             await back_up(cluster, path, token="two")
             async with (
@@ -270,12 +277,14 @@ def test_who_may_call_may_not_have_everything_where_there_are_admins(tmp_path: P
             ):
                 await till.strong.put("lamp", 3)
                 for change in ((ADD_MEMBER, "127.0.0.1:1"), (REMOVE_MEMBER, 0)):
-                    with pytest.raises(NotDone, match="and not change the members"):
+                    with pytest.raises(NotDone, match="this token may not change the members"):
                         await till.strong(*change)
-                with pytest.raises(NotDone, match="replica 0 is the last one"):
+                with pytest.raises(
+                    NotDone, match="replica 0 cannot be removed: it is the last member"
+                ):
                     await ann.strong(REMOVE_MEMBER, 0)
 
-    run(story())
+    run(scenario())
 
 
 def test_an_earlier_backup_is_not_overwritten(tmp_path: Path) -> None:
@@ -292,16 +301,16 @@ def test_an_earlier_backup_is_not_overwritten(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [path]
 
 
-# --- the commands -----------------------------------------------------------------------------
+# --- commands ---------------------------------------------------------------------------------
 
 
-def test_the_commands_make_a_backup_and_a_cluster_of_it(
+def test_commands_back_up_and_restore_a_cluster(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path, new = tmp_path / "shop.backup", tmp_path / "new"
 
-    async def begin() -> None:
-        async with house(tmp_path / "old", replicas=1, cluster="shop") as cluster:
+    async def create_backup() -> None:
+        async with running_cluster(tmp_path / "old", replicas=1, cluster="shop") as cluster:
             async with cluster.client(0) as db:
                 await db.strong.put("a", 1)
             arguments = ["backup", str(path), "--at", *cluster.addresses(0)]
@@ -309,25 +318,25 @@ def test_the_commands_make_a_backup_and_a_cluster_of_it(
             assert await asyncio.to_thread(main, arguments) == 2
             assert await asyncio.to_thread(main, [*arguments, "--force"]) == 0
 
-    async def go_on() -> None:
+    async def serve_restored() -> None:
         for number in range(2):
             config = read_config(new / f"replica-{number}.toml", {})
             assert (config.cluster, config.data) == ("shop-2", str(new / f"data-{number}"))
         members = {each: f"127.0.0.1:{free_port()}" for each in range(2)}
         servers = []
         for number in range(2):
-            given = {"members": members, "clients": "127.0.0.1:0"}
-            servers.append(Server(read_config(new / f"replica-{number}.toml", given)))
+            overrides = {"members": members, "clients": "127.0.0.1:0"}
+            servers.append(Server(read_config(new / f"replica-{number}.toml", overrides)))
             await servers[-1].start()
-        async with connect(f"127.0.0.1:{servers[1].client_port}", timeout=PATIENCE_S) as db:
+        async with connect(f"127.0.0.1:{servers[1].client_port}", timeout=TIMEOUT_S) as db:
             assert await db.strong.get("a") == 1
         for server in servers:
             await server.stop()
 
-    run(begin())
-    said = capsys.readouterr()
-    assert "'kv' of cluster 'shop' after 1 committed operation" in said.out
-    assert "--force" in said.err
+    run(create_backup())
+    output = capsys.readouterr()
+    assert "'kv' of cluster 'shop' after 1 committed operation" in output.out
+    assert "--force" in output.err
     arguments = ["restore", str(path), "--data", str(new), "--members", "2"]
     assert main(arguments) == 2
     assert main([*arguments, "--cluster", "shop"]) == 2
@@ -337,13 +346,13 @@ def test_the_commands_make_a_backup_and_a_cluster_of_it(
     assert main([*arguments, "--cluster", "shop-2"]) == 2
     assert main([*arguments, "--cluster", "shop-2", "--replica", "0"]) == 0
     assert f"serve --config {os.path.relpath(new / 'replica-0.toml')}" in capsys.readouterr().out
-    run(go_on())
+    run(serve_restored())
 
 
-def test_who_cannot_be_reached_leaves_no_file(
+def test_a_failed_backup_leaves_no_file(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(backup_download, "PATIENCE_S", 0.1)
+    monkeypatch.setattr(backup_download, "BACKUP_DISCOVERY_TIMEOUT_S", 0.1)
     path = tmp_path / "one.backup"
     assert main(["backup", str(path), "--at", f"127.0.0.1:{free_port()}"]) == 1
     assert "no replica can be reached" in capsys.readouterr().err

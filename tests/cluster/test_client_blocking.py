@@ -1,4 +1,4 @@
-"""The client without asyncio."""
+"""Blocking client."""
 
 import asyncio
 import threading
@@ -11,25 +11,25 @@ import pytest
 
 import creekdb
 from creekdb import BadValue, NotDone, OperationFailed, UsageError
-from tests.cluster.house import House
+from tests.cluster.in_process_cluster import InProcessCluster
 
 
 @pytest.fixture
-def cluster(tmp_path: Path) -> Iterator[House]:
-    """Of which the replicas live in a thread of their own."""
-    house, loop = House(tmp_path), asyncio.new_event_loop()
+def cluster(tmp_path: Path) -> Iterator[InProcessCluster]:
+    """Cluster that runs in another thread."""
+    running, loop = InProcessCluster(tmp_path), asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever)
     thread.start()
-    asyncio.run_coroutine_threadsafe(house.start(), loop).result()
-    asyncio.run_coroutine_threadsafe(house.until_connected(), loop).result()
-    yield house
-    asyncio.run_coroutine_threadsafe(house.stop(), loop).result()
+    asyncio.run_coroutine_threadsafe(running.start(), loop).result()
+    asyncio.run_coroutine_threadsafe(running.until_connected(), loop).result()
+    yield running
+    asyncio.run_coroutine_threadsafe(running.stop(), loop).result()
     loop.call_soon_threadsafe(loop.stop)
     thread.join()
     loop.close()
 
 
-def test_calls_give_their_answers(cluster: House) -> None:
+def test_calls_return_their_responses(cluster: InProcessCluster) -> None:
     with creekdb.connect(cluster.addresses()) as db:
         assert db.weak.put("lamp", 3) is None
         assert db.weak.get("lamp") == 3
@@ -37,7 +37,7 @@ def test_calls_give_their_answers(cluster: House) -> None:
         call = db.strong.begin.put("lamp", 1)
         assert (call.tentative, call.stable) == (2, 2)
         assert db.weak.begin.increment("visits").final == (1, False)
-        assert [answer.kind for answer in db.strong.begin.put("lamp", 0)][-1] == "stable"
+        assert [response.kind for response in db.strong.begin.put("lamp", 0)][-1] == "stable"
         assert db.status()["replica"] == db.replica
         with pytest.raises(OperationFailed, match="can only add an int"):
             db.weak.increment("lamp", "many")
@@ -47,14 +47,14 @@ def test_calls_give_their_answers(cluster: House) -> None:
         db.weak.get("lamp")
 
 
-def test_who_closes_at_once_does_not_wait(cluster: House) -> None:
-    """uvloop did, for ever, with a datagram endpoint that was not wholly closed."""
+def test_closing_right_after_connecting_does_not_block(cluster: InProcessCluster) -> None:
+    """uvloop blocked for ever with a datagram endpoint that was only half closed."""
     for _ in range(40):
         with creekdb.connect(cluster.addresses()):
             pass
 
 
-def test_sessions_deadlines_and_what_a_call_comes_after(cluster: House) -> None:
+def test_sessions_deadlines_and_dependencies(cluster: InProcessCluster) -> None:
     with creekdb.connect(cluster.addresses(0)) as ann, creekdb.connect(cluster.addresses(1)) as bob:
         session = ann.session()
         call = session.weak.begin.put("a", 1)
@@ -63,7 +63,7 @@ def test_sessions_deadlines_and_what_a_call_comes_after(cluster: House) -> None:
         assert bob.weak.after(call).within(20).get("a") == 1
 
 
-def test_who_forgets_to_choose_is_told(cluster: House) -> None:
+def test_an_operation_without_consistency_raises_with_advice(cluster: InProcessCluster) -> None:
     with creekdb.connect(cluster.addresses()) as db:
         assert not hasattr(db, "_nothing")
         with pytest.raises(AttributeError, match=r"as db\.weak\.put\(…\) or db\.strong\.put\(…\)"):
@@ -73,32 +73,32 @@ def test_who_forgets_to_choose_is_told(cluster: House) -> None:
             session.put("a", 1)
 
 
-def test_names_that_are_no_operation_are_told_what_there_is(cluster: House) -> None:
+def test_unknown_names_raise_with_the_list_of_operations(cluster: InProcessCluster) -> None:
     kv = "operations are .*get, .*put"
     with creekdb.connect(cluster.addresses()) as db:
         begin: Any = db.weak.begin
         with pytest.raises(AttributeError, match="'put' has no 'final': it is an operation"):
             begin.put.final  # noqa: B018
         with pytest.raises(
-            AttributeError, match=f"'begin' has no 'put': it is no operation; .*{kv}"
+            AttributeError, match=f"'begin' has no 'put': it is not an operation; .*{kv}"
         ):
             begin.begin.put("a", 1)
-        with pytest.raises(BadValue, match=f"comes first, and there is none: {kv}"):
+        with pytest.raises(BadValue, match=f"the name of the operation is missing; {kv}"):
             begin()
         with pytest.raises(BadValue, match=r"called as db\.weak\('after', …\)"):
             db.weak.after("lamp")
         assert db.weak("get", "lamp") is None
 
 
-def test_many_threads_share_a_connection(cluster: House) -> None:
+def test_threads_share_a_connection(cluster: InProcessCluster) -> None:
     with creekdb.connect(cluster.addresses()) as db, ThreadPoolExecutor(8) as threads:
-        told = list(threads.map(lambda _: db.weak.increment("n"), range(200)))
-        assert sorted(told) == list(range(1, 201))
+        values = list(threads.map(lambda _: db.weak.increment("n"), range(200)))
+        assert sorted(values) == list(range(1, 201))
 
 
-def test_a_connection_that_cannot_be_made_leaves_no_thread(cluster: House) -> None:
+def test_a_failed_connection_leaves_no_thread(cluster: InProcessCluster) -> None:
     before = threading.active_count()
-    with pytest.raises(UsageError, match="'kv' is replicated, not 'bank'"):
+    with pytest.raises(UsageError, match="replicates 'kv', not 'bank'"):
         creekdb.connect(cluster.addresses(), "bank").__enter__()
     with pytest.raises(NotDone, match="no replica can be reached"):
         creekdb.connect("127.0.0.1:1", patience=0.1).__enter__()

@@ -1,4 +1,4 @@
-"""What a client can be told: answers in their order, and failures that tell what they mean."""
+"""Responses and errors of client calls."""
 
 import asyncio
 from pathlib import Path
@@ -12,31 +12,33 @@ from creekdb.client import Database
 from creekdb.client.call_router import IN_FLIGHT_MAX
 from creekdb.datatypes import get_datatype
 from creekdb.protocol.ids.version_vector import Dot
-from tests.cluster.house import House, house, run
+from creekdb.wire.counters import ServerCounter
+from tests.cluster.in_process_cluster import InProcessCluster, run, running_cluster
 
 KV = get_datatype("kv")
 
 
-def nothing_is_left(db: Database) -> bool:
-    exchange = db._router
-    return not (exchange._open_calls or exchange._in_flight or exchange._queue)
+def is_idle(db: Database) -> bool:
+    """True if no call is open, in flight or queued."""
+    router = db._router
+    return not (router._open_calls or router._in_flight or router._queue)
 
 
-def test_a_typo_is_told_with_the_name_that_was_meant(tmp_path: Path) -> None:
-    async def story() -> None:
-        async with house(tmp_path, replicas=1) as cluster:
+def test_an_unknown_operation_suggests_a_name(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with running_cluster(tmp_path, replicas=1) as cluster:
             for datatype in ("", KV):
                 async with cluster.client(datatype=datatype) as db:
-                    with pytest.raises(NotDone, match=r"did you mean 'increment'\?") as refused:
+                    with pytest.raises(NotDone, match=r"did you mean 'increment'\?") as rejection:
                         await db.weak.incremet("n")
-                    assert refused.value.reason == "unknown_operation"
-                    assert nothing_is_left(db)
+                    assert rejection.value.reason == "unknown_operation"
+                    assert is_idle(db)
 
-    run(story())
+    run(scenario())
 
 
 @pytest.mark.parametrize(
-    ("arguments", "says"),
+    ("arguments", "expected"),
     [
         (("only one",), "put"),
         (("a", {1, 2}), "cannot be sent"),
@@ -44,92 +46,92 @@ def test_a_typo_is_told_with_the_name_that_was_meant(tmp_path: Path) -> None:
         (("a", object()), "cannot be sent"),
     ],
 )
-def test_arguments_that_cannot_be_are_told_before_they_are_sent(
-    arguments: tuple[object, ...], says: str, tmp_path: Path
+def test_invalid_arguments_are_rejected_before_they_are_sent(
+    arguments: tuple[object, ...], expected: str, tmp_path: Path
 ) -> None:
-    async def story() -> None:
-        async with house(tmp_path, replicas=1) as cluster:
+    async def scenario() -> None:
+        async with running_cluster(tmp_path, replicas=1) as cluster:
             async with cluster.client(datatype=KV) as db:
-                with pytest.raises(NotDone, match=says) as refused:
+                with pytest.raises(NotDone, match=expected) as rejection:
                     await db.weak.put(*arguments)
-                assert refused.value.reason == "bad_arguments"
+                assert rejection.value.reason == "bad_arguments"
             assert not cluster.servers[0].rejections
 
-    run(story())
+    run(scenario())
 
 
-def test_a_value_that_is_too_large_is_not_sent(tmp_path: Path) -> None:
-    async def story() -> None:
-        async with house(tmp_path, replicas=1) as cluster, cluster.client() as db:
-            with pytest.raises(NotDone, match="at most 4194304 can be sent") as refused:
+def test_a_value_above_the_limit_is_not_sent(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with running_cluster(tmp_path, replicas=1) as cluster, cluster.client() as db:
+            with pytest.raises(NotDone, match="the limit is 4194304 bytes") as rejection:
                 await db.weak.put("a", b"x" * 5_000_000)
-            assert refused.value.reason == "too_large"
+            assert rejection.value.reason == "too_large"
             assert await db.strong.get("a") is None
-            assert nothing_is_left(db)
+            assert is_idle(db)
 
-    run(story())
+    run(scenario())
 
 
-def test_an_answer_that_is_too_large_is_told_as_such(tmp_path: Path) -> None:
-    async def story() -> None:
-        async with house(tmp_path, replicas=1) as cluster, cluster.client() as db:
+def test_a_response_above_the_limit_is_reported(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with running_cluster(tmp_path, replicas=1) as cluster, cluster.client() as db:
             for key in "ab":
                 await db.weak.put(key, b"x" * 3_000_000)
-            with pytest.raises(OperationFailed, match="too long to be sent"):
+            with pytest.raises(OperationFailed, match="exceeds the limit of"):
                 await db.weak.scan("")
             assert await db.weak.get("a") == b"x" * 3_000_000  # on the same connection
-            assert cluster.servers[0].rejections["answer too large"] == 1
+            assert cluster.servers[0].rejections[ServerCounter.RESPONSE_TOO_LARGE] == 1
 
-    run(story())
+    run(scenario())
 
 
-def test_calls_that_time_out_leave_nothing_behind_and_do_not_block_others(tmp_path: Path) -> None:
-    async def story() -> None:
-        async with house(tmp_path) as cluster:
+def test_calls_that_time_out_are_released_and_do_not_block_others(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with running_cluster(tmp_path) as cluster:
             await cluster.stop(1, 2)
             async with cluster.client(0) as db:
                 calls = [db.strong.within(0.3).put("a", n) for n in range(IN_FLIGHT_MAX + 200)]
-                ends = await asyncio.gather(*calls, return_exceptions=True)
-                sent = [each for each in ends if isinstance(each, Unknown)]
-                waited = [each for each in ends if isinstance(each, NotDone)]
+                outcomes = await asyncio.gather(*calls, return_exceptions=True)
+                sent = [each for each in outcomes if isinstance(each, Unknown)]
+                waited = [each for each in outcomes if isinstance(each, NotDone)]
                 assert len(sent) + len(waited) == len(calls)
                 assert len(sent) >= IN_FLIGHT_MAX
                 assert {each.reason for each in waited} <= {"deadline"}
-                assert nothing_is_left(db)
+                assert is_idle(db)
                 assert await db.weak.get("b") is None
                 assert (await db.status())["under_way"] == 0
 
-    run(story())
+    run(scenario())
 
 
-def test_a_call_after_a_request_that_never_comes_is_refused_in_time(tmp_path: Path) -> None:
-    async def story() -> None:
-        async with house(tmp_path, replicas=1) as cluster, cluster.client() as db:
+def test_a_call_after_an_unknown_request_is_rejected_in_time(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with running_cluster(tmp_path, replicas=1) as cluster, cluster.client() as db:
             never = Dot(0, 1_000_000)
             with pytest.raises((NotDone, Unknown)):
                 await db.weak.after(never).within(0.1).put("a", 1)
-            db.weak.after(never).put("a", 2)  # nobody waits for it
+            db.weak.after(never).put("a", 2)  # not awaited
             call = db.weak.after(never).put("a", 3)
-            desk = cluster.servers[0].dispatcher
-            while len(desk.dependency_queue) < 2:
+            dispatcher = cluster.servers[0].dispatcher
+            while len(dispatcher.dependency_queue) < 2:
                 await asyncio.sleep(0.01)
             db._router._time_out(call)
-            while len(desk.dependency_queue) > 1:
+            while len(dispatcher.dependency_queue) > 1:
                 await asyncio.sleep(0.01)
             await db.strong.noop()
-            assert desk.in_flight == 1
+            assert dispatcher.in_flight == 1
             await db.__aexit__()
-            while desk.connections:
+            while dispatcher.connections:
                 await asyncio.sleep(0.01)
-            assert len(desk.dependency_queue) == desk.in_flight == 0
+            assert len(dispatcher.dependency_queue) == dispatcher.in_flight == 0
 
-    run(story())
+    run(scenario())
 
 
-def test_a_call_comes_after_what_another_client_did_elsewhere(tmp_path: Path) -> None:
-    async def story() -> None:
+def test_a_call_follows_a_call_of_another_client_at_another_replica(tmp_path: Path) -> None:
+    async def scenario() -> None:
         async with (
-            house(tmp_path) as cluster,
+            running_cluster(tmp_path) as cluster,
             cluster.client(0) as ann,
             cluster.client(1) as bob,
         ):
@@ -137,64 +139,64 @@ def test_a_call_comes_after_what_another_client_did_elsewhere(tmp_path: Path) ->
                 call = ann.weak.put("n", number)
                 await call
                 assert await bob.weak.after(call).get("n") == number
-            with pytest.raises(BadValue, match="wait for its answer first"):
+            with pytest.raises(BadValue, match="the call has no id yet; await it first"):
                 bob.weak.after(ann.weak.put("n", 0)).get("n")
 
-    run(story())
+    run(scenario())
 
 
-def test_a_weak_read_has_one_answer(tmp_path: Path) -> None:
-    async def story() -> None:
-        async with house(tmp_path, replicas=1) as cluster, cluster.client() as db:
+def test_a_weak_read_has_one_response(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with running_cluster(tmp_path, replicas=1) as cluster, cluster.client() as db:
             call = db.weak.get("a")
-            assert [answer.kind async for answer in call] == ["tentative"]
-            with pytest.raises(UsageError, match="get only reads"):
+            assert [response.kind async for response in call] == ["tentative"]
+            with pytest.raises(UsageError, match="get has no final response: a weak read"):
                 await call.final
 
-    run(story())
+    run(scenario())
 
 
-def test_a_stream_that_breaks_off_says_so(tmp_path: Path) -> None:
-    async def story() -> None:
-        async with house(tmp_path) as cluster:
+def test_an_incomplete_response_stream_raises_unknown(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with running_cluster(tmp_path) as cluster:
             await cluster.stop(1, 2)
             async with cluster.client(0) as db:
-                answers = aiter(db.strong.within(0.2).put("a", 1))
-                assert (await anext(answers)).kind == "tentative"
-                with pytest.raises(Unknown, match=r"no stable answer in 0\.2 s"):
-                    await anext(answers)
+                responses = aiter(db.strong.within(0.2).put("a", 1))
+                assert (await anext(responses)).kind == "tentative"
+                with pytest.raises(Unknown, match=r"no stable response within 0\.2 s"):
+                    await anext(responses)
 
-    run(story())
+    run(scenario())
 
 
-def test_operations_with_names_that_mean_something_here_can_be_called(tmp_path: Path) -> None:
-    async def story() -> None:
-        async with house(tmp_path, replicas=1) as cluster, cluster.client() as db:
+def test_operations_named_like_client_methods_can_be_called(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with running_cluster(tmp_path, replicas=1) as cluster, cluster.client() as db:
             assert await db.weak("put", "a", 1) is None
             with pytest.raises(NotDone, match="unknown operation of kv 'after'"):
                 await db.weak("after", 1)
 
-    run(story())
+    run(scenario())
 
 
-def test_calls_after_the_end_are_not_done(tmp_path: Path) -> None:
-    async def story() -> None:
-        async with house(tmp_path, replicas=1) as cluster:
+def test_calls_after_close_are_rejected(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with running_cluster(tmp_path, replicas=1) as cluster:
             async with cluster.client() as db:
                 pass
             with pytest.raises(NotDone, match="not connected"):
                 await db.weak.put("a", 1)
 
-    run(story())
+    run(scenario())
 
 
-def test_replicas_that_cannot_be_reached_are_named() -> None:
-    async def story() -> None:
+def test_unreachable_replicas_are_named() -> None:
+    async def scenario() -> None:
         with pytest.raises(NotDone, match=r"no replica can be reached, tried .*: 127.0.0.1:1"):
             async with creekdb.connect("127.0.0.1:1", patience=0.1):
                 pass
 
-    run(story())
+    run(scenario())
     for wrong in ("here", "here:there", "here:99999"):
         with pytest.raises(BadValue, match="write HOST:PORT"):
             creekdb.connect(wrong)
@@ -206,9 +208,9 @@ def test_replicas_that_cannot_be_reached_are_named() -> None:
         creekdb.connect("127.0.0.1:1", authority="nowhere")
 
 
-def test_calls_are_given_up_when_all_replicas_are_gone(tmp_path: Path) -> None:
-    async def story() -> None:
-        cluster = House(tmp_path, replicas=3)
+def test_calls_fail_when_all_replicas_are_down(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        cluster = InProcessCluster(tmp_path, replicas=3)
         await cluster.start()
         await cluster.until_connected()
         await cluster.stop(1, 2)
@@ -221,22 +223,27 @@ def test_calls_are_given_up_when_all_replicas_are_gone(tmp_path: Path) -> None:
             with pytest.raises(NotDone, match="no replica can be reached"):
                 await db.strong.put("a", 2)
             await cluster.start()
-            assert await db.strong.put("a", 3) in (None, 1)  # whoever comes back is found
+            assert await db.strong.put("a", 3) in (
+                None,
+                1,
+            )  # the client finds the restarted replicas
         await cluster.stop()
 
-    run(story())
+    run(scenario())
 
 
-def test_a_replica_that_was_removed_just_now_says_so(tmp_path: Path) -> None:
+def test_a_removed_replica_rejects_calls(tmp_path: Path) -> None:
     def removed(*_: object) -> NoReturn:
-        raise UsageError("replica 0 was removed from its cluster: ask another one")
+        raise UsageError(
+            "call rejected: replica 0 was removed from its cluster; call another replica"
+        )
 
-    async def story() -> None:
-        async with house(tmp_path, 1) as cluster, cluster.client() as db:
+    async def scenario() -> None:
+        async with running_cluster(tmp_path, 1) as cluster, cluster.client() as db:
             cluster.servers[0].dispatcher.invoke = removed
-            with pytest.raises(NotDone, match="ask another one") as refused:
+            with pytest.raises(NotDone, match="call another replica") as rejection:
                 await db.weak.put("a", 1)
-            assert refused.value.reason == "stopping"
+            assert rejection.value.reason == "stopping"
             assert not cluster.servers[0].dispatcher.in_flight
 
-    run(story())
+    run(scenario())

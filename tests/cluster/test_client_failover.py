@@ -1,4 +1,4 @@
-"""A client whose replica goes away: its session goes on, and what it is told stays true."""
+"""Failover of clients. Sessions continue, and reported outcomes stay true."""
 
 import asyncio
 import shutil
@@ -10,22 +10,22 @@ from typing import Any
 
 import pytest
 
-from creekdb import NotDone, Unknown
+from creekdb import NotDone, Unknown, connect
 from creekdb.client.call_router import IN_FLIGHT_MAX
 from creekdb.client.database import RETRY_AFTER_REJECTION_S, Database
 from creekdb.protocol.ids.version_vector import Dot
 from creekdb.server.runtime.config import SecurityConfig
 from creekdb.wire import messages
 from creekdb.wire.deduplication import CALLS_PER_CLIENT_MAX
-from tests.cluster.house import PATIENCE_S, House, house, run
+from tests.cluster.in_process_cluster import TIMEOUT_S, InProcessCluster, run, running_cluster
 
 
-def test_a_session_reads_its_writes_at_any_replica_however_many_they_were(tmp_path: Path) -> None:
-    async def story() -> None:
-        async with house(tmp_path) as cluster, cluster.client() as db:
+def test_a_session_reads_its_writes_at_every_replica(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with running_cluster(tmp_path) as cluster, cluster.client() as db:
             session = db.session()
             writes = 0
-            for _ in range(6):  # there and back again: what was done at the first counts, too
+            for _ in range(6):  # the client returns to earlier replicas
                 for _ in range(100):
                     writes += 1
                     await session.weak.increment("n")
@@ -34,69 +34,67 @@ def test_a_session_reads_its_writes_at_any_replica_however_many_they_were(tmp_pa
                 assert await session.weak.get("n") == writes
             assert all(len(seen) <= 3 for seen in db._router._session_contexts.values())
 
-    run(story())
+    run(scenario())
 
 
-def test_a_client_that_is_not_wanted_any_more_does_not_come_again_and_again(
-    tmp_path: Path,
-) -> None:
-    async def story() -> None:
+def test_a_client_with_a_revoked_token_retries_rarely(tmp_path: Path) -> None:
+    async def scenario() -> None:
         tokens = {"ann": "secret"}
         async with (
-            house(tmp_path, 1, security=SecurityConfig(tokens=tokens)) as cluster,
+            running_cluster(tmp_path, 1, security=SecurityConfig(tokens=tokens)) as cluster,
             cluster.client(token="secret") as db,
         ):
             await db.weak.put("a", 1)
             await cluster.stop()
             await cluster.start(security=SecurityConfig(tokens={"ann": "another"}))
-            refused = cluster.servers[0].rejections
-            async with asyncio.timeout(PATIENCE_S):
-                while not refused["token"]:
+            rejections = cluster.servers[0].rejections
+            async with asyncio.timeout(TIMEOUT_S):
+                while not rejections["token"]:
                     await asyncio.sleep(0.01)
             await asyncio.sleep(RETRY_AFTER_REJECTION_S / 2)
-            assert refused["token"] <= 2
-            with pytest.raises(NotDone, match="the token is missing, or none"):
+            assert rejections["token"] <= 2
+            with pytest.raises(NotDone, match="the token is missing or unknown"):
                 await db.weak.put("a", 2)
 
-    run(story())
+    run(scenario())
 
 
-def test_a_session_does_not_go_on_where_its_writes_are_not(tmp_path: Path) -> None:
-    async def story() -> None:
-        async with house(tmp_path) as cluster, cluster.client() as db:
+def test_a_session_waits_for_its_writes_at_another_replica(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with running_cluster(tmp_path) as cluster, cluster.client() as db:
             session = db.session()
             assert db.replica == 0
             await session.strong.put("a", 1)
             await cluster.stop(1, 2)
-            await session.weak.put("a", 2)  # that only replica 0 has
+            await session.weak.put("a", 2)  # only replica 0 has this request
             await cluster.stop(0)
             await cluster.start(1, 2)
-            with pytest.raises(NotDone, match="did not arrive here in time") as refused:
+            with pytest.raises(NotDone, match="did not arrive in time") as rejection:
                 await session.weak.within(1).get("a")
-            assert refused.value.reason == "deadline"
-            assert await db.session().weak.get("a") == 1  # others may
+            assert rejection.value.reason == "deadline"
+            assert await db.session().weak.get("a") == 1  # other sessions need not wait
             call = session.weak.get("a")
             await cluster.start(0)
             assert await call == 2
 
-    run(story())
+    run(scenario())
 
 
-class Stub:
-    """A replica that says what a test wants."""
+class StubReplica:
+    """Replica whose behaviour the test defines."""
 
     def __init__(
-        self, say: Callable[["Stub", messages.ClientMessage], None], replica: int = 0
+        self, behaviour: Callable[["StubReplica", messages.ClientMessage], None], replica: int = 0
     ) -> None:
-        self._say = say
+        self._behave = behaviour
         self._replica = replica
-        self.heard: list[messages.CallRequest] = []
-        self.names: list[str] = []
+        self.calls: list[messages.CallRequest] = []
+        self.clients: list[str] = []
         self._server: asyncio.Server | None = None
         self._serving: set[asyncio.Task[None]] = set()
         self._writer: asyncio.StreamWriter | None = None
 
-    async def __aenter__(self) -> "Stub":
+    async def __aenter__(self) -> "StubReplica":
         self._server = await asyncio.start_server(self._accept, "127.0.0.1", 0)
         return self
 
@@ -112,11 +110,11 @@ class Stub:
         assert self._server is not None
         return f"127.0.0.1:{self._server.sockets[0].getsockname()[1]}"
 
-    def say(self, message: messages.ServerMessage) -> None:
+    def send(self, message: messages.ServerMessage) -> None:
         assert self._writer is not None
         self._writer.write(messages.encode_frame(message))
 
-    def hang_up(self) -> None:
+    def close_connection(self) -> None:
         assert self._writer is not None
         self._writer.close()
 
@@ -136,362 +134,362 @@ class Stub:
             for payload in frames.feed(data):
                 message = messages.decode_client_message(payload)
                 if isinstance(message, messages.ClientHello):
-                    self.names.append(message.client)
-                    self.say(messages.Welcome(1, "creek", self._replica, "kv", (("put", False),)))
+                    self.clients.append(message.client)
+                    self.send(messages.Welcome(1, "creek", self._replica, "kv", (("put", False),)))
                 else:
                     if isinstance(message, messages.CallRequest):
-                        self.heard.append(message)
-                    self._say(self, message)
+                        self.calls.append(message)
+                    self._behave(self, message)
 
 
-def hang_up(stub: Stub, message: messages.ClientMessage) -> None:
-    stub.hang_up()
+def close_connection(stub: StubReplica, message: messages.ClientMessage) -> None:
+    stub.close_connection()
 
 
-def busy(stub: Stub, message: messages.ClientMessage) -> None:
+def reject_busy(stub: StubReplica, message: messages.ClientMessage) -> None:
     assert isinstance(message, messages.CallRequest)
-    stub.say(messages.Rejected(message.number, "busy", "try later"))
+    stub.send(messages.Rejected(message.number, "busy", "try later"))
 
 
-def stopping(stub: Stub, message: messages.ClientMessage) -> None:
+def reject_stopping(stub: StubReplica, message: messages.ClientMessage) -> None:
     assert isinstance(message, messages.CallRequest)
-    stub.say(messages.Rejected(message.number, "stopping", "being stopped"))
-    stub.hang_up()
+    stub.send(messages.Rejected(message.number, "stopping", "being stopped"))
+    stub.close_connection()
 
 
-def disk(stub: Stub, message: messages.ClientMessage) -> None:
+def reject_disk(stub: StubReplica, message: messages.ClientMessage) -> None:
     assert isinstance(message, messages.CallRequest)
-    stub.say(messages.Rejected(message.number, "disk", "no space left"))
+    stub.send(messages.Rejected(message.number, "disk", "no space left"))
 
 
-def alone(stub: Stub, message: messages.ClientMessage) -> None:
+def reject_no_majority(stub: StubReplica, message: messages.ClientMessage) -> None:
     assert isinstance(message, messages.CallRequest)
-    stub.say(messages.Rejected(message.number, "no_majority", "reaches 0 of 2 others"))
+    stub.send(messages.Rejected(message.number, "no_majority", "reaches 0 of 2 others"))
 
 
-def issuing(stub: Stub, message: messages.ClientMessage) -> None:
-    """And not answering: it may not be on disk."""
+def issue_and_close(stub: StubReplica, message: messages.ClientMessage) -> None:
+    """Issue the call without a response. The request may not be on disk."""
     assert isinstance(message, messages.CallRequest)
-    stub.say(messages.CallIssued(message.number, Dot(0, 7)))
-    stub.hang_up()
+    stub.send(messages.CallIssued(message.number, Dot(0, 7)))
+    stub.close_connection()
 
 
-def silent(stub: Stub, message: messages.ClientMessage) -> None:
+def ignore(stub: StubReplica, message: messages.ClientMessage) -> None:
     pass
 
 
-def answering(stub: Stub, message: messages.ClientMessage) -> None:
+def respond(stub: StubReplica, message: messages.ClientMessage) -> None:
     assert isinstance(message, messages.CallRequest)
-    stub.say(messages.CallResponse(message.number, "tentative", "done"))
+    stub.send(messages.CallResponse(message.number, "tentative", "done"))
 
 
-def asked(first: Any, second: Any) -> tuple[Any, Stub, Stub]:
-    """What comes of a call that meets the one, and then perhaps the other."""
-    from creekdb import connect  # noqa: PLC0415
+def call_two_stubs(
+    first_behaviour: Any, second_behaviour: Any
+) -> tuple[Any, StubReplica, StubReplica]:
+    """Return the outcome of a call at two stubs, of which the client tries the first one first."""
 
-    async def story() -> tuple[Any, Stub, Stub]:
-        async with Stub(first, 0) as one, Stub(second, 1) as other:
-            async with connect((one.address, other.address), patience=0.5) as db:
+    async def scenario() -> tuple[Any, StubReplica, StubReplica]:
+        async with (
+            StubReplica(first_behaviour, 0) as first,
+            StubReplica(second_behaviour, 1) as second,
+        ):
+            async with connect((first.address, second.address), patience=0.5) as db:
                 try:
-                    came = await db.weak.put("a", 1)
+                    outcome = await db.weak.put("a", 1)
                 except (NotDone, Unknown) as error:
-                    came = error
-            return came, one, other
+                    outcome = error
+            return outcome, first, second
 
-    return asyncio.run(story())
-
-
-def test_a_call_that_was_sent_is_asked_for_again_under_its_number() -> None:
-    came, one, other = asked(hang_up, answering)
-    assert came == "done"
-    assert [call.number for call in one.heard] == [call.number for call in other.heard]
+    return asyncio.run(scenario())
 
 
-def test_nothing_waits_for_what_may_be_lost_with_its_replica() -> None:
-    came, _, other = asked(issuing, answering)
-    assert came == "done"
-    assert [call.after for call in other.heard] == [()]
+def test_a_retry_has_the_number_of_the_call() -> None:
+    outcome, first, second = call_two_stubs(close_connection, respond)
+    assert outcome == "done"
+    assert [call.number for call in first.calls] == [call.number for call in second.calls]
 
 
-def test_what_is_refused_by_the_only_replica_that_heard_it_was_not_done() -> None:
-    came, _, other = asked(busy, answering)
-    assert isinstance(came, NotDone)
-    assert came.reason == "busy"
-    assert not other.heard
+def test_a_retry_does_not_depend_on_the_request_of_the_failed_replica() -> None:
+    outcome, _, second = call_two_stubs(issue_and_close, respond)
+    assert outcome == "done"
+    assert [call.after for call in second.calls] == [()]
+
+
+def test_a_call_rejected_by_its_only_replica_is_not_done() -> None:
+    outcome, _, second = call_two_stubs(reject_busy, respond)
+    assert isinstance(outcome, NotDone)
+    assert outcome.reason == "busy"
+    assert not second.calls
 
 
 @pytest.mark.parametrize("reason", ["busy", "bad_arguments", "unknown_operation"])
-def test_what_is_refused_by_a_second_replica_may_have_been_done_by_the_first(reason: str) -> None:
-    def refusing(stub: Stub, message: messages.ClientMessage) -> None:
+def test_a_retry_rejected_by_the_second_replica_is_unknown(reason: str) -> None:
+    def reject(stub: StubReplica, message: messages.ClientMessage) -> None:
         assert isinstance(message, messages.CallRequest)
-        stub.say(messages.Rejected(message.number, reason, "not like this"))
+        stub.send(messages.Rejected(message.number, reason, "rejected"))
 
-    came, _, _ = asked(hang_up, refusing)
-    assert isinstance(came, Unknown)  # members change by it, and replicas may be of two releases
-
-
-def test_a_replica_that_is_being_stopped_sends_clients_to_another() -> None:
-    came, _, _ = asked(stopping, answering)
-    assert came == "done"
-    came, _, _ = asked(stopping, busy)
-    assert isinstance(came, NotDone)  # neither has done it
+    outcome, _, _ = call_two_stubs(close_connection, reject)
+    # The releases of the replicas may differ, and so may their reasons.
+    assert isinstance(outcome, Unknown)
 
 
-@pytest.mark.parametrize("unwell", [disk, alone])
-def test_what_a_replica_cannot_do_now_goes_on_at_another(unwell: Any) -> None:
-    came, one, other = asked(unwell, answering)
-    assert came == "done"
-    assert [call.number for call in one.heard] == [call.number for call in other.heard]
-    came, _, _ = asked(hang_up, unwell)
-    assert isinstance(came, Unknown)  # the first may have done it, and is gone
+def test_calls_rejected_by_a_stopping_replica_are_retried_elsewhere() -> None:
+    outcome, _, _ = call_two_stubs(reject_stopping, respond)
+    assert outcome == "done"
+    outcome, _, _ = call_two_stubs(reject_stopping, reject_busy)
+    assert isinstance(outcome, NotDone)  # no replica executed the call
 
 
-def test_when_all_refuse_the_last_reason_is_told() -> None:
-    came, one, other = asked(alone, disk)
-    assert isinstance(came, NotDone)
-    assert came.reason == "no_majority"  # that one was asked twice, before and after the other
-    assert (len(one.heard), len(other.heard)) == (2, 1)
+@pytest.mark.parametrize("fault", [reject_disk, reject_no_majority])
+def test_calls_rejected_by_an_impaired_replica_are_retried_elsewhere(fault: Any) -> None:
+    outcome, first, second = call_two_stubs(fault, respond)
+    assert outcome == "done"
+    assert [call.number for call in first.calls] == [call.number for call in second.calls]
+    outcome, _, _ = call_two_stubs(close_connection, fault)
+    assert isinstance(outcome, Unknown)  # the failed replica may have executed the call
 
 
-def test_when_there_is_no_time_to_ask_another_the_reason_is_told() -> None:
-    from creekdb import connect  # noqa: PLC0415
+def test_the_last_reason_is_reported_if_all_replicas_reject() -> None:
+    outcome, first, second = call_two_stubs(reject_no_majority, reject_disk)
+    assert isinstance(outcome, NotDone)
+    assert outcome.reason == "no_majority"  # the client tries the first replica again at the end
+    assert (len(first.calls), len(second.calls)) == (2, 1)
 
-    async def story() -> None:
-        with socket.create_server(("127.0.0.1", 0)) as hanging:  # it accepts nobody
-            nowhere = f"127.0.0.1:{hanging.getsockname()[1]}"
-            async with Stub(disk) as one, connect((one.address, nowhere)) as db:
-                with pytest.raises(NotDone, match="no space left") as refused:
+
+def test_the_reason_is_reported_at_the_deadline() -> None:
+    async def scenario() -> None:
+        with socket.create_server(("127.0.0.1", 0)) as hanging:  # never accepts a connection
+            unresponsive = f"127.0.0.1:{hanging.getsockname()[1]}"
+            async with (
+                StubReplica(reject_disk) as first,
+                connect((first.address, unresponsive)) as db,
+            ):
+                with pytest.raises(NotDone, match="no space left") as rejection:
                     await db.weak.within(0.2).put("a", 1)
-                assert refused.value.reason == "disk"
+                assert rejection.value.reason == "disk"
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
-def test_calls_that_are_refused_together_go_on_together() -> None:
-    from creekdb import connect  # noqa: PLC0415
-
-    async def story() -> None:
-        async with Stub(disk) as one, Stub(answering, 1) as other:
-            async with connect((one.address, other.address)) as db:
+def test_calls_rejected_together_keep_their_order_elsewhere() -> None:
+    async def scenario() -> None:
+        async with StubReplica(reject_disk) as first, StubReplica(respond, 1) as second:
+            async with connect((first.address, second.address)) as db:
                 calls = [db.weak.put("a", each) for each in range(50)]
                 assert [await call for call in calls] == ["done"] * 50
                 assert db.replica == 1
-            assert [call.arguments[1] for call in other.heard] == list(range(50))
+            assert [call.arguments[1] for call in second.calls] == list(range(50))
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
-def test_a_replica_that_falls_silent_is_left() -> None:
-    came, one, other = asked(silent, answering)
-    assert came == "done"
-    assert len(one.heard) == len(other.heard) == 1
+def test_a_client_leaves_an_unresponsive_replica() -> None:
+    outcome, first, second = call_two_stubs(ignore, respond)
+    assert outcome == "done"
+    assert len(first.calls) == len(second.calls) == 1
 
 
 @pytest.mark.parametrize(
-    "said", [messages.frame_payload(b"\xc1"), b"\xff\xff\xff\xff", b"220 mail"]
+    "greeting", [messages.frame_payload(b"\xc1"), b"\xff\xff\xff\xff", b"220 mail"]
 )
-def test_a_server_that_speaks_another_language_is_named(said: bytes) -> None:
-    from creekdb import connect  # noqa: PLC0415
-
-    async def story() -> None:
-        async def talk(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            writer.write(said)
+def test_a_server_of_another_protocol_is_named(greeting: bytes) -> None:
+    async def scenario() -> None:
+        async def send_greeting(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            writer.write(greeting)
             writer.close()
 
-        server = await asyncio.start_server(talk, "127.0.0.1", 0)
+        server = await asyncio.start_server(send_greeting, "127.0.0.1", 0)
         address = f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
         with pytest.raises(
-            NotDone, match=f"tried for 0.1 s: {address}: what answers there is no replica"
+            NotDone, match=f"tried for 0.1 s: {address}: the server is not a Creek replica"
         ):
             async with connect(address, patience=0.1):
                 pass
         server.close()
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
-def test_a_call_is_done_once_however_many_follow_before_its_first_replica_is_back(
-    tmp_path: Path,
-) -> None:
-    async def story() -> None:
-        async with house(tmp_path) as cluster, cluster.client() as db:
-            assert await _asked_of_two(cluster, db) == 1
+def test_a_retried_call_executes_once_after_many_later_calls(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with running_cluster(tmp_path) as cluster, cluster.client() as db:
+            assert await call_retried_elsewhere(cluster, db) == 1
             for _ in range(3):
-                await asyncio.gather(*(_answer(db.weak.put("m", each)) for each in range(500)))
-            await db.strong.put("m", 0)  # so all of them are committed
+                await asyncio.gather(*(response_of(db.weak.put("m", each)) for each in range(500)))
+            await db.strong.put("m", 0)  # commits all of them
             await cluster.start(0)
             await cluster.until_connected()
-            await cluster.until_settled()
+            await cluster.until_quiescent()
             assert await db.strong.get("n") == 1
 
-    run(story())
+    run(scenario())
 
 
-def test_a_call_is_done_once_however_late_its_first_replica_is_back(tmp_path: Path) -> None:
+def test_a_retried_call_executes_once_after_its_record_expired(tmp_path: Path) -> None:
     forget_after = 0.6
 
-    async def story() -> None:
-        async with house(tmp_path, forget_after=forget_after) as cluster, cluster.client() as db:
-            assert await _asked_of_two(cluster, db) == 1
+    async def scenario() -> None:
+        async with (
+            running_cluster(tmp_path, forget_after=forget_after) as cluster,
+            cluster.client() as db,
+        ):
+            assert await call_retried_elsewhere(cluster, db) == 1
             await asyncio.sleep(4 * forget_after)
             await cluster.start(0)
             await cluster.until_connected()
-            await cluster.until_settled()
+            await cluster.until_quiescent()
             assert await db.strong.get("n") == 1
 
-    run(story())
+    run(scenario())
 
 
-async def _asked_of_two(cluster: House, db: Database) -> Any:
-    """A call that replica 0 has on disk when it stops, and nobody heard of; the client, who was not
-    answered, has asked another one."""
-    first = cluster.servers[0]
+async def call_retried_elsewhere(cluster: InProcessCluster, db: Database) -> Any:
+    """Return the response to a call that is retried at another replica.
+
+    Replica 0 stops with the request on its disk. It sent neither the request nor a response.
+    """
+    server = cluster.servers[0]
     assert db.replica == 0
-    first.peers.disconnect((1, 2))
-    first.dispatcher.respond = lambda response: None  # type: ignore[method-assign]
+    server.peers.disconnect((1, 2))
+    server.dispatcher.respond = lambda response: None  # type: ignore[method-assign]
     call = db.weak.increment("n")
-    async with asyncio.timeout(PATIENCE_S):
-        while not first.driver.executions or first.driver.backlog:
+    async with asyncio.timeout(TIMEOUT_S):
+        while not server.driver.executions or server.driver.backlog:
             await asyncio.sleep(0.01)
     await cluster.stop(0)
     return await call
 
 
-async def _answer(call: Any) -> Any:
+async def response_of(call: Any) -> Any:
     return await call
 
 
-def test_no_call_takes_the_place_of_one_that_was_asked_for_again() -> None:
-    from creekdb import connect  # noqa: PLC0415
+def test_later_calls_do_not_reuse_the_slots_of_retried_calls() -> None:
+    together = 600  # exceeds the limit of calls in flight
 
-    together = 600  # more than are sent at once
+    def close_when_full(stub: StubReplica, message: messages.ClientMessage) -> None:
+        if len(stub.calls) == IN_FLIGHT_MAX:
+            stub.close_connection()
 
-    def first_silent(stub: Stub, message: messages.ClientMessage) -> None:
-        if len(stub.heard) == IN_FLIGHT_MAX:
-            stub.hang_up()
-
-    async def story() -> None:
-        async with Stub(first_silent) as one, Stub(answering, 1) as other:
-            async with connect((one.address, other.address)) as db:
+    async def scenario() -> None:
+        async with StubReplica(close_when_full) as first, StubReplica(respond, 1) as second:
+            async with connect((first.address, second.address)) as db:
                 calls = [db.weak.put("a", each) for each in range(together)]
                 assert [await call for call in calls] == ["done"] * together
                 for each in range(2 * CALLS_PER_CLIENT_MAX):
                     assert await db.weak.put("b", each) == "done"
-            again, more = other.heard[:IN_FLIGHT_MAX], other.heard[IN_FLIGHT_MAX:]
-            assert again == one.heard
-            assert len(more) == together - IN_FLIGHT_MAX + 2 * CALLS_PER_CLIENT_MAX
-            assert [call.arguments[1] for call in more[: together - IN_FLIGHT_MAX]] == list(
+            retried, later = second.calls[:IN_FLIGHT_MAX], second.calls[IN_FLIGHT_MAX:]
+            assert retried == first.calls
+            assert len(later) == together - IN_FLIGHT_MAX + 2 * CALLS_PER_CLIENT_MAX
+            assert [call.arguments[1] for call in later[: together - IN_FLIGHT_MAX]] == list(
                 range(IN_FLIGHT_MAX, together)
             )
-            numbers = [call.number for call in more]
+            numbers = [call.number for call in later]
             assert numbers == sorted(set(numbers))
-            places = {call.number % CALLS_PER_CLIENT_MAX for call in again}
-            assert places.isdisjoint(number % CALLS_PER_CLIENT_MAX for number in numbers)
+            slots = {call.number % CALLS_PER_CLIENT_MAX for call in retried}
+            assert slots.isdisjoint(number % CALLS_PER_CLIENT_MAX for number in numbers)
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
-def test_where_too_many_were_asked_for_again_later_calls_have_another_name() -> None:
-    from creekdb import connect  # noqa: PLC0415
-
+def test_too_many_retried_calls_change_the_client_name() -> None:
     together = 2 * IN_FLIGHT_MAX
-    taken: list[tuple[str, int]] = []
+    recorded: list[tuple[str, int]] = []
 
-    def dying(stub: Stub, message: messages.ClientMessage) -> None:
-        if len(stub.heard) == IN_FLIGHT_MAX:
-            stub.hang_up()
+    def close_when_full(stub: StubReplica, message: messages.ClientMessage) -> None:
+        if len(stub.calls) == IN_FLIGHT_MAX:
+            stub.close_connection()
 
-    def answering_half(stub: Stub, message: messages.ClientMessage) -> None:
-        if len(stub.heard) <= IN_FLIGHT_MAX:
-            answering(stub, message)
-        elif len(stub.heard) == 2 * IN_FLIGHT_MAX:
-            stub.hang_up()
+    def respond_to_half(stub: StubReplica, message: messages.ClientMessage) -> None:
+        if len(stub.calls) <= IN_FLIGHT_MAX:
+            respond(stub, message)
+        elif len(stub.calls) == 2 * IN_FLIGHT_MAX:
+            stub.close_connection()
 
-    def noting(stub: Stub, message: messages.ClientMessage) -> None:
+    def record_and_respond(stub: StubReplica, message: messages.ClientMessage) -> None:
         assert isinstance(message, messages.CallRequest)
-        taken.append((stub.names[-1], message.number))
-        answering(stub, message)
+        recorded.append((stub.clients[-1], message.number))
+        respond(stub, message)
 
-    async def story() -> None:
+    async def scenario() -> None:
         async with (
-            Stub(dying) as one,
-            Stub(answering_half, 1) as other,
-            Stub(noting, 2) as third,
-            connect((one.address, other.address, third.address)) as db,
+            StubReplica(close_when_full) as first,
+            StubReplica(respond_to_half, 1) as second,
+            StubReplica(record_and_respond, 2) as third,
+            connect((first.address, second.address, third.address)) as db,
         ):
             calls = [db.weak.put("a", each) for each in range(together)]
             assert [await call for call in calls] == ["done"] * together
             for each in range(2 * CALLS_PER_CLIENT_MAX):
                 assert await db.weak.put("b", each) == "done"
-            again = [call.number for call in (*one.heard, *other.heard)][: 3 * IN_FLIGHT_MAX]
-            later = [number for name, number in taken if name == one.names[0]]
-            places = {number % CALLS_PER_CLIENT_MAX for number in again}
-            assert places.isdisjoint(
-                number % CALLS_PER_CLIENT_MAX for number in later if number not in again
+            retried = [call.number for call in (*first.calls, *second.calls)][: 3 * IN_FLIGHT_MAX]
+            later = [number for name, number in recorded if name == first.clients[0]]
+            slots = {number % CALLS_PER_CLIENT_MAX for number in retried}
+            assert slots.isdisjoint(
+                number % CALLS_PER_CLIENT_MAX for number in later if number not in retried
             )
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
-def test_a_client_that_owes_nothing_takes_another_name_when_it_moves_on() -> None:
-    from creekdb import connect  # noqa: PLC0415
+def test_a_client_without_retries_changes_its_name_on_failover() -> None:
+    def respond_and_close(stub: StubReplica, message: messages.ClientMessage) -> None:
+        respond(stub, message)
+        stub.close_connection()
 
-    def answering_once(stub: Stub, message: messages.ClientMessage) -> None:
-        answering(stub, message)
-        stub.hang_up()
-
-    async def story() -> None:
-        async with Stub(hang_up) as one, Stub(answering_once, 1) as other:
-            async with connect((one.address, other.address)) as db:
-                assert await db.weak.put("a", 1) == "done"
-                async with asyncio.timeout(PATIENCE_S):
-                    while len(one.names) < 2:  # it goes round
-                        await asyncio.sleep(0.01)
-            assert one.names[0] == other.names[0], "what is asked for again has its name"
-            assert one.names[1] != one.names[0]
-
-    asyncio.run(story())
-
-
-def test_who_asks_how_it_is_while_no_replica_is_at_hand_waits_for_the_next_one() -> None:
-    from creekdb import connect  # noqa: PLC0415
-
-    def telling(stub: Stub, message: messages.ClientMessage) -> None:
-        assert isinstance(message, messages.StatusRequest)
-        stub.say(messages.StatusResponse(message.number, {"replica": 1}))
-
-    async def story() -> None:
+    async def scenario() -> None:
         async with (
-            Stub(hang_up) as one,
-            Stub(telling, 1) as other,
-            connect((one.address, other.address)) as db,
+            StubReplica(close_connection) as first,
+            StubReplica(respond_and_close, 1) as second,
         ):
-            one.hang_up()
-            async with asyncio.timeout(PATIENCE_S):
+            async with connect((first.address, second.address)) as db:
+                assert await db.weak.put("a", 1) == "done"
+                async with asyncio.timeout(TIMEOUT_S):
+                    while len(first.clients) < 2:  # the client returns to the first replica
+                        await asyncio.sleep(0.01)
+            assert first.clients[0] == second.clients[0], "a retried call keeps the client name"
+            assert first.clients[1] != first.clients[0]
+
+    asyncio.run(scenario())
+
+
+def test_a_status_request_waits_for_the_next_connection() -> None:
+    def respond_to_status(stub: StubReplica, message: messages.ClientMessage) -> None:
+        assert isinstance(message, messages.StatusRequest)
+        stub.send(messages.StatusResponse(message.number, {"replica": 1}))
+
+    async def scenario() -> None:
+        async with (
+            StubReplica(close_connection) as first,
+            StubReplica(respond_to_status, 1) as second,
+            connect((first.address, second.address)) as db,
+        ):
+            first.close_connection()
+            async with asyncio.timeout(TIMEOUT_S):
                 while db._router.connection is not None:
                     await asyncio.sleep(0)
             assert await db.status() == {"replica": 1}
-            assert len(other.names) == 1, "there is one connection, which is looked after"
+            assert len(second.clients) == 1, "the client has one connection"
         with pytest.raises(NotDone, match="not connected"):
             await db.status()
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
-def test_a_client_goes_past_a_replica_that_takes_no_part_yet(tmp_path: Path) -> None:
-    async def story() -> None:
-        async with house(tmp_path) as cluster:
+def test_a_client_skips_a_replica_that_has_not_joined(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with running_cluster(tmp_path) as cluster:
             await cluster.stop(0, 2)
             shutil.rmtree(tmp_path / "0")
             await cluster.start(0)  # it waits for replica 2
             async with cluster.client(0, 1) as db:
                 await db.weak.put("lamp", 3)
                 assert db.replica == 1
-            async with cluster.client(0) as alone:
-                with pytest.raises(NotDone, match="does not take part: its journal was empty"):
-                    await alone.weak.within(0.5).get("lamp")
+            async with cluster.client(0) as pinned:
+                with pytest.raises(NotDone, match="has not joined yet: the journal was empty"):
+                    await pinned.weak.within(0.5).get("lamp")
                 await cluster.start(2)
-                await alone.strong.put("lamp", 4)
-                assert await alone.weak.get("lamp") == 4
+                await pinned.strong.put("lamp", 4)
+                assert await pinned.weak.get("lamp") == 4
 
-    run(story())
+    run(scenario())

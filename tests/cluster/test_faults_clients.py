@@ -1,36 +1,36 @@
-"""Clients whose replica is gone before it has answered."""
+"""Clients whose replica fails before it responds."""
 
 from pathlib import Path
 
 from creekdb.client.calls import Call
 from creekdb.protocol.ids.version_vector import Dot
-from tests.cluster.faults_story import Cluster, tell
-from tests.cluster.house import house, run
+from tests.cluster.fault_scenario import ScenarioCluster, run_scenario
+from tests.cluster.in_process_cluster import run, running_cluster
 
 
-def test_a_call_that_was_done_and_not_answered_is_not_done_again(tmp_path: Path) -> None:
-    async def story(cluster: Cluster) -> None:
+def test_an_executed_call_without_a_response_is_not_executed_again(tmp_path: Path) -> None:
+    async def scenario(cluster: ScenarioCluster) -> None:
         await cluster.load(60)
         db = await cluster.client(0, 1, 2)
-        for deaf in (1, 2):
-            cluster.links.cut(deaf, 0)
+        for peer in (1, 2):
+            cluster.links.cut(peer, 0)
         call = db.strong.increment("n")
         assert await call.tentative == 1
         assert call.id is not None
-        other = await cluster.client(1)
-        assert await other.weak.after(call).get("n") == 1  # it has arrived there
+        second = await cluster.client(1)
+        assert await second.weak.after(call).get("n") == 1  # the request has arrived there
         cluster.processes.kill(0)
-        cluster.links.mend()
+        cluster.links.heal()
         assert await call == 1
         assert db.replica != 0
         assert await db.strong.get("n") == 1
         cluster.processes.start(0)
 
-    tell(tmp_path, story)
+    run_scenario(tmp_path, scenario)
 
 
-def test_a_call_to_a_replica_that_dies_is_answered_by_another(tmp_path: Path) -> None:
-    async def story(cluster: Cluster) -> None:
+def test_a_call_to_a_killed_replica_completes_at_another(tmp_path: Path) -> None:
+    async def scenario(cluster: ScenarioCluster) -> None:
         await cluster.load(60, at=[(1, 2), (2, 1)])
         db = await cluster.client(0, 1, 2)
         cluster.processes.freeze(0)
@@ -38,47 +38,47 @@ def test_a_call_to_a_replica_that_dies_is_answered_by_another(tmp_path: Path) ->
         cluster.processes.kill(0)
         assert [await each for each in calls] == [1, 2]
         cluster.processes.start(0)
-        await cluster.up()
+        await cluster.until_ready()
         assert await (await cluster.client(0)).strong.get("n") == 2
 
-    tell(tmp_path, story)
+    run_scenario(tmp_path, scenario)
 
 
-def test_a_call_waits_where_what_it_comes_after_has_not_arrived(tmp_path: Path) -> None:
-    async def story(cluster: Cluster) -> None:
-        one, other = await cluster.client(0), await cluster.client(1)
-        cluster.links.divide((0,))
-        order = one.weak.put("order", "lamp")
+def test_a_call_waits_for_a_missing_dependency(tmp_path: Path) -> None:
+    async def scenario(cluster: ScenarioCluster) -> None:
+        first, second = await cluster.client(0), await cluster.client(1)
+        cluster.links.partition((0,))
+        order = first.weak.put("order", "lamp")
         await order
-        assert await other.weak.get("order") is None
-        waits = other.weak.after(order).get("order")
+        assert await second.weak.get("order") is None
+        read = second.weak.after(order).get("order")
         load = await cluster.load(60, at=[(1, 2), (2, 1)])
-        await load.ends()
-        cluster.links.mend()
-        assert await waits == "lamp"
+        await load.finish()
+        cluster.links.heal()
+        assert await read == "lamp"
 
-    tell(tmp_path, story)
-
-
-def test_a_call_sees_what_it_comes_after_as_soon_as_that_arrives(tmp_path: Path) -> None:
-    async def story() -> None:
-        # With a slow beat, nobody issues anything but the clients.
-        slow = house(tmp_path, replicas=2, tick_ms=1000, fresh=True)
-        async with slow as cluster, cluster.client(0) as one, cluster.client(1) as other:
-            first = await issued(one.weak.put("order", "bulb"))
-            assert await other.weak.after(first).get("order") == "bulb"
-            coming = Dot(0, first.event + 1)
-            waits = other.weak.after(coming).get("order")
-            counts = other.weak.after(coming).increment("orders")
-            await other.status()  # it has heard of both
-            await one.weak.put("order", "lamp")
-            assert await waits == "lamp"
-            assert await counts == 1
-
-    run(story())
+    run_scenario(tmp_path, scenario)
 
 
-async def issued(call: Call) -> Dot:
+def test_a_call_sees_its_dependency_as_soon_as_it_arrives(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        # With a long tick interval, only clients issue requests.
+        slow_cluster = running_cluster(tmp_path, replicas=2, tick_ms=1000, fresh=True)
+        async with slow_cluster as cluster, cluster.client(0) as first, cluster.client(1) as second:
+            first_id = await issued_id(first.weak.put("order", "bulb"))
+            assert await second.weak.after(first_id).get("order") == "bulb"
+            next_request = Dot(0, first_id.event + 1)
+            read = second.weak.after(next_request).get("order")
+            increment = second.weak.after(next_request).increment("orders")
+            await second.status()  # the replica has received both calls
+            await first.weak.put("order", "lamp")
+            assert await read == "lamp"
+            assert await increment == 1
+
+    run(scenario())
+
+
+async def issued_id(call: Call) -> Dot:
     await call
     assert call.id is not None
     return call.id

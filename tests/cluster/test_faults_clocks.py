@@ -1,24 +1,24 @@
-"""A replica whose clock is ahead of all others."""
+"""Real processes, one of them with a clock that is ahead."""
 
 from pathlib import Path
 
-from tests.cluster import faults_clock
-from tests.cluster.faults_story import Cluster, tell
+from tests.cluster import skewed_clock
+from tests.cluster.fault_scenario import ScenarioCluster, run_scenario
 
-AHEAD_US = 10_000_000
+SKEW_US = 10_000_000
 
 
-def test_a_clock_that_is_ahead_is_reported_and_nobody_waits_for_it(tmp_path: Path) -> None:
-    programs = {2: (str(Path(faults_clock.__file__)), str(AHEAD_US))}
+def test_a_clock_that_is_ahead_is_reported_and_delays_no_call(tmp_path: Path) -> None:
+    programs = {2: (str(Path(skewed_clock.__file__)), str(SKEW_US))}
 
-    async def story(cluster: Cluster) -> None:
+    async def scenario(cluster: ScenarioCluster) -> None:
         load = await cluster.load(150)
-        await load.reaches(60)
-        told = await cluster.until(lambda said: "2" in said[0]["clocks_ahead_us"], 0)
-        assert AHEAD_US - 5_000_000 < told[0]["clocks_ahead_us"]["2"] <= AHEAD_US
+        await load.until_completed(60)
+        statuses = await cluster.until(lambda statuses: "2" in statuses[0]["clocks_ahead_us"], 0)
+        assert SKEW_US - 5_000_000 < statuses[0]["clocks_ahead_us"]["2"] <= SKEW_US
         cluster.processes.kill(2)
-        del programs[2]  # it comes back with a clock that is right
+        del programs[2]  # restarts with a correct clock
         cluster.processes.start(2)
-        await load.reaches(120)
+        await load.until_completed(120)
 
-    tell(tmp_path, story, programs=programs)
+    run_scenario(tmp_path, scenario, programs=programs)

@@ -1,4 +1,4 @@
-"""Real processes whose disks are full, fail, are damaged or lost."""
+"""Real processes with full, failing, damaged or lost disks."""
 
 import asyncio
 import shutil
@@ -8,127 +8,127 @@ from pathlib import Path
 import pytest
 
 from creekdb.client import NotDone
-from tests.cluster import faults_disk
-from tests.cluster.faults_story import Cluster, tell
+from tests.cluster import disk_faults
+from tests.cluster.fault_scenario import ScenarioCluster, run_scenario
 
-OTHERS = [(1, 2), (2, 1)]
-LARGE = "x" * 60_000
-QUIET_S = 0.3
-"""After a decision: by then the last record that nobody waits for is written, and no more comes."""
+OTHER_REPLICAS = [(1, 2), (2, 1)]
+LARGE_VALUE = "x" * 60_000
+WRITE_PAUSE_S = 0.3
+"""Pause after a decision, in seconds. By then the trailing records are on disk as well."""
 
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """Of replica 0."""
+    """Data directory of replica 0, on a disk of its own."""
     try:
-        with faults_disk.small_disk(tmp_path / "0", megabytes=16):
+        with disk_faults.small_disk(tmp_path / "0", megabytes=16):
             yield tmp_path / "0"
     except OSError as error:
         pytest.skip(str(error))
 
 
-async def refuses_until(cluster: Cluster, reason: str) -> None:
-    """Replica 0 says that it cannot write, and why; the others go on."""
-    (said,) = await cluster.until(lambda said: said[0]["disk"] is not None, 0)
-    assert reason in said["disk"]
+async def assert_rejects_writes(cluster: ScenarioCluster, reason: str) -> None:
+    """Assert that replica 0 rejects writes with this reason, and that the others continue."""
+    (status,) = await cluster.until(lambda statuses: statuses[0]["disk"] is not None, 0)
+    assert reason in status["disk"]
     db = await cluster.client(0)
-    with pytest.raises(NotDone, match=reason) as refused:
-        await db.weak.put("refused", 1)
-    assert refused.value.reason == "disk"
-    load = await cluster.load(60, at=OTHERS)
-    await load.ends()
+    with pytest.raises(NotDone, match=reason) as rejection:
+        await db.weak.put("rejected", 1)
+    assert rejection.value.reason == "disk"
+    load = await cluster.load(60, at=OTHER_REPLICAS)
+    await load.finish()
 
 
-def test_a_replica_whose_disk_is_full_refuses_until_there_is_space(
-    small_disk: Path, tmp_path: Path
-) -> None:
-    async def story(cluster: Cluster) -> None:
+def test_a_replica_rejects_writes_while_its_disk_is_full(small_disk: Path, tmp_path: Path) -> None:
+    async def scenario(cluster: ScenarioCluster) -> None:
         load = await cluster.load(60)
-        await load.reaches(30)
-        await load.ends()
-        ballast = faults_disk.fill(small_disk)
+        await load.until_completed(30)
+        await load.finish()
+        ballast = disk_faults.fill(small_disk)
         db = await cluster.client(0)
-        calls = [db.weak.put(f"large {each}", LARGE) for each in range(40)]
-        await refuses_until(cluster, "no space left")
+        calls = [db.weak.put(f"large {each}", LARGE_VALUE) for each in range(40)]
+        await assert_rejects_writes(cluster, "no space left")
         ballast.unlink()
-        done = set()
+        acknowledged = set()
         for each in calls:
             try:
-                await each  # those that were taken up are answered now
-                done.add(each.message.arguments)
+                await each  # admitted calls complete now
+                acknowledged.add(each.message.arguments)
             except NotDone as error:
                 assert error.reason == "disk"  # noqa: PT017
-        assert done == set(await db.strong.scan("large"))
+        assert acknowledged == set(await db.strong.scan("large"))
         await cluster.load(60)
 
-    tell(tmp_path, story)
+    run_scenario(tmp_path, scenario)
 
 
-def test_a_replica_whose_disk_fails_refuses_until_it_works_again(tmp_path: Path) -> None:
-    async def story(cluster: Cluster) -> None:
+def test_a_replica_rejects_writes_while_its_disk_fails(tmp_path: Path) -> None:
+    async def scenario(cluster: ScenarioCluster) -> None:
         db = await cluster.client(0)
         assert await db.strong.increment("n") == 1
-        await asyncio.sleep(QUIET_S)  # or what else is written fails first, and the call is refused
+        await asyncio.sleep(
+            WRITE_PAUSE_S
+        )  # otherwise an earlier write fails first, and the call is rejected
         process = cluster.processes.process_id(0)
-        faults_disk.refuse_writes(process)
+        disk_faults.fail_writes(process)
         call = db.strong.increment("n")
-        await refuses_until(cluster, "cannot write")
-        faults_disk.allow_writes(process)
+        await assert_rejects_writes(cluster, "cannot write")
+        disk_faults.allow_writes(process)
         assert await call == 2
         await cluster.load(60)
 
-    tell(tmp_path, story)
+    run_scenario(tmp_path, scenario)
 
 
-def test_what_a_crash_tore_is_cut_off(tmp_path: Path) -> None:
-    async def story(cluster: Cluster) -> None:
+def test_a_torn_write_is_truncated(tmp_path: Path) -> None:
+    async def scenario(cluster: ScenarioCluster) -> None:
         load = await cluster.load(90)
-        await load.reaches(60)
+        await load.until_completed(60)
         cluster.processes.kill(0)
-        faults_disk.tear(cluster.processes.data(0))
+        disk_faults.tear(cluster.processes.data_dir(0))
         cluster.processes.start(0)
-        await cluster.up()
-        assert "that a crash tore off" in cluster.processes.said(0)
+        await cluster.until_ready()
+        assert "a crash left an incomplete write of" in cluster.processes.output(0)
 
-    tell(tmp_path, story)
+    run_scenario(tmp_path, scenario)
 
 
-def test_a_damaged_journal_is_refused_with_what_to_do_and_left_alone(tmp_path: Path) -> None:
-    async def story(cluster: Cluster) -> None:
+def test_a_damaged_journal_is_reported_and_not_changed(tmp_path: Path) -> None:
+    async def scenario(cluster: ScenarioCluster) -> None:
         load = await cluster.load(90)
-        await load.ends()
-        await cluster.rest()
-        data = cluster.processes.data(0)
+        await load.finish()
+        await cluster.quiesce()
+        data = cluster.processes.data_dir(0)
         cluster.processes.kill(0)
-        damaged = faults_disk.flip(data)
-        found = faults_disk.contents(data)
+        damaged = disk_faults.flip(data)
+        before = disk_faults.file_contents(data)
         cluster.processes.start(0)
         assert await cluster.processes.exit_code(0) == 3
-        assert f"{damaged} is damaged at byte" in cluster.processes.said(0)
-        assert f"move {data} away" in cluster.processes.said(0)
-        assert faults_disk.contents(data).keys() == found.keys()
-        assert faults_disk.contents(data)[damaged.name] == found[damaged.name]
-        data.rename(data.with_name("moved away"))
+        assert f"{damaged} is damaged at byte" in cluster.processes.output(0)
+        assert f"move {data} away" in cluster.processes.output(0)
+        assert disk_faults.file_contents(data).keys() == before.keys()
+        assert disk_faults.file_contents(data)[damaged.name] == before[damaged.name]
+        data.rename(data.with_name("moved"))
         cluster.processes.start(0)
         await cluster.load(60)
 
-    tell(tmp_path, story)
+    run_scenario(tmp_path, scenario)
 
 
-@pytest.mark.parametrize("leads", [True, False])
-def test_a_replica_that_lost_its_disk_comes_back(leads: bool, tmp_path: Path) -> None:
-    async def story(cluster: Cluster) -> None:
+@pytest.mark.parametrize("is_leader", [True, False])
+def test_a_replica_recovers_from_a_lost_disk(is_leader: bool, tmp_path: Path) -> None:
+    async def scenario(cluster: ScenarioCluster) -> None:
         load = await cluster.load(90)
-        await load.ends()
-        await cluster.rest()  # what only it has acknowledged is lost with its disk
-        leader = await cluster.leader()
-        loser, *others = ((leader + (not leads) + each) % 3 for each in range(3))
-        more = await cluster.load(120, at=[others, others[::-1]])
-        await more.reaches(30)
-        cluster.processes.kill(loser)
-        shutil.rmtree(cluster.processes.data(loser))
-        await more.reaches(60)
-        cluster.processes.start(loser)
+        await load.finish()
+        await cluster.quiesce()  # requests that only one replica has would be lost with its disk
+        leader = await cluster.agreed_leader()
+        victim, *others = ((leader + (not is_leader) + each) % 3 for each in range(3))
+        second_load = await cluster.load(120, at=[others, others[::-1]])
+        await second_load.until_completed(30)
+        cluster.processes.kill(victim)
+        shutil.rmtree(cluster.processes.data_dir(victim))
+        await second_load.until_completed(60)
+        cluster.processes.start(victim)
         await cluster.load(60)
 
-    tell(tmp_path, story)
+    run_scenario(tmp_path, scenario)

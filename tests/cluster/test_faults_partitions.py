@@ -1,59 +1,59 @@
-"""Connections between real processes that are cut, in both directions or in one."""
+"""Real processes with links cut in both directions or in one."""
 
 from pathlib import Path
 
 import pytest
 
 from creekdb.client import Unknown
-from tests.cluster.faults_story import Cluster, tell
+from tests.cluster.fault_scenario import ScenarioCluster, run_scenario
 
 
 @pytest.mark.parametrize("silently", [False, True])
-def test_both_sides_go_on_weakly_and_only_the_larger_one_strongly(
+def test_both_sides_serve_weak_calls_and_only_the_majority_strong_ones(
     silently: bool, tmp_path: Path
 ) -> None:
-    async def story(cluster: Cluster) -> None:
-        first = await cluster.leader()
+    async def scenario(cluster: ScenarioCluster) -> None:
+        first = await cluster.agreed_leader()
         leader, other, *rest = ((first + each) % 5 for each in range(5))
-        cluster.links.divide((leader, other), silently)
+        cluster.links.partition((leader, other), silently)
         smaller = await cluster.load(60, at=[(leader,), (other,)], weak_only=True)
         larger = await cluster.load(90, at=[(each,) for each in rest])
-        await smaller.ends()
-        await larger.ends()
+        await smaller.finish()
+        await larger.finish()
         db = await cluster.client(other)
-        with pytest.raises(Unknown, match="no stable answer"):
+        with pytest.raises(Unknown, match="no stable response"):
             await db.strong.within(0.3).put("too late", 1)
-        waits = db.strong.increment("patience")
-        assert await waits.tentative == 1
-        cluster.links.mend()
-        assert await waits == 1
+        increment = db.strong.increment("patience")
+        assert await increment.tentative == 1
+        cluster.links.heal()
+        assert await increment == 1
 
-    tell(tmp_path, story, replicas=5)
+    run_scenario(tmp_path, scenario, replicas=5)
 
 
-def test_a_leader_that_is_not_heard_is_replaced(tmp_path: Path) -> None:
-    async def story(cluster: Cluster) -> None:
-        leader = await cluster.leader()
+def test_a_leader_that_cannot_send_is_replaced(tmp_path: Path) -> None:
+    async def scenario(cluster: ScenarioCluster) -> None:
+        leader = await cluster.agreed_leader()
         others = [each for each in cluster.processes.all if each != leader]
         load = await cluster.load(150, at=[others, others[::-1]])
-        unheard = await cluster.load(60, at=[(leader,)], weak_only=True)
-        await load.reaches(30)
+        isolated = await cluster.load(60, at=[(leader,)], weak_only=True)
+        await load.until_completed(30)
         for each in others:
             cluster.links.cut(leader, each)
-        await load.reaches(120)
-        assert await cluster.leader(*others, but=leader) in others
-        await unheard.ends()
-        cluster.links.mend()
+        await load.until_completed(120)
+        assert await cluster.agreed_leader(*others, excluding=leader) in others
+        await isolated.finish()
+        cluster.links.heal()
 
-    tell(tmp_path, story)
+    run_scenario(tmp_path, scenario)
 
 
-def test_one_way_that_is_cut_is_got_round(tmp_path: Path) -> None:
-    async def story(cluster: Cluster) -> None:
-        leader = await cluster.leader()
+def test_messages_bypass_a_link_cut_in_one_direction(tmp_path: Path) -> None:
+    async def scenario(cluster: ScenarioCluster) -> None:
+        leader = await cluster.agreed_leader()
         cluster.links.cut(leader, (leader + 1) % 3, silently=True)
         load = await cluster.load(120)
-        await load.ends()
-        cluster.links.mend()
+        await load.finish()
+        cluster.links.heal()
 
-    tell(tmp_path, story)
+    run_scenario(tmp_path, scenario)

@@ -1,4 +1,4 @@
-"""The pages of the documentation, and the code on them."""
+"""Pages of the documentation and the code blocks on them."""
 
 import re
 from pathlib import Path
@@ -14,41 +14,44 @@ _BLOCK = re.compile(
 
 
 class Block(NamedTuple):
-    """Some code on a page."""
+    """Code block of a page."""
 
     language: str
     title: str
-    """A file, or a terminal."""
+    """Name of a file or of a terminal."""
     text: str
 
 
 class Command(NamedTuple):
-    """What is typed, and what is shown to come of it."""
+    """Command line and its output, as a page shows them."""
 
     line: str
-    shown: str
+    output: str
 
 
 def blocks(page: str) -> list[Block]:
-    found = _BLOCK.finditer((DOCS / page).read_text())
-    return [Block(each["language"], each["title"] or "", each["text"]) for each in found]
+    matches = _BLOCK.finditer((DOCS / page).read_text())
+    return [Block(match["language"], match["title"] or "", match["text"]) for match in matches]
 
 
 def files(page: str) -> dict[str, str]:
-    """What a reader is told to put into files, by name."""
-    return {each.title: each.text for each in blocks(page) if "." in each.title}
+    """Return the files of a page, by name."""
+    return {block.title: block.text for block in blocks(page) if "." in block.title}
 
 
 def commands(console: str) -> list[Command]:
-    """Of a block; what stands before the first command is shown by one of an earlier block."""
-    first, *others = re.split(r"^\$ ", console, flags=re.MULTILINE)
-    told = [each.partition("\n") for each in others]
-    found = [Command(line, shown) for line, _, shown in told]
-    return [Command("", first), *found] if first else found
+    """Return the commands of a console block.
+
+    Output before the first command belongs to a command of an earlier block. It has an empty line.
+    """
+    continuation, *others = re.split(r"^\$ ", console, flags=re.MULTILINE)
+    parts = [other.partition("\n") for other in others]
+    result = [Command(line, output) for line, _, output in parts]
+    return [Command("", continuation), *result] if continuation else result
 
 
 def commands_of(page: str) -> list[Command]:
-    """Of all its consoles, in their order."""
+    """Return the commands of all console blocks of a page, in their order."""
     return [
         command
         for block in blocks(page)

@@ -1,4 +1,4 @@
-"""The site, built from what is there."""
+"""Build of the documentation site."""
 
 import os
 import subprocess
@@ -8,9 +8,9 @@ from pathlib import Path
 from tests.docs.pages import ROOT
 
 
-def build(folder: Path) -> None:
-    """Without a warning."""
-    built = subprocess.run(
+def build_site(folder: Path) -> None:
+    """Build the site into `folder`. A warning is an error."""
+    process = subprocess.run(
         [sys.executable, "-m", "mkdocs", "build", "--quiet", "--strict", "--site-dir", str(folder)],
         cwd=ROOT,
         env={**os.environ, "NO_MKDOCS_2_WARNING": "1"},
@@ -19,4 +19,4 @@ def build(folder: Path) -> None:
         text=True,
         check=False,
     )
-    assert (built.returncode, built.stdout) == (0, "")
+    assert (process.returncode, process.stdout) == (0, "")

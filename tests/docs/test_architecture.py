@@ -1,8 +1,7 @@
-"""What ARCHITECTURE.md names is there, and nothing of the rooms that it goes through is missing."""
+"""ARCHITECTURE.md names existing files and members, and its tree lists every module."""
 
 import ast
 import re
-from pathlib import Path
 
 import pytest
 
@@ -10,41 +9,43 @@ from tests.docs.pages import ROOT
 
 TEXT = (ROOT / "ARCHITECTURE.md").read_text()
 SOURCE = ROOT / "src" / "creekdb"
-WHOLE = ("protocol", "execution", "schemes", "history", "cluster", "load", "evaluation")
-"""Rooms of which the map shows every module."""
 
 
-def on_the_map() -> dict[str, set[str]]:
-    """Modules and folders, by the room that they are in."""
-    _, drawn, _ = TEXT.partition("## The rooms")[2].split("```", 2)
-    rooms: dict[str, set[str]] = {}
-    room = ""
-    for line in drawn.strip().splitlines()[1:]:
-        names, *_ = re.split(r"\s{2,}", line.strip())
+def tree_in_text() -> dict[str, set[str]]:
+    """Return the modules that the tree lists, by package."""
+    _, tree, _ = TEXT.partition("## The tree")[2].split("```", 2)
+    packages: dict[str, set[str]] = {"": set()}
+    package = ""
+    for line in tree.strip().splitlines()[1:]:
+        names, *_ = re.split(r"\s{2,}|(?<=\w) (?=[a-z`A-Z])(?!, )", line.strip())
         if line.startswith("    "):
-            rooms[room].update(name.rstrip("/") for name in names.split(", ") if name != "…")
+            packages[package].update(names.split(", "))
+        elif names.endswith("/"):
+            package = names.rstrip("/")
+            packages[package] = set()
         else:
-            room = names.rstrip("/")
-            rooms[room] = set()
-    return rooms
+            packages[""].add(names.removesuffix(".py"))
+    return packages
 
 
-def in_the_source(room: Path) -> set[str]:
-    return {
-        each.stem
-        for each in room.iterdir()
-        if not each.name.startswith("_") and (each.is_dir() or each.suffix == ".py")
-    }
+def tree_in_source() -> dict[str, set[str]]:
+    """Return the modules of the source, by package; packages without modules are left out."""
+    packages: dict[str, set[str]] = {}
+    for path in SOURCE.rglob("*.py"):
+        if not path.name.startswith("_"):
+            package = path.parent.relative_to(SOURCE).as_posix().removeprefix(".")
+            packages.setdefault(package, set()).add(path.stem)
+    return packages
 
 
 def members() -> dict[str, set[str]]:
-    """Of every class: what is defined in it, and what its methods give to `self`."""
+    """Return the members of every class, inherited ones and attributes of `self` included."""
     found: dict[str, set[str]] = {}
     bases: dict[str, set[str]] = {}
     for path in SOURCE.rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.ClassDef):
-                found.setdefault(node.name, set()).update(_inside(node))
+                found.setdefault(node.name, set()).update(_own_members(node))
                 bases.setdefault(node.name, set()).update(map(_name, node.bases))
     for name in found:
         above = [*bases[name]]
@@ -55,7 +56,7 @@ def members() -> dict[str, set[str]]:
     return found
 
 
-def _inside(cls: ast.ClassDef) -> set[str]:
+def _own_members(cls: ast.ClassDef) -> set[str]:
     names: set[str] = set()
     for node in ast.walk(cls):
         match node:
@@ -74,26 +75,33 @@ def _name(base: ast.expr) -> str:
     return ast.unparse(base).partition("[")[0].rpartition(".")[2]
 
 
-MAP = on_the_map()
+LISTED = tree_in_text()
+EXISTING = tree_in_source()
 CLASSES = members()
-NAMED = sorted(set(re.findall(r"`([A-Z]\w+)\.(\w+)`", TEXT)))
+NAMED_MEMBERS = sorted(set(re.findall(r"`([A-Z]\w+)\.(\w+)`", TEXT)))
+NAMED_CLASSES = sorted(set(re.findall(r"`([A-Z][a-z]+(?:[A-Z][a-z]+)+)`", TEXT)))
 
 
-@pytest.mark.parametrize("room", MAP)
-def test_the_map_shows_what_is_there(room: str) -> None:
-    there = SOURCE / room
-    assert there.is_dir() or there.with_suffix(".py").is_file()
-    if there.is_dir():
-        assert MAP[room] <= in_the_source(there)
-    if room in WHOLE:
-        assert in_the_source(there) <= MAP[room]
+@pytest.mark.parametrize("package", sorted({*LISTED, *EXISTING}))
+def test_the_tree_lists_exactly_the_modules_of_each_package(package: str) -> None:
+    assert LISTED.get(package) == EXISTING.get(package)
 
 
 @pytest.mark.parametrize("path", sorted(set(re.findall(r"`(\w+/[\w/]+\.py)`", TEXT))))
-def test_files_are_where_they_are_said_to_be(path: str) -> None:
+def test_named_files_exist(path: str) -> None:
     assert (SOURCE / path).is_file() or (ROOT / path).is_file()
 
 
-@pytest.mark.parametrize(("owner", "name"), NAMED)
-def test_classes_have_what_they_are_said_to_have(owner: str, name: str) -> None:
+@pytest.mark.parametrize("path", sorted(set(re.findall(r"`(\w+(?:/\w+)*/)`", TEXT))))
+def test_named_folders_exist(path: str) -> None:
+    assert (SOURCE / path).is_dir() or (ROOT / path).is_dir()
+
+
+@pytest.mark.parametrize(("owner", "name"), NAMED_MEMBERS)
+def test_named_members_exist(owner: str, name: str) -> None:
     assert name in CLASSES[owner]
+
+
+@pytest.mark.parametrize("name", NAMED_CLASSES)
+def test_named_classes_exist(name: str) -> None:
+    assert name in CLASSES

@@ -1,4 +1,4 @@
-"""The tests that a page shows run, and pass; and a type checker has nothing against them."""
+"""The tests on the page about testing pass, and their types are correct."""
 
 import subprocess
 import sys
@@ -10,30 +10,31 @@ from tests.cluster.ports import free_ports
 from tests.docs.pages import files
 
 PAGE = "test-operations.md"
-CLIENTS, MEMBER = "7150", "7250"
+CLIENT_PORT, PEER_PORT = "7150", "7250"
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
+    """Directory with the files of the page."""
     port = free_ports()
     for name, text in files(PAGE).items():
-        text = text.replace(CLIENTS, str(port)).replace(MEMBER, str(port + 1))
+        text = text.replace(CLIENT_PORT, str(port)).replace(PEER_PORT, str(port + 1))
         (tmp_path / name).write_text(text)
     (tmp_path / "pytest.ini").write_text("[pytest]\n")
     return tmp_path
 
 
-def test_they_pass(folder: Path) -> None:
+def test_the_tests_of_the_page_pass(folder: Path) -> None:
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:xdist", "-p", "no:cacheprovider"]
-    ran = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
-    assert ran.returncode == 0, ran.stdout
-    assert "10 passed" in ran.stdout
+    process = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    assert process.returncode == 0, process.stdout
+    assert "10 passed" in process.stdout
 
 
-def test_their_types_are_right(folder: Path) -> None:
+def test_the_files_of_the_page_pass_strict_type_checks(folder: Path) -> None:
     command = [sys.executable, "-m", "mypy", "--strict", "--cache-dir", str(folder / "cache")]
     names = sorted(files(PAGE))
-    ran = subprocess.run(
+    process = subprocess.run(
         [*command, *names], cwd=folder, capture_output=True, text=True, check=False
     )
-    assert ran.returncode == 0, ran.stdout
+    assert process.returncode == 0, process.stdout

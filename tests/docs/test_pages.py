@@ -1,4 +1,4 @@
-"""Every example of the pages is run, or read by what would read it."""
+"""Every example of the pages runs, or is at least parsed."""
 
 import configparser
 import re
@@ -15,66 +15,64 @@ from creekdb.cli.app import command as creek_command
 from creekdb.load.local_cluster import free_port
 from creekdb.server.runtime.config import read_config
 from tests.cluster.ports import free_ports
-from tests.docs.pages import DOCS, Block, blocks, commands, files
-from tests.docs.reader import Reader
+from tests.docs.page_runner import PageRunner
+from tests.docs.pages import DOCS, Block, blocks, commands, commands_of, files
 
 NUMBERS = re.compile(r"\d{16,}")
 
 
 @pytest.fixture
-def reader(tmp_path: Path) -> Iterator[Reader]:
-    somebody = Reader(tmp_path, free_ports())
-    yield somebody
-    somebody.end()
+def runner(tmp_path: Path) -> Iterator[PageRunner]:
+    runner = PageRunner(tmp_path, free_ports())
+    yield runner
+    runner.stop()
 
 
-def test_operations_that_are_not_deterministic_are_found(reader: Reader) -> None:
+def test_nondeterministic_operations_are_detected(runner: PageRunner) -> None:
     page = "deterministic-operations.md"
-    reader.environment["PYTHONHASHSEED"] = "0"
+    runner.environment["PYTHONHASHSEED"] = "0"
     for name, text in files(page).items():
-        reader.save(name, text)
-    for block in blocks(page):
-        for command in commands(block.text) if block.language == "console" else ():
-            shown = reader.run(command.line)
-            assert NUMBERS.sub("N", shown) == NUMBERS.sub("N", command.shown)
+        runner.save(name, text)
+    for command in commands_of(page):
+        output = runner.run(command.line)
+        assert NUMBERS.sub("N", output) == NUMBERS.sub("N", command.output)
 
 
 @pytest.mark.parametrize(
     ("page", "datatype"), [("index.md", "shop:shop"), ("weak-or-strong.md", "bank")]
 )
-def test_the_programs_of_a_page_run_on_a_cluster(page: str, datatype: str, reader: Reader) -> None:
+def test_programs_of_a_page_run_on_a_cluster(page: str, datatype: str, runner: PageRunner) -> None:
     for name, text in files(page).items():
-        reader.save(name, text)
+        runner.save(name, text)
     up = f"creek up --datatype {datatype}"
     assert up in (DOCS / page).read_text()
-    reader.start("cluster", f"{up} --port {reader.port}").until("leads")
-    ran = 0
-    for block in blocks(page):
-        for command in commands(block.text) if block.language == "console" else ():
-            if command.line != up:
-                reader.does(command)
-                ran += 1
-    assert ran
+    runner.start("cluster", f"{up} --port {runner.port}").wait_for("is the leader")
+    others = [command for command in commands_of(page) if command.line != up]
+    assert others
+    for command in others:
+        runner.check(command)
 
 
-def test_a_web_application_keeps_a_connection(reader: Reader) -> None:
+def test_the_web_application_serves_requests(runner: PageRunner) -> None:
     page = "live-cluster.md"
-    shop, *_ = (each.text for each in blocks(page) if each.language == "python")
-    reader.save("shop.py", shop)
-    here = f":{free_port()}"
-    reader.save("web.py", files(page)["web.py"].replace(":8080", here).replace("8080", here[1:]))
-    reader.start("cluster", f"creek up --datatype shop:shop --port {reader.port}").until("leads")
-    reader.start("web", "python web.py")
-    (asked,) = (each.text for each in blocks(page) if each.language == "console")
-    for command in commands(asked):
-        line = command.line.replace(":8080", here).replace(
+    shop, *_ = (block.text for block in blocks(page) if block.language == "python")
+    runner.save("shop.py", shop)
+    port = str(free_port())
+    runner.save("web.py", files(page)["web.py"].replace("8080", port))
+    cluster = runner.start("cluster", f"creek up --datatype shop:shop --port {runner.port}")
+    cluster.wait_for("is the leader")
+    runner.start("web", "python web.py")
+    for command in commands_of(page):
+        line = command.line.replace(":8080", f":{port}").replace(
             "-s", "-s --retry-connrefused --retry 20"
         )
-        assert reader.run(line) == command.shown.strip()
+        assert runner.run(line) == command.output.strip()
 
 
 @pytest.mark.parametrize("page", sorted(DOCS.glob("*.md")), ids=lambda page: page.name)
-def test_code_is_sound_commands_exist_and_configuration_is_read(page: Path, tmp_path: Path) -> None:
+def test_code_compiles_commands_exist_and_configurations_are_valid(
+    page: Path, tmp_path: Path
+) -> None:
     for block in blocks(page.name):
         match block:
             case Block("python", title, text):
@@ -100,12 +98,12 @@ def test_code_is_sound_commands_exist_and_configuration_is_read(page: Path, tmp_
 
 
 def check_command(words: list[str]) -> None:
-    """Its options are some that it has."""
-    found: click.Command = creek_command
+    """Check that the command exists and has these options."""
+    command: click.Command = creek_command
     for word in words:
-        if isinstance(found, click.Group):
-            inner = found.get_command(click.Context(found), word)
-            assert inner is not None, word
-            found = inner
-    known = {name for option in found.params for name in (*option.opts, *option.secondary_opts)}
+        if isinstance(command, click.Group):
+            subcommand = command.get_command(click.Context(command), word)
+            assert subcommand is not None, word
+            command = subcommand
+    known = {name for option in command.params for name in (*option.opts, *option.secondary_opts)}
     assert {word for word in words if word.startswith("--")} <= known

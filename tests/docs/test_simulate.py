@@ -1,42 +1,43 @@
-"""Simulations do what the page says; … stands for what is left out there."""
+"""The commands of the simulation page print the shown output; … stands for omitted lines."""
 
 import re
 from pathlib import Path
 
 import pytest
 
+from tests.docs.page_runner import PageRunner
 from tests.docs.pages import Command, commands_of, files
-from tests.docs.reader import Reader
 
 PAGE = "simulate.md"
-LEFT_OUT = "…\n"
-CHANGING = re.compile(r"\b[0-9a-f]{32}\b|\b\d+(?= operations)")
-"""What is another number whenever the protocol changes."""
+OMISSION = "…\n"
+VARIABLE_NUMBERS = re.compile(r"\b[0-9a-f]{32}\b|\b\d+(?= operations)")
+"""Numbers that change with every change of the protocol."""
 
 
 @pytest.fixture
-def reader(tmp_path: Path) -> Reader:
-    somebody = Reader(tmp_path, 7100)
+def runner(tmp_path: Path) -> PageRunner:
+    runner = PageRunner(tmp_path, 7100)
     for name, text in files(PAGE).items():
-        somebody.save(name, text)
-    return somebody
+        runner.save(name, text)
+    return runner
 
 
-def test_what_is_shown_is_what_is_said(reader: Reader) -> None:
-    typed = commands_of(PAGE)
-    for command in typed:
-        shows(reader, command)
-    assert len(typed) == 6
+def test_commands_print_the_shown_output(runner: PageRunner) -> None:
+    shown = commands_of(PAGE)
+    for command in shown:
+        check_output(runner, command)
+    assert len(shown) == 6
 
 
-def shows(reader: Reader, command: Command) -> None:
-    said = steady(reader.run(command.line).replace("python -m creekdb", "creek"))
-    at = 0
-    for part in steady(command.shown).split(LEFT_OUT):
-        found = said.find(part, at)
-        assert found >= 0, f"{command.line}: there is no\n{part}in\n{said[at:]}"
-        at = found + len(part)
+def check_output(runner: PageRunner, command: Command) -> None:
+    """Find the parts between omissions in the output, in their order."""
+    output = normalise(runner.run(command.line).replace("python -m creekdb", "creek"))
+    position = 0
+    for part in normalise(command.output).split(OMISSION):
+        index = output.find(part, position)
+        assert index >= 0, f"{command.line}: missing\n{part}in\n{output[position:]}"
+        position = index + len(part)
 
 
-def steady(text: str) -> str:
-    return CHANGING.sub("N", text)
+def normalise(text: str) -> str:
+    return VARIABLE_NUMBERS.sub("N", text)

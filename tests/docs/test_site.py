@@ -1,4 +1,4 @@
-"""The site is built, whole, from what is there; and not where something public tells nothing."""
+"""The site is complete, self-contained and searchable. A missing docstring fails its build."""
 
 import re
 import threading
@@ -11,53 +11,57 @@ import msgspec
 import pytest
 
 from tests.docs.pages import ROOT
-from tests.docs.site import build
+from tests.docs.site import build_site
 from tests.pipeline.browser import browsing
+from tools.site.docstrings import MissingDocstring, as_markdown
 from tools.site.names import Shown, section
 from tools.site.pages import PAGES
 from tools.site.settings import table
-from tools.site.telling import MissingDocstring, as_markdown
 
-FETCHED = re.compile(r"<(?:script|link|img|iframe)[^>]*(?:src|href)=\"?(?:https?:)?//[^\s\">]+")
+EXTERNAL_RESOURCE = re.compile(
+    r"<(?:script|link|img|iframe)[^>]*(?:src|href)=\"?(?:https?:)?//[^\s\">]+"
+)
 
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("site")
-    build(folder)
+    build_site(folder)
     return folder
 
 
-def test_every_page_is_there(site: Path) -> None:
+def test_every_page_is_built(site: Path) -> None:
     for page in (*PAGES, "index.md", "tutorial.md", "architecture.md", "decisions/README.md"):
-        made = page.replace("README", "index").replace(".md", ".html")
-        assert (site / made).is_file(), page
+        html = page.replace("README", "index").replace(".md", ".html")
+        assert (site / html).is_file(), page
 
 
-def test_a_page_that_nobody_placed_is_found_all_the_same(site: Path) -> None:
-    shown = (site / "index.html").read_text()
+def test_pages_outside_the_navigation_are_linked(site: Path) -> None:
+    index = (site / "index.html").read_text()
     for page in (ROOT / "docs").glob("*.md"):
-        assert f"{page.stem}.html" in shown, page
+        assert f"{page.stem}.html" in index, page
 
 
-def test_nothing_is_fetched_from_elsewhere(site: Path) -> None:
+def test_pages_load_no_external_resources(site: Path) -> None:
     pages = list(site.rglob("*.html"))
     assert len(pages) > len(PAGES)
     for page in pages:
-        assert FETCHED.findall(page.read_text()) == [], page
+        assert EXTERNAL_RESOURCE.findall(page.read_text()) == [], page
     for style in site.rglob("*.css"):
         assert not re.search(r"url\(\"?https?:", style.read_text()), style
 
 
-class Quiet(SimpleHTTPRequestHandler):
+class SilentHandler(SimpleHTTPRequestHandler):
     def log_message(self, format: str, *args: object) -> None:
-        """Nobody wants to know."""
+        """Suppress the access log."""
 
 
 @pytest.fixture
 def served(site: Path) -> Iterator[str]:
-    """The site's address."""
-    with ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(site))) as server:
+    """URL of the site on a local server."""
+    with ThreadingHTTPServer(
+        ("127.0.0.1", 0), partial(SilentHandler, directory=str(site))
+    ) as server:
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
         yield f"http://127.0.0.1:{server.server_port}"
@@ -65,15 +69,16 @@ def served(site: Path) -> Iterator[str]:
         thread.join()
 
 
-def test_it_is_searched_turned_dark_and_read_on_a_phone(served: str) -> None:
-    asked: list[str] = []
+def test_search_dark_mode_and_phone_layout_work(served: str) -> None:
+    requested: list[str] = []
     with browsing() as browser:
         page = browser.new_page(viewport={"width": 1280, "height": 900})
-        page.on("request", lambda request: asked.append(request.url))
+        page.on("request", lambda request: requested.append(request.url))
         page.goto(f"{served}/index.html")
-        ready = page.locator(".md-search-result__meta", has_text="Type to start searching")
-        ready.wait_for(state="attached")
-        page.locator("input.md-search__input").press_sequentially("apology")  # it minds keys alone
+        search_status = page.locator(".md-search-result__meta", has_text="Type to start searching")
+        search_status.wait_for(state="attached")
+        search = page.locator("input.md-search__input")
+        search.press_sequentially("apology")  # the search reacts to key events only
         page.wait_for_selector(".md-search-result__item")
         assert "The apology" in page.locator(".md-search-result__item").first.inner_text()
 
@@ -85,51 +90,52 @@ def test_it_is_searched_turned_dark_and_read_on_a_phone(served: str) -> None:
         page.click("header label[for=__drawer]")
         page.get_by_text("Choose weak or strong").first.wait_for()
         assert page.evaluate("document.documentElement.scrollWidth") == 390
-    assert [url for url in asked if not url.startswith((served, "data:", "blob:"))] == []
+    assert [url for url in requested if not url.startswith((served, "data:", "blob:"))] == []
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_the_reference_tells_of_everything(page: str) -> None:
+def test_reference_pages_are_not_empty(page: str) -> None:
     assert len(PAGES[page]().splitlines()) > 20
 
 
-class Told:
-    """A class that tells of itself."""
+class Documented:
+    """Class with docstrings only."""
 
     def open(self) -> None:
-        """And of this."""
+        """Open it."""
 
 
-class Silent:
-    """A class that tells of itself, but not of everything."""
+class MissingMethodText:
+    """Class with a method that has no docstring."""
 
     def open(self) -> None: ...
 
 
-class Unexplained:
-    """Its instances have something that nobody explains."""
+class MissingAttributeText:
+    """Class with an attribute that has no text."""
 
     def __init__(self) -> None:
         self.limit = 3
 
 
-def test_what_tells_nothing_is_not_shown() -> None:
-    assert "And of this." in section(Shown(Told, "Told"))
-    with pytest.raises(MissingDocstring, match=r"Silent\.open has no docstring"):
-        section(Shown(Silent, "Silent"))
-    with pytest.raises(MissingDocstring, match=r"Unexplained\.limit has no text"):
-        section(Shown(Unexplained, "Unexplained"))
-    assert "open" not in section(Shown(Silent, "Silent", frozenset({"open"})))
+def test_a_missing_docstring_is_an_error() -> None:
+    assert "Open it." in section(Shown(Documented, "Documented"))
+    with pytest.raises(MissingDocstring, match=r"MissingMethodText\.open has no docstring"):
+        section(Shown(MissingMethodText, "MissingMethodText"))
+    with pytest.raises(MissingDocstring, match=r"MissingAttributeText\.limit has no text"):
+        section(Shown(MissingAttributeText, "MissingAttributeText"))
+    hidden = frozenset({"open"})
+    assert "open" not in section(Shown(MissingMethodText, "MissingMethodText", hidden))
 
 
-def test_a_key_that_tells_nothing_is_not_shown() -> None:
+def test_a_configuration_key_without_text_is_an_error() -> None:
 
     class Keys(msgspec.Struct):
-        said: int = 3
-        """How often."""
-        unsaid: str = ""
+        documented: int = 3
+        """Number of retries."""
+        undocumented: str = ""
 
-    with pytest.raises(MissingDocstring, match=r"Keys\.unsaid has no text"):
+    with pytest.raises(MissingDocstring, match=r"Keys\.undocumented has no text"):
         table(Keys)
 
 

@@ -1,4 +1,4 @@
-"""The tutorial, followed word for word: it ends where it says."""
+"""The tutorial runs as written, up to its last output."""
 
 import re
 import time
@@ -7,88 +7,88 @@ from pathlib import Path
 
 import pytest
 
-from tests.cluster.house import is_settled
+from tests.cluster.in_process_cluster import is_quiescent
 from tests.cluster.ports import free_ports
+from tests.docs.page_runner import TIMEOUT_S, PageRunner
 from tests.docs.pages import ROOT, Block, Command, blocks, commands
-from tests.docs.reader import PATIENCE_S, Reader
 
 PAGE = "tutorial.md"
 
 
 @pytest.fixture
-def reader(tmp_path: Path) -> Iterator[Reader]:
-    somebody = Reader(tmp_path, free_ports())
-    yield somebody
-    somebody.end()
+def runner(tmp_path: Path) -> Iterator[PageRunner]:
+    runner = PageRunner(tmp_path, free_ports())
+    yield runner
+    runner.stop()
 
 
-def test_a_shop_is_built_oversold_and_says_sorry(reader: Reader) -> None:
+def test_a_partition_oversells_the_shop_and_causes_an_apology(runner: PageRunner) -> None:
     for block in blocks(PAGE):
         match block:
             case Block("python", name, text):
-                reader.save(name, text)
+                runner.save(name, text)
             case Block("sh", _, text):
-                check_set_up(text)
+                check_installation(text)
             case Block("console", terminal, text):
                 for command in commands(text):
-                    follow(reader, terminal, command)
+                    execute(runner, terminal, command)
             case _:
-                raise AssertionError(f"what is a reader to do with {block}?")
-    apologetic = reader.terminals["terminal 3"]
-    assert apologetic.process.wait(PATIENCE_S) == 0
+                raise AssertionError(f"a block of this language is not supported: {block}")
+    waiting_client = runner.terminals["terminal 3"]
+    assert waiting_client.process.wait(TIMEOUT_S) == 0
 
 
-def follow(reader: Reader, terminal: str, command: Command) -> None:
-    line, shown = command
+def execute(runner: PageRunner, terminal: str, command: Command) -> None:
+    line, output = command
     if line.startswith("creek up"):
-        come_up(reader, terminal, command)
+        start_cluster(runner, terminal, command)
     elif line == "python ann.py":
-        reader.start(terminal, line).until(shown)
-    elif not line:  # what an earlier command shows now
-        reader.terminals[terminal].until(shown)
+        runner.start(terminal, line).wait_for(output)
+    elif not line:  # further output of an earlier command
+        runner.terminals[terminal].wait_for(output)
     elif line == "creek status":
-        wait_until_settled(reader)
-        assert like(reader.run(line)).startswith(like(reader.adapted(shown)))
-        reader.look_up_processes(shown)
+        wait_until_quiescent(runner)
+        assert stable_cells(runner.run(line)).startswith(stable_cells(runner.adapt(output)))
+        runner.map_process_numbers(output)
     else:
-        reader.does(command)
+        runner.check(command)
     if line.startswith("kill -KILL"):
         for replica in (1, 2):
-            reader.terminals["terminal 1"].until(f"replica {replica} is up at", often=2)
+            runner.terminals["terminal 1"].wait_for(f"replica {replica} is up at", count=2)
 
 
-def come_up(reader: Reader, terminal: str, command: Command) -> None:
-    """The table is for people: a program is told the same, line by line."""
-    cluster = reader.start(terminal, f"{command.line} --port {reader.port}")
-    cluster.until("leads")
+def start_cluster(runner: PageRunner, terminal: str, command: Command) -> None:
+    """Start the cluster and check the introduction. Without a TTY, lines replace the live table."""
+    cluster = runner.start(terminal, f"{command.line} --port {runner.port}")
+    cluster.wait_for("is the leader")
     for replica in range(3):
-        cluster.until(f"replica {replica} is up at")
-    introduction = reader.adapted(command.shown.partition("replica  port")[0])
-    at = f" --at 127.0.0.1:{reader.port}"
-    assert cluster.shown.replace(at, "").startswith(introduction)
+        cluster.wait_for(f"replica {replica} is up at")
+    introduction = runner.adapt(command.output.partition("replica  port")[0])
+    at = f" --at 127.0.0.1:{runner.port}"
+    assert cluster.output.replace(at, "").startswith(introduction)
 
 
-def wait_until_settled(reader: Reader) -> None:
-    until = time.monotonic() + PATIENCE_S
-    while not is_settled(reader.statuses()):
-        assert time.monotonic() < until
+def wait_until_quiescent(runner: PageRunner) -> None:
+    deadline = time.monotonic() + TIMEOUT_S
+    while not is_quiescent(runner.statuses()):
+        assert time.monotonic() < deadline
         time.sleep(0.1)
 
 
-def like(table: str) -> str:
-    """Of a table only what is the same each time: not who leads, nor how far they are."""
+def stable_cells(table: str) -> str:
+    """Return the header and the cells of a status table that are equal in every run."""
     lines = []
     for line in table.splitlines():
         replica, *others = line.split()
-        if replica == "replica" and others[0] == "clients":
+        if replica == "replica" and others[0] == "address":
             lines.append(" ".join(line.split()))
         elif replica.isdecimal():
             lines.append(f"{replica} {others[0]} {others[-1]}")
     return "\n".join(lines)
 
 
-def check_set_up(text: str) -> None:
-    """What the reader does first has been done where tests run: the target exists."""
+def check_installation(text: str) -> None:
+    """Check that the make target exists. The test environment is already installed."""
     first, second, *_ = text.splitlines()
     assert (first, second) == ("make install-live", ". .venv/bin/activate")
     assert re.search("^install-live:", (ROOT / "Makefile").read_text(), re.MULTILINE)

@@ -1,4 +1,4 @@
-"""The description of all paths, held against the paths by one who believes in it."""
+"""OpenAPI description, and its conformance according to schemathesis."""
 
 import asyncio
 import sys
@@ -9,7 +9,7 @@ import jsonschema
 
 from creekdb.http.requests import HttpLimits
 from creekdb.http.responses import PROBLEM_KINDS
-from tests.http.served import run, served
+from tests.http.http_cluster import http_cluster, run
 
 SCHEMATHESIS = Path(sys.executable).with_name("st")
 CHECKS = (
@@ -19,55 +19,58 @@ CHECKS = (
     "response_schema_conformance",
     "unsupported_method",
 )
-QUICK = HttpLimits(timeout_s_default=0.02, timeout_s_max=0.05)
-"""What schemathesis makes up may have to wait for calls that never come."""
+SHORT_TIMEOUTS = HttpLimits(timeout_s_default=0.02, timeout_s_max=0.05)
+"""Short timeouts, since generated calls may wait for unknown dependencies."""
 
 
-def described(folder: Path, datatype: str) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+def openapi(folder: Path, datatype: str) -> dict[str, Any]:
+    document: dict[str, Any] = {}
 
-    async def story() -> None:
-        async with served(folder, datatype=datatype) as http:
-            found.update((await http.get("/openapi.json")).body)
+    async def scenario() -> None:
+        async with http_cluster(folder, datatype=datatype) as http:
+            document.update((await http.get("/openapi.json")).body)
 
-    run(story())
-    return found
+    run(scenario())
+    return document
 
 
-def test_operations_are_described_with_what_they_take(tmp_path: Path) -> None:
-    found = described(tmp_path, "bank")
-    assert found["openapi"] == "3.1.0"
-    withdraw = found["paths"]["/operations/withdraw"]["post"]
+def test_operations_are_described_with_their_parameters(tmp_path: Path) -> None:
+    document = openapi(tmp_path, "bank")
+    assert document["openapi"] == "3.1.0"
+    withdraw = document["paths"]["/operations/withdraw"]["post"]
     assert withdraw["summary"] == "withdraw(name: str, amount: int)"
     assert withdraw["x-creek-readonly"] is False
     body = withdraw["requestBody"]["content"]["application/json"]["schema"]
     assert body["required"] == ["name", "amount"]
     assert body["properties"]["amount"]["type"] == "integer"
-    total = found["paths"]["/operations/total"]["post"]
+    total = document["paths"]["/operations/total"]["post"]
     assert total["x-creek-readonly"] is True
-    assert "Only reads" in total["description"]
-    opening = found["paths"]["/operations/open"]["post"]["requestBody"]
-    assert opening["content"]["application/json"]["schema"]["properties"]["amount"]["default"] == 0
+    assert "Read-only" in total["description"]
+    request_body = document["paths"]["/operations/open"]["post"]["requestBody"]
+    assert (
+        request_body["content"]["application/json"]["schema"]["properties"]["amount"]["default"]
+        == 0
+    )
 
 
-def test_every_problem_is_described(tmp_path: Path) -> None:
-    found = described(tmp_path, "bank")
-    told = {
+def test_every_problem_kind_is_described(tmp_path: Path) -> None:
+    document = openapi(tmp_path, "bank")
+    described = {
         name
-        for path in found["paths"].values()
+        for path in document["paths"].values()
         for operation in path.values()
         for status, response in operation["responses"].items()
         for name, kind in PROBLEM_KINDS.items()
         if int(status) == kind.status and f"`{name}`" in response["description"]
     }
-    # What no description can have: paths that are not there, and mistakes of ours.
-    assert PROBLEM_KINDS.keys() - told == {"not_found", "method", "internal"}
+    # Unknown paths, unknown methods and internal errors belong to no described path.
+    assert PROBLEM_KINDS.keys() - described == {"not_found", "method", "internal"}
 
 
-def test_arguments_of_all_types_arrive(tmp_path: Path) -> None:
-    async def story() -> None:
-        async with served(tmp_path, datatype="tests.http.odd_types:ODD") as http:
-            given = {
+def test_arguments_of_all_types_are_accepted(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with http_cluster(tmp_path, datatype="tests.http.argument_types:ARGUMENTS") as http:
+            arguments = {
                 "number": 7,
                 "text": "ü",
                 "pairs": [["a", 1]],
@@ -76,21 +79,23 @@ def test_arguments_of_all_types_arrive(tmp_path: Path) -> None:
             }
             path = (await http.get("/openapi.json")).body["paths"]["/operations/take"]["post"]
             schema = path["requestBody"]["content"]["application/json"]["schema"]
-            jsonschema.validate(given, schema, jsonschema.Draft202012Validator)
-            told = await http.post("/operations/take?consistency=strong", given)
+            jsonschema.validate(arguments, schema, jsonschema.Draft202012Validator)
+            response = await http.post("/operations/take?consistency=strong", arguments)
             expected = [7, "ü", False, 0.5, {"$bytes": "AAE="}, [["a", 1]], {"x": None}, "red"]
-            assert told.body["value"] == expected
-            told = await http.post("/operations/count", {"things": [1, {"a": 2}]})
-            assert told.body["value"] == 2
-            told = await http.post("/operations/untyped", {"thing": [None]})
-            assert told.body["value"] == [None]
+            assert response.body["value"] == expected
+            response = await http.post("/operations/count", {"things": [1, {"a": 2}]})
+            assert response.body["value"] == 2
+            response = await http.post("/operations/untyped", {"thing": [None]})
+            assert response.body["value"] == [None]
 
-    run(story())
+    run(scenario())
 
 
 def test_schemathesis_finds_no_server_error(tmp_path: Path) -> None:
-    async def story() -> None:
-        async with served(tmp_path, datatype="tests.http.odd_types:ODD", limits=QUICK) as http:
+    async def scenario() -> None:
+        async with http_cluster(
+            tmp_path, datatype="tests.http.argument_types:ARGUMENTS", limits=SHORT_TIMEOUTS
+        ) as http:
             process = await asyncio.create_subprocess_exec(
                 SCHEMATHESIS,
                 "--no-color",
@@ -107,6 +112,6 @@ def test_schemathesis_finds_no_server_error(tmp_path: Path) -> None:
             output, _ = await process.communicate()
             assert process.returncode == 0, output.decode()
             assert http.cluster.servers[0].status()["executions"] > 0
-            assert http.gateways[0].api.responses_by_status[500] == 0
+            assert http.http_servers[0].api.responses_by_status[500] == 0
 
-    run(story())
+    run(scenario())

@@ -1,4 +1,4 @@
-"""The page, and the stream that it follows."""
+"""Page of the cluster, and its event stream."""
 
 import asyncio
 import json
@@ -13,15 +13,15 @@ from creekdb.http.requests import HttpLimits
 from creekdb.server.runtime.config import SecurityConfig
 from creekdb.server.security.authentication import AccessTokens
 from creekdb.wire.dev_control import DevControl
-from tests.cluster.house import PATIENCE_S
-from tests.http.served import Event, Served, run, served
+from tests.cluster.in_process_cluster import TIMEOUT_S
+from tests.http.http_cluster import Event, HttpCluster, http_cluster, run
 
-FELLOW = "http://127.0.0.1:7301"
-STRANGER = "http://127.0.0.1:9999"
+PEER_PAGE = "http://127.0.0.1:7301"
+OTHER_SITE = "http://127.0.0.1:9999"
 
 
-async def watched(http: Served, **more: Any) -> AsyncIterator[Event]:
-    async with asyncio.timeout(PATIENCE_S), http.open("GET", "/watch", **more) as response:
+async def page_events(http: HttpCluster, **options: Any) -> AsyncIterator[Event]:
+    async with asyncio.timeout(TIMEOUT_S), http.open("GET", "/watch", **options) as response:
         assert (response.status, response.content_type) == (200, "text/event-stream")
         name = ""
         async for line in response.content:
@@ -32,13 +32,15 @@ async def watched(http: Served, **more: Any) -> AsyncIterator[Event]:
                 yield Event(name, json.loads(text.removeprefix("data: ")))
 
 
-def is_looked_at(http: Served) -> bool:
+def is_observed(http: HttpCluster) -> bool:
     return http.cluster.servers[0].driver.task_observer is not None
 
 
-def test_everybody_may_have_the_page_and_who_has_a_token_what_it_shows(tmp_path: Path) -> None:
-    async def story() -> None:
-        async with served(tmp_path, security=SecurityConfig(tokens={"till": "s3cret"})) as http:
+def test_the_page_is_public_and_its_stream_requires_a_token(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with http_cluster(
+            tmp_path, security=SecurityConfig(tokens={"till": "s3cret"})
+        ) as http:
             page = await http.get("/")
             assert (page.status, page.headers["Content-Type"]) == (200, "text/html; charset=utf-8")
             assert "script-src 'self'" in page.headers["Content-Security-Policy"]
@@ -50,116 +52,122 @@ def test_everybody_may_have_the_page_and_who_has_a_token_what_it_shows(tmp_path:
             assert (await http.get("/page/nothing.js")).problem == "not_found"
             assert (await http.get("/page/..%2fpaths.py")).problem == "not_found"
             assert (await http.get("/watch")).problem == "token"
-            known = {"Authorization": "Bearer s3cret"}
-            following = watched(http, headers=known)
-            assert (await anext(following)).name == "about"
+            headers = {"Authorization": "Bearer s3cret"}
+            events = page_events(http, headers=headers)
+            assert (await anext(events)).name == "about"
             http.cluster.servers[0].dispatcher.replace_tokens(
                 AccessTokens(SecurityConfig(tokens={"till": "new"}))
             )
-            async for _ in following:  # until it ends
+            async for _ in events:  # until the end of the stream
                 pass
-            assert (await http.get("/watch", headers=known)).problem == "token"
+            assert (await http.get("/watch", headers=headers)).problem == "token"
 
-    run(story())
+    run(scenario())
 
 
-def test_the_stream_tells_of_the_order_and_of_every_answer(tmp_path: Path) -> None:
-    async def story() -> None:
-        async with served(tmp_path) as http:
-            told = watched(http)
-            about = (await anext(told)).data
+def test_the_stream_shows_the_order_and_every_response(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with http_cluster(tmp_path) as http:
+            events = page_events(http)
+            about = (await anext(events)).data
             assert (about["replica"], about["members"], about["datatype"]) == (0, [0], "bank")
             assert about["trial"] is None
-            opens = next(each for each in about["operations"] if each["name"] == "open")
-            assert opens["takes"][0]["name"] == "name"
-            assert opens["readonly"] is False
-            assert (await anext(told)).data["committed"] == []
+            operation = next(each for each in about["operations"] if each["name"] == "open")
+            assert operation["takes"][0]["name"] == "name"
+            assert operation["readonly"] is False
+            assert (await anext(events)).data["committed"] == []
             await http.post("/operations/open?wait=final", {"name": "ann"})
             await http.post("/operations/withdraw?consistency=strong", {"name": "x", "amount": 1})
-            async for _, now in told:
-                shown = {each["says"].partition("(")[0]: each for each in now["committed"]}
-                answers = shown.get("withdraw", {}).get("answers")
+            async for _, now in events:
+                entries = {each["says"].partition("(")[0]: each for each in now["committed"]}
+                answers = entries.get("withdraw", {}).get("answers")
                 if answers and answers[-1]["kind"] == "stable":
                     break
-            weak = shown["open"]
-            assert weak["says"] == "open('ann')"
-            assert (weak["id"], weak["strong"], weak["own"], weak["place"]) == (
+            entry = entries["open"]
+            assert entry["says"] == "open('ann')"
+            assert (entry["id"], entry["strong"], entry["own"], entry["place"]) == (
                 "0.1",
                 False,
                 False,
                 0,
             )
-            assert [each["kind"] for each in weak["answers"]] == ["tentative", "final"]
-            assert shown["noop"]["own"] is True
+            assert [each["kind"] for each in entry["answers"]] == ["tentative", "final"]
+            assert entries["noop"]["own"] is True
             assert answers[-1]["raised"] is True
             assert sum(now["calls"]["weak_tentative"]["counts"]) == 1
 
-    run(story())
+    run(scenario())
 
 
-def test_what_a_page_needs_is_kept_for_a_while_and_then_forgotten(
+def test_the_page_feed_stops_after_an_idle_timeout(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(feed, "LINGER_S", 3 * feed.UPDATE_INTERVAL_S)
+    monkeypatch.setattr(feed, "IDLE_TIMEOUT_S", 3 * feed.UPDATE_INTERVAL_S)
 
-    async def story() -> None:
-        async with served(tmp_path) as http:
-            assert not is_looked_at(http)
-            async for _ in watched(http):
+    async def scenario() -> None:
+        async with http_cluster(tmp_path) as http:
+            assert not is_observed(http)
+            async for _ in page_events(http):
                 break
-            assert is_looked_at(http)
-            async with asyncio.timeout(PATIENCE_S):
-                while is_looked_at(http):
+            assert is_observed(http)
+            async with asyncio.timeout(TIMEOUT_S):
+                while is_observed(http):
                     await asyncio.sleep(0.02)
-            async for told in watched(http):  # and begins anew
-                assert told.name == "about"
+            async for event in page_events(http):  # the feed starts again
+                assert event.name == "about"
                 break
 
-    run(story())
+    run(scenario())
 
 
-def test_there_are_only_so_many_pages(tmp_path: Path) -> None:
-    async def story() -> None:
-        async with served(tmp_path, limits=HttpLimits(pages_max=1)) as http:
-            async for _ in watched(http):
-                told = await http.get("/watch")
-                assert (told.status, told.problem) == (503, "busy")
+def test_pages_above_the_limit_are_rejected(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with http_cluster(tmp_path, limits=HttpLimits(pages_max=1)) as http:
+            async for _ in page_events(http):
+                response = await http.get("/watch")
+                assert (response.status, response.problem) == (503, "busy")
                 break
 
-    run(story())
+    run(scenario())
 
 
-def test_pages_of_other_replicas_may_look_and_in_a_trial_call(tmp_path: Path) -> None:
-    async def story() -> None:
-        async with served(tmp_path) as http:
+def test_pages_of_peers_may_watch_and_call_under_dev_control(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with http_cluster(tmp_path) as http:
             server = http.cluster.servers[0]
-            server.peers.http_urls[1] = FELLOW
-            fellow, stranger = {"Origin": FELLOW}, {"Origin": STRANGER}
-            localhost = {"Origin": FELLOW.replace("127.0.0.1", "localhost")}
-            for known in (fellow, localhost):
-                async for _ in watched(http, headers=known):
+            server.peers.http_urls[1] = PEER_PAGE
+            peer, foreign = {"Origin": PEER_PAGE}, {"Origin": OTHER_SITE}
+            localhost = {"Origin": PEER_PAGE.replace("127.0.0.1", "localhost")}
+            for headers in (peer, localhost):
+                async for _ in page_events(http, headers=headers):
                     break
-            assert (await http.get("/watch", headers=stranger)).problem == "origin"
-            assert (await http.get("/status", headers=fellow)).problem == "origin"
-            asked = {**fellow, "Access-Control-Request-Method": "GET"}
-            told = await http.ask("OPTIONS", "/watch", headers=asked)
-            assert (told.status, told.headers["Access-Control-Allow-Origin"]) == (204, FELLOW)
+            assert (await http.get("/watch", headers=foreign)).problem == "origin"
+            assert (await http.get("/status", headers=peer)).problem == "origin"
+            preflight = {**peer, "Access-Control-Request-Method": "GET"}
+            response = await http.request("OPTIONS", "/watch", headers=preflight)
+            assert (response.status, response.headers["Access-Control-Allow-Origin"]) == (
+                204,
+                PEER_PAGE,
+            )
             call = "/operations/open"
-            assert (await http.ask("OPTIONS", call, headers=asked)).problem == "origin"
-            assert (await http.post(call, {"name": "a"}, headers=fellow)).problem == "origin"
+            assert (await http.request("OPTIONS", call, headers=preflight)).problem == "origin"
+            assert (await http.post(call, {"name": "a"}, headers=peer)).problem == "origin"
 
             server.apply_dev_control(
-                DevControl(control="http://127.0.0.1:1", secret="s", pages={1: FELLOW})
+                DevControl(control="http://127.0.0.1:1", secret="s", pages={1: PEER_PAGE})
             )
-            told = await http.post(call, {"name": "ann"}, headers=fellow)
-            assert (told.status, told.headers["Access-Control-Allow-Origin"]) == (200, FELLOW)
+            response = await http.post(call, {"name": "ann"}, headers=peer)
+            assert (response.status, response.headers["Access-Control-Allow-Origin"]) == (
+                200,
+                PEER_PAGE,
+            )
             assert (await http.post(call, {"name": "bob"}, headers=localhost)).status == 200
-            assert (await http.post(call, {"name": "b"}, headers=stranger)).problem == "origin"
+            assert (await http.post(call, {"name": "b"}, headers=foreign)).problem == "origin"
             rebound = {"Host": "evil.example:80"}
             assert (await http.get("/", headers=rebound)).problem == "origin"
-            async for event in watched(http):
+            async for event in page_events(http):
                 trial = {"control": "http://127.0.0.1:1", "secret": "s", "replicas": [1]}
                 assert event.data["trial"] == trial
                 break
 
-    run(story())
+    run(scenario())

@@ -1,4 +1,4 @@
-"""Tokens and TLS, the same as for other clients."""
+"""Tokens and TLS over HTTP."""
 
 import ssl
 from pathlib import Path
@@ -8,35 +8,35 @@ import pytest
 from creekdb.errors import BadValue
 from creekdb.server.runtime.config import SecurityConfig, ServerConfig
 from creekdb.server.security.certificates import issue, new_authority
-from tests.http.served import run, served
+from tests.http.http_cluster import http_cluster, run
 
-KNOWN = {"Authorization": "Bearer s3cret"}
+VALID_TOKEN = {"Authorization": "Bearer s3cret"}
 
 
-def test_without_a_token_one_learns_only_that_it_is_alive(tmp_path: Path) -> None:
-    async def story() -> None:
+def test_only_health_and_readiness_are_public(tmp_path: Path) -> None:
+    async def scenario() -> None:
         security = SecurityConfig(tokens={"till": "s3cret"})
-        async with served(tmp_path, security=security, scheme_of_http="http") as http:
+        async with http_cluster(tmp_path, security=security, url_scheme="http") as http:
             paths = ("/status", "/state", "/metrics", "/openapi.json", "/calls/0.1")
-            wrong: tuple[dict[str, str], ...]
-            wrong = ({}, {"Authorization": "Bearer wrong"}, {"Authorization": "Basic s3cret"})
-            for headers in wrong:
+            invalid: tuple[dict[str, str], ...]
+            invalid = ({}, {"Authorization": "Bearer wrong"}, {"Authorization": "Basic s3cret"})
+            for headers in invalid:
                 for path in paths:
-                    told = await http.get(path, headers=headers)
-                    assert (told.status, told.problem) == (401, "token"), path
-                    assert told.headers["WWW-Authenticate"] == "Bearer"
-                told = await http.post("/operations/open", {"name": "ann"}, headers=headers)
-                assert (told.status, told.problem) == (401, "token")
+                    response = await http.get(path, headers=headers)
+                    assert (response.status, response.problem) == (401, "token"), path
+                    assert response.headers["WWW-Authenticate"] == "Bearer"
+                response = await http.post("/operations/open", {"name": "ann"}, headers=headers)
+                assert (response.status, response.problem) == (401, "token")
             assert (await http.get("/health")).status == 200
             assert (await http.get("/ready")).status == 200
-            assert (await http.get("/status", headers=KNOWN)).body["refused"]["token"] == 18
-            told = await http.post("/operations/open", {"name": "ann"}, headers=KNOWN)
-            assert told.status == 200
+            assert (await http.get("/status", headers=VALID_TOKEN)).body["refused"]["token"] == 18
+            response = await http.post("/operations/open", {"name": "ann"}, headers=VALID_TOKEN)
+            assert response.status == 200
 
-    run(story())
+    run(scenario())
 
 
-def test_http_is_encrypted_like_everything_else(tmp_path: Path) -> None:
+def test_http_uses_the_tls_certificate_of_the_replica(tmp_path: Path) -> None:
     authority = new_authority("ours", 1)
     pair = issue(authority, "replica", ("127.0.0.1",), 1)
     security = SecurityConfig(
@@ -48,15 +48,15 @@ def test_http_is_encrypted_like_everything_else(tmp_path: Path) -> None:
     Path(security.certificate).write_bytes(pair.certificate_pem())
     Path(security.key).write_bytes(pair.key_pem())
 
-    async def story() -> None:
-        async with served(tmp_path, security=security, scheme_of_http="https") as http:
-            trusting = ssl.create_default_context(cafile=security.authority)
-            told = await http.post("/operations/open", {"name": "ann"}, ssl=trusting)
-            assert told.status == 200
+    async def scenario() -> None:
+        async with http_cluster(tmp_path, security=security, url_scheme="https") as http:
+            context = ssl.create_default_context(cafile=security.authority)
+            response = await http.post("/operations/open", {"name": "ann"}, ssl=context)
+            assert response.status == 200
 
-    run(story())
+    run(scenario())
 
 
-def test_nobody_speaks_http_to_other_machines_unencrypted() -> None:
-    with pytest.raises(BadValue, match=r"0\.0\.0\.0:7300 can be reached from other machines"):
+def test_unencrypted_http_for_other_machines_is_rejected() -> None:
+    with pytest.raises(BadValue, match=r"0\.0\.0\.0:7300 is reachable from other machines"):
         ServerConfig(members={0: "127.0.0.1:7200"}, http="0.0.0.0:7300")

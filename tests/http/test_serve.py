@@ -1,4 +1,4 @@
-"""`creek serve --http`, as a process."""
+"""`creek serve --http` as a process."""
 
 import json
 import socket
@@ -13,7 +13,7 @@ import pytest
 
 from creekdb.http import HttpServer
 from creekdb.load.local_cluster import free_port
-from tests.cluster.house import PATIENCE_S, house, run
+from tests.cluster.in_process_cluster import TIMEOUT_S, run, running_cluster
 
 
 def command(folder: Path, http: int) -> list[str]:
@@ -24,20 +24,20 @@ def command(folder: Path, http: int) -> list[str]:
     ]
 
 
-def test_a_replica_speaks_http_where_nobody_else_does(tmp_path: Path) -> None:
+def test_http_requires_a_free_port(tmp_path: Path) -> None:
     port = free_port()
     first = subprocess.Popen(
         command(tmp_path / "first", port), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
     try:
-        until = time.monotonic() + PATIENCE_S
+        deadline = time.monotonic() + TIMEOUT_S
         while True:
             try:
-                with urllib.request.urlopen(f"http://127.0.0.1:{port}/health") as answer:
-                    assert json.load(answer) == {"alive": True}
+                with urllib.request.urlopen(f"http://127.0.0.1:{port}/health") as response:
+                    assert json.load(response) == {"alive": True}
                 break
             except URLError:
-                assert time.monotonic() < until
+                assert time.monotonic() < deadline
                 time.sleep(0.05)
         second = subprocess.run(
             command(tmp_path / "second", port), capture_output=True, text=True, check=False
@@ -48,28 +48,26 @@ def test_a_replica_speaks_http_where_nobody_else_does(tmp_path: Path) -> None:
         assert "replica.stopping" in {json.loads(event)["event"] for event in events}
     finally:
         first.terminate()
-        _, told = first.communicate()
+        _, log = first.communicate()
     assert first.returncode == 0
-    names = [json.loads(event)["event"] for event in told.splitlines()]
+    names = [json.loads(event)["event"] for event in log.splitlines()]
     assert names[0] == "replica.started"
     assert "http.started" in names
     assert names[-1] == "replica.stopping"
 
 
-def test_where_it_does_so_with_ipv6_is_told_as_browsers_take_it(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_the_http_url_has_ipv6_brackets(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     try:
         socket.create_server(("::1", 0), family=socket.AF_INET6).close()
     except OSError:
-        pytest.skip("there is no IPv6 here")
+        pytest.skip("IPv6 is not available")
     caplog.set_level("INFO")
 
-    async def story() -> None:
-        async with house(tmp_path, replicas=1, http="[::1]:0") as cluster:
-            gateway = HttpServer(cluster.servers[0])
-            await gateway.start()
-            assert f"speaks HTTP at http://[::1]:{gateway.port}" in caplog.messages
-            await gateway.stop()
+    async def scenario() -> None:
+        async with running_cluster(tmp_path, replicas=1, http="[::1]:0") as cluster:
+            http_server = HttpServer(cluster.servers[0])
+            await http_server.start()
+            assert f"serves HTTP at http://[::1]:{http_server.port}" in caplog.messages
+            await http_server.stop()
 
-    run(story())
+    run(scenario())

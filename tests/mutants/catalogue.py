@@ -1,11 +1,12 @@
-"""Deliberate faults of the protocol: each breaks one rule, and the fuzzer must notice.
+"""Mutants of the protocol: each breaks one rule, and the fuzzer must detect it.
 
-A mutant is one or more edits of the source, applied to a copy of it. A fuzzer that lets one of them
-pass within the stated number of seeds has lost an eye. Mutants that no run can tell from the
-original are not listed: proposing before the predicate holds, say, is wasteful and not wrong; and a
-deferred vote that is dropped is asked for again. Nor is one that thousands of seeds did not tell,
-and that tests turned by hand hold instead: installing what was executed before a snapshot
-(`tests/unit/schemes`).
+A mutant is one or more edits of the source, applied to a copy of it. A fuzzer that misses a mutant
+within the stated number of seeds has lost a capability.
+
+Mutants that no run can distinguish from the original are not listed. Proposing before the predicate
+holds, for example, is wasteful but correct, and a dropped deferred vote is requested again.
+Thousands of seeds missed one more mutant, and unit tests cover it instead: installing an execution
+from before a snapshot (`tests/unit/schemes`).
 """
 
 from typing import NamedTuple
@@ -13,39 +14,35 @@ from typing import NamedTuple
 
 class Edit(NamedTuple):
     file: str
-    """Relative to the package."""
+    """Path relative to the package."""
     before: str
-    """Occurs exactly once in the file."""
+    """Source text that occurs exactly once in the file."""
     after: str
 
 
 class Mutant(NamedTuple):
     name: str
     rule: str
-    """The rule that it breaks."""
+    """Rule that the mutant breaks."""
     seeds: int
-    """It must be caught by a seed below."""
+    """Upper bound (exclusive) of the seeds, one of which must detect the mutant."""
     edits: tuple[Edit, ...]
     scheme: str = "basic"
-    """The one that is run; `both` compares two of them."""
+    """Scheme to run; `both` compares `creek` with `basic`."""
     first: int = 0
     step: int = 1
-    """Of the seeds, those from `first` on, each so many after the one before."""
+    """Distance between two seeds, from `first` on."""
 
 
 BASIC = "schemes/basic.py"
 ORDERING = "schemes/core/ordering.py"
-ANSWERS = "schemes/core/responses.py"
-SETTLED = "schemes/core/stable_prefix.py"
+RESPONSES = "schemes/core/responses.py"
+STABLE_PREFIX = "schemes/core/stable_prefix.py"
 UNDO = "execution/undo.py"
-UNSTABLE = "schemes/core/ordering.py"
-UNTOLD = "schemes/core/responses.py"
-BROADCASTS = "protocol/stack.py"
+STACK = "protocol/stack.py"
 COMPACTION = "protocol/checkpoint/compaction.py"
 CAB = "protocol/broadcast/cab.py"
-CLOCK = "protocol/order.py"
-DOTS = "protocol/ids/version_vector.py"
-GOSSIP = "protocol/broadcast/reliable.py"
+RELIABLE_BROADCAST = "protocol/broadcast/reliable.py"
 OMEGA = "protocol/consensus/omega.py"
 ORDER = "protocol/order.py"
 REQUEST = "protocol/request.py"
@@ -54,15 +51,15 @@ LEADER = "protocol/consensus/leader.py"
 LEARNER = "protocol/consensus/learner.py"
 
 DELIVER_WITHOUT_CONTEXT = Edit(
-    GOSSIP, "if request.context is None:\n            return False", "return False"
+    RELIABLE_BROADCAST, "if request.context is None:\n            return False", "return False"
 )
-"""Two guards wait for a causal context: the broadcast, to be quick, and the predicate, to be right.
-Without the second the first would hide it."""
+"""Removal of the broadcast's guard. Both the broadcast, for speed, and the predicate, for
+correctness, wait for a causal context, so the guard would hide a fault of the predicate."""
 
 MUTANTS: tuple[Mutant, ...] = (
-    # --- acceptor: never against a promise, never what it cannot vouch for -----------------------
+    # --- acceptor: no vote against a promise or before the predicate holds -----------------------
     Mutant(
-        "vote_before_predicate",
+        "votes_before_predicate_holds",
         "Section 5: an acceptor votes for v only once rcv(v) and q(m) hold",
         20,
         (
@@ -74,38 +71,38 @@ MUTANTS: tuple[Mutant, ...] = (
         ),
     ),
     Mutant(
-        "accept_below_promise",
-        "an acceptor never votes below the ballot it promised",
+        "accepts_below_promised_ballot",
+        "an acceptor never votes below its promised ballot",
         100,
         (Edit(ACCEPTOR, "if message.ballot < self.promised:", "if False:"),),
     ),
     Mutant(
-        "promise_hides_a_value",
-        "a promise tells of every value that was accepted",
+        "promise_omits_accepted_value",
+        "a promise reports every accepted value",
         60,
         (Edit(ACCEPTOR, "if each >= first)", "if each > first)"),),
     ),
     Mutant(
-        "accepted_value_not_persisted",
-        "an accepted value is on disk before the vote for it is told",
+        "votes_before_accepted_value_is_durable",
+        "an accepted value is durable before the vote for it is sent",
         180,
         (Edit(ACCEPTOR, "self._outbox.records.append(Accepted(value))", "pass"),),
     ),
     Mutant(
-        "accepted_values_forgotten_on_restart",
-        "an acceptor that restarts still knows what it accepted",
+        "loses_accepted_values_on_restart",
+        "an acceptor recovers its accepted values after a restart",
         180,
         (
             Edit(
-                BROADCASTS,
-                "self.cab.restore(found.promised, found.accepted,",
-                "self.cab.restore(set_previous.promised, [],",
+                STACK,
+                "self.cab.restore(recovered.promised, recovered.accepted,",
+                "self.cab.restore(recovered.promised, [],",
             ),
         ),
     ),
     Mutant(
-        "accepted_value_forgotten_too_early",
-        "an accepted value is kept until its instance is decided",
+        "discards_accepted_value_before_decision",
+        "an accepted value is retained until its instance is decided",
         60,
         (
             Edit(
@@ -116,19 +113,19 @@ MUTANTS: tuple[Mutant, ...] = (
         ),
     ),
     Mutant(
-        "promise_forgotten_on_restart",
-        "an acceptor that restarts still knows what it promised",
+        "loses_promise_on_restart",
+        "an acceptor recovers its promised ballot after a restart",
         180,
         (
             Edit(
-                BROADCASTS,
-                "self.cab.restore(found.promised, found.accepted,",
-                "self.cab.restore(NO_BALLOT, set_previous.accepted,",
+                STACK,
+                "self.cab.restore(recovered.promised, recovered.accepted,",
+                "self.cab.restore(NO_BALLOT, recovered.accepted,",
             ),
         ),
     ),
     Mutant(
-        "promise_taken_back",
+        "promises_lower_ballot",
         "an acceptor never promises a lower ballot than before",
         20,
         (
@@ -137,21 +134,21 @@ MUTANTS: tuple[Mutant, ...] = (
         ),
     ),
     Mutant(
-        "deferred_vote_of_old_ballot",
+        "casts_deferred_vote_of_stale_ballot",
         "a deferred vote is void once a higher ballot is promised",
         220,
         (Edit(ACCEPTOR, "if deferred.ballot < self.promised:", "if False:"),),
     ),
     # --- learner ---------------------------------------------------------------------------------
     Mutant(
-        "majority_of_votes_off_by_one",
+        "decides_without_majority_of_votes",
         "a batch is decided by the votes of a majority",
         100,
         (Edit(LEARNER, "< self._settings.majority:", "< self._settings.majority - 1:"),),
     ),
     Mutant(
-        "votes_of_ballots_added_up",
-        "the votes that decide a batch are votes in one ballot",
+        "adds_votes_of_different_ballots",
+        "the votes that decide a batch are cast in one ballot",
         420,
         (
             Edit(
@@ -162,45 +159,45 @@ MUTANTS: tuple[Mutant, ...] = (
         ),
     ),
     Mutant(
-        "decisions_under_other_numbers",
-        "one batch is decided in an instance, wherever one asks",
+        "sends_decisions_with_wrong_instances",
+        "every replica reports the same batch for an instance",
         40,
         (Edit(LEARNER, "Decisions(first, batches)", "Decisions(first + 1, batches)"),),
     ),
     Mutant(
-        "never_catches_up",
-        "agreement: what one replica CAB-delivers, all correct ones deliver",
+        "never_requests_missing_decisions",
+        "agreement: a request that one replica CAB-delivers is delivered by all correct ones",
         40,
         (Edit(LEARNER, "self._outbox.sends.append(Send((peer,), CatchUp(first)))", "pass"),),
     ),
     # --- leader ----------------------------------------------------------------------------------
     Mutant(
-        "majority_of_promises_off_by_one",
-        "a leader proposes once a majority promised its ballot",
+        "leads_without_majority_of_promises",
+        "a leader proposes once a majority has promised its ballot",
         40,
         (Edit(LEADER, ">= self._settings.majority", ">= self._settings.majority - 1"),),
     ),
     Mutant(
-        "accepted_values_not_recovered",
-        "a new leader proposes again what may have been decided",
+        "ignores_accepted_values_of_promises",
+        "a new leader proposes again every value that may have been decided",
         100,
         (Edit(LEADER, "elif instance in recovered:", "elif False:"),),
     ),
     Mutant(
-        "lowest_ballot_recovered",
-        "of what was accepted in an instance, the value of the highest ballot is proposed again",
+        "recovers_value_of_lowest_ballot",
+        "of the values accepted in an instance, a new leader proposes that of the highest ballot",
         600,
         (Edit(LEADER, "known.ballot < value.ballot", "known.ballot > value.ballot"),),
     ),
     Mutant(
-        "gap_not_filled",
-        "a new leader closes the gaps between what it recovers",
+        "skips_gaps_between_recovered_values",
+        "a new leader fills the gaps between recovered instances",
         600,
         (Edit(LEADER, "self._propose(instance, ())", "pass"),),
     ),
     Mutant(
         "leads_without_decisions_of_others",
-        "a leader knows what those who promised know to be decided",
+        "a leader first learns the decisions of the members that promised its ballot",
         60,
         (
             Edit(
@@ -211,8 +208,8 @@ MUTANTS: tuple[Mutant, ...] = (
         ),
     ),
     Mutant(
-        "outbid_leader_stays",
-        "validity: a leader that was outbid prepares a new ballot when it is trusted again",
+        "keeps_leading_when_outbid",
+        "validity: an outbid leader prepares a new ballot when it is trusted again",
         100,
         (
             Edit(
@@ -223,26 +220,26 @@ MUTANTS: tuple[Mutant, ...] = (
         ),
     ),
     Mutant(
-        "recovered_instance_used_again",
-        "a leader proposes one batch in an instance of its ballot",
+        "reuses_recovered_instance",
+        "a leader proposes one batch per instance of its ballot",
         100,
-        (Edit(LEADER, "self._next_instance = end", "self._next_instance = start"),),
+        (Edit(LEADER, "self._next_instance = end", "self._next_instance = first"),),
     ),
     Mutant(
-        "accept_never_repeated",
-        "validity: a lost proposal is made again until it is decided",
+        "never_repeats_accept",
+        "validity: a lost proposal is repeated until it is decided",
         160,
-        (Edit(LEADER, "self._send_accept(instance, flight.batch)", "pass"),),
+        (Edit(LEADER, "self._send_accept(instance, proposal.batch)", "pass"),),
     ),
     Mutant(
-        "prepare_never_repeated",
-        "validity: a lost prepare is repeated until a majority promised",
+        "never_repeats_prepare",
+        "validity: a lost prepare is repeated until a majority has promised",
         160,
-        (Edit(LEADER, "self._send(waiting_for, self._prepare)", "pass"),),
+        (Edit(LEADER, "self._send(unpromised, self._prepare)", "pass"),),
     ),
     # --- conditional atomic broadcast ------------------------------------------------------------
     Mutant(
-        "deliver_before_predicate",
+        "delivers_before_predicate_holds",
         "Section 3.3: m is CAB-delivered only if q(m) holds",
         20,
         (
@@ -260,8 +257,8 @@ MUTANTS: tuple[Mutant, ...] = (
         ),
     ),
     Mutant(
-        "context_never_waited_for",
-        "lines 10-14: checkDep asks for the whole causal context, however requests arrive",
+        "ignores_causal_context_in_check_dep",
+        "lines 10-14: checkDep requires the whole causal context, in any order of arrival",
         40,
         (
             DELIVER_WITHOUT_CONTEXT,
@@ -279,8 +276,8 @@ MUTANTS: tuple[Mutant, ...] = (
         (Edit(CAB, "if self._is_delivered(id):", "if False:"),),
     ),
     Mutant(
-        "weak_arrival_wakes_nobody",
-        "validity: a predicate that has become true is noticed",
+        "skips_predicates_on_weak_arrival",
+        "validity: the arrival of a weak request re-evaluates the predicates that wait for it",
         70,
         (
             DELIVER_WITHOUT_CONTEXT,
@@ -292,8 +289,8 @@ MUTANTS: tuple[Mutant, ...] = (
         ),
     ),
     Mutant(
-        "commit_wakes_nobody",
-        "validity: a predicate waits for strong requests of the context too",
+        "skips_predicates_on_commit",
+        "validity: a commit re-evaluates the predicates that wait for a strong request",
         80,
         (
             Edit(
@@ -304,8 +301,8 @@ MUTANTS: tuple[Mutant, ...] = (
         ),
     ),
     Mutant(
-        "new_leader_forgets_offers",
-        "validity: what was CAB-cast before a leader leads is proposed too",
+        "new_leader_drops_earlier_casts",
+        "validity: a new leader proposes requests that were CAB-cast before its election",
         20,
         (
             Edit(
@@ -317,20 +314,20 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     # --- Ω ---------------------------------------------------------------------------------------
     Mutant(
-        "nobody_is_ever_suspected",
-        "Section 3.4: eventually a leader that crashed is trusted by nobody",
+        "never_suspects_a_leader",
+        "Section 3.4: eventually no replica trusts a crashed leader",
         180,
         (
             Edit(
                 OMEGA,
-                "heard_at is not None and self._ticks - heard_at <= self._timeout_ticks[replica]",
-                "heard_at is not None",
+                "and self._ticks - received_at <= self._timeout_ticks[replica]",
+                "",
             ),
         ),
     ),
     Mutant(
-        "everybody_trusts_itself",
-        "Section 3.4: eventually all trust the same leader",
+        "trusts_itself_as_leader",
+        "Section 3.4: eventually all replicas trust the same leader",
         20,
         (
             Edit(OMEGA, "self.leader = next(able, None)", "self.leader = self._index"),
@@ -343,23 +340,23 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     # --- reliable broadcast ----------------------------------------------------------------------
     Mutant(
-        "no_anti_entropy",
-        "Section 3.2, agreement: what one replica has, all get",
+        "sends_empty_summaries",
+        "Section 3.2, agreement: a request that one replica has reaches all replicas",
         20,
-        (Edit(GOSSIP, "Summary(self.received.freeze())", "Summary(Dots())"),),
+        (Edit(RELIABLE_BROADCAST, "Summary(self.received.freeze())", "Summary(Dots())"),),
     ),
     Mutant(
-        "anti_entropy_skips_holes",
-        "agreement: also what is missing between others",
+        "anti_entropy_skips_gaps",
+        "agreement: anti-entropy also repairs gaps between received requests",
         30,
         (
             Edit(
-                GOSSIP,
-                "self.received.missing(known)",
+                RELIABLE_BROADCAST,
+                "self.received.missing(summary)",
                 """Dots(
                     {
                         replica: (self.received.last(replica) + 1, ranges[-1])
-                        for replica, ranges in known.ranges.items()
+                        for replica, ranges in summary.ranges.items()
                         if self.received.last(replica) + 1 < ranges[-1]
                     }
                 )""",
@@ -367,79 +364,91 @@ MUTANTS: tuple[Mutant, ...] = (
         ),
     ),
     Mutant(
-        "delivered_out_of_order",
-        "the requests of one replica are delivered in its order",
+        "delivers_out_of_order",
+        "requests of one replica are delivered in the order of their events",
         20,
         (
             Edit(
-                GOSSIP,
+                RELIABLE_BROADCAST,
                 "is_next = event == self.delivered.last_contiguous(replica) + 1",
                 "is_next = True",
             ),
         ),
     ),
     Mutant(
-        "held_back_dropped",
-        "what arrives early is held back, not dropped",
+        "drops_early_requests",
+        "a request that arrives early is held back, not dropped",
         20,
         (
             Edit(
-                GOSSIP,
+                RELIABLE_BROADCAST,
                 "self._probes.hit(Probe.REQUEST_HELD_BACK)",
                 "del self._held_back[request.id]",
             ),
         ),
     ),
     Mutant(
-        "context_arrival_wakes_nobody",
-        "what is held back for its context is delivered once that is here",
+        "never_delivers_requests_held_for_context",
+        "a request held back for its context is delivered once the context has arrived",
         40,
-        (Edit(GOSSIP, "for waiting in self._context_waiters.pop(id, ()):", "for waiting in ():"),),
+        (
+            Edit(
+                RELIABLE_BROADCAST,
+                "for waiter in self._context_waiters.pop(id, ()):",
+                "for waiter in ():",
+            ),
+        ),
     ),
     Mutant(
         "rb_delivers_twice",
-        "Section 3.2, uniform integrity: at most once",
-        20,
-        (Edit(GOSSIP, "self._probes.hit(Probe.REQUEST_TWICE)", "self._deliver(request)"),),
-    ),
-    Mutant(
-        "requests_forgotten_too_early",
-        "a request is kept until every member has it",
-        30,
-        (Edit(GOSSIP, "everywhere = min(everywhere,", "everywhere = max(everywhere,"),),
-    ),
-    Mutant(
-        "own_request_not_persisted",
-        "a request is on disk before its cast leaves",
+        "Section 3.2, uniform integrity: a request is RB-delivered at most once",
         20,
         (
             Edit(
-                GOSSIP,
+                RELIABLE_BROADCAST,
+                "self._probes.hit(Probe.REQUEST_DUPLICATED)",
+                "self._deliver(request)",
+            ),
+        ),
+    ),
+    Mutant(
+        "discards_requests_before_all_have_them",
+        "a request is retained until every member has it",
+        30,
+        (Edit(RELIABLE_BROADCAST, "common = min(common,", "common = max(common,"),),
+    ),
+    Mutant(
+        "casts_request_before_it_is_durable",
+        "an issued request is durable before it is cast",
+        20,
+        (
+            Edit(
+                RELIABLE_BROADCAST,
                 ("self._outbox.records.append(Received(request))\n        if self._cast_targets:"),
                 "if self._cast_targets:",
             ),
         ),
     ),
     Mutant(
-        "received_request_not_persisted",
-        "a request is on disk before anybody hears that it is here",
+        "reports_request_before_it_is_durable",
+        "a received request is durable before the replica reports it",
         60,
         (
             Edit(
-                GOSSIP,
+                RELIABLE_BROADCAST,
                 ("self._outbox.records.append(Received(request))\n        self._accept(request)"),
                 "self._accept(request)",
             ),
         ),
     ),
     Mutant(
-        "event_numbers_from_memory",
-        "line 16: an event number is never used twice, after a restart neither",
+        "reuses_event_numbers_after_restart",
+        "line 16: an event number is never reused, not even after a restart",
         40,
         (
-            Edit(BROADCASTS, "self._now = 0", "self._now = 0\n        self._issued = 0"),
+            Edit(STACK, "self._now = 0", "self._now = 0\n        self._issued = 0"),
             Edit(
-                BROADCASTS,
+                STACK,
                 "return Dot(self.index, self.last_event() + 1)",
                 "self._issued += 1\n        return Dot(self.index, self._issued)",
             ),
@@ -447,25 +456,25 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     # --- order, clock and causal context ---------------------------------------------------------
     Mutant(
-        "clock_ignores_what_it_receives",
-        "a clock that runs ahead must not keep its requests out of all contexts (line 19)",
+        "clock_ignores_received_timestamps",
+        "line 19: requests from a fast clock must not stay out of all causal contexts",
         250,
-        (Edit(CLOCK, "self.last = max(self.last, timestamp)", "pass"),),
+        (Edit(ORDER, "self.last = max(self.last, timestamp)", "pass"),),
     ),
     Mutant(
-        "clock_goes_back",
-        "timestamps of a replica grow (line 17), or program order is lost",
+        "timestamps_go_backwards",
+        "line 17: the timestamps of a replica grow, which preserves program order",
         250,
-        (Edit(CLOCK, "self.last = max(self.last + 1, now)", "self.last = now"),),
+        (Edit(ORDER, "self.last = max(self.last + 1, now)", "self.last = now"),),
     ),
     Mutant(
-        "order_by_identifier",
+        "orders_by_identifier",
         "line 3: requests are ordered by their timestamps",
         20,
         (Edit(REQUEST, "OrderKey(self.timestamp, self.id)", "OrderKey(0, self.id)"),),
     ),
     Mutant(
-        "context_with_uncommitted_strong",
+        "context_includes_uncommitted_strong",
         "lines 22 and 30: only weak requests enter the causal context on arrival",
         20,
         (
@@ -477,14 +486,14 @@ MUTANTS: tuple[Mutant, ...] = (
         ),
     ),
     Mutant(
-        "context_without_committed_strong",
+        "context_omits_committed_strong",
         "line 34: a CAB-delivered request enters the causal context",
         20,
         (Edit(ORDERING, "self._causal_context.add(id)", "pass"),),
     ),
     Mutant(
-        "context_without_tentative",
-        "line 19: only tentative requests that come later are left out",
+        "context_omits_tentative",
+        "line 19: only later tentative requests are excluded from the context",
         20,
         (
             Edit(
@@ -496,8 +505,8 @@ MUTANTS: tuple[Mutant, ...] = (
         ),
     ),
     Mutant(
-        "commit_in_order_of_identifiers",
-        "lines 49-50: committedExt keeps the order of tentative",
+        "commits_in_identifier_order",
+        "line 49: committedExt keeps the order of tentative",
         20,
         (
             Edit(
@@ -508,8 +517,8 @@ MUTANTS: tuple[Mutant, ...] = (
         ),
     ),
     Mutant(
-        "commit_leaves_one_behind",
-        "line 49: committedExt is all of the context that is tentative",
+        "leaves_context_request_tentative",
+        "line 49: committedExt is the whole tentative part of the context",
         20,
         (
             Edit(
@@ -520,14 +529,14 @@ MUTANTS: tuple[Mutant, ...] = (
         ),
     ),
     Mutant(
-        "commit_before_its_context",
-        "line 50: committed is committed · committedExt · [r]",
+        "commits_request_before_its_context",
+        "line 51: committed is committed · committedExt · [r]",
         20,
         (Edit(ORDER, "moved.append(request)", "moved.insert(0, request)"),),
     ),
     Mutant(
-        "commit_takes_all_earlier",
-        "line 49: committedExt is nothing but the context",
+        "commits_requests_outside_context",
+        "line 49: committedExt holds no request outside the context",
         20,
         (
             Edit(
@@ -540,32 +549,32 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     # --- execution -------------------------------------------------------------------------------
     Mutant(
-        "insert_rolls_nothing_back",
-        "line 41: what was executed and comes after an inserted request is rolled back",
+        "insertion_rolls_nothing_back",
+        "line 41: executed requests after an inserted one are rolled back",
         20,
-        (Edit(BASIC, "        self._adjust_execution(kept)\n", ""),),
+        (Edit(BASIC, "        self._adjust_execution(in_order)\n", ""),),
     ),
     Mutant(
-        "insert_keeps_one_too_many",
-        "lines 42-44: inOrder is no more than the longest common prefix",
+        "insertion_keeps_one_request_too_many",
+        "line 43: inOrder is at most the longest common prefix",
         40,
         (
             Edit(
                 BASIC,
-                "        self._adjust_execution(kept)\n",
-                "        self._adjust_execution(min(kept + 1, len(self._executed)))\n",
+                "        self._adjust_execution(in_order)\n",
+                "        self._adjust_execution(min(in_order + 1, len(self._executed)))\n",
             ),
         ),
     ),
     Mutant(
         "commit_rolls_nothing_back",
-        "lines 42-47: what was executed in another order is rolled back",
+        "lines 42-47: requests executed in another order are rolled back",
         20,
-        (Edit(BASIC, "self._adjust_execution(min(kept, len(self._executed)))", "pass"),),
+        (Edit(BASIC, "self._adjust_execution(min(in_order, len(self._executed)))", "pass"),),
     ),
     Mutant(
-        "overtaken_execution_installed",
-        "line 62: a request is executed after all that comes before it",
+        "installs_overtaken_execution",
+        "line 62: a request is executed after all its predecessors",
         40,
         (
             Edit(
@@ -576,8 +585,8 @@ MUTANTS: tuple[Mutant, ...] = (
         ),
     ),
     Mutant(
-        "undone_in_forward_order",
-        "line 45: toBeRolledBack is reversed, the newest comes first",
+        "rolls_back_in_execution_order",
+        "line 47: toBeRolledBack is in reverse execution order",
         20,
         (
             Edit(BASIC, ".extend(reversed(out_of_order))", ".extend(out_of_order)"),
@@ -590,13 +599,13 @@ MUTANTS: tuple[Mutant, ...] = (
         ),
     ),
     Mutant(
-        "absent_undone_as_none",
-        "Algorithm 2, line 10: ⊥ is undone as ⊥",
+        "restores_absent_as_none",
+        "Algorithm 2, line 10: ⊥ is restored as ⊥",
         20,
         (Edit(UNDO, "undo_map[key] = self.read(key)", "undo_map[key] = self.db.get(key)"),),
     ),
     Mutant(
-        "one_write_undone",
+        "restores_one_register_only",
         "Algorithm 2, lines 17-18: every register of the undo map is restored",
         30,
         (
@@ -607,10 +616,10 @@ MUTANTS: tuple[Mutant, ...] = (
             ),
         ),
     ),
-    # --- answers ---------------------------------------------------------------------------------
+    # --- responses -------------------------------------------------------------------------------
     Mutant(
-        "stable_though_reordered",
-        "lines 55-57: the tentative answer is stable only if the order matched",
+        "stable_response_despite_reordering",
+        "lines 55-57: the tentative response becomes stable only if the order matched",
         20,
         (
             Edit(
@@ -621,20 +630,20 @@ MUTANTS: tuple[Mutant, ...] = (
         ),
     ),
     Mutant(
-        "stable_is_the_first_tentative",
-        "line 70: the last tentative response is kept",
+        "stable_response_is_first_tentative",
+        "line 70: the last tentative response is stored",
         40,
         (
             Edit(
-                ANSWERS,
+                RESPONSES,
                 "            awaiting.outcome = outcome\n        else:",
                 "            awaiting.outcome = awaiting.outcome or outcome\n        else:",
             ),
         ),
     ),
     Mutant(
-        "stable_before_committed",
-        "line 72: a response is stable once the request is on committed",
+        "stable_response_before_commit",
+        "line 72: a response is stable once its request is on committed",
         20,
         (
             Edit(
@@ -645,79 +654,79 @@ MUTANTS: tuple[Mutant, ...] = (
         ),
     ),
     Mutant(
-        "weak_answered_again",
-        "lines 66-68: a weak operation is answered once",
+        "responds_twice_to_weak_request",
+        "lines 66-68: a weak operation gets one response",
         20,
         (
             Edit(
-                ANSWERS,
+                RESPONSES,
                 "self._await_final(id, self.awaiting.pop(id), outcome)",
                 "self._await_final(id, awaiting, outcome)",
             ),
-            Edit(ANSWERS, "assert id not in self.awaiting,", "assert True,"),
+            Edit(RESPONSES, "assert id not in self.awaiting,", "assert True,"),
         ),
     ),
     Mutant(
-        "weak_answered_with_rubbish",
-        "Section 4.3: an answer is what some order of the requests gives",
+        "responds_with_arbitrary_value",
+        "Section 4.3: a response results from some order of the requests",
         20,
         (
             Edit(
-                ANSWERS,
+                RESPONSES,
                 '"""Lines 67-68, and 70-71."""',
-                "outcome = outcome if awaiting.strong else Outcome('rubbish')",
+                "outcome = outcome if awaiting.strong else Outcome('arbitrary')",
             ),
         ),
     ),
     Mutant(
-        "final_is_what_was_told",
-        "the final answer to a weak operation is that of the committed order",
+        "final_response_repeats_tentative",
+        "the final response to a weak operation results from the committed order",
         20,
         (
             Edit(
-                ANSWERS,
-                "Response(id, told.session, ResponseKind.FINAL, outcome, changed)",
-                "Response(id, told.session, ResponseKind.FINAL, told.outcome, False)",
+                RESPONSES,
+                "Response(id, awaited.session, ResponseKind.FINAL, outcome, changed)",
+                "Response(id, awaited.session, ResponseKind.FINAL, awaited.outcome, False)",
             ),
         ),
     ),
     Mutant(
-        "change_never_told",
-        "the final answer to a weak operation says whether it differs from what was told",
+        "final_response_hides_change",
+        "the final response to a weak operation states whether it differs from the tentative one",
         20,
         (
             Edit(
-                ANSWERS,
-                "Response(id, told.session, ResponseKind.FINAL, outcome, changed)",
-                "Response(id, told.session, ResponseKind.FINAL, outcome, False)",
+                RESPONSES,
+                "Response(id, awaited.session, ResponseKind.FINAL, outcome, changed)",
+                "Response(id, awaited.session, ResponseKind.FINAL, outcome, False)",
             ),
         ),
     ),
     Mutant(
-        "never_answered_finally",
-        "the client of a weak operation learns how it ended",
+        "omits_final_response",
+        "the client of a weak operation gets a final response",
         20,
         (
             Edit(
-                ANSWERS,
+                RESPONSES,
                 "            self._respond_final(request.id, outcome)\n",
                 "            pass\n",
             ),
         ),
     ),
     Mutant(
-        "no_strong_noop",
-        "Section 4.4: weak requests stabilise without a client's strong one",
+        "issues_no_strong_noop",
+        "Section 4.4: weak requests stabilise without a client's strong request",
         20,
-        (Edit(ORDERING, "if wanted and broadcasts", "if False and broadcasts"),),
+        (Edit(ORDERING, "if noop_due and stack", "if False and stack"),),
     ),
     Mutant(
-        "one_noop_for_ever",
-        "a no-op that is committed is followed by another one when there is more to stabilise",
+        "issues_only_one_noop",
+        "after a no-op is committed, another one stabilises the remaining requests",
         40,
         (
             Edit(
-                UNSTABLE,
+                ORDERING,
                 "(self.last_noop is not None and self.last_noop not in self._committed)",
                 "self.last_noop is not None",
             ),

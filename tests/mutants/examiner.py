@@ -1,8 +1,9 @@
-"""Runs the fuzzer on a copy of the package: `examiner.py FOLDER SCHEME FIRST SEEDS STEP`.
+"""Runs the fuzzer on a copy of the package: `examiner.py DIRECTORY SCHEME FIRST SEEDS STEP`.
 
-A process of its own, with FOLDER on PYTHONPATH, so that nothing of the unpatched package is loaded.
-It examines the seeds from FIRST to below SEEDS and prints one line of JSON for each, until a seed
-fails or all passed. Replicas are watched meanwhile (`tests/simulation/leisure.py`).
+The script is a separate process with DIRECTORY on PYTHONPATH, so that it loads no module of the
+original package. It examines the seeds from FIRST up to SEEDS (exclusive) and prints one line of
+JSON for each, until a seed fails. The idle watch observes the replicas
+(`tests/simulation/idle_watch.py`).
 """
 
 import json
@@ -16,49 +17,50 @@ sys.path.append(str(Path(__file__).resolve().parents[2]))  # run as a script, by
 from creekdb import __file__ as package_file
 from creekdb.simulation.fuzz import campaign
 from creekdb.simulation.fuzz.campaign import SeedResult, run_seed
-from tests.simulation.leisure import watched
+from tests.simulation.idle_watch import build_watched_simulation
 
 SEED_S_MAX = 120
-"""A replica that loops for ever inside one step does not even reach the simulator's own limit."""
+"""Time limit of one seed, in seconds. An endless loop inside one step never reaches the simulator's
+own limit."""
 
 
-def main(folder: Path, scheme: str, seeds: range) -> None:
+def main(directory: Path, scheme: str, seeds: range) -> None:
     loaded = Path(package_file).resolve()
-    if not loaded.is_relative_to(folder.resolve()):
-        sys.exit(f"creek was loaded from {loaded.parent}, not from the copy in {folder}")
-    signal.signal(signal.SIGALRM, _too_long)
-    campaign.build_fuzz_simulation = watched
+    if not loaded.is_relative_to(directory.resolve()):
+        sys.exit(f"creek was loaded from {loaded.parent}, not from the copy in {directory}")
+    signal.signal(signal.SIGALRM, _on_timeout)
+    campaign.build_fuzz_simulation = build_watched_simulation
     for seed in seeds:
         signal.alarm(SEED_S_MAX)
-        finding = run_seed(seed, scheme)
+        result = run_seed(seed, scheme)
         signal.alarm(0)
-        found = caught_by(finding)
-        print(json.dumps({"seed": seed, "caught_by": found}), flush=True)
-        if found is not None:
+        failed_check = caught_by(result)
+        print(json.dumps({"seed": seed, "caught_by": failed_check}), flush=True)
+        if failed_check is not None:
             return
 
 
-def caught_by(finding: SeedResult) -> str | None:
-    """The first checker that says Illegal, or cannot tell; when the run did not settle, one that
-    says more."""
-    if not finding.has_failed:
+def caught_by(result: SeedResult) -> str | None:
+    """Return the first checker whose verdict is illegal or undecided. If the run did not become
+    quiescent, prefer a checker other than convergence."""
+    if not result.has_failed:
         return None
-    if finding.crash is not None:
-        return f"raised {_raised(finding.crash)}"
-    names = [each.checker for each in finding.failed_verdicts]
-    if finding.quiescence_failure is not None:
+    if result.crash is not None:
+        return f"raised {_exception_name(result.crash)}"
+    names = [each.checker for each in result.failed_verdicts]
+    if result.quiescence_failure is not None:
         names = [name for name in names if name != "convergence"]
-        return names[0] if names else "did not settle"
-    return names[0] if names else "not repeatable"
+        return names[0] if names else "not quiescent"
+    return names[0] if names else "not deterministic"
 
 
-def _raised(crash: str) -> str:
-    """The name of the exception, from the last line of its traceback that has one."""
+def _exception_name(crash: str) -> str:
+    """Return the exception name in the last line of the traceback that has one."""
     lines = [line for line in crash.splitlines() if line[:1].isalpha()]
     return lines[-1].split(":")[0].rpartition(".")[2]
 
 
-def _too_long(_number: int, _frame: FrameType | None) -> None:
+def _on_timeout(_number: int, _frame: FrameType | None) -> None:
     raise TimeoutError(f"a seed took more than {SEED_S_MAX} s")
 
 

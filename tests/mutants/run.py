@@ -1,10 +1,10 @@
-"""Break the protocol on purpose and see that the fuzzer notices: `make mutants`.
+"""Mutation test of the fuzzer: `make mutants`.
 
     python tests/mutants/run.py [NAME ...] [--list] [--jobs N]
 
-Each mutant is examined seed by seed until one fails; the package as it is, the control, must pass.
-Exits with 1 when a mutant survived or the control failed, with 2 when asked for what does not exist
-or when a mutant does not apply.
+Each mutant is examined seed by seed until one fails. The unmodified package, the control, must
+pass. The exit status is 1 if a mutant survived or the control failed. It is 2 if a name is unknown
+or a mutant does not apply.
 """
 
 import argparse
@@ -26,27 +26,27 @@ from rich.text import Text
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # run as a script, by its path
 
 from tests.mutants import (
+    availability,
+    baselines,
     catalogue,
-    compared,
-    members,
-    newcomers,
+    disk_loss,
+    membership,
     scans,
     snapshots,
     versions,
-    waiting,
 )
 from tests.mutants.catalogue import Mutant
-from tests.mutants.patched import DoesNotApply, copy_package, patched
+from tests.mutants.patching import EditMismatch, copy_package, patched_files
 
 MUTANTS: tuple[Mutant, ...] = (
     *catalogue.MUTANTS,
     *snapshots.MUTANTS,
     *versions.MUTANTS,
     *scans.MUTANTS,
-    *compared.MUTANTS,
-    *members.MUTANTS,
-    *newcomers.MUTANTS,
-    *waiting.MUTANTS,
+    *baselines.MUTANTS,
+    *membership.MUTANTS,
+    *disk_loss.MUTANTS,
+    *availability.MUTANTS,
 )
 EXAMINER = Path(__file__).with_name("examiner.py")
 CONTROL_SEEDS = 200
@@ -55,40 +55,39 @@ COLUMNS_WITHOUT_TERMINAL = 160
 
 class Result(NamedTuple):
     seeds: int
-    """How many were examined."""
+    """Number of examined seeds."""
     caught_by: str | None
-    """At the last one of them."""
+    """Check that failed at the last seed, or None."""
     seed: int | None
-    """Which that is."""
+    """Last examined seed."""
 
 
 def examine(mutant: Mutant | None, seeds: int, passed: Callable[[], None]) -> Result:
-    """Examine seeds of the package with the mutant in it until one fails; `passed` is called for
-    each that does not."""
-    with tempfile.TemporaryDirectory(prefix="creek-mutant-") as folder:
-        copy_package(Path(folder), mutant)
+    """Examine seeds of the mutated package until one fails. Call `passed` for each other seed."""
+    with tempfile.TemporaryDirectory(prefix="creek-mutant-") as directory:
+        copy_package(Path(directory), mutant)
         scheme = mutant.scheme if mutant is not None else "both"
-        order = range(seeds) if mutant is None else range(mutant.first, seeds, mutant.step)
-        numbers = (str(order.start), str(order.stop), str(order.step))
-        command = [sys.executable, str(EXAMINER), folder, scheme, *numbers]
-        environment = {**os.environ, "PYTHONPATH": folder, "PYTHONDONTWRITEBYTECODE": "1"}
+        seed_range = range(seeds) if mutant is None else range(mutant.first, seeds, mutant.step)
+        numbers = (str(seed_range.start), str(seed_range.stop), str(seed_range.step))
+        command = [sys.executable, str(EXAMINER), directory, scheme, *numbers]
+        environment = {**os.environ, "PYTHONPATH": directory, "PYTHONDONTWRITEBYTECODE": "1"}
         with (
-            tempfile.TemporaryFile("w+") as complaints,
+            tempfile.TemporaryFile("w+") as errors,
             subprocess.Popen(
-                command, env=environment, stdout=subprocess.PIPE, stderr=complaints, text=True
+                command, env=environment, stdout=subprocess.PIPE, stderr=errors, text=True
             ) as process,
         ):
             assert process.stdout is not None
             examined, last, caught_by = 0, None, None
             for line in process.stdout:
-                told = json.loads(line)
-                examined, last, caught_by = examined + 1, told["seed"], told["caught_by"]
+                result = json.loads(line)
+                examined, last, caught_by = examined + 1, result["seed"], result["caught_by"]
                 if caught_by is None:
                     passed()
-            if process.wait() != 0 or (caught_by is None and examined < len(order)):
-                complaints.seek(0)
+            if process.wait() != 0 or (caught_by is None and examined < len(seed_range)):
+                errors.seek(0)
                 name = mutant.name if mutant is not None else "control"
-                raise RuntimeError(f"{name}: the examiner failed\n{complaints.read()}")
+                raise RuntimeError(f"{name}: the examiner failed:\n{errors.read()}")
     return Result(examined, caught_by, last)
 
 
@@ -97,44 +96,47 @@ def main(arguments: Sequence[str]) -> int:
     known = {mutant.name: mutant for mutant in MUTANTS}
     unknown = [name for name in options.names if name not in known]
     if unknown:
-        print(f"no mutant is called {', '.join(unknown)}; --list shows them all", file=sys.stderr)
+        print(f"unknown mutant: {', '.join(unknown)}; --list shows all names", file=sys.stderr)
         return 2
     mutants = [known[name] for name in options.names] or list(MUTANTS)
     if options.list:
-        _show(mutants, {})
+        _print_table(mutants, {})
         return 0
     try:
         for mutant in mutants:
-            patched(mutant)
-    except DoesNotApply as problem:
-        print(problem, file=sys.stderr)
+            patched_files(mutant)
+    except EditMismatch as error:
+        print(error, file=sys.stderr)
         return 2
     results, control = _run(mutants, options.jobs)
-    _show(mutants, results)
-    return _sum_up(mutants, results, control)
+    _print_table(mutants, results)
+    return _print_summary(mutants, results, control)
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="run.py", description="Break the protocol on purpose and see that the fuzzer notices."
+        prog="run.py",
+        description="Check that the fuzzer detects deliberate faults of the protocol.",
     )
-    parser.add_argument("names", metavar="NAME", nargs="*", help="mutants; all without any")
-    parser.add_argument("--list", action="store_true", help="only list them")
-    parser.add_argument("--jobs", type=_positive, default=os.cpu_count() or 1, help="processes")
+    parser.add_argument("names", metavar="NAME", nargs="*", help="mutants to run; default: all")
+    parser.add_argument("--list", action="store_true", help="list the mutants and exit")
+    parser.add_argument(
+        "--jobs", type=_positive, default=os.cpu_count() or 1, help="number of parallel processes"
+    )
     return parser
 
 
 def _positive(text: str) -> int:
     number = int(text)
     if number < 1:
-        raise argparse.ArgumentTypeError(f"{number}: at least 1 is needed")
+        raise argparse.ArgumentTypeError(f"{number}: the minimum is 1")
     return number
 
 
 def _run(mutants: Sequence[Mutant], jobs: int) -> tuple[dict[str, Result], Result]:
     console = Console(stderr=True)
     bar = Progress(
-        TextColumn("breaking the protocol"),
+        TextColumn("running mutants"),
         BarColumn(),
         MofNCompleteColumn(),
         TextColumn("mutants, {task.fields[seeds]} seeds,"),
@@ -150,12 +152,12 @@ def _run(mutants: Sequence[Mutant], jobs: int) -> tuple[dict[str, Result], Resul
         def passed() -> None:
             bar.update(task, seeds=next(seeds))
 
-        # The hardest first, so that no core waits for one of them at the end.
-        hardest_first = sorted(mutants, key=lambda mutant: -mutant.seeds)
+        # Mutants with the most seeds run first, so that no core idles at the end.
+        by_seeds = sorted(mutants, key=lambda mutant: -mutant.seeds)
         control = workers.submit(examine, None, CONTROL_SEEDS, passed)
         running = {
             workers.submit(examine, mutant, mutant.seeds, passed): mutant.name
-            for mutant in hardest_first
+            for mutant in by_seeds
         }
         try:
             for future in as_completed([control, *running]):
@@ -166,10 +168,10 @@ def _run(mutants: Sequence[Mutant], jobs: int) -> tuple[dict[str, Result], Resul
         return {name: future.result() for future, name in running.items()}, control.result()
 
 
-def _show(mutants: Sequence[Mutant], results: dict[str, Result]) -> None:
+def _print_table(mutants: Sequence[Mutant], results: dict[str, Result]) -> None:
     table = Table(box=None, pad_edge=False, header_style="dim")
     table.add_column("mutant", no_wrap=True)
-    table.add_column("the rule that it breaks")
+    table.add_column("broken rule")
     if results:
         table.add_column("caught by")
         table.add_column("at seed", justify="right")
@@ -179,22 +181,22 @@ def _show(mutants: Sequence[Mutant], results: dict[str, Result]) -> None:
         result = results.get(mutant.name)
         survived = result is not None and result.caught_by is None
         if result is not None:
-            row += [result.caught_by or "nobody", "" if survived else str(result.seed)]
-        # As Text: a rule may hold what would be markup, such as [r].
+            row += [result.caught_by or "survived", "" if survived else str(result.seed)]
+        # Cells are Text, because a rule may contain markup characters, such as [r].
         cells = (Text(cell) for cell in (*row, str(mutant.seeds)))
         table.add_row(*cells, style="bold red" if survived else None)
     console = Console(width=None if sys.stdout.isatty() else COLUMNS_WITHOUT_TERMINAL)
     console.print(table)
 
 
-def _sum_up(mutants: Sequence[Mutant], results: dict[str, Result], control: Result) -> int:
+def _print_summary(mutants: Sequence[Mutant], results: dict[str, Result], control: Result) -> int:
     survivors = [name for name, result in results.items() if result.caught_by is None]
     print()
     if control.caught_by is not None:
-        print(f"control: FAILED, {control.caught_by} at seed {control.seed} without any fault")
+        print(f"control: FAILED, {control.caught_by} at seed {control.seed} without a mutant")
     else:
-        print(f"control: {control.seeds} seeds without a fault passed")
-    print(f"{len(mutants) - len(survivors)} of {len(mutants)} mutants were caught")
+        print(f"control: {control.seeds} seeds passed without a mutant")
+    print(f"{len(mutants) - len(survivors)} of {len(mutants)} mutants were detected")
     if survivors:
         print(f"survived: {', '.join(sorted(survivors))}")
     return 1 if survivors or control.caught_by is not None else 0

@@ -1,8 +1,7 @@
-"""Deliberate faults of the keys that stand in order, and so of what scans come upon.
+"""Mutants of the sorted keys, and so of scans.
 
-They are run with `basic` beside `creek`, which has its keys in order in another way. Fuzzed runs
-have few keys, and remove few at once: what goes wrong only where groups are divided, or a key is
-taken out of one at last, is held by unit tests.
+They run `basic`, which sorts its keys in another way, beside `creek`. Fuzzed runs have few keys and
+few removals. Unit tests cover faults in the division of groups and in the deferred removal of keys.
 """
 
 from tests.mutants.catalogue import Edit, Mutant
@@ -16,8 +15,8 @@ def _mutant(name: str, rule: str, seeds: int, *edits: Edit) -> Mutant:
 
 MUTANTS: tuple[Mutant, ...] = (
     _mutant(
-        "key_not_passed_over",
-        "a key that was removed is passed over",
+        "scan_returns_removed_key",
+        "a scan skips removed keys",
         50,
         Edit(
             SORTED_KEYS,
@@ -26,20 +25,20 @@ MUTANTS: tuple[Mutant, ...] = (
         ),
     ),
     _mutant(
-        "key_back_and_passed_over",
-        "a key that was removed and is added again is there",
+        "scan_skips_restored_key",
+        "a scan returns a key that was removed and added again",
         50,
         Edit(SORTED_KEYS, "            del self._removed[key]\n", "            pass\n"),
     ),
     _mutant(
-        "new_key_stays_last",
-        "keys are gone through in their order, whenever they came",
+        "scan_in_insertion_order",
+        "keys are scanned in key order, independent of their insertion order",
         50,
         Edit(SORTED_KEYS, "        self._is_sorted[number] = False\n", ""),
     ),
     _mutant(
-        "reverse_scan_goes_forward",
-        "a scan in reverse begins with the last key",
+        "reverse_scan_ascends",
+        "a reverse scan starts at the last key",
         50,
         Edit(
             SORTED_KEYS,

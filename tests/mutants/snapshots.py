@@ -1,30 +1,29 @@
-"""Deliberate faults of what stands for a prefix of the order: images, checkpoints and snapshots."""
+"""Mutants of checkpoints and snapshots, which replace a prefix of the order."""
 
 from tests.mutants.catalogue import (
-    ANSWERS,
     BASIC,
-    BROADCASTS,
     CAB,
     COMPACTION,
-    GOSSIP,
     LEARNER,
     ORDERING,
-    SETTLED,
-    UNTOLD,
+    RELIABLE_BROADCAST,
+    RESPONSES,
+    STABLE_PREFIX,
+    STACK,
     Edit,
     Mutant,
 )
 
 MUTANTS: tuple[Mutant, ...] = (
     Mutant(
-        "image_forgets_tentative",
-        "an image holds every request that its checkpoint does not",
+        "checkpoint_omits_tentative_requests",
+        "a checkpoint record holds every request that its checkpoint does not cover",
         130,
         (Edit(ORDERING, "yield from self._order.tentative()", "yield from ()"),),
     ),
     Mutant(
-        "image_forgets_committed",
-        "an image holds what was committed after its checkpoint",
+        "checkpoint_omits_committed_requests",
+        "a checkpoint record holds the requests committed after its checkpoint",
         150,
         (
             Edit(
@@ -35,14 +34,14 @@ MUTANTS: tuple[Mutant, ...] = (
         ),
     ),
     Mutant(
-        "image_forgets_decisions",
-        "an image holds the decisions after its checkpoint",
+        "checkpoint_omits_decisions",
+        "a checkpoint record holds the decisions after its checkpoint",
         400,
         (Edit(COMPACTION, "accepted, decided, requests)\n", "accepted, (), requests)\n"),),
     ),
     Mutant(
-        "image_forgets_promise",
-        "an image holds what the acceptor promised",
+        "checkpoint_omits_promise",
+        "a checkpoint record holds the acceptor's promised ballot",
         600,
         (
             Edit(
@@ -53,8 +52,8 @@ MUTANTS: tuple[Mutant, ...] = (
         ),
     ),
     Mutant(
-        "image_forgets_accepted",
-        "an image holds what the acceptor accepted",
+        "checkpoint_omits_accepted_values",
+        "a checkpoint record holds the acceptor's accepted values",
         200,
         (
             Edit(
@@ -65,26 +64,26 @@ MUTANTS: tuple[Mutant, ...] = (
         ),
     ),
     Mutant(
-        "decisions_forgotten_before_settled",
-        "a decision is kept until a checkpoint can stand for it",
+        "discards_decisions_before_they_are_stable",
+        "a decision is retained until a checkpoint covers it",
         150,
         (
             Edit(
                 LEARNER,
-                "self.discard_below(min(everywhere, settled))",
-                "self.discard_below(min(everywhere, self.delivered))",
+                "self.discard_below(min(delivered_by_all, stable_instance))",
+                "self.discard_below(min(delivered_by_all, self.delivered))",
             ),
         ),
     ),
     Mutant(
-        "snapshot_not_told_to_gossip",
-        "what a checkpoint covers is not delivered again",
+        "redelivers_requests_of_snapshot",
+        "requests that a checkpoint covers are not delivered again",
         50,
-        (Edit(BROADCASTS, "self.reliable_broadcast.mark_delivered(checkpoint.ids)", "pass"),),
+        (Edit(STACK, "self.reliable_broadcast.mark_delivered(checkpoint.ids)", "pass"),),
     ),
     Mutant(
-        "snapshot_wakes_nobody",
-        "validity: what waited for a request that a checkpoint brings waits no longer",
+        "skips_predicates_on_snapshot",
+        "validity: a checkpoint re-evaluates the predicates that wait for a request it covers",
         550,
         (
             Edit(
@@ -98,66 +97,66 @@ MUTANTS: tuple[Mutant, ...] = (
         ),
     ),
     Mutant(
-        "checkpoint_one_instance_too_far",
-        "a checkpoint holds what the instances below its own delivered: all of it",
+        "checkpoint_instance_too_high",
+        "a checkpoint covers every request that the instances below its own delivered",
         40,
         (
             Edit(
-                SETTLED,
+                STABLE_PREFIX,
                 "instance=self.instance,",
                 "instance=self.instance + 1,",
             ),
         ),
     ),
     Mutant(
-        "checkpoint_one_instance_too_near",
-        "a checkpoint holds what the instances below its own delivered: no more",
+        "checkpoint_instance_too_low",
+        "a checkpoint covers only requests that the instances below its own delivered",
         20,
         (
             Edit(
-                SETTLED,
+                STABLE_PREFIX,
                 "instance=self.instance,",
                 "instance=max(0, self.instance - 1),",
             ),
         ),
     ),
     Mutant(
-        "checkpoint_of_speculative_state",
-        "a checkpoint holds the committed state, nothing tentative",
+        "checkpoint_includes_tentative_writes",
+        "a checkpoint holds the committed state, without tentative writes",
         300,
         (Edit(BASIC, "self._state.committed_state().items()", "self._state.items()"),),
     ),
     Mutant(
-        "old_snapshot_installed",
-        "committed only grows: a checkpoint of the past changes nothing",
+        "installs_older_snapshot",
+        "committed only grows: an older checkpoint changes nothing",
         250,
         (
             Edit(
-                BROADCASTS,
+                STACK,
                 "if checkpoint.instance <= self.cab.learner.delivered:\n            return\n",
                 "if False:\n            return\n",
             ),
         ),
     ),
     Mutant(
-        "snapshot_without_outcomes",
-        "line 73: a strong operation gets its stable answer, from a snapshot if need be",
+        "snapshot_omits_outcomes",
+        "line 73: a strong operation gets its stable response, if necessary from a snapshot",
         200,
         (
             Edit(
-                SETTLED,
+                STABLE_PREFIX,
                 "outcomes=self._responses.retained.outcomes(),",
                 "outcomes=(),",
             ),
         ),
     ),
     Mutant(
-        "outcome_of_another_request",
-        "the answer that comes with a snapshot is that of its request",
+        "snapshot_swaps_outcomes",
+        "an outcome in a snapshot belongs to its request",
         150,
         (
             Edit(
-                ANSWERS,
+                RESPONSES,
                 "for id, outcome in checkpoint.outcomes:",
                 "for (id, _), (_, outcome) in zip("
                 "checkpoint.outcomes, reversed(checkpoint.outcomes)):",
@@ -165,23 +164,23 @@ MUTANTS: tuple[Mutant, ...] = (
         ),
     ),
     Mutant(
-        "held_back_though_a_snapshot_brought_the_rest",
-        "what waited for requests that a snapshot brought is delivered then",
+        "never_delivers_requests_held_before_snapshot",
+        "a request held back for others is delivered once a snapshot covers these",
         20,
         (
             Edit(
-                GOSSIP,
+                RELIABLE_BROADCAST,
                 (
-                    "max(forgotten, ids.last_contiguous(replica))\n"
+                    "max(discarded, ids.last_contiguous(replica))\n"
                     "            self._deliver_next_of(replica)"
                 ),
-                "max(forgotten, ids.last_contiguous(replica))",
+                "max(discarded, ids.last_contiguous(replica))",
             ),
         ),
     ),
     Mutant(
-        "blocked_and_silent_about_it",
-        "who waits for a request that nobody keeps asks for its decision, and gets a snapshot",
+        "blocked_replica_requests_no_snapshot",
+        "a replica blocked by a discarded request asks for the decision and gets a snapshot",
         60,
         (
             Edit(
@@ -192,22 +191,24 @@ MUTANTS: tuple[Mutant, ...] = (
         ),
     ),
     Mutant(
-        "outcomes_given_up_early",
-        "an answer is kept for the replica that waits for it until that has executed it",
+        "drops_retained_outcomes_early",
+        "an outcome is retained until the issuing replica has executed the request",
         60,
         (
             Edit(
-                UNTOLD, "kept.outcomes[0][0] <= settled", "kept.outcomes[0][0] <= record_stable + 1"
+                RESPONSES,
+                "retained.outcomes[0][0] <= stable_instance",
+                "retained.outcomes[0][0] <= stable_instance + 1",
             ),
         ),
     ),
     Mutant(
-        "snapshot_answers_the_strong_tentatively",
-        "what a snapshot tells of a strong operation is its stable answer",
+        "snapshot_response_to_strong_is_tentative",
+        "the outcome of a strong operation in a snapshot is its stable response",
         20,
         (
             Edit(
-                ANSWERS,
+                RESPONSES,
                 "kind = ResponseKind.STABLE if awaiting.strong else ResponseKind.TENTATIVE",
                 "kind = ResponseKind.TENTATIVE",
             ),

@@ -1,11 +1,10 @@
-"""A cluster turned by hand: the test decides what happens, to whom, and when.
+"""Cluster of real replicas whose message deliveries, tasks, ticks and crashes a test controls.
 
-Replicas are real; around them stands only what the contract asks of a driver. A message that was
-sent stays in flight until the test delivers, drops or loses it; a record is on disk at once; a task
-runs at once, unless the test has paused its replica. Nothing happens by itself: `flush` delivers
-what is in flight and whatever that brings about, `settle` also lets time pass.
+The driver is minimal. A message stays in flight until the test delivers or drops it. A record is on
+disk at once. A task runs at once, unless the test has paused its replica. `flush` delivers all
+messages in flight and those that they cause; `settle` also advances the time.
 
-The first leader is replica 0. Strong no-ops are off unless a test asks for them.
+The first leader is replica 0. Strong no-ops are disabled unless a test enables them.
 """
 
 from collections import deque
@@ -42,21 +41,21 @@ Scheme: TypeAlias = type[BasicReplica] | type[VersionedReplica]
 
 NEVER = 10**9
 DELIVERIES_MAX = 100_000
-"""More than this in one `flush` is a conversation without an end."""
+"""Upper bound for the deliveries of one `flush`; more indicate an endless exchange."""
 TASKS_MAX = 10_000
-"""More than this after one input is work without an end."""
+"""Upper bound for the tasks after one input; more indicate an endless loop."""
 
 
 class Envelope(msgspec.Struct, frozen=True, eq=False):
-    """A message in flight. Two copies of one message are two envelopes."""
+    """Message in flight. Two copies of a message are two envelopes."""
 
     sender: int
     receiver: int
     message: Message
 
 
-class Fitting(TypedDict, total=False):
-    """Which messages are meant; what is left out does not matter."""
+class PatternFields(TypedDict, total=False):
+    """Fields of a `Pattern`. An omitted field matches every message."""
 
     sender: int | None
     to: int | None
@@ -69,7 +68,7 @@ class Pattern(NamedTuple):
     to: int | None = None
     carrying: Dot | None = None
 
-    def fits(self, envelope: Envelope) -> bool:
+    def matches(self, envelope: Envelope) -> bool:
         message = envelope.message
         if not isinstance(message, self.kind):
             return False
@@ -82,14 +81,14 @@ class Pattern(NamedTuple):
 
 
 class Cluster:
-    """`replicas` members, without a leader when `led` is false. `settings` as in `Settings`."""
+    """Cluster of `replicas` members, by default with a leader. `settings` as in `Settings`."""
 
     def __init__(
         self,
         replicas: int = 3,
         datatype: DataType = LIST,
         *,
-        led: bool = True,
+        with_leader: bool = True,
         scheme: Scheme = BasicReplica,
         **settings: int,
     ) -> None:
@@ -102,18 +101,18 @@ class Cluster:
         self.in_flight: list[Envelope] = []
         self.disks: dict[int, list[Record]] = {each: [] for each in self.members}
         self.events: dict[int, list[effects.Event]] = {}
-        """What each replica let observers see, since it last started."""
+        """Events of each replica since its last start."""
         self.done: dict[int, list[tuple[TaskKind, Dot]]] = {}
-        """The tasks each replica completed, since it last started."""
+        """Completed tasks of each replica since its last start."""
         self.tasks: dict[int, deque[Task]] = {}
         self.responses: list[tuple[int, effects.Response]] = []
         self.requests: dict[Dot, Request] = {}
         self._paused: set[int] = set()
-        self._held: list[Pattern] = []
+        self._held_patterns: list[Pattern] = []
         self._groups: tuple[frozenset[int], ...] = (frozenset(self.members),)
         for each in self.members:
             self._start(each)
-        if led:
+        if with_leader:
             self._elect_first()
 
     # --- clients ------------------------------------------------------------------------------
@@ -133,16 +132,16 @@ class Cluster:
         at: int | None = None,
         session: int = 0,
     ) -> Dot:
-        """`at` is what the replica's clock shows; without it, later than ever before."""
+        """Invoke an operation. `at` is the replica's clock, by default later than all before."""
         self.now_us += 1_000
         operation = self.datatype.call(name, *arguments)
         now = self.now_us if at is None else at
         id = self.replicas[replica].invoke(operation, strong, session, now)
-        self._carry_out(replica)
+        self._process(replica)
         return id
 
-    def answers(self, id: Dot) -> list[tuple[ResponseKind, Any]]:
-        """All that the client was told, in order; an error as its text."""
+    def responses_to(self, id: Dot) -> list[tuple[ResponseKind, Any]]:
+        """Return the kinds and values of all responses to the request; an error as its text."""
         return [
             (each.kind, each.outcome.value if each.outcome.error is None else each.outcome.error)
             for _, each in self.responses
@@ -151,44 +150,46 @@ class Cluster:
 
     # --- the network --------------------------------------------------------------------------
 
-    def pending(self, kind: type[object] = object, **fitting: Unpack[Fitting]) -> list[Envelope]:
-        """What is in flight and fits."""
-        pattern = Pattern(kind, **fitting)
-        return [each for each in self.in_flight if pattern.fits(each)]
+    def pending(
+        self, kind: type[object] = object, **fields: Unpack[PatternFields]
+    ) -> list[Envelope]:
+        """Return the matching messages in flight."""
+        pattern = Pattern(kind, **fields)
+        return [each for each in self.in_flight if pattern.matches(each)]
 
-    def deliver(self, kind: type[object] = object, **fitting: Unpack[Fitting]) -> None:
-        """Deliver what is in flight and fits, held back or not; something must."""
-        for each in self._some(kind, **fitting):
+    def deliver(self, kind: type[object] = object, **fields: Unpack[PatternFields]) -> None:
+        """Deliver the matching messages in flight, held or not. At least one must match."""
+        for each in self._matching(kind, **fields):
             self._deliver(each)
 
-    def drop(self, kind: type[object] = object, **fitting: Unpack[Fitting]) -> None:
-        """Lose what is in flight and fits; something must."""
-        for each in self._some(kind, **fitting):
+    def drop(self, kind: type[object] = object, **fields: Unpack[PatternFields]) -> None:
+        """Drop the matching messages in flight. At least one must match."""
+        for each in self._matching(kind, **fields):
             self.in_flight.remove(each)
 
-    def duplicate(self, kind: type[object] = object, **fitting: Unpack[Fitting]) -> None:
-        """Put a second copy of what is in flight and fits at the end of the queue."""
-        chosen = self._some(kind, **fitting)
-        self.in_flight += [Envelope(each.sender, each.receiver, each.message) for each in chosen]
+    def duplicate(self, kind: type[object] = object, **fields: Unpack[PatternFields]) -> None:
+        """Append a second copy of the matching messages in flight to the queue."""
+        matching = self._matching(kind, **fields)
+        self.in_flight += [Envelope(each.sender, each.receiver, each.message) for each in matching]
 
-    def _some(self, kind: type[object], **fitting: Unpack[Fitting]) -> list[Envelope]:
-        chosen = self.pending(kind, **fitting)
-        assert chosen, "there is no such message in flight"
-        return chosen
+    def _matching(self, kind: type[object], **fields: Unpack[PatternFields]) -> list[Envelope]:
+        matching = self.pending(kind, **fields)
+        assert matching, "no matching message is in flight"
+        return matching
 
     def inject(self, message: Message, *, sender: int, to: int) -> None:
-        """Play a peer, or a stranger: deliver a message that no replica here has sent."""
-        self._hand_over(message, sender, to)
+        """Deliver a forged message from a member or a non-member."""
+        self._receive(message, sender, to)
 
-    def hold(self, kind: type[object] = object, **fitting: Unpack[Fitting]) -> None:
-        """From now on leave messages that fit in flight, unless the test delivers them."""
-        self._held.append(Pattern(kind, **fitting))
+    def hold(self, kind: type[object] = object, **fields: Unpack[PatternFields]) -> None:
+        """From now on keep matching messages in flight until `deliver` or `release`."""
+        self._held_patterns.append(Pattern(kind, **fields))
 
     def release(self) -> None:
-        self._held.clear()
+        self._held_patterns.clear()
 
     def partition(self, *groups: Iterable[int]) -> None:
-        """From now on lose every message between two of the groups."""
+        """From now on drop all messages between different groups."""
         self._groups = tuple(frozenset(group) for group in groups)
         assert sorted(each for group in self._groups for each in group) == list(self.members)
 
@@ -196,22 +197,22 @@ class Cluster:
         self.partition(self.members)
 
     def deliver_next(self) -> None:
-        """Deliver the one message that has been in flight for longest."""
+        """Deliver the oldest message in flight."""
         self._deliver(self._deliverable()[0])
 
     def round(self) -> None:
-        """One communication delay: deliver what is in flight now, and nothing it brings about."""
+        """Advance by one communication delay: deliver the messages that are in flight now."""
         for each in self._deliverable():
             self._deliver(each)
 
     def flush(self) -> None:
-        """Deliver everything, and what it brings about, in the order it was sent."""
+        """Deliver all messages, and those that they cause, in the order of sending."""
         count = 0
         while deliverable := self._deliverable():
             for each in deliverable:
                 self._deliver(each)
             count += len(deliverable)
-            assert count < DELIVERIES_MAX, "the replicas do not stop talking"
+            assert count < DELIVERIES_MAX, "the replicas do not stop sending"
 
     # --- time, execution, crashes -------------------------------------------------------------
 
@@ -219,54 +220,56 @@ class Cluster:
         for each in replicas or self.members:
             if each in self.replicas:
                 self.replicas[each].tick(self.now_us)
-                self._carry_out(each)
+                self._process(each)
 
     def settle(self, ticks: int = 40) -> None:
-        """Deliver everything, and let time pass: long enough to replace a leader."""
+        """Deliver all messages and advance the time. The default suffices to replace a leader."""
         self.flush()
         for _ in range(ticks):
             self.tick()
             self.flush()
 
     def pause(self, replica: int) -> None:
-        """From now on this replica's tasks wait until the test runs them."""
+        """From now on, the tasks of the replica wait until the test runs them."""
         self._paused.add(replica)
 
     def resume(self, replica: int) -> None:
         self._paused.discard(replica)
-        self._work(replica)
+        self._run_tasks(replica)
 
     def step(self, replica: int) -> tuple[TaskKind, Dot]:
-        """Run the one task that a paused replica has handed out."""
+        """Run and complete the next task of a paused replica."""
         self.finish(replica, *self.begin(replica))
         return self.done[replica][-1]
 
     def begin(self, replica: int) -> tuple[Task, ExecutionResult]:
-        """Run the task, but do not report it yet."""
+        """Run the next task, but do not report its completion yet."""
         task = self.tasks[replica].popleft()
         return task, self.replicas[replica].run(task)
 
     def finish(self, replica: int, task: Task, execution: ExecutionResult) -> None:
         self.done[replica].append((task.kind, task.request.id))
         self.replicas[replica].completed(task, execution, self.now_us)
-        self._take(replica)
+        self._collect_effects(replica)
 
     def crash(self, replica: int) -> None:
-        """What it sent stays in flight; what is on its way to it is lost."""
+        """Stop the replica. Its sent messages stay in flight; those sent to it are lost."""
         del self.replicas[replica]
         self.in_flight = [each for each in self.in_flight if each.receiver != replica]
 
     def restart(self, replica: int) -> None:
         self._start(replica)
         records = [decode_record(encode(each)) for each in self.disks[replica]]
-        images = [at for at, each in enumerate(records) if isinstance(each, CheckpointRecord)]
-        self.replicas[replica].recover(records[images[-1] :] if images else records)
-        self._carry_out(replica)
+        checkpoints = [
+            position for position, each in enumerate(records) if isinstance(each, CheckpointRecord)
+        ]
+        self.replicas[replica].recover(records[checkpoints[-1] :] if checkpoints else records)
+        self._process(replica)
 
-    # --- looking on ---------------------------------------------------------------------------
+    # --- observation --------------------------------------------------------------------------
 
     def leaders(self) -> set[int | None]:
-        """Whom the replicas that are up trust."""
+        """Return the leaders that the running replicas trust."""
         return {each.leader() for each in self.replicas.values()}
 
     def committed(self, replica: int) -> list[Dot]:
@@ -275,12 +278,12 @@ class Cluster:
     def tentative(self, replica: int) -> list[Dot]:
         return list(self.replicas[replica].tentative_ids())
 
-    def listed(self, replica: int) -> list[Any]:
-        """The values in the replica's registers, in key order: for LIST, the list."""
+    def state_values(self, replica: int) -> list[Any]:
+        """Return the values of the registers in key order; for LIST, the list."""
         return list(self.replicas[replica].state().values())
 
     def context(self, id: Dot) -> set[Dot]:
-        """The causal context of a strong request."""
+        """Return the causal context of a strong request."""
         context = self.requests[id].context
         assert context is not None
         return set(context)
@@ -291,62 +294,66 @@ class Cluster:
     def cab_delivered(self, replica: int) -> list[Dot]:
         return [each.id for each in self.events[replica] if isinstance(each, effects.CabDelivered)]
 
-    def refused(self, replica: int) -> dict[str, int]:
+    def rejected(self, replica: int) -> dict[str, int]:
         return self.replicas[replica].rejected
 
     def on_disk(self, replica: int, kind: type[Record]) -> list[Record]:
         return [each for each in self.disks[replica] if isinstance(each, kind)]
 
-    # --- inside -------------------------------------------------------------------------------
+    # --- internals ----------------------------------------------------------------------------
 
     def _start(self, replica: int) -> None:
-        assert replica not in self.replicas, "a replica that is up cannot be started"
+        assert replica not in self.replicas, "the replica is already running"
         self.replicas[replica] = self.scheme(replica, self.settings, self.datatype)
         self.events[replica] = []
         self.done[replica] = []
         self.tasks[replica] = deque()
 
     def _elect_first(self) -> None:
-        """A heartbeat for everyone to be heard, another to tell of it: then the first is able."""
+        """Elect replica 0. The first heartbeats establish reachability, the second report it."""
         self.settle(3 * self.settings.heartbeat_ticks)
         assert self.leaders() == {0}
 
     def _deliverable(self) -> list[Envelope]:
-        return [each for each in self.in_flight if not any(held.fits(each) for held in self._held)]
+        return [
+            each
+            for each in self.in_flight
+            if not any(pattern.matches(each) for pattern in self._held_patterns)
+        ]
 
     def _deliver(self, envelope: Envelope) -> None:
         self.in_flight.remove(envelope)
         sender, receiver = envelope.sender, envelope.receiver
         linked = any(sender in group and receiver in group for group in self._groups)
         if receiver in self.replicas and linked:
-            self._hand_over(envelope.message, sender, receiver)
+            self._receive(envelope.message, sender, receiver)
 
-    def _hand_over(self, message: Message, sender: int, receiver: int) -> None:
-        travelled = decode_message(encode(message))
-        self.replicas[receiver].receive(travelled, sender, self.now_us)
-        self._carry_out(receiver)
+    def _receive(self, message: Message, sender: int, receiver: int) -> None:
+        received = decode_message(encode(message))
+        self.replicas[receiver].receive(received, sender, self.now_us)
+        self._process(receiver)
 
-    def _carry_out(self, replica: int) -> None:
-        self._take(replica)
+    def _process(self, replica: int) -> None:
+        self._collect_effects(replica)
         if replica not in self._paused:
-            self._work(replica)
+            self._run_tasks(replica)
 
-    def _work(self, replica: int) -> None:
+    def _run_tasks(self, replica: int) -> None:
         count = 0
         while self.tasks[replica]:
             self.step(replica)
             count += 1
-            assert count < TASKS_MAX, "the replica does not stop working"
+            assert count < TASKS_MAX, "the replica does not stop scheduling tasks"
 
-    def _take(self, replica: int) -> None:
-        taken = self.replicas[replica].take_effects()
-        self.disks[replica] += taken.persist
+    def _collect_effects(self, replica: int) -> None:
+        emitted = self.replicas[replica].take_effects()
+        self.disks[replica] += emitted.persist
         self.in_flight += [
-            Envelope(replica, to, send.message) for send in taken.send for to in send.to
+            Envelope(replica, to, send.message) for send in emitted.send for to in send.to
         ]
-        self.responses += [(replica, response) for response in taken.respond]
-        self.tasks[replica] += taken.tasks
-        self.events[replica] += taken.events
-        for event in taken.events:
+        self.responses += [(replica, response) for response in emitted.respond]
+        self.tasks[replica] += emitted.tasks
+        self.events[replica] += emitted.events
+        for event in emitted.events:
             if isinstance(event, effects.RbCast):
                 self.requests[event.request.id] = event.request

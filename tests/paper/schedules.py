@@ -1,4 +1,4 @@
-"""Whole simulated runs, for properties that quantify over schedules."""
+"""Simulated runs for properties that quantify over schedules."""
 
 from functools import cache
 
@@ -9,7 +9,7 @@ from creekdb.simulation.fuzz.scenario_generator import scenario_from_seed
 from creekdb.simulation.kernel.cluster import Simulation, SimulationRun
 
 SEEDS = range(24)
-"""With crashes, partitions, loss and the rest: each seed is another cluster on another bad day."""
+"""Seeds of scenarios with crashes, partitions, message loss and other faults."""
 
 
 @cache
@@ -25,5 +25,5 @@ def run(seed: int) -> SimulationRun:
 
 @cache
 def verdicts(seed: int) -> dict[str, Verdict]:
-    """What each checker says of the seed's run."""
+    """Return the verdicts on the run of the seed, by checker."""
     return {verdict.checker: verdict for verdict in check_all(run(seed).history)}

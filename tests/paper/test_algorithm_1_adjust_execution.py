@@ -1,10 +1,10 @@
-"""Algorithm 1, lines 42-47: `adjustExecution`. What is executed and rolled back shows in tasks."""
+"""Algorithm 1, lines 42-47: `adjustExecution`, observed through execution and rollback tasks."""
 
 from creekdb.protocol.messages import Cast
 from tests.paper.harness import EXECUTE, ROLLBACK, Cluster
 
 
-def test_what_comes_last_rolls_nothing_back() -> None:
+def test_a_request_at_the_end_causes_no_rollback() -> None:
     """Section 4.2: "In an ideal case, op is simply added to the end of the toBeExecuted list"."""
     cluster = Cluster()
     first = cluster.weak(0, "append", "a", at=10)
@@ -15,7 +15,7 @@ def test_what_comes_last_rolls_nothing_back() -> None:
     assert cluster.done[2] == [(EXECUTE, first), (EXECUTE, second)]
 
 
-def test_what_is_in_order_is_kept() -> None:
+def test_the_executed_common_prefix_is_kept() -> None:
     """Lines 43 and 45: "executed = inOrder", the longest common prefix of old and new order."""
     cluster = Cluster(4)
     first = cluster.weak(0, "append", "a", at=10)
@@ -34,7 +34,7 @@ def test_what_is_in_order_is_kept() -> None:
     ]
 
 
-def test_what_is_out_of_order_is_rolled_back_newest_first() -> None:
+def test_out_of_order_requests_are_rolled_back_newest_first() -> None:
     """Line 44: "outOfOrder = [x | x ∈ executed ∧ x ∉ inOrder]"; line 47: "reverse(outOfOrder)"."""
     cluster = Cluster()
     later = [cluster.weak(0, "append", each, at=10 + each) for each in range(3)]
@@ -45,10 +45,10 @@ def test_what_is_out_of_order_is_rolled_back_newest_first() -> None:
 
     assert cluster.done[2][3:6] == [(ROLLBACK, each) for each in reversed(later)]
     assert cluster.done[2][6:] == [(EXECUTE, early), *((EXECUTE, each) for each in later)]
-    assert cluster.listed(2) == ["early", 0, 1, 2]
+    assert cluster.state_values(2) == ["early", 0, 1, 2]
 
 
-def test_what_is_not_executed_is_to_be_executed_in_the_new_order() -> None:
+def test_unexecuted_requests_are_executed_in_the_new_order() -> None:
     """Line 46: "toBeExecuted = [x | x ∈ newOrder ∧ x ∉ executed]"."""
     cluster = Cluster(4)
     cluster.pause(3)
@@ -60,10 +60,10 @@ def test_what_is_not_executed_is_to_be_executed_in_the_new_order() -> None:
 
     assert overtaken == (EXECUTE, ids[0])
     assert [cluster.step(3) for _ in range(3)] == [(EXECUTE, ids[each]) for each in (1, 2, 0)]
-    assert cluster.listed(3) == [10, 20, 30]
+    assert cluster.state_values(3) == [10, 20, 30]
 
 
-def test_when_execution_lags_behind_nothing_needs_to_be_rolled_back() -> None:
+def test_reordering_unexecuted_requests_causes_no_rollback() -> None:
     """Footnote 4: "the tail of the toBeExecuted list will undergo reordering"."""
     cluster = Cluster()
     cluster.pause(2)
@@ -73,12 +73,12 @@ def test_when_execution_lags_behind_nothing_needs_to_be_rolled_back() -> None:
 
     cluster.resume(2)
 
-    assert ROLLBACK not in [work for work, _ in cluster.done[2]]
+    assert ROLLBACK not in [kind for kind, _ in cluster.done[2]]
     assert cluster.tentative(2) == [early, later]
-    assert cluster.listed(2) == ["a", "b"]
+    assert cluster.state_values(2) == ["a", "b"]
 
 
-def test_rollbacks_under_way_come_before_those_that_are_found_later() -> None:
+def test_pending_rollbacks_precede_later_ones() -> None:
     """Line 47: "toBeRolledBack = toBeRolledBack · reverse(outOfOrder)"."""
     cluster = Cluster(4)
     ids = [cluster.weak(0, "append", at, at=at) for at in (20, 40)]
@@ -100,11 +100,11 @@ def test_rollbacks_under_way_come_before_those_that_are_found_later() -> None:
         (EXECUTE, middle),
         (EXECUTE, ids[1]),
     ]
-    assert cluster.listed(3) == [10, 20, 30, 40]
+    assert cluster.state_values(3) == [10, 20, 30, 40]
 
 
-def test_a_request_waiting_to_be_rolled_back_is_rolled_back_once() -> None:
-    """Lines 44-45: what left `executed` is not found out of order a second time."""
+def test_a_pending_rollback_is_not_added_again() -> None:
+    """Lines 44-45: a request that left `executed` is not out of order a second time."""
     cluster = Cluster(4)
     late = cluster.weak(0, "append", "late", at=50)
     cluster.deliver(Cast, to=3)
@@ -116,11 +116,11 @@ def test_a_request_waiting_to_be_rolled_back_is_rolled_back_once() -> None:
     cluster.resume(3)
 
     assert cluster.done[3].count((ROLLBACK, late)) == 1
-    assert cluster.listed(3) == [1, 2, "late"]
+    assert cluster.state_values(3) == [1, 2, "late"]
 
 
-def test_a_request_put_between_two_to_be_executed_is_executed_between_them() -> None:
-    """Line 46, in the middle of an execution that is under way."""
+def test_a_request_between_two_unexecuted_ones_is_executed_between_them() -> None:
+    """Line 46, while an execution is in progress."""
     cluster = Cluster(4)
     cluster.pause(3)
     first = cluster.weak(0, "append", 10, at=10)
@@ -136,4 +136,4 @@ def test_a_request_put_between_two_to_be_executed_is_executed_between_them() -> 
     cluster.finish(3, task, execution)
 
     assert [cluster.step(3) for _ in range(2)] == [(EXECUTE, second), (EXECUTE, third)]
-    assert cluster.listed(3) == [10, 20, 30]
+    assert cluster.state_values(3) == [10, 20, 30]

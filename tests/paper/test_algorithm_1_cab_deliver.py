@@ -20,7 +20,7 @@ def test_the_request_moves_from_tentative_to_committed() -> None:
     assert cluster.committed(0) == [id]
 
 
-def test_the_id_enters_the_causal_context_and_only_now() -> None:
+def test_the_id_enters_the_causal_context_only_on_delivery() -> None:
     """Line 34: "causalCtx = causalCtx ∪ {r.id}"; Section 4.2: "only upon CAB-deliver"."""
     cluster = Cluster()
     id = cluster.strong(1, "append", "a")
@@ -32,8 +32,8 @@ def test_the_id_enters_the_causal_context_and_only_now() -> None:
     assert id in cluster.context(cluster.strong(2, "append", "after"))
 
 
-def test_it_enters_the_causal_context_of_each_replica_when_that_one_delivers_it() -> None:
-    """Line 34 is about the replica that delivers, whatever others have done."""
+def test_the_causal_context_of_a_replica_depends_on_its_own_deliveries() -> None:
+    """Line 34 applies to the delivering replica only, independently of the others."""
     cluster = Cluster()
     cluster.hold(Accept, to=2)
     cluster.hold(Vote, to=2)
@@ -46,7 +46,7 @@ def test_it_enters_the_causal_context_of_each_replica_when_that_one_delivers_it(
     assert cluster.context(cluster.strong(2, "append", "c")) == set()
 
 
-def test_requests_are_committed_in_the_order_of_cab_not_of_their_timestamps() -> None:
+def test_requests_are_committed_in_cab_order_not_timestamp_order() -> None:
     """Section 4.1: "The order of operations on the committed list is determined by" CAB."""
     cluster = Cluster()
     late = cluster.strong(1, "append", "late", at=20)
@@ -59,10 +59,10 @@ def test_requests_are_committed_in_the_order_of_cab_not_of_their_timestamps() ->
 
     assert [cluster.cab_delivered(each) for each in cluster.members] == [[late, early]] * 3
     assert [cluster.committed(each) for each in cluster.members] == [[late, early]] * 3
-    assert [cluster.listed(each) for each in cluster.members] == [["late", "early"]] * 3
+    assert [cluster.state_values(each) for each in cluster.members] == [["late", "early"]] * 3
 
 
-def test_nothing_is_delivered_before_its_request_is_here() -> None:
+def test_delivery_waits_for_the_request() -> None:
     """Section 4.2: "only if it had already RB-delivered op's Req structure"."""
     cluster = Cluster()
     id = cluster.strong(1, "append", "a")
@@ -76,8 +76,8 @@ def test_nothing_is_delivered_before_its_request_is_here() -> None:
     assert cluster.cab_delivered(2) == [id]
 
 
-def test_an_id_that_was_delivered_is_delivered_again_only_after_a_restart() -> None:
-    """Lines 32-35 happen once per request; a replica that restarts begins its lists anew."""
+def test_each_id_is_delivered_once_per_incarnation() -> None:
+    """Lines 32-35 run once per request. A restarted replica starts with empty lists."""
     cluster = Cluster()
     id = cluster.strong(1, "append", "a")
     cluster.settle()
@@ -89,4 +89,4 @@ def test_an_id_that_was_delivered_is_delivered_again_only_after_a_restart() -> N
 
     assert cluster.cab_delivered(2) == [id]
     assert cluster.committed(2) == [id]
-    assert cluster.listed(2) == ["a"]
+    assert cluster.state_values(2) == ["a"]

@@ -1,4 +1,4 @@
-"""Algorithm 1, lines 10-14: `checkDep`, the predicate that CAB tests."""
+"""Algorithm 1, lines 10-14: `checkDep`, the predicate that CAB evaluates."""
 
 from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.messages import Accept, Cast, CatchUp, Vote
@@ -6,18 +6,18 @@ from tests.paper.harness import Cluster
 
 
 def check_dep(cluster: Cluster, replica: int, id: Dot) -> bool:
-    """`missing_dependency` answers with what is missing: nothing, when `checkDep` is true."""
+    """Return True if `checkDep` holds. `missing_dependency` then returns None."""
     return cluster.replicas[replica].missing_dependency(id) is None
 
 
-def test_it_is_false_for_an_id_that_is_not_known() -> None:
+def test_check_dep_is_false_for_an_unknown_id() -> None:
     """Lines 12-13: "if r = ⊥ then return false"."""
     cluster = Cluster()
 
     assert not check_dep(cluster, 1, Dot(2, 1))
 
 
-def test_it_is_false_until_the_request_itself_is_delivered() -> None:
+def test_check_dep_is_false_until_the_request_is_delivered() -> None:
     """Section 4.2: "whether the replica has already RB-delivered the strong operation"."""
     cluster = Cluster()
     id = cluster.strong(2, "append", "a")
@@ -28,7 +28,7 @@ def test_it_is_false_until_the_request_itself_is_delivered() -> None:
     assert check_dep(cluster, 1, id)
 
 
-def test_it_is_false_until_the_whole_causal_context_is_delivered() -> None:
+def test_check_dep_is_false_until_the_causal_context_is_delivered() -> None:
     """Line 14: "return r.causalCtx ⊆ causalCtx"."""
     cluster = Cluster(4)
     first = cluster.weak(1, "append", "a")
@@ -45,8 +45,8 @@ def test_it_is_false_until_the_whole_causal_context_is_delivered() -> None:
     assert check_dep(cluster, 0, id)
 
 
-def test_it_is_true_at_once_where_the_request_is_issued() -> None:
-    """Lines 14 and 19: a context is taken from the issuer's own `causalCtx`."""
+def test_check_dep_is_true_at_the_origin_at_once() -> None:
+    """Lines 14 and 19: the context is a subset of the origin's own `causalCtx`."""
     cluster = Cluster()
     cluster.weak(0, "append", "a")
     cluster.flush()
@@ -54,8 +54,8 @@ def test_it_is_true_at_once_where_the_request_is_issued() -> None:
     assert check_dep(cluster, 1, cluster.strong(1, "append", "b"))
 
 
-def test_it_is_true_for_a_request_that_is_committed() -> None:
-    """Line 11: `r` is sought on "committed · tentative", not on `tentative` alone."""
+def test_check_dep_is_true_for_a_committed_request() -> None:
+    """Line 11: the search for `r` covers "committed · tentative", not only `tentative`."""
     cluster = Cluster()
     id = cluster.strong(2, "append", "a")
     cluster.flush()
@@ -64,8 +64,8 @@ def test_it_is_true_for_a_request_that_is_committed() -> None:
     assert check_dep(cluster, 1, id)
 
 
-def test_a_committed_strong_request_in_the_context_must_have_been_cab_delivered_here() -> None:
-    """Lines 14 and 34: an uncommitted strong request is not in `causalCtx`, however long known."""
+def test_a_strong_dependency_must_be_cab_delivered_locally() -> None:
+    """Lines 14 and 34: `causalCtx` contains no strong request that is not committed locally."""
     cluster = Cluster(3)
     before = cluster.strong(0, "append", "a")
     cluster.deliver(Cast, to=1)
@@ -83,7 +83,7 @@ def test_a_committed_strong_request_in_the_context_must_have_been_cab_delivered_
     assert cluster.cab_delivered(1) == [before, after]
 
 
-def test_once_true_it_stays_true() -> None:
+def test_check_dep_never_becomes_false_again() -> None:
     """Section 3.3: "once q(m) = true on replica p_i, then q(m) never changes to false on p_i"."""
     cluster = Cluster()
     cluster.weak(1, "append", "a", at=50)
@@ -105,7 +105,7 @@ def test_once_true_it_stays_true() -> None:
 
 
 def test_a_later_weak_request_of_the_same_replica_is_no_dependency() -> None:
-    """Lines 14 and 19: only what the issuer knew when it issued the request counts."""
+    """Lines 14 and 19: the context contains only requests known to the origin at invocation."""
     cluster = Cluster()
     id = cluster.strong(2, "append", "a")
     later = cluster.weak(2, "append", "b")
@@ -116,8 +116,8 @@ def test_a_later_weak_request_of_the_same_replica_is_no_dependency() -> None:
     assert check_dep(cluster, 1, id)
 
 
-def test_when_it_is_false_it_names_a_dot_that_is_missing() -> None:
-    """Lines 12-14: what it waits for is `r` itself, or an element of `r.causalCtx \\ causalCtx`."""
+def test_a_false_check_dep_returns_a_missing_dot() -> None:
+    """Lines 12-14: the missing dot is `r.id` or an element of `r.causalCtx \\ causalCtx`."""
     cluster = Cluster(4)
     for kind in (Accept, Vote, CatchUp):
         cluster.hold(kind, to=2)

@@ -5,7 +5,7 @@ from creekdb.protocol.messages import Cast, Vote
 from tests.paper.harness import EXECUTE, ROLLBACK, STABLE, TENTATIVE, Cluster
 
 
-def test_what_is_in_the_causal_context_is_committed_first() -> None:
+def test_the_causal_context_is_committed_first() -> None:
     """Line 49: "committedExt = [x | x ∈ tentative ∧ x.id ∈ r.causalCtx]"; line 51."""
     cluster = Cluster()
     weak = [cluster.weak(each, "append", each) for each in (0, 1)]
@@ -18,7 +18,7 @@ def test_what_is_in_the_causal_context_is_committed_first() -> None:
     assert [cluster.tentative(each) for each in cluster.members] == [[]] * 3
 
 
-def test_the_context_keeps_its_order_on_tentative() -> None:
+def test_the_context_keeps_its_tentative_order() -> None:
     """Section 4.2: it "preserves the relative order in which weak operations … appear"."""
     cluster = Cluster()
     late = cluster.weak(0, "append", "late", at=30)
@@ -33,7 +33,7 @@ def test_the_context_keeps_its_order_on_tentative() -> None:
     assert [cluster.committed(each) for each in cluster.members] == [expected] * 3
 
 
-def test_what_is_not_in_the_context_stays_tentative() -> None:
+def test_requests_outside_the_context_stay_tentative() -> None:
     """Line 50: "newTentative = [x | x ∈ tentative ∧ x ∉ committedExt ∧ x ≠ r]"."""
     cluster = Cluster()
     known = cluster.weak(1, "append", "known", at=20)
@@ -45,11 +45,11 @@ def test_what_is_not_in_the_context_stays_tentative() -> None:
 
     assert [cluster.committed(each) for each in cluster.members] == [[known, strong]] * 3
     assert [cluster.tentative(each) for each in cluster.members] == [[unknown]] * 3
-    assert cluster.listed(0) == ["known", "s", "unknown"]
+    assert cluster.state_values(0) == ["known", "s", "unknown"]
 
 
-def test_another_strong_request_stays_tentative_until_its_own_turn() -> None:
-    """Lines 49-50: an uncommitted strong request is in no context, so it is not dragged along."""
+def test_another_strong_request_stays_tentative_until_its_own_commit() -> None:
+    """Lines 49-50: no context contains an uncommitted strong request, so none is moved."""
     cluster = Cluster()
     cluster.hold(Cast, sender=1)
     earlier = cluster.strong(1, "append", "earlier", at=10)
@@ -64,7 +64,7 @@ def test_another_strong_request_stays_tentative_until_its_own_turn() -> None:
     assert [cluster.committed(each) for each in cluster.members] == [[later, earlier]] * 3
 
 
-def test_new_commits_go_to_the_end() -> None:
+def test_commits_append_to_committed() -> None:
     """Line 51: "committed = committed · committedExt · [r]"."""
     cluster = Cluster()
     expected = []
@@ -75,8 +75,8 @@ def test_new_commits_go_to_the_end() -> None:
     assert [cluster.committed(each) for each in cluster.members] == [expected] * 3
 
 
-def test_what_is_in_two_contexts_is_committed_once() -> None:
-    """Line 49 takes from `tentative` only: what an earlier commit moved is not there any more."""
+def test_a_request_in_two_contexts_is_committed_once() -> None:
+    """Line 49 selects from `tentative` only, from which the earlier commit removed the request."""
     cluster = Cluster()
     weak = cluster.weak(0, "append", "w")
     cluster.flush()
@@ -89,7 +89,7 @@ def test_what_is_in_two_contexts_is_committed_once() -> None:
     assert [cluster.committed(each) for each in cluster.members] == [[weak, first, second]] * 3
 
 
-def test_in_the_ideal_case_a_commit_rolls_nothing_back() -> None:
+def test_a_commit_in_tentative_order_causes_no_rollback() -> None:
     """Section 4.2: moved to committed "without causing any rollbacks or reexecutions"."""
     cluster = Cluster()
     weak = cluster.weak(1, "append", "w")
@@ -103,7 +103,7 @@ def test_in_the_ideal_case_a_commit_rolls_nothing_back() -> None:
         assert cluster.done[each] == [(EXECUTE, weak), (EXECUTE, strong)]
 
 
-def test_what_was_executed_in_between_makes_rollbacks_unavoidable() -> None:
+def test_a_request_executed_in_between_is_rolled_back() -> None:
     """Line 54; Section 4.2: a weak one "ordered in-between … rollbacks cannot be avoided"."""
     cluster = Cluster()
     between = cluster.weak(0, "append", "between", at=20)
@@ -123,8 +123,8 @@ def test_what_was_executed_in_between_makes_rollbacks_unavoidable() -> None:
     ]
 
 
-def test_only_what_follows_the_first_change_is_executed_again() -> None:
-    """Lines 43 and 54: the part of the context that was in order stays executed."""
+def test_only_requests_after_the_first_change_are_executed_again() -> None:
+    """Lines 43 and 54: the part of the context that is in order stays executed."""
     cluster = Cluster()
     kept = cluster.weak(1, "append", "kept", at=10)
     cluster.flush()
@@ -138,17 +138,17 @@ def test_only_what_follows_the_first_change_is_executed_again() -> None:
     assert cluster.done[0].count((EXECUTE, strong)) == 2
 
 
-def test_the_stable_response_leaves_with_the_commit_when_the_order_matched() -> None:
+def test_a_commit_in_tentative_order_sends_the_stable_response() -> None:
     """Lines 55-56: "r ∈ executed … return reqsAwaitingResp.get(r) to client (as stable …)"."""
     cluster = Cluster()
     id = cluster.strong(1, "append", "a")
-    assert cluster.answers(id) == [(TENTATIVE, 1)]
+    assert cluster.responses_to(id) == [(TENTATIVE, 1)]
     cluster.pause(1)
 
     cluster.flush()
 
     assert cluster.committed(1) == [id]
-    assert cluster.answers(id) == [(TENTATIVE, 1), (STABLE, 1)]
+    assert cluster.responses_to(id) == [(TENTATIVE, 1), (STABLE, 1)]
     assert cluster.done[1] == [(EXECUTE, id)]
 
 
@@ -163,37 +163,37 @@ def test_the_stable_response_is_the_last_tentative_one() -> None:
     cluster.flush()
 
     assert cluster.committed(1) == [other, mine]
-    assert cluster.answers(mine) == [(TENTATIVE, 1), (TENTATIVE, 2), (STABLE, 2)]
+    assert cluster.responses_to(mine) == [(TENTATIVE, 1), (TENTATIVE, 2), (STABLE, 2)]
 
 
-def test_no_stable_response_leaves_with_the_commit_when_the_order_did_not_match() -> None:
+def test_a_commit_in_another_order_sends_no_stable_response() -> None:
     """Lines 54-55: after `adjustExecution` the request is not in `executed`."""
     cluster = Cluster()
     cluster.weak(2, "append", "w", at=10)
     strong = cluster.strong(1, "append", "s", at=20)
     cluster.deliver(Cast, to=1)
-    assert cluster.answers(strong) == [(TENTATIVE, 1), (TENTATIVE, 2)]
+    assert cluster.responses_to(strong) == [(TENTATIVE, 1), (TENTATIVE, 2)]
     cluster.pause(1)
     cluster.flush()
     assert cluster.committed(1) == [strong]
-    assert cluster.answers(strong) == [(TENTATIVE, 1), (TENTATIVE, 2)]
+    assert cluster.responses_to(strong) == [(TENTATIVE, 1), (TENTATIVE, 2)]
 
     cluster.resume(1)
 
-    assert cluster.answers(strong) == [(TENTATIVE, 1), (TENTATIVE, 2), (STABLE, 1)]
+    assert cluster.responses_to(strong) == [(TENTATIVE, 1), (TENTATIVE, 2), (STABLE, 1)]
 
 
-def test_no_stable_response_leaves_before_the_commit() -> None:
+def test_no_stable_response_is_sent_before_the_commit() -> None:
     """Section 3.4: a stable response "only after the replicas synchronize"."""
     cluster = Cluster()
     cluster.hold(Vote)
     id = cluster.strong(1, "append", "a")
     cluster.settle()
 
-    assert cluster.answers(id) == [(TENTATIVE, 1)]
+    assert cluster.responses_to(id) == [(TENTATIVE, 1)]
 
 
-def test_the_stable_response_leaves_once() -> None:
+def test_the_stable_response_is_sent_once() -> None:
     """Line 57: "reqsAwaitingResp.remove(r)"."""
     cluster = Cluster()
     id = cluster.strong(1, "append", "a")
@@ -202,11 +202,11 @@ def test_the_stable_response_leaves_once() -> None:
     cluster.strong(0, "append", "c")
     cluster.settle()
 
-    assert [kind for kind, _ in cluster.answers(id)].count(STABLE) == 1
+    assert [kind for kind, _ in cluster.responses_to(id)].count(STABLE) == 1
 
 
-def test_a_stable_response_that_left_with_the_commit_does_not_come_again_from_a_snapshot() -> None:
-    """Line 57: nobody waits any more, so nobody is told what the others computed."""
+def test_a_snapshot_does_not_repeat_a_stable_response() -> None:
+    """Line 57: the request no longer awaits a response, so the snapshot's response is not sent."""
     cluster = Cluster(checkpoint_every=4)
     id = cluster.strong(2, "append", "a")
     cluster.flush()
@@ -219,10 +219,10 @@ def test_a_stable_response_that_left_with_the_commit_does_not_come_again_from_a_
     cluster.settle()
 
     assert [type(each) for each in cluster.events[2]].count(CheckpointInstalled) == 1
-    assert cluster.answers(id) == [(TENTATIVE, 1), (STABLE, 1)]
+    assert cluster.responses_to(id) == [(TENTATIVE, 1), (STABLE, 1)]
 
 
-def test_a_strong_request_that_knew_of_nothing_is_committed_alone() -> None:
+def test_a_strong_request_with_an_empty_context_is_committed_alone() -> None:
     """Line 49: with an empty context `committedExt` is empty."""
     cluster = Cluster()
     weak = cluster.weak(0, "append", "w")

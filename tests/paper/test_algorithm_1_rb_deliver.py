@@ -4,7 +4,7 @@ from creekdb.protocol.messages import Cast, PullResponse
 from tests.paper.harness import EXECUTE, Cluster
 
 
-def test_a_request_issued_here_is_not_taken_up_again_when_it_comes_back() -> None:
+def test_an_own_request_is_not_delivered_again() -> None:
     """Lines 27-28: "if r.id.first = i then return"."""
     cluster = Cluster()
     id = cluster.weak(1, "append", "a")
@@ -15,7 +15,7 @@ def test_a_request_issued_here_is_not_taken_up_again_when_it_comes_back() -> Non
     assert cluster.rb_delivered(1) == []
     assert cluster.tentative(1) == [id]
     assert cluster.done[1] == [(EXECUTE, id)]
-    assert cluster.refused(1) == {}
+    assert cluster.rejected(1) == {}
 
 
 def test_a_weak_request_enters_the_causal_context() -> None:
@@ -40,7 +40,7 @@ def test_a_strong_request_does_not_enter_the_causal_context() -> None:
     assert cluster.context(cluster.strong(2, "append", "b")) == set()
 
 
-def test_a_request_takes_its_place_on_tentative() -> None:
+def test_a_delivered_request_enters_tentative_in_order() -> None:
     """Line 31: "adjustTentativeOrder(r)"."""
     cluster = Cluster()
     weak = cluster.weak(1, "append", "a", at=10)
@@ -52,7 +52,7 @@ def test_a_request_takes_its_place_on_tentative() -> None:
     assert cluster.rb_delivered(2) == [weak, strong]
 
 
-def test_a_delivered_request_is_executed_and_its_response_told_to_nobody() -> None:
+def test_a_delivered_request_is_executed_without_a_response() -> None:
     """Section 3.4: "Other replicas also execute the operation … as soon as they receive" it."""
     cluster = Cluster()
     id = cluster.weak(1, "append", "a")
@@ -60,7 +60,7 @@ def test_a_delivered_request_is_executed_and_its_response_told_to_nobody() -> No
     cluster.deliver(Cast, to=2)
 
     assert cluster.done[2] == [(EXECUTE, id)]
-    assert cluster.listed(2) == ["a"]
+    assert cluster.state_values(2) == ["a"]
     assert [replica for replica, _ in cluster.responses] == [1]
 
 

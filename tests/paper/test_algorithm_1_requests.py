@@ -18,7 +18,7 @@ REQUESTS = st.builds(
 )
 
 
-def test_a_request_holds_its_timestamp_its_id_its_operation_its_strength_and_its_context() -> None:
+def test_a_request_has_the_five_fields_of_the_paper() -> None:
     """Line 1: "struct Req(timestamp, id, op, strongOp, causalCtx)"."""
     cluster = Cluster()
     before = cluster.weak(1, "append", "a", at=10)
@@ -34,20 +34,20 @@ def test_a_request_holds_its_timestamp_its_id_its_operation_its_strength_and_its
 
 
 def test_a_weak_request_has_no_causal_context() -> None:
-    """Line 17: the context of a request starts as ⊥, and only line 19 gives it one."""
+    """Line 17: the context of a request is ⊥, and only line 19 sets it."""
     cluster = Cluster()
 
     assert cluster.requests[cluster.weak(0, "append", "a")].context is None
 
 
-def test_a_request_without_dependencies_has_an_empty_context_and_not_none() -> None:
+def test_a_strong_request_without_dependencies_has_an_empty_context() -> None:
     """Lines 17 and 19: the empty set is a context, ⊥ is not."""
     cluster = Cluster()
 
     assert cluster.context(cluster.strong(0, "append", "a")) == set()
 
 
-def test_the_lower_timestamp_comes_first_whatever_the_ids() -> None:
+def test_the_lower_timestamp_precedes_independently_of_the_ids() -> None:
     """Line 3: "(r.timestamp, r.id) < (r′.timestamp, r′.id)", timestamps first."""
     cluster = Cluster()
     later = cluster.weak(0, "append", "later", at=20)
@@ -58,7 +58,7 @@ def test_the_lower_timestamp_comes_first_whatever_the_ids() -> None:
     assert [cluster.tentative(each) for each in cluster.members] == [[earlier, later]] * 3
 
 
-def test_between_equal_timestamps_the_lower_id_comes_first() -> None:
+def test_the_lower_id_precedes_at_equal_timestamps() -> None:
     """Line 3: identifiers break ties, replicas first."""
     cluster = Cluster()
     ids = [cluster.weak(replica, "append", replica, at=10) for replica in (2, 0, 1)]
@@ -69,7 +69,7 @@ def test_between_equal_timestamps_the_lower_id_comes_first() -> None:
     assert [id.replica for id in cluster.tentative(0)] == [0, 1, 2]
 
 
-def test_the_event_number_decides_between_requests_of_one_replica() -> None:
+def test_the_event_number_orders_requests_of_one_replica() -> None:
     """Line 3: the second component of `id` is compared last."""
     operation = Operation("noop")
     first = Request(10, Dot(1, 9), operation, strong=False)
@@ -79,7 +79,7 @@ def test_the_event_number_decides_between_requests_of_one_replica() -> None:
 
 
 @given(REQUESTS, REQUESTS)
-def test_of_two_different_requests_exactly_one_comes_first(left: Request, right: Request) -> None:
+def test_the_order_is_strict_and_total(left: Request, right: Request) -> None:
     """Lines 2-3: `<` is a strict order, total on requests with different identifiers."""
     assert not left.key < left.key
     if left.id != right.id:
@@ -88,22 +88,20 @@ def test_of_two_different_requests_exactly_one_comes_first(left: Request, right:
 
 @given(REQUESTS, REQUESTS, REQUESTS)
 def test_the_order_is_transitive(first: Request, second: Request, third: Request) -> None:
-    """Lines 2-3."""
+    """Lines 2-3: the order is transitive."""
     if first.key < second.key < third.key:
         assert first.key < third.key
 
 
 @given(REQUESTS, st.booleans())
-def test_neither_strength_nor_operation_nor_context_has_a_say_in_the_order(
-    request: Request, strong: bool
-) -> None:
+def test_the_order_ignores_strength_operation_and_context(request: Request, strong: bool) -> None:
     """Line 3 compares timestamps and identifiers, and nothing else."""
     other = Request(request.timestamp, request.id, Operation("append", ("x",)), strong)
 
     assert request.key == other.key
 
 
-def test_every_replica_sees_the_request_that_was_issued() -> None:
+def test_every_replica_receives_the_issued_request() -> None:
     """Section 4.2: "Such a package is then distributed among replicas"."""
     cluster = Cluster(4)
     ids = [cluster.weak(3, "append", "a"), cluster.strong(3, "append", "b")]
@@ -112,10 +110,10 @@ def test_every_replica_sees_the_request_that_was_issued() -> None:
         sent = [each.message for each in cluster.pending(Cast, carrying=id)]
         assert sent == [Cast((cluster.requests[id],))] * 3
     cluster.flush()
-    assert [cluster.listed(each) for each in cluster.members] == [["a", "b"]] * 4
+    assert [cluster.state_values(each) for each in cluster.members] == [["a", "b"]] * 4
 
 
-def test_the_order_does_not_depend_on_who_compares_first() -> None:
+def test_sorting_does_not_depend_on_the_initial_arrangement() -> None:
     """Lines 2-3: sorting any arrangement of the same requests gives the same list."""
     operation = Operation("noop")
     requests = [

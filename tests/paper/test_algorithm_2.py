@@ -25,23 +25,23 @@ def write(tx: Transaction, *pairs: tuple[str, Any]) -> None:
 
 
 @REGISTERS.operation
-def erase(tx: Transaction, key: str) -> None:
+def delete(tx: Transaction, key: str) -> None:
     tx.delete(key)
 
 
 @REGISTERS.operation(readonly=True)
 def read(tx: Transaction, key: str) -> Any:
-    return tx.get(key, "nothing there")
+    return tx.get(key, "absent")
 
 
 @REGISTERS.operation(readonly=True)
-def names(tx: Transaction) -> tuple[Any, ...]:
+def keys(tx: Transaction) -> tuple[Any, ...]:
     return tuple(key for key, _ in tx.scan())
 
 
 @REGISTERS.operation
 def write_then_raise(tx: Transaction, key: str) -> None:
-    tx.put(key, "never seen")
+    tx.put(key, "discarded")
     raise ValueError("no")
 
 
@@ -53,12 +53,12 @@ def write_of(number: int, **values: Any) -> Request:
     return request(number, "write", *values.items())
 
 
-def test_a_read_returns_what_the_database_holds() -> None:
+def test_a_read_returns_the_value_in_the_database() -> None:
     """Lines 6-7: "upon read(id): return db[id]"."""
     state = StateObject(REGISTERS, {"x": 5})
 
     assert state.execute(request(1, "read", "x")) == Outcome(5)
-    assert state.execute(request(2, "read", "y")) == Outcome("nothing there")
+    assert state.execute(request(2, "read", "y")) == Outcome("absent")
 
 
 def test_a_write_changes_the_database() -> None:
@@ -69,7 +69,7 @@ def test_a_write_changes_the_database() -> None:
     assert state.db == {"x": 6, "y": 7}
 
 
-def test_the_undo_map_holds_what_was_there_before() -> None:
+def test_the_undo_map_holds_the_previous_values() -> None:
     """Lines 9-10: "if undoMap[id] = ⊥ then undoMap[id] = db[id]"."""
     state = StateObject(REGISTERS, {"x": 5, "z": 9})
     state.execute(write_of(1, x=6, y=7))
@@ -77,8 +77,8 @@ def test_the_undo_map_holds_what_was_there_before() -> None:
     assert dict(state.undo_log) == {Dot(0, 1): {"x": 5, "y": ABSENT}}
 
 
-def test_only_the_first_write_of_an_operation_to_a_register_is_noted() -> None:
-    """Line 9: a second write finds `undoMap[id]` taken; the value in between is lost."""
+def test_the_undo_map_ignores_later_writes_to_the_same_register() -> None:
+    """Line 9: at the second write `undoMap[id]` is set; the intermediate value is not stored."""
     state = StateObject(REGISTERS, {"x": 1})
     twice = request(1, "write", ("x", 2), ("x", 3))
 
@@ -89,15 +89,15 @@ def test_only_the_first_write_of_an_operation_to_a_register_is_noted() -> None:
     assert state.db == {"x": 1}
 
 
-def test_executing_returns_the_response() -> None:
+def test_execute_returns_the_response() -> None:
     """Lines 12 and 14: "upon return(response): … return response"."""
     state = StateObject(REGISTERS, {"b": 1, "a": 2})
 
-    assert state.execute(request(1, "names")) == Outcome(("a", "b"))
+    assert state.execute(request(1, "keys")) == Outcome(("a", "b"))
 
 
-def test_an_operation_that_only_reads_is_in_the_log_too() -> None:
-    """Line 13: "undoLog[r] = undoMap", empty or not, so that it can be rolled back in its turn."""
+def test_the_log_contains_read_only_operations() -> None:
+    """Line 13: "undoLog[r] = undoMap", even if empty, so that the request can be rolled back."""
     state = StateObject(REGISTERS)
     reader = request(1, "read", "x")
     state.execute(reader)
@@ -108,7 +108,7 @@ def test_an_operation_that_only_reads_is_in_the_log_too() -> None:
     assert dict(state.undo_log) == {}
 
 
-def test_a_rollback_restores_what_was_overwritten() -> None:
+def test_a_rollback_restores_overwritten_values() -> None:
     """Lines 15-18: "for (id, v) ∈ undoMap do db[id] = v"."""
     state = StateObject(REGISTERS, {"x": 1, "y": 2})
     change = write_of(1, x=10, y=20)
@@ -119,8 +119,8 @@ def test_a_rollback_restores_what_was_overwritten() -> None:
     assert state.db == {"x": 1, "y": 2}
 
 
-def test_what_was_absent_is_absent_again() -> None:
-    """Lines 10 and 18, where `db[id]` is ⊥: not a register that holds nothing, but no register."""
+def test_a_rollback_removes_created_registers() -> None:
+    """Lines 10 and 18, where `db[id]` is ⊥: the rollback removes the register."""
     state = StateObject(REGISTERS)
     change = write_of(1, x=1)
     state.execute(change)
@@ -128,11 +128,11 @@ def test_what_was_absent_is_absent_again() -> None:
     state.rollback(change)
 
     assert state.db == {}
-    assert state.execute(request(2, "names")) == Outcome(())
-    assert state.execute(request(3, "read", "x")) == Outcome("nothing there")
+    assert state.execute(request(2, "keys")) == Outcome(())
+    assert state.execute(request(3, "read", "x")) == Outcome("absent")
 
 
-def test_a_register_that_held_none_holds_none_again() -> None:
+def test_a_rollback_restores_none_values() -> None:
     """Lines 9-10: None is a value and not ⊥."""
     state = StateObject(REGISTERS, {"x": None})
     change = write_of(1, x=1)
@@ -144,21 +144,21 @@ def test_a_register_that_held_none_holds_none_again() -> None:
     assert state.execute(request(2, "read", "x")) == Outcome(None)
 
 
-def test_what_was_erased_is_there_again() -> None:
-    """Lines 8-11 and 18: deleting is writing ⊥, and is undone alike."""
+def test_a_rollback_restores_deleted_registers() -> None:
+    """Lines 8-11 and 18: a deletion writes ⊥, and is undone in the same way."""
     state = StateObject(REGISTERS, {"x": 1, "y": 2})
-    eraser = request(1, "erase", "x")
-    state.execute(eraser)
+    deletion = request(1, "delete", "x")
+    state.execute(deletion)
     assert state.db == {"y": 2}
 
-    state.rollback(eraser)
+    state.rollback(deletion)
 
     assert state.db == {"x": 1, "y": 2}
-    assert state.execute(request(2, "names")) == Outcome(("x", "y"))
+    assert state.execute(request(2, "keys")) == Outcome(("x", "y"))
 
 
-def test_a_rollback_leaves_the_log_without_the_request() -> None:
-    """Line 19: "undoLog = undoLog \\ (r, undoMap)": it can be executed again, and undone again."""
+def test_a_rollback_removes_the_request_from_the_log() -> None:
+    """Line 19: "undoLog = undoLog \\ (r, undoMap)"; the request can run and be undone again."""
     state = StateObject(REGISTERS)
     change = write_of(1, x=1)
 
@@ -170,8 +170,8 @@ def test_a_rollback_leaves_the_log_without_the_request() -> None:
     assert dict(state.undo_log) == {}
 
 
-def test_what_is_not_executed_cannot_be_rolled_back() -> None:
-    """Line 16: `undoLog[r]` must be there."""
+def test_an_unexecuted_request_cannot_be_rolled_back() -> None:
+    """Line 16: `undoLog[r]` must exist."""
     state = StateObject(REGISTERS)
     change = write_of(1, x=1)
     state.execute(change)
@@ -182,7 +182,7 @@ def test_what_is_not_executed_cannot_be_rolled_back() -> None:
 
 
 def test_requests_can_be_rolled_back_only_newest_first() -> None:
-    """Line 47 of Algorithm 1 reverses: an older undo map does not know the newer writes."""
+    """Line 47 of Algorithm 1 reverses the list: an older undo map lacks the newer writes."""
     state = StateObject(REGISTERS)
     older, newer = write_of(1, x=1), write_of(2, x=2)
     state.execute(older)
@@ -196,8 +196,8 @@ def test_requests_can_be_rolled_back_only_newest_first() -> None:
     assert state.db == {}
 
 
-def test_an_operation_that_raises_leaves_nothing_to_undo() -> None:
-    """Lines 12-13 for an operation that does not return: its error is its response."""
+def test_a_failed_operation_leaves_nothing_to_undo() -> None:
+    """Lines 12-13 for an operation that raises: its error is its response."""
     state = StateObject(REGISTERS, {"x": 1})
     failing = request(1, "write_then_raise", "x")
 
@@ -223,7 +223,7 @@ def test_the_log_can_be_truncated_to_the_tentative_requests() -> None:
 
 @pytest.mark.parametrize("datatype", sorted(DATATYPES))
 @given(seed=st.integers(0, 2**32), kept=st.integers(0, 8), undone=st.integers(0, 8))
-def test_whatever_was_executed_can_be_revoked(
+def test_any_executed_suffix_can_be_revoked(
     datatype: str, seed: int, kept: int, undone: int
 ) -> None:
     """Section 4.2: the undo log "allows it to revoke the effects of any operation executed"."""

@@ -1,6 +1,6 @@
-"""Section 6.2: the systems that Creek is compared with, and in what they differ from it.
+"""Section 6.2: the systems that Creek is compared with, and their differences from it.
 
-Replica 0 leads, and is Bayou's primary. Where a test counts delays, one `round` is one.
+Replica 0 is the leader, and the primary of Bayou. One `round` is one communication delay.
 """
 
 from collections import Counter
@@ -19,36 +19,36 @@ from creekdb.simulation.fuzz.campaign import build_fuzz_simulation
 from creekdb.simulation.fuzz.scenario_generator import scenario_from_seed
 from tests.paper.harness import EXECUTE, FINAL, ROLLBACK, STABLE, TENTATIVE, Cluster, Scheme
 
-ORDERED_FIRST: tuple[Scheme, ...] = (SmrReplica, ArchieReplica)
-ALL: tuple[Scheme, ...] = (SmrReplica, BayouReplica, ArchieReplica)
-SEQUENTIAL: tuple[Scheme, ...] = (SmrReplica, BayouReplica)
+STABLE_ONLY_SCHEMES: tuple[Scheme, ...] = (SmrReplica, ArchieReplica)
+ALL_SCHEMES: tuple[Scheme, ...] = (SmrReplica, BayouReplica, ArchieReplica)
+SEQUENTIAL_SCHEMES: tuple[Scheme, ...] = (SmrReplica, BayouReplica)
 SEEDS = range(0, 24, 2)
 
 
 def executed(cluster: Cluster, replica: int) -> list[Dot]:
-    return [id for work, id in cluster.done[replica] if work is EXECUTE]
+    return [id for kind, id in cluster.done[replica] if kind is EXECUTE]
 
 
 def rolled_back(cluster: Cluster, replica: int) -> list[Dot]:
-    return [id for work, id in cluster.done[replica] if work is ROLLBACK]
+    return [id for kind, id in cluster.done[replica] if kind is ROLLBACK]
 
 
 def speculated(cluster: Cluster, replica: int) -> list[Dot]:
     return [each.id for each in cluster.events[replica] if isinstance(each, SpeculativelyExecuted)]
 
 
-def handed_out(cluster: Cluster, replica: int) -> list[Dot]:
+def scheduled_ids(cluster: Cluster, replica: int) -> list[Dot]:
     return [task.request.id for task in cluster.tasks[replica]]
 
 
-# --- all of them --------------------------------------------------------------------------------
+# --- all systems --------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("scheme", ALL)
+@pytest.mark.parametrize("scheme", ALL_SCHEMES)
 @pytest.mark.parametrize("strong", [False, True])
-def test_every_operation_is_ordered_for_itself(scheme: Scheme, strong: bool) -> None:
-    """Section 6.2: "an operation's identifier needs to be CAB-cast" in Creek only if it is strong;
-    with the others, "after they have been delivered by AB" goes for "all transactions"."""
+def test_every_operation_is_ordered_individually(scheme: Scheme, strong: bool) -> None:
+    """Section 6.2: in Creek "an operation's identifier needs to be CAB-cast" only if it is strong.
+    In the other systems, "after they have been delivered by AB" applies to "all transactions"."""
     cluster = Cluster(scheme=scheme)
     earlier = cluster.invoke(1, "append", "a", strong=False)
     id = cluster.invoke(1, "append", "b", strong=strong)
@@ -59,10 +59,10 @@ def test_every_operation_is_ordered_for_itself(scheme: Scheme, strong: bool) -> 
     assert [request.context for request in cluster.requests.values()] == [Dots(), Dots()]
 
 
-@pytest.mark.parametrize("scheme", ALL)
-def test_consensus_is_on_identifiers_and_operations_are_gossiped(scheme: Scheme) -> None:
+@pytest.mark.parametrize("scheme", ALL_SCHEMES)
+def test_consensus_orders_identifiers_and_gossip_transfers_operations(scheme: Scheme) -> None:
     """Section 6: "Creek (similarly to Bayou) uses a gossip protocol to disseminate [...]
-    operations"; "our implementations of SMR and Archie rely on a variant of AB that is also based
+    operations". "[O]ur implementations of SMR and Archie rely on a variant of AB that is also based
     on indirect consensus"."""
     cluster = Cluster(scheme=scheme)
     id = cluster.weak(1, "append", "a")
@@ -83,8 +83,8 @@ def test_consensus_is_on_identifiers_and_operations_are_gossiped(scheme: Scheme)
     assert cluster.committed(2) == [id]
 
 
-@pytest.mark.parametrize("scheme", ALL)
-def test_a_strong_operation_costs_what_a_weak_one_does(scheme: Scheme) -> None:
+@pytest.mark.parametrize("scheme", ALL_SCHEMES)
+def test_strong_and_weak_operations_cost_the_same_messages(scheme: Scheme) -> None:
     """Section 6.3: "Increasing the fraction of strong operations in the workload naturally did not
     impact neither the performance of SMR nor Bayou"."""
 
@@ -101,8 +101,8 @@ def test_a_strong_operation_costs_what_a_weak_one_does(scheme: Scheme) -> None:
     assert messages(strong=True)["Cast"] == 2
 
 
-@pytest.mark.parametrize("scheme", SEQUENTIAL)
-def test_one_transaction_is_processed_at_a_time(scheme: Scheme) -> None:
+@pytest.mark.parametrize("scheme", SEQUENTIAL_SCHEMES)
+def test_transactions_are_processed_sequentially(scheme: Scheme) -> None:
     """Section 6.2: "SMR executes all transactions sequentially"; "Bayou also processes all
     transactions sequentially"; Section 6.3: "CPUs with more cores [have] no effect"."""
     cluster = Cluster(scheme=scheme)
@@ -111,14 +111,14 @@ def test_one_transaction_is_processed_at_a_time(scheme: Scheme) -> None:
     cluster.flush()
 
     for id in ids:
-        assert handed_out(cluster, 2) == [id]
+        assert scheduled_ids(cluster, 2) == [id]
         assert cluster.step(2) == (EXECUTE, id)
-    assert handed_out(cluster, 2) == []
-    assert cluster.listed(2) == [0, 1, 2, 3]
+    assert scheduled_ids(cluster, 2) == []
+    assert cluster.state_values(2) == [0, 1, 2, 3]
 
 
-@pytest.mark.parametrize("scheme", ALL)
-def test_replicas_end_with_one_order_and_one_state(scheme: Scheme) -> None:
+@pytest.mark.parametrize("scheme", ALL_SCHEMES)
+def test_replicas_converge_to_one_order_and_state(scheme: Scheme) -> None:
     """Section 6: these are "replication schemes that enable arbitrary semantics"."""
     cluster = Cluster(5, scheme=scheme)
     cluster.partition({0, 1, 2}, {3, 4})
@@ -131,14 +131,14 @@ def test_replicas_end_with_one_order_and_one_state(scheme: Scheme) -> None:
     assert len(cluster.committed(0)) == 12
     for each in cluster.members:
         assert cluster.committed(each) == cluster.committed(0)
-        assert cluster.listed(each) == cluster.listed(0)
+        assert cluster.state_values(each) == cluster.state_values(0)
         assert cluster.tentative(each) == []
 
 
 @pytest.mark.parametrize("scheme", ["smr", "bayou", "archie"])
 @pytest.mark.parametrize("seed", SEEDS)
-def test_on_every_schedule_they_keep_what_they_promise(scheme: str, seed: int) -> None:
-    """Section 6: what is measured is worth comparing only if it is right."""
+def test_every_schedule_satisfies_the_guarantees_of_the_scheme(scheme: str, seed: int) -> None:
+    """Section 6: a comparison requires correct systems."""
     run = build_fuzz_simulation(scenario_from_seed(seed, scheme)).run()
 
     assert run.quiescence_failure is None
@@ -148,69 +148,69 @@ def test_on_every_schedule_they_keep_what_they_promise(scheme: str, seed: int) -
     assert run.history.voters == ((0,) if scheme == "bayou" else run.history.members)
 
 
-# --- SMR and Archie: nothing is answered before its order is decided ----------------------------
+# --- SMR and Archie: responses only after the decision ---------------------------------------
 
 
-@pytest.mark.parametrize("scheme", ORDERED_FIRST)
+@pytest.mark.parametrize("scheme", STABLE_ONLY_SCHEMES)
 @pytest.mark.parametrize("strong", [False, True])
-def test_there_is_one_answer_and_it_is_stable(scheme: Scheme, strong: bool) -> None:
-    """Section 6: "Archie [...] does not return tentative responses"; nor could SMR."""
+def test_the_only_response_is_stable(scheme: Scheme, strong: bool) -> None:
+    """Section 6: "Archie [...] does not return tentative responses"; neither does SMR."""
     cluster = Cluster(scheme=scheme)
     ids = [cluster.invoke(each, "append", each, strong=strong) for each in (2, 0, 1)]
     cluster.settle()
 
     for id in ids:
-        place = cluster.committed(0).index(id) + 1
-        assert [kind for kind, _ in cluster.answers(id)] == [STABLE]
-        assert cluster.answers(id) == [(STABLE, place)]
+        position = cluster.committed(0).index(id) + 1
+        assert [kind for kind, _ in cluster.responses_to(id)] == [STABLE]
+        assert cluster.responses_to(id) == [(STABLE, position)]
 
 
-@pytest.mark.parametrize("scheme", ORDERED_FIRST)
-def test_an_answer_takes_three_communication_phases(scheme: Scheme) -> None:
+@pytest.mark.parametrize("scheme", STABLE_ONLY_SCHEMES)
+def test_a_response_takes_three_communication_phases(scheme: Scheme) -> None:
     """Section 6.2: "the operation identifier can be CAB-delivered after 3 communication phases"."""
     cluster = Cluster(5, scheme=scheme)
     cluster.in_flight.clear()
     id = cluster.weak(1, "append", "a")
     for _ in range(2):
         cluster.round()
-        assert cluster.answers(id) == []
+        assert cluster.responses_to(id) == []
     cluster.round()
 
-    assert cluster.answers(id) == [(STABLE, 1)]
+    assert cluster.responses_to(id) == [(STABLE, 1)]
 
 
-@pytest.mark.parametrize("scheme", ORDERED_FIRST)
-def test_a_minority_waits_until_the_partition_is_over(scheme: Scheme) -> None:
+@pytest.mark.parametrize("scheme", STABLE_ONLY_SCHEMES)
+def test_a_minority_waits_until_the_partition_heals(scheme: Scheme) -> None:
     """Section 6.4: "Similarly to Bayou, but unlike Archie and SMR, Creek remains available under
     network partitions"."""
     cluster = Cluster(5, scheme=scheme)
     cluster.partition({0, 1}, {2, 3, 4})
-    here, there = cluster.weak(0, "append", "a"), cluster.weak(3, "append", "b")
+    minority, majority = cluster.weak(0, "append", "a"), cluster.weak(3, "append", "b")
     cluster.settle(80)
-    assert cluster.answers(here) == []
-    assert cluster.answers(there) == [(STABLE, 1)]
+    assert cluster.responses_to(minority) == []
+    assert cluster.responses_to(majority) == [(STABLE, 1)]
     assert cluster.committed(0) == cluster.committed(1) == []
 
     cluster.heal()
     cluster.settle(80)
-    assert cluster.answers(here) == [(STABLE, 2)]
+    assert cluster.responses_to(minority) == [(STABLE, 2)]
 
 
-@pytest.mark.parametrize("scheme", ORDERED_FIRST)
-def test_any_majority_goes_on_without_its_leader(scheme: Scheme) -> None:
-    """Section 6.2: who leads may change."""
+@pytest.mark.parametrize("scheme", STABLE_ONLY_SCHEMES)
+def test_any_majority_continues_without_its_leader(scheme: Scheme) -> None:
+    """Section 6.2: the leader may change."""
     cluster = Cluster(3, scheme=scheme)
     cluster.crash(0)
     id = cluster.weak(2, "append", "a")
     cluster.settle(80)
 
-    assert cluster.answers(id) == [(STABLE, 1)]
+    assert cluster.responses_to(id) == [(STABLE, 1)]
 
 
 # --- SMR ----------------------------------------------------------------------------------------
 
 
-def test_smr_executes_nothing_before_it_is_delivered() -> None:
+def test_smr_executes_only_delivered_transactions() -> None:
     """Section 6.2: "SMR executes all transactions sequentially, after they have been delivered by
     AB"."""
     cluster = Cluster(scheme=SmrReplica)
@@ -225,7 +225,7 @@ def test_smr_executes_nothing_before_it_is_delivered() -> None:
     assert cluster.done[0] == cluster.done[1] == []
 
 
-def test_smr_executes_in_the_order_of_delivery_whatever_timestamps_say() -> None:
+def test_smr_executes_in_delivery_order_not_timestamp_order() -> None:
     """Section 6.2: "after they have been delivered by AB"."""
     cluster = Cluster(scheme=SmrReplica)
     late = cluster.weak(1, "append", "late", at=9_000_000)
@@ -238,8 +238,8 @@ def test_smr_executes_in_the_order_of_delivery_whatever_timestamps_say() -> None
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_smr_never_rolls_anything_back(seed: int) -> None:
-    """Section 6.2: it does not speculate, so it executes each transaction once."""
+def test_smr_never_rolls_back(seed: int) -> None:
+    """Section 6.2: SMR does not speculate, so it executes each transaction once."""
     run = build_fuzz_simulation(scenario_from_seed(seed, "smr")).run()
 
     assert sum(run.cpu.rollbacks) == 0
@@ -250,20 +250,20 @@ def test_smr_never_rolls_anything_back(seed: int) -> None:
 
 
 @pytest.mark.parametrize("strong", [False, True])
-def test_bayou_answers_tentatively_at_once(strong: bool) -> None:
+def test_bayou_sends_a_tentative_response_at_once(strong: bool) -> None:
     """Section 6.2: "Bayou cuts the latency compared to SMR, because Bayou speculatively executes
     transactions before the final transaction execution order is established"."""
     cluster = Cluster(scheme=BayouReplica)
     id = cluster.invoke(1, "append", "a", strong=strong)
 
-    assert cluster.answers(id) == [(TENTATIVE, 1)]
+    assert cluster.responses_to(id) == [(TENTATIVE, 1)]
     assert cluster.committed(1) == []
     cluster.flush()
-    assert cluster.answers(id) == [(TENTATIVE, 1), (STABLE if strong else FINAL, 1)]
+    assert cluster.responses_to(id) == [(TENTATIVE, 1), (STABLE if strong else FINAL, 1)]
 
 
-def test_bayou_executes_in_the_order_of_timestamps_and_rolls_back_for_it() -> None:
-    """Section 6.2: it "speculatively executes", so it may have to do it again."""
+def test_bayou_executes_in_timestamp_order_and_rolls_back() -> None:
+    """Section 6.2: Bayou "speculatively executes", so it may have to execute again."""
     cluster = Cluster(scheme=BayouReplica)
     cluster.partition({0}, {1, 2})
     late = cluster.weak(1, "append", "late", at=9_000_000)
@@ -271,13 +271,13 @@ def test_bayou_executes_in_the_order_of_timestamps_and_rolls_back_for_it() -> No
     cluster.flush()
 
     assert cluster.tentative(1) == cluster.tentative(2) == [early, late]
-    assert cluster.listed(1) == cluster.listed(2) == ["early", "late"]
+    assert cluster.state_values(1) == cluster.state_values(2) == ["early", "late"]
     assert rolled_back(cluster, 1) == [late]
     assert rolled_back(cluster, 2) == []
 
 
-def test_the_primary_decides_the_order_in_which_it_receives() -> None:
-    """Bayou's primary commits: its order is final, whatever timestamps say."""
+def test_the_primary_commits_in_the_order_of_arrival() -> None:
+    """Bayou's primary commits: its order is final, independently of timestamps."""
     cluster = Cluster(scheme=BayouReplica)
     early = cluster.weak(1, "append", "early", at=1)
     late = cluster.weak(2, "append", "late", at=9_000_000)
@@ -287,68 +287,68 @@ def test_the_primary_decides_the_order_in_which_it_receives() -> None:
 
     for each in cluster.members:
         assert cluster.committed(each) == [late, early]
-    assert cluster.answers(early) == [(TENTATIVE, 1), (FINAL, 2)]
+    assert cluster.responses_to(early) == [(TENTATIVE, 1), (FINAL, 2)]
 
 
-def test_the_primary_decides_alone_and_no_majority_without_it() -> None:
+def test_the_primary_alone_decides_and_a_majority_without_it_does_not() -> None:
     """A consensus with one acceptor."""
     cluster = Cluster(5, scheme=BayouReplica)
     cluster.partition({0}, {1, 2, 3, 4})
-    alone, many = cluster.strong(0, "append", "a"), cluster.strong(3, "append", "b")
+    primary, majority = cluster.strong(0, "append", "a"), cluster.strong(3, "append", "b")
     cluster.settle(120)
 
-    assert cluster.answers(alone) == [(STABLE, 1)]
-    assert cluster.answers(many) == [(TENTATIVE, 1)]
+    assert cluster.responses_to(primary) == [(STABLE, 1)]
+    assert cluster.responses_to(majority) == [(TENTATIVE, 1)]
     assert [cluster.committed(each) for each in (1, 2, 3, 4)] == [[]] * 4
     assert cluster.leaders() <= {0, None}
     for kind in (Prepare, Promise):
         assert not cluster.pending(kind)
 
 
-def test_bayou_works_on_in_a_partition_and_reconciles_after_it() -> None:
+def test_bayou_is_available_in_a_partition_and_reconciles_afterwards() -> None:
     """Section 6.4: "Similarly to Bayou [...] Creek remains available under network partitions"."""
     cluster = Cluster(5, scheme=BayouReplica)
     cluster.partition({0, 1}, {2, 3, 4})
-    here = [cluster.weak(1, "append", each) for each in "ab"]
-    there = [cluster.weak(4, "append", each) for each in "cd"]
+    primary_side = [cluster.weak(1, "append", each) for each in "ab"]
+    other_side = [cluster.weak(4, "append", each) for each in "cd"]
     cluster.settle(80)
-    assert [cluster.answers(id)[0] for id in here + there] == [
+    assert [cluster.responses_to(id)[0] for id in primary_side + other_side] == [
         (TENTATIVE, 1),
         (TENTATIVE, 2),
         (TENTATIVE, 1),
         (TENTATIVE, 2),
     ]
-    assert cluster.committed(0) == cluster.committed(1) == here
-    assert cluster.tentative(2) == cluster.tentative(3) == there
+    assert cluster.committed(0) == cluster.committed(1) == primary_side
+    assert cluster.tentative(2) == cluster.tentative(3) == other_side
 
     cluster.heal()
     cluster.settle(80)
     for each in cluster.members:
-        assert cluster.committed(each) == here + there
-        assert cluster.listed(each) == ["a", "b", "c", "d"]
-    assert [cluster.answers(id)[-1] for id in there] == [(FINAL, 3), (FINAL, 4)]
+        assert cluster.committed(each) == primary_side + other_side
+        assert cluster.state_values(each) == ["a", "b", "c", "d"]
+    assert [cluster.responses_to(id)[-1] for id in other_side] == [(FINAL, 3), (FINAL, 4)]
 
 
-def test_nothing_becomes_stable_until_the_primary_is_back() -> None:
-    """Without the primary everything stays tentative; what it had decided it remembers."""
+def test_operations_stay_tentative_until_the_primary_is_back() -> None:
+    """Without the primary all operations stay tentative; its earlier decisions are durable."""
     cluster = Cluster(scheme=BayouReplica)
     before = cluster.weak(1, "append", "a")
     cluster.settle()
     cluster.crash(0)
     after = cluster.weak(2, "append", "b")
     cluster.settle(120)
-    assert cluster.answers(after) == [(TENTATIVE, 2)]
+    assert cluster.responses_to(after) == [(TENTATIVE, 2)]
     assert cluster.tentative(1) == cluster.tentative(2) == [after]
 
     cluster.restart(0)
     cluster.settle(80)
     for each in cluster.members:
         assert cluster.committed(each) == [before, after]
-    assert cluster.answers(after) == [(TENTATIVE, 2), (FINAL, 2)]
+    assert cluster.responses_to(after) == [(TENTATIVE, 2), (FINAL, 2)]
 
 
-def test_a_strong_operation_of_bayou_takes_no_weak_one_along() -> None:
-    """Only in Creek a strong operation "stabilizes weak transactions from its causal context"."""
+def test_a_strong_operation_of_bayou_commits_no_weak_one() -> None:
+    """Only in Creek, a strong operation "stabilizes weak transactions from its causal context"."""
     cluster = Cluster(scheme=BayouReplica)
     cluster.partition({0, 1}, {2})
     weak = cluster.weak(2, "append", "a")
@@ -358,7 +358,7 @@ def test_a_strong_operation_of_bayou_takes_no_weak_one_along() -> None:
     strong = cluster.strong(1, "append", "b")
     cluster.flush()
 
-    assert cluster.answers(strong) == [(TENTATIVE, 2), (STABLE, 1)]
+    assert cluster.responses_to(strong) == [(TENTATIVE, 2), (STABLE, 1)]
     assert cluster.committed(1) == [strong]
     assert cluster.tentative(1) == [weak]
 
@@ -366,7 +366,7 @@ def test_a_strong_operation_of_bayou_takes_no_weak_one_along() -> None:
 # --- Archie -------------------------------------------------------------------------------------
 
 
-def test_archie_starts_with_the_optimistic_delivery_and_not_before() -> None:
+def test_archie_executes_upon_optimistic_delivery() -> None:
     """Section 6.2: "before an Archie's replica can start processing a transaction, it first needs
     to broadcast and deliver it. More precisely, an Archie replica starts processing a transaction
     upon optimistic delivery of a message containing the transaction"."""
@@ -376,7 +376,7 @@ def test_archie_starts_with_the_optimistic_delivery_and_not_before() -> None:
     id = cluster.weak(1, "append", "a")
     assert executed(cluster, 1) == []
     cluster.flush()
-    assert executed(cluster, 0) == [id], "the leader has just proposed it"
+    assert executed(cluster, 0) == [id], "the leader has proposed the request"
     assert executed(cluster, 1) == executed(cluster, 2) == []
 
     cluster.deliver(Accept, to=1)
@@ -385,9 +385,8 @@ def test_archie_starts_with_the_optimistic_delivery_and_not_before() -> None:
     assert cluster.committed(1) == []
 
 
-def test_archie_starts_when_the_proposal_or_the_operation_comes_last() -> None:
-    """Section 6: the message is optimistically delivered once both are there, since consensus is
-    indirect."""
+def test_optimistic_delivery_needs_the_proposal_and_the_operation() -> None:
+    """Section 6: consensus is indirect, so optimistic delivery requires both."""
     cluster = Cluster(scheme=ArchieReplica)
     cluster.hold(Cast, to=2)
     cluster.hold(Vote)
@@ -399,7 +398,7 @@ def test_archie_starts_when_the_proposal_or_the_operation_comes_last() -> None:
     assert executed(cluster, 2) == [id]
 
 
-def test_archie_keeps_the_answer_to_itself_until_the_order_is_decided() -> None:
+def test_archie_sends_the_response_after_the_decision() -> None:
     """Section 6: "Archie [...] does not return tentative responses after completing speculative
     execution. We can however predict what would be the tentative latency for Archie"."""
     cluster = Cluster(scheme=ArchieReplica)
@@ -407,16 +406,16 @@ def test_archie_keeps_the_answer_to_itself_until_the_order_is_decided() -> None:
     id = cluster.weak(1, "append", "a")
     cluster.flush()
     assert speculated(cluster, 1) == [id]
-    assert speculated(cluster, 0) == speculated(cluster, 2) == [], "nobody waits for it there"
-    assert cluster.answers(id) == []
+    assert speculated(cluster, 0) == speculated(cluster, 2) == [], "no client waits there"
+    assert cluster.responses_to(id) == []
 
     cluster.release()
     cluster.flush()
-    assert cluster.answers(id) == [(STABLE, 1)]
+    assert cluster.responses_to(id) == [(STABLE, 1)]
     assert executed(cluster, 1) == [id]
 
 
-def test_a_decision_during_the_execution_confirms_it() -> None:
+def test_a_decision_during_the_execution_confirms_the_order() -> None:
     """Section 6.2: "before a speculative transaction execution is completed by an Archie replica,
     an appropriate AB message is delivered by the replica, thus confirming the optimistic delivery
     order"."""
@@ -429,16 +428,16 @@ def test_a_decision_during_the_execution_confirms_it() -> None:
     cluster.release()
     cluster.flush()
     assert cluster.committed(1) == [id]
-    assert cluster.answers(id) == []
+    assert cluster.responses_to(id) == []
 
     cluster.finish(1, *running)
-    assert cluster.answers(id) == [(STABLE, 1)]
+    assert cluster.responses_to(id) == [(STABLE, 1)]
     assert executed(cluster, 1) == [id]
     assert speculated(cluster, 1) == []
 
 
-def test_archie_executes_in_parallel_as_many_as_it_is_told_to() -> None:
-    """Section 6.2: Creek and Archie "take advantage of multicore architecture"; "Archie curbs the
+def test_archie_limits_concurrent_executions() -> None:
+    """Section 6.2: Creek and Archie "take advantage of multicore architecture". "Archie curbs the
     number of rollbacks and reexecutions by allowing the replicas to limit the number of
     concurrently executed transactions"."""
     cluster = Cluster(scheme=ArchieReplica, parallelism=3)
@@ -447,16 +446,16 @@ def test_archie_executes_in_parallel_as_many_as_it_is_told_to() -> None:
     ids = [cluster.weak(1, "append", each) for each in range(5)]
     cluster.flush()
 
-    assert handed_out(cluster, 2) == ids[:3]
+    assert scheduled_ids(cluster, 2) == ids[:3]
     cluster.step(2)
-    assert handed_out(cluster, 2) == ids[1:4]
+    assert scheduled_ids(cluster, 2) == ids[1:4]
     cluster.resume(2)
     cluster.release()
     cluster.flush()
-    assert cluster.listed(2) == [0, 1, 2, 3, 4]
+    assert cluster.state_values(2) == [0, 1, 2, 3, 4]
 
 
-def test_while_the_leader_stays_the_optimistic_order_is_the_final_one() -> None:
+def test_the_optimistic_order_is_final_under_a_stable_leader() -> None:
     """Section 6.2: "in Archie, when the leader process of the underlying AB does not change, the
     optimistic message delivery order always matches the final delivery order"."""
     cluster = Cluster(scheme=ArchieReplica)
@@ -468,28 +467,32 @@ def test_while_the_leader_stays_the_optimistic_order_is_the_final_one() -> None:
     for replica in cluster.members:
         assert executed(cluster, replica) == cluster.committed(replica)
         probes = cluster.replicas[replica].probes.counts
-        assert not probes.keys() & {Probe.DECIDED_OTHERWISE, Probe.ROLLED_BACK, Probe.REEXECUTED}
+        assert not probes.keys() & {
+            Probe.DECIDED_OUT_OF_PROPOSED_ORDER,
+            Probe.ROLLED_BACK,
+            Probe.REEXECUTED,
+        }
 
 
-def test_what_another_leader_puts_first_makes_the_rest_wrong() -> None:
-    """Section 6.2: only "when the leader [...] does not change" the optimistic order is final."""
+def test_a_leader_change_invalidates_speculative_executions() -> None:
+    """Section 6.2: the optimistic order is final only "when the leader [...] does not change"."""
     cluster = Cluster(scheme=ArchieReplica)
     cluster.partition({0}, {1, 2})
-    vain = cluster.weak(0, "append", "a")
-    assert executed(cluster, 0) == [vain]
+    overtaken = cluster.weak(0, "append", "a")
+    assert executed(cluster, 0) == [overtaken]
     other = cluster.weak(1, "append", "b")
     cluster.settle(80)
     cluster.heal()
     cluster.settle(80)
 
-    assert cluster.committed(0) == [other, vain]
-    assert executed(cluster, 0) == [vain, other, vain]
-    assert cluster.answers(other) == [(STABLE, 1)]
-    assert cluster.answers(vain) == [(STABLE, 2)], "what it speculated nobody was told"
+    assert cluster.committed(0) == [other, overtaken]
+    assert executed(cluster, 0) == [overtaken, other, overtaken]
+    assert cluster.responses_to(other) == [(STABLE, 1)]
+    assert cluster.responses_to(overtaken) == [(STABLE, 2)], "the speculative response is not sent"
 
 
-def test_two_that_change_places_are_both_executed_again() -> None:
-    """Section 6.2: the same, when the other leader knows only the second of two proposals."""
+def test_transactions_that_swap_positions_are_both_reexecuted() -> None:
+    """Section 6.2, as above: the new leader has only the second of two proposals."""
     cluster = Cluster(scheme=ArchieReplica)
     cluster.hold(Vote)
     first = cluster.weak(0, "append", "a")
@@ -509,15 +512,15 @@ def test_two_that_change_places_are_both_executed_again() -> None:
     for each in cluster.members:
         assert cluster.committed(each) == [second, first]
     assert Counter(executed(cluster, 0)) == {first: 2, second: 2}
-    assert cluster.replicas[0].probes.counts[Probe.DECIDED_OTHERWISE] == 1
-    assert cluster.answers(first) == [(STABLE, 2)]
-    assert cluster.answers(second) == [(STABLE, 1)]
+    assert cluster.replicas[0].probes.counts[Probe.DECIDED_OUT_OF_PROPOSED_ORDER] == 1
+    assert cluster.responses_to(first) == [(STABLE, 2)]
+    assert cluster.responses_to(second) == [(STABLE, 1)]
 
 
-def test_speculation_is_done_before_the_decision_or_not_told_of() -> None:
+def test_speculative_executions_are_reported_only_before_the_decision() -> None:
     """Section 6.2: "a replica starts the execution of a transaction a bit earlier than it takes for
     a message to be delivered by AB"."""
-    told = 0
+    speculations = 0
     for seed in SEEDS:
         run = build_fuzz_simulation(scenario_from_seed(seed, "archie", faults=False)).run()
         for log in run.history.logs:
@@ -529,5 +532,5 @@ def test_speculation_is_done_before_the_decision_or_not_told_of() -> None:
                 if isinstance(each, SpeculativelyExecuted):
                     assert each.id.replica == log.replica
                     assert at < delivered[each.id]
-                    told += 1
-    assert told > 0
+                    speculations += 1
+    assert speculations > 0

@@ -12,8 +12,8 @@ from tests.paper.schedules import SEEDS, run, verdicts
 
 
 @pytest.mark.parametrize("origin", [0, 1, 4])
-def test_what_a_correct_process_casts_it_delivers(origin: int) -> None:
-    """Validity: "then p_i eventually CAB-delivers m", whether or not it leads."""
+def test_a_correct_process_delivers_its_own_message(origin: int) -> None:
+    """Validity: "then p_i eventually CAB-delivers m", for leaders and followers."""
     cluster = Cluster(5)
     id = cluster.strong(origin, "append", "a")
 
@@ -23,8 +23,8 @@ def test_what_a_correct_process_casts_it_delivers(origin: int) -> None:
 
 
 @pytest.mark.parametrize("lost", [Cast, Accept, Vote])
-def test_no_single_lost_kind_of_message_prevents_delivery(lost: type[object]) -> None:
-    """Validity over channels that lose."""
+def test_the_loss_of_one_kind_of_message_does_not_prevent_delivery(lost: type[object]) -> None:
+    """Validity over lossy channels."""
     cluster = Cluster(3)
     cluster.hold(lost)
     id = cluster.strong(1, "append", "a")
@@ -38,8 +38,8 @@ def test_no_single_lost_kind_of_message_prevents_delivery(lost: type[object]) ->
     assert [cluster.cab_delivered(each) for each in cluster.members] == [[id]] * 3
 
 
-def test_a_leader_that_dies_before_it_proposes_does_not_prevent_delivery() -> None:
-    """Validity: the id is cast to whoever leads."""
+def test_a_leader_crash_before_the_proposal_does_not_prevent_delivery() -> None:
+    """Validity: the next leader proposes the id."""
     cluster = Cluster(3)
     id = cluster.strong(1, "append", "a")
     cluster.deliver(Cast, to=0)
@@ -51,9 +51,9 @@ def test_a_leader_that_dies_before_it_proposes_does_not_prevent_delivery() -> No
     assert cluster.cab_delivered(1) == cluster.cab_delivered(2) == [id]
 
 
-def test_what_was_cast_without_a_leader_is_delivered_once_there_is_one() -> None:
-    """Validity: casting does not need a leader, delivering does."""
-    cluster = Cluster(3, led=False)
+def test_a_message_cast_without_a_leader_is_delivered_after_the_election() -> None:
+    """Validity: a cast needs no leader, delivery does."""
+    cluster = Cluster(3, with_leader=False)
     id = cluster.strong(2, "append", "a")
     cluster.flush()
     assert cluster.cab_delivered(2) == []
@@ -63,8 +63,8 @@ def test_what_was_cast_without_a_leader_is_delivered_once_there_is_one() -> None
     assert [cluster.cab_delivered(each) for each in cluster.members] == [[id]] * 3
 
 
-def test_alone_a_process_delivers_what_it_casts_at_once() -> None:
-    """Validity in a cluster of one, which is a majority of itself."""
+def test_a_single_process_delivers_its_own_message_at_once() -> None:
+    """Validity in a cluster of one replica, which is its own majority."""
     cluster = Cluster(1)
     id = cluster.strong(0, "append", "a")
 
@@ -75,9 +75,9 @@ def test_alone_a_process_delivers_what_it_casts_at_once() -> None:
 # --- uniform integrity -------------------------------------------------------------------------
 
 
-def test_what_is_decided_twice_is_delivered_once() -> None:
+def test_an_id_decided_twice_is_delivered_once() -> None:
     """Uniform integrity: "every process p_i CAB-delivers m at most once"."""
-    cluster = Cluster(3, led=False)
+    cluster = Cluster(3, with_leader=False)
     id = cluster.strong(2, "append", "a")
     other = cluster.strong(2, "append", "b")
     cluster.deliver(Cast, to=1)
@@ -88,9 +88,9 @@ def test_what_is_decided_twice_is_delivered_once() -> None:
     assert cluster.committed(1) == [id, other]
 
 
-def test_an_id_that_nobody_cast_is_not_delivered() -> None:
+def test_an_id_that_was_not_cast_is_not_delivered() -> None:
     """Uniform integrity: "only if (m, q) was previously CAB-cast"."""
-    cluster = Cluster(3, led=False)
+    cluster = Cluster(3, with_leader=False)
     ballot = Ballot(1, 0)
     cluster.inject(Accept(ballot, 0, (Dot(2, 7),)), sender=0, to=1)
     for voter in (0, 2):
@@ -100,8 +100,8 @@ def test_an_id_that_nobody_cast_is_not_delivered() -> None:
     assert cluster.pending(Vote, sender=1) == []
 
 
-def test_the_predicate_is_true_at_each_process_that_delivers() -> None:
-    """Uniform integrity: "and q(m) = true at p_i", though the decision came first."""
+def test_delivery_waits_for_the_predicate_at_each_process() -> None:
+    """Uniform integrity: "and q(m) = true at p_i", although the decision arrives first."""
     cluster = Cluster(4)
     weak = cluster.weak(1, "append", "w")
     cluster.hold(Cast, to=3)
@@ -119,7 +119,7 @@ def test_the_predicate_is_true_at_each_process_that_delivers() -> None:
     assert cluster.committed(3) == [weak, strong]
 
 
-def test_the_predicate_is_tested_before_an_acceptor_votes() -> None:
+def test_the_predicate_is_evaluated_before_an_acceptor_votes() -> None:
     """Section 4.2: evaluated "(1) when solving distributed consensus on a concrete" id."""
     cluster = Cluster(4)
     weak = cluster.weak(1, "append", "w")
@@ -137,9 +137,9 @@ def test_the_predicate_is_tested_before_an_acceptor_votes() -> None:
     assert len(cluster.pending(Vote, sender=3)) == 3
 
 
-def test_the_predicate_is_tested_again_before_delivery() -> None:
+def test_the_predicate_is_evaluated_again_before_delivery() -> None:
     """Section 4.2: "(2) after the decision has been reached, in an attempt to CAB-deliver"."""
-    cluster = Cluster(3, led=False)
+    cluster = Cluster(3, with_leader=False)
     weak = cluster.weak(0, "append", "w")
     cluster.deliver(Cast, to=2)
     strong = cluster.strong(2, "append", "s")
@@ -152,8 +152,8 @@ def test_the_predicate_is_tested_again_before_delivery() -> None:
     assert cluster.cab_delivered(1) == [strong]
 
 
-def test_the_leader_proposes_only_what_it_could_vote_for() -> None:
-    """Section 5: a proposal is a pair (v, rcv), and the proposer is the first to test rcv."""
+def test_the_leader_proposes_only_ids_that_it_can_vote_for() -> None:
+    """Section 5: a proposal is a pair (v, rcv), and the proposer is the first to evaluate rcv."""
     cluster = Cluster(4)
     weak = cluster.weak(1, "append", "w")
     cluster.hold(Cast, to=0, carrying=weak)
@@ -170,7 +170,7 @@ def test_the_leader_proposes_only_what_it_could_vote_for() -> None:
     assert [cluster.cab_delivered(each) for each in cluster.members] == [[strong]] * 4
 
 
-def test_a_deferred_request_does_not_hold_up_those_that_do_not_need_to_wait() -> None:
+def test_a_deferred_request_does_not_delay_independent_ones() -> None:
     """Section 3.3: "CAB allows a process to defer the delivery of a message", not of others."""
     cluster = Cluster(4)
     weak = cluster.weak(1, "append", "w")
@@ -202,7 +202,7 @@ def test_all_correct_processes_deliver() -> None:
         assert sorted(cluster.cab_delivered(each)) == ids
 
 
-def test_what_a_process_delivered_before_it_crashed_is_delivered_by_all() -> None:
+def test_a_delivery_of_a_crashed_process_is_repeated_by_all() -> None:
     """Uniform agreement: "if a process p_i (correct or faulty) CAB-delivers m"."""
     cluster = Cluster(5)
     cluster.hold(Vote, to=1)
@@ -211,7 +211,7 @@ def test_what_a_process_delivered_before_it_crashed_is_delivered_by_all() -> Non
     cluster.hold(Vote, to=4)
     first = cluster.strong(0, "append", "first")
     cluster.flush()
-    assert cluster.answers(first)[-1] == (STABLE, 1)
+    assert cluster.responses_to(first)[-1] == (STABLE, 1)
     cluster.drop(Vote)
     cluster.release()
     cluster.crash(0)
@@ -223,7 +223,7 @@ def test_what_a_process_delivered_before_it_crashed_is_delivered_by_all() -> Non
 
 
 def test_a_process_that_missed_the_decision_catches_up() -> None:
-    """Uniform agreement for a process that was cut off while the others went on."""
+    """Uniform agreement for a process that was partitioned while the others continued."""
     cluster = Cluster(3)
     cluster.partition({0, 1}, {2})
     ids = [cluster.strong(each % 2, "append", each) for each in range(5)]
@@ -237,8 +237,8 @@ def test_a_process_that_missed_the_decision_catches_up() -> None:
     assert sorted(cluster.cab_delivered(2)) == sorted(ids)
 
 
-def test_a_process_that_crashed_and_came_back_delivers_what_the_others_did() -> None:
-    """Uniform agreement for a process that was down meanwhile."""
+def test_a_restarted_process_delivers_the_messages_that_it_missed() -> None:
+    """Uniform agreement for a process that was down in the meantime."""
     cluster = Cluster(3)
     before = cluster.strong(2, "append", "before")
     cluster.flush()
@@ -255,8 +255,8 @@ def test_a_process_that_crashed_and_came_back_delivers_what_the_others_did() -> 
 # --- uniform total order -----------------------------------------------------------------------
 
 
-def test_requests_cast_at_the_same_time_are_delivered_in_one_order() -> None:
-    """Uniform total order, however differently the requests arrive."""
+def test_concurrent_requests_are_delivered_in_one_order() -> None:
+    """Uniform total order, for any order of arrival."""
     cluster = Cluster(4)
     ids = [cluster.strong(each, "append", each) for each in cluster.members]
     for replica in cluster.members:
@@ -286,8 +286,8 @@ def test_a_later_decision_waits_for_an_earlier_one() -> None:
     assert cluster.cab_delivered(2) == [first, second]
 
 
-def test_a_delivery_that_waits_for_its_predicate_holds_up_what_comes_after_it() -> None:
-    """Uniform total order where q(m) is not yet true, and q′(m′) is."""
+def test_a_delivery_that_waits_for_its_predicate_delays_later_ones() -> None:
+    """Uniform total order if q(m) is not yet true but q′(m′) is."""
     cluster = Cluster(4)
     cluster.hold(Cast, to=3)
     first = cluster.strong(1, "append", "first")
@@ -305,7 +305,7 @@ def test_a_delivery_that_waits_for_its_predicate_holds_up_what_comes_after_it() 
 
 def test_the_ids_of_one_batch_are_delivered_in_the_order_of_the_batch() -> None:
     """Section 5: a decision's messages are delivered "in some deterministic order"."""
-    cluster = Cluster(3, led=False)
+    cluster = Cluster(3, with_leader=False)
     ids = [cluster.strong(replica, "append", replica) for replica in (0, 1, 2)]
     cluster.deliver(Cast)
     order = (ids[2], ids[0], ids[1])
@@ -316,8 +316,8 @@ def test_the_ids_of_one_batch_are_delivered_in_the_order_of_the_batch() -> None:
     assert [cluster.cab_delivered(each) for each in cluster.members] == [list(order)] * 3
 
 
-def test_the_order_survives_a_change_of_leader() -> None:
-    """Uniform total order across leaders, one of which no longer hears the others."""
+def test_the_order_survives_a_leader_change() -> None:
+    """Uniform total order across leaders, one of which no longer receives messages."""
     cluster = Cluster(5)
     first = cluster.strong(3, "append", "first")
     cluster.flush()
@@ -339,7 +339,7 @@ def test_the_order_survives_a_change_of_leader() -> None:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_on_every_schedule_all_four_properties_hold(seed: int) -> None:
+def test_every_schedule_satisfies_all_four_properties(seed: int) -> None:
     """Section 3.3 under loss, duplication, reordering, partitions and crashes."""
     assert run(seed).quiescence_failure is None
     for checker in ("conditional_atomic_broadcast", "prefix_order"):

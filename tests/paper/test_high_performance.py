@@ -1,7 +1,7 @@
 """Section 4.4: the high-performance protocol.
 
-The replicas are those of the scheme `creek`; strong no-ops are off unless a test asks for them. A
-rollback is no task here: what counts is how often a request was executed.
+The replicas run the scheme `creek`. Strong no-ops are disabled unless a test enables them. This
+scheme has no rollback tasks, so the tests count executions of a request.
 """
 
 from typing import Any
@@ -49,31 +49,31 @@ def creek(noop_ticks: int = NEVER, kept_apart: int = 65_536, parallelism: int = 
 
 
 def replica(cluster: Cluster, index: int) -> CreekReplica:
-    found = cluster.replicas[index]
-    assert isinstance(found, CreekReplica)
-    return found
+    creek_replica = cluster.replicas[index]
+    assert isinstance(creek_replica, CreekReplica)
+    return creek_replica
 
 
 def executions(cluster: Cluster, index: int) -> list[Dot]:
-    """What the replica executed, in this order, again or for the first time."""
-    return [id for work, id in cluster.done[index] if work is EXECUTE]
+    """Return the requests that the replica executed, in that order, with repetitions."""
+    return [id for kind, id in cluster.done[index] if kind is EXECUTE]
 
 
 def versions(cluster: Cluster, index: int, key: str) -> list[Any]:
-    """Of those operations that are not settled."""
-    contents = replica(cluster, index)._store._table
-    if not contents.has_versions(key):
+    """Return the values of the versions of requests that are not stable."""
+    table = replica(cluster, index)._store._table
+    if not table.has_versions(key):
         return []
-    return [each.value for each in contents.chain(key).versions]
+    return [each.value for each in table.chain(key).versions]
 
 
-def handed_out(cluster: Cluster, index: int) -> list[Dot]:
+def scheduled_ids(cluster: Cluster, index: int) -> list[Dot]:
     return [task.request.id for task in cluster.tasks[index]]
 
 
 def step(cluster: Cluster, index: int, id: Dot) -> None:
-    """Run the task of this request, whatever else is under way."""
-    at = handed_out(cluster, index).index(id)
+    """Run the task of the request, independently of other scheduled tasks."""
+    at = scheduled_ids(cluster, index).index(id)
     cluster.tasks[index].rotate(-at)
     cluster.step(index)
 
@@ -89,26 +89,26 @@ def test_a_weak_read_is_executed_without_any_communication() -> None:
 
     id = cluster.weak(1, "read", "a")
 
-    assert cluster.answers(id) == [(TENTATIVE, 1)]
+    assert cluster.responses_to(id) == [(TENTATIVE, 1)]
     assert cluster.pending() == []
     assert id not in cluster.tentative(1)
 
 
-def test_a_strong_read_is_communicated_all_the_same() -> None:
-    """It is of weak operations that the paper speaks: a strong one needs its place."""
+def test_a_strong_read_is_sent_and_ordered() -> None:
+    """The paper's sentence applies to weak operations only; a strong one needs a position."""
     cluster = creek()
 
     id = cluster.strong(1, "read", "a")
 
     assert cluster.pending(Cast, carrying=id)
     cluster.flush()
-    assert cluster.answers(id) == [(TENTATIVE, None), (STABLE, None)]
+    assert cluster.responses_to(id) == [(TENTATIVE, None), (STABLE, None)]
 
 
 # --- rollbacks only if necessary ----------------------------------------------------------------
 
 
-def test_a_commit_that_jumps_over_distinct_data_rolls_nothing_back() -> None:
+def test_a_commit_before_independent_operations_causes_no_rollback() -> None:
     """Section 4.4: "distinct data, no rollbacks or reexecutions are necessary"."""
     cluster = creek()
     op_i = cluster.weak(0, "copy", "a", "b", at=10)
@@ -122,8 +122,8 @@ def test_a_commit_that_jumps_over_distinct_data_rolls_nothing_back() -> None:
         assert Probe.ROLLED_BACK not in cluster.replicas[each].probes.counts
 
 
-def test_a_commit_that_jumps_over_the_same_data_does() -> None:
-    """Section 4.4: "must rollback both operations and reexecute them": here, who reads."""
+def test_a_commit_before_conflicting_operations_causes_rollbacks() -> None:
+    """Section 4.4: "must rollback both operations and reexecute them"; here, the reader only."""
     cluster = creek()
     op_i = cluster.weak(0, "copy", "a", "b", at=10)
     op_j = cluster.strong(1, "write", "a", 1, at=20)
@@ -138,7 +138,7 @@ def test_a_commit_that_jumps_over_the_same_data_does() -> None:
 # --- multiversioning ----------------------------------------------------------------------------
 
 
-def test_there_are_several_versions_of_a_data_item() -> None:
+def test_a_data_item_has_several_versions() -> None:
     """Section 4.4: "holds multiple immutable objects called versions for data items"."""
     cluster = creek()
     for value in (1, 2, 3):
@@ -147,7 +147,7 @@ def test_there_are_several_versions_of_a_data_item() -> None:
     assert versions(cluster, 0, "a") == [1, 2, 3]
 
 
-def test_a_version_stands_where_its_operation_stands() -> None:
+def test_a_version_has_the_position_of_its_operation() -> None:
     """Section 4.4: "marked using a special timestamp that corresponds to the location of op"."""
     cluster = creek()
     late = cluster.weak(0, "write", "a", "late", at=30)
@@ -163,7 +163,7 @@ def test_a_version_stands_where_its_operation_stands() -> None:
 
 
 def test_a_commit_moves_the_versions_with_their_operations() -> None:
-    """The same sentence, when the location changes."""
+    """Section 4.4, as above, if a commit changes the location."""
     cluster = creek()
     cluster.hold(Cast, sender=0)
     cluster.weak(0, "write", "a", "weak", at=10)
@@ -176,20 +176,20 @@ def test_a_commit_moves_the_versions_with_their_operations() -> None:
     assert dict(replica(cluster, 0)._store.stable_items()) == {"a": "strong"}
 
 
-def test_the_snapshot_holds_all_and_only_what_comes_before() -> None:
+def test_a_snapshot_contains_exactly_the_earlier_versions() -> None:
     """Section 4.4: "all and only the versions created" by those that "appear before op"."""
     cluster = creek()
     cluster.weak(0, "write", "a", "before", at=10)
-    cluster.weak(0, "write", "a", "behind", at=30)
+    cluster.weak(0, "write", "a", "after", at=30)
     between = cluster.weak(1, "copy", "a", "b", at=20)
 
     cluster.flush()
 
-    assert cluster.replicas[0].state() == {"a": "behind", "b": "before"}
+    assert cluster.replicas[0].state() == {"a": "after", "b": "before"}
     assert executions(cluster, 0)[-1] == between
 
 
-def test_the_snapshot_does_not_change_while_the_operation_is_executed() -> None:
+def test_a_snapshot_does_not_change_during_the_execution() -> None:
     """Section 4.4: "any operation op happens in isolation, on a valid snapshot"."""
     cluster = creek()
     cluster.pause(0)
@@ -205,15 +205,16 @@ def test_the_snapshot_does_not_change_while_the_operation_is_executed() -> None:
     assert cluster.replicas[0].state() == {"a": 1, "b": 1}
 
 
-def test_what_was_rolled_back_is_not_in_snapshots_of_executions_that_start_afterwards() -> None:
-    """Section 4.4: "not included in the snapshots used" by what starts "after the rollback"."""
+def test_later_snapshots_exclude_rolled_back_versions() -> None:
+    """Section 4.4: "not included in the snapshots used" by executions
+    that start "after the rollback"."""
     cluster = creek()
     rolled_back = cluster.weak(0, "copy", "a", "b", at=20)
     cluster.pause(0)
     late = cluster.weak(1, "write", "a", 1, at=10)
     cluster.deliver(Cast, to=0)
     step(cluster, 0, late)
-    assert handed_out(cluster, 0) == [rolled_back]
+    assert scheduled_ids(cluster, 0) == [rolled_back]
 
     other = cluster.weak(2, "copy", "b", "c", at=30)
     cluster.deliver(Cast, to=0, carrying=other)
@@ -225,10 +226,10 @@ def test_what_was_rolled_back_is_not_in_snapshots_of_executions_that_start_after
     assert cluster.replicas[0].state() == {"a": 1, "b": 1, "c": 1}
 
 
-# --- rollbacks that cascade ---------------------------------------------------------------------
+# --- cascading rollbacks ------------------------------------------------------------------------
 
 
-def test_a_late_operation_is_executed_in_its_place_and_conflicts_with_nobody() -> None:
+def test_an_independent_late_operation_causes_no_rollback() -> None:
     """Section 4.4: "execute op_x on a consistent snapshot … do not need to roll op_i back"."""
     cluster = creek()
     op_i = cluster.weak(0, "copy", "a", "b", at=20)
@@ -242,7 +243,7 @@ def test_a_late_operation_is_executed_in_its_place_and_conflicts_with_nobody() -
 
 
 @pytest.mark.parametrize("conflicting", [(), ("i",), ("j",), ("i", "j")])
-def test_each_is_checked_for_conflicts_with_the_late_one(conflicting: tuple[str, ...]) -> None:
+def test_each_later_operation_is_checked_for_conflicts(conflicting: tuple[str, ...]) -> None:
     """Section 4.4: "in a similar way the possible conflict between op_x and op_j"."""
     cluster = creek()
     ops = {
@@ -257,7 +258,7 @@ def test_each_is_checked_for_conflicts_with_the_late_one(conflicting: tuple[str,
     assert executions(cluster, 0) == [*ops.values(), op_x, *again]
 
 
-def test_a_rollback_cascades_to_whoever_read_what_is_no_longer_valid() -> None:
+def test_a_rollback_cascades_to_readers_of_invalid_versions() -> None:
     """Section 4.4: "op_j might have read some no longer valid versions created by op_i"."""
     cluster = creek()
     op_i = cluster.weak(0, "copy", "x", "i", at=20)
@@ -270,8 +271,8 @@ def test_a_rollback_cascades_to_whoever_read_what_is_no_longer_valid() -> None:
     assert cluster.replicas[0].state() == {"x": 1, "i": 1, "j": 1}
 
 
-def test_a_rollback_cascades_no_further_than_versions_differ() -> None:
-    """Section 4.4: "Rollbacks only if necessary": what is written again alike was read rightly."""
+def test_a_rollback_does_not_cascade_past_equal_versions() -> None:
+    """Section 4.4: "Rollbacks only if necessary": a read of an equal value stays valid."""
     cluster = creek()
     cluster.weak(0, "write", "x", 1, at=5)
     op_i = cluster.weak(0, "copy", "x", "i", at=20)
@@ -284,11 +285,11 @@ def test_a_rollback_cascades_no_further_than_versions_differ() -> None:
     assert executions(cluster, 0).count(op_j) == 1
 
 
-# --- garbage ------------------------------------------------------------------------------------
+# --- garbage collection --------------------------------------------------------------------------
 
 
 def test_all_versions_of_tentative_operations_are_kept() -> None:
-    """Section 4.4: "we need to maintain all versions produced" by what is tentative."""
+    """Section 4.4: "we need to maintain all versions produced" by tentative operations."""
     cluster = creek()
     cluster.hold(Vote)
     for value in range(20):
@@ -299,8 +300,8 @@ def test_all_versions_of_tentative_operations_are_kept() -> None:
     assert versions(cluster, 0, "a") == list(range(21))
 
 
-def test_of_committed_operations_the_most_recent_value_is_kept() -> None:
-    """Section 4.4: of committed, all "except for the most recently created value"."""
+def test_only_the_latest_committed_value_is_kept() -> None:
+    """Section 4.4: of committed operations, all "except for the most recently created value"."""
     cluster = creek()
     for value in range(20):
         cluster.weak(0, "write", "a", value)
@@ -313,7 +314,7 @@ def test_of_committed_operations_the_most_recent_value_is_kept() -> None:
     assert versions(cluster, 0, "a") == ["tentative"]
 
 
-def test_nothing_that_a_live_operation_may_need_is_collected() -> None:
+def test_versions_of_live_operations_are_not_collected() -> None:
     """Section 4.4: "we never garbage collect versions that might be used by live operations"."""
     cluster = creek()
     first = cluster.weak(0, "write", "a", 1)
@@ -337,8 +338,8 @@ def test_nothing_that_a_live_operation_may_need_is_collected() -> None:
     assert replica(cluster, 0)._entries[live].is_executed
 
 
-def test_what_was_rolled_back_is_removed_in_the_end() -> None:
-    """Section 4.4: "eventually remove all versions created by operations" rolled back."""
+def test_rolled_back_versions_are_removed() -> None:
+    """Section 4.4: "eventually remove all versions created by operations" that were rolled back."""
     cluster = creek()
     cluster.weak(0, "copy", "x", "i", at=20)
     cluster.weak(0, "copy", "i", "j", at=30)
@@ -352,10 +353,10 @@ def test_what_was_rolled_back_is_removed_in_the_end() -> None:
     assert versions(cluster, 0, "i") == [1]
 
 
-# --- no strong operations -----------------------------------------------------------------------
+# --- without strong operations ------------------------------------------------------------------
 
 
-def test_the_number_of_versions_remains_the_same_while_strong_operations_are_committed() -> None:
+def test_commits_bound_the_number_of_versions() -> None:
     """Section 4.4: "the number of versions for each data item should remain roughly the same"."""
     cluster = creek()
     counts = []
@@ -370,7 +371,7 @@ def test_the_number_of_versions_remains_the_same_while_strong_operations_are_com
 
 
 def test_without_strong_operations_the_number_of_versions_grows() -> None:
-    """Section 4.4: without strong ones "the number of versions starts to grow"."""
+    """Section 4.4: without strong operations "the number of versions starts to grow"."""
     cluster = creek()
     for value in range(100):
         cluster.weak(0, "write", "a", value)
@@ -390,10 +391,10 @@ def test_a_strong_no_op_stabilises_the_weak_operations() -> None:
         assert cluster.committed(each)[:40] == ids
         assert cluster.tentative(each) == []
         assert versions(cluster, each, "a") == []
-    assert [kind for kind, _ in cluster.answers(ids[0])] == [TENTATIVE, FINAL]
+    assert [kind for kind, _ in cluster.responses_to(ids[0])] == [TENTATIVE, FINAL]
 
 
-def test_a_prefix_can_be_kept_as_a_snapshot_without_its_versions() -> None:
+def test_merged_runs_bound_the_number_of_versions() -> None:
     """Section 4.4: "limit the amount of data …, by collecting complete snapshots"."""
     cluster = creek(kept_apart=64)
     for value in range(400):
@@ -403,7 +404,7 @@ def test_a_prefix_can_be_kept_as_a_snapshot_without_its_versions() -> None:
     assert cluster.replicas[0].state() == {"a": 399}
 
 
-def test_versions_are_recreated_by_executing_operations_again_when_they_are_needed() -> None:
+def test_merged_versions_are_recreated_by_reexecution() -> None:
     """Section 4.4: "recreate some versions when needed, by reexecuting some … operations"."""
     cluster = creek(kept_apart=64)
     ids = [cluster.weak(0, "write", "a", value) for value in range(400)]
@@ -422,7 +423,7 @@ def test_versions_are_recreated_by_executing_operations_again_when_they_are_need
 # --- concurrent execution -----------------------------------------------------------------------
 
 
-def test_several_operations_are_executed_at_once() -> None:
+def test_several_operations_are_executed_concurrently() -> None:
     """Section 4.4: "to support concurrent execution of multiple operations"."""
     cluster = creek(parallelism=3)
     cluster.pause(0)
@@ -432,9 +433,9 @@ def test_several_operations_are_executed_at_once() -> None:
     assert len(cluster.tasks[0]) == 3
 
 
-def test_to_execute_several_at_once_in_any_order_does_not_violate_correctness() -> None:
+def test_concurrent_executions_are_correct_in_any_completion_order() -> None:
     """Section 4.4: "does not violate correctness, because each operation executes in isolation"."""
-    for backwards in (False, True):
+    for is_reversed in (False, True):
         cluster = creek()
         cluster.pause(0)
         for session, (source, target) in enumerate((("a", "b"), ("b", "c"), ("c", "d"))):
@@ -442,14 +443,14 @@ def test_to_execute_several_at_once_in_any_order_does_not_violate_correctness() 
         first = cluster.weak(1, "write", "a", 1, at=1)
         cluster.deliver(Cast, to=0, carrying=first)
         while cluster.tasks[0]:
-            begun = [cluster.begin(0) for _ in range(len(cluster.tasks[0]))]
-            for task, execution in reversed(begun) if backwards else begun:
+            started = [cluster.begin(0) for _ in range(len(cluster.tasks[0]))]
+            for task, execution in reversed(started) if is_reversed else started:
                 cluster.finish(0, task, execution)
 
         assert cluster.replicas[0].state() == {"a": 1, "b": 1, "c": 1, "d": 1}
 
 
-def test_versions_are_added_when_the_operation_has_completed() -> None:
+def test_versions_are_added_when_the_execution_completes() -> None:
     """Section 4.4: "added to our version store after the operation completes execution"."""
     cluster = creek()
     cluster.pause(0)
@@ -462,7 +463,7 @@ def test_versions_are_added_when_the_operation_has_completed() -> None:
     assert cluster.replicas[0].state() == {"a": 1}
 
 
-def test_in_case_of_a_conflict_the_execution_is_discarded_and_done_again() -> None:
+def test_a_conflicting_execution_is_discarded_and_repeated() -> None:
     """Section 4.4: "we discard versions created during the execution and reexecute"."""
     cluster = creek()
     cluster.pause(0)
@@ -475,13 +476,13 @@ def test_in_case_of_a_conflict_the_execution_is_discarded_and_done_again() -> No
     cluster.finish(0, task, execution)
 
     assert "b" not in cluster.replicas[0].state()
-    assert cluster.answers(id) == []
-    assert handed_out(cluster, 0) == [id]
+    assert cluster.responses_to(id) == []
+    assert scheduled_ids(cluster, 0) == [id]
     cluster.resume(0)
-    assert cluster.answers(id) == [(TENTATIVE, 1)]
+    assert cluster.responses_to(id) == [(TENTATIVE, 1)]
 
 
-def test_without_a_conflict_what_completed_in_between_does_not_matter() -> None:
+def test_an_execution_without_conflicts_is_installed() -> None:
     """Section 4.4: "checked for conflicts with other concurrently executed operations"."""
     cluster = creek()
     cluster.pause(0)
@@ -493,14 +494,14 @@ def test_without_a_conflict_what_completed_in_between_does_not_matter() -> None:
 
     cluster.finish(0, task, execution)
 
-    assert cluster.answers(id) == [(TENTATIVE, None)]
-    assert handed_out(cluster, 0) == []
+    assert cluster.responses_to(id) == [(TENTATIVE, None)]
+    assert scheduled_ids(cluster, 0) == []
 
 
-# --- what the paper measures --------------------------------------------------------------------
+# --- measurements of the paper ------------------------------------------------------------------
 
 
-def test_partitions_that_do_not_conflict_are_reconciled_without_executing_again() -> None:
+def test_independent_partitions_are_reconciled_without_reexecution() -> None:
     """Section 6.4: "no unnecessary operation reexecutions are needed"."""
     cluster = Cluster(datatype=KV, scheme=CreekReplica)
     cluster.partition({0, 1}, {2})

@@ -1,7 +1,7 @@
 """Section 5: indirect consensus, as Multi-Paxos on batches of identifiers.
 
-Where a test needs an acceptor or a learner in a certain state it plays the other members itself;
-replica 1 is then the one that is looked at, in a cluster where nobody leads.
+Some tests need an acceptor or a learner in a certain state. They inject the messages of the other
+members, and observe replica 1 of a cluster without a leader.
 """
 
 import pytest
@@ -34,8 +34,8 @@ LOW, HIGH = Ballot(1, 0), Ballot(2, 2)
 
 
 def acceptor(replicas: int = 3) -> tuple[Cluster, list[Dot]]:
-    """A cluster without a leader whose replica 1 has received three strong requests."""
-    cluster = Cluster(replicas, led=False)
+    """Return a cluster without a leader whose replica 1 has received three strong requests."""
+    cluster = Cluster(replicas, with_leader=False)
     ids = [cluster.strong(2, "append", each) for each in range(3)]
     cluster.deliver(Cast, to=1)
     cluster.in_flight.clear()
@@ -43,7 +43,7 @@ def acceptor(replicas: int = 3) -> tuple[Cluster, list[Dot]]:
 
 
 def candidate(cluster: Cluster) -> Ballot:
-    """Make replica 0 start a ballot above all that its peers speak of; its `Prepare` is lost."""
+    """Let replica 0 start a ballot above all ballots of its peers, and drop its `Prepare`."""
     peers = cluster.members[1:]
     for peer in peers:
         heartbeat = Heartbeat(Ballot(7, peers[-1]), leader=None, reachable=(0,))
@@ -56,28 +56,28 @@ def candidate(cluster: Cluster) -> Ballot:
 
 
 def sent(cluster: Cluster, kind: type[object], sender: int) -> list[Message]:
-    """What `sender` has in flight, each message once however many it goes to."""
-    found: list[Message] = []
+    """Return the distinct messages that `sender` has in flight."""
+    messages: list[Message] = []
     for each in cluster.pending(kind, sender=sender):
-        if each.message not in found:
-            found.append(each.message)
-    return found
+        if each.message not in messages:
+            messages.append(each.message)
+    return messages
 
 
 def decisions(cluster: Cluster, replica: int) -> list[tuple[int, Batch]]:
-    """What the replica decided, in the order it did."""
-    found = []
+    """Return the decisions of the replica, in the order in which it made them."""
+    decided = []
     for record in cluster.on_disk(replica, Decided):
         assert isinstance(record, Decided)
-        found.append((record.instance, record.batch))
-    return found
+        decided.append((record.instance, record.batch))
+    return decided
 
 
 # --- termination -------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("replicas", "crashed"), [(3, 1), (4, 1), (5, 2), (7, 3)])
-def test_everyone_who_is_up_decides_as_long_as_a_majority_is(replicas: int, crashed: int) -> None:
+def test_all_live_replicas_decide_if_a_majority_is_up(replicas: int, crashed: int) -> None:
     """Termination: "every correct process eventually decides some value"."""
     cluster = Cluster(replicas)
     for replica in range(crashed):
@@ -91,8 +91,8 @@ def test_everyone_who_is_up_decides_as_long_as_a_majority_is(replicas: int, cras
 
 
 @pytest.mark.parametrize(("replicas", "crashed"), [(3, 2), (4, 2), (5, 3), (2, 1)])
-def test_without_a_majority_nobody_decides(replicas: int, crashed: int) -> None:
-    """Section 3.4: consensus needs Ω and a majority; half of the replicas is none."""
+def test_no_replica_decides_without_a_majority(replicas: int, crashed: int) -> None:
+    """Section 3.4: consensus needs Ω and a majority; half of the replicas is not a majority."""
     cluster = Cluster(replicas)
     for replica in range(1, crashed + 1):
         cluster.crash(replica)
@@ -104,8 +104,8 @@ def test_without_a_majority_nobody_decides(replicas: int, crashed: int) -> None:
         assert decisions(cluster, replica) == []
 
 
-def test_a_proposal_whose_messages_died_with_the_leader_does_not_stand_in_the_way() -> None:
-    """Termination: the others could not vote for it, so nobody knows of it any more."""
+def test_a_proposal_lost_with_its_leader_does_not_block_consensus() -> None:
+    """Termination: no other replica could vote for the proposal, so none has accepted it."""
     cluster = Cluster(3)
     lost = cluster.strong(0, "append", "lost")
     cluster.drop(Cast)
@@ -119,8 +119,8 @@ def test_a_proposal_whose_messages_died_with_the_leader_does_not_stand_in_the_wa
     assert lost not in cluster.tentative(1)
 
 
-def test_an_instance_that_nobody_can_vote_for_does_not_stand_in_the_way_for_ever() -> None:
-    """Termination: where eventual stable evaluation fails for a value, another is decided."""
+def test_an_instance_without_possible_votes_is_abandoned() -> None:
+    """Termination: if eventual stable evaluation fails for a value, another one is decided."""
     cluster = Cluster(3)
     lost = cluster.strong(0, "append", "lost")
     cluster.drop()
@@ -131,9 +131,9 @@ def test_an_instance_that_nobody_can_vote_for_does_not_stand_in_the_way_for_ever
     assert isinstance(prepare, Prepare)
     cluster.drop(Prepare)
     cluster.release()
-    # The dead leader's last word: it had accepted what nobody else will ever receive.
-    last_word = Promise(prepare.ballot, 0, (AcceptedValue(0, Ballot(1, 0), (lost,)),))
-    cluster.inject(last_word, sender=0, to=1)
+    # The dead leader had accepted a request that no other replica will ever receive.
+    last_promise = Promise(prepare.ballot, 0, (AcceptedValue(0, Ballot(1, 0), (lost,)),))
+    cluster.inject(last_promise, sender=0, to=1)
     id = cluster.strong(1, "append", "a")
     cluster.settle(20)
     assert cluster.cab_delivered(1) == []
@@ -146,7 +146,7 @@ def test_an_instance_that_nobody_can_vote_for_does_not_stand_in_the_way_for_ever
 # --- uniform validity --------------------------------------------------------------------------
 
 
-def test_votes_alone_decide_nothing() -> None:
+def test_votes_without_a_proposal_decide_nothing() -> None:
     """Uniform validity: "if a process decides v, then (v, rcv) was proposed by some process"."""
     cluster, ids = acceptor()
     for voter in (0, 2):
@@ -158,7 +158,7 @@ def test_votes_alone_decide_nothing() -> None:
     assert decisions(cluster, 1) == [(0, (ids[0],))]
 
 
-def test_a_proposal_that_no_majority_votes_for_is_not_decided() -> None:
+def test_a_proposal_without_a_majority_of_votes_is_not_decided() -> None:
     """Uniform validity and agreement: a proposal is not yet a decision."""
     cluster, ids = acceptor(5)
     cluster.inject(Accept(LOW, 0, (ids[0],)), sender=0, to=1)
@@ -170,8 +170,8 @@ def test_a_proposal_that_no_majority_votes_for_is_not_decided() -> None:
     assert decisions(cluster, 1) == [(0, (ids[0],))]
 
 
-def test_a_voter_counts_once() -> None:
-    """A majority is one of replicas, not of messages."""
+def test_repeated_votes_of_one_replica_count_once() -> None:
+    """A majority consists of replicas, not of messages."""
     cluster, ids = acceptor(5)
     cluster.inject(Accept(LOW, 0, (ids[0],)), sender=0, to=1)
     for _ in range(3):
@@ -180,19 +180,19 @@ def test_a_voter_counts_once() -> None:
     assert decisions(cluster, 1) == []
 
 
-def test_a_stranger_does_not_count() -> None:
-    """A majority is one of the members."""
+def test_votes_of_non_members_do_not_count() -> None:
+    """A majority consists of members."""
     cluster, ids = acceptor(3)
     cluster.inject(Accept(LOW, 0, (ids[0], Dot(0, 1))), sender=0, to=1)
     cluster.inject(Vote(LOW, 0), sender=0, to=1)
     cluster.inject(Vote(LOW, 0), sender=99, to=1)
 
     assert decisions(cluster, 1) == []
-    assert sum(cluster.refused(1).values()) == 1
+    assert sum(cluster.rejected(1).values()) == 1
 
 
 def test_votes_of_different_ballots_do_not_add_up() -> None:
-    """Each ballot has its own value: two halves of two majorities are no majority."""
+    """Each ballot has its own value, so votes of two ballots do not form a majority."""
     cluster, ids = acceptor(5)
     cluster.inject(Accept(LOW, 0, (ids[0],)), sender=0, to=1)
     cluster.inject(Accept(HIGH, 0, (ids[1],)), sender=2, to=1)
@@ -208,7 +208,7 @@ def test_votes_of_different_ballots_do_not_add_up() -> None:
 # --- uniform integrity -------------------------------------------------------------------------
 
 
-def test_a_decision_is_taken_once() -> None:
+def test_an_instance_is_decided_once() -> None:
     """Uniform integrity: "every process decides at most once"."""
     cluster, ids = acceptor()
     cluster.inject(Decisions(0, ((ids[0],),)), sender=0, to=1)
@@ -222,7 +222,7 @@ def test_a_decision_is_taken_once() -> None:
 
 
 def test_a_later_proposal_does_not_change_a_decision() -> None:
-    """Uniform integrity: whoever proposes for a decided instance is told the decision instead."""
+    """Uniform integrity: the proposer for a decided instance receives the decision instead."""
     cluster, ids = acceptor()
     cluster.inject(Decisions(0, ((ids[0],),)), sender=0, to=1)
 
@@ -234,7 +234,7 @@ def test_a_later_proposal_does_not_change_a_decision() -> None:
 
 
 def test_a_decision_survives_a_restart() -> None:
-    """Uniform integrity: who decided does not decide again."""
+    """Uniform integrity: a restarted replica does not decide again."""
     cluster = Cluster(3)
     id = cluster.strong(1, "append", "a")
     cluster.flush()
@@ -250,7 +250,7 @@ def test_a_decision_survives_a_restart() -> None:
 # --- uniform agreement -------------------------------------------------------------------------
 
 
-def test_what_one_process_decided_alone_every_later_leader_decides_too() -> None:
+def test_later_leaders_decide_the_value_that_one_process_decided() -> None:
     """Uniform agreement: "no two processes (correct or not) decide a different value"."""
     cluster = Cluster(5)
     for learner in (1, 2, 3, 4):
@@ -265,10 +265,10 @@ def test_what_one_process_decided_alone_every_later_leader_decides_too() -> None
     cluster.release()
     cluster.crash(0)
 
-    # Replica 3 did not accept it, and is the only one that is heard by enough to lead.
-    for mute in (1, 2, 4):
-        for deaf in {1, 2, 4} - {mute}:
-            cluster.hold(Heartbeat, sender=mute, to=deaf)
+    # Replica 3 did not accept the value, and only its heartbeats reach a majority.
+    for sender in (1, 2, 4):
+        for receiver in {1, 2, 4} - {sender}:
+            cluster.hold(Heartbeat, sender=sender, to=receiver)
     second = cluster.strong(3, "append", "second")
     cluster.settle()
     assert cluster.leaders() >= {3}
@@ -277,8 +277,8 @@ def test_what_one_process_decided_alone_every_later_leader_decides_too() -> None
     assert cluster.cab_delivered(3) == [first, second]
 
 
-def test_two_leaders_at_once_do_not_decide_differently() -> None:
-    """Uniform agreement: the old leader's proposals find no majority any more."""
+def test_concurrent_leaders_do_not_decide_differently() -> None:
+    """Uniform agreement: the proposals of the old leader no longer get a majority."""
     cluster = Cluster(5)
     cluster.partition({0, 1}, {2, 3, 4})
     cluster.strong(0, "append", "old")
@@ -295,8 +295,8 @@ def test_two_leaders_at_once_do_not_decide_differently() -> None:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_on_every_schedule_each_instance_delivers_the_same_everywhere(seed: int) -> None:
-    """Uniform agreement, seen through what the decisions of all incarnations deliver."""
+def test_every_schedule_delivers_each_instance_alike_at_all_replicas(seed: int) -> None:
+    """Uniform agreement, observed through the deliveries of all incarnations."""
     decided: dict[int, list[Dot]] = {}
     for log in run(seed).history.logs:
         delivered: dict[int, list[Dot]] = {}
@@ -314,7 +314,7 @@ def test_on_every_schedule_each_instance_delivers_the_same_everywhere(seed: int)
 
 
 @pytest.mark.parametrize("replicas", [3, 4, 5])
-def test_when_a_value_is_decided_a_majority_has_its_messages_on_disk(replicas: int) -> None:
+def test_a_majority_has_the_messages_of_a_decision_on_disk(replicas: int) -> None:
     """No loss: "if a process decides v at time t, then for one correct process rcv(v) = true"."""
     cluster = Cluster(replicas)
     id = cluster.strong(1, "append", "a")
@@ -329,8 +329,8 @@ def test_when_a_value_is_decided_a_majority_has_its_messages_on_disk(replicas: i
     assert len(holders) >= replicas // 2 + 1
 
 
-def test_nothing_is_decided_as_long_as_only_a_minority_has_the_messages() -> None:
-    """No loss: the leader has the request, and the others only its identifier."""
+def test_no_decision_while_only_a_minority_has_the_messages() -> None:
+    """No loss: the leader has the request, and the others have only its identifier."""
     cluster = Cluster(5)
     cluster.hold(Cast, to=2)
     cluster.hold(Cast, to=3)
@@ -346,14 +346,14 @@ def test_nothing_is_decided_as_long_as_only_a_minority_has_the_messages() -> Non
     assert decisions(cluster, 1) == [(0, (id,))]
 
 
-def test_what_was_decided_can_be_had_after_any_minority_is_gone() -> None:
-    """No loss, put to use: the decided request outlives all who first had it but one."""
+def test_a_decided_request_survives_the_loss_of_any_minority() -> None:
+    """No loss, applied: one replica remains of those that first had the decided request."""
     cluster = Cluster(5)
     cluster.hold(Cast, to=3)
     cluster.hold(Cast, to=4)
     id = cluster.strong(0, "append", "a")
     cluster.flush()
-    assert cluster.answers(id) == [(TENTATIVE, 1), (STABLE, 1)]
+    assert cluster.responses_to(id) == [(TENTATIVE, 1), (STABLE, 1)]
     cluster.drop(Cast)
     cluster.release()
     cluster.crash(0)
@@ -362,15 +362,15 @@ def test_what_was_decided_can_be_had_after_any_minority_is_gone() -> None:
     cluster.settle()
 
     assert [cluster.cab_delivered(each) for each in (2, 3, 4)] == [[id]] * 3
-    assert [cluster.listed(each) for each in (2, 3, 4)] == [["a"]] * 3
+    assert [cluster.state_values(each) for each in (2, 3, 4)] == [["a"]] * 3
 
 
 # --- votes -------------------------------------------------------------------------------------
 
 
-def test_a_vote_waits_for_the_messages_and_is_then_cast() -> None:
+def test_a_vote_waits_for_the_messages() -> None:
     """Section 5: `rcv(v)` and `q(m)` "for each CAB-cast message m, whose identifier is in v"."""
-    cluster = Cluster(3, led=False)
+    cluster = Cluster(3, with_leader=False)
     weak = cluster.weak(0, "append", "w")
     cluster.deliver(Cast, to=2)
     strong = cluster.strong(2, "append", "s")
@@ -387,8 +387,8 @@ def test_a_vote_waits_for_the_messages_and_is_then_cast() -> None:
 
 
 def test_a_vote_waits_for_every_id_of_the_batch() -> None:
-    """Section 5: the conjunction is over all of v."""
-    cluster = Cluster(3, led=False)
+    """Section 5: the conjunction is over all identifiers of v."""
+    cluster = Cluster(3, with_leader=False)
     ids = [cluster.strong(replica, "append", replica) for replica in (0, 2)]
     cluster.deliver(Cast, to=1, carrying=ids[0])
     cluster.inject(Accept(LOW, 0, tuple(ids)), sender=0, to=1)
@@ -399,8 +399,8 @@ def test_a_vote_waits_for_every_id_of_the_batch() -> None:
     assert sent(cluster, Vote, 1) == [Vote(LOW, 0)]
 
 
-def test_a_deferred_vote_does_not_hold_up_other_instances() -> None:
-    """Instances are independent; only delivery is in their order."""
+def test_a_deferred_vote_does_not_delay_other_instances() -> None:
+    """Instances are independent; only their deliveries are ordered."""
     cluster, ids = acceptor(5)
     cluster.inject(Accept(LOW, 0, (Dot(3, 1),)), sender=0, to=1)
     cluster.inject(Accept(LOW, 1, (ids[0],)), sender=0, to=1)
@@ -409,8 +409,8 @@ def test_a_deferred_vote_does_not_hold_up_other_instances() -> None:
 
 
 def test_a_deferred_vote_is_void_once_a_higher_ballot_is_promised() -> None:
-    """A promise binds votes that were asked for before it, too."""
-    cluster = Cluster(3, led=False)
+    """A promise also applies to votes that were requested before it."""
+    cluster = Cluster(3, with_leader=False)
     id = cluster.strong(2, "append", "a")
     cluster.inject(Accept(LOW, 0, (id,)), sender=0, to=1)
     cluster.inject(Prepare(HIGH, 0), sender=2, to=1)
@@ -421,9 +421,9 @@ def test_a_deferred_vote_is_void_once_a_higher_ballot_is_promised() -> None:
     assert sent(cluster, Promise, 1) == [Promise(HIGH, 0, ())]
 
 
-def test_a_deferred_vote_gives_way_to_one_of_a_higher_ballot() -> None:
-    """Of two proposals that waited for the same request only the later one may be voted for."""
-    cluster = Cluster(3, led=False)
+def test_a_deferred_vote_is_replaced_by_one_of_a_higher_ballot() -> None:
+    """Of two proposals that waited for the same request, only the later one gets a vote."""
+    cluster = Cluster(3, with_leader=False)
     id = cluster.strong(2, "append", "a")
     cluster.inject(Accept(LOW, 0, (id,)), sender=0, to=1)
     cluster.inject(Accept(HIGH, 0, (id,)), sender=2, to=1)
@@ -433,8 +433,8 @@ def test_a_deferred_vote_gives_way_to_one_of_a_higher_ballot() -> None:
     assert sent(cluster, Vote, 1) == [Vote(HIGH, 0)]
 
 
-def test_a_vote_is_on_disk_before_it_is_told() -> None:
-    """Multi-Paxos: what an acceptor said it accepted it must know after a crash."""
+def test_a_vote_is_persisted_before_it_is_sent() -> None:
+    """Multi-Paxos: an acceptor must know its votes after a crash."""
     cluster, ids = acceptor()
     replica = cluster.replicas[1]
     replica.receive(Accept(LOW, 0, (ids[0],)), 0, cluster.now_us)
@@ -444,8 +444,8 @@ def test_a_vote_is_on_disk_before_it_is_told() -> None:
     assert [each.message for each in effects.send] == [Vote(LOW, 0)]
 
 
-def test_asked_again_an_acceptor_votes_again_the_same_way() -> None:
-    """A repeated `Accept` is answered, and accepted no second time."""
+def test_a_repeated_accept_gets_the_same_vote() -> None:
+    """A repeated `Accept` gets a vote, and is not accepted a second time."""
     cluster, ids = acceptor(5)
     for _ in range(2):
         cluster.inject(Accept(LOW, 0, (ids[0],)), sender=0, to=1)
@@ -482,7 +482,7 @@ def test_a_lower_ballot_is_not_promised() -> None:
 
 
 def test_a_vote_promises_its_ballot() -> None:
-    """Multi-Paxos: whoever voted in a ballot neither votes nor promises below it."""
+    """Multi-Paxos: an acceptor neither votes nor promises below a ballot in which it has voted."""
     cluster, ids = acceptor(5)
     cluster.inject(Accept(HIGH, 0, (ids[0],)), sender=2, to=1)
     cluster.in_flight.clear()
@@ -494,7 +494,7 @@ def test_a_vote_promises_its_ballot() -> None:
     assert sent(cluster, Reject, 1) == [Reject(HIGH)]
 
 
-def test_the_promised_ballot_itself_may_be_voted_for() -> None:
+def test_an_acceptor_votes_in_the_promised_ballot() -> None:
     """Multi-Paxos: "below" is strict."""
     cluster, ids = acceptor(5)
     cluster.inject(Prepare(HIGH, 0), sender=2, to=1)
@@ -504,8 +504,8 @@ def test_the_promised_ballot_itself_may_be_voted_for() -> None:
     assert sent(cluster, Vote, 1) == [Vote(HIGH, 0)]
 
 
-def test_a_promise_tells_what_was_accepted() -> None:
-    """Phase 1b, from the instance that was asked for."""
+def test_a_promise_contains_the_accepted_values() -> None:
+    """Phase 1b, from the requested instance on."""
     cluster, ids = acceptor(5)
     for instance in range(3):
         cluster.inject(Accept(LOW, instance, (ids[instance],)), sender=0, to=1)
@@ -516,8 +516,8 @@ def test_a_promise_tells_what_was_accepted() -> None:
     assert sent(cluster, Promise, 1) == [Promise(HIGH, 0, accepted)]
 
 
-def test_a_promise_is_on_disk_before_it_is_told() -> None:
-    """Multi-Paxos: what an acceptor promised it must know after a crash."""
+def test_a_promise_is_persisted_before_it_is_sent() -> None:
+    """Multi-Paxos: an acceptor must know its promises after a crash."""
     cluster, _ = acceptor()
     replica = cluster.replicas[1]
     replica.receive(Prepare(HIGH, 0), 2, cluster.now_us)
@@ -528,7 +528,7 @@ def test_a_promise_is_on_disk_before_it_is_told() -> None:
 
 
 def test_a_promise_survives_a_restart() -> None:
-    """Multi-Paxos: a promise binds for ever."""
+    """Multi-Paxos: a promise is permanent."""
     cluster, ids = acceptor(5)
     cluster.inject(Prepare(HIGH, 0), sender=2, to=1)
     cluster.crash(1)
@@ -543,7 +543,7 @@ def test_a_promise_survives_a_restart() -> None:
 
 
 def test_a_vote_survives_a_restart() -> None:
-    """Multi-Paxos: what was accepted is told to every later candidate, and binds below it."""
+    """Multi-Paxos: every later promise contains the accepted value."""
     cluster, ids = acceptor(5)
     cluster.inject(Accept(LOW, 0, (ids[0],)), sender=0, to=1)
     cluster.crash(1)
@@ -556,7 +556,7 @@ def test_a_vote_survives_a_restart() -> None:
     assert sent(cluster, Promise, 1) == [Promise(HIGH, 0, accepted)]
 
 
-def test_a_replica_does_not_use_a_ballot_of_its_own_twice() -> None:
+def test_a_replica_does_not_reuse_its_own_ballot() -> None:
     """Multi-Paxos: a ballot has one proposer and one proposal per instance, across restarts."""
     cluster = Cluster(3)
     (own,) = cluster.on_disk(0, Promised)
@@ -571,9 +571,9 @@ def test_a_replica_does_not_use_a_ballot_of_its_own_twice() -> None:
 # --- recovery of accepted values ---------------------------------------------------------------
 
 
-def test_a_candidate_proposes_nothing_before_a_majority_has_promised() -> None:
-    """Multi-Paxos: with two of five promises, its own included, nothing may be proposed."""
-    cluster = Cluster(5, led=False)
+def test_a_candidate_proposes_only_after_a_majority_of_promises() -> None:
+    """Multi-Paxos: two of five promises, its own included, do not allow a proposal."""
+    cluster = Cluster(5, with_leader=False)
     cluster.strong(0, "append", "a")
     ballot = candidate(cluster)
     cluster.inject(Promise(ballot, 0, ()), sender=1, to=0)
@@ -586,8 +586,8 @@ def test_a_candidate_proposes_nothing_before_a_majority_has_promised() -> None:
 
 
 def test_a_promise_for_another_ballot_does_not_count() -> None:
-    """Multi-Paxos: a promise is for one ballot."""
-    cluster = Cluster(3, led=False)
+    """Multi-Paxos: a promise is valid for one ballot."""
+    cluster = Cluster(3, with_leader=False)
     cluster.strong(0, "append", "a")
     ballot = candidate(cluster)
 
@@ -596,9 +596,9 @@ def test_a_promise_for_another_ballot_does_not_count() -> None:
     assert sent(cluster, Accept, 0) == []
 
 
-def test_a_new_leader_proposes_again_what_was_accepted_in_the_highest_ballot() -> None:
-    """Multi-Paxos: a value that may have been decided is the only one that is safe."""
-    cluster = Cluster(5, led=False)
+def test_a_new_leader_proposes_the_accepted_value_of_the_highest_ballot() -> None:
+    """Multi-Paxos: only a value that may have been decided is safe."""
+    cluster = Cluster(5, with_leader=False)
     low, high = (Dot(4, 1),), (Dot(3, 1),)
     ballot = candidate(cluster)
     cluster.inject(Promise(ballot, 0, (AcceptedValue(0, HIGH, high),)), sender=1, to=0)
@@ -607,9 +607,9 @@ def test_a_new_leader_proposes_again_what_was_accepted_in_the_highest_ballot() -
     assert sent(cluster, Accept, 0) == [Accept(ballot, 0, high)]
 
 
-def test_a_new_leader_proposes_again_what_it_accepted_itself() -> None:
+def test_a_new_leader_proposes_its_own_accepted_value() -> None:
     """Multi-Paxos: its own promise counts like any other."""
-    cluster = Cluster(5, led=False)
+    cluster = Cluster(5, with_leader=False)
     id = cluster.strong(1, "append", "a")
     cluster.deliver(Cast, to=0)
     cluster.inject(Accept(Ballot(1, 1), 0, (id,)), sender=1, to=0)
@@ -620,9 +620,9 @@ def test_a_new_leader_proposes_again_what_it_accepted_itself() -> None:
     assert sent(cluster, Accept, 0) == [Accept(ballot, 0, (id,))]
 
 
-def test_a_new_leader_closes_gaps_below_what_was_accepted() -> None:
-    """Multi-Paxos: delivery is in the order of instances, so none may stay open."""
-    cluster = Cluster(5, led=False)
+def test_a_new_leader_fills_gaps_below_accepted_instances() -> None:
+    """Multi-Paxos: delivery is in the order of instances, so no instance may stay open."""
+    cluster = Cluster(5, with_leader=False)
     ballot = candidate(cluster)
     value = AcceptedValue(2, LOW, (Dot(4, 1),))
     cluster.inject(Promise(ballot, 0, (value,)), sender=1, to=0)
@@ -635,9 +635,9 @@ def test_a_new_leader_closes_gaps_below_what_was_accepted() -> None:
     ]
 
 
-def test_a_new_leader_proposes_new_requests_above_what_it_recovers() -> None:
-    """Multi-Paxos: an instance whose value is bound is not used for another one."""
-    cluster = Cluster(5, led=False)
+def test_a_new_leader_proposes_new_requests_above_recovered_instances() -> None:
+    """Multi-Paxos: an instance with an accepted value is not used for another one."""
+    cluster = Cluster(5, with_leader=False)
     id = cluster.strong(0, "append", "a")
     ballot = candidate(cluster)
     value = AcceptedValue(0, LOW, (Dot(4, 1),))
@@ -650,9 +650,9 @@ def test_a_new_leader_proposes_new_requests_above_what_it_recovers() -> None:
     ]
 
 
-def test_a_new_leader_does_not_propose_where_others_have_decided() -> None:
-    """Multi-Paxos: a promise tells how far its sender knows decisions."""
-    cluster = Cluster(5, led=False)
+def test_a_new_leader_skips_instances_that_others_have_decided() -> None:
+    """Multi-Paxos: a promise contains the first instance that its sender has not decided."""
+    cluster = Cluster(5, with_leader=False)
     id = cluster.strong(0, "append", "a")
     ballot = candidate(cluster)
     cluster.inject(Promise(ballot, 6, ()), sender=1, to=0)
@@ -665,8 +665,8 @@ def test_a_new_leader_does_not_propose_where_others_have_decided() -> None:
     assert sent(cluster, Accept, 0) == [Accept(ballot, 6, (id,))]
 
 
-def test_a_leader_that_is_outbid_proposes_no_more() -> None:
-    """Multi-Paxos: a leader that hears of a higher ballot stops using its own."""
+def test_a_leader_stops_proposing_after_a_higher_ballot() -> None:
+    """Multi-Paxos: a leader that receives a higher ballot stops using its own."""
     cluster = Cluster(3)
     cluster.inject(Reject(Ballot(9, 2)), sender=2, to=0)
 
@@ -675,8 +675,8 @@ def test_a_leader_that_is_outbid_proposes_no_more() -> None:
     assert sent(cluster, Accept, 0) == []
 
 
-def test_what_a_minority_accepted_is_recovered_when_one_of_it_is_asked() -> None:
-    """Multi-Paxos end to end: the leader and one other accepted, then the leader died."""
+def test_a_value_accepted_by_a_minority_is_recovered() -> None:
+    """Multi-Paxos end to end: the leader and one other replica accepted, then the leader died."""
     cluster = Cluster(5)
     for missed in (2, 3, 4):
         cluster.hold(Accept, to=missed)

@@ -12,16 +12,16 @@ from tests.paper.schedules import SEEDS, run, verdicts
 # --- validity ----------------------------------------------------------------------------------
 
 
-def test_a_replica_delivers_what_it_casts_at_once() -> None:
+def test_a_replica_delivers_its_own_message_at_once() -> None:
     """Validity: "if a correct replica RB-casts some message m, then the replica … delivers m"."""
-    cluster = Cluster(led=False)
+    cluster = Cluster(with_leader=False)
     id = cluster.weak(0, "append", "a")
 
     assert cluster.tentative(0) == [id]
-    assert cluster.listed(0) == ["a"]
+    assert cluster.state_values(0) == ["a"]
 
 
-def test_a_replica_that_comes_back_has_what_it_cast() -> None:
+def test_a_restarted_replica_delivers_its_own_message() -> None:
     """Validity, where "correct" includes a replica that crashes and recovers from its disk."""
     cluster = Cluster()
     id = cluster.weak(1, "append", "a")
@@ -32,7 +32,7 @@ def test_a_replica_that_comes_back_has_what_it_cast() -> None:
 
     cluster.settle()
 
-    assert [cluster.listed(each) for each in cluster.members] == [["a"]] * 3
+    assert [cluster.state_values(each) for each in cluster.members] == [["a"]] * 3
 
 
 # --- uniform integrity -------------------------------------------------------------------------
@@ -52,7 +52,7 @@ def test_a_message_that_arrives_twice_is_delivered_once() -> None:
 
 
 def test_a_message_pushed_and_pulled_is_delivered_once() -> None:
-    """Uniform integrity, where both ways a message can come are taken."""
+    """Uniform integrity, if a message arrives both as a `Cast` and as a `PullResponse`."""
     cluster = Cluster()
     cluster.hold(Cast, to=2)
     id = cluster.weak(1, "append", "a")
@@ -64,37 +64,37 @@ def test_a_message_pushed_and_pulled_is_delivered_once() -> None:
     assert cluster.rb_delivered(2) == [id]
 
 
-def test_a_message_that_was_delivered_before_a_crash_is_not_delivered_anew_by_peers() -> None:
-    """Uniform integrity across a restart: it is taken up from disk, once."""
+def test_a_message_delivered_before_a_crash_is_delivered_once_after_it() -> None:
+    """Uniform integrity across a restart: recovery delivers the message from disk, once."""
     cluster = Cluster()
     id = cluster.weak(1, "append", "a")
     cluster.duplicate(Cast)
     cluster.deliver(Cast, to=0)
-    held = cluster.pending(Cast, to=2)
+    copies = cluster.pending(Cast, to=2)
     cluster.deliver(Cast, to=2)
     cluster.crash(2)
     cluster.restart(2)
 
-    cluster.inject(held[0].message, sender=1, to=2)
+    cluster.inject(copies[0].message, sender=1, to=2)
     cluster.settle()
 
     assert cluster.rb_delivered(2) == [id]
 
 
 @pytest.mark.parametrize("sender", [0, 2])
-def test_a_message_in_the_name_of_another_is_not_delivered(sender: int) -> None:
-    """Uniform integrity: "only if m was previously RB-cast", by the replica its id names."""
+def test_a_message_from_another_sender_than_its_origin_is_rejected(sender: int) -> None:
+    """Uniform integrity: "only if m was previously RB-cast", by the replica of its identifier."""
     cluster = Cluster()
     forged = Request(1, Dot(1, 1), Operation("append", ("forged",)), strong=False)
 
     cluster.inject(Cast((forged,)), sender=sender, to=2 - sender)
 
     assert cluster.tentative(2 - sender) == []
-    assert sum(cluster.refused(2 - sender).values()) == 1
+    assert sum(cluster.rejected(2 - sender).values()) == 1
 
 
-def test_another_message_under_a_known_id_is_not_delivered() -> None:
-    """Uniform integrity: what was cast under an identifier is one message."""
+def test_another_message_with_a_known_id_is_rejected() -> None:
+    """Uniform integrity: an identifier belongs to one message."""
     cluster = Cluster()
     id = cluster.weak(1, "append", "genuine")
     cluster.deliver(Cast)
@@ -102,14 +102,14 @@ def test_another_message_under_a_known_id_is_not_delivered() -> None:
 
     cluster.inject(Cast((other,)), sender=1, to=2)
 
-    assert cluster.listed(2) == ["genuine"]
-    assert sum(cluster.refused(2).values()) == 1
+    assert cluster.state_values(2) == ["genuine"]
+    assert sum(cluster.rejected(2).values()) == 1
 
 
 # --- agreement ---------------------------------------------------------------------------------
 
 
-def test_everyone_delivers_what_was_cast() -> None:
+def test_all_replicas_deliver_every_message() -> None:
     """Agreement: "then eventually all replicas RB-deliver m"."""
     cluster = Cluster(5)
     ids = [cluster.weak(each, "append", each) for each in cluster.members]
@@ -119,7 +119,7 @@ def test_everyone_delivers_what_was_cast() -> None:
     assert [cluster.tentative(each) for each in cluster.members] == [ids] * 5
 
 
-def test_a_sender_that_dies_halfway_leaves_its_message_to_all_or_to_none() -> None:
+def test_a_message_that_reached_one_replica_reaches_all_others() -> None:
     """Agreement: "even in case a faulty replica RB-casts some message m"."""
     cluster = Cluster(5)
     id = cluster.weak(0, "append", "a")
@@ -132,8 +132,8 @@ def test_a_sender_that_dies_halfway_leaves_its_message_to_all_or_to_none() -> No
     assert [cluster.rb_delivered(each) for each in (1, 2, 3, 4)] == [[id]] * 4
 
 
-def test_a_message_that_reached_nobody_before_its_sender_died_is_delivered_by_nobody() -> None:
-    """Agreement binds once "a correct replica RB-delivers some message m", and not before."""
+def test_a_message_that_reached_no_other_replica_is_not_delivered() -> None:
+    """Agreement applies once "a correct replica RB-delivers some message m", and not before."""
     cluster = Cluster()
     cluster.weak(0, "append", "a")
     cluster.drop(Cast)
@@ -144,8 +144,8 @@ def test_a_message_that_reached_nobody_before_its_sender_died_is_delivered_by_no
     assert cluster.rb_delivered(1) == cluster.rb_delivered(2) == []
 
 
-def test_a_push_that_is_lost_is_made_up_for() -> None:
-    """Agreement over channels that lose: Section 3.2 assumes "reliable channels"."""
+def test_a_lost_cast_is_recovered() -> None:
+    """Agreement over lossy channels; Section 3.2 assumes "reliable channels"."""
     cluster = Cluster()
     id = cluster.weak(1, "append", "a")
     cluster.drop(Cast, to=2)
@@ -158,8 +158,8 @@ def test_a_push_that_is_lost_is_made_up_for() -> None:
 
 
 @pytest.mark.parametrize("lost", [Summary, Pull, PullResponse])
-def test_a_step_of_anti_entropy_that_is_lost_is_made_up_for(lost: type[object]) -> None:
-    """Agreement, when what makes up for a loss is lost as well."""
+def test_a_lost_anti_entropy_message_is_recovered(lost: type[object]) -> None:
+    """Agreement, if the recovery from a loss is lost as well."""
     cluster = Cluster()
     id = cluster.weak(1, "append", "a")
     cluster.drop(Cast)
@@ -169,13 +169,13 @@ def test_a_step_of_anti_entropy_that_is_lost_is_made_up_for(lost: type[object]) 
     cluster.drop(lost)
     cluster.release()
 
-    cluster.settle(3 * cluster.settings.retry_ticks)  # somebody else's turn comes in between
+    cluster.settle(3 * cluster.settings.retry_ticks)  # pulls go to each peer in turn
 
     assert cluster.rb_delivered(2) == [id]
 
 
-def test_a_message_is_pulled_from_whoever_has_it() -> None:
-    """Agreement does not hang on the sender: here it cannot speak to replica 2 any more."""
+def test_a_message_is_pulled_from_any_replica_that_has_it() -> None:
+    """Agreement does not depend on the sender, which cannot reach replica 2 any more."""
     cluster = Cluster()
     cluster.hold(sender=1, to=2)
     id = cluster.weak(1, "append", "a")
@@ -185,7 +185,7 @@ def test_a_message_is_pulled_from_whoever_has_it() -> None:
     assert cluster.rb_delivered(2) == [id]
 
 
-def test_a_hole_is_filled_and_nothing_beyond_it_is_forgotten() -> None:
+def test_a_gap_is_filled_and_later_messages_are_delivered() -> None:
     """Agreement for each of several messages, the first of which was lost."""
     cluster = Cluster()
     ids = [cluster.weak(1, "append", each) for each in range(4)]
@@ -196,11 +196,11 @@ def test_a_hole_is_filled_and_nothing_beyond_it_is_forgotten() -> None:
     cluster.settle(4)
 
     assert cluster.rb_delivered(2) == ids
-    assert cluster.listed(2) == [0, 1, 2, 3]
+    assert cluster.state_values(2) == [0, 1, 2, 3]
 
 
-def test_messages_of_one_replica_are_delivered_in_the_order_it_cast_them() -> None:
-    """Section 4.3 needs it: "the execution … respects the order in which each replica invokes"."""
+def test_messages_of_one_replica_are_delivered_in_cast_order() -> None:
+    """Section 4.3: "the execution … respects the order in which each replica invokes"."""
     cluster = Cluster()
     first, second = (cluster.weak(1, "append", each) for each in "ab")
 
@@ -211,8 +211,8 @@ def test_messages_of_one_replica_are_delivered_in_the_order_it_cast_them() -> No
     assert cluster.rb_delivered(2) == [first, second]
 
 
-def test_what_waits_for_an_earlier_message_survives_a_crash() -> None:
-    """Agreement: received and not yet delivered is on disk, too."""
+def test_a_message_held_back_survives_a_crash() -> None:
+    """Agreement: received messages are on disk even if they are not delivered yet."""
     cluster = Cluster()
     first, second = (cluster.weak(1, "append", each) for each in "ab")
     cluster.deliver(Cast, to=2, carrying=second)
@@ -225,7 +225,7 @@ def test_what_waits_for_an_earlier_message_survives_a_crash() -> None:
     assert cluster.rb_delivered(2) == [first, second]
 
 
-def test_both_sides_of_a_partition_get_what_the_other_cast() -> None:
+def test_both_sides_of_a_healed_partition_receive_all_messages() -> None:
     """Agreement after a partition heals."""
     cluster = Cluster(4)
     cluster.partition({0, 1}, {2, 3})
@@ -239,8 +239,8 @@ def test_both_sides_of_a_partition_get_what_the_other_cast() -> None:
     assert [set(cluster.tentative(each)) for each in cluster.members] == [ids] * 4
 
 
-def test_more_than_one_answer_can_hold_is_pulled_in_several() -> None:
-    """Agreement on however many messages were missed."""
+def test_many_messages_are_pulled_in_several_responses() -> None:
+    """Agreement for any number of missed messages."""
     cluster = Cluster(pull_limit=2)
     ids = [cluster.weak(1, "append", each) for each in range(7)]
     cluster.drop(Cast, to=2)
@@ -250,8 +250,8 @@ def test_more_than_one_answer_can_hold_is_pulled_in_several() -> None:
     assert cluster.rb_delivered(2) == ids
 
 
-def test_who_was_away_for_too_long_gets_what_the_messages_did_instead() -> None:
-    """Agreement, where nobody keeps the messages any more: a snapshot stands for them."""
+def test_a_replica_too_far_behind_receives_a_snapshot() -> None:
+    """Agreement, if the messages have been discarded: a snapshot replaces them."""
     cluster = Cluster(checkpoint_every=4)
     cluster.partition({0, 1}, {2})
     for each in range(16):
@@ -263,13 +263,13 @@ def test_who_was_away_for_too_long_gets_what_the_messages_did_instead() -> None:
     cluster.heal()
     cluster.settle()
 
-    assert cluster.listed(2) == cluster.listed(0) == cluster.listed(1)
+    assert cluster.state_values(2) == cluster.state_values(0) == cluster.state_values(1)
     assert len({cluster.replicas[each].committed_length() for each in cluster.members}) == 1
     assert len(cluster.rb_delivered(2)) < 32
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_on_every_schedule_all_three_properties_hold(seed: int) -> None:
+def test_every_schedule_satisfies_all_three_properties(seed: int) -> None:
     """Section 3.2, (1)-(3), under loss, duplication, reordering, partitions and crashes."""
     assert run(seed).quiescence_failure is None
     assert verdicts(seed)["reliable_broadcast"] == Ok("reliable_broadcast")

@@ -1,4 +1,4 @@
-"""A headless Chromium, where there is one."""
+"""Headless Chromium for tests, if it is installed."""
 
 import os
 import shutil
@@ -14,10 +14,10 @@ ARGUMENTS: Final = ("--no-sandbox", "--disable-gpu", "--disable-background-netwo
 
 
 def executable() -> str:
-    """Where there is none the test is skipped; on a machine that checks everything, it fails."""
-    found = next(filter(None, map(shutil.which, NAMES)), None)
-    if found is not None:
-        return found
+    """Return the path of a browser. Without one, skip the test, or fail it in CI."""
+    path = next(filter(None, map(shutil.which, NAMES)), None)
+    if path is not None:
+        return path
     if os.environ.get("CI"):
         pytest.fail(f"no browser is installed: none of {', '.join(NAMES)} is on the PATH")
     pytest.skip(f"no browser is installed: none of {', '.join(NAMES)} is on the PATH")

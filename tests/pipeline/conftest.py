@@ -1,7 +1,7 @@
-"""One local Spark session for all tests that want one.
+"""One local Spark session that all tests share.
 
-Tests that need Spark run in one process of xdist (`--dist loadgroup`): a second one would start a
-second session, and the two would compete for the machine.
+Tests that need Spark run in one process of xdist (`--dist loadgroup`). A second process would start
+a second session, and both would compete for the machine.
 """
 
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""What happens where no browser is installed."""
+"""Browser tests on machines without a browser."""
 
 import shutil
 
@@ -12,14 +12,14 @@ def _no_browser(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shutil, "which", lambda name: None)
 
 
-def test_a_test_that_needs_a_browser_is_skipped(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_browser_tests_are_skipped_without_a_browser(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("CI", raising=False)
 
     with pytest.raises(pytest.skip.Exception, match="no browser is installed"):
         browser.executable()
 
 
-def test_where_everything_is_checked_it_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_browser_tests_fail_in_ci_without_a_browser(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CI", "true")
 
     with pytest.raises(pytest.fail.Exception, match="no browser is installed"):

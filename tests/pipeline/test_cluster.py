@@ -1,4 +1,4 @@
-"""The same grid on a real cluster, with an executor killed while it runs: the same result."""
+"""A grid on a standalone Spark cluster, with one executor killed during the run."""
 
 import os
 import signal
@@ -12,58 +12,58 @@ import pytest
 from creekdb.pipeline.stages import output_dir
 from creekdb.pipeline.stages.grid import load_grid
 from creekdb.pipeline.stages.simulate import simulate_cell
-from tests.pipeline.standalone import cluster
+from tests.pipeline.standalone_cluster import standalone_cluster
 
 pytestmark = [
     pytest.mark.xdist_group("spark"),
-    pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="it looks for processes"),
+    pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="requires /proc"),
 ]
 
 GRID = """
 [[block]]
-scheme = "held:Held"
+scheme = "blocking:BlockingReplica"
 warehouses = 1
 load_tps = 2500
 duration = "40ms"
 seed = [0, 1, 2, 3]
 """
 
-# As soon as one run is done, whoever begins another says so and waits until it is let go.
-HELD = """
+# After the first completed run, further runs announce themselves and wait for the release file.
+BLOCKING_SCHEME = """
 import os
 import time
 from pathlib import Path
 
 from creekdb.schemes.creek import CreekReplica
 
-HERE = Path(__file__).parent
+DIRECTORY = Path(__file__).parent
 
 
-class Held(CreekReplica):
+class BlockingReplica(CreekReplica):
     def __init__(self, index, settings, datatype):
         super().__init__(index, settings, datatype)
-        if any((HERE / "out" / "runs").glob("*")):
-            (HERE / f"waiting-{os.getpid()}").touch()
-            while not (HERE / "let-go").exists():
+        if any((DIRECTORY / "out" / "runs").glob("*")):
+            (DIRECTORY / f"waiting-{os.getpid()}").touch()
+            while not (DIRECTORY / "released").exists():
                 time.sleep(0.02)
 """
 EXECUTORS = 2
 
 
-def files(folder: Path) -> dict[str, bytes]:
-    found = sorted(each for each in folder.rglob("*") if each.is_file())
-    return {str(each.relative_to(folder)): each.read_bytes() for each in found}
+def files(directory: Path) -> dict[str, bytes]:
+    paths = sorted(each for each in directory.rglob("*") if each.is_file())
+    return {str(each.relative_to(directory)): each.read_bytes() for each in paths}
 
 
-def test_a_cluster_that_loses_an_executor_gives_the_same_runs(
+def test_runs_are_equal_after_the_loss_of_an_executor(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "grid.toml").write_text(GRID)
-    (tmp_path / "held.py").write_text(HELD)
+    (tmp_path / "blocking.py").write_text(BLOCKING_SCHEME)
     monkeypatch.syspath_prepend(tmp_path)
-    out, alone = tmp_path / "out", tmp_path / "alone"
+    out, expected = tmp_path / "out", tmp_path / "expected"
     (tmp_path / "spark").mkdir()
-    with cluster(tmp_path / "spark", EXECUTORS, code=tmp_path) as spark:
+    with standalone_cluster(tmp_path / "spark", EXECUTORS, code=tmp_path) as spark:
         arguments = ["--grid", tmp_path / "grid.toml", "--out", out, "--master", spark.url]
         command = subprocess.Popen(
             [sys.executable, "-m", "creekdb", "pipeline", "simulate", *map(str, arguments)],
@@ -76,13 +76,13 @@ def test_a_cluster_that_loses_an_executor_gives_the_same_runs(
             time.sleep(0.05)
         executors = spark.executors()
         os.kill(executors[0], signal.SIGKILL)
-        (tmp_path / "let-go").touch()
-        told, _ = command.communicate()
-    assert command.returncode == 0, told
+        (tmp_path / "released").touch()
+        output, _ = command.communicate()
+    assert command.returncode == 0, output
     assert len(executors) == EXECUTORS
-    assert "4 of 4 experiments simulated" in told
+    assert "4 of 4 experiments simulated" in output
     grid = load_grid(str(tmp_path / "grid.toml"))
-    output_dir.prepare_output_dir(alone, grid)
+    output_dir.prepare_output_dir(expected, grid)
     for cell in grid.cells:
-        simulate_cell(cell, alone)
-    assert files(out / "runs") == files(alone / "runs")
+        simulate_cell(cell, expected)
+    assert files(out / "runs") == files(expected / "runs")

@@ -1,4 +1,4 @@
-"""`creek pipeline simulate`: what people see of it."""
+"""Output and exit codes of `creek pipeline simulate`."""
 
 import io
 import os
@@ -40,12 +40,12 @@ def grid(tmp_path: Path) -> Path:
     return file
 
 
-def simulate(grid: Path | str, out: Path, *others: str) -> int:
-    return main(["pipeline", "simulate", "--grid", str(grid), "--out", str(out), *others])
+def simulate(grid: Path | str, out: Path, *options: str) -> int:
+    return main(["pipeline", "simulate", "--grid", str(grid), "--out", str(out), *options])
 
 
 @pytest.mark.usefixtures("spark")
-def test_a_grid_is_simulated_and_said_to_be(
+def test_a_simulated_grid_is_reported(
     grid: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert simulate(grid, tmp_path / "out") == 0
@@ -55,7 +55,7 @@ def test_a_grid_is_simulated_and_said_to_be(
 
 
 @pytest.mark.usefixtures("spark")
-def test_a_cell_that_fails_is_shown_with_its_command(
+def test_a_failed_cell_is_reported_with_its_command(
     grid: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = tmp_path / "out"
@@ -66,38 +66,38 @@ def test_a_cell_that_fails_is_shown_with_its_command(
             os.rename(cell, tmp_path / "aside")
             cell.touch()
     assert simulate(grid, out) == 1
-    told = capsys.readouterr().out
-    assert "1 of 2 experiments simulated" in told
-    assert "smr-w1-500tps-40ms-s0 failed: NotADirectoryError" in told
-    assert "replay it with: creek simulate --workload tpcc --scheme smr --warehouses 1" in told
+    output = capsys.readouterr().out
+    assert "1 of 2 experiments simulated" in output
+    assert "smr-w1-500tps-40ms-s0 failed: NotADirectoryError" in output
+    assert "replay it with: creek simulate --workload tpcc --scheme smr --warehouses 1" in output
 
 
-def test_a_mistake_in_a_grid_is_told_before_spark_starts(
+def test_a_grid_error_is_reported_before_spark_starts(
     grid: Path,
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def started(*arguments: object) -> None:
+    def start(*arguments: object) -> None:
         raise AssertionError("Spark starts")
 
-    monkeypatch.setattr("creekdb.pipeline.spark.session.session", started)
+    monkeypatch.setattr("creekdb.pipeline.spark.session.spark_session", start)
     grid.write_text(GRID.replace("load_tps", "load"))
     assert simulate(grid, tmp_path / "out") == 2
-    told = capsys.readouterr().err
-    assert told.startswith(f"creek: {grid}, block 1, key 'load': unknown key 'load'")
-    assert len(told.splitlines()) == 1
+    error = capsys.readouterr().err
+    assert error.startswith(f"creek: {grid}, block 1, key 'load': unknown key 'load'")
+    assert len(error.splitlines()) == 1
     assert not (tmp_path / "out").exists()
 
 
-def test_a_folder_of_something_else_is_refused(
+def test_a_foreign_directory_is_rejected(
     grid: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert simulate(grid, tmp_path) == 2
-    assert "files that are not of a pipeline: name another folder" in capsys.readouterr().err
+    assert "files that are not of a pipeline; name another directory" in capsys.readouterr().err
 
 
-def test_without_its_packages_it_says_what_to_install(
+def test_missing_packages_are_reported_with_the_install_command(
     grid: Path,
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
@@ -107,11 +107,8 @@ def test_without_its_packages_it_says_what_to_install(
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     assert simulate(grid, tmp_path / "out") == 2
-    told = capsys.readouterr().err
-    assert told == (
-        "creek: the pipeline needs pyarrow, which is not installed: "
-        "pip install 'creekdb[pipeline]'\n"
-    )
+    error = capsys.readouterr().err
+    assert error == ("creek: the pipeline requires pyarrow: pip install 'creekdb[pipeline]'\n")
 
 
 def test_every_command_shows_an_example(capsys: pytest.CaptureFixture[str]) -> None:
@@ -120,38 +117,64 @@ def test_every_command_shows_an_example(capsys: pytest.CaptureFixture[str]) -> N
         assert "Example" in capsys.readouterr().out
 
 
-def test_where_nobody_watches_a_line_tells_how_far_it_is(
+def test_progress_is_reported_in_lines_without_a_terminal(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("creekdb.cli.commands.pipeline.group.TELL_EVERY_S", 0.0)
-    with simulation_progress() as watch:
-        watch(GridProgress(done=0, total=8, running=("a", "b"), remaining_s=None))
-        watch(GridProgress(done=2, total=8, running=("c", "d"), remaining_s=75.0))
-        watch(GridProgress(done=8, total=8, running=(), remaining_s=0.0))
+    monkeypatch.setattr("creekdb.cli.commands.pipeline.group.REPORT_INTERVAL_S", 0.0)
+    report_progress()
     assert capsys.readouterr().err.splitlines() == [
         "0 of 8 experiments simulated",
-        "2 of 8 experiments simulated, about 1:15 left",
+        "2 of 8 experiments simulated, about 1:15 remaining",
     ]
 
 
-def test_a_bar_shows_how_far_it_is_however_long_the_names_of_cells_are(
+def report_progress() -> None:
+    with simulation_progress() as report:
+        report(GridProgress(done=0, total=8, running=("a", "b"), remaining_s=None))
+        report(GridProgress(done=2, total=8, running=("c", "d"), remaining_s=75.0))
+        report(GridProgress(done=8, total=8, running=(), remaining_s=0.0))
+
+
+def terminal(output: io.StringIO, term: str) -> Console:
+    """Return a terminal of that type, independent of the environment of the test."""
+    return Console(
+        file=output, force_terminal=True, width=80, color_system=None, _environ={"TERM": term}
+    )
+
+
+def test_progress_is_reported_in_lines_on_a_dumb_terminal(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    output = io.StringIO()
+    console = terminal(output, "dumb")
+    monkeypatch.setattr("creekdb.cli.commands.pipeline.group.stderr_console", lambda: console)
+    monkeypatch.setattr("creekdb.cli.commands.pipeline.group.REPORT_INTERVAL_S", 0.0)
+    report_progress()
+    assert output.getvalue() == ""
+    assert capsys.readouterr().err.splitlines() == [
+        "0 of 8 experiments simulated",
+        "2 of 8 experiments simulated, about 1:15 remaining",
+    ]
+
+
+def test_a_progress_bar_fits_the_terminal_with_long_cell_names(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    seen = io.StringIO()
-    terminal = Console(file=seen, force_terminal=True, width=80, color_system=None)
-    monkeypatch.setattr("creekdb.cli.commands.pipeline.group.complaints", lambda: terminal)
+    output = io.StringIO()
+    console = terminal(output, "xterm")
+    monkeypatch.setattr("creekdb.cli.commands.pipeline.group.stderr_console", lambda: console)
     running = ("archie-w20-44000tps-100ms-s0", "creek-w20-44000tps-100ms-recorded-s0")
-    with simulation_progress() as watch:
-        watch(GridProgress(done=12, total=36, running=running, remaining_s=935.0))
-    shown = seen.getvalue()
-    assert "12/36 0:00:00 about 15:35 left" in shown
+    with simulation_progress() as report:
+        report(GridProgress(done=12, total=36, running=running, remaining_s=935.0))
+    shown = output.getvalue()
+    assert "12/36 0:00:00 about 15:35 remaining" in shown
     assert "━" * 24 in shown
     assert f"{running[0]}, {running[1][:20]}" in shown
 
 
 @pytest.mark.xdist_group("spark")
-def test_an_interrupted_command_says_how_to_go_on(tmp_path: Path) -> None:
-    """In a process group of its own, as a terminal would have it: all of it is interrupted."""
+def test_an_interrupted_command_reports_how_to_resume(tmp_path: Path) -> None:
+    """The command has its own process group, as in a terminal, and the whole group is signalled."""
     (tmp_path / "slow.toml").write_text(SLOW_GRID)
     out = tmp_path / "out"
     arguments = ["--grid", tmp_path / "slow.toml", "--out", out, "--master", "local[1]"]
@@ -165,16 +188,16 @@ def test_an_interrupted_command_says_how_to_go_on(tmp_path: Path) -> None:
     while command.poll() is None and not any((out / "runs").glob("*")):
         time.sleep(0.05)
     os.killpg(command.pid, signal.SIGINT)
-    _, told = command.communicate()
+    _, errors = command.communicate()
     assert command.returncode == 130
-    assert [line for line in told.splitlines() if line][-2:] == [
-        f"what is done stays in {out}: the same command goes on from there",
+    assert [line for line in errors.splitlines() if line][-2:] == [
+        f"completed runs are in {out}: run the same command to continue",
         "creek: interrupted",
     ]
     assert 0 < len(list((out / "runs").iterdir())) < 8
 
 
-def test_a_session_that_is_there_is_used(spark: SparkSession) -> None:
-    with spark_session("local[1]") as found:
-        assert found is spark
+def test_an_active_session_is_reused(spark: SparkSession) -> None:
+    with spark_session("local[1]") as session:
+        assert session is spark
     assert spark.range(2).count() == 2

@@ -1,4 +1,4 @@
-"""Student's t distribution, against what is known of it in closed form."""
+"""Student's t distribution, compared with its closed forms."""
 
 from math import atan, pi, sqrt
 from random import Random
@@ -12,7 +12,7 @@ DEGREES = [1, 2, 3, 4, 5, 9, 10, 30, 99, 100]
 
 
 @pytest.mark.parametrize("t", [0.1, 1.0, 2.5, 40.0])
-def test_few_degrees_of_freedom_have_closed_forms(t: float) -> None:
+def test_low_degrees_of_freedom_match_closed_forms(t: float) -> None:
     assert central_probability(t, 1) == pytest.approx(2 * atan(t) / pi)
     assert central_probability(t, 2) == pytest.approx(t / sqrt(2 + t * t))
     angle = t / sqrt(3)
@@ -22,25 +22,25 @@ def test_few_degrees_of_freedom_have_closed_forms(t: float) -> None:
 
 
 @pytest.mark.parametrize("degrees", DEGREES)
-def test_a_quantile_is_where_the_probability_is_reached(degrees: int) -> None:
+def test_quantiles_have_the_confidence_level(degrees: int) -> None:
     assert central_probability(t_quantile(degrees), degrees) == pytest.approx(
         CONFIDENCE_LEVEL, abs=1e-12
     )
 
 
-def test_quantiles_fall_towards_those_of_the_normal_distribution() -> None:
-    found = [t_quantile(degrees) for degrees in DEGREES]
+def test_quantiles_decrease_towards_those_of_the_normal_distribution() -> None:
+    quantiles = [t_quantile(degrees) for degrees in DEGREES]
     normal = NormalDist().inv_cdf((1 + CONFIDENCE_LEVEL) / 2)
 
-    assert found == sorted(found, reverse=True)
+    assert quantiles == sorted(quantiles, reverse=True)
     assert normal < t_quantile(1000) < normal * 1.002
 
 
-def test_intervals_hold_the_true_mean_as_often_as_they_say() -> None:
+def test_intervals_contain_the_mean_at_the_confidence_level() -> None:
     random, samples, repeats = Random(7), 4, 4000
-    held = 0
+    hits = 0
     for _ in range(repeats):
         drawn = [random.gauss(0, 1) for _ in range(samples)]
-        held += abs(mean(drawn)) <= t_quantile(samples - 1) * stdev(drawn) / sqrt(samples)
+        hits += abs(mean(drawn)) <= t_quantile(samples - 1) * stdev(drawn) / sqrt(samples)
 
-    assert held / repeats == pytest.approx(CONFIDENCE_LEVEL, abs=0.015)
+    assert hits / repeats == pytest.approx(CONFIDENCE_LEVEL, abs=0.015)

@@ -1,4 +1,4 @@
-"""What a cluster has committed, as Parquet."""
+"""Export of committed state and operations as Parquet."""
 
 import asyncio
 import json
@@ -21,7 +21,7 @@ from creekdb.protocol.ids.version_vector import Dot, Dots
 from creekdb.protocol.messages import Checkpoint
 from creekdb.protocol.request import Operation, Request
 from creekdb.server.backup.format import BackupHeader, encode_backup
-from tests.cluster.house import house
+from tests.cluster.in_process_cluster import running_cluster
 
 STATE: dict[Any, Any] = {
     2: True,
@@ -33,19 +33,19 @@ STATE: dict[Any, Any] = {
     "bytes": b"\x00\xff",
     ("stock", "lamp", 3): (1, ("two", b"3")),
     ("dict",): {"a": (1, 2)},
-    (CALLS_PREFIX, "somebody", 1): (1, 100, None, None, 0),
+    (CALLS_PREFIX, "client", 1): (1, 100, None, None, 0),
 }
 
 
-def made(path: Path, requests: int = 3, length: int = 5) -> Path:
-    """A backup with a bit of everything."""
-    told = tuple(
+def write_backup(path: Path, requests: int = 3, length: int = 5) -> Path:
+    """Write a backup with every kind of key and value."""
+    committed = tuple(
         Request(100 + each, Dot(0, each + 1), Operation("put", ("a", (each,))), False)
         for each in range(length - requests, length)
     )
     ids = Dots({0: (1, length + 1)})
     checkpoint = Checkpoint(9, length, ids, 104, tuple(STATE.items()), (), (("gone", 1),))
-    head = BackupHeader(
+    header = BackupHeader(
         cluster="shop",
         replica=0,
         members=(0,),
@@ -62,41 +62,43 @@ def made(path: Path, requests: int = 3, length: int = 5) -> Path:
     )
     path.write_bytes(
         b"".join(
-            piece.data for piece in encode_backup(head, InMemoryRegisterCursor(checkpoint), told)
+            piece.data
+            for piece in encode_backup(header, InMemoryRegisterCursor(checkpoint), committed)
         )
     )
     return path
 
 
-def rows(folder: Path) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = pq.read_table(folder).to_pylist()
-    return found
+def rows(directory: Path) -> list[dict[str, Any]]:
+    table: list[dict[str, Any]] = pq.read_table(directory).to_pylist()
+    return table
 
 
-def test_every_kind_of_key_and_value_comes_back(tmp_path: Path) -> None:
-    exported = export_backup(made(tmp_path / "one.backup"), tmp_path / "out")
-    found = {from_json(json.loads(row["key"])): row for row in rows(tmp_path / "out" / "state")}
-    assert exported.registers == len(found) == len(STATE)  # less a call, and one deleted
-    assert {row["kind"] for row in found.values()} == set(VALUE_KINDS)
-    for key, row in found.items():
+def test_every_kind_of_key_and_value_is_exported(tmp_path: Path) -> None:
+    exported = export_backup(write_backup(tmp_path / "one.backup"), tmp_path / "out")
+    registers = {from_json(json.loads(row["key"])): row for row in rows(tmp_path / "out" / "state")}
+    # The call record is internal, and the deleted register is not in STATE.
+    assert exported.registers == len(registers) == len(STATE)
+    assert {row["kind"] for row in registers.values()} == set(VALUE_KINDS)
+    for key, row in registers.items():
         if row["kind"] == "deleted":
             assert (key, row["value"]) == (("gone", 1), None)
         else:
             assert from_json(json.loads(row["value"])) == STATE[key]
-    assert found["number"]["value_int"] == -7
-    assert found["number"]["key_text"] == "number"
-    assert found[2]["key_int"] == 2
-    assert found[2]["value_bool"] is True
-    assert found[2]["value_int"] is None
-    assert found[2**63]["value_int"] is None
-    assert found["bytes"]["value_bytes"] == b"\x00\xff"
-    assert found["half"]["value_float"] == 0.5
-    assert found["text"]["value_text"] == "größer"
-    assert found["stock", "lamp", 3]["key_parts"] == ["stock", "lamp", "3"]
+    assert registers["number"]["value_int"] == -7
+    assert registers["number"]["key_text"] == "number"
+    assert registers[2]["key_int"] == 2
+    assert registers[2]["value_bool"] is True
+    assert registers[2]["value_int"] is None
+    assert registers[2**63]["value_int"] is None
+    assert registers["bytes"]["value_bytes"] == b"\x00\xff"
+    assert registers["half"]["value_float"] == 0.5
+    assert registers["text"]["value_text"] == "größer"
+    assert registers["stock", "lamp", 3]["key_parts"] == ["stock", "lamp", "3"]
 
 
-def test_operations_have_their_places(tmp_path: Path) -> None:
-    exported = export_backup(made(tmp_path / "one.backup"), tmp_path / "out")
+def test_operations_have_their_commit_indexes(tmp_path: Path) -> None:
+    exported = export_backup(write_backup(tmp_path / "one.backup"), tmp_path / "out")
     assert (exported.operations, exported.complete_from) == (3, 2)
     assert rows(tmp_path / "out" / "operations")[0] == {
         "index": 2,
@@ -109,71 +111,74 @@ def test_operations_have_their_places(tmp_path: Path) -> None:
         "client": None,
         "number": None,
     }
-    told = json.loads((tmp_path / "out" / "export.json").read_text())
-    assert (told["cluster"], told["length"], told["complete_from"]) == ("shop", 5, 2)
+    manifest = json.loads((tmp_path / "out" / "export.json").read_text())
+    assert (manifest["cluster"], manifest["length"], manifest["complete_from"]) == ("shop", 5, 2)
 
 
-def test_a_folder_in_which_something_is_stays_as_it_is(tmp_path: Path) -> None:
+def test_a_directory_with_files_is_rejected_and_unchanged(tmp_path: Path) -> None:
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "something").touch()
-    with pytest.raises(UsageError, match="holds something"):
-        export_backup(made(tmp_path / "one.backup"), tmp_path / "out")
+    with pytest.raises(UsageError, match="not empty; name an empty or a new directory"):
+        export_backup(write_backup(tmp_path / "one.backup"), tmp_path / "out")
     assert [each.name for each in (tmp_path / "out").iterdir()] == ["something"]
 
 
-def test_a_live_cluster_with_its_recording(
+def test_a_recording_completes_the_export_of_a_live_cluster(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Without it, what the journals have: from the last checkpoint on, here from the first."""
+    """Without a recording, the export holds the journals' operations since the last checkpoint."""
     recorded = str(tmp_path / "recorded")
 
-    async def story() -> None:
-        async with house(tmp_path / "data", record=recorded) as cluster:
+    async def scenario() -> None:
+        async with running_cluster(tmp_path / "data", record=recorded) as cluster:
             async with cluster.client(0) as db, cluster.client(1) as other:
                 for number in range(20):
                     await db.weak.put("a", number)
                     await other.strong.increment("total")
-            await cluster.until_settled()
+            await cluster.until_quiescent()
             at = ["export", "--at", *cluster.addresses(2)]
             alone = [*at, "--out", str(tmp_path / "alone")]
             assert await asyncio.to_thread(main, alone) == 0
             both = [*at, "--out", str(tmp_path / "both"), "--recording", recorded]
             assert await asyncio.to_thread(main, both) == 0
 
-    asyncio.run(story())
+    asyncio.run(scenario())
     assert "complete from index 0 on" in capsys.readouterr().out
-    found = rows(tmp_path / "both" / "operations")
-    assert found == rows(tmp_path / "alone" / "operations")
-    assert [row["index"] for row in found] == list(range(len(found)))
-    called = [row for row in found if row["client"] is not None]
-    assert len([row for row in called if row["operation"] == "increment"]) == 20
+    exported = rows(tmp_path / "both" / "operations")
+    assert exported == rows(tmp_path / "alone" / "operations")
+    assert [row["index"] for row in exported] == list(range(len(exported)))
+    calls = [row for row in exported if row["client"] is not None]
+    assert len([row for row in calls if row["operation"] == "increment"]) == 20
     state = {row["key_text"]: row["value_int"] for row in rows(tmp_path / "both" / "state")}
     assert state == {"a": 19, "total": 20}
 
 
 @pytest.mark.parametrize("cluster", ["shop", "bank"])
-def test_a_recording_of_another_cluster_is_refused(
+def test_a_recording_of_another_cluster_is_rejected(
     tmp_path: Path, cluster: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     recorded = str(tmp_path / "recorded")
 
-    async def story() -> None:
+    async def scenario() -> None:
         settings = {"cluster": cluster, "record": recorded}
-        async with house(tmp_path / "data", 1, **settings) as built, built.client(0) as db:
+        async with (
+            running_cluster(tmp_path / "data", 1, **settings) as built,
+            built.client(0) as db,
+        ):
             for number in range(5):
                 await db.strong.put("a", number)
 
-    asyncio.run(story())
-    path, out = made(tmp_path / "one.backup", requests=5), tmp_path / "out"
+    asyncio.run(scenario())
+    path, out = write_backup(tmp_path / "one.backup", requests=5), tmp_path / "out"
     assert main(["export", str(path), "--out", str(out), "--recording", recorded]) == 2
-    said = capsys.readouterr().err
-    assert ("of the same name" if cluster == "shop" else "recorded by cluster 'bank'") in said
+    error = capsys.readouterr().err
+    assert ("with the same name" if cluster == "shop" else "recording of cluster 'bank'") in error
     assert not out.exists()
 
 
-def test_spark_reads_both(spark: SparkSession, tmp_path: Path) -> None:
+def test_spark_reads_both_tables(spark: SparkSession, tmp_path: Path) -> None:
     out = tmp_path / "out"
-    export_backup(made(tmp_path / "one.backup"), out)
+    export_backup(write_backup(tmp_path / "one.backup"), out)
     state = spark.read.parquet(str(out / "state"))
     assert [(each.name, each.dataType) for each in state.schema] == [
         (each.name, each.dataType) for each in spark_schema(REGISTERS)

@@ -1,4 +1,4 @@
-"""Grids: what they hold, and how they complain."""
+"""Grids: cells, names and errors."""
 
 import json
 from pathlib import Path
@@ -23,12 +23,12 @@ def test_a_block_is_a_cross_product() -> None:
     }
 
 
-def test_what_a_block_does_not_name_is_as_usual() -> None:
+def test_other_fields_have_defaults() -> None:
     (cell,) = grid_of({}).cells
     assert cell.experiment == Experiment()
 
 
-def test_every_field_of_an_experiment_can_be_given() -> None:
+def test_every_field_of_an_experiment_can_be_set() -> None:
     (cell,) = grid_of(
         {
             "scheme": "archie",
@@ -67,35 +67,35 @@ def test_every_field_of_an_experiment_can_be_given() -> None:
     assert cell.name.endswith("-200ms-after50ms-s4")
 
 
-def test_names_are_short_where_all_is_usual() -> None:
+def test_names_omit_defaults() -> None:
     assert cell_name(Experiment(load_tps=10_000)) == "creek-w5-10000tps-s0"
 
 
-def test_faults_that_read_alike_have_names_of_their_own() -> None:
+def test_similar_faults_have_distinct_names() -> None:
     faults = ["partition 0,1|2 at 1ms", "partition 0|1,2 at 1ms"]
     names = {cell.name for cell in grid_of({"faults": faults}).cells}
     assert len(names) == 2
     assert all("/" not in name and " " not in name for name in names)
 
 
-def test_an_experiment_that_two_blocks_have_is_one_cell() -> None:
+def test_an_experiment_in_two_blocks_is_one_cell() -> None:
     assert len(grid_of({"seed": [0, 1]}, {"seed": [1, 2]}).cells) == 3
 
 
-def test_a_number_of_transactions_stands_for_a_duration() -> None:
+def test_transactions_determine_the_duration() -> None:
     cells = grid_of({"transactions": 4000, "load_tps": [1000, 30_000, 400_000]}).cells
     assert [each.experiment.duration_us for each in cells] == [4_000_000, 134_000, 100_000]
 
 
 @pytest.mark.parametrize("name", BUILT_IN_GRIDS)
-def test_the_grids_of_ours_can_be_read_and_have_a_name_for_each_cell(name: str) -> None:
+def test_built_in_grids_have_distinct_cell_names(name: str) -> None:
     grid = load_grid(name)
     assert len({cell.name for cell in grid.cells}) == len(grid.cells)
     assert {"smr", "bayou", "archie", "creek"} == {each.experiment.scheme for each in grid.cells}
     assert any(each.experiment.faults for each in grid.cells)
 
 
-def test_the_paper_s_grid_has_what_section_6_varies() -> None:
+def test_the_paper_grid_covers_section_6() -> None:
     experiments = [cell.experiment for cell in load_grid("paper").cells]
     assert {1, 5, 20} <= {each.warehouses for each in experiments}
     assert {0.1, 0.43, 0.5} <= {each.strong_share for each in experiments}
@@ -109,7 +109,7 @@ def test_the_paper_s_grid_has_what_section_6_varies() -> None:
     assert max(each.load_tps for each in figure_1) == 44_000
 
 
-def test_toml_and_json_are_the_same_grid(tmp_path: Path) -> None:
+def test_toml_and_json_are_equivalent(tmp_path: Path) -> None:
     toml, as_json = tmp_path / "mine.toml", tmp_path / "mine.json"
     toml.write_text('[[block]]\nscheme = ["creek", "smr"]\nduration = "90ms"\n')
     content = {"block": [{"scheme": ["creek", "smr"], "duration": "90ms"}]}
@@ -118,12 +118,12 @@ def test_toml_and_json_are_the_same_grid(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("block", "key", "complaint"),
+    ("block", "key", "message"),
     [
-        ({"schem": "creek"}, "schem", "unknown key 'schem': known are scheme, warehouses"),
-        ({"scheme": ["creek", "best"]}, "scheme", "unknown scheme 'best': known are"),
+        ({"schem": "creek"}, "schem", "unknown key 'schem': expected one of scheme, warehouses"),
+        ({"scheme": ["creek", "best"]}, "scheme", "unknown scheme 'best': expected one of"),
         ({"warehouses": 0}, "warehouses", "it must be at least 1"),
-        ({"warehouses": 10**9}, "warehouses", "there are from 1 to 100000 warehouses"),
+        ({"warehouses": 10**9}, "warehouses", "must be from 1 to 100000"),
         ({"warehouses": "5"}, "warehouses", "'5' is not a whole number, such as 5"),
         ({"load_tps": ["many"]}, "load_tps", "'many' is not a number, such as 2000"),
         ({"scheme": "creek", "load_tps": {"a": 1}}, "load_tps", "is not a number"),
@@ -139,13 +139,17 @@ def test_toml_and_json_are_the_same_grid(tmp_path: Path) -> None:
         ({"cores": True}, "cores", "True is not a whole number, such as 16"),
         ({"layout": "columns"}, "layout", "unknown layout 'columns'"),
         ({"seed": -1}, "seed", "it must be at least 0"),
-        ({"seed": []}, "seed", "it has no values"),
-        ({"duration": 5}, "duration", "5 is not a text: write a number and its unit"),
+        ({"seed": []}, "seed", "the list is empty"),
+        ({"duration": 5}, "duration", "5 is not a text; write a number with its unit"),
         ({"duration": "5"}, "duration", "'5' is not a duration"),
         ({"duration": "1s", "warm_up": "2s"}, "warm_up", "2s must be shorter than the duration"),
-        ({"duration": "0s"}, "duration", "it must be longer than 0"),
+        ({"duration": "0s"}, "duration", "must be longer than 0"),
         ({"warm_up": "3s", "duration": "5s", "seed": -1}, "seed", "it must be at least 0"),
-        ({"duration": "1s", "transactions": 5}, "transactions", "it excludes 'duration'"),
+        (
+            {"duration": "1s", "transactions": 5},
+            "transactions",
+            "cannot be combined with 'duration'",
+        ),
         ({"transactions": 0}, "transactions", "0 is not a whole number above 0"),
         ({"transactions": 9, "load_tps": "x"}, "load_tps", "'x' is not a number above 0"),
         ({"local_reads": 1}, "local_reads", "1 is not true or false"),
@@ -154,51 +158,51 @@ def test_toml_and_json_are_the_same_grid(tmp_path: Path) -> None:
         ({"faults": "crash 4 at 1ms", "replicas": 3}, "faults", "replicas are 0 to 2"),
     ],
 )
-def test_a_mistake_is_told_with_its_file_block_and_key(
-    block: dict[str, Any], key: str, complaint: str
-) -> None:
+def test_an_error_names_file_block_and_key(block: dict[str, Any], key: str, message: str) -> None:
     with pytest.raises(UsageError) as error:
         grid_of({"seed": 1}, block)
     text = str(error.value)
     assert text.startswith(f"mine.toml, block 2, key '{key}': ")
-    assert complaint in text
+    assert message in text
     assert "\n" not in text
 
 
 @pytest.mark.parametrize("content", [[], {}, {"block": []}, {"blok": [{}]}, {"block": {}}, 7])
-def test_what_is_not_a_list_of_blocks_is_no_grid(content: Any) -> None:
+def test_a_grid_is_a_list_of_blocks(content: Any) -> None:
     with pytest.raises(UsageError, match=r"^mine.toml is not a grid"):
         parse_grid("mine.toml", content)
 
 
-def test_a_block_that_is_no_table_is_refused() -> None:
-    with pytest.raises(UsageError, match=r"^mine.toml, block 1: it is not a table"):
+def test_a_block_is_a_table() -> None:
+    with pytest.raises(UsageError, match=r"^mine.toml, block 1: not a table"):
         parse_grid("mine.toml", {"block": [3]})
 
 
-def test_more_cells_than_anybody_simulates_are_refused() -> None:
-    with pytest.raises(UsageError, match="more than 100000 experiments"):
+def test_the_number_of_cells_is_limited() -> None:
+    with pytest.raises(UsageError, match="exceeds 100000 experiments"):
         grid_of({"seed": list(range(1000)), "load_tps": list(range(1, 1000))})
 
 
 @pytest.mark.parametrize(
-    ("name", "text", "complaint"),
+    ("name", "text", "message"),
     [
         ("a.toml", "[[block", "is not TOML"),
         ("a.json", "{", "is not JSON"),
         ("a.toml", "\udcff", "cannot read the grid"),
     ],
 )
-def test_a_file_that_cannot_be_read_is_named(
-    tmp_path: Path, name: str, text: str, complaint: str
+def test_an_unreadable_file_is_reported_by_name(
+    tmp_path: Path, name: str, text: str, message: str
 ) -> None:
     file = tmp_path / name
     file.write_bytes(text.encode("utf-8", "surrogateescape"))
-    with pytest.raises(UsageError, match=complaint) as error:
+    with pytest.raises(UsageError, match=message) as error:
         load_grid(str(file))
     assert str(file) in str(error.value)
 
 
-def test_a_name_that_is_neither_a_grid_nor_a_file_is_refused() -> None:
-    with pytest.raises(UsageError, match="unknown grid 'papr': known are quick, paper, a TOML"):
+def test_an_unknown_grid_is_rejected_with_the_known_names() -> None:
+    with pytest.raises(
+        UsageError, match="unknown grid 'papr': expected one of quick, paper, a TOML"
+    ):
         load_grid("papr")

@@ -1,4 +1,4 @@
-"""`creek pipeline report`."""
+"""Output and exit codes of `creek pipeline report`."""
 
 import webbrowser
 from pathlib import Path
@@ -7,27 +7,27 @@ import pytest
 
 from creekdb.cli import main
 from creekdb.evaluation import Experiment
-from tests.pipeline.made_up import tables, write
+from tests.pipeline.synthetic_tables import report_tables, write_tables
 
 
 @pytest.fixture
 def out(tmp_path: Path) -> Path:
-    given = [Experiment(load_tps=load) for load in (1_000.0, 20_000.0)]
-    return write(tables(given), tmp_path / "out")
+    experiments = [Experiment(load_tps=load) for load in (1_000.0, 20_000.0)]
+    return write_tables(report_tables(experiments), tmp_path / "out")
 
 
-def test_it_ends_with_where_the_page_is(out: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_last_line_is_the_path_of_the_page(
+    out: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(["pipeline", "report", str(out)]) == 0
 
-    *_, summary, place = capsys.readouterr().out.splitlines()
-    assert "statements of the paper" in summary
-    assert place == str(out / "report.html")
-    assert Path(place).is_file()
+    *_, summary, path = capsys.readouterr().out.splitlines()
+    assert "statements of the paper, simulated runs: " in summary
+    assert path == str(out / "report.html")
+    assert Path(path).is_file()
 
 
-def test_it_opens_the_page_where_that_is_asked_for(
-    out: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_open_option_opens_the_page(out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     opened: list[str] = []
     monkeypatch.setattr(webbrowser, "open", opened.append)
 
@@ -36,27 +36,27 @@ def test_it_opens_the_page_where_that_is_asked_for(
     assert opened == [(out / "report.html").resolve().as_uri()]
 
 
-def test_a_folder_without_measures_is_a_mistake_in_one_line(
+def test_a_directory_without_measures_is_a_usage_error_of_one_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["pipeline", "report", str(tmp_path)]) == 2
 
-    told = capsys.readouterr().err
-    assert told.count("\n") == 1
-    assert "creek pipeline measure" in told
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1
+    assert "creek pipeline measure" in error
 
 
-def test_a_damaged_table_is_a_fault_of_the_disk(
-    out: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_damaged_table_is_a_storage_fault(out: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (out / "summary" / "part-00000.parquet").write_bytes(b"PAR1")
 
     assert main(["pipeline", "report", str(out)]) == 3
 
-    assert "part-00000.parquet cannot be read" in capsys.readouterr().err
+    error = capsys.readouterr().err
+    assert "cannot read " in error
+    assert "part-00000.parquet as Parquet" in error
 
 
-def test_help_has_an_example(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_help_has_an_example(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["pipeline", "report", "--help"]) == 0
 
     assert "\n    creek pipeline report runs/quick --open" in capsys.readouterr().out

@@ -1,4 +1,4 @@
-"""The tutorials do what they say, followed word for word, but for how much is simulated."""
+"""The tutorials work as written, with fewer transactions."""
 
 import re
 import shlex
@@ -13,7 +13,7 @@ from creekdb.cli import main
 from creekdb.pipeline.stages.grid import parse_grid
 
 AS_INSTALLED = "import sys; sys.path.remove(''); from creekdb.cli import main; sys.exit(main())"
-"""The script that pip makes does not look for modules where one is."""
+"""Entry point as installed by pip: the working directory is not on the module path."""
 DOCS = Path(__file__).parents[2] / "docs"
 
 
@@ -24,7 +24,7 @@ def blocks(page: str, language: str) -> list[str]:
 
 
 @pytest.mark.xdist_group("spark")
-def test_a_scheme_of_ones_own_is_fuzzed_and_drawn(tmp_path: Path) -> None:
+def test_an_added_scheme_is_fuzzed_and_drawn(tmp_path: Path) -> None:
     (code,), (grid,) = (
         blocks("add-your-own-scheme.md", "python"),
         blocks("add-your-own-scheme.md", "toml"),
@@ -35,19 +35,19 @@ def test_a_scheme_of_ones_own_is_fuzzed_and_drawn(tmp_path: Path) -> None:
     for line in blocks("add-your-own-scheme.md", ""):
         creek, *words = shlex.split(line)
         assert creek == "creek"
-        ran = subprocess.run(
+        process = subprocess.run(
             [sys.executable, "-c", AS_INSTALLED, *words],
             cwd=tmp_path,
             capture_output=True,
             text=True,
             check=False,
         )
-        assert ran.returncode == 0, ran.stderr
+        assert process.returncode == 0, process.stderr
     page = (tmp_path / "runs/mine/report.html").read_text()
     assert "mine:OneAtATime" in page
 
 
-def test_the_grid_of_ones_own_is_a_grid() -> None:
+def test_the_grid_of_the_tutorial_is_valid() -> None:
     (grid,) = blocks("rerun-the-paper.md", "toml")
     assert len(parse_grid("cores.toml", tomllib.loads(grid)).cells) == 2 * 2 * 4 * 3
 

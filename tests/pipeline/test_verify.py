@@ -1,4 +1,4 @@
-"""Verdicts over run folders: kept, only measured, damaged, and of another version."""
+"""Verdicts on run directories: recorded, only measured, damaged, and of another version."""
 
 from pathlib import Path
 from random import Random
@@ -15,53 +15,56 @@ from creekdb.history.run_directory import CONFIG_FILE, HISTORY_FILE, SCHEMA_VERS
 from creekdb.pipeline.stages import relational_checks, run_tables, verify
 from creekdb.pipeline.stages.results import VerifyResult, verify_runs
 from creekdb.simulation.fuzz.scenario_generator import scenario_from_seed
-from tests.pipeline.broken import swapped_everywhere, swapped_somewhere
+from tests.pipeline.corruptions import swap_at_all_replicas, swap_at_one_replica
 
 EXPERIMENT = Experiment(warehouses=1, replicas=3, load_tps=2000.0, duration_us=40_000)
 SEED = 3
 
 
-def measured(out: Path, name: str, experiment: Experiment, violated: tuple[str, ...] = ()) -> None:
-    """A run of which only answers and orders were recorded."""
+def save_measured(
+    out: Path, name: str, experiment: Experiment, violated: tuple[str, ...] = ()
+) -> None:
+    """Save a run with responses and orders, but without other events."""
     scenario = experiment.to_scenario()
     run = build_simulation(scenario).run()
-    made = run_tables.tables_of_simulation(name, scenario, run, violated, experiment.to_command())
-    save_run(run.history, out / name, lambda folder: run_tables.write_run_tables(made, folder))
+    tables = run_tables.tables_of_simulation(name, scenario, run, violated, experiment.to_command())
+    save_run(run.history, out / name, lambda path: run_tables.write_run_tables(tables, path))
 
 
-def recorded() -> History:
-    return build_simulation(EXPERIMENT.to_scenario(kept=True)).run().history
+def recorded_history() -> History:
+    return build_simulation(EXPERIMENT.to_scenario(record_all=True)).run().history
 
 
-def unequal(history: History) -> History:
-    """A replica ends with one register less."""
+def with_diverged_replica(history: History) -> History:
+    """Remove one register from the final state of a replica."""
     first, *others = history.final_states
     return replace(history, final_states=(replace(first, state=first.state[1:]), *others))
 
 
 @pytest.fixture(scope="module")
 def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("runs")
-    measured(folder, "measured", EXPERIMENT)
-    measured(folder, "violating", replace(EXPERIMENT, scheme="smr"), ("3.3.2.1 does not hold",))
-    history = recorded()
-    save_run(history, folder / "recorded")
-    save_run(unequal(history), folder / "unequal")
+    directory = tmp_path_factory.mktemp("runs")
+    save_measured(directory, "measured", EXPERIMENT)
+    violating = replace(EXPERIMENT, scheme="smr")
+    save_measured(directory, "violating", violating, ("3.3.2.1 does not hold",))
+    history = recorded_history()
+    save_run(history, directory / "recorded")
+    save_run(with_diverged_replica(history), directory / "diverged")
     fuzzed = build_simulation(scenario_from_seed(SEED, "creek")).run().history
-    save_run(fuzzed, folder / "fuzzed")
-    save_run(swapped_everywhere(fuzzed, Random(1)), folder / "swapped")
-    save_run(swapped_somewhere(fuzzed, Random(1)), folder / "torn")
+    save_run(fuzzed, directory / "fuzzed")
+    save_run(swap_at_all_replicas(fuzzed, Random(1)), directory / "swapped")
+    save_run(swap_at_one_replica(fuzzed, Random(1)), directory / "disagreeing")
     for damaged in ("old", "cut", "unreadable"):
-        measured(folder, damaged, EXPERIMENT)
+        save_measured(directory, damaged, EXPERIMENT)
     version = f'"schema_version": {SCHEMA_VERSION}'
-    config = folder / "old" / CONFIG_FILE
+    config = directory / "old" / CONFIG_FILE
     config.write_text(config.read_text().replace(version, '"schema_version": 1'))
     for file in (
-        folder / "cut" / run_tables.TABLE_FILES["operations"],
-        folder / "unreadable" / HISTORY_FILE,
+        directory / "cut" / run_tables.TABLE_FILES["operations"],
+        directory / "unreadable" / HISTORY_FILE,
     ):
         file.write_bytes(file.read_bytes()[:-100])
-    return folder
+    return directory
 
 
 @pytest.fixture(scope="module")
@@ -69,27 +72,27 @@ def verified(spark: SparkSession, out: Path) -> VerifyResult:
     return verify_runs(spark, out)
 
 
-def told(verified: VerifyResult, run: str) -> dict[str, str]:
+def verdicts_of(verified: VerifyResult, run: str) -> dict[str, str]:
     return {row["checker"]: row["verdict"] for row in verified.verdicts if row["run"] == run}
 
 
-def test_a_recorded_run_is_judged_by_everybody(verified: VerifyResult) -> None:
-    found = told(verified, "recorded")
+def test_a_recorded_run_has_verdicts_of_all_checkers(verified: VerifyResult) -> None:
+    verdicts = verdicts_of(verified, "recorded")
 
     names = {each.name for each in CHECKERS} | {
         *relational_checks.RELATIONAL_CHECKERS,
         verify.TPCC_CONDITIONS,
     }
-    assert found.keys() == names
-    assert found.pop("fluctuating") == verify.UNKNOWN  # it needs orders with each answer
-    assert set(found.values()) == {verify.OK}
+    assert verdicts.keys() == names
+    assert verdicts.pop("fluctuating") == verify.UNKNOWN  # It requires orders in responses.
+    assert set(verdicts.values()) == {verify.OK}
 
 
-def test_a_measured_run_is_judged_by_its_orders_and_its_end(verified: VerifyResult) -> None:
-    found = told(verified, "measured")
+def test_a_measured_run_is_checked_by_orders_and_final_states(verified: VerifyResult) -> None:
+    verdicts = verdicts_of(verified, "measured")
 
-    assert found.pop(verify.MISSING_EVENTS_CHECK) == verify.UNKNOWN
-    assert found == dict.fromkeys(
+    assert verdicts.pop(verify.MISSING_EVENTS_CHECK) == verify.UNKNOWN
+    assert verdicts == dict.fromkeys(
         (
             *relational_checks.RELATIONAL_CHECKERS,
             *verify.CHECKERS_WITHOUT_EVENTS,
@@ -99,7 +102,7 @@ def test_a_measured_run_is_judged_by_its_orders_and_its_end(verified: VerifyResu
     )
 
 
-def test_what_was_found_while_simulating_is_not_lost(verified: VerifyResult) -> None:
+def test_violations_found_by_the_simulation_are_preserved(verified: VerifyResult) -> None:
     (row,) = (
         row
         for row in verified.verdicts
@@ -109,8 +112,8 @@ def test_what_was_found_while_simulating_is_not_lost(verified: VerifyResult) -> 
     assert row["command"] == replace(EXPERIMENT, scheme="smr").to_command()
 
 
-@pytest.mark.parametrize("run", ["recorded", "unequal", "fuzzed", "swapped", "torn"])
-def test_verdicts_are_those_of_the_checkers(verified: VerifyResult, out: Path, run: str) -> None:
+@pytest.mark.parametrize("run", ["recorded", "diverged", "fuzzed", "swapped", "disagreeing"])
+def test_verdicts_equal_those_of_the_checkers(verified: VerifyResult, out: Path, run: str) -> None:
     history = load_run(out / run)
     expected = {
         each.checker
@@ -118,46 +121,47 @@ def test_verdicts_are_those_of_the_checkers(verified: VerifyResult, out: Path, r
         if isinstance(each, Illegal)
     }
 
-    found = {name for name, verdict in told(verified, run).items() if verdict == verify.ILLEGAL}
+    verdicts = verdicts_of(verified, run)
+    illegal = {name for name, verdict in verdicts.items() if verdict == verify.ILLEGAL}
 
-    assert found - {"committed_once", verify.TPCC_CONDITIONS} == expected
-    assert bool(expected) == (run in ("unequal", "swapped", "torn"))
+    assert illegal - {"committed_once", verify.TPCC_CONDITIONS} == expected
+    assert bool(expected) == (run in ("diverged", "swapped", "disagreeing"))
 
 
-def test_an_illegal_run_is_told_with_what_to_look_at(verified: VerifyResult, out: Path) -> None:
-    rows = [row for row in verified.verdicts if row["run"] == "torn"]
+def test_an_illegal_verdict_has_a_detail_and_a_command(verified: VerifyResult, out: Path) -> None:
+    rows = [row for row in verified.verdicts if row["run"] == "disagreeing"]
     (row,) = (row for row in rows if row["checker"] == "prefix_order")
 
     assert row["detail"].startswith("two requests are committed at index ")
-    assert row["command"] == f"creek check {out / 'torn'}"
+    assert row["command"] == f"creek check {out / 'disagreeing'}"
 
 
-def test_a_run_that_cannot_be_read_is_named_and_left_out(verified: VerifyResult, out: Path) -> None:
+def test_an_unreadable_run_is_skipped_and_reported(verified: VerifyResult, out: Path) -> None:
     old, cut = sorted(verified.skipped, reverse=True)
 
     assert (
         old == f"{out / 'old'} was written in schema version 1; this Creek reads {SCHEMA_VERSION}"
     )
     assert cut.startswith(f"{out / 'cut' / run_tables.TABLE_FILES['operations']} is damaged: ")
-    assert told(verified, "old") == told(verified, "cut") == {}
+    assert verdicts_of(verified, "old") == verdicts_of(verified, "cut") == {}
 
 
-def test_a_damaged_history_leaves_what_the_tables_tell(verified: VerifyResult, out: Path) -> None:
-    found = told(verified, "unreadable")
+def test_a_run_with_a_damaged_history_is_checked_by_its_tables(verified: VerifyResult) -> None:
+    verdicts = verdicts_of(verified, "unreadable")
 
-    assert found.pop(verify.RUN_DIRECTORY_CHECK) == verify.UNKNOWN
-    assert found == dict.fromkeys(
+    assert verdicts.pop(verify.RUN_DIRECTORY_CHECK) == verify.UNKNOWN
+    assert verdicts == dict.fromkeys(
         (*relational_checks.RELATIONAL_CHECKERS, verify.TPCC_CONDITIONS), verify.OK
     )
 
 
-def test_who_is_strict_refuses_what_cannot_be_read(spark: SparkSession, out: Path) -> None:
+def test_strict_verification_rejects_unreadable_runs(spark: SparkSession, out: Path) -> None:
     with pytest.raises((StorageFault, UsageError), match=r"cut|old"):
         verify_runs(spark, out, strict=True)
 
 
-def test_who_is_strict_refuses_a_damaged_history(spark: SparkSession, tmp_path: Path) -> None:
-    measured(tmp_path, "unreadable", EXPERIMENT)
+def test_strict_verification_rejects_a_damaged_history(spark: SparkSession, tmp_path: Path) -> None:
+    save_measured(tmp_path, "unreadable", EXPERIMENT)
     file = tmp_path / "unreadable" / HISTORY_FILE
     file.write_bytes(file.read_bytes()[:-100])
 

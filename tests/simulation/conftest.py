@@ -1,12 +1,12 @@
-"""Replicas of all simulated runs are watched here, but for those in processes of their own."""
+"""Watch on the replicas of all simulated runs, except runs in worker processes."""
 
 import pytest
 
 from creekdb.simulation.fuzz import campaign
-from tests.simulation.leisure import watched
+from tests.simulation.idle_watch import build_watched_simulation
 
 
 @pytest.fixture(autouse=True)
-def watching(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A seed fails, too, where an answer waits for other replicas."""
-    monkeypatch.setattr(campaign, "simulation_of", watched)
+def watch_idle_replicas(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fail a seed also if a response waits for other replicas."""
+    monkeypatch.setattr(campaign, "build_fuzz_simulation", build_watched_simulation)

@@ -1,43 +1,43 @@
-"""Seeds that once failed. Each stays, with what it found."""
+"""Regression seeds: each once failed, and stays with a description of the bug."""
 
 import pytest
 
 from creekdb.simulation.fuzz.campaign import run_seed
 
-FOUND = {
+REGRESSIONS = {
     291: "a new leader proposed an instance that it had decided out of order",
-    409: "decisions were forgotten before a checkpoint stood for them",
-    862: "a crash in mid-write left a checkpoint of what nobody could know",
-    1280: "a replica led that heard some and was heard by others",
-    1788: "requests were pulled again and again from a peer that could not be reached",
-    1205: "a strong request outlived, for ever tentative, the only copies of its causal context",
+    409: "decisions were discarded before a checkpoint covered them",
+    862: "a crash during a write left a checkpoint of events that had not become visible",
+    1280: "a replica led that received from some replicas and sent to others",
+    1788: "requests were pulled repeatedly from an unreachable peer",
+    1205: "a strong request stayed tentative after the only copies of its causal context were lost",
 }
-FOUND_IN_CREEK = {
-    2368: "a register was forgotten while one who had read it was running",
-    64: "an answer left while what its session had done before was executed again",
-    1656: "what a snapshot brought was told to others before it was on disk",
+CREEK_REGRESSIONS = {
+    2368: "a register was discarded while a request that had read it was executing",
+    64: "a response was sent while an earlier call of its session was re-executed",
+    1656: "the content of a snapshot was sent to others before it was durable",
 }
-FOUND_IN_SMR = {
-    764: "a checker took a vote in vain, found on the disk and told of, for a lie",
+SMR_REGRESSIONS = {
+    764: "a checker rejected a promise with a vote that was recovered from disk after a crash",
 }
 
 
-@pytest.mark.parametrize("seed", FOUND)
-def test_a_seed_that_once_failed_passes(seed: int) -> None:
-    finding = run_seed(seed, twice=True)
+@pytest.mark.parametrize("seed", REGRESSIONS)
+def test_regression_seeds_pass_with_basic(seed: int) -> None:
+    result = run_seed(seed, twice=True)
 
-    assert not finding.has_failed, f"{FOUND[seed]}\n{finding.describe()}"
-
-
-@pytest.mark.parametrize("seed", FOUND_IN_CREEK)
-def test_a_seed_of_creek_that_once_failed_passes(seed: int) -> None:
-    finding = run_seed(seed, "both", twice=True)
-
-    assert not finding.has_failed, f"{FOUND_IN_CREEK[seed]}\n{finding.describe()}"
+    assert not result.has_failed, f"{REGRESSIONS[seed]}\n{result.describe()}"
 
 
-@pytest.mark.parametrize("seed", FOUND_IN_SMR)
-def test_a_seed_of_smr_that_once_failed_passes(seed: int) -> None:
-    finding = run_seed(seed, "smr", twice=True)
+@pytest.mark.parametrize("seed", CREEK_REGRESSIONS)
+def test_regression_seeds_pass_with_creek(seed: int) -> None:
+    result = run_seed(seed, "both", twice=True)
 
-    assert not finding.has_failed, f"{FOUND_IN_SMR[seed]}\n{finding.describe()}"
+    assert not result.has_failed, f"{CREEK_REGRESSIONS[seed]}\n{result.describe()}"
+
+
+@pytest.mark.parametrize("seed", SMR_REGRESSIONS)
+def test_regression_seeds_pass_with_smr(seed: int) -> None:
+    result = run_seed(seed, "smr", twice=True)
+
+    assert not result.has_failed, f"{SMR_REGRESSIONS[seed]}\n{result.describe()}"

@@ -1,4 +1,4 @@
-"""The pages of the documentation that are made from the code.
+"""Pages of the documentation that are generated from the code.
 
-A name that the pages show and that tells nothing of itself is an error: the site is not built.
+A public name without a docstring is an error, and the site is not built.
 """

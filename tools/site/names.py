@@ -1,11 +1,11 @@
-"""Pages on Python names: functions, and classes with what is public of them."""
+"""Reference of Python names: functions, and classes with their public members."""
 
 import inspect
 import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
-from tools.site.telling import MissingDocstring, docstring_of, field_docstrings
+from tools.site.docstrings import MissingDocstring, docstring_of, field_docstrings
 
 
 class Shown(NamedTuple):
@@ -14,13 +14,13 @@ class Shown(NamedTuple):
     thing: Any
     name: str
     hidden: frozenset[str] = frozenset()
-    """Public for other rooms of the house, and not for people."""
+    """Public members for other packages of Creek, which the reference omits."""
     constructed: bool = False
-    """Do people call the class? Then it is told how."""
+    """True if users call the class; its signature is then shown."""
 
 
 def section(shown: Shown) -> str:
-    """Of a page, in Markdown."""
+    """Return the section of a page, in Markdown."""
     thing, name = shown.thing, shown.name
     anchor = name.rpartition(".")[2]
     parts = [f"## `{name}` {{ #{anchor} }}"]
@@ -48,15 +48,15 @@ def _members(shown: Shown, anchor: str) -> Iterator[str]:
 
 
 def _public(thing: type) -> Iterator[tuple[type, str, Any]]:
-    """In the order of the source; of classes of ours that it comes from, too."""
+    """Yield public methods and properties in source order, including those of base classes."""
     seen: set[str] = set()
     for owner in thing.__mro__:
         if owner.__module__.partition(".")[0] != thing.__module__.partition(".")[0]:
             continue
         for name, member in vars(owner).items():
             plain = member.__func__ if isinstance(member, staticmethod | classmethod) else member
-            is_ours = inspect.isfunction(plain) or isinstance(plain, property)
-            if is_ours and not name.startswith("_") and name not in seen:
+            is_callable = inspect.isfunction(plain) or isinstance(plain, property)
+            if is_callable and not name.startswith("_") and name not in seen:
                 seen.add(name)
                 yield owner, name, plain
 
@@ -75,19 +75,19 @@ def _code(name: str, function: Callable[..., Any], is_method: bool) -> str:
 
 
 def signature(function: Callable[..., Any], is_method: bool) -> str:
-    """As one calls it: one line, or one for each parameter where that is too long."""
-    whole = inspect.signature(function)
-    parameters = list(whole.parameters.values())[1 if is_method else 0 :]
-    text = _plain(str(whole.replace(parameters=parameters)))
+    """Return the signature for callers: one line, or one per parameter if that is too long."""
+    full = inspect.signature(function)
+    parameters = list(full.parameters.values())[1 if is_method else 0 :]
+    text = _without_modules(str(full.replace(parameters=parameters)))
     if len(text) <= 80:
         return text
-    lines = _split([_plain(str(each)) for each in parameters], parameters)
-    arrow = text.rpartition(") -> ")
-    end = f") -> {arrow[2]}" if arrow[1] else ")"
+    lines = _parameter_lines([_without_modules(str(each)) for each in parameters], parameters)
+    return_split = text.rpartition(") -> ")
+    end = f") -> {return_split[2]}" if return_split[1] else ")"
     return "(\n" + "".join(f"    {line},\n" for line in lines) + end
 
 
-def _split(texts: list[str], parameters: Iterable[inspect.Parameter]) -> Iterator[str]:
+def _parameter_lines(texts: list[str], parameters: Iterable[inspect.Parameter]) -> Iterator[str]:
     starred = False
     for text, parameter in zip(texts, parameters, strict=True):
         if parameter.kind is inspect.Parameter.KEYWORD_ONLY and not starred:
@@ -96,8 +96,8 @@ def _split(texts: list[str], parameters: Iterable[inspect.Parameter]) -> Iterato
         yield text
 
 
-def _plain(text: str) -> str:
-    """Without the modules that names come from."""
+def _without_modules(text: str) -> str:
+    """Return the text without the modules of names."""
     text = re.sub(r"\b(?:typing|collections\.abc|creekdb(?:\.\w+)*)\.(?=[A-Z])", "", text)
-    text = re.sub(r"'(\w+)'(?=$|[\],|)])", r"\1", text)  # a type that is named before it is there
+    text = re.sub(r"'(\w+)'(?=$|[\],|)])", r"\1", text)  # a forward reference
     return text.replace("~", "").replace("'", '"')

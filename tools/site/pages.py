@@ -1,4 +1,4 @@
-"""Which pages there are, and what stands on them."""
+"""Generated pages of the documentation and their contents."""
 
 import inspect
 from collections.abc import Callable
@@ -13,35 +13,47 @@ from creekdb.protocol.request import NOOP
 from creekdb.server.runtime import config
 from creekdb.wire.messages import CallResponse
 from tools.site.commands import commands
+from tools.site.docstrings import as_markdown, docstring_of
 from tools.site.names import Shown, section
 from tools.site.settings import table
-from tools.site.telling import as_markdown, docstring_of
 
-_INSIDE = "This page is made from the code."
+_FOOTER = "This page is generated from the code."
 
 CLIENT = (
     Shown(creekdb.connect, "creekdb.connect"),
-    Shown(client.Database, "Database", frozenset({"ask", "new_session", "welcome"})),
-    Shown(proxies.CallProxy, "Caller"),
+    Shown(client.Database, "Database", frozenset({"call", "new_session", "welcome"})),
+    Shown(proxies.CallProxy, "CallProxy"),
     Shown(
         client.Call,
         "Call",
-        frozenset({"message", "timeout", "timer", "asked", "answered", "failed"}),
+        frozenset(
+            {
+                "message",
+                "timeout_s",
+                "deadline",
+                "attempts",
+                "rejected_by",
+                "rejection",
+                "query_outcome",
+                "add_response",
+                "fail",
+            }
+        ),
     ),
-    Shown(client.FinalOutcome, "Final"),
-    Shown(CallResponse, "Answer"),
+    Shown(client.FinalOutcome, "FinalOutcome"),
+    Shown(CallResponse, "CallResponse"),
     Shown(proxies.Session, "Session"),
     Shown(
         client.BlockingDatabase,
-        "Blocking",
-        frozenset({"open", "close", "call", "begin", "wait_for"}),
+        "BlockingDatabase",
+        frozenset({"open", "close", "call", "begin", "run_coroutine"}),
     ),
-    Shown(blocking.BlockingCallProxy, "BlockingCaller", frozenset({"after", "within"})),
+    Shown(blocking.BlockingCallProxy, "BlockingCallProxy", frozenset({"after", "within"})),
     Shown(client.BlockingCall, "BlockingCall"),
     Shown(blocking.BlockingSession, "BlockingSession"),
 )
 
-DECLARING = (
+DATATYPES = (
     Shown(
         creekdb.DataType,
         "creekdb.DataType",
@@ -51,7 +63,7 @@ DECLARING = (
     Shown(
         creekdb.Sequential,
         "creekdb.Sequential",
-        frozenset({"datatype", "read", "pick", "keys", "addable"}),
+        frozenset({"datatype", "read", "pick", "keys", "is_addable"}),
     ),
     Shown(creekdb.Operation, "creekdb.Operation"),
     Shown(creekdb.Outcome, "creekdb.Outcome"),
@@ -64,43 +76,43 @@ TRANSACTION = (
 
 
 def client_page() -> str:
-    """`creekdb.connect` and what it gives."""
+    """Return the page on `creekdb.connect` and the objects that it returns."""
     return _page("The client", docstring_of(client, "creekdb.client"), *map(section, CLIENT))
 
 
 def datatype_page() -> str:
-    """Declaring a data type."""
+    """Return the page on declarations of data types."""
     from creekdb.execution import datatype  # noqa: PLC0415 - the module, not the class
 
     return _page(
-        "Data types", docstring_of(datatype, "creekdb.execution.datatype"), *map(section, DECLARING)
+        "Data types", docstring_of(datatype, "creekdb.execution.datatype"), *map(section, DATATYPES)
     )
 
 
 def transaction_page() -> str:
-    """What an operation sees."""
+    """Return the page on the transaction that an operation receives."""
     from creekdb.execution import transaction  # noqa: PLC0415 - the module, not the class
 
-    about = docstring_of(transaction, "creekdb.execution.transaction")
-    return _page("Transactions", about, *map(section, TRANSACTION))
+    text = docstring_of(transaction, "creekdb.execution.transaction")
+    return _page("Transactions", text, *map(section, TRANSACTION))
 
 
 def ready_made_page() -> str:
-    """The data types that come with Creek."""
+    """Return the page on the data types that come with Creek."""
     parts = [docstring_of(datatypes, "creekdb.datatypes").partition("\n\n")[0]]
     for name, datatype in datatypes.DATATYPES.items():
         parts.append(f"## `{name}`")
         parts.append(docstring_of(_module_of(datatype), f"data type {name}"))
         for operation in _operations(datatype):
             function = datatype.function(operation)
-            only = " (only reads)" if datatype.is_readonly(operation) else ""
+            suffix = " (read-only)" if datatype.is_readonly(operation) else ""
             text = docstring_of(function, f"operation {operation} of {name}")
-            parts.append(f"### `{datatype.signature(operation)}`{only}\n\n{text}")
+            parts.append(f"### `{datatype.signature(operation)}`{suffix}\n\n{text}")
     return _page("Ready-made data types", *parts)
 
 
 def configuration_page() -> str:
-    """The keys of a replica's configuration."""
+    """Return the page on the keys of a replica's configuration."""
     text = inspect.getdoc(config)
     assert text is not None
     first, _, example = text.partition("\n\n")
@@ -117,13 +129,13 @@ def configuration_page() -> str:
 
 
 def commands_page() -> str:
-    """The command line."""
+    """Return the page on the command line."""
     return _page("The `creek` command", commands())
 
 
 def errors_page() -> str:
-    """Every error."""
-    parts = [_tree(errors), "## What can come of a call", _tree(call_errors)]
+    """Return the page on all errors."""
+    parts = [_tree(errors), "## Errors of a call", _tree(call_errors)]
     for module in (errors, call_errors):
         for name, thing in vars(module).items():
             if inspect.isclass(thing) and thing.__module__ == module.__name__:
@@ -145,11 +157,11 @@ PAGES: dict[str, Callable[[], str]] = {
 
 
 def _page(title: str, *parts: str) -> str:
-    return "\n\n".join((f"# {title}", *parts, "---", f"*{_INSIDE}*")) + "\n"
+    return "\n\n".join((f"# {title}", *parts, "---", f"*{_FOOTER}*")) + "\n"
 
 
 def _tree(module: Any) -> str:
-    """The drawing in a module's docstring as code, the rest as text."""
+    """Return a module's docstring as Markdown, with its class tree as code."""
     text = inspect.getdoc(module)
     assert text is not None
     paragraphs = [
@@ -164,5 +176,5 @@ def _module_of(datatype: creekdb.DataType) -> Any:
 
 
 def _operations(datatype: creekdb.DataType) -> list[str]:
-    """Those of its own."""
+    """Return the operations that the data type declares itself."""
     return [each for each in datatype.operations if each != NOOP.name]

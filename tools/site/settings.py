@@ -1,14 +1,14 @@
-"""The keys of a configuration file, as a table."""
+"""Table of the keys of a configuration file."""
 
 from typing import Any
 
 import msgspec
 
-from tools.site.telling import MissingDocstring, field_docstrings
+from tools.site.docstrings import MissingDocstring, field_docstrings
 
 
 def table(struct: type[msgspec.Struct], prefix: str = "") -> str:
-    """One line for each key: what it is, and what it is if it is not there."""
+    """Return a table with one line per key: its name, type, default and meaning."""
     texts = field_docstrings(struct)
     lines = ["| key | type | default | |", "|---|---|---|---|"]
     for field in msgspec.structs.fields(struct):
@@ -37,7 +37,7 @@ def _type(kind: Any) -> str:
 
 def _default(field: msgspec.structs.FieldInfo) -> str:
     if field.required:
-        return "must be there"
+        return "required"
     if field.default is msgspec.NODEFAULT:
         return "none"
     if isinstance(field.default, bool):

@@ -1,10 +1,10 @@
-"""Consistency checkers: one property of the paper per file, each of which reads histories only.
+"""Consistency checkers: one property of the paper per module. A checker reads a history only.
 
     for verdict in check_all(history):
         print(verdict.describe())
 
-A checker answers `Ok`, `Illegal` with a small counterexample, or `Inconclusive` when the history
-does not tell.
+A verdict is `Ok`, `Illegal` with a small counterexample, or `Inconclusive` if the history lacks
+the required records.
 """
 
 from creekdb.checkers.registry import CHECKERS, Checker, check_all

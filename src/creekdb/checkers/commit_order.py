@@ -1,9 +1,9 @@
-"""Committed grows as procedure `commit` says (lines 48-52).
+"""Committed is extended as procedure `commit` specifies (lines 48-52).
 
 "committedExt = [x | x ∈ tentative ∧ x.id ∈ r.causalCtx]"; "committed = committed · committedExt ·
-[r]": before each strong request stand the weak ones of its causal context that were not committed
-yet, in the order of their timestamps, and nothing else; and the strong requests stand in the order
-in which CAB delivered them. No other checker minds if all replicas agree on another order.
+[r]". Each strong request is preceded by the uncommitted weak requests of its causal context, in
+the order of their timestamps, and by no others. Strong requests are in the order of CAB delivery.
+No other checker detects a wrong order on which all replicas agree.
 """
 
 from itertools import pairwise
@@ -21,7 +21,7 @@ def check(run: RunIndex) -> Verdict:
     strong: list[Dot] = []
     for index, dot in enumerate(run.committed):
         if dot is None:
-            return Inconclusive(NAME, f"no log tells which request is committed at index {index}")
+            return Inconclusive(NAME, f"no log records the request committed at index {index}")
         if dot not in run.casts:
             return Illegal(NAME, f"{dot}, committed at index {index}, was never cast")
         cast = run.casts[dot][-1]
@@ -35,7 +35,7 @@ def check(run: RunIndex) -> Verdict:
         before.add(dot)
     if extension:
         weak = extension[0]
-        message = f"{weak.request.id} was committed, but by no strong request after it"
+        message = f"{weak.request.id} is committed, but no strong request follows it"
         return _illegal(message, weak)
     return _check_strong_order(run, strong) or Ok(NAME)
 
@@ -48,18 +48,23 @@ def _check_extension(
         return _illegal(f"{strong.request.id} was committed without a causal context", strong)
     for weak in extension:
         if weak.request.id not in context:
-            message = f"{weak.request.id} was committed by {strong.request.id}, not knowing it"
-            return _illegal(message, weak, strong)
-    for one, next_one in pairwise(extension):
-        if one.request.key > next_one.request.key:
             message = (
-                f"{one.request.id} was committed before {next_one.request.id}, both "
-                f"by {strong.request.id}, against their timestamps"
+                f"{weak.request.id} was committed with {strong.request.id}, "
+                "whose causal context lacks it"
             )
-            return _illegal(message, one, next_one, strong)
+            return _illegal(message, weak, strong)
+    for weak, next_weak in pairwise(extension):
+        if weak.request.key > next_weak.request.key:
+            message = (
+                f"{weak.request.id} was committed before {next_weak.request.id}, both "
+                f"with {strong.request.id}, against the order of their timestamps"
+            )
+            return _illegal(message, weak, next_weak, strong)
     missing = before.first_missing(context)
     if missing is not None:
-        message = f"{strong.request.id} was committed at {index} without {missing} of its context"
+        message = (
+            f"{strong.request.id} was committed at {index} without {missing} of its causal context"
+        )
         return _illegal(message, *run.casts.get(missing, ())[-1:], strong)
     return None
 
@@ -74,7 +79,7 @@ def _check_strong_order(run: RunIndex, committed: list[Dot]) -> Illegal | None:
             return _illegal(message, *run.casts[dot][-1:], *run.casts.get(delivered, ())[-1:])
     if run.history.quiescent and len(committed) != len(run.cab_order):
         counts = f"{len(committed)} are committed, {len(run.cab_order)} were CAB-delivered"
-        return Illegal(NAME, f"committed and CAB hold different strong requests: {counts}")
+        return Illegal(NAME, f"committed and CAB contain different strong requests: {counts}")
     return None
 
 

@@ -1,8 +1,8 @@
-"""Once faults are over and clients have stopped, replicas agree, and nothing answered is lost.
+"""Replicas converge once faults heal and clients stop. No operation with a response is lost.
 
 Section 3.4: "the replicas' states in each subgroup converge once the stream of operations submitted
 by clients ceases". Section 4.3: committed is the "ever growing single serialization to which all
-serializations observed [...] gravitate". A run that does not come to rest fails.
+serializations observed [...] gravitate". A run that does not become quiescent is illegal.
 """
 
 from creekdb.checkers.replay import equal_exactly, first_different_key
@@ -24,7 +24,9 @@ NAME = "convergence"
 
 def check(run: RunIndex) -> Verdict:
     if not run.history.quiescent or not run.history.final_states:
-        return Illegal(NAME, "liveness: did not settle", _final_state_witnesses(run))
+        return Illegal(
+            NAME, "liveness: the run did not become quiescent", _final_state_witnesses(run)
+        )
     return (
         _check_nothing_tentative(run)
         or _check_lengths(run)
@@ -48,9 +50,11 @@ def _final_state_witnesses(run: RunIndex) -> tuple[Witness, ...]:
 def _check_nothing_tentative(run: RunIndex) -> Illegal | None:
     for final in run.history.final_states:
         if final.tentative:
-            some = ", ".join(str(dot) for dot in final.tentative[:5])
+            first = ", ".join(str(dot) for dot in final.tentative[:5])
             message = f"liveness: {len(final.tentative)} requests never stabilised"
-            return Illegal(NAME, message, (final_state_witness(final, f"has {some} on tentative"),))
+            return Illegal(
+                NAME, message, (final_state_witness(final, f"has {first} on tentative"),)
+            )
     return None
 
 
@@ -58,12 +62,12 @@ def _check_lengths(run: RunIndex) -> Illegal | None:
     finals = run.history.final_states
     for final in finals:
         if _committed_length(final) != len(run.committed):
-            message = f"{len(run.committed)} requests are committed, but not everywhere"
-            seen = (
+            message = f"{len(run.committed)} requests are committed, but not at every replica"
+            witnesses = (
                 final_state_witness(each, f"has {_committed_length(each)} on committed")
                 for each in finals[:5]
             )
-            return Illegal(NAME, message, tuple(seen))
+            return Illegal(NAME, message, tuple(witnesses))
     return None
 
 
@@ -72,8 +76,8 @@ def _check_orders(run: RunIndex) -> Illegal | None:
         for index, dot in enumerate(final.committed, start=final.first):
             if run.committed[index] not in (dot, None):
                 message = f"the committed orders differ at index {index}"
-                what = f"has {dot} there, where others have {run.committed[index]}"
-                return Illegal(NAME, message, (final_state_witness(final, what),))
+                observation = f"has {dot}, where other replicas have {run.committed[index]}"
+                return Illegal(NAME, message, (final_state_witness(final, observation),))
     return None
 
 
@@ -84,33 +88,44 @@ def _check_states(run: RunIndex) -> Illegal | None:
         state = dict(final.state)
         if not equal_exactly(state, expected):
             key = first_different_key(state, expected)
-            seen = tuple(
-                final_state_witness(each, f"has {short_text(dict(each.state).get(key, 'nothing'))}")
+            witnesses = tuple(
+                final_state_witness(
+                    each, f"has {short_text(dict(each.state).get(key, 'no value'))}"
+                )
                 for each in (reference, final)
             )
-            return Illegal(NAME, f"the states differ under {short_text(key)}", seen)
+            return Illegal(NAME, f"the states differ under {short_text(key)}", witnesses)
     return None
 
 
 def _check_lost_responses(run: RunIndex) -> Illegal | None:
-    """Answered means durable. Only a replica that never came back may take with it what it alone
-    had, and even then nothing stable; one that was dismissed leaves everything behind."""
-    kept = {*run.last_logs, *(log.replica for log in run.logs if log.is_removed)}
+    """Check that every operation with a response is committed.
+
+    Responses are sent after the request is durable. Only a replica that never restarts may lose
+    requests that no other replica has, and none with a stable response. A removed replica hands
+    over all its requests.
+    """
+    durable = {*run.last_logs, *(log.replica for log in run.logs if log.is_removed)}
     for record in run.history.operations:
-        must_stay = record.replica in kept or record.stable is not None
-        if record.answers and must_stay and not record.is_local and run.position_of(record) is None:
-            message = f"{record.id} was answered and then lost: it is not on committed"
-            seen = (invocation_witness(record), response_witness(record, record.answers[0]))
-            return Illegal(NAME, message, seen)
+        is_durable = record.replica in durable or record.stable is not None
+        if (
+            record.responses
+            and is_durable
+            and not record.is_local
+            and run.position_of(record) is None
+        ):
+            message = f"{record.id} got a response and was then lost: it is not on committed"
+            witnesses = (invocation_witness(record), response_witness(record, record.responses[0]))
+            return Illegal(NAME, message, witnesses)
     return None
 
 
 def _check_lost_requests(run: RunIndex) -> Illegal | None:
     for final in run.history.final_states:
-        for dot in run.known_ids.get(final.replica, ()):
+        for dot in run.rb_delivered_ids.get(final.replica, ()):
             if dot not in run.positions and None not in run.committed:
                 message = f"{dot} was delivered and then lost: it is not on committed"
-                return Illegal(NAME, message, (final_state_witness(final, f"knew {dot}"),))
+                return Illegal(NAME, message, (final_state_witness(final, f"had delivered {dot}"),))
     return None
 
 

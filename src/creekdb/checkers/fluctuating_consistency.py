@@ -1,24 +1,24 @@
-"""Fluctuating eventual consistency: every answer comes from one serialization of what was asked.
+"""Fluctuating eventual consistency: each response results from one serialisation of requests.
 
-Section 4.3: weak operations "observe" an order that may change from one answer to the next, but
-each answer is the outcome of executing, one after another, some of the operations that were cast by
-then. Where a run recorded these serializations, each answer is held against its own:
+Section 4.3: weak operations "observe" an order that may change from one response to the next. Each
+response still results from a sequential execution of operations that were already cast. If a run
+recorded these observed orders, the checker compares each response with its own order:
 
-- it is what the sequential execution of exactly those requests, in that order, gives;
-- they were delivered where it was answered, and each is there once; what it takes for settled had
-  been committed there;
-- they stand, with the operation itself behind them, as on "committed · tentative": first some that
-  are committed, in that order, then others in the order of their timestamps;
-- a session sees what it did: among them is every updating operation that it invoked earlier at the
-  same incarnation of the replica, if it is weak, or was already stable when this one was invoked (a
-  strong one that is not yet stable may come later, whatever its client was told).
+- The response is the outcome of executing exactly the requests of the order, sequentially.
+- The replica had delivered all requests of the order, each of which occurs once. It had committed
+  the stable prefix of the order.
+- The order, followed by the operation itself, is one of "committed · tentative": committed
+  requests in their order, then others by timestamp.
+- A session reads its own writes. The order contains each updating operation that the session
+  invoked earlier at the same incarnation. A strong operation is exempt if it was not stable when
+  this one was invoked. It may be committed later, even after a tentative response.
 
-Where the terms of a run say that replicas execute one request after another (line 62), there is
-more to ask: an answer is computed on all that was delivered there before the operation was cast,
-but for what the committed order puts behind it.
+If the scheme executes requests sequentially (line 62), there is one more rule. The order contains
+all requests that the replica delivered before it cast the operation, except for those that
+committed puts after the operation.
 
-An answer that came with a checkpoint has no serialization of its own: it must be the final one.
-Operations that were answered by their replica alone are held to the same rules.
+A response from a checkpoint has no order, and must be the final one. Operations that only their
+replica executed follow the same rules.
 """
 
 from collections.abc import Iterator
@@ -26,7 +26,7 @@ from itertools import groupby
 from typing import Any, NamedTuple
 
 from creekdb.checkers.replay import equal_exactly
-from creekdb.checkers.run_index import IdSet, RunIndex, add_known_ids, committed_length_after
+from creekdb.checkers.run_index import IdSet, RunIndex, add_rb_delivered, committed_length_after
 from creekdb.checkers.verdict import (
     Illegal,
     Inconclusive,
@@ -53,66 +53,67 @@ NAME = "fluctuating"
 
 
 class _ObservedResponse(NamedTuple):
-    """An answer and the serialization that it was computed on."""
+    """A response, with the order on which it was computed."""
 
     record: OperationRecord
     response: ResponseRecord
-    observed: ObservedOrder
+    order: ObservedOrder
 
 
 def check(run: RunIndex) -> Verdict:
     if run.datatype is None:
-        return Inconclusive(NAME, f"no data type '{run.history.datatype}' is known: pass it along")
-    told = sorted(_observed_responses(run), key=lambda each: each.observed.settled)
-    tentative = any(record.tentative is not None for record in run.history.operations)
-    if tentative and not told:
         return Inconclusive(
-            NAME,
-            "the run did not record on which orders answers were computed, as the fuzzer's runs do",
+            NAME, f"unknown data type '{run.history.datatype}'; pass it to the checker"
+        )
+    responses = sorted(_observed_responses(run), key=lambda each: each.order.settled)
+    tentative = any(record.tentative is not None for record in run.history.operations)
+    if tentative and not responses:
+        return Inconclusive(
+            NAME, "the run recorded no observed orders; runs of the fuzzer record them"
         )
     return (
         _check_read_your_writes(run, run.datatype)
-        or _check_replay(run, run.datatype, told)
-        or (run.history.guarantees.sequential and _check_observed_completeness(run, told))
+        or _check_replay(run, run.datatype, responses)
+        or (run.history.guarantees.sequential and _check_observed_completeness(run, responses))
         or Ok(NAME)
     )
 
 
 def _observed_responses(run: RunIndex) -> Iterator[_ObservedResponse]:
     for record in run.history.operations:
-        for answer in record.answers:
-            if answer.observed is not None:
-                yield _ObservedResponse(record, answer, answer.observed)
+        for response in record.responses:
+            if response.observed is not None:
+                yield _ObservedResponse(record, response, response.observed)
 
 
-# --- what the answers are -----------------------------------------------------------------------
+# --- values of responses ------------------------------------------------------------------------
 
 
 def _check_replay(
-    run: RunIndex, datatype: DataType, told: list[_ObservedResponse]
+    run: RunIndex, datatype: DataType, responses: list[_ObservedResponse]
 ) -> Verdict | None:
-    """In the order of their settled prefixes, so that one growing state serves them all."""
-    settled = datatype.sequential()
+    """Check the responses by the length of their stable prefix, so that they share one state."""
+    stable = datatype.sequential()
     outcomes: list[Outcome] = []
-    for each in told:
-        if each.observed.settled > len(run.committed):
-            message = f"{each.record.id} was answered on more than was ever committed"
+    for each in responses:
+        if each.order.settled > len(run.committed):
+            message = f"a response to {each.record.id} has a stable prefix longer than committed"
             return _illegal(message, each)
-        while len(outcomes) < each.observed.settled:
+        while len(outcomes) < each.order.settled:
             request = _committed_request(run, len(outcomes))
             if request is None:
                 return Inconclusive(
-                    NAME, f"no log tells what is committed at index {len(outcomes)}"
+                    NAME, f"no log records the request committed at index {len(outcomes)}"
                 )
-            outcomes.append(settled.apply(request))
+            outcomes.append(stable.apply(request))
         problem = (
             _check_observed_ids(run, each)
             or _check_observed_order(run, each)
-            or _check_outcome(run, datatype, each, settled.state)
+            or _check_outcome(run, datatype, each, stable.state)
         )
         if problem is not None:
             return problem
-    return _check_delivered_locally(run, told) or _check_checkpoint_responses(run, datatype)
+    return _check_delivered_locally(run, responses) or _check_checkpoint_responses(run, datatype)
 
 
 def _committed_request(run: RunIndex, index: int) -> Request | None:
@@ -120,86 +121,92 @@ def _committed_request(run: RunIndex, index: int) -> Request | None:
     return run.request(dot) if dot is not None else None
 
 
-def _check_observed_ids(run: RunIndex, told: _ObservedResponse) -> Illegal | None:
+def _check_observed_ids(run: RunIndex, observed: _ObservedResponse) -> Illegal | None:
     seen: set[Dot] = set()
-    for dot in told.observed.ids:
+    for dot in observed.order.ids:
         index = run.positions.get(dot)
-        if dot in seen or (index is not None and index < told.observed.settled):
-            return _illegal(f"{dot} counts twice in an answer to {told.record.id}", told)
-        if dot == told.record.id or run.request_at(dot, told.response.at_us) is None:
-            message = f"an answer to {told.record.id} counts {dot}, which had not been cast"
-            return _illegal(message, told)
+        if dot in seen or (index is not None and index < observed.order.settled):
+            return _illegal(f"a response to {observed.record.id} counts {dot} twice", observed)
+        if dot == observed.record.id or run.request_at(dot, observed.response.at_us) is None:
+            message = f"a response to {observed.record.id} counts {dot}, which had not been cast"
+            return _illegal(message, observed)
         seen.add(dot)
     return None
 
 
-def _check_observed_order(run: RunIndex, told: _ObservedResponse) -> Illegal | None:
-    """Committed at some time, and then tentative: what is committed later comes later, too."""
-    own = () if told.record.is_local else (_own_request(run, told.record),)
-    asked = (run.request_at(dot, told.response.at_us) for dot in told.observed.ids)
-    requests = [*(each for each in asked if each is not None), *own]
-    places = [run.positions.get(each.id, len(run.committed)) for each in requests]
+def _check_observed_order(run: RunIndex, observed: _ObservedResponse) -> Illegal | None:
+    """Check that the order is a prefix of committed followed by others by timestamp.
+
+    Requests that are committed later must also be in the order of committed.
+    """
+    own = () if observed.record.is_local else (_own_request(run, observed.record),)
+    counted = (run.request_at(dot, observed.response.at_us) for dot in observed.order.ids)
+    requests = [*(each for each in counted if each is not None), *own]
+    positions = [run.positions.get(each.id, len(run.committed)) for each in requests]
     tentative = len(requests)
-    """From where on they stand by their timestamps."""
+    """Index from which on the requests are ordered by timestamp."""
     while tentative and (
         tentative == len(requests) or requests[tentative - 1].key < requests[tentative].key
     ):
         tentative -= 1
     for at in range(1, len(requests)):
-        before = places[min(at, tentative) - 1] if tentative else -1
-        if before >= places[at]:
+        before = positions[min(at, tentative) - 1] if tentative else -1
+        if before >= positions[at]:
             message = (
-                f"{requests[at].id} stands behind {requests[at - 1].id} in an answer to "
-                f"{told.record.id}, neither by place nor by timestamp"
+                f"a response to {observed.record.id} executes {requests[at].id} after "
+                f"{requests[at - 1].id}, against committed and against their timestamps"
             )
-            return _illegal(message, told)
+            return _illegal(message, observed)
     return None
 
 
-def _check_delivered_locally(run: RunIndex, told: list[_ObservedResponse]) -> Illegal | None:
-    """Was it all at the replica by the time of the answer?"""
+def _check_delivered_locally(run: RunIndex, responses: list[_ObservedResponse]) -> Illegal | None:
+    """Check that the replica had delivered each order by the time of the response."""
     by_log: dict[tuple[int, int], list[_ObservedResponse]] = {}
-    for each in sorted(told, key=lambda each: each.response.at_us):
+    for each in sorted(responses, key=lambda each: each.response.at_us):
         by_log.setdefault((each.record.replica, each.record.incarnation), []).append(each)
     for log in run.logs:
-        known, length, at = IdSet(), 0, 0
+        delivered, length, at = IdSet(), 0, 0
         for each in by_log.pop((log.replica, log.incarnation), ()):
             while at < len(log.events) and log.events[at].at_us <= each.response.at_us:
                 event = log.events[at].event
-                add_known_ids(known, event)
+                add_rb_delivered(delivered, event)
                 length = max(length, committed_length_after(event))
                 at += 1
-            if each.observed.settled > length:
+            if each.order.settled > length:
                 message = (
-                    f"{each.record.id} was answered on {each.observed.settled} settled requests, "
-                    f"when {length} were committed there"
+                    f"a response to {each.record.id} has a stable prefix of "
+                    f"{each.order.settled} requests, but its replica had committed {length}"
                 )
                 return _illegal(message, each)
-            for dot in each.observed.ids:
-                if dot not in known:
-                    message = f"{each.record.id} was answered on {dot}, which was not there yet"
+            for dot in each.order.ids:
+                if dot not in delivered:
+                    message = (
+                        f"a response to {each.record.id} counts {dot}, "
+                        "which its replica had not delivered"
+                    )
                     return _illegal(message, each)
     return None
 
 
 def _check_outcome(
-    run: RunIndex, datatype: DataType, told: _ObservedResponse, settled: dict[Key, Any]
+    run: RunIndex, datatype: DataType, observed: _ObservedResponse, stable_state: dict[Key, Any]
 ) -> Illegal | None:
     machine = datatype.sequential()
-    machine.state = dict(settled)
-    for dot in told.observed.ids:
-        request = run.request_at(dot, told.response.at_us)
-        assert request is not None, "it had been cast"
+    machine.state = dict(stable_state)
+    for dot in observed.order.ids:
+        request = run.request_at(dot, observed.response.at_us)
+        assert request is not None, "the request had been cast"
         machine.apply(request)
-    expected = machine.apply(_own_request(run, told.record))
-    got = told.response.outcome
-    if equal_exactly(got.value, expected.value) and got.error == expected.error:
+    expected = machine.apply(_own_request(run, observed.record))
+    actual = observed.response.outcome
+    if equal_exactly(actual.value, expected.value) and actual.error == expected.error:
         return None
     message = (
-        f"{told.record.id} was answered {outcome_text(got)}, but the order that it was executed in "
+        f"a response to {observed.record.id} is {outcome_text(actual)}, but its observed order "
         f"gives {outcome_text(expected)}"
     )
-    return _illegal(message, told)
+    return _illegal(message, observed)
 
 
 def _own_request(run: RunIndex, record: OperationRecord) -> Request:
@@ -210,39 +217,39 @@ def _own_request(run: RunIndex, record: OperationRecord) -> Request:
 
 
 def _check_checkpoint_responses(run: RunIndex, datatype: DataType) -> Verdict | None:
-    """Tentative answers without a serialization."""
-    bare: dict[int, list[tuple[OperationRecord, ResponseRecord]]] = {}
+    """Check the tentative responses without an observed order."""
+    unobserved: dict[int, list[tuple[OperationRecord, ResponseRecord]]] = {}
     for record in run.history.operations:
-        place = run.position_of(record)
-        for answer in record.answers:
-            if answer.kind is not ResponseKind.TENTATIVE or answer.observed is not None:
+        position = run.position_of(record)
+        for response in record.responses:
+            if response.kind is not ResponseKind.TENTATIVE or response.observed is not None:
                 continue
-            if place is None:
-                message = f"{record.id} was answered from a checkpoint, but is not committed"
+            if position is None:
+                message = f"{record.id} got a response from a checkpoint, but is not committed"
                 return Illegal(
-                    NAME, message, (invocation_witness(record), response_witness(record, answer))
+                    NAME, message, (invocation_witness(record), response_witness(record, response))
                 )
-            bare.setdefault(place, []).append((record, answer))
+            unobserved.setdefault(position, []).append((record, response))
     machine = datatype.sequential()
-    for index in range(max(bare, default=-1) + 1):
+    for index in range(max(unobserved, default=-1) + 1):
         request = _committed_request(run, index)
         if request is None:
-            return Inconclusive(NAME, f"no log tells what is committed at index {index}")
+            return Inconclusive(NAME, f"no log records the request committed at index {index}")
         expected = machine.apply(request)
-        for record, answer in bare.get(index, ()):
-            got = answer.outcome
-            if not (equal_exactly(got.value, expected.value) and got.error == expected.error):
+        for record, response in unobserved.get(index, ()):
+            actual = response.outcome
+            if not (equal_exactly(actual.value, expected.value) and actual.error == expected.error):
                 message = (
-                    f"{record.id} was answered {outcome_text(got)} from a checkpoint, but "
+                    f"a response to {record.id} from a checkpoint is {outcome_text(actual)}, but "
                     f"committed gives {outcome_text(expected)}"
                 )
                 return Illegal(
-                    NAME, message, (invocation_witness(record), response_witness(record, answer))
+                    NAME, message, (invocation_witness(record), response_witness(record, response))
                 )
     return None
 
 
-# --- what a session sees ------------------------------------------------------------------------
+# --- read your writes ---------------------------------------------------------------------------
 
 
 def _check_read_your_writes(run: RunIndex, datatype: DataType) -> Illegal | None:
@@ -252,74 +259,84 @@ def _check_read_your_writes(run: RunIndex, datatype: DataType) -> Illegal | None
     for _, group in groupby(sorted(run.history.operations, key=connection), key=connection):
         earlier: list[OperationRecord] = []
         for record in group:  # sorting keeps the order of invocation
-            for answer in record.answers:
-                if answer.observed is None:
+            for response in record.responses:
+                if response.observed is None:
                     continue
-                told = _ObservedResponse(record, answer, answer.observed)
-                missing = _first_unobserved_write(run, earlier, told)
+                observed = _ObservedResponse(record, response, response.observed)
+                missing = _first_unobserved_write(run, earlier, observed)
                 if missing is not None:
                     message = (
-                        f"{record.id} was answered without {missing.id}, "
-                        "which its session had done before"
+                        f"a response to {record.id} does not count {missing.id}, "
+                        "which its session invoked earlier"
                     )
-                    return _illegal(message, told, missing)
+                    return _illegal(message, observed, missing)
             if not record.is_local:
                 earlier.append(record)
     return None
 
 
 def _first_unobserved_write(
-    run: RunIndex, earlier: list[OperationRecord], told: _ObservedResponse
+    run: RunIndex, earlier: list[OperationRecord], observed: _ObservedResponse
 ) -> OperationRecord | None:
-    there = set(told.observed.ids)
+    ids = set(observed.order.ids)
     for each in earlier:
-        if each.strong and (each.stable is None or each.stable.at_us > told.record.invoked_us):
+        if each.strong and (each.stable is None or each.stable.at_us > observed.record.invoked_us):
             continue
         index = run.position_of(each)
-        settled = index is not None and index < told.observed.settled
-        if each.id not in there and not settled:
+        is_stable = index is not None and index < observed.order.settled
+        if each.id not in ids and not is_stable:
             return each
     return None
 
 
-# --- what they are computed on ------------------------------------------------------------------
+# --- completeness -------------------------------------------------------------------------------
 
 
-def _check_observed_completeness(run: RunIndex, told: list[_ObservedResponse]) -> Illegal | None:
-    """As above, one growing set serves all settled prefixes."""
-    delivered = _delivered_before_cast(run)
-    settled, length = IdSet(), 0
-    for each in told:
-        for dot in run.committed[length : each.observed.settled]:
+def _check_observed_completeness(
+    run: RunIndex, responses: list[_ObservedResponse]
+) -> Illegal | None:
+    """Check that no order lacks a request that the replica had delivered before the cast.
+
+    The responses are sorted by the length of their stable prefix, and share one growing set.
+    """
+    delivered_before = _delivered_before_cast(run)
+    stable, length = IdSet(), 0
+    for each in responses:
+        for dot in run.committed[length : each.order.settled]:
             if dot is not None:
-                settled.add(dot)
-        length = max(length, each.observed.settled)
-        place = run.position_of(each.record)
-        there = set(each.observed.ids)
-        known = delivered.get((each.record.id, each.record.incarnation), IdSet())
-        for dot in settled.missing(known):
+                stable.add(dot)
+        length = max(length, each.order.settled)
+        position = run.position_of(each.record)
+        ids = set(each.order.ids)
+        delivered = delivered_before.get((each.record.id, each.record.incarnation), IdSet())
+        for dot in stable.missing(delivered):
             index = run.positions.get(dot)
-            if dot in there or index is None or place is None or place < index:
+            if dot in ids or index is None or position is None or position < index:
                 continue
-            message = f"{each.record.id} was answered without {dot}, which comes before it"
+            message = f"a response to {each.record.id} does not count {dot}, which precedes it"
             return _illegal(message, each)
     return None
 
 
 def _delivered_before_cast(run: RunIndex) -> dict[tuple[Dot, int], IdSet]:
-    """What each incarnation had when it cast a request of its own."""
-    found: dict[tuple[Dot, int], IdSet] = {}
+    """Return the requests that each incarnation had delivered when it cast one of its own."""
+    delivered_before: dict[tuple[Dot, int], IdSet] = {}
     for log in run.logs:
-        known = IdSet()
+        delivered = IdSet()
         for logged in log.events:
             if isinstance(logged.event, RbCast):
-                found[logged.event.request.id, log.incarnation] = known.copy()
-            add_known_ids(known, logged.event)
-    return found
+                delivered_before[logged.event.request.id, log.incarnation] = delivered.copy()
+            add_rb_delivered(delivered, logged.event)
+    return delivered_before
 
 
 def _illegal(
-    message: str, told: _ObservedResponse, other: OperationRecord | None = None
+    message: str, observed: _ObservedResponse, other: OperationRecord | None = None
 ) -> Illegal:
-    seen = (invocation_witness(told.record), response_witness(told.record, told.response))
-    return Illegal(NAME, message, (invocation_witness(other), *seen) if other is not None else seen)
+    witnesses = (
+        invocation_witness(observed.record),
+        response_witness(observed.record, observed.response),
+    )
+    if other is not None:
+        return Illegal(NAME, message, (invocation_witness(other), *witnesses))
+    return Illegal(NAME, message, witnesses)

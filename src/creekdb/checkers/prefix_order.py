@@ -1,9 +1,9 @@
 """Committed orders are prefixes of one another.
 
 Section 4.1: "The order of operations on the committed list is determined by the synchronization of
-replicas using CAB. Hence the order is the same across all replicas." Here it must be the same
-across all incarnations too: one that recovers may have fewer places than it had, but never other
-ones. A checkpoint stands for exactly the requests whose places it takes.
+replicas using CAB. Hence the order is the same across all replicas." It must also be the same
+across all incarnations. A recovered incarnation may have fewer requests than its predecessor, but
+in the same order. A checkpoint represents exactly the requests at the indices that it covers.
 """
 
 from creekdb.checkers.run_index import IdSet, RunIndex
@@ -38,7 +38,7 @@ def _check_logs(run: RunIndex) -> Illegal | None:
             match logged.event:
                 case Committed(id=dot, index=index):
                     if index != length:
-                        message = f"the place after {length} committed requests is not {index}"
+                        message = f"the request after {length} committed ones has index {index}"
                         return Illegal(NAME, message, (event_witness(log, logged),))
                     if run.committed[index] != dot:
                         message = f"two requests are committed at index {index}"
@@ -71,16 +71,16 @@ def _check_duplicates(run: RunIndex) -> Illegal | None:
 
 
 def _check_checkpoints(run: RunIndex) -> Illegal | None:
-    """In the order of their lengths, so that one growing prefix serves them all."""
-    found = [
+    """Check checkpoints by length, so that they share one growing prefix."""
+    checkpoints = [
         (logged.event.length, logged.event.ids, log, logged)
         for log, logged in run.events()
         if isinstance(logged.event, CheckpointInstalled)
     ]
     prefix, at = IdSet(), 0
-    for length, dots, log, logged in sorted(found, key=lambda each: each[0]):
+    for length, dots, log, logged in sorted(checkpoints, key=lambda each: each[0]):
         if len(dots) != length:
-            message = f"a checkpoint of {length} requests holds {len(dots)} identifiers"
+            message = f"a checkpoint of {length} requests contains {len(dots)} identifiers"
             return Illegal(NAME, message, (event_witness(log, logged),))
         for dot in run.committed[at:length]:
             if dot is not None:
@@ -102,10 +102,10 @@ def _checkpoint_mismatch(
             message,
             (*_first_commit_witness(run, run.positions[missing]), event_witness(log, logged)),
         )
-    for dot in prefix.missing(dots):  # no more of them than places that no log tells of
+    for dot in prefix.missing(dots):  # at most as many as there are unrecorded indices
         index = run.positions.get(dot)
         if index is not None:
-            message = f"a checkpoint of {length} requests holds {dot}, which comes later"
+            message = f"a checkpoint of {length} requests contains {dot}, which is committed later"
             return Illegal(
                 NAME, message, (*_first_commit_witness(run, index), event_witness(log, logged))
             )
@@ -115,14 +115,14 @@ def _checkpoint_mismatch(
 def _check_final_states(run: RunIndex) -> Illegal | None:
     for final in run.history.final_states:
         for index, dot in enumerate(final.committed, start=final.first):
-            known = run.committed[index] if index < len(run.committed) else None
-            if known is not None and known != dot:
-                what = f"has {dot} at index {index}"
+            expected = run.committed[index] if index < len(run.committed) else None
+            if expected is not None and expected != dot:
+                observation = f"has {dot} at index {index}"
                 message = f"two requests are committed at index {index}"
                 return Illegal(
                     NAME,
                     message,
-                    (*_first_commit_witness(run, index), final_state_witness(final, what)),
+                    (*_first_commit_witness(run, index), final_state_witness(final, observation)),
                 )
     return None
 
@@ -130,12 +130,12 @@ def _check_final_states(run: RunIndex) -> Illegal | None:
 def _check_gaps(run: RunIndex) -> Inconclusive | None:
     for index, dot in enumerate(run.committed):
         if dot is None:
-            return Inconclusive(NAME, f"no log tells which request is committed at index {index}")
+            return Inconclusive(NAME, f"no log records the request committed at index {index}")
     return None
 
 
 def _first_commit_witness(run: RunIndex, index: int) -> tuple[Witness, ...]:
-    """Who said so first, as the merged order has it."""
+    """Return the first commit event at an index that agrees with the merged order."""
     dot: Dot | None = run.committed[index]
     for log, logged in run.events():
         event = logged.event

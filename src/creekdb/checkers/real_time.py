@@ -1,9 +1,8 @@
-"""Who is committed before somebody whose stable answer was there before it was invoked.
-
-Strong operations respect real time.
+"""Strong operations respect real time.
 
 Section 4.3: "when a strong operation op returns a stable response before another strong operations
-op' starts, then op will be serialized before op'". Where all answers are stable, all are as strong.
+op' starts, then op will be serialized before op'". If a scheme has stable responses only, weak
+operations must respect real time as well.
 """
 
 from collections.abc import Iterable
@@ -25,7 +24,7 @@ class RealTimeViolation(NamedTuple):
     earlier: OperationRecord
     earlier_position: int
     later: OperationRecord
-    """Later, and yet before it on committed."""
+    """Invoked after the stable response to `earlier`, but committed before it."""
     later_position: int
     witnesses: tuple[Witness, ...]
 
@@ -33,22 +32,34 @@ class RealTimeViolation(NamedTuple):
 def find_real_time_violation(
     run: RunIndex, records: Iterable[OperationRecord]
 ) -> RealTimeViolation | None:
-    """Invocations in the order of time, beside the furthest place answered until then."""
-    placed = [(place, each) for each in records if (place := run.position_of(each)) is not None]
-    answered = sorted(
-        ((each.stable.at_us, place, each) for place, each in placed if each.stable is not None),
+    """Return an operation that is committed before one whose stable response preceded it, or None.
+
+    Scans invocations in the order of time, with the furthest position that has a stable response.
+    """
+    positioned = [
+        (position, each) for each in records if (position := run.position_of(each)) is not None
+    ]
+    stable = sorted(
+        (
+            (each.stable.at_us, position, each)
+            for position, each in positioned
+            if each.stable is not None
+        ),
         key=lambda entry: entry[:2],
     )
-    furthest, furthest_place, at = None, -1, 0
-    for place, record in sorted(placed, key=lambda entry: entry[1].invoked_us):
-        while at < len(answered) and answered[at][0] < record.invoked_us:
-            if answered[at][1] > furthest_place:
-                _, furthest_place, furthest = answered[at]
+    furthest, furthest_position, at = None, -1, 0
+    for position, record in sorted(positioned, key=lambda entry: entry[1].invoked_us):
+        while at < len(stable) and stable[at][0] < record.invoked_us:
+            if stable[at][1] > furthest_position:
+                _, furthest_position, furthest = stable[at]
             at += 1
-        if furthest is not None and furthest.stable is not None and furthest_place > place:
-            answer = response_witness(furthest, furthest.stable)
-            seen = (invocation_witness(furthest), answer, invocation_witness(record))
-            return RealTimeViolation(furthest, furthest_place, record, place, seen)
+        if furthest is not None and furthest.stable is not None and furthest_position > position:
+            witnesses = (
+                invocation_witness(furthest),
+                response_witness(furthest, furthest.stable),
+                invocation_witness(record),
+            )
+            return RealTimeViolation(furthest, furthest_position, record, position, witnesses)
     return None
 
 
@@ -56,17 +67,18 @@ NAME = "real_time"
 
 
 def check(run: RunIndex) -> Verdict:
-    weak_too = not run.history.guarantees.tentative
-    strong = [record for record in run.history.operations if record.strong or weak_too]
-    for record in strong:
+    includes_weak = not run.history.guarantees.tentative
+    records = [record for record in run.history.operations if record.strong or includes_weak]
+    for record in records:
         if record.stable is not None and run.position_of(record) is None:
-            message = f"{record.id} has a stable answer but is not on committed"
+            message = f"{record.id} got a stable response, but is not on committed"
             return Illegal(NAME, message, (response_witness(record, record.stable),))
-    found = find_real_time_violation(run, strong)
-    if found is None:
+    violation = find_real_time_violation(run, records)
+    if violation is None:
         return Ok(NAME)
     message = (
-        f"{found.earlier.id} had its stable answer before {found.later.id} was invoked, but "
-        f"is committed after it, at {found.earlier_position} against {found.later_position}"
+        f"{violation.earlier.id} got its stable response before {violation.later.id} was invoked, "
+        f"but is committed after it (at {violation.earlier_position}, "
+        f"after {violation.later_position})"
     )
-    return Illegal(NAME, message, found.witnesses)
+    return Illegal(NAME, message, violation.witnesses)

@@ -1,5 +1,8 @@
-"""The checkers, in the order in which to read their verdicts: an order that replicas disagree on
-comes first, because it makes noise in everything after it."""
+"""Registry of the checkers, in the order in which to read their verdicts.
+
+`prefix_order` is first, because disagreement on the order causes violations of all other
+properties.
+"""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -51,7 +54,9 @@ CHECKERS: tuple[Checker, ...] = tuple(
 
 
 def check_all(history: History, datatype: DataType | None = None) -> list[Verdict]:
-    """The verdict of every checker, in the order of the registry. A data type of your own must be
-    passed along; those that come with Creek are known by name."""
+    """Return the verdict of every checker, in the order of the registry.
+
+    `datatype` is required for custom data types. The built-in ones are found by name.
+    """
     run = RunIndex(history, datatype)
     return [checker.check(run) for checker in CHECKERS]

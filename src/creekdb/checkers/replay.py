@@ -1,11 +1,11 @@
-"""Exact equality of values: 1, 1.0 and True are three answers, and NaN is the same as itself.
-
-Replaying the committed order sequentially gives exactly the last answers, and the state.
+"""A sequential replay of the committed order yields the last responses and the final state.
 
 Section 4.3: "the stable return values produced by Creek are such that they can be obtained by a
-sequential execution of all operations in some total order S"; "S corresponds to the order of
-operations on the committed list". The same goes for the final answer to a weak operation, which
-says too whether it differs from what the client was told at first.
+sequential execution of all operations in some total order S". "S corresponds to the order of
+operations on the committed list". The same applies to the final response to a weak operation. Its
+`changed` flag must be correct as well.
+
+Values are compared exactly: 1, 1.0 and True are three values, and NaN equals itself.
 """
 
 from typing import Any
@@ -54,20 +54,20 @@ def equal_exactly(left: Any, right: Any) -> bool:
 
 
 def _equal_encodings(left: tuple[Any, ...], right: tuple[Any, ...]) -> bool:
-    """What is encoded alike is the same; but dicts that are the same may have different orders."""
+    """True if both tuples have the same encoding. Equal dicts may have different encodings."""
     try:
         return _encode(left) == _encode(right)
     except (OverflowError, TypeError, ValueError):
-        return False  # a number too large, say
+        return False  # not encodable, for example a large integer
 
 
 def first_different_key(left: dict[Any, Any], right: dict[Any, Any]) -> Any:
-    """A key under which two states differ, the first in their order; only if they do differ."""
+    """Return the first key under which two different states differ."""
     absent = object()
     for key in [*left, *right]:
         if not equal_exactly(left.get(key, absent), right.get(key, absent)):
             return key
-    raise ValueError("the states are the same")
+    raise ValueError("the states are equal")
 
 
 NAME = "replay"
@@ -75,24 +75,26 @@ NAME = "replay"
 
 def check(run: RunIndex) -> Verdict:
     if run.datatype is None:
-        return Inconclusive(NAME, f"no data type '{run.history.datatype}' is known: pass it along")
+        return Inconclusive(
+            NAME, f"unknown data type '{run.history.datatype}'; pass it to the checker"
+        )
     machine = run.datatype.sequential()
-    answered = _responded_operations(run)
+    responded = _responded_operations(run)
     for index, dot in enumerate(run.committed):
         if dot is None:
-            return Inconclusive(NAME, f"no log tells which request is committed at index {index}")
+            return Inconclusive(NAME, f"no log records the request committed at index {index}")
         request = run.request(dot)
         if request is None:
             return Illegal(NAME, f"{dot}, committed at index {index}, was never cast")
         expected = machine.apply(request)
-        record = answered.get(dot)
+        record = responded.get(dot)
         if record is None:
             continue
         last = record.stable or record.final
-        assert last is not None, "it was answered for good"
+        assert last is not None, "the operation has a stable or final response"
         if not _equal_outcomes(last.outcome, expected):
             message = (
-                f"the {last.kind.value} answer to {dot} is {outcome_text(last.outcome)}, but the "
+                f"the {last.kind.value} response to {dot} is {outcome_text(last.outcome)}, but the "
                 f"sequential execution of committed gives {outcome_text(expected)} at index {index}"
             )
             return Illegal(
@@ -116,12 +118,12 @@ def _responded_operations(run: RunIndex) -> dict[Dot, OperationRecord]:
 def _check_changed_flag(record: OperationRecord, last: ResponseRecord) -> Illegal | None:
     if last.kind is not ResponseKind.FINAL or record.tentative is None:
         return None
-    told = record.tentative
-    if last.changed == _equal_outcomes(told.outcome, last.outcome):
-        word = "differs from" if last.changed else "is"
-        message = f"the final answer to {record.id} claims that it {word} what was told"
-        seen = (response_witness(record, each) for each in (told, last))
-        return Illegal(NAME, message, (invocation_witness(record), *seen))
+    first = record.tentative
+    if last.changed == _equal_outcomes(first.outcome, last.outcome):
+        flag = "changed, but equals" if last.changed else "unchanged, but differs from"
+        message = f"the final response to {record.id} is marked {flag} the tentative one"
+        witnesses = (response_witness(record, each) for each in (first, last))
+        return Illegal(NAME, message, (invocation_witness(record), *witnesses))
     return None
 
 
@@ -137,7 +139,7 @@ def _check_final_states(run: RunIndex, replayed: dict[Key, object]) -> Illegal |
             key = first_different_key(state, replayed)
             message = (
                 f"replica {final.replica} ends with another state than the sequential execution of "
-                f"committed: under {short_text(key)} that leaves {_value_text(replayed, key)}"
+                f"committed, which gives {_value_text(replayed, key)} under {short_text(key)}"
             )
             return Illegal(
                 NAME, message, (final_state_witness(final, f"ends with {_value_text(state, key)}"),)
@@ -150,4 +152,4 @@ def _is_fully_committed(run: RunIndex, final: FinalState) -> bool:
 
 
 def _value_text(state: dict[Key, object], key: Key) -> str:
-    return short_text(state[key]) if key in state else "nothing"
+    return short_text(state[key]) if key in state else "no value"

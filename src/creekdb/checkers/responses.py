@@ -1,12 +1,13 @@
-"""Clients get the answers that the paper promises, and no others.
+"""Clients get the responses that the paper specifies, and no others.
 
-Lines 65-74 and 55-57: a weak operation gets one response and, later, word of how it ended; a strong
-one gets tentative responses, "one for each time the operation is (re)executed", then one stable
-response, and nothing after it. A stable or final one comes only once the request is on committed,
-and only a final one, which is for weak operations, says that it differs from what was told.
-Where nothing crashed, everybody is answered; one whose operation was kept from the order of all,
-because it only reads, is not told how it ended. Where the terms of a run exclude tentative answers,
-weak and strong operations alike get one answer, and it is stable.
+Lines 65-74 and 55-57 specify one tentative and one final response to a weak operation. A strong
+operation gets tentative responses, "one for each time the operation is (re)executed". Its last
+response is the only stable one. A stable or final response is sent after the request is on
+committed. Only final responses, which only weak operations get, may be marked as changed.
+
+Without crashes, every operation gets its responses. A read-only operation that is not part of the
+common order gets no final response. If a scheme has no tentative responses, weak and strong
+operations get one stable response each.
 """
 
 from itertools import pairwise
@@ -42,21 +43,22 @@ def check(run: RunIndex) -> Verdict:
 
 
 def _check_response_kinds(record: OperationRecord, tentative: bool) -> Illegal | None:
-    answers = record.answers
-    kinds = tuple(each.kind for each in answers)
+    responses = record.responses
+    kinds = tuple(each.kind for each in responses)
     if not tentative and kinds not in _STABLE_ONLY_KINDS:
-        return _illegal(f"{record.id} got another answer than a single stable one", record)
+        return _illegal(f"{record.id} got responses other than a single stable one", record)
     if tentative and not record.strong and kinds not in _WEAK_KINDS:
-        return _illegal(f"weak {record.id} was answered more than once", record)
-    if record.strong and any(each.kind is ResponseKind.STABLE for each in answers[:-1]):
-        return _illegal(f"strong {record.id} was answered again after its stable answer", record)
+        message = f"weak {record.id} got responses other than one tentative and one final"
+        return _illegal(message, record)
+    if record.strong and any(each.kind is ResponseKind.STABLE for each in responses[:-1]):
+        return _illegal(f"strong {record.id} got a response after its stable one", record)
     if record.strong and ResponseKind.FINAL in kinds:
-        return _illegal(f"strong {record.id} got the final answer of a weak one", record)
-    if any(each.changed and each.kind is not ResponseKind.FINAL for each in answers):
-        return _illegal(f"an answer to {record.id} that is not final claims a change", record)
-    times = [record.invoked_us, *(each.at_us for each in answers)]
+        return _illegal(f"strong {record.id} got a final response", record)
+    if any(each.changed and each.kind is not ResponseKind.FINAL for each in responses):
+        return _illegal(f"a response to {record.id} is marked changed, but is not final", record)
+    times = [record.invoked_us, *(each.at_us for each in responses)]
     if any(later < earlier for earlier, later in pairwise(times)):
-        return _illegal(f"the answers to {record.id} go back in time", record)
+        return _illegal(f"the invocation and responses of {record.id} go back in time", record)
     return None
 
 
@@ -66,43 +68,44 @@ def _check_committed_before_response(
     last = record.stable or record.final
     if last is None:
         return None
-    since = committed_us.get(record.id)
-    if since is None or last.at_us < since:
-        when = "at all" if since is None else f"before {since / 1000:.3f} ms"
+    since_us = committed_us.get(record.id)
+    if since_us is None or last.at_us < since_us:
+        bound = "at all" if since_us is None else f"before {since_us / 1000:.3f} ms"
         message = (
-            f"{record.id} got its {last.kind.value} answer, but was not committed there {when}"
+            f"{record.id} got its {last.kind.value} response, but its replica had not committed it "
+            f"{bound}"
         )
         return _illegal(message, record)
     return None
 
 
 def _committed_us(run: RunIndex) -> dict[tuple[int, int], dict[Dot, int]]:
-    """Since when each incarnation has had its replica's own requests on committed."""
-    own = _own_request_ids(run)
-    since: dict[tuple[int, int], dict[Dot, int]] = {place: {} for place in own}
+    """Return the commit time of each incarnation's own requests, by incarnation."""
+    own_ids = _own_request_ids(run)
+    committed_us: dict[tuple[int, int], dict[Dot, int]] = {each: {} for each in own_ids}
     for log in run.logs:
-        place = log.replica, log.incarnation
-        mine = since.setdefault(place, {})
-        waiting = own.get(place, set())
+        incarnation = log.replica, log.incarnation
+        times_us = committed_us.setdefault(incarnation, {})
+        pending = own_ids.get(incarnation, set())
         for logged in log.events:
             match logged.event:
-                case Committed(id=dot) if dot in waiting:
-                    mine[dot] = logged.at_us
-                    waiting.discard(dot)
+                case Committed(id=dot) if dot in pending:
+                    times_us[dot] = logged.at_us
+                    pending.discard(dot)
                 case CheckpointInstalled(ids=dots):
-                    for dot in [dot for dot in waiting if dot in dots]:
-                        mine[dot] = logged.at_us
-                        waiting.discard(dot)
+                    for dot in [dot for dot in pending if dot in dots]:
+                        times_us[dot] = logged.at_us
+                        pending.discard(dot)
                 case _:
                     pass
-    return since
+    return committed_us
 
 
 def _own_request_ids(run: RunIndex) -> dict[tuple[int, int], set[Dot]]:
-    own: dict[tuple[int, int], set[Dot]] = {}
+    own_ids: dict[tuple[int, int], set[Dot]] = {}
     for record in run.history.operations:
-        own.setdefault((record.replica, record.incarnation), set()).add(record.id)
-    return own
+        own_ids.setdefault((record.replica, record.incarnation), set()).add(record.id)
+    return own_ids
 
 
 def _check_liveness(run: RunIndex) -> Illegal | None:
@@ -112,16 +115,16 @@ def _check_liveness(run: RunIndex) -> Illegal | None:
     for record in run.history.operations:
         if (record.replica, record.incarnation) not in up:
             continue
-        if not record.answers:
-            return _illegal(f"liveness: {record.id} never got an answer", record)
+        if not record.responses:
+            return _illegal(f"liveness: {record.id} never got a response", record)
         if record.stable is None and record.final is None and not record.is_local:
             kind = "stable" if record.strong or not run.history.guarantees.tentative else "final"
-            return _illegal(f"liveness: {record.id} never got a {kind} answer", record)
+            return _illegal(f"liveness: {record.id} never got a {kind} response", record)
     return None
 
 
 def _illegal(message: str, record: OperationRecord) -> Illegal:
-    seen: tuple[Witness, ...] = tuple(
-        response_witness(record, each) for each in record.answers[-4:]
+    witnesses: tuple[Witness, ...] = tuple(
+        response_witness(record, each) for each in record.responses[-4:]
     )
-    return Illegal(NAME, message, (invocation_witness(record), *seen))
+    return Illegal(NAME, message, (invocation_witness(record), *witnesses))

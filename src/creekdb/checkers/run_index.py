@@ -1,17 +1,15 @@
-"""Sets of identifiers, as ranges of event numbers per replica.
+"""Index of a history, built once and shared by all checkers.
 
-The protocol has its own (`creekdb.protocol.ids.version_vector`). The checkers do not use it on
-purpose: a fault in it must not blind those who look for faults.
+The index does not judge. Where logs contradict each other, the first one read wins. The checker of
+the violated property detects the contradiction, because it compares each log with the merged
+order. All times are those of a single clock.
 
-A history, indexed once for all checkers.
+An identifier may have been cast twice. If a crash lost the first request before another process
+observed it, its replica reuses the event number for a later request. (`reliable_broadcast` checks
+that no process did observe it.) The identifier then refers to the last cast.
 
-Nothing is judged here. Where the logs contradict each other the first one read wins, and the
-checker whose property that breaks finds out by comparing each log with what was merged. Times are
-those of one clock for the whole run.
-
-An identifier may have been cast twice: when the first request was lost in a crash before anybody
-saw it, its replica numbers a later request alike (`reliable_broadcast` checks that nobody did see
-it). The last one cast is then the one that everybody means.
+`IdSet` represents a set of identifiers as ranges of event numbers per replica. It duplicates
+`creekdb.protocol.ids.version_vector` on purpose: a fault there must not affect the checkers.
 """
 
 from bisect import bisect_left, bisect_right
@@ -66,17 +64,17 @@ class IdSet:
             self._add(replica, start, end)
 
     def copy(self) -> "IdSet":
-        same = IdSet()
-        same.ranges = {replica: list(flat) for replica, flat in self.ranges.items()}
-        return same
+        copied = IdSet()
+        copied.ranges = {replica: list(flat) for replica, flat in self.ranges.items()}
+        return copied
 
     def missing(self, other: "Dots | IdSet") -> Iterator[Dot]:
-        """What is in `other` but not here."""
+        """Yield the identifiers that are in `other` but not in this set."""
         for replica, start, end in _iter_ranges(other):
-            mine = self.ranges.get(replica, [])
+            flat = self.ranges.get(replica, [])
             while start < end:
-                at = bisect_right(mine, start)
-                stop = min(end, mine[at]) if at < len(mine) else end
+                at = bisect_right(flat, start)
+                stop = min(end, flat[at]) if at < len(flat) else end
                 if at % 2 == 0:
                     yield from (Dot(replica, event) for event in range(start, stop))
                 start = stop
@@ -85,9 +83,9 @@ class IdSet:
         return next(self.missing(other), None)
 
     def _add(self, replica: int, start: int, end: int) -> None:
-        mine = self.ranges.setdefault(replica, [])
-        first, last = bisect_left(mine, start), bisect_right(mine, end)
-        mine[first:last] = [start] * (first % 2 == 0) + [end] * (last % 2 == 0)
+        flat = self.ranges.setdefault(replica, [])
+        first, last = bisect_left(flat, start), bisect_right(flat, end)
+        flat[first:last] = [start] * (first % 2 == 0) + [end] * (last % 2 == 0)
 
 
 def _iter_ranges(ids: Dots | IdSet) -> Iterable[tuple[int, int, int]]:
@@ -97,7 +95,7 @@ def _iter_ranges(ids: Dots | IdSet) -> Iterable[tuple[int, int, int]]:
 
 
 class LoggedCast(NamedTuple):
-    """A cast request, and where and when it was cast."""
+    """A cast request, with the log and the event of its cast."""
 
     request: Request
     log: ReplicaLog
@@ -106,13 +104,13 @@ class LoggedCast(NamedTuple):
 
 class RunIndex:
     def __init__(self, history: History, datatype: DataType | None = None) -> None:
-        """`datatype`: what was replicated, unless its name in the history says enough."""
+        """`datatype` is required if its name in the history is not that of a built-in one."""
         self.history = history
         self.datatype = datatype or DATATYPES.get(history.datatype)
         self.logs = sorted(history.logs, key=lambda log: (log.replica, log.incarnation))
 
     def events(self) -> Iterator[tuple[ReplicaLog, LoggedEvent]]:
-        """What others could learn of."""
+        """Yield the events that other processes could observe."""
         for log in self.logs:
             for logged in log.visible_events:
                 yield log, logged
@@ -121,8 +119,8 @@ class RunIndex:
 
     @cached_property
     def casts(self) -> dict[Dot, list[LoggedCast]]:
-        """Every cast of each identifier, oldest first; also one that nobody could learn of, since
-        its replica may find it on its disk again."""
+        """Every cast of each identifier, oldest first. Includes lost casts, because a replica may
+        recover them from its disk."""
         casts: dict[Dot, list[LoggedCast]] = {}
         for log in self.logs:
             for logged in log.events:
@@ -136,14 +134,14 @@ class RunIndex:
         return casts[-1].request if casts else None
 
     def request_at(self, dot: Dot, at_us: int) -> Request | None:
-        """What the identifier meant at that time; None when it had not been cast yet."""
+        """Return the request that the identifier referred to at a time; None if not yet cast."""
         for cast in reversed(self.casts.get(dot, ())):
             if cast.logged.at_us <= at_us:
                 return cast.request
         return None
 
     def position_of(self, record: OperationRecord) -> int | None:
-        """The place of this very operation on `committed`."""
+        """Return the index of this operation on `committed`, not of another one with its id."""
         casts = self.casts.get(record.id)
         if casts and casts[-1].log.incarnation != record.incarnation:
             return None
@@ -153,41 +151,44 @@ class RunIndex:
 
     @cached_property
     def committed(self) -> list[Dot | None]:
-        """The one committed order, merged from all logs; None where no log tells.
+        """The committed order, merged from all logs; None where no log has a record.
 
-        What a log did in vain fills holes only: it may have reached the disk all the same, and come
-        back inside a checkpoint.
+        Lost events only fill gaps: they may have reached the disk, and be part of a checkpoint
+        that was recovered.
         """
-        places: dict[int, Dot] = {}
+        dots: dict[int, Dot] = {}
         length = 0
         for _, logged in self.events():
             match logged.event:
                 case Committed(id=dot, index=index) if index >= 0:
-                    places.setdefault(index, dot)
+                    dots.setdefault(index, dot)
                 case CheckpointInstalled(length=claimed):
                     length = max(length, claimed)
                 case _:
                     pass
-        length = max(length, 1 + max(places, default=-1))
+        length = max(length, 1 + max(dots, default=-1))
         for log in self.logs:
             for logged in log.lost_events:
                 if isinstance(logged.event, Committed):
-                    places.setdefault(logged.event.index, logged.event.id)
-        return [places.get(index) for index in range(length)]
+                    dots.setdefault(logged.event.index, logged.event.id)
+        return [dots.get(index) for index in range(length)]
 
     @cached_property
     def positions(self) -> dict[Dot, int]:
-        index: dict[Dot, int] = {}
-        for place, dot in enumerate(self.committed):
+        indices: dict[Dot, int] = {}
+        for index, dot in enumerate(self.committed):
             if dot is not None:
-                index.setdefault(dot, place)
-        return index
+                indices.setdefault(dot, index)
+        return indices
 
     @cached_property
     def cab_order(self) -> list[tuple[int, Dot]]:
-        """The one order of CAB deliveries, (instance, id), merged from all logs: a log that ends in
-        the middle of an instance gives way to one that knows more of it. What was done in vain
-        counts, as in `committed`, where a checkpoint covers it and nothing contradicts it."""
+        """The order of CAB deliveries, (instance, id), merged from all logs.
+
+        If a log ends within an instance, the log with the longest record of the instance is used.
+        As in `committed`, lost deliveries count if a checkpoint covers them and no visible
+        delivery contradicts them.
+        """
         instances: dict[int, list[Dot]] = {}
         for log in self.logs:
             for instance, dots in _cab_deliveries(log.visible_events).items():
@@ -197,9 +198,9 @@ class RunIndex:
         for log in self.logs:
             if log.lost_events:
                 for instance, dots in _cab_deliveries(log.events).items():
-                    known = instances.get(instance, [])
-                    if instance < covered and len(dots) > len(known) == _common_prefix_length(
-                        dots, known
+                    visible = instances.get(instance, [])
+                    if instance < covered and len(dots) > len(visible) == _common_prefix_length(
+                        dots, visible
                     ):
                         instances[instance] = dots
         return [(instance, dot) for instance in sorted(instances) for dot in instances[instance]]
@@ -211,45 +212,45 @@ class RunIndex:
 
     @cached_property
     def electorates(self) -> tuple[tuple[int, ...], ...]:
-        """Who has a vote, by epoch."""
+        """Voters of each epoch."""
         return self.history.voters, *(voters for _, voters in self._membership_changes)
 
     def epoch_of(self, length: int) -> int:
-        """The epoch that one is in who has so many requests on `committed`."""
+        """Return the epoch of a replica that has committed this number of requests."""
         return bisect_left(self._membership_changes, length, key=lambda each: each[0])
 
     @cached_property
     def _membership_changes(self) -> list[tuple[int, tuple[int, ...]]]:
-        """The changes of members that are committed, one by one: where, and who votes then."""
+        """Index and resulting voters of each committed membership change."""
         members = tuple((each, "") for each in self.history.members)
         configuration = Configuration(0, members)
-        found: list[tuple[int, tuple[int, ...]]] = []
-        for place, dot in enumerate(self.committed):
+        changes: list[tuple[int, tuple[int, ...]]] = []
+        for index, dot in enumerate(self.committed):
             request = self.request(dot) if dot is not None else None
             if request is not None and request.operation.name == MEMBERSHIP_OPERATION:
                 try:
                     configuration = configuration.apply(request.operation)
                 except BadValue:
                     continue
-                found.append((place, configuration.replica_ids))
-        return found
+                changes.append((index, configuration.replica_ids))
+        return changes
 
     # --- the end -------------------------------------------------------------------------------
 
     @cached_property
     def last_logs(self) -> dict[int, ReplicaLog]:
-        """The last incarnation of each replica that was up at the end."""
+        """Last incarnation of each replica that was up at the end."""
         up = {final.replica for final in self.history.final_states}
         return {log.replica: log for log in self.logs if log.replica in up}
 
     @cached_property
-    def known_ids(self) -> dict[int, IdSet]:
-        """What each replica that was up at the end had cast, RB-delivered or installed by then."""
-        return {replica: _known_ids(log) for replica, log in self.last_logs.items()}
+    def rb_delivered_ids(self) -> dict[int, IdSet]:
+        """Requests that each replica of `last_logs` had cast, RB-delivered or installed."""
+        return {replica: _rb_delivered_ids(log) for replica, log in self.last_logs.items()}
 
 
 def committed_length_after(event: Event) -> int:
-    """How long `committed` is then, at least."""
+    """Return a lower bound for the length of `committed` after the event."""
     match event:
         case Committed(index=index):
             return index + 1
@@ -268,26 +269,26 @@ def _cab_deliveries(events: tuple[LoggedEvent, ...]) -> dict[int, list[Dot]]:
 
 
 def _common_prefix_length(left: list[Dot], right: list[Dot]) -> int:
-    """The length of the longest common prefix."""
+    """Return the length of the longest common prefix."""
     pairs = zip(left, right, strict=False)
     return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
 
 
-def _known_ids(log: ReplicaLog) -> IdSet:
-    known = IdSet()
+def _rb_delivered_ids(log: ReplicaLog) -> IdSet:
+    ids = IdSet()
     for logged in log.events:
-        add_known_ids(known, logged.event)
-    return known
+        add_rb_delivered(ids, logged.event)
+    return ids
 
 
-def add_known_ids(known: IdSet, event: Event) -> None:
-    """Add what a replica has from this event on."""
+def add_rb_delivered(ids: IdSet, event: Event) -> None:
+    """Add the requests that a replica has delivered by this event."""
     match event:
         case RbCast(request=request):
-            known.add(request.id)
+            ids.add(request.id)
         case RbDelivered(id=dot):
-            known.add(dot)
+            ids.add(dot)
         case CheckpointInstalled(ids=dots):
-            known.update(dots)
+            ids.update(dots)
         case _:
             pass

@@ -1,10 +1,11 @@
 """The committed order respects the program order of sessions and of replicas.
 
 Section 4.3: the total order "respects the program order of every replica from the point of view of
-each strong operation"; "the execution of operations always respects the order in which each replica
-invokes operations". A weak operation thus comes before everything that its replica issues later. A
-strong one promises nothing until its stable answer, and from then on comes before everything that
-its session invokes. Where the terms of a run exclude tentative answers, a weak one is no different.
+each strong operation". Also, "the execution of operations always respects the order in which each
+replica invokes operations". A weak operation therefore precedes everything that its replica issues
+later. A strong operation is unordered until its stable response, and from then on precedes
+everything that its session invokes. If a scheme has no tentative responses, the rule for strong
+operations applies to weak ones.
 """
 
 from itertools import groupby
@@ -27,31 +28,31 @@ def check(run: RunIndex) -> Verdict:
 
 
 def _check_replica_order(run: RunIndex) -> Illegal | None:
-    """In the order of event numbers: no weak request may be missing before a committed one."""
+    """Check, by event number, that each weak request precedes all later ones of its replica."""
     last = {dot: casts[-1] for dot, casts in run.casts.items()}
     weak = {dot for dot, cast in last.items() if not cast.request.strong}
     weak |= {each.id for each in run.history.operations if _is_ordered_at_invocation(run, each)}
     for _, dots in groupby(sorted(last), key=lambda dot: dot.replica):
-        latest, latest_place = None, -1.0
+        latest, latest_position = None, -1.0
         for dot in dots:
-            place = run.positions.get(dot)
-            if place is not None and latest is not None and latest_place > place:
+            position = run.positions.get(dot)
+            if position is not None and latest is not None and latest_position > position:
                 message = (
-                    f"{dot} is committed at {place} without the weak {latest} before it, "
+                    f"{dot} is committed at {position} without the weak {latest} before it, "
                     "which its replica issued earlier"
                 )
-                seen = (last[each] for each in (latest, dot))
+                witnesses = (last[each] for each in (latest, dot))
                 return Illegal(
-                    NAME, message, tuple(event_witness(each.log, each.logged) for each in seen)
+                    NAME, message, tuple(event_witness(each.log, each.logged) for each in witnesses)
                 )
-            where = float("inf") if place is None else place
-            if dot in weak and where > latest_place:
-                latest, latest_place = dot, where
+            bound = float("inf") if position is None else position
+            if dot in weak and bound > latest_position:
+                latest, latest_position = dot, bound
     return None
 
 
 def _check_weak_session_order(run: RunIndex) -> Illegal | None:
-    """In the order of invocation, within one connection to one incarnation."""
+    """Check the order of invocation within one connection to one incarnation."""
 
     def connection(record: OperationRecord) -> tuple[int, int, int]:
         return record.session, record.replica, record.incarnation
@@ -61,21 +62,21 @@ def _check_weak_session_order(run: RunIndex) -> Illegal | None:
 
     records = sorted(run.history.operations, key=invocation)
     for _, group in groupby(records, key=connection):
-        latest, latest_place = None, -1
+        latest, latest_position = None, -1
         for record in group:
-            place = run.position_of(record)
-            if place is None:
+            position = run.position_of(record)
+            if position is None:
                 continue
-            if latest is not None and latest_place > place:
+            if latest is not None and latest_position > position:
                 message = (
-                    f"{record.id} is committed at {place}, before the weak {latest.id} "
-                    f"at {latest_place}, which its session invoked earlier"
+                    f"{record.id} is committed at {position}, before the weak {latest.id} "
+                    f"at {latest_position}, which its session invoked earlier"
                 )
                 return Illegal(
                     NAME, message, (invocation_witness(latest), invocation_witness(record))
                 )
             if _is_ordered_at_invocation(run, record):
-                latest, latest_place = record, place
+                latest, latest_position = record, position
     return None
 
 
@@ -86,11 +87,11 @@ def _is_ordered_at_invocation(run: RunIndex, record: OperationRecord) -> bool:
 def _check_strong_session_order(run: RunIndex) -> Illegal | None:
     records = sorted(run.history.operations, key=lambda each: each.session)
     for _, group in groupby(records, key=lambda each: each.session):
-        if found := find_real_time_violation(run, group):
+        if violation := find_real_time_violation(run, group):
             message = (
-                f"{found.later.id} is committed at {found.later_position}, before "
-                f"{found.earlier.id} at {found.earlier_position}, whose stable answer its session "
-                "had seen earlier"
+                f"{violation.later.id} is committed at {violation.later_position}, before "
+                f"{violation.earlier.id} at {violation.earlier_position}, whose stable response "
+                "its session had received earlier"
             )
-            return Illegal(NAME, message, found.witnesses)
+            return Illegal(NAME, message, violation.witnesses)
     return None

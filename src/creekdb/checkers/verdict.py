@@ -1,7 +1,7 @@
-"""What a checker says of a run: Ok, Illegal with a small counterexample, or Unknown.
+"""Verdicts of checkers: Ok, Illegal with a small counterexample, or Inconclusive.
 
-A counterexample is a handful of witnesses, each one thing that somebody did or saw, in plain words:
-enough to find the place in the run, and to be kept as JSON.
+A counterexample consists of a few witnesses, each of which describes one event in plain words. It
+suffices to locate the violation in the run, and can be stored as JSON.
 """
 
 from collections.abc import Sequence
@@ -30,20 +30,20 @@ from creekdb.history import (
 )
 
 TEXT_LIMIT = 100
-"""Characters of one rendered value: a counterexample is read by people."""
+"""Upper bound for the characters of one rendered value."""
 
 
 class Witness(msgspec.Struct, frozen=True, kw_only=True):
-    """One thing that somebody did or saw."""
+    """One event or state, and the client or replica that observed it."""
 
-    who: str
-    what: str
+    actor: str = msgspec.field(name="who")
+    observation: str = msgspec.field(name="what")
     at_us: int | None = None
     id: Dot | None = None
 
     def describe(self) -> str:
         when = "at the end" if self.at_us is None else f"{self.at_us / 1000:.3f} ms"
-        return f"{when:>14}  {self.who}: {self.what}"
+        return f"{when:>14}  {self.actor}: {self.observation}"
 
 
 class Ok(msgspec.Struct, frozen=True, tag="ok", tag_field="verdict"):
@@ -64,7 +64,7 @@ class Illegal(msgspec.Struct, frozen=True, tag="illegal", tag_field="verdict"):
 
 
 class Inconclusive(msgspec.Struct, frozen=True, tag="unknown", tag_field="verdict"):
-    """The run does not tell: something that the property is about was not recorded."""
+    """Verdict on a run without the records that the property requires."""
 
     checker: str
     reason: str
@@ -77,7 +77,7 @@ Verdict: TypeAlias = Ok | Illegal | Inconclusive
 
 
 def verdict_rows(verdicts: Sequence[Verdict]) -> list[dict[str, Any]]:
-    """The verdicts as plain data, for `verdicts.json`."""
+    """Return the verdicts as plain data, for `verdicts.json`."""
     return [msgspec.to_builtins(each) for each in verdicts]
 
 
@@ -86,27 +86,34 @@ def verdict_rows(verdicts: Sequence[Verdict]) -> list[dict[str, Any]]:
 
 def invocation_witness(record: OperationRecord) -> Witness:
     strength = "strong" if record.strong else "weak"
-    what = f"invoked {strength} {_call_text(record.operation)} as {record.id}"
-    return Witness(who=_client_text(record), what=what, at_us=record.invoked_us, id=record.id)
+    observation = f"invoked {strength} {_call_text(record.operation)} as {record.id}"
+    return Witness(
+        actor=_client_text(record), observation=observation, at_us=record.invoked_us, id=record.id
+    )
 
 
-def response_witness(record: OperationRecord, answer: ResponseRecord) -> Witness:
-    what = f"got the {answer.kind.value} answer {outcome_text(answer.outcome)} to {record.id}"
-    return Witness(who=_client_text(record), what=what, at_us=answer.at_us, id=record.id)
+def response_witness(record: OperationRecord, response: ResponseRecord) -> Witness:
+    outcome = outcome_text(response.outcome)
+    observation = f"got the {response.kind.value} response {outcome} to {record.id}"
+    return Witness(
+        actor=_client_text(record), observation=observation, at_us=response.at_us, id=record.id
+    )
 
 
 def event_witness(log: ReplicaLog, logged: LoggedEvent) -> Witness:
-    who = f"replica {log.replica} (incarnation {log.incarnation})"
-    what, dot = _event_text(logged.event)
-    return Witness(who=who, what=what, at_us=logged.at_us, id=dot)
+    actor = f"replica {log.replica} (incarnation {log.incarnation})"
+    observation, dot = _event_text(logged.event)
+    return Witness(actor=actor, observation=observation, at_us=logged.at_us, id=dot)
 
 
-def final_state_witness(final: FinalState, what: str) -> Witness:
-    return Witness(who=f"replica {final.replica}", what=what)
+def final_state_witness(final: FinalState, observation: str) -> Witness:
+    return Witness(actor=f"replica {final.replica}", observation=observation)
 
 
-def outcome_text(of: Outcome) -> str:
-    return short_text(of.value) if of.error is None else f"error {short_text(of.error)}"
+def outcome_text(outcome: Outcome) -> str:
+    if outcome.error is None:
+        return short_text(outcome.value)
+    return f"error {short_text(outcome.error)}"
 
 
 def short_text(value: object) -> str:
@@ -115,8 +122,8 @@ def short_text(value: object) -> str:
 
 
 def _client_text(record: OperationRecord) -> str:
-    where = f"replica {record.replica} (incarnation {record.incarnation})"
-    return f"session {record.session} at {where}"
+    replica = f"replica {record.replica} (incarnation {record.incarnation})"
+    return f"session {record.session} at {replica}"
 
 
 def _call_text(operation: Operation) -> str:
@@ -141,9 +148,8 @@ def _event_text(event: Event) -> tuple[str, Dot | None]:
         case CheckpointInstalled(instance=instance, length=length):
             return f"installed a checkpoint of {length} requests, up to instance {instance}", None
         case BallotPromised(ballot=ballot, decided=decided, accepted=accepted):
-            told = [(each.instance, str(each.ballot)) for each in accepted]
-            what = f"promised ballot {ballot}, decided below {decided}, accepted {short_text(told)}"
-            return what, None
+            votes = short_text([(each.instance, str(each.ballot)) for each in accepted])
+            return f"promised ballot {ballot}, decided below {decided}, accepted {votes}", None
         case Voted(ballot=ballot, instance=instance, batch=batch):
             ids = short_text([str(id) for id in batch])
             return f"voted in ballot {ballot} of instance {instance} for {ids}", None

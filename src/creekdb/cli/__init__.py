@@ -1,4 +1,4 @@
-"""The `creek` command: composes the rooms, decides nothing."""
+"""The `creek` command. It composes the other packages and contains no domain logic."""
 
 from creekdb.cli.app import main
 

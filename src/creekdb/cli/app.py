@@ -1,6 +1,6 @@
-"""The command itself: its subcommands, its exit codes, and how it complains.
+"""Root of the `creek` command: subcommands, exit codes and error messages.
 
-A mistake of the user is one line on stderr and exit code 2, never a traceback.
+A usage error is one line on stderr and exit code 2, never a traceback.
 """
 
 import io
@@ -21,12 +21,12 @@ from creekdb.errors import SUGGESTION_CUTOFF, HelperEnded, StorageFault, UsageEr
 from creekdb.execution.python_runtime import build_kind
 
 SECTIONS = {
-    "A live cluster": ("up", "call", "status", "serve", "member", "certs"),
-    "What it keeps": ("backup", "restore", "export"),
+    "Live cluster": ("up", "call", "status", "serve", "member", "certs"),
+    "Backup and export": ("backup", "restore", "export"),
     "Simulation": ("simulate", "fuzz", "check"),
-    "Measuring": ("bench", "live-run", "gather", "pipeline"),
+    "Measurement": ("bench", "live-run", "gather", "pipeline"),
 }
-"""Commands as the help shows them: what one needs first goes first."""
+"""Commands by help section, in the order of the help."""
 
 
 MODULES: Final = {
@@ -36,12 +36,12 @@ MODULES: Final = {
     "check": "history",
     "pipeline": "pipeline.group",
 }
-"""Modules of commands that share a file with others."""
+"""Modules of the commands that share a module."""
 
 
 @click.group(
     cls=LazyGroup,
-    lazily={
+    modules={
         name: MODULES.get(name, name.replace("-", "_"))
         for names in SECTIONS.values()
         for name in names
@@ -53,25 +53,25 @@ MODULES: Final = {
 @click.version_option(creekdb.__version__, message=f"creek %(version)s, {build_kind()}")
 @click.pass_context
 def command(context: click.Context) -> None:
-    """Creek, a replicated store in which every operation chooses its own consistency.
+    """Creek, a replicated store with a consistency level for every operation.
 
     \b
     Examples:
-      creek up                              a cluster of three, on this machine
-      creek call put lamp 3                 while it runs, an operation on it
-      creek status                          how its replicas are
-      creek backup shop.backup              what it has committed, in a file
-      creek serve --config replica.toml     one replica of a live cluster
-      creek simulate --story                a network breaks and heals, told
-      creek simulate --seed 7 --out runs/7  one run, measured, checked and kept
-      creek check runs/7                    check it again
-      creek fuzz --seeds 200                look for a seed that breaks it
-      creek pipeline run                    the paper's experiments, as a page
+        creek up                              run three replicas on this machine
+        creek call put lamp 3                 call an operation on them
+        creek status                          show the state of the replicas
+        creek backup shop.backup              write the committed state to a file
+        creek serve --config replica.toml     run one replica of a live cluster
+        creek simulate --story                walk through a network partition
+        creek simulate --seed 7 --out runs/7  measure, check and save one run
+        creek check runs/7                    check a saved run again
+        creek fuzz --seeds 200                check runs under random faults
+        creek pipeline run                    reproduce the paper's experiments
 
     \b
     Exit codes:
-      0  fine                                  2  a mistake in the command
-      1  something illegal found, or not done  3  a file or disk failed
+        0  success                            2  usage error
+        1  violation found, or call failed    3  file or disk error
     """
     if context.invoked_subcommand is None:
         click.echo(context.get_help())
@@ -81,13 +81,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command and return its exit code."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="replace")  # a terminal that lacks a sign shows another
+            stream.reconfigure(errors="replace")  # for terminals that lack a character
     try:
         code = command.main(arguments, prog_name="creek", standalone_mode=False)
         sys.stdout.flush()
     except UsageError as error:
         return _print_error(str(error), USAGE_ERROR)
-    except NoArgsIsHelpError as error:  # a group, and none of its commands
+    except NoArgsIsHelpError as error:  # a group without a command
         click.echo(error.format_message(), err=True)
         return USAGE_ERROR
     except click.UsageError as error:
@@ -101,23 +101,25 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _print_error(str(error), FAILURE)
     except click.Abort:
         return _print_error("interrupted", INTERRUPTED)
-    except (SystemExit, BrokenPipeError):  # click and rich exit when nobody reads any more
+    except (SystemExit, BrokenPipeError):  # click and rich exit when the reader closes the pipe
         _discard_stdout()
         return PIPE_CLOSED
     except OSError as error:
         _discard_stdout()
-        broke = isinstance(error, ConnectionError)
-        what = error.filename or ("a connection broke" if broke else "cannot write the output")
-        return _print_error(f"{what}: {error.strerror or error}", IO_ERROR)
+        is_connection = isinstance(error, ConnectionError)
+        subject = error.filename or (
+            "connection lost" if is_connection else "cannot write the output"
+        )
+        return _print_error(f"{subject}: {error.strerror or error}", IO_ERROR)
     return code if isinstance(code, int) else 0
 
 
 def _usage_message(error: click.UsageError) -> str:
-    """The message; of an unknown name with the one that was probably meant, if there is one."""
+    """Return the message, with the most similar name if a name is unknown."""
     name = getattr(error, "option_name", None) or getattr(error, "command_name", None)
     known = getattr(error, "possibilities", None)
     if name and name[1:].isdigit():
-        return f"{error.message} Before a number below zero write '--'."
+        return f"{error.message} Write '--' before a negative number."
     if not name or known is None:
         return error.format_message()
     bare = {each.lstrip("-"): each for each in known}
@@ -126,17 +128,17 @@ def _usage_message(error: click.UsageError) -> str:
 
 
 def _print_error(message: str, code: int) -> int:
-    with suppress(OSError):  # when nobody listens, the code still tells
+    with suppress(OSError):  # the exit code reports the error even if stderr is closed
         click.echo(f"creek: {' '.join(message.split())}", err=True)
     return code
 
 
 def _discard_stdout() -> None:
-    """What is still buffered goes nowhere, lest Python fail once more when it ends."""
+    """Redirect stdout to the null device, so that Python does not fail again at exit."""
     try:
         descriptor = sys.stdout.fileno()
     except (OSError, ValueError):  # not a real file, as in a test
         return
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, descriptor)
-    os.close(nowhere)
+    null = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(null, descriptor)
+    os.close(null)

@@ -1,7 +1,7 @@
-"""What a run is told in advance, read into the real thing: durations, faults and scripted calls.
+"""Parsing of the arguments of a run: durations, faults and scripted calls.
 
-A value that cannot be meant raises `UsageError`, whose message says what is allowed; the command
-prints it and exits with code 2.
+An invalid value raises `UsageError`, whose message states the valid values. The command prints the
+message and exits with code 2.
 """
 
 from pathlib import Path
@@ -25,18 +25,18 @@ CALL_SYNTAX = "'[strong] NAME [ARGUMENT ...] on REPLICA at TIME'"
 
 
 DURATION_US_MAX = 3_600_000_000
-"""An hour of simulated time: more than anybody waits for."""
+"""Upper bound for a duration: one hour, in microseconds."""
 MEASUREMENT_US_MIN = 100_000
-"""What happens in less says nothing about a live cluster."""
+"""Lower bound for a meaningful measurement of a live cluster, in microseconds."""
 
 
 class DurationParam(click.ParamType[int]):
-    """A duration up to an hour, in microseconds; from nothing, or from `least_us`, on."""
+    """A duration in microseconds, from `min_us` to one hour."""
 
     name = "duration"
 
-    def __init__(self, least_us: int = 0) -> None:
-        self._min_us = least_us
+    def __init__(self, min_us: int = 0) -> None:
+        self._min_us = min_us
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
         if isinstance(value, int):
@@ -44,17 +44,17 @@ class DurationParam(click.ParamType[int]):
         duration_us = parse_duration_us(value)
         if not self._min_us <= duration_us <= DURATION_US_MAX:
             option = param.opts[0] if param is not None else "a duration"
-            least = format_duration(self._min_us)
-            raise BadValue(f"{option} is {value}: it must be between {least} and 1h")
+            minimum = format_duration(self._min_us)
+            raise BadValue(f"{option} is {value}: it must be between {minimum} and 1h")
         return duration_us
 
 
 def read_faults(
     path: Path | None, entries: tuple[str, ...], replicas: int, duration_us: int
 ) -> tuple[Fault, ...]:
-    """The schedule in a file, in which `#` begins a comment, and the entries given one by one.
+    """Return the faults of a file, in which `#` begins a comment, and those of `entries`.
 
-    A mistake in the file is told with its place.
+    An error in the file names its line.
     """
     parts = [("", entry) for entry in entries]
     if path is not None:
@@ -65,14 +65,14 @@ def read_faults(
         lines = enumerate(text.splitlines(), start=1)
         parts[:0] = [(f"{path}, line {number}: ", line.partition("#")[0]) for number, line in lines]
     faults: list[Fault] = []
-    for place, part in parts:
+    for location, part in parts:
         try:
             faults += _parse_checked_faults(part, replicas, duration_us)
         except UnknownName as error:
             hint = "'creek simulate --help-faults' explains them"
-            raise UsageError(f"{place}{error} ({hint})") from error
+            raise UsageError(f"{location}{error} ({hint})") from error
         except UsageError as error:
-            raise UsageError(f"{place}{error}") from error
+            raise UsageError(f"{location}{error}") from error
     return tuple(sorted(faults, key=lambda fault: fault.at_us))
 
 
@@ -84,16 +84,16 @@ def _parse_checked_faults(text: str, replicas: int, duration_us: int) -> tuple[F
     return faults
 
 
-def check_before_end(what: str, at_us: int, duration_us: int) -> None:
+def check_before_end(noun: str, at_us: int, duration_us: int) -> None:
     if at_us > duration_us:
         raise UsageError(
-            f"a {what} at {format_duration(at_us)}, but the run ends at "
-            f"{format_duration(duration_us)}: give a longer --duration"
+            f"a {noun} at {format_duration(at_us)} is after the end of the run at "
+            f"{format_duration(duration_us)}: increase --duration"
         )
 
 
 def parse_call(text: str, datatype: DataType) -> ScriptedInvocation:
-    """A scripted call, such as `strong withdraw ann 50 on 2 at 150ms`."""
+    """Parse a scripted call, such as `strong withdraw ann 50 on 2 at 150ms`."""
     words = text.split()
     strong = words[:1] == ["strong"]
     if words[:1] in (["strong"], ["weak"]):

@@ -1,4 +1,4 @@
-"""Configuration files of replicas, as commands write them."""
+"""Configuration files of replicas, as the commands write them."""
 
 import json
 from collections.abc import Iterable, Sequence
@@ -20,12 +20,14 @@ def render_config(
     data: Path,
     host: str,
     members: Sequence[str] = (),
-    more: Iterable[str] = (),
+    extra: Iterable[str] = (),
 ) -> str:
-    """The file at `path`, of a replica on this host. `members`: the hosts of all, by number; none
-    for one that is to join, and will be told."""
+    """Return the configuration of a replica on this host, for the file at `path`.
+
+    `members`: hosts of all members, by number; empty for a replica that is to join a cluster.
+    """
     number = [f"replica = {replica}"]
-    others = [f'{each} = "{peer_address(at, each)}"' for each, at in enumerate(members)]
+    others = [f'{each} = "{peer_address(peer, each)}"' for each, peer in enumerate(members)]
     return "\n".join(
         (
             f"# creek serve --config {path}",
@@ -36,18 +38,18 @@ def render_config(
             f'clients = "{client_address(host, replica)}"',
             "",
             *(("[members]", *others, "") if members else ()),
-            *more,
+            *extra,
         )
     )
 
 
 def client_address(host: str, replica: int) -> str:
-    """Where clients find a replica."""
+    """Return the address on which a replica listens for clients."""
     return format_address(host, FIRST_CLIENT_PORT + replica)
 
 
 def peer_address(host: str, replica: int) -> str:
-    """Where the others find it."""
+    """Return the address on which a replica listens for its peers."""
     return format_address(host, FIRST_PEER_PORT + replica)
 
 

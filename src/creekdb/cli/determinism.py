@@ -1,7 +1,7 @@
-"""A run in debug mode, and the same run repeated by another process with another hash seed.
+"""Debug runs, compared with the same run in another process with another hash seed.
 
-What a process hashes differently, it iterates over in another order: a set of texts, for instance.
-The scenario goes in as JSON, the journal of every execution comes back.
+The iteration order of a set of strings, for instance, depends on the hash seed. The child process
+receives the scenario as JSON and returns the record of every execution.
 """
 
 import os
@@ -15,7 +15,11 @@ from creekdb.evaluation.experiment import build_simulation, resolve_datatype
 from creekdb.execution.debug import DebugDataType, ExecutionRecord, first_difference
 from creekdb.simulation.kernel.scenario import Scenario
 
-CHILD_COMMAND = (sys.executable, "-c", "from creekdb.cli import again; again.main()")
+CHILD_COMMAND = (
+    sys.executable,
+    "-c",
+    "from creekdb.cli import determinism; determinism.run_child()",
+)
 HASH_SEEDS = ("1", "2")
 HASH_SEED_VARIABLE = "PYTHONHASHSEED"
 
@@ -23,11 +27,11 @@ HASH_SEED_VARIABLE = "PYTHONHASHSEED"
 class ReplayResult(msgspec.Struct, frozen=True, array_like=True):
     journal: list[ExecutionRecord]
     problem: str | None = None
-    """What it found by itself."""
+    """Nondeterminism that the child process detected itself."""
 
 
 def compare_with_child(scenario: Scenario, ours: list[ExecutionRecord]) -> NotDeterministic | None:
-    """Run it once more in another process; what it does otherwise than `ours`, or None."""
+    """Repeat the run in another process; return the first difference from `ours`, or None."""
     other = next(seed for seed in HASH_SEEDS if seed != os.environ.get(HASH_SEED_VARIABLE))
     done = subprocess.run(
         CHILD_COMMAND,
@@ -44,7 +48,7 @@ def compare_with_child(scenario: Scenario, ours: list[ExecutionRecord]) -> NotDe
 
 
 def run_child() -> None:
-    """The other process."""
+    """Run the scenario of stdin and write its executions to stdout."""
     scenario = msgspec.json.decode(sys.stdin.buffer.read(), type=Scenario)
     datatype = DebugDataType(resolve_datatype(scenario.datatype))
     problem: str | None = None

@@ -1,10 +1,10 @@
-"""What the exit codes mean."""
+"""Exit codes of the `creek` command."""
 
 SUCCESS = 0
 FAILURE = 1
-"""A checker, or the fuzzer, found something that must not be; or what was asked was not done."""
+"""A checker or the fuzzer found a violation, or the requested action was not performed."""
 USAGE_ERROR = 2
 IO_ERROR = 3
 INTERRUPTED = 130
 PIPE_CLOSED = 141
-"""Whoever read the output has seen enough: as a shell says of a command that SIGPIPE ended."""
+"""The reader of the output closed the pipe; the code that a shell reports for SIGPIPE."""

@@ -1,4 +1,4 @@
-"""Commands that are imported when they are asked for: one needs little of what others need."""
+"""Command groups that import a command only when it is used, to keep start-up fast."""
 
 from collections.abc import Mapping, Sequence
 from importlib import import_module
@@ -8,18 +8,21 @@ import click
 
 
 class LazyGroup(click.Group):
-    """`lazily`: by the name of a command, the module of this room that has it, under that name.
-    `sections`: its commands as its help shows them, by title; without it, in alphabetical order."""
+    """Group of lazily imported commands.
+
+    `modules`: module below `creekdb.cli.commands` for each command name; it has the command under
+    that name. `sections`: command names by help section; without it, the help is alphabetical.
+    """
 
     def __init__(
         self,
         *args: Any,
-        lazily: Mapping[str, str],
+        modules: Mapping[str, str],
         sections: Mapping[str, Sequence[str]] | None = None,
-        **more: Any,
+        **kwargs: Any,
     ) -> None:
-        super().__init__(*args, **more)
-        self._modules = lazily
+        super().__init__(*args, **kwargs)
+        self._modules = modules
         self._sections = sections
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -36,9 +39,9 @@ class LazyGroup(click.Group):
         widest = max(map(len, names))
         for title, members in (self._sections or {"Commands": names}).items():
             rows = [
-                (f"{name:{widest}}", found.get_short_help_str(formatter.width))
+                (f"{name:{widest}}", command.get_short_help_str(formatter.width))
                 for name in members
-                if (found := self.get_command(ctx, name)) is not None
+                if (command := self.get_command(ctx, name)) is not None
             ]
             with formatter.section(title):
                 formatter.write_dl(rows)
@@ -48,6 +51,6 @@ class LazyGroup(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         names = self.list_commands(ctx)
         if args[0] not in names:
-            for name in names:  # one of them is suggested
+            for name in names:  # click suggests a similar one among the loaded commands
                 self.get_command(ctx, name)
         return super().resolve_command(ctx, args)

@@ -1,7 +1,7 @@
-"""Options that several commands have, and the kinds of their values.
+"""Options shared by several commands, and their parameter types.
 
-A value that cannot be meant raises `UsageError`, whose message says what is allowed; the command
-prints it and exits with code 2.
+An invalid value raises `UsageError`, whose message states the valid values. The command prints the
+message and exits with code 2.
 """
 
 import math
@@ -21,20 +21,20 @@ warehouses_option = click.option(
     default=5,
     show_default=True,
     type=click.IntRange(min=1),
-    help="How many TPC-C has.",
+    help="Number of TPC-C warehouses.",
 )
 DEFAULT_SCHEME = "creek"
 scheme_option = click.option(
     "--scheme",
     default=DEFAULT_SCHEME,
     show_default=True,
-    help="Which replicas: basic, creek, both, smr, bayou, archie, or yours as "
-    "package.module:Class, which may be in this folder. A live cluster runs creek.",
+    help="Replication scheme: basic, creek, both, smr, bayou, archie, or package.module:Class, "
+    "also from the working directory. A live cluster runs creek.",
 )
 
 
 class Rate(click.FloatRange):
-    """So many in a second, more than none."""
+    """A positive, finite number per second."""
 
     def __init__(self) -> None:
         super().__init__(min=0, min_open=True)
@@ -44,44 +44,50 @@ class Rate(click.FloatRange):
     ) -> float:
         rate: float = super().convert(value, param, ctx)
         if not math.isfinite(rate):
-            self.fail(f"{value} is no number of calls in a second.", param, ctx)
+            self.fail(f"{value} is not a finite number of calls per second.", param, ctx)
         return rate
 
 
 class NewDirectory(click.ParamType[Path]):
-    """A folder that is to be made."""
+    """A directory that the command creates."""
 
     name = "path"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
         path = Path(value)
-        reject_working_directory(path, param.opts[0] if param is not None else "a folder")
+        reject_working_directory(path, param.opts[0] if param is not None else "the directory")
         return path
 
 
-def reject_working_directory(path: Path, what: str) -> None:
-    """Whatever is written aside first, and moved into place when it is whole, cannot be put where
-    somebody stands."""
-    here = Path.cwd()
-    if path.resolve() in (here, *here.parents):
-        raise UsageError(f"{what} is '{path}', where you are: name a folder that is to be made")
+def reject_working_directory(path: Path, option: str) -> None:
+    """Raise `UsageError` for the working directory and its parents.
+
+    Output is written aside and moved into place when complete, so it cannot replace them.
+    """
+    working_directory = Path.cwd()
+    if path.resolve() in (working_directory, *working_directory.parents):
+        raise UsageError(
+            f"{option} is '{path}', which contains the working directory: name a new directory"
+        )
 
 
 def is_explicit(context: click.Context, name: str) -> bool:
-    """Was the option named, and not left to its default?"""
+    """True if the option was set explicitly, not by its default."""
     return context.get_parameter_source(name) is not ParameterSource.DEFAULT
 
 
 def add_working_directory_to_path() -> None:
-    """Let data types and schemes be found where the user is, as `python -m` does. To be called by
-    every command that takes one, since the script `creek` does not."""
-    here = os.getcwd()
-    if "" not in sys.path and here not in sys.path:
-        sys.path.insert(0, here)
+    """Make data types and schemes importable from the working directory, like `python -m`.
+
+    The script `creek` does not, so every command that imports one calls this function.
+    """
+    working_directory = os.getcwd()
+    if "" not in sys.path and working_directory not in sys.path:
+        sys.path.insert(0, working_directory)
 
 
 def parse_argument(text: str) -> Any:
-    """A JSON value where the word is one, else the word itself."""
+    """Return the JSON value of the text, or the text itself if it is not JSON."""
     try:
         return msgspec.json.decode(text)
     except msgspec.DecodeError:

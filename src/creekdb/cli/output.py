@@ -1,6 +1,4 @@
-"""Words that follow numbers.
-
-Where output goes: results to stdout, progress and complaints to stderr.
+"""Output of the commands: results to stdout, progress and errors to stderr.
 
 Colours and progress bars appear on a terminal only. Piped output is plain, without trailing spaces.
 """
@@ -36,7 +34,7 @@ def stderr_console() -> Console:
 
 
 def command_name() -> str:
-    """How to call this command from where the user is: it may not be on the PATH."""
+    """Return the command as the user can call it here; `creek` may not be on the PATH."""
     if shutil.which("creek") is not None:
         return "creek"
     called = Path(sys.argv[0])
@@ -60,7 +58,7 @@ def print_table(table: Table) -> None:
 
 
 def print_json(value: Any) -> None:
-    """One object, on one line."""
+    """Print the value as JSON on one line."""
     click.echo(msgspec.json.encode(value).decode())
 
 

@@ -1,8 +1,8 @@
-"""From the options of `creek simulate` to the scenario that they ask for.
+"""Scenario of the options of `creek simulate`.
 
-There are two workloads: a data type in small runs, of which everything is recorded and
-checked; and TPC-C in runs that measure, where nothing is recorded but what clients were answered
-(unless the run is to be kept), messages are not copied, and writing to disk costs nothing.
+There are two workloads. A data type runs in small runs whose events are all recorded and checked.
+TPC-C runs measure: only responses are recorded unless the run is saved, messages are not copied,
+and disk writes take no time.
 """
 
 from typing import Any
@@ -29,7 +29,7 @@ from creekdb.simulation.models.parameters import SCALE_MAX, CpuModel
 DEFAULT_SESSIONS = 2
 DEFAULT_STRONG_SHARE = 0.1
 DEFAULT_TPCC_LOAD_TPS = 2_000.0
-"""What every scheme can do."""
+"""Default load of TPC-C, which every scheme sustains, in operations per second."""
 DEFAULT_WAREHOUSES = 5
 
 _SCENARIO_OPTIONS = (
@@ -69,8 +69,8 @@ _NON_TPCC_OPTIONS = ("datatype", "sessions", "think", "calls")
 _TPCC_OPTIONS = ("warehouses", "layout", "local_reads", "warm_up", "find_peak", "population")
 
 
-def scenario_from_options(context: click.Context, options: dict[str, Any], kept: bool) -> Scenario:
-    """`kept`: the run is to be written to a folder, with all that happened in it."""
+def scenario_from_options(context: click.Context, options: dict[str, Any], saved: bool) -> Scenario:
+    """Return the scenario of the options. `saved`: record all events, because the run is saved."""
     seed, scheme, replay = options["seed"], options["scheme"], options["replay"]
     add_working_directory_to_path()
     registry.get_scheme(scheme)
@@ -83,14 +83,14 @@ def scenario_from_options(context: click.Context, options: dict[str, Any], kept:
     _check_numbers(options)
     if options["workload"] == TPCC:
         for name in _explicit_options(context, _NON_TPCC_OPTIONS):
-            raise UsageError(f"--workload tpcc says who asks for what: leave {name} out")
-        if options["find_peak"] and (kept or options["debug"] or options["population"]):
-            raise UsageError("--find-peak makes many runs: leave --out, --debug, --population out")
+            raise UsageError(f"--workload tpcc defines the clients: omit {name}")
+        if options["find_peak"] and (saved or options["debug"] or options["population"]):
+            raise UsageError("--find-peak makes many runs: omit --out, --debug and --population")
         if options["debug"] and options["population"]:
-            raise UsageError("--debug compares with another process, which computes its data")
-        return _tpcc_scenario(options, kept)
+            raise UsageError("--debug repeats the run with computed data: omit --population")
+        return _tpcc_scenario(options, saved)
     for name in _explicit_options(context, _TPCC_OPTIONS):
-        raise UsageError(f"{name} is for TPC-C: add --workload tpcc")
+        raise UsageError(f"{name} applies to TPC-C only: add --workload tpcc")
     return _datatype_scenario(options)
 
 
@@ -107,7 +107,7 @@ def _check_numbers(options: dict[str, Any]) -> None:
 
 
 def _explicit_options(context: click.Context, names: tuple[str, ...]) -> list[str]:
-    """Those of the options that are on the command line."""
+    """Return the options among these names that are on the command line."""
     return [
         parameter.opts[0]
         for parameter in context.command.params
@@ -117,9 +117,9 @@ def _explicit_options(context: click.Context, names: tuple[str, ...]) -> list[st
 
 
 def _reject_options(context: click.Context, chosen: str, others: tuple[str, ...]) -> None:
-    """The scenario comes from `chosen`: no option may pretend to change it."""
+    """Reject options that cannot change the scenario of `chosen`."""
     for name in _explicit_options(context, others):
-        raise UsageError(f"{chosen} brings its own scenario: {name} cannot change it")
+        raise UsageError(f"{chosen} defines the scenario: omit {name}")
 
 
 def _fault_schedule(options: dict[str, Any]) -> tuple[Fault, ...]:
@@ -138,7 +138,7 @@ def _settings(options: dict[str, Any]) -> dict[str, int]:
     return {} if cores == CpuModel().cores else {"parallelism": cores}
 
 
-# --- a ready-made data type, or one's own -----------------------------------------------------
+# --- data type --------------------------------------------------------------------------------
 
 
 def _datatype_scenario(options: dict[str, Any]) -> Scenario:
@@ -148,7 +148,7 @@ def _datatype_scenario(options: dict[str, Any]) -> Scenario:
     clients = _client_model(options, replicas)
     if name not in datatypes.SAMPLERS and (clients.sessions or clients.rate_per_second):
         raise UsageError(
-            f"nobody knows what clients of {name} would ask for: say it with --call, such as "
+            f"{name} has no random workload: add calls with --call, such as "
             f"--call '{datatype.operations[0]} … on 0 at 10ms'"
         )
     faults = _fault_schedule(options)
@@ -172,7 +172,7 @@ def _datatype_scenario(options: dict[str, Any]) -> Scenario:
 def _client_model(options: dict[str, Any], replicas: int) -> ClientModel:
     load, sessions, share = options["load"], options["sessions"], options["strong_share"]
     if load is not None and sessions is not None:
-        raise UsageError("--load and --sessions exclude each other: leave one of them out")
+        raise UsageError("--load and --sessions exclude each other: omit one of them")
     if sessions is None:
         sessions = 0 if options["calls"] else DEFAULT_SESSIONS
     return ClientModel(
@@ -186,10 +186,10 @@ def _client_model(options: dict[str, Any], replicas: int) -> ClientModel:
 # --- TPC-C ------------------------------------------------------------------------------------
 
 
-def _tpcc_scenario(options: dict[str, Any], kept: bool) -> Scenario:
+def _tpcc_scenario(options: dict[str, Any], saved: bool) -> Scenario:
     duration_us, warm_up_us = options["duration"], options["warm_up"]
     if duration_us == 0 or (warm_up_us is not None and not warm_up_us < duration_us):
-        raise UsageError("--warm-up must be shorter than --duration: else nothing is measured")
+        raise UsageError("--warm-up must be shorter than --duration: nothing would be measured")
     faults = tuple(format_fault(each) for each in _fault_schedule(options))
     return Experiment(
         **{name: options[name] for name in _EXPERIMENT_OPTIONS},
@@ -197,10 +197,10 @@ def _tpcc_scenario(options: dict[str, Any], kept: bool) -> Scenario:
         duration_us=duration_us,
         warm_up_us=warm_up_us,
         faults=faults,
-    ).to_scenario(kept)
+    ).to_scenario(saved)
 
 
 def with_load(scenario: Scenario, load_tps: float) -> Scenario:
-    """The same, asked for another number of operations per second."""
+    """Return the scenario with another load, in operations per second."""
     clients = replace(scenario.clients, rate_per_second=load_tps / scenario.replicas)
     return replace(scenario, clients=clients)

@@ -1,18 +1,18 @@
-"""Talking to a cluster from Python, with asyncio or without.
+"""Python client for a Creek cluster, for asyncio or for blocking code.
 
     async with creekdb.connect("127.0.0.1:7100", bank) as db:
-        balance = await db.weak.withdraw("alice", 5)         # tentative, at once
+        balance = await db.weak.withdraw("alice", 5)         # tentative, immediate
         call = db.strong.withdraw("alice", 50)
         await call.tentative                                 # speculative
         await call.stable                                    # linearizable
-        outcome = await db.weak.withdraw("alice", 5).final   # how it ended; .changed
+        outcome = await db.weak.withdraw("alice", 5).final   # .value and .changed
 
     with creekdb.connect("127.0.0.1:7100", bank) as db:
         balance = db.weak.withdraw("alice", 5)
         call = db.strong.begin.withdraw("alice", 50)         # .tentative, .stable, .final
 
-A call that meets a broken connection is asked for again, at another replica if need be, and is
-executed once all the same.
+If a connection fails, the client retries its open calls, at another replica if necessary. The
+cluster executes a retried call once.
 """
 
 from creekdb.client.blocking import BlockingCall as BlockingCall

@@ -1,4 +1,4 @@
-"""What a program hands to the client, looked at before anything is done with it."""
+"""Validation of the arguments that an application passes to the client."""
 
 import math
 import re
@@ -13,71 +13,78 @@ _DOT_PATTERN: Final = re.compile(r"(\d+)\.(\d+)")
 
 
 def address_list(addresses: Any) -> list[str]:
-    """One or more, as texts."""
+    """Return the addresses as a list of strings. A single string may be separated by commas."""
     if isinstance(addresses, str):
-        return [each.strip() for each in addresses.split(",")]
-    found = list(addresses) if isinstance(addresses, Iterable) else [addresses]
-    for each in found:
-        if not isinstance(each, str):
-            raise BadValue(f"an address is a text, 'HOST:PORT', not {each!r}")
-    return [each.strip() for each in found]
+        return [address.strip() for address in addresses.split(",")]
+    values = list(addresses) if isinstance(addresses, Iterable) else [addresses]
+    for value in values:
+        if not isinstance(value, str):
+            raise BadValue(f"an address must be a string 'HOST:PORT', not {value!r}")
+    return [value.strip() for value in values]
 
 
-def checked_seconds(what: str, given: Any) -> float:
-    """A time to wait: more than none, and an end to it."""
-    if isinstance(given, bool) or not isinstance(given, int | float):
-        raise BadValue(f"{what} is a number of seconds, not {given!r}")
-    if not 0 < given < math.inf:
-        raise BadValue(f"{what} is {given:g}: it must be a number of seconds above 0")
-    return given
+def checked_seconds(name: str, value: Any) -> float:
+    """Return the value of the timeout `name`, which must be positive and finite."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise BadValue(f"{name} must be a number of seconds, not {value!r}")
+    if not 0 < value < math.inf:
+        raise BadValue(f"{name} must be a number of seconds above 0, not {value:g}")
+    return value
 
 
-def checked_operation_name(name: Any, known: Callable[[], Sequence[str]]) -> str:
-    """The operation that is called, which may be any text: a replica knows whether it is there."""
+def checked_operation_name(name: Any, operation_names: Callable[[], Sequence[str]]) -> str:
+    """Return the operation name. Any non-empty string passes: the replica rejects unknown names."""
     if isinstance(name, str) and name:
         return name
-    what = f"not {name!r}" if name != "" else "and there is none"
-    raise BadValue(f"the name of an operation comes first, {what}: {operations_hint(known())}")
+    problem = "is missing" if name == "" else f"must be a string, not {name!r}"
+    raise BadValue(f"the name of the operation {problem}; {operations_hint(operation_names())}")
 
 
-def operations_hint(known: Sequence[str]) -> str:
-    """Which operations there are."""
-    return f"operations are {', '.join(known) or 'known once it is connected'}"
+def operations_hint(operation_names: Sequence[str]) -> str:
+    """Return the part of an error message that lists the operations."""
+    return f"operations are {', '.join(operation_names) or 'listed once connected'}"
 
 
 def call_id(call: Any) -> Dot:
-    """The identifier of a call, which may be given in its place: as it is, as the pair of numbers
-    that JSON makes of it, or as a text such as '0.17'."""
+    """Return the id of a call.
+
+    `call` is a call or its id: a `Dot`, a pair of numbers (as decoded from JSON), or a string such
+    as '0.17'.
+    """
     id = call_id_or_none(call)
     if id is None:
-        raise BadValue("a call can only come after one that was issued: wait for its answer first")
+        raise BadValue("'after' requires an issued call: the call has no id yet; await it first")
     return id
 
 
 def call_id_or_none(call: Any) -> Dot | None:
-    """The same; None of a call that was not issued yet."""
+    """Return the id of a call, or None if no replica has issued the call yet."""
     match call:
         case Dot():
             return call
         case [int(replica), int(event)]:
             return Dot(replica, event)
-        case str() if (found := _DOT_PATTERN.fullmatch(call)) is not None:
-            return Dot(int(found[1]), int(found[2]))
+        case str() if (parts := _DOT_PATTERN.fullmatch(call)) is not None:
+            return Dot(int(parts[1]), int(parts[2]))
     if hasattr(call, "id") and (call.id is None or isinstance(call.id, Dot)):
         id: Dot | None = call.id
         return id
-    what = f"{type(call).__name__} {call!r}"
-    taken = f"'after' takes calls, or what their 'id' is: not {what}"
-    raise BadValue(f"{taken}; {call_by_name_hint('after')}")
+    raise BadValue(
+        f"'after' takes calls or their ids, not {type(call).__name__} {call!r}; "
+        f"{call_by_name_hint('after')}"
+    )
 
 
 def call_by_name_hint(name: str) -> str:
-    """Some operation may be called as something is here."""
-    return f"an operation of that name is called as db.weak('{name}', …)"
+    """Return the part of an error message for an operation with the name of a proxy method."""
+    return f"an operation named '{name}' is called as db.weak('{name}', …)"
 
 
-def keyword_arguments_error(operation: str, named: dict[str, Any]) -> NotDone:
-    """Arguments travel in their order alone."""
-    names = ", ".join(f"{name}=…" for name in named)
-    message = f"{operation}: arguments are given in their order, without names, not as {names}"
+def keyword_arguments_error(operation: str, keyword_arguments: dict[str, Any]) -> NotDone:
+    """Return the error for keyword arguments. Operations take positional arguments only."""
+    names = ", ".join(f"{name}=…" for name in keyword_arguments)
+    message = (
+        f"{operation}: keyword arguments are not supported ({names}); "
+        "pass all arguments by position"
+    )
     return NotDone("bad_arguments", message)

@@ -1,4 +1,4 @@
-"""Fetching a copy of what a cluster has committed, piece by piece, from one of its replicas."""
+"""Download of a backup: the committed state of a cluster, in chunks from one of its replicas."""
 
 import asyncio
 import uuid
@@ -15,9 +15,9 @@ from creekdb.wire import messages
 from creekdb.wire.addresses import parse_address
 
 PREFETCHED_CHUNKS: Final = 4
-"""Pieces that are asked for before they are here: the way there and back takes its time."""
+"""Number of chunks requested in advance, to hide the round-trip time."""
 CHUNK_TIMEOUT_S: Final = 60.0
-"""For one of them."""
+"""Timeout for one chunk."""
 BACKUP_DISCOVERY_TIMEOUT_S: Final = 10.0
 
 
@@ -28,52 +28,59 @@ async def download_backup(
     token: str = "",
     authority: str | None = None,
     operations: bool = False,
-    progress: Callable[[int, int], None] = lambda done, of: None,
+    progress: Callable[[int, int], None] = lambda registers_done, register_count: None,
     refused: float | None = None,
 ) -> None:
-    """Hand the bytes of a backup to `write`, as they come. Raises `NotDone` if that is impossible,
-    also in the middle: then what was written is worth nothing. `progress` is told how many of how
-    many registers are there; `refused` is as in `connect`."""
-    heard: asyncio.Queue[messages.ServerMessage] = asyncio.Queue()
-    finder = ReplicaDiscovery(
+    """Download a backup and pass its bytes to `write` as they arrive.
+
+    If `operations`, the backup also contains the committed operations that the replica still has.
+    `progress` is called with the number of registers done and their total. `token`, `authority`
+    and `refused` are as in `connect`. Raises `NotDone` if the download fails, possibly in the
+    middle. The bytes written so far are then useless.
+    """
+    received: asyncio.Queue[messages.ServerMessage] = asyncio.Queue()
+    discovery = ReplicaDiscovery(
         map(parse_address, addresses), client_tls_context(authority), BACKUP_DISCOVERY_TIMEOUT_S
     )
     hello = messages.ClientHello(messages.WIRE_VERSION, uuid.uuid4().hex, token)
-    line, _ = await finder.find(hello, heard.put_nowait, refused)
+    connection, _ = await discovery.find(hello, received.put_nowait, refused)
     try:
-        line.write(messages.encode_frame(messages.BackupRequest(1, operations)))
-        begun = await _next_message(line, heard)
-        assert isinstance(begun, messages.BackupStarted)
+        connection.write(messages.encode_frame(messages.BackupRequest(1, operations)))
+        started = await _next_message(connection, received)
+        assert isinstance(started, messages.BackupStarted)
         for _ in range(PREFETCHED_CHUNKS):
-            line.write(messages.encode_frame(messages.BackupPartRequest(1)))
+            connection.write(messages.encode_frame(messages.BackupPartRequest(1)))
         while True:
-            piece = await _next_message(line, heard)
-            assert isinstance(piece, messages.BackupPart)
-            write(piece.data)
-            progress(piece.registers_done, begun.register_count)
-            if piece.is_last:
+            part = await _next_message(connection, received)
+            assert isinstance(part, messages.BackupPart)
+            write(part.data)
+            progress(part.registers_done, started.register_count)
+            if part.is_last:
                 return
-            line.write(messages.encode_frame(messages.BackupPartRequest(1)))
+            connection.write(messages.encode_frame(messages.BackupPartRequest(1)))
     finally:
-        line.close()
+        connection.close()
 
 
 async def _next_message(
-    line: ReplicaConnection, heard: "asyncio.Queue[messages.ServerMessage]"
+    connection: ReplicaConnection, received: "asyncio.Queue[messages.ServerMessage]"
 ) -> messages.ServerMessage:
-    waiting = asyncio.ensure_future(heard.get())
+    next_message = asyncio.ensure_future(received.get())
     try:
         await asyncio.wait(
-            (waiting, line.closed), timeout=CHUNK_TIMEOUT_S, return_when=asyncio.FIRST_COMPLETED
+            (next_message, connection.closed),
+            timeout=CHUNK_TIMEOUT_S,
+            return_when=asyncio.FIRST_COMPLETED,
         )
-        if not waiting.done():
-            if line.closed.done():
-                message = "the replica closed the connection: is it of an older release?"
-                raise NotDone("unreachable", message)
-            raise NotDone("deadline", f"the replica was silent for {CHUNK_TIMEOUT_S:g} s")
-        message_heard = waiting.result()
+        if not next_message.done():
+            if connection.closed.done():
+                cause = "the replica closed the connection; its release may not support backups"
+                raise NotDone("unreachable", f"backup failed: {cause}")
+            cause = f"no data from the replica for {CHUNK_TIMEOUT_S:g} s"
+            raise NotDone("deadline", f"backup failed: {cause}")
+        message = next_message.result()
     finally:
-        waiting.cancel()
-    if isinstance(message_heard, messages.Rejected):
-        raise NotDone(message_heard.reason, message_heard.message)
-    return message_heard
+        next_message.cancel()
+    if isinstance(message, messages.Rejected):
+        raise NotDone(message.reason, message.message)
+    return message

@@ -1,6 +1,6 @@
-"""The same for programs without asyncio: calls give their answers, and wait for them.
+"""Blocking client for programs without asyncio. A call waits for its response and returns it.
 
-A thread of its own keeps the connection; any number of other threads may call.
+One background thread runs the connection. Any number of threads may call concurrently.
 """
 
 import asyncio
@@ -22,7 +22,12 @@ _Result = TypeVar("_Result")
 
 
 class BlockingDatabase(ConsistencyHints):
-    """What `with connect(…) as db:` gives."""
+    """Connection to a cluster for programs without asyncio: the result of `with connect(…) as db:`.
+
+    `db.weak.name(…)` and `db.strong.name(…)` call operations and return their results. Any number
+    of threads may share one connection. Inside a coroutine, use `async with connect(…)` instead: a
+    blocking call would stop the event loop.
+    """
 
     def __init__(self, database: "Database") -> None:
         self._database = database
@@ -33,6 +38,7 @@ class BlockingDatabase(ConsistencyHints):
         return repr(self._database)
 
     def open(self) -> None:
+        """Start the background thread and connect."""
         self._thread.start()
         try:
             self.run_coroutine(self._database.__aenter__())
@@ -41,51 +47,60 @@ class BlockingDatabase(ConsistencyHints):
             raise
 
     def close(self) -> None:
+        """Disconnect and stop the background thread."""
         self.run_coroutine(self._database.__aexit__())
         self._stop_loop()
 
     @property
     def weak(self) -> "BlockingCallProxy":
-        """Calls that are answered at once, tentatively: `db.weak.name(…)`."""
+        """Proxy for weak calls: `db.weak.name(…)` returns the tentative response immediately."""
         return BlockingCallProxy(self, CallOptions(strong=False))
 
     @property
     def strong(self) -> "BlockingCallProxy":
-        """Calls that are answered when a majority has fixed their place: `db.strong.name(…)`."""
+        """Proxy for strong calls: `db.strong.name(…)` returns the stable response.
+
+        The call waits until a majority has fixed its position in the order.
+        """
         return BlockingCallProxy(self, CallOptions(strong=True))
 
     def session(self) -> "BlockingSession":
-        """Others than this one need not see what it did; it sees all that it did itself."""
+        """Return a new session. A session sees its own calls, and need not see those of others."""
         return BlockingSession(self, self._database.new_session())
 
     def status(self) -> dict[str, Any]:
-        """Of the replica that one is connected to."""
+        """Return the status of the connected replica."""
         return self.run_coroutine(self._database.status())
 
     @property
     def replica(self) -> int | None:
-        """The one that one is connected to, or was last."""
+        """Number of the connected replica, or of the last one; None before the first."""
         return self._database.replica
 
     def operation_names(self) -> tuple[str, ...]:
-        """What can be called, by its name."""
+        """Return the names of all operations, from the data type or from the replica."""
         return self._database.operation_names()
 
-    def call(self, how: CallOptions, name: str, /, *arguments: Any, **named: Any) -> Any:
-        async def answer() -> Any:
-            return await self._database.call(how, name, *arguments, **named)
+    def call(self, options: CallOptions, name: str, /, *arguments: Any, **named: Any) -> Any:
+        """Call an operation and wait for its response."""
 
-        return self.run_coroutine(answer())
+        async def await_call() -> Any:
+            return await self._database.call(options, name, *arguments, **named)
+
+        return self.run_coroutine(await_call())
 
     def begin(
-        self, how: CallOptions, name: str, /, *arguments: Any, **named: Any
+        self, options: CallOptions, name: str, /, *arguments: Any, **named: Any
     ) -> "BlockingCall":
-        async def begun() -> Call:
-            return self._database.call(how, name, *arguments, **named)
+        """Call an operation without waiting for its response."""
 
-        return BlockingCall(self, self.run_coroutine(begun()))
+        async def start_call() -> Call:
+            return self._database.call(options, name, *arguments, **named)
+
+        return BlockingCall(self, self.run_coroutine(start_call()))
 
     def run_coroutine(self, work: Coroutine[Any, Any, _Result]) -> _Result:
+        """Run a coroutine on the background thread and return its result."""
         if not self._thread.is_alive():
             work.close()
             raise not_connected_error()
@@ -103,21 +118,28 @@ class BlockingDatabase(ConsistencyHints):
 
 
 class BlockingCallProxy(CallProxy[Any]):
-    """`caller.name(…)` carries out the operation and gives its answer; `caller.begin.name(…)` does
-    not wait, and gives the call."""
+    """Proxy that calls operations and waits for their responses.
 
-    def __init__(self, blocking: BlockingDatabase, how: CallOptions) -> None:
-        super().__init__(blocking.call, how, blocking.operation_names)
+    `proxy.name(…)` calls the operation and returns its result. `proxy.begin.name(…)` does not wait
+    and returns a `BlockingCall`. `proxy("name", …)` calls an operation whose name is not a Python
+    identifier or is `begin`, `after` or `within`.
+    """
+
+    def __init__(self, blocking: BlockingDatabase, options: CallOptions) -> None:
+        super().__init__(blocking.call, options, blocking.operation_names)
         self._database = blocking
 
     @property
     def begin(self) -> "CallProxy[BlockingCall]":
-        """The same calls, begun and not waited for."""
+        """Proxy for the same calls without waiting: `proxy.begin.name(…)` returns the call."""
         return CallProxy(self._database.begin, self._options, self._operation_names)
 
 
 class BlockingSession(ConsistencyHints):
-    """What `db.session()` gives: one user's calls, where one connection serves many."""
+    """Calls of one user on a shared connection: the result of `db.session()`.
+
+    A session sees the effects of all its own earlier calls, also after a change of replica.
+    """
 
     _variable_name = "session"
 
@@ -127,18 +149,20 @@ class BlockingSession(ConsistencyHints):
 
     @property
     def weak(self) -> BlockingCallProxy:
-        """As of the database, in this session."""
+        """Proxy for weak calls in this session."""
         return BlockingCallProxy(self._database, CallOptions(strong=False, session=self._number))
 
     @property
     def strong(self) -> BlockingCallProxy:
-        """As of the database, in this session."""
+        """Proxy for strong calls in this session."""
         return BlockingCallProxy(self._database, CallOptions(strong=True, session=self._number))
 
 
 class BlockingCall:
-    """A call that was begun. `tentative`, `stable` and `final` wait for just that; iterated over,
-    it gives all answers as they come."""
+    """A call in progress. `tentative`, `stable` and `final` block until that response arrives.
+
+    `for response in call` iterates over all responses as they arrive.
+    """
 
     def __init__(self, blocking: BlockingDatabase, call: Call) -> None:
         self._database = blocking
@@ -149,29 +173,29 @@ class BlockingCall:
 
     @property
     def id(self) -> Dot | None:
-        """Once a replica has issued it: for calls that are to come `after` this one."""
+        """Id of the call, for `after`; None until a replica has issued the call."""
         return self._call.id
 
     @property
     def tentative(self) -> Any:
-        """The first answer, of whatever kind."""
+        """Value of the first response, tentative or not."""
         return self._database.run_coroutine(self._call.tentative)
 
     @property
     def stable(self) -> Any:
-        """The answer that does not change any more."""
+        """Value of the stable response, which never changes; the final response of a weak call."""
         return self._database.run_coroutine(self._call.stable)
 
     @property
     def final(self) -> FinalOutcome:
-        """The same, with whether it is another than the first one."""
+        """Last response, and whether it differs from the first one."""
         return self._database.run_coroutine(self._call.final)
 
     def __iter__(self) -> Iterator[CallResponse]:
-        answers = aiter(self._call)
+        responses = aiter(self._call)
 
-        async def following() -> CallResponse | None:
-            return await anext(answers, None)
+        async def next_response() -> CallResponse | None:
+            return await anext(responses, None)
 
-        while (answer := self._database.run_coroutine(following())) is not None:
-            yield answer
+        while (response := self._database.run_coroutine(next_response())) is not None:
+            yield response

@@ -1,22 +1,17 @@
-"""When calls are too late. Almost none ever is: so one timer serves all, and none is set for each.
+"""Router for the calls of one client: sends, retries and completes them, or fails them.
 
-The timer is set for the earliest time that was told. What was due then may long be answered: all
-that still wait are looked through, which tells the next time. That is done once in a while, and a
-call may be told by as much too late.
+Rules:
 
-The calls of one client: sent, answered, asked for again elsewhere, or given up.
-
-Rules it keeps:
-
-- A call that was sent and not answered is asked for again at the next replica, under its number: it
-  is executed once. Numbers of such calls stay close together, since replicas remember so many; and
-  no later call makes them forget one that was asked for twice, since the first replica may come
-  back with it much later. Where that leaves too little room, later calls have another name.
-- A call that a replica refuses because of what is wrong with that replica goes on at the next one.
-  When all have refused it, or its time is over, the last reason is told.
-- A session goes on at another replica only when that has seen all that the session did elsewhere.
-- "Certainly not done" is said only of calls that were never sent, or that were refused by the only
-  replica that they were sent to, or by all of them.
+- A call that was sent and has no response is retried at the next replica under the same number. The
+  cluster executes it once. Replicas retain the outcomes of a bounded number of calls per client.
+  Therefore the numbers of open calls stay close together, and no later call takes the slot of a
+  retried one: the first replica may return with that call much later. If the reserved slots leave
+  too few for others, later calls use another client id.
+- A call that a replica rejects because of the state of that replica is retried at the next one. If
+  all replicas reject the call, or its deadline passes, the call fails with the last reason.
+- A session continues at another replica only once that replica has the session's causal context.
+- `NotDone` is reported only for a call that was never sent, or that was rejected by all replicas to
+  which it was sent.
 """
 
 import asyncio
@@ -37,35 +32,44 @@ from creekdb.wire import messages
 from creekdb.wire.deduplication import CALLS_PER_CLIENT_MAX
 
 DEADLINE_CHECK_S: Final = 0.01
-"""Between two looks, at least."""
+"""Least time between two checks of the deadlines."""
 TIMER_TOLERANCE_S: Final = 0.001
-"""By as much a timer may be early."""
+"""Time by which a timer of the event loop may fire early."""
 
 
 class CallDeadlines:
+    """Timeouts of all calls of a client, with one timer.
+
+    Almost no call times out, so calls have no timers of their own. The timer is set to the earliest
+    deadline scheduled. When it fires, that call may be complete long since. A scan of all pending
+    calls finds the late ones and the next deadline. Scans are `DEADLINE_CHECK_S` apart, so a call
+    may time out late by that much.
+    """
+
     def __init__(
-        self, waiting: Callable[[], Iterable[Call]], too_late: Callable[[Call], None]
+        self, pending_calls: Callable[[], Iterable[Call]], on_timeout: Callable[[Call], None]
     ) -> None:
-        """`waiting` gives the calls that have no answer, and perhaps some that are over."""
-        self._pending_calls = waiting
-        self._on_timeout = too_late
+        """`pending_calls` returns the calls without a response, and possibly complete ones."""
+        self._pending_calls = pending_calls
+        self._on_timeout = on_timeout
         self._next_check = inf
         self._timer: asyncio.TimerHandle | None = None
 
-    def schedule(self, until: float) -> None:
-        """A call is to be answered by then, in the time of the loop."""
-        if until < self._next_check:
-            self._arm_timer(until)
+    def schedule(self, deadline: float) -> None:
+        """Ensure a check at `deadline`, in the time of the event loop."""
+        if deadline < self._next_check:
+            self._arm_timer(deadline)
 
     def stop(self) -> None:
+        """Cancel the timer. A later `schedule` starts it again."""
         self._arm_timer(inf)
 
-    def _arm_timer(self, until: float) -> None:
+    def _arm_timer(self, when: float) -> None:
         if self._timer is not None:
             self._timer.cancel()
-        self._next_check = until
+        self._next_check = when
         loop = asyncio.get_running_loop()
-        self._timer = None if until == inf else loop.call_at(until, self._check_calls)
+        self._timer = None if when == inf else loop.call_at(when, self._check_calls)
 
     def _check_calls(self) -> None:
         now = asyncio.get_running_loop().time()
@@ -82,52 +86,55 @@ class CallDeadlines:
 
 
 IN_FLIGHT_MAX: Final = 512
-"""Calls at once that are not answered: replicas remember more than that of a client, and refuse
-more than that of a connection."""
+"""Upper bound for the calls in flight. Replicas retain more calls of a client than this, and reject
+more than this on one connection."""
 DEPENDENCY_WAIT_FRACTION: Final = 0.9
-"""Of the time that a call has, what it may wait for others at the replica: then there is time left
-to tell that it was not done."""
+"""Share of a call's remaining time that the replica may wait for dependencies. The rest is for the
+rejection to arrive."""
 RESERVED_SLOTS_MAX: Final = CALLS_PER_CLIENT_MAX - IN_FLIGHT_MAX
-"""Calls that were asked for again, and are to be remembered, under one name of the client: with
-more, all that was asked for is waited for, and what comes then has another name."""
+"""Upper bound for reserved slots under one client id. Beyond it, the router waits until no call is
+in flight; later calls use another client id."""
 SESSIONS_MAX: Final = 16_384
-"""Of which it is known, each for itself, what they did; of as many more for a while."""
+"""Number of sessions with a separate causal context. Twice as many are kept between two merges."""
 REASONS_TO_RETRY_ELSEWHERE: Final = ("disk", "stopping", "no_majority")
-"""Reasons that hold at one replica, while others may be well."""
+"""Reasons that hold at one replica, while other replicas may accept the call."""
 OUTCOME_UNREPORTED: Final = "untold"
-"""The reason when what came of a call is not known where it was issued."""
+"""Rejection reason of a replica that issued a call and does not have its outcome."""
 
 
 class CallRouter:
+    """Open calls of one client, and the connection to its current replica."""
+
     def __init__(
-        self, replicas: int, ended: Callable[[Call], Callable[[], Awaitable[Any]]]
+        self, replica_count: int, outcome_query: Callable[[Call], Callable[[], Awaitable[Any]]]
     ) -> None:
-        """With one of so many replicas. `ended(call)`: how to ask later how it ended."""
-        self._replica_count = replicas
-        self._outcome_query = ended
+        """`outcome_query(call)` returns a function that queries the outcome of the call later."""
+        self._replica_count = replica_count
+        self._outcome_query = outcome_query
         self.connection: ReplicaConnection | None = None
-        """To the one that is at hand."""
+        """Connection to the current replica."""
         self.replica: int | None = None
-        """That one, or the one that was last."""
+        """Number of the current replica, or of the last one."""
         self.is_replica_joining = False
-        """Does it take no part yet, as far as is known?"""
+        """True if the replica was still joining when the client connected, until it responds."""
         self._last_number = 0
         self._open_calls: dict[int, Call] = {}
-        """To which more may be said."""
+        """Calls that may receive more messages, by number."""
         self._in_flight: dict[int, Call] = {}
-        """Of these: sent, and to be asked for again if the replica goes away."""
+        """Open calls that were sent and are retried if the replica is lost, by number."""
         self._queue: deque[Call] = deque()
-        """Not sent yet: there are too many under way, or no replica is at hand."""
+        """Calls not sent yet: too many calls are in flight, or no replica is connected."""
         self._session_contexts: dict[int, dict[int, int]] = {}
-        """By session and replica: the last request that was answered there. Whoever has that one
-        has those before it, for requests of a replica are delivered in order."""
+        """Last request with a response, by session and replica. The requests of a replica are
+        delivered in order, so a replica that has this request has all earlier ones."""
         self._shared_context: dict[int, int] = {}
-        """The same for all sessions that are not there."""
+        """Last request with a response, by replica, for sessions without a context of their own."""
         self._reserved_slots: dict[int, None] = {}
-        """Where calls are remembered that were asked for again."""
+        """Slots of retried calls in the deduplication registers."""
         self._deadlines = CallDeadlines(self._pending_calls, self._time_out)
 
     def next_number(self) -> int:
+        """Return the number of a new call. Skips reserved slots."""
         self._last_number += 1
         if self._reserved_slots and not self._has_too_few_slots:
             while self._last_number % CALLS_PER_CLIENT_MAX in self._reserved_slots:
@@ -136,16 +143,17 @@ class CallRouter:
 
     @property
     def _has_too_few_slots(self) -> bool:
-        """Is there too little room for others under this name?"""
+        """True if the reserved slots leave too few for other calls under this client id."""
         return len(self._reserved_slots) > RESERVED_SLOTS_MAX
 
     def has_open_calls(self) -> bool:
-        """May more be said to any call?"""
+        """Return True if any call may receive more messages."""
         return bool(self._open_calls)
 
-    # --- what is said ---------------------------------------------------------------------------
+    # --- sending ----------------------------------------------------------------------------------
 
     def submit(self, call: Call) -> None:
+        """Queue a new call, start its timeout and send it if possible."""
         self._open_calls[call.message.number] = call
         if call.timeout_s is not None:
             call.deadline = asyncio.get_running_loop().time() + call.timeout_s
@@ -154,16 +162,16 @@ class CallRouter:
         self.send_queued()
 
     def send_queued(self) -> None:
-        """Whatever may be sent now."""
-        line, queue, unanswered = self.connection, self._queue, self._in_flight
-        while line is not None and queue:
+        """Send queued calls, as far as the limits allow."""
+        connection, queue, in_flight = self.connection, self._queue, self._in_flight
+        while connection is not None and queue:
             call = queue[0]
             number = call.message.number
             if not call.attempts and self._has_too_few_slots:
-                if not unanswered:
-                    self._drop_connection(line)  # there is another name with the next one
+                if not in_flight:
+                    self._drop_connection(connection)  # the next one has another client id
                 return
-            if unanswered and number - next(iter(unanswered)) >= IN_FLIGHT_MAX:
+            if in_flight and number - next(iter(in_flight)) >= IN_FLIGHT_MAX:
                 return
             queue.popleft()
             if call.is_complete:
@@ -171,45 +179,57 @@ class CallRouter:
             frame = messages.encode_frame(self._with_dependencies(call))
             if len(frame) > messages.CLIENT_FRAME_BYTES_MAX:
                 del self._open_calls[number]
-                size = f"{len(frame)} bytes; at most {messages.CLIENT_FRAME_BYTES_MAX} can be sent"
-                call.fail(NotDone("too_large", f"{call.message.operation} would take {size}"))
+                size = f"{len(frame)} bytes; the limit is {messages.CLIENT_FRAME_BYTES_MAX} bytes"
+                call.fail(
+                    NotDone("too_large", f"{call.message.operation}: call is too large: {size}")
+                )
                 continue
             call.attempts += 1
-            unanswered[number] = call
-            line.write(frame)
+            in_flight[number] = call
+            connection.write(frame)
 
     def _with_dependencies(self, call: Call) -> messages.CallRequest:
-        """Only when this replica has what the session did at others, and while somebody waits."""
+        """Return the request with the session's dependencies on other replicas.
+
+        The replica executes the call once it has them, and waits at most until shortly before the
+        deadline of the call.
+        """
         message = call.message
-        seen = self._session_contexts.get(message.session, self._shared_context)
-        if not seen or (len(seen) == 1 and self.replica in seen):
+        context = self._session_contexts.get(message.session, self._shared_context)
+        if not context or (len(context) == 1 and self.replica in context):
             if not message.after and not self.is_replica_joining:
                 return message
-            seen = {}
-        elsewhere = [Dot(each, event) for each, event in seen.items() if each != self.replica]
+            context = {}
+        dependencies = [
+            Dot(replica, event) for replica, event in context.items() if replica != self.replica
+        ]
         wait_ms = 0
         if call.timeout_s is not None:
-            left = call.deadline - asyncio.get_running_loop().time()
-            wait_ms = max(1, int(left * DEPENDENCY_WAIT_FRACTION * 1000))
-        return msgspec.structs.replace(message, after=(*message.after, *elsewhere), wait_ms=wait_ms)
+            remaining_s = call.deadline - asyncio.get_running_loop().time()
+            wait_ms = max(1, int(remaining_s * DEPENDENCY_WAIT_FRACTION * 1000))
+        return msgspec.structs.replace(
+            message, after=(*message.after, *dependencies), wait_ms=wait_ms
+        )
 
     def on_connection_lost(self) -> None:
-        """The replica is gone, and with it what it would have told."""
+        """Fail the calls that wait for a final response. The lost replica would have sent it."""
         self.connection = None
-        for number in [each for each in self._open_calls if each not in self._in_flight]:
+        for number in [number for number in self._open_calls if number not in self._in_flight]:
             call = self._open_calls[number]
             if call.has_response:
                 del self._open_calls[number]
-                self._fail_unreported(call, "the replica that would have told how it ended is gone")
+                self._fail_unreported(
+                    call, "no final response: the connection to the replica was lost"
+                )
 
-    def _fail_unreported(self, call: Call, why: str) -> None:
-        """Whoever wants to know how it ended has to ask for it."""
+    def _fail_unreported(self, call: Call, message: str) -> None:
+        """Fail a call without a final response. `call.final` queries the outcome on demand."""
         if call.id is not None:
             call.query_outcome = self._outcome_query(call)
-        call.fail(Unknown(why))
+        call.fail(Unknown(message))
 
     def resend(self) -> None:
-        """At another replica."""
+        """Retry all calls in flight at the replica that is connected now."""
         if self._in_flight:
             self._reserve_slots(self._in_flight)
         self._queue.extendleft(reversed(self._in_flight.values()))
@@ -217,7 +237,7 @@ class CallRouter:
         self.send_queued()
 
     def _reserve_slots(self, numbers: Iterable[int]) -> None:
-        """From now on no call takes the place of these."""
+        """Reserve the slots of these calls, and give queued calls other numbers if necessary."""
         self._reserved_slots.update(
             dict.fromkeys([number % CALLS_PER_CLIENT_MAX for number in numbers])
         )
@@ -228,43 +248,42 @@ class CallRouter:
                 self._open_calls[number] = call
 
     def can_change_client_id(self) -> bool:
-        """Is there anything to be gained by another name of the client, and nothing to be asked for
-        again under the one that it has?"""
+        """Return True if a new client id would release slots and no retry needs the old one."""
         return bool(self._reserved_slots) and not any(
             call.attempts for call in self._pending_calls()
         )
 
     def on_client_id_changed(self) -> None:
-        """The client has another name, under which nothing was asked for."""
+        """Release all slots. No call was sent under the new client id."""
         self._reserved_slots.clear()
 
     def clear_session_contexts(self) -> None:
-        """It is another cluster, where requests have numbers of their own."""
+        """Clear all contexts: the cluster is another one, with request numbers of its own."""
         self._session_contexts.clear()
         self._shared_context.clear()
 
-    # --- when it takes too long -------------------------------------------------------------------
+    # --- timeouts ---------------------------------------------------------------------------------
 
     def _pending_calls(self) -> Iterator[Call]:
         return chain(self._in_flight.values(), self._queue)
 
     def _time_out(self, call: Call) -> None:
-        """It has no answer, and none is waited for any more."""
+        """Fail a call without a response, and cancel its responses at the replica."""
         number = call.message.number
         self._open_calls.pop(number, None)
         kind = "stable" if call.message.strong else "tentative"
-        what = f"{call.message.operation} had no {kind} answer in {call.timeout_s:g} s"
+        text = f"{call.message.operation}: no {kind} response within {call.timeout_s:g} s"
         if call.attempts:
-            call.fail(Unknown(what))
+            call.fail(Unknown(text))
         else:
-            why = NotDone("deadline", f"{what}, and no replica took it up")
-            call.fail(call.rejection or why)
+            failure = NotDone("deadline", f"{text}; no replica accepted the call")
+            call.fail(call.rejection or failure)
         if self._in_flight.pop(number, None) is not None and self.connection is not None:
             self.connection.write(messages.encode_frame(messages.CancelResponses(number)))
             self.send_queued()
 
     def fail_all(self, reason: str, message: str) -> None:
-        """On all calls."""
+        """Fail all open calls."""
         for call in self._open_calls.values():
             call.fail(Unknown(message) if call.attempts else NotDone(reason, message))
         self._open_calls.clear()
@@ -272,9 +291,10 @@ class CallRouter:
         self._queue.clear()
         self._deadlines.stop()
 
-    # --- what is heard ----------------------------------------------------------------------------
+    # --- receiving --------------------------------------------------------------------------------
 
     def on_message(self, message: messages.ServerMessage) -> None:
+        """Handle a message about a call."""
         if isinstance(message, messages.CallResponse):
             call = self._open_calls.get(message.number)
             if call is not None:
@@ -288,89 +308,97 @@ class CallRouter:
             if call is not None:
                 self._on_rejection(call, message)
         else:
-            raise MalformedMessage(f"unexpected: {type(message).__name__}")
+            raise MalformedMessage(f"unexpected message: {type(message).__name__}")
 
-    def _on_response(self, call: Call, answer: messages.CallResponse) -> None:
-        was_answered = call.has_response
+    def _on_response(self, call: Call, response: messages.CallResponse) -> None:
+        had_response = call.has_response
         self.is_replica_joining = False
-        call.add_response(answer)
+        call.add_response(response)
         if call.is_complete:
-            del self._open_calls[answer.number]
-        if was_answered:
-            return  # this is how it ended
+            del self._open_calls[response.number]
+        if had_response:
+            return  # the final response changes neither the context nor the slots
         if call.id is not None:
             self._extend_session_context(call.message.session, call.id)
         if call.has_response:
-            self._release_slot(answer.number)
+            self._release_slot(response.number)
 
     def _extend_session_context(self, session: int, id: Dot) -> None:
-        """What was answered is safe where it was issued. What was only issued may be lost with its
-        replica: nobody must wait for that."""
+        """Add a request with a response to the causal context of its session.
+
+        Such a request is safe at its replica. A request without a response may be lost with its
+        replica, and no other call may wait for it.
+        """
         replica, event = id
-        seen = self._session_contexts.get(session)
+        context = self._session_contexts.get(session)
         if event <= 0:
             pass
-        elif seen is None:
-            known = self._shared_context
-            self._session_contexts[session] = {**known, replica: max(event, known.get(replica, 0))}
+        elif context is None:
+            shared = self._shared_context
+            self._session_contexts[session] = {
+                **shared,
+                replica: max(event, shared.get(replica, 0)),
+            }
             if len(self._session_contexts) > 2 * SESSIONS_MAX:
                 self._merge_oldest_sessions()
-        elif event > seen.get(replica, 0):
-            seen[replica] = event
+        elif event > context.get(replica, 0):
+            context[replica] = event
 
     def _merge_oldest_sessions(self) -> None:
-        """Let the sessions that began first wait for what any of them did."""
-        seen, known = list(self._session_contexts.items()), self._shared_context
-        for _, events in seen[:-SESSIONS_MAX]:
-            for replica, event in events.items():
-                known[replica] = max(event, known.get(replica, 0))
-        self._session_contexts = dict(seen[-SESSIONS_MAX:])
+        """Merge the contexts of the oldest sessions into one that all of them depend on."""
+        contexts, shared = list(self._session_contexts.items()), self._shared_context
+        for _, context in contexts[:-SESSIONS_MAX]:
+            for replica, event in context.items():
+                shared[replica] = max(event, shared.get(replica, 0))
+        self._session_contexts = dict(contexts[-SESSIONS_MAX:])
 
     def _release_slot(self, number: int) -> None:
-        """There is room for another one."""
+        """Remove a call from the calls in flight, and send queued calls instead."""
         if self._in_flight.pop(number, None) is not None and self._queue:
             self.send_queued()
 
-    def _on_rejection(self, call: Call, refused: messages.Rejected) -> None:
+    def _on_rejection(self, call: Call, rejected: messages.Rejected) -> None:
         if (
-            refused.reason in REASONS_TO_RETRY_ELSEWHERE
-            and refused.is_certain
-            and self._retry_elsewhere(call, refused)
+            rejected.reason in REASONS_TO_RETRY_ELSEWHERE
+            and rejected.is_certain
+            and self._retry_elsewhere(call, rejected)
         ):
             return
-        if refused.reason == OUTCOME_UNREPORTED and not call.has_response:
+        if rejected.reason == OUTCOME_UNREPORTED and not call.has_response:
             self._retry(call)
             return
-        del self._open_calls[refused.number]
+        del self._open_calls[rejected.number]
         if call.has_response:
-            self._fail_unreported(call, refused.message)
+            self._fail_unreported(call, rejected.message)
             return
-        certain = refused.is_certain and call.attempts == 1
-        text = refused.message
-        call.fail(NotDone(refused.reason, text) if certain else Unknown(text))
-        self._release_slot(refused.number)
+        is_certain = rejected.is_certain and call.attempts == 1
+        text = rejected.message
+        call.fail(NotDone(rejected.reason, text) if is_certain else Unknown(text))
+        self._release_slot(rejected.number)
 
     def _retry(self, call: Call) -> None:
-        """It was done, and under its number one learns what came of it."""
+        """Retry an executed call. Deduplication returns its stored outcome."""
         number = call.message.number
         if self._in_flight.pop(number, None) is not None:
             self._reserve_slots((number,))
             self._queue.appendleft(call)
             self.send_queued()
 
-    def _retry_elsewhere(self, call: Call, refused: messages.Rejected) -> bool:
-        """At another replica, unless it has been everywhere and is back."""
-        replica, line = self.replica, self.connection
+    def _retry_elsewhere(self, call: Call, rejected: messages.Rejected) -> bool:
+        """Retry at another replica. Returns False if this replica has rejected the call before."""
+        replica, connection = self.replica, self.connection
         assert replica is not None
         if self._replica_count == 1 or replica in call.rejected_by:
             return False
         call.attempts -= 1
         call.rejected_by |= {replica}
-        call.rejection = NotDone(refused.reason, refused.message)
-        if line is not None:
-            self._drop_connection(line)
+        call.rejection = NotDone(rejected.reason, rejected.message)
+        if connection is not None:
+            self._drop_connection(connection)
         return True
 
-    def _drop_connection(self, line: ReplicaConnection) -> None:
-        self.connection = None  # and once it is closed, another one is found
-        asyncio.get_running_loop().call_soon(line.close)  # it may have said more
+    def _drop_connection(self, connection: ReplicaConnection) -> None:
+        self.connection = None  # the database reconnects once the connection is closed
+        asyncio.get_running_loop().call_soon(
+            connection.close
+        )  # after the messages already received

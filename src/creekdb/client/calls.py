@@ -1,4 +1,4 @@
-"""One call: what it asked for, and what was answered so far."""
+"""One call: its request, its responses so far, and its failure if there is one."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Generator
@@ -17,18 +17,25 @@ TENTATIVE, STABLE, FINAL = "tentative", "stable", "final"
 
 
 class FinalOutcome(NamedTuple):
-    """How a weak call ended."""
+    """Last response of a call."""
 
     value: Any
-    """What it answered in the place that it has for good."""
+    """Return value of the operation at its final position in the order."""
     changed: bool
-    """Is it another answer than was given first?"""
+    """True if this response differs from the first one."""
 
 
 class Call:
-    """Awaited, it gives what was asked for: of a weak call the first answer, of a strong one the
-    stable one. `tentative`, `stable` and `final` wait for just that; iterated over, it gives all
-    answers as they come."""
+    """A call in progress.
+
+    `await call` returns the first response of a weak call and the stable response of a strong call.
+    `tentative`, `stable` and `final` wait for that response. `async for response in call` iterates
+    over all responses as they arrive.
+
+    All of these raise `OperationFailed` if the operation raised an error, `NotDone` if the call was
+    not executed, and `Unknown` if its outcome is unknown. Iteration is different: an error of the
+    operation is the `error` of its response.
+    """
 
     __slots__ = (
         "_failure",
@@ -49,36 +56,39 @@ class Call:
     def __init__(self, message: CallMessage, timeout: float | None) -> None:
         self.message = message
         self.id: Dot | None = None
-        """Once a replica has issued it: for calls that are to come `after` this one."""
+        """Id of the call, for `after`; None until a replica has issued the call."""
         self.attempts = 0
-        """At how many replicas it may have been done."""
+        """Number of replicas that may have executed the call."""
         self.rejected_by: frozenset[int] = frozenset()
-        """Replicas that did not want it, and sent it elsewhere."""
+        """Replicas that rejected the call for a reason that other replicas may not have."""
         self.rejection: NotDone | None = None
-        """What the last of them said."""
+        """Last of these rejections."""
         self.query_outcome: Callable[[], Awaitable[Any]] | None = None
-        """Once its replica is gone: asks another one how it ended, as (value, error); or None."""
+        """Query for the outcome at another replica, set once the replica of the call is lost.
+
+        Returns (value, error), or None if the cluster does not have the outcome.
+        """
         self.timeout_s = timeout
         self.deadline = inf
-        """When it is too late for the answer that was asked for, in the time of the loop."""
+        """Time of the event loop until which the awaited response must arrive."""
         self.has_response = False
-        """Is there what was asked for?"""
+        """True if the awaited response has arrived."""
         self.is_complete = False
-        """Will no more answers come?"""
+        """True if no more responses will arrive."""
         self._responses: list[CallResponse] = []
         self._failure: CallFailed | None = None
         self._waiters: list[asyncio.Future[None]] = []
 
     def __repr__(self) -> str:
-        how = "strong" if self.message.strong else "weak"
-        told = "no answer yet"
+        level = "strong" if self.message.strong else "weak"
+        state = "no response yet"
         if self._failure is not None:
-            told = f"{type(self._failure).__name__}: {self._failure}"
+            state = f"{type(self._failure).__name__}: {self._failure}"
         elif self._responses:
             last = self._responses[-1]
-            told = f"{repr(last.value) if last.error is None else last.error}, {last.kind}"
-        called = describe_call(Operation(self.message.operation, self.message.arguments))
-        return f"<{how} call {called}: {told}>"
+            state = f"{repr(last.value) if last.error is None else last.error}, {last.kind}"
+        operation = describe_call(Operation(self.message.operation, self.message.arguments))
+        return f"<{level} call {operation}: {state}>"
 
     def __await__(self) -> Generator[Any, None, Any]:
         while not self.has_response:
@@ -89,30 +99,33 @@ class Call:
 
     @property
     def tentative(self) -> Coroutine[Any, Any, Any]:
-        """The first answer, of whatever kind."""
+        """First response, tentative or not. `await call.tentative` returns its value."""
         return self._value_of(TENTATIVE, STABLE, FINAL)
 
     @property
     def stable(self) -> Coroutine[Any, Any, Any]:
-        """The answer that does not change any more."""
+        """Stable response, which never changes. `await call.stable` returns its value.
+
+        For a weak call this is the final response.
+        """
         return self._value_of(STABLE, FINAL)
 
     @property
     def final(self) -> Coroutine[Any, Any, FinalOutcome]:
-        """The same, with whether it is another than the first one."""
+        """Last response. `await call.final` returns its value and whether it changed."""
         return self._final()
 
     @property
     def is_local_read(self) -> bool:
-        """Did it only read, weakly? Then there is one answer and no more."""
+        """True if the call is a weak read. A weak read has one tentative response and no other."""
         return self.id is not None and self.id.event < 0
 
     async def __aiter__(self) -> AsyncIterator[CallResponse]:
-        told = 0
+        yielded = 0
         while True:
-            while told < len(self._responses):
-                told += 1
-                yield self._responses[told - 1]
+            while yielded < len(self._responses):
+                yielded += 1
+                yield self._responses[yielded - 1]
             if self._failure is not None:
                 await self._recover_outcome(self._failure)
                 continue
@@ -120,11 +133,12 @@ class Call:
                 return
             await self._wait_for_change()
 
-    # --- what the connection tells it -----------------------------------------------------------
+    # --- called by the router -------------------------------------------------------------------
 
-    def add_response(self, answer: CallResponse) -> None:
-        self._responses.append(answer)
-        is_last = answer.kind != TENTATIVE
+    def add_response(self, response: CallResponse) -> None:
+        """Record a response from the replica."""
+        self._responses.append(response)
+        is_last = response.kind != TENTATIVE
         if is_last or not self.message.strong:
             self.has_response = True
         if is_last or self.is_local_read:
@@ -133,75 +147,79 @@ class Call:
             self._notify_waiters()
 
     def fail(self, failure: CallFailed) -> None:
+        """Record the failure of the call, unless the call is complete."""
         if not self.is_complete:
             self._failure = failure
             self.is_complete = True
             self._notify_waiters()
 
-    # --- inside ---------------------------------------------------------------------------------
+    # --- waiting --------------------------------------------------------------------------------
 
     async def _value_of(self, *kinds: str) -> Any:
         return _value_or_raise(await self._first_of_kind(kinds))
 
     async def _final(self) -> FinalOutcome:
-        answer = await self._first_of_kind((FINAL, STABLE))
-        return FinalOutcome(_value_or_raise(answer), answer.changed)
+        response = await self._first_of_kind((FINAL, STABLE))
+        return FinalOutcome(_value_or_raise(response), response.changed)
 
     async def _first_of_kind(self, kinds: tuple[str, ...]) -> CallResponse:
-        """For the answer that was asked for, the connection decides when it is too late. Whoever
-        wants to know how a weak call ended, waits as long for that, from now on."""
+        """Wait for the first response of one of these kinds.
+
+        The router enforces the deadline of the awaited response. The wait for the final response
+        of a weak call has the same timeout again, counted from now.
+        """
         is_more = TENTATIVE not in kinds and not self.message.strong
         try:
             async with asyncio.timeout(self.timeout_s if is_more else None):
                 while True:
-                    for answer in self._responses:
-                        if answer.kind in kinds:
-                            return answer
+                    for response in self._responses:
+                        if response.kind in kinds:
+                            return response
                     if self._failure is not None:
                         return await self._recover_outcome(self._failure)
                     if self.is_complete:
                         raise UsageError(
-                            f"{self.message.operation} only reads: called weakly it has one "
-                            f"answer, and none that is {kinds[0]}; call it strongly for that"
+                            f"{self.message.operation} has no {kinds[0]} response: a weak read has "
+                            "one tentative response only; use a strong call"
                         )
                     await self._wait_for_change()
         except TimeoutError:
-            what = f"{self.message.operation} had no {kinds[0]} answer in {self.timeout_s:g} s"
-            raise Unknown(what) from None
+            operation, timeout = self.message.operation, f"{self.timeout_s:g} s"
+            raise Unknown(f"{operation}: no {kinds[0]} response within {timeout}") from None
 
     async def _recover_outcome(self, failure: CallFailed) -> CallResponse:
-        """As another replica knows it; or raise why its own one does not tell."""
+        """Query the final response at another replica; raise `failure` if it is not available."""
         if self.query_outcome is None:
             raise failure
         try:
-            found = await self.query_outcome()
+            result = await self.query_outcome()
         except CallFailed:
-            found = None
-        if found is None:
+            result = None
+        if result is None:
             raise failure
-        if self._failure is not None:  # nobody else has asked meanwhile
-            ended, first = Outcome(*found), self._responses[0]
-            changed = not ended.same_as(Outcome(first.value, first.error))
+        if self._failure is not None:  # otherwise a concurrent query has set the response
+            final, first = Outcome(*result), self._responses[0]
+            changed = not final.same_as(Outcome(first.value, first.error))
             self._failure = None
             self.add_response(
-                CallResponse(self.message.number, FINAL, ended.value, ended.error, changed)
+                CallResponse(self.message.number, FINAL, final.value, final.error, changed)
             )
         return self._responses[-1]
 
     def _wait_for_change(self) -> "asyncio.Future[None]":
-        """Until there is more."""
-        waiting: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiters.append(waiting)
-        return waiting
+        """Return a future that resolves on the next response or failure."""
+        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiters.append(waiter)
+        return waiter
 
     def _notify_waiters(self) -> None:
-        waiting, self._waiters = self._waiters, []
-        for future in waiting:
-            if not future.done():
-                future.set_result(None)
+        waiters, self._waiters = self._waiters, []
+        for waiter in waiters:
+            if not waiter.done():
+                waiter.set_result(None)
 
 
-def _value_or_raise(answer: CallResponse) -> Any:
-    if answer.error is not None:
-        raise OperationFailed(answer.error)
-    return answer.value
+def _value_or_raise(response: CallResponse) -> Any:
+    if response.error is not None:
+        raise OperationFailed(response.error)
+    return response.value

@@ -1,6 +1,6 @@
-"""A client's connection to a cluster: to one replica, and to another when that is gone.
+"""Connection of a client to a cluster: to one replica, and to another one if that fails.
 
-What becomes of its calls meanwhile is told in `creekdb.client.call_router`.
+`creekdb.client.call_router` states the rules for open calls during a change of replica.
 """
 
 import asyncio
@@ -35,13 +35,17 @@ from creekdb.wire.deduplication import QUERY_OUTCOME
 CALL_TIMEOUT_S: Final = 60.0
 DISCOVERY_TIMEOUT_S: Final = 10.0
 RETRY_AFTER_REJECTION_S: Final = 1.0
-"""Between two tries where nobody will have us: each of them is counted there."""
+"""Pause between two attempts while all replicas reject the client. Replicas count each attempt."""
 INTERNAL_PREFIX: Final = "creek."
-"""Names of what is asked of the cluster itself begin so."""
+"""Prefix of operations on the cluster itself."""
 
 
 class Database(ConsistencyHints):
-    """What `connect` gives: `db.weak.name(…)` and `db.strong.name(…)` call operations."""
+    """Connection to a cluster: the result of `connect`.
+
+    `db.weak.name(…)` and `db.strong.name(…)` call operations. `async with` opens and closes the
+    connection; `with` gives a `BlockingDatabase` instead.
+    """
 
     def __init__(
         self,
@@ -49,18 +53,18 @@ class Database(ConsistencyHints):
         *,
         datatype: DataType | str = "",
         token: str = "",
-        secured: ssl.SSLContext | None = None,
-        timeout: float | None = CALL_TIMEOUT_S,
-        patience: float = DISCOVERY_TIMEOUT_S,
-        refused: float | None = None,
+        tls_context: ssl.SSLContext | None = None,
+        timeout_s: float | None = CALL_TIMEOUT_S,
+        discovery_timeout_s: float = DISCOVERY_TIMEOUT_S,
+        refused_timeout_s: float | None = None,
     ) -> None:
-        self._discovery = ReplicaDiscovery(addresses, secured, patience)
+        self._discovery = ReplicaDiscovery(addresses, tls_context, discovery_timeout_s)
         self._datatype = datatype if isinstance(datatype, DataType) else None
         name = datatype.name if isinstance(datatype, DataType) else datatype
         self._hello = messages.ClientHello(messages.WIRE_VERSION, uuid.uuid4().hex, token, name)
-        self._timeout_s = timeout
-        self._discovery_timeout_s = patience
-        self._refused_timeout_s = refused
+        self._timeout_s = timeout_s
+        self._discovery_timeout_s = discovery_timeout_s
+        self._refused_timeout_s = refused_timeout_s
         self._router = CallRouter(len(self._discovery.addresses), self._outcome_query)
         self._last_session = 0
         self._connection_task: asyncio.Task[None] | None = None
@@ -72,19 +76,19 @@ class Database(ConsistencyHints):
         self._strong = CallProxy(self.call, CallOptions(strong=True), self.operation_names)
 
     def __repr__(self) -> str:
-        at = ", ".join(self._discovery.address_texts)
+        addresses = ", ".join(self._discovery.address_texts)
         if not self._is_open:
-            return f"<Creek at {at}, not connected: 'with' or 'async with' connects>"
-        what = "" if self.welcome is None else f" of '{self.welcome.datatype}'"
-        return f"<Creek at {at}: replica {self.replica}{what}>"
+            return f"<Creek at {addresses}, not connected: use 'with' or 'async with'>"
+        datatype = "" if self.welcome is None else f" of '{self.welcome.datatype}'"
+        return f"<Creek at {addresses}: replica {self.replica}{datatype}>"
 
-    # --- for people -----------------------------------------------------------------------------
+    # --- for applications -----------------------------------------------------------------------
 
     async def __aenter__(self) -> "Database":
-        line = await self._connect_next(self._refused_timeout_s)
+        connection = await self._connect_next(self._refused_timeout_s)
         self._is_open = True
         self._connection_task = asyncio.get_running_loop().create_task(
-            self._maintain_connection(line)
+            self._maintain_connection(connection)
         )
         return self
 
@@ -95,10 +99,10 @@ class Database(ConsistencyHints):
             await asyncio.gather(self._connection_task, return_exceptions=True)
         if self._router.connection is not None:
             self._router.connection.close()
-        self._router.fail_all("closed", "the connection was closed before there was an answer")
+        self._router.fail_all("closed", "the connection was closed before a response arrived")
 
     def __enter__(self) -> BlockingDatabase:
-        """Without asyncio."""
+        """Connect without asyncio."""
         self._blocking = BlockingDatabase(self)
         self._blocking.open()
         return self._blocking
@@ -109,59 +113,66 @@ class Database(ConsistencyHints):
 
     @property
     def weak(self) -> CallProxy[Call]:
-        """Calls that are answered at once, tentatively: `await db.weak.name(…)`."""
+        """Proxy for weak calls: `await db.weak.name(…)` returns the tentative response.
+
+        It arrives immediately. The final response follows once the call has its final position.
+        """
         return self._weak
 
     @property
     def strong(self) -> CallProxy[Call]:
-        """Calls that are answered when a majority has fixed their place:
-        `await db.strong.name(…)`."""
+        """Proxy for strong calls: `await db.strong.name(…)` returns the stable response.
+
+        The call waits until a majority has fixed its position in the order.
+        """
         return self._strong
 
     def session(self) -> Session[Call]:
-        """Others than this one need not see what it did; it sees all that it did itself."""
+        """Return a new session. A session sees its own calls, and need not see those of others."""
         return Session(self.call, self.new_session(), self.operation_names)
 
     async def status(self) -> dict[str, Any]:
-        """Of the replica that one is connected to."""
-        line = await self._wait_for_connection()
+        """Return the status of the connected replica."""
+        connection = await self._wait_for_connection()
         try:
             async with asyncio.timeout(self._timeout_s):
-                return await line.request_status(self._router.next_number())
+                return await connection.request_status(self._router.next_number())
         except TimeoutError:
-            message = f"the replica did not say how it is in {self._timeout_s:g} s"
+            message = f"no status from the replica within {self._timeout_s:g} s"
             raise NotDone("deadline", message) from None
 
     def discovery_progress(self) -> str:
-        """What came of looking for a replica at each address: for who waits for it."""
+        """Return the last connection error of each address as text, for progress messages."""
         return self._discovery.progress_text()
 
     @property
     def replica(self) -> int | None:
-        """The one that one is connected to, or was last."""
+        """Number of the connected replica, or of the last one; None before the first."""
         return self._router.replica
 
     # --- calls ----------------------------------------------------------------------------------
 
     def new_session(self) -> int:
+        """Return the number of a new session."""
         self._last_session += 1
         return self._last_session
 
     def operation_names(self) -> tuple[str, ...]:
-        """What can be called, by its name: as the data type that was given says, or the replica."""
+        """Return the names of all operations, from the data type or from the replica."""
         return tuple(self._operations) if self._datatype is None else self._datatype.operations
 
-    def call(self, how: CallOptions, name: str, /, *arguments: Any, **named: Any) -> Call:
+    def call(self, options: CallOptions, name: str, /, *arguments: Any, **named: Any) -> Call:
+        """Begin a call. A call with invalid arguments fails without being sent."""
         if not self._is_open:
-            raise not_connected_error()  # also to those who would not wait for it
-        strong, session, after, timeout = how
+            raise not_connected_error()  # immediately: the caller may never await the call
+        strong, session, after, timeout = options
         message = messages.CallRequest(
             self._router.next_number(),
             name,
             arguments,
             strong,
             session,
-            tuple([dot for each in after if (dot := call_id(each)).event > 0]) if after else (),
+            tuple([dot for call in after if (dot := call_id(call)).event > 0]) if after else (),
         )
         call = Call(message, self._timeout_s if timeout is None else timeout)
         failure = keyword_arguments_error(name, named) if named else self._validation_error(message)
@@ -172,16 +183,16 @@ class Database(ConsistencyHints):
         return call
 
     def _outcome_query(self, call: Call) -> Callable[[], Call]:
-        """How it ended, asked of a replica that has it, when somebody wants to know."""
+        """Return a function that queries the outcome of a call at a replica that has the call."""
         assert call.id is not None
-        how = CallOptions(True, self.new_session(), (call.id,), call.timeout_s)
-        return partial(self.call, how, QUERY_OUTCOME, self._hello.client, call.message.number)
+        options = CallOptions(True, self.new_session(), (call.id,), call.timeout_s)
+        return partial(self.call, options, QUERY_OUTCOME, self._hello.client, call.message.number)
 
     def _validation_error(self, message: messages.CallRequest) -> NotDone | None:
-        """Why it cannot work, as far as that can be told from here."""
+        """Return the error of an invalid call, as far as the client can detect it, or None."""
         try:
             if message.operation.startswith(INTERNAL_PREFIX):
-                pass  # the replica knows
+                pass  # the replica validates internal operations
             elif self._datatype is not None:
                 self._datatype.call(message.operation, *message.arguments)
             else:
@@ -193,41 +204,45 @@ class Database(ConsistencyHints):
         return None
 
     def _check_against_welcome(self, message: messages.CallRequest) -> None:
-        """By what the replica has told."""
+        """Validate a call against the operations that the replica announced."""
         assert self.welcome is not None
         if message.operation not in self._operations:
-            what = f"operation of {self.welcome.datatype}"
-            raise UnknownName(what, message.operation, self.operation_names())
+            kind = f"operation of {self.welcome.datatype}"
+            raise UnknownName(kind, message.operation, self.operation_names())
         if is_row(message.arguments):
-            return  # as almost always
+            return  # the common case
         for position, argument in enumerate(message.arguments, 1):
             reject_unserializable(argument, f"argument {position} of {message.operation}")
 
     async def _wait_for_connection(self) -> ReplicaConnection:
-        """To a replica, once there is one."""
+        """Return the connection to a replica, once there is one."""
         loop = asyncio.get_running_loop()
-        until = loop.time() + self._discovery_timeout_s
-        while self._is_open and loop.time() < until:
+        deadline = loop.time() + self._discovery_timeout_s
+        while self._is_open and loop.time() < deadline:
             if self._router.connection is not None:
                 return self._router.connection
             await asyncio.sleep(RETRY_PAUSE_S)
         if not self._is_open:
             raise not_connected_error()
-        raise NotDone("unreachable", f"no replica was reached in {self._discovery_timeout_s:g} s")
+        message = f"no replica was reachable within {self._discovery_timeout_s:g} s"
+        raise NotDone("unreachable", message)
 
-    # --- keeping a replica at hand ----------------------------------------------------------------
+    # --- connection to a replica ----------------------------------------------------------------
 
-    async def _maintain_connection(self, line: ReplicaConnection) -> None:
+    async def _maintain_connection(self, connection: ReplicaConnection) -> None:
         while True:
-            await self._failure_detector(line).wait_until_lost()
+            await self._failure_detector(connection).wait_until_lost()
             self._router.on_connection_lost()
-            line = await self._reconnect()
+            connection = await self._reconnect()
             self._router.resend()
 
-    def _failure_detector(self, line: ReplicaConnection) -> ReplicaFailureDetector:
-        exchange, others = self._router, len(self._discovery.addresses) > 1
+    def _failure_detector(self, connection: ReplicaConnection) -> ReplicaFailureDetector:
         return ReplicaFailureDetector(
-            line, self._discovery_timeout_s, exchange.has_open_calls, exchange.next_number, others
+            connection,
+            self._discovery_timeout_s,
+            self._router.has_open_calls,
+            self._router.next_number,
+            has_other_replicas=len(self._discovery.addresses) > 1,
         )
 
     async def _reconnect(self) -> ReplicaConnection:
@@ -240,20 +255,22 @@ class Database(ConsistencyHints):
                     RETRY_PAUSE_S if isinstance(error, NotDone) else RETRY_AFTER_REJECTION_S
                 )
 
-    async def _connect_next(self, refused: float | None = None) -> ReplicaConnection:
-        """The next replica that answers."""
-        exchange, before = self._router, self.welcome
-        if exchange.can_change_client_id():
+    async def _connect_next(self, refused_timeout_s: float | None = None) -> ReplicaConnection:
+        """Connect to the next replica that accepts the client."""
+        router, previous = self._router, self.welcome
+        if router.can_change_client_id():
             self._hello = msgspec.structs.replace(self._hello, client=uuid.uuid4().hex)
-            exchange.on_client_id_changed()
-        line, welcome = await self._discovery.find(self._hello, exchange.on_message, refused)
-        if before is not None and before.cluster != welcome.cluster:
-            exchange.clear_session_contexts()  # restored from a backup
-        exchange.connection, exchange.replica = line, welcome.replica
-        exchange.is_replica_joining = bool(welcome.not_ready_reason)
+            router.on_client_id_changed()
+        connection, welcome = await self._discovery.find(
+            self._hello, router.on_message, refused_timeout_s
+        )
+        if previous is not None and previous.cluster != welcome.cluster:
+            router.clear_session_contexts()  # the cluster was restored from a backup
+        router.connection, router.replica = connection, welcome.replica
+        router.is_replica_joining = bool(welcome.not_ready_reason)
         self.welcome = welcome
         self._operations = dict(welcome.operations)
-        return line
+        return connection
 
 
 def connect(
@@ -266,29 +283,42 @@ def connect(
     patience: float = DISCOVERY_TIMEOUT_S,
     refused: float | None = None,
 ) -> Database:
-    """A cluster, by the addresses (`HOST:PORT`) of one or more of its replicas: for `async with`,
-    or for `with`, where calls give their answers without `await`.
+    """Return a connection to a cluster, for `async with` or for `with`.
 
-    `datatype`: what one expects to find there; given as such and not by its name, calls are checked
-    before they are sent. `authority`: a file with the certificates that are trusted; then the
-    connection is encrypted. `timeout`: seconds that a call waits for its answer; None: for ever.
-    `patience`: seconds for which replicas are looked for before calls are given up, and for which
-    one may be silent, unless it is clear that it is not there (`creekdb.client.failure_detector`).
-    `refused`: for how long they are looked for in the beginning, if nobody is at any of the
-    addresses for certain; None: `patience`.
+    With `async with`, calls are awaited. With `with`, calls block and return their results. The
+    connection is opened on entry and closed on exit.
+
+    `addresses` are the addresses (`HOST:PORT`) of one or more replicas: a list, or a string
+    separated by commas. With more than one, the client continues at another replica if its own
+    fails.
+
+    `datatype` is the expected data type. Connecting fails if the cluster replicates another one. If
+    it is a `DataType` and not a name, the client validates calls before it sends them.
+
+    `token` authenticates the client. `authority` is a file of trusted certificates; if it is set,
+    the connection uses TLS.
+
+    `timeout` is the time that a call waits for its response, in seconds; None waits for ever.
+
+    `patience` is the time, in seconds, after which the client stops looking for a replica and its
+    open calls fail. It also bounds the silence of a connected replica, unless the client detects
+    the failure earlier (`creekdb.client.failure_detector`).
+
+    `refused` shortens `patience` while connecting, in seconds, if all addresses refuse connections
+    or do not resolve. None means `patience`.
     """
     texts = address_list(addresses)
     if not isinstance(getattr(datatype, "name", datatype), str):
-        what = f"{type(datatype).__name__} {datatype!r}"
-        raise BadValue(f"datatype is a creekdb.DataType or its name, not {what}")
+        value = f"{type(datatype).__name__} {datatype!r}"
+        raise BadValue(f"datatype must be a creekdb.DataType or its name, not {value}")
     if not texts:
-        raise BadValue("no address was given: name at least one replica as HOST:PORT")
+        raise BadValue("no address was given; pass at least one replica as HOST:PORT")
     return Database(
         [parse_address(text) for text in texts],
         datatype=datatype,
         token=token,
-        secured=client_tls_context(authority),
-        timeout=None if timeout is None else checked_seconds("timeout", timeout),
-        patience=checked_seconds("patience", patience),
-        refused=refused,
+        tls_context=client_tls_context(authority),
+        timeout_s=None if timeout is None else checked_seconds("timeout", timeout),
+        discovery_timeout_s=checked_seconds("patience", patience),
+        refused_timeout_s=refused,
     )

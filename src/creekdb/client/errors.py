@@ -1,25 +1,33 @@
-"""What can come of a call other than an answer.
+"""Errors of calls to a live cluster.
 
-CallFailed
-├── OperationFailed    the operation was carried out, and raised: that is its answer
-├── NotDone            it was certainly not done: asking again is safe
-└── Unknown            it may have been done, or may be yet
+    CallFailed
+    ├── OperationFailed    the operation was executed and raised an error, which is its response
+    ├── NotDone            the call was certainly not executed; a retry is safe
+    └── Unknown            the call may have been executed, or may still be
+
+Invalid arguments of `connect`, `after` or `within` raise a `UsageError` (`creekdb.errors`).
 """
 
 from creekdb.errors import CreekError
 
 
 class CallFailed(CreekError):
-    """A call has no answer, or its answer is an error."""
+    """Base class of call errors: the call has no response, or its response is an error."""
 
 
 class OperationFailed(CallFailed):
-    """The operation raised. Like any answer, this may be tentative."""
+    """The operation raised an error. Like any response, the error may be tentative.
+
+    The message begins with the name of the exception type, as in `LookupError: no lamp left`.
+    """
 
 
 class NotDone(CallFailed):
-    """`reason` is `unknown_operation`, `bad_arguments`, `too_large`, `busy`, `disk`, `deadline`,
-    `stopping`, `no_majority`, `token`, `unreachable` or `closed`."""
+    """The call was certainly not executed. The caller may retry it.
+
+    `reason` is `unknown_operation`, `bad_arguments`, `too_large`, `busy`, `disk`, `deadline`,
+    `stopping`, `no_majority`, `token`, `unreachable` or `closed`.
+    """
 
     def __init__(self, reason: str, message: str) -> None:
         super().__init__(message)
@@ -27,8 +35,12 @@ class NotDone(CallFailed):
 
 
 class Unknown(CallFailed):
-    """No answer came in time, or none can come any more. It is not asked for again."""
+    """The outcome is unknown: no response arrived in time, or none can arrive any more.
+
+    The call may have been executed, or may still be. The client does not retry it.
+    """
 
 
 def not_connected_error() -> NotDone:
-    return NotDone("closed", "not connected: calls are made inside 'with connect(…) as db:'")
+    """Return the error for a call outside `with`."""
+    return NotDone("closed", "not connected: make calls inside 'with connect(…) as db:'")

@@ -1,10 +1,13 @@
-"""When a replica that says nothing is left, while somebody waits for it.
+"""Failure detector: decides when a client abandons a silent replica that it has open calls at.
 
-Mostly it has nothing to say, or it carries out a long operation; then it is well, and its pulse
-(`creekdb.server.transport.keepalive`) tells so. One without a pulse, that does not say how it is
-either, is frozen, or cannot be reached: it is left after a few seconds. Of one whose pulse was
-never heard, since nothing but TCP gets there, that cannot be known: it has all the patience that a
-client has. So has one whose pulse is heard, and no word.
+A silent replica usually has nothing to send, or executes a long operation. Such a replica is alive,
+and a thread of it answers liveness probes by UDP (`creekdb.server.transport.keepalive`). A replica
+that answers neither a probe nor a status request is frozen or unreachable. The client abandons it
+after a few seconds.
+
+If a replica never answered a probe, UDP may be blocked on the way, and the silence proves nothing.
+The client then waits for its whole timeout. It does the same if the replica answers probes but
+sends no messages.
 """
 
 import asyncio
@@ -17,37 +20,42 @@ from creekdb.client.replica_connection import ReplicaConnection
 from creekdb.wire.liveness import PROBE_BYTES, PROBE_PREFIX, PROBE_RESPONSE_PREFIX
 
 PROBE_TIMEOUT_S: Final = 1.0
-"""Without a word, until its pulse is asked for; the same without a pulse, until it is asked how it
-is; and the same again, until it is left."""
+"""Duration of each of three phases: silence until the first probe, then without an answer until the
+status request, then until the client abandons the replica."""
 PROBE_ATTEMPTS: Final = 4
-"""Questions for a pulse in that time: some get lost."""
+"""Probes sent within one `PROBE_TIMEOUT_S`, because datagrams may be lost."""
 
 
 class LivenessProbe:
-    """Of the replica at the other end of a line. A plain socket, since that is closed at once:
-    uvloop, closed while a datagram endpoint still ends, waits for ever."""
+    """UDP probe of the replica at the other end of a connection.
 
-    def __init__(self, asked: socket.socket) -> None:
+    The probe uses a plain socket, which closes immediately. A uvloop that is closed while a
+    datagram endpoint is still closing never returns.
+    """
+
+    def __init__(self, probe_socket: socket.socket) -> None:
         self.is_reachable = False
-        """Was it ever heard, and never missed since?"""
+        """True if the replica has answered a probe, and all later ones."""
         self._reply_received = asyncio.Event()
         self._nonce = 0
-        self._socket = asked
+        self._socket = probe_socket
         self._loop = asyncio.get_running_loop()
-        self._loop.add_reader(asked, self._on_datagram)
+        self._loop.add_reader(probe_socket, self._on_datagram)
         self.send()
 
     def send(self) -> None:
-        with suppress(OSError):  # nobody answers there, as far as the system knows
+        """Send one probe."""
+        with suppress(OSError):  # the system reported that the port is closed
             self._socket.send(PROBE_PREFIX + self._nonce_bytes())
 
-    async def is_answered_within(self, within_s: float) -> bool:
+    async def is_answered_within(self, timeout_s: float) -> bool:
+        """Send probes until one is answered. Return False if the timeout passes first."""
         self._nonce += 1
         self._reply_received.clear()
         for _ in range(PROBE_ATTEMPTS):
             self.send()
             with suppress(TimeoutError):
-                async with asyncio.timeout(within_s / PROBE_ATTEMPTS):
+                async with asyncio.timeout(timeout_s / PROBE_ATTEMPTS):
                     await self._reply_received.wait()
                 return True
         return False
@@ -67,92 +75,102 @@ class LivenessProbe:
 
 
 class ReplicaFailureDetector:
-    """Of one replica. `is_waited_for()`: does anybody want to hear something of it? `number()`: for
-    a question how it is. `others`: is there any other replica?"""
+    """Failure detector for one replica.
+
+    `has_open_calls()` is True while a message from the replica is expected. `next_number()` returns
+    the number of a status request. Without other replicas, no probes are sent.
+    """
 
     def __init__(
         self,
-        line: ReplicaConnection,
-        patience: float,
-        is_waited_for: Callable[[], bool],
-        number: Callable[[], int],
-        others: bool,
+        connection: ReplicaConnection,
+        timeout_s: float,
+        has_open_calls: Callable[[], bool],
+        next_number: Callable[[], int],
+        has_other_replicas: bool,
     ) -> None:
-        self._connection = line
-        self._timeout_s = patience
-        self._has_open_calls = is_waited_for
-        self._next_number = number
-        self._has_other_replicas = others
-        self._probe_timeout_s = min(PROBE_TIMEOUT_S, patience / 4)
+        self._connection = connection
+        self._timeout_s = timeout_s
+        self._has_open_calls = has_open_calls
+        self._next_number = next_number
+        self._has_other_replicas = has_other_replicas
+        self._probe_timeout_s = min(PROBE_TIMEOUT_S, timeout_s / 4)
 
     async def wait_until_lost(self) -> None:
-        """Until the line is closed, by the replica or because it was silent for long."""
-        heartbeat = _open_probe(self._connection) if self._has_other_replicas else None
+        """Wait until the connection is closed, by the replica or after too long a silence."""
+        probe = _open_probe(self._connection) if self._has_other_replicas else None
         try:
             while not self._connection.closed.done():
-                if await self._is_failed(heartbeat):
+                if await self._is_failed(probe):
                     self._connection.abort()
                     await self._connection.closed
         finally:
-            if heartbeat is not None:
-                heartbeat.close()
+            if probe is not None:
+                probe.close()
 
-    async def _is_failed(self, heartbeat: LivenessProbe | None) -> bool:
-        """Follow one silence: until there is a word, or nobody waits for one; or it is over."""
-        line, loop = self._connection, asyncio.get_running_loop()
-        pieces, begun = line.chunks_received, loop.time()
-        pause = self._timeout_s / 2 if heartbeat is None else self._probe_timeout_s
+    async def _is_failed(self, probe: LivenessProbe | None) -> bool:
+        """Observe one period of silence, and return True if the replica is to be abandoned.
+
+        Returns False if data arrives, the connection closes, or no call is open.
+        """
+        connection, loop = self._connection, asyncio.get_running_loop()
+        chunks, start = connection.chunks_received, loop.time()
+        pause_s = self._timeout_s / 2 if probe is None else self._probe_timeout_s
         while True:
-            await asyncio.wait([line.closed], timeout=pause)
-            if line.chunks_received != pieces or line.closed.done() or not self._has_open_calls():
+            await asyncio.wait([connection.closed], timeout=pause_s)
+            if (
+                connection.chunks_received != chunks
+                or connection.closed.done()
+                or not self._has_open_calls()
+            ):
                 return False
             if (
-                heartbeat is not None
-                and heartbeat.is_reachable
-                and not await self._is_probe_answered(heartbeat)
+                probe is not None
+                and probe.is_reachable
+                and not await self._is_probe_answered(probe)
             ):
-                if not await self._is_status_answered(pieces, self._probe_timeout_s):
+                if not await self._is_status_answered(chunks, self._probe_timeout_s):
                     return True
-                heartbeat.is_reachable = False  # it does not get here any more
+                probe.is_reachable = False  # the replica is alive, so UDP fails on the way
                 return False
-            if loop.time() >= begun + self._timeout_s / 2:
-                if heartbeat is not None:
-                    heartbeat.send()  # perhaps it does
-                return not await self._is_status_answered(pieces, self._timeout_s / 2)
+            if loop.time() >= start + self._timeout_s / 2:
+                if probe is not None:
+                    probe.send()  # UDP may work again
+                return not await self._is_status_answered(chunks, self._timeout_s / 2)
 
-    async def _is_probe_answered(self, heartbeat: LivenessProbe) -> bool:
-        """While the line is there."""
-        asked = asyncio.ensure_future(heartbeat.is_answered_within(self._probe_timeout_s))
+    async def _is_probe_answered(self, probe: LivenessProbe) -> bool:
+        """Return False if the replica does not answer a probe while the connection is open."""
+        answer = asyncio.ensure_future(probe.is_answered_within(self._probe_timeout_s))
         try:
-            first: list[asyncio.Future[Any]] = [asked, self._connection.closed]
-            await asyncio.wait(first, return_when=asyncio.FIRST_COMPLETED)
-            return not asked.done() or asked.result()
+            futures: list[asyncio.Future[Any]] = [answer, self._connection.closed]
+            await asyncio.wait(futures, return_when=asyncio.FIRST_COMPLETED)
+            return not answer.done() or answer.result()
         finally:
-            asked.cancel()
+            answer.cancel()
 
-    async def _is_status_answered(self, pieces: int, within_s: float) -> bool:
-        """Or anything else, since the line had so many pieces."""
-        line = self._connection
-        asked = line.request_status(self._next_number())
+    async def _is_status_answered(self, chunks: int, timeout_s: float) -> bool:
+        """Request the status. Return True if anything arrives after the first `chunks` chunks."""
+        connection = self._connection
+        status = connection.request_status(self._next_number())
         try:
-            await asyncio.wait([asked], timeout=within_s)
-            return line.chunks_received != pieces or line.closed.done()
+            await asyncio.wait([status], timeout=timeout_s)
+            return connection.chunks_received != chunks or connection.closed.done()
         finally:
-            if not asked.cancel() and not asked.cancelled():
-                asked.exception()  # is told by the line's end
+            if not status.cancel() and not status.cancelled():
+                status.exception()  # mark as retrieved; the closed connection reports the cause
 
 
-def _open_probe(line: ReplicaConnection) -> LivenessProbe | None:
-    """None where the system or the loop cannot, or the line is closed again."""
-    peer = line.peer_address
+def _open_probe(connection: ReplicaConnection) -> LivenessProbe | None:
+    """Return a probe, or None if the system or loop does not support it or the peer is unknown."""
+    peer = connection.peer_address
     if peer is None:
         return None
     family = socket.AF_INET if len(peer) == len(("host", "port")) else socket.AF_INET6
-    with suppress(OSError, NotImplementedError), ExitStack() as unless_heard:
-        asked = unless_heard.enter_context(socket.socket(family, socket.SOCK_DGRAM))
-        asked.setblocking(False)
-        asked.connect(peer)
-        heartbeat = LivenessProbe(asked)
-        unless_heard.pop_all()
-        return heartbeat
+    with suppress(OSError, NotImplementedError), ExitStack() as close_on_error:
+        probe_socket = close_on_error.enter_context(socket.socket(family, socket.SOCK_DGRAM))
+        probe_socket.setblocking(False)
+        probe_socket.connect(peer)
+        probe = LivenessProbe(probe_socket)
+        close_on_error.pop_all()
+        return probe
     return None

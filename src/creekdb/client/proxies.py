@@ -1,4 +1,4 @@
-"""`db.weak.name(…)`: how a call is put into words."""
+"""Call proxies: the attribute syntax `db.weak.name(…)`, its options and its error messages."""
 
 import copy
 from collections.abc import Callable, Sequence
@@ -27,22 +27,24 @@ from creekdb.errors import BadValue, UsageError
 from creekdb.protocol.ids.version_vector import Dot
 
 BEGIN: Final = "begin"
-"""Means something without asyncio, and nothing with it."""
+"""Attribute of the blocking proxies; without a meaning in the asyncio client."""
 
 CallResult = TypeVar("CallResult")
 
 
 class HasCallId(Protocol):
+    """Object with the id of a call, such as `Call` and `BlockingCall`."""
+
     @property
     def id(self) -> Dot | None: ...
 
 
 CallReference: TypeAlias = HasCallId | Dot | Sequence[int] | str
-"""A call, or its identifier, as `creekdb.client.arguments.issued` takes it."""
+"""A call or its id, in any form that `creekdb.client.arguments.call_id` accepts."""
 
 
 class CallOptions(NamedTuple):
-    """How something is to be called."""
+    """Options of a call: consistency level, session, dependencies and timeout."""
 
     strong: bool
     session: int = 0
@@ -51,70 +53,88 @@ class CallOptions(NamedTuple):
 
 
 CallFunction: TypeAlias = Callable[..., CallResult]
-"""Takes how to call, the name of the operation, and its arguments."""
+"""Function that takes call options, the name of an operation, and its arguments."""
 OperationNames: TypeAlias = Callable[[], Sequence[str]]
-"""Which operations there are."""
+"""Function that returns the names of all operations."""
 
 
 class CallProxy(Generic[CallResult]):
-    """`caller.name(…)` calls the operation of that name; `caller("name", …)` is the same, for names
-    that are not Python's or that mean something here."""
+    """Proxy that calls operations by name, with one consistency level.
+
+    `proxy.name(…)` calls the operation of that name. `proxy("name", …)` does the same for a name
+    that is not a Python identifier or is `after` or `within`.
+    """
 
     def __init__(
-        self, ask: CallFunction[CallResult], how: CallOptions, known: OperationNames
+        self,
+        call: CallFunction[CallResult],
+        options: CallOptions,
+        operation_names: OperationNames,
     ) -> None:
-        self._call = ask
-        self._options = how
-        self._operation_names = known
+        self._call = call
+        self._options = options
+        self._operation_names = operation_names
 
-    def __call__(self, name: str = "", /, *arguments: Any, **by_name: Any) -> CallResult:
+    def __call__(self, name: str = "", /, *arguments: Any, **named: Any) -> CallResult:
         return self._call(
             self._options,
             checked_operation_name(name, self._operation_names),
             *arguments,
-            **by_name,
+            **named,
         )
 
     def __getattr__(self, name: str) -> Callable[..., CallResult]:
         if name.startswith("__"):
             raise AttributeError(name)
-        return OperationProxy(self._call, self._options, name, known=self._operation_names)
+        return OperationProxy(
+            self._call, self._options, name, operation_names=self._operation_names
+        )
 
-    if not TYPE_CHECKING:  # a type checker is to go on knowing that it cannot be awaited
+    if not TYPE_CHECKING:  # type checkers must still reject `await proxy`
 
         def __await__(self) -> Any:
-            raise UsageError(f"nothing is called yet: {operations_hint(self._operation_names())}")
+            hint = operations_hint(self._operation_names())
+            raise UsageError(f"no operation was called; {hint}")
 
     def after(self, *calls: CallReference) -> Self:
-        """Only where these have been seen (the paper's remark on ESDS in Section 2)."""
-        for each in calls:
-            call_id_or_none(each)
+        """Return a proxy whose calls depend on `calls`.
+
+        A replica executes such a call only once it has these calls in its causal context (the
+        paper's remark on ESDS in Section 2). `calls` may come from other clients. Each is a call
+        or its id: a pair of numbers, or a string such as `"0.17"`.
+        """
+        for call in calls:
+            call_id_or_none(call)
         return self._with_options(self._options._replace(after=(*self._options.after, *calls)))
 
     def within(self, timeout: float) -> Self:
-        """Wait for the answer so many seconds, and no longer."""
+        """Return a proxy whose calls wait at most `timeout` seconds for their response."""
         try:
-            until = checked_seconds("within", timeout)
+            timeout_s = checked_seconds("within", timeout)
         except BadValue as error:
             raise BadValue(f"{error}; {call_by_name_hint('within')}") from None
-        return self._with_options(self._options._replace(timeout_s=until))
+        return self._with_options(self._options._replace(timeout_s=timeout_s))
 
-    def _with_options(self, how: CallOptions) -> Self:
+    def _with_options(self, options: CallOptions) -> Self:
         other = copy.copy(self)
-        other._options = how
+        other._options = options
         return other
 
 
 class OperationProxy(partial[CallResult]):
-    """An operation, by its name, to be called. Whoever does something else with it is told what
-    there is to do."""
+    """Operation that has been named but not called. Any other use raises an error with a hint."""
 
     def __new__(
-        cls, ask: CallFunction[CallResult], how: CallOptions, name: str, *, known: OperationNames
+        cls,
+        call: CallFunction[CallResult],
+        options: CallOptions,
+        name: str,
+        *,
+        operation_names: OperationNames,
     ) -> "OperationProxy[CallResult]":
-        made = super().__new__(cls, ask, how, name)
-        made.operation_names = known
-        return made
+        proxy = super().__new__(cls, call, options, name)
+        proxy.operation_names = operation_names
+        return proxy
 
     operation_names: OperationNames
 
@@ -129,50 +149,61 @@ class OperationProxy(partial[CallResult]):
             raise UsageError(f"'{self.args[1]}' was not called: {self._usage_hint()}")
 
     def _usage_hint(self) -> str:
-        name, known = self.args[1], self.operation_names()
-        if name in known:
-            return f"it is an operation, and is called with its arguments, as {name}(…)"
-        begun = "with asyncio each call is begun and not waited for, as db.weak.name(…); "
-        return f"it is no operation; {begun if name == BEGIN else ''}{operations_hint(known)}"
+        name, operation_names = self.args[1], self.operation_names()
+        if name in operation_names:
+            return f"it is an operation; call it with its arguments, as {name}(…)"
+        begin_hint = "with asyncio, db.weak.name(…) begins a call without waiting; "
+        return (
+            f"it is not an operation; {begin_hint if name == BEGIN else ''}"
+            f"{operations_hint(operation_names)}"
+        )
 
 
 class ConsistencyHints:
-    """Whoever writes `db.name(…)` has not chosen yet, and is told how."""
+    """Base class whose missing attributes raise an error that points to `weak` and `strong`.
+
+    `db.name(…)` chooses no consistency level.
+    """
 
     _variable_name: ClassVar = "db"
 
-    if not TYPE_CHECKING:  # a type checker is to go on knowing what there is
+    if not TYPE_CHECKING:  # type checkers must still reject unknown attributes
 
         def __getattr__(self, name: str) -> Any:
             if name.startswith("_"):
                 raise AttributeError(name)
+            variable = self._variable_name
             raise AttributeError(
-                f"there is no '{name}' here: operations are called weakly or strongly,"
-                f" as {self._variable_name}.weak.{name}(…) or "
-                f"{self._variable_name}.strong.{name}(…)"
+                f"{variable} has no '{name}': call an operation weakly or strongly,"
+                f" as {variable}.weak.{name}(…) or {variable}.strong.{name}(…)"
             )
 
 
 class Session(ConsistencyHints, Generic[CallResult]):
-    """What `db.session()` gives: one user's calls, where one connection serves many."""
+    """Calls of one user on a shared connection: the result of `db.session()`.
+
+    A session sees the effects of all its own earlier calls, also after a change of replica.
+    """
 
     _variable_name = "session"
 
-    def __init__(self, ask: CallFunction[CallResult], number: int, known: OperationNames) -> None:
-        self._call = ask
+    def __init__(
+        self, call: CallFunction[CallResult], number: int, operation_names: OperationNames
+    ) -> None:
+        self._call = call
         self._number = number
-        self._operation_names = known
+        self._operation_names = operation_names
 
     @property
     def weak(self) -> CallProxy[CallResult]:
-        """As of the database, in this session."""
+        """Proxy for weak calls in this session."""
         return CallProxy(
             self._call, CallOptions(strong=False, session=self._number), self._operation_names
         )
 
     @property
     def strong(self) -> CallProxy[CallResult]:
-        """As of the database, in this session."""
+        """Proxy for strong calls in this session."""
         return CallProxy(
             self._call, CallOptions(strong=True, session=self._number), self._operation_names
         )

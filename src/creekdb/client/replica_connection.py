@@ -1,7 +1,4 @@
-"""One connection of a client to one replica.
-
-The replicas of a cluster, one after the other, until one is willing.
-"""
+"""Connection of a client to one replica, and discovery of a replica that accepts the client."""
 
 import asyncio
 import errno
@@ -19,15 +16,20 @@ from creekdb.wire import messages
 from creekdb.wire.addresses import format_address
 from creekdb.wire.tls import accepts_tls as accepts_tls
 
-TLS_REQUIRED: Final = "encrypts: give the authority that you trust"
+TLS_REQUIRED: Final = "requires TLS; set the authority to trust"
 _CALL_MESSAGES: Final[frozenset[type]] = frozenset(
     (messages.CallIssued, messages.CallResponse, messages.Rejected)
 )
 
 
 class ReplicaConnection(asyncio.Protocol):
+    """Client side of one connection: handshake, status requests, and buffered writes.
+
+    Messages about calls are passed to `on_message`.
+    """
+
     def __init__(
-        self, hello: messages.ClientHello, heard: Callable[[messages.ServerMessage], None]
+        self, hello: messages.ClientHello, on_message: Callable[[messages.ServerMessage], None]
     ) -> None:
         self._loop = asyncio.get_running_loop()
         self.handshake: asyncio.Future[messages.Welcome | messages.ConnectionRejected] = (
@@ -35,32 +37,32 @@ class ReplicaConnection(asyncio.Protocol):
         )
         self.closed: asyncio.Future[None] = self._loop.create_future()
         self.chunks_received = 0
-        """How often something was heard."""
+        """Number of chunks of data received, for the failure detector."""
         self._hello = hello
-        self._on_message = heard
+        self._on_message = on_message
         self._frames = messages.FrameDecoder(messages.CLIENT_FRAME_BYTES_MAX)
         self._transport: asyncio.Transport | None = None
         self._write_buffer: list[bytes] = []
         self._status_requests: dict[int, asyncio.Future[dict[str, Any]]] = {}
         self._forwarded_types: frozenset[type] = frozenset()
-        """What is passed on without a look."""
+        """Message types that are passed to `on_message` directly; empty before the handshake."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast(asyncio.Transport, transport)  # uvloop's is no subclass
+        self._transport = cast(asyncio.Transport, transport)  # uvloop's type is no subclass
         self._transport.write(messages.encode_frame(self._hello))
 
     @property
     def peer_address(self) -> tuple[Any, ...] | None:
-        """Where the other end is, as a socket takes it. None: not known any more."""
+        """Socket address of the peer, or None if it is not available any more."""
         return None if self._transport is None else self._transport.get_extra_info("peername")
 
     def connection_lost(self, exc: Exception | None) -> None:
-        lost = exc or ConnectionResetError("the replica closed the connection")
+        cause = exc or ConnectionResetError("the replica closed the connection")
         if not self.handshake.done():
-            self.handshake.set_exception(lost)
-        for asked in self._status_requests.values():
-            if not asked.done():
-                asked.set_exception(NotDone("unreachable", str(lost)))
+            self.handshake.set_exception(cause)
+        for request in self._status_requests.values():
+            if not request.done():
+                request.set_exception(NotDone("unreachable", str(cause)))
         if not self.closed.done():
             self.closed.set_result(None)
 
@@ -79,217 +81,230 @@ class ReplicaConnection(asyncio.Protocol):
             self.close()
 
     def write(self, frame: bytes) -> None:
-        """With all else that is written in this turn."""
+        """Queue a frame. All frames of one turn of the event loop are sent together."""
         if not self._write_buffer:
             self._loop.call_soon(self._flush)
         self._write_buffer.append(frame)
 
     def request_status(self, number: int) -> "asyncio.Future[dict[str, Any]]":
-        asked: asyncio.Future[dict[str, Any]] = self._loop.create_future()
-        self._status_requests[number] = asked
-        asked.add_done_callback(lambda _: self._status_requests.pop(number, None))
+        """Request the status of the replica. `number` identifies the request."""
+        request: asyncio.Future[dict[str, Any]] = self._loop.create_future()
+        self._status_requests[number] = request
+        request.add_done_callback(lambda _: self._status_requests.pop(number, None))
         if self.closed.done():
-            asked.set_exception(NotDone("unreachable", "the connection is closed"))
+            request.set_exception(NotDone("unreachable", "the connection is closed"))
         else:
             self.write(messages.encode_frame(messages.StatusRequest(number)))
-        return asked
+        return request
 
     def close(self) -> None:
-        """What was written leaves before."""
+        """Close the connection after the queued frames are sent."""
         self._flush()
         if self._transport is not None:
             self._transport.close()
 
     def abort(self) -> None:
+        """Close the connection without sending queued data."""
         if self._transport is not None:
             self._transport.abort()
 
     def _handle_message(self, message: messages.ServerMessage) -> None:
         if not self.handshake.done():
             if not isinstance(message, messages.Welcome | messages.ConnectionRejected):
-                raise MalformedMessage("a replica says first who it is")
+                raise MalformedMessage(f"expected a Welcome, received {type(message).__name__}")
             self.handshake.set_result(message)
             self._forwarded_types = _CALL_MESSAGES
         elif isinstance(message, messages.StatusResponse):
-            asked = self._status_requests.get(message.number)
-            if asked is not None and not asked.done():
-                asked.set_result(message.status)
+            request = self._status_requests.get(message.number)
+            if request is not None and not request.done():
+                request.set_result(message.status)
         elif isinstance(message, messages.ConnectionRejected):
             raise MalformedMessage(message.message)
         else:
             self._on_message(message)
 
     def _flush(self) -> None:
-        out, self._write_buffer = self._write_buffer, []
-        if out and self._transport is not None and not self._transport.is_closing():
-            self._transport.write(b"".join(out))
+        frames, self._write_buffer = self._write_buffer, []
+        if frames and self._transport is not None and not self._transport.is_closing():
+            self._transport.write(b"".join(frames))
 
 
 def wrong_port_error(data: bytes) -> UsageError | None:
-    """Of a replica, if what came first is not meant for clients."""
+    """Return an error if the first data came from another port of a replica, or None."""
     if data.startswith(b"HTTP/"):
-        return UsageError("it speaks HTTP, which is for browsers; clients have another port")
+        return UsageError("it serves HTTP; use the port for clients")
     with suppress(MalformedMessage):
         for payload in messages.FrameDecoder(messages.CLIENT_FRAME_BYTES_MAX).feed(data):
             messages.decode_peer_hello(payload)
-            return UsageError("it is where replicas find each other; clients have another port")
+            return UsageError("it serves other replicas; use the port for clients")
     return None
 
 
 async def dial(
     address: tuple[str, int],
     hello: messages.ClientHello,
-    heard: Callable[[messages.ServerMessage], None],
-    secured: ssl.SSLContext | None,
-    patience: float,
+    on_message: Callable[[messages.ServerMessage], None],
+    tls_context: ssl.SSLContext | None,
+    timeout_s: float,
 ) -> tuple[ReplicaConnection, messages.Welcome]:
-    """A replica that is willing. Raises `UsageError` if it never will be, `OSError`, `TimeoutError`
-    or `MalformedMessage` if it is not now."""
+    """Connect to a replica that accepts the client.
+
+    Raises `UsageError` if a retry is pointless, and `OSError`, `TimeoutError` or `MalformedMessage`
+    if a retry may succeed.
+    """
     host, port = address
     at = format_address(host, port)
     try:
-        async with asyncio.timeout(patience):
-            _, line = await asyncio.get_running_loop().create_connection(
-                lambda: ReplicaConnection(hello, heard), host, port, ssl=secured
+        async with asyncio.timeout(timeout_s):
+            _, connection = await asyncio.get_running_loop().create_connection(
+                lambda: ReplicaConnection(hello, on_message), host, port, ssl=tls_context
             )
             try:
-                first = await line.handshake
+                first = await connection.handshake
             except BaseException:
-                line.abort()
+                connection.abort()
                 raise
     except ssl.SSLCertVerificationError as error:
-        raise UsageError(
-            f"{at} shows a certificate that is not trusted: {error.verify_message}"
-        ) from error
+        raise UsageError(f"{at}: the certificate is not trusted: {error.verify_message}") from error
     except (ssl.SSLEOFError, ssl.SSLZeroReturnError):
-        raise  # it went away in the middle
+        raise  # the replica closed the connection during the TLS handshake
     except ssl.SSLError as error:
         raise UsageError(
-            f"{at} cannot be talked to with TLS ({error.reason or error}): "
-            "if it does not encrypt, leave out the authority"
+            f"{at}: the TLS handshake failed ({error.reason or error}); "
+            "omit the authority if the replica does not use TLS"
         ) from error
     except UsageError as error:
-        raise UsageError(f"{at} is not for clients: {error}") from None
+        raise UsageError(f"{at} is not a client port: {error}") from None
     except MalformedMessage as error:
-        raise MalformedMessage(f"what answers there is no replica ({error})") from error
+        raise MalformedMessage(f"the server is not a Creek replica ({error})") from error
     except ConnectionResetError as error:
-        if secured is None and await accepts_tls(address, patience):
+        if tls_context is None and await accepts_tls(address, timeout_s):
             raise UsageError(f"{at} {TLS_REQUIRED}") from error
-        raise ConnectionResetError("it closes the connection without a word") from error
+        raise ConnectionResetError("the server closed the connection without a message") from error
     if isinstance(first, messages.ConnectionRejected):
-        line.close()
+        connection.close()
         if first.reason == "busy":
             raise ConnectionError(first.message)
-        raise UsageError(f"{at} refuses: {first.message}")
-    return line, first
+        raise UsageError(f"{at} rejected the connection: {first.message}")
+    return connection, first
 
 
 RETRY_PAUSE_S: Final = 0.05
 HANDSHAKE_TIMEOUT_MIN_S: Final = 1.0
-"""One that is there and says nothing is waited for so long at least, then the next one is tried."""
+"""Least time to wait for a silent replica before the next address is tried."""
 
 _ERRNO_PATTERN: Final = re.compile(r"\[Errno (\d+)\]")
 
 
 class ReplicaDiscovery:
-    """`patience`: seconds for which they are looked for."""
+    """Search for a replica that accepts the client. `timeout_s` bounds one search."""
 
     def __init__(
-        self, addresses: Iterable[tuple[str, int]], secured: ssl.SSLContext | None, patience: float
+        self,
+        addresses: Iterable[tuple[str, int]],
+        tls_context: ssl.SSLContext | None,
+        timeout_s: float,
     ) -> None:
         self.addresses = tuple(addresses)
-        self.address_texts = tuple(format_address(*each) for each in self.addresses)
-        self._tls_context = secured
-        self._timeout_s = patience
+        self.address_texts = tuple(format_address(*address) for address in self.addresses)
+        self._tls_context = tls_context
+        self._timeout_s = timeout_s
         self._next_index = 0
         self._last_errors: dict[str, Exception] = {}
-        """By address: why the one there would not do when it was last asked."""
+        """Last connection error, by address."""
 
     def progress_text(self) -> str:
-        """What has come of looking, for who waits."""
-        not_yet = TimeoutError("not asked yet")
-        return _errors_text([(at, self._last_errors.get(at, not_yet)) for at in self.address_texts])
+        """Return the last connection error of each address as text."""
+        not_tried = TimeoutError("not tried yet")
+        return _errors_text(
+            [(at, self._last_errors.get(at, not_tried)) for at in self.address_texts]
+        )
 
     async def find(
         self,
         hello: messages.ClientHello,
-        heard: Callable[[messages.ServerMessage], None],
-        refused: float | None = None,
+        on_message: Callable[[messages.ServerMessage], None],
+        refused_timeout_s: float | None = None,
     ) -> tuple[ReplicaConnection, messages.Welcome]:
-        """The next one that answers; one that takes no part yet, only if no other does. Raises
-        `NotDone` if none does, and `UsageError` if one does and will not have us. `refused`: for
-        how long they are looked for, if nobody is at any of the addresses for certain."""
+        """Connect to the next replica that accepts the client.
+
+        A replica that is still joining is chosen only if no other accepts the client. Raises
+        `NotDone` if no replica responds, and `UsageError` if one rejects the client for good.
+        `refused_timeout_s` shortens the search if certainly no process listens at any address.
+        """
         loop = asyncio.get_running_loop()
-        begun = loop.time()
+        start = loop.time()
         while True:
             errors: list[tuple[str, Exception]] = []
-            found = await self._try_each_address(hello, heard, errors)
-            if found is not None:
-                return found
+            accepted = await self._try_each_address(hello, on_message, errors)
+            if accepted is not None:
+                return accepted
             _raise_usage_error(errors)
-            patience = self._timeout_s
+            timeout_s = self._timeout_s
             if all(has_no_listener(error) for _, error in errors):
-                patience = min(patience, refused or patience)
-            if loop.time() >= begun + patience:
-                tried = f"no replica can be reached, tried for {patience:g} s"
-                raise NotDone("unreachable", f"{tried}: {_errors_text(errors)}")
+                timeout_s = min(timeout_s, refused_timeout_s or timeout_s)
+            if loop.time() >= start + timeout_s:
+                text = f"no replica can be reached, tried for {timeout_s:g} s"
+                raise NotDone("unreachable", f"{text}: {_errors_text(errors)}")
             await asyncio.sleep(RETRY_PAUSE_S)
 
     async def _try_each_address(
         self,
         hello: messages.ClientHello,
-        heard: Callable[[messages.ServerMessage], None],
+        on_message: Callable[[messages.ServerMessage], None],
         errors: list[tuple[str, Exception]],
     ) -> tuple[ReplicaConnection, messages.Welcome] | None:
-        """Each is asked once, and why it will not do is noted."""
-        each_s = min(
+        """Try each address once, and append the failures to `errors`."""
+        timeout_s = min(
             self._timeout_s, max(HANDSHAKE_TIMEOUT_MIN_S, self._timeout_s / len(self.addresses))
         )
-        waiting: tuple[ReplicaConnection, messages.Welcome] | None = None
+        joining: tuple[ReplicaConnection, messages.Welcome] | None = None
         try:
             for _ in self.addresses:
                 address = self.addresses[self._next_index % len(self.addresses)]
                 self._next_index += 1
                 at = format_address(*address)
-                self._last_errors.setdefault(at, TimeoutError("no answer yet"))
+                self._last_errors.setdefault(at, TimeoutError("no response yet"))
                 try:
-                    line, welcome = await dial(address, hello, heard, self._tls_context, each_s)
+                    connection, welcome = await dial(
+                        address, hello, on_message, self._tls_context, timeout_s
+                    )
                 except (UsageError, OSError, TimeoutError, MalformedMessage) as error:
                     errors.append((at, error))
                     self._last_errors[at] = error
                     continue
                 if not welcome.not_ready_reason:
-                    return line, welcome
-                if waiting is None:
-                    waiting = line, welcome
+                    return connection, welcome
+                if joining is None:
+                    joining = connection, welcome
                 else:
-                    line.close()
-            chosen, waiting = waiting, None
+                    connection.close()
+            chosen, joining = joining, None
             return chosen
         finally:
-            if waiting is not None:
-                waiting[0].close()
+            if joining is not None:
+                joining[0].close()
 
 
 def _errors_text(errors: Iterable[tuple[str, Exception]]) -> str:
-    """What happened at each address; those where it is the same stand together."""
-    alike: dict[str, list[str]] = {}
+    """Return the errors as text, with the addresses of equal errors grouped."""
+    addresses_by_error: dict[str, list[str]] = {}
     for at, error in errors:
-        alike.setdefault(connection_error_text(error), []).append(at)
-    return "; ".join(f"{', '.join(places)}: {why}" for why, places in alike.items())
+        addresses_by_error.setdefault(connection_error_text(error), []).append(at)
+    return "; ".join(f"{', '.join(at)}: {text}" for text, at in addresses_by_error.items())
 
 
 def _raise_usage_error(errors: list[tuple[str, Exception]]) -> None:
-    """If one is there that will never have us; with what happened to the others."""
-    mistakes = [error for _, error in errors if isinstance(error, UsageError)]
-    if mistakes:
-        others = [each for each in errors if not isinstance(each[1], UsageError)]
-        told = [*map(str, mistakes), *([_errors_text(others)] if others else [])]
-        raise UsageError("; ".join(told)) from mistakes[0]
+    """Raise a `UsageError` if there is one, with the other errors appended to its text."""
+    usage_errors = [error for _, error in errors if isinstance(error, UsageError)]
+    if usage_errors:
+        others = [(at, error) for at, error in errors if not isinstance(error, UsageError)]
+        texts = [*map(str, usage_errors), *([_errors_text(others)] if others else [])]
+        raise UsageError("; ".join(texts)) from usage_errors[0]
 
 
 def client_tls_context(authority: str | None) -> ssl.SSLContext | None:
-    """The certificates in a file; None: nothing is encrypted."""
+    """Return the TLS context that trusts the certificates in a file; None if TLS is not used."""
     try:
         return None if authority is None else ssl.create_default_context(cafile=authority)
     except OSError as error:
@@ -297,23 +312,25 @@ def client_tls_context(authority: str | None) -> ssl.SSLContext | None:
 
 
 def has_no_listener(error: Exception) -> bool:
-    """For certain: nobody listens, or there is no such name."""
+    """Return True if certainly no process listens: connection refused, or unknown host name."""
     if isinstance(error, socket.gaierror):
         return error.errno == socket.EAI_NONAME
     return _error_numbers(error) == {errno.ECONNREFUSED}
 
 
 def connection_error_text(error: Exception) -> str:
-    """Why somebody cannot be reached, in words."""
+    """Return the cause of a failed connection as text."""
     if isinstance(error, socket.gaierror):
-        return error.strerror or "its name is not known"
+        return error.strerror or "unknown host name"
     if numbers := _error_numbers(error):
         return ", ".join(map(os.strerror, sorted(numbers)))
-    return str(error) or ("no answer" if isinstance(error, TimeoutError) else type(error).__name__)
+    if isinstance(error, TimeoutError):
+        return str(error) or "no response"
+    return str(error) or type(error).__name__
 
 
 def _error_numbers(error: Exception) -> set[int]:
-    """Of one error, or of several in one, where a name stands for several addresses."""
+    """Return the errno values of an error. It may combine errors of all addresses of one host."""
     if not isinstance(error, OSError):
         return set()
     if error.errno is not None:

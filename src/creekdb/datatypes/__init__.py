@@ -1,7 +1,7 @@
-"""Ready-made data types, one file each, and the list of them.
+"""Ready-made data types, one per module, and the table of them.
 
-A module here holds a `DataType` and `sample`, which draws a random, plausible operation for tests
-and simulations from a generator that the caller seeds. It must not know how it is replicated.
+A module defines a `DataType` and `sample`, which draws a random plausible operation for tests and
+simulations from a seeded generator. Data types are independent of the replication scheme.
 """
 
 from collections.abc import Callable
@@ -29,14 +29,14 @@ SAMPLERS: dict[str, OperationSampler] = {
 
 
 def get_datatype(name: str) -> DataType:
-    """The data type of that name, or `UnknownName`."""
+    """Return the data type with this name, or raise `UnknownName`."""
     if name not in DATATYPES:
         raise UnknownName("data type", name, list(DATATYPES))
     return DATATYPES[name]
 
 
 def sample_operation(name: str, random: Random) -> Operation:
-    """A random operation of the data type of that name."""
+    """Return a random operation of the data type with this name."""
     datatype = get_datatype(name)
     operation, arguments = SAMPLERS[name](random)
     return datatype.call(operation, *arguments)

@@ -1,8 +1,7 @@
-"""A bank: accounts that must not be overdrawn, and interest that depends on what came before.
+"""Bank accounts that must not be overdrawn, with interest.
 
-Whether a withdrawal succeeds depends on the deposits before it, and interest does not commute with
-either, so almost any change of order changes an answer.
-
+A withdrawal succeeds or fails depending on earlier deposits, and interest commutes with neither. So
+almost every change of order changes a response.
 >>> session = BANK.sequential()
 >>> session.call("open", "ann", 100), session.call("open", "bob")
 (100, 0)
@@ -15,7 +14,7 @@ either, so almost any change of order changes an answer.
 >>> session.call("total"), session.call("close", "bob"), session.call("total")
 (108, 38, 70)
 
-What cannot be done is an error, and then nothing is done:
+An operation that fails raises an error and changes nothing:
 
 >>> session.call("withdraw", "ann", 500)
 Traceback (most recent call last):
@@ -39,7 +38,7 @@ class InsufficientFunds(Exception):
 
 @BANK.operation(name="open")
 def open_(tx: Transaction, name: str, amount: int = 0) -> int:
-    """Open an account; answers its balance."""
+    """Open an account and return its balance."""
     if tx.get(("account", name)) is not None:
         raise ValueError(f"{name} has an account already")
     tx.put(("account", name), _money(amount))
@@ -48,7 +47,7 @@ def open_(tx: Transaction, name: str, amount: int = 0) -> int:
 
 @BANK.operation
 def close(tx: Transaction, name: str) -> int:
-    """Close an account; answers what is paid out."""
+    """Close an account and return the amount paid out."""
     paid = balance(tx, name)
     tx.delete(("account", name))
     return paid
@@ -56,7 +55,7 @@ def close(tx: Transaction, name: str) -> int:
 
 @BANK.operation
 def deposit(tx: Transaction, name: str, amount: int) -> int:
-    """Answers the new balance."""
+    """Add `amount` to an account and return the new balance."""
     after = balance(tx, name) + _money(amount)
     tx.put(("account", name), after)
     return after
@@ -64,7 +63,7 @@ def deposit(tx: Transaction, name: str, amount: int) -> int:
 
 @BANK.operation
 def withdraw(tx: Transaction, name: str, amount: int) -> int:
-    """Answers the new balance."""
+    """Subtract `amount` from an account and return the new balance."""
     before = balance(tx, name)
     if before < _money(amount):
         raise InsufficientFunds(f"{name} has {before}, not {amount}")
@@ -74,7 +73,7 @@ def withdraw(tx: Transaction, name: str, amount: int) -> int:
 
 @BANK.operation
 def transfer(tx: Transaction, giver: str, taker: str, amount: int) -> tuple[int, int]:
-    """Answers both new balances. The deposit comes last: if it raises, the withdrawal is undone."""
+    """Move `amount` between accounts and return both balances; if it raises, neither changes."""
     withdraw(tx, giver, amount)
     after = deposit(tx, taker, amount)
     return balance(tx, giver), after
@@ -82,9 +81,9 @@ def transfer(tx: Transaction, giver: str, taker: str, amount: int) -> tuple[int,
 
 @BANK.operation
 def accrue(tx: Transaction, percent: int) -> int:
-    """Add interest to every account, or with a negative rate take a fee; answers the total."""
+    """Add interest to every account (a fee if negative) and return the total."""
     if type(percent) is not int or percent < -100:
-        raise ValueError(f"a rate is a whole number of percent from -100, not {percent!r}")
+        raise ValueError(f"the rate must be a whole number of percent from -100, not {percent!r}")
     for key, before in tx.scan(("account",)):
         tx.put(key, before + before * percent // 100)
     return total(tx)
@@ -92,7 +91,7 @@ def accrue(tx: Transaction, percent: int) -> int:
 
 @BANK.operation(readonly=True)
 def balance(tx: Transaction, name: str) -> int:
-    """What is in the account; raises where there is none."""
+    """Return the balance of an account; raise `LookupError` if it does not exist."""
     found: int | None = tx.get(("account", name))
     if found is None:
         raise LookupError(f"{name} has no account")
@@ -101,18 +100,18 @@ def balance(tx: Transaction, name: str) -> int:
 
 @BANK.operation(readonly=True)
 def total(tx: Transaction) -> int:
-    """The money in all accounts."""
+    """Return the sum of all balances."""
     return sum(amount for _, amount in tx.scan(("account",)))
 
 
 def _money(amount: int) -> int:
     if type(amount) is not int or amount < 0:
-        raise ValueError(f"an amount is a whole number from 0, not {amount!r}")
+        raise ValueError(f"the amount must be a whole number from 0, not {amount!r}")
     return amount
 
 
 def sample(random: Random) -> tuple[str, tuple[Any, ...]]:
-    """A random operation on three accounts; some find the account missing or the funds too low."""
+    """Draw an operation on three accounts; some fail for a missing account or low funds."""
     name, other = random.sample(("ann", "bob", "cat"), 2)
     amount = random.randrange(1, 100)
     (chosen,) = random.choices(

@@ -1,4 +1,4 @@
-"""A counter: increments commute, so replicas that disagree on their order still agree on the sum.
+"""A counter. Increments commute, so every order of them gives the same sum.
 
 >>> session = COUNTER.sequential()
 >>> session.call("increment")
@@ -19,25 +19,25 @@ COUNTER = DataType("counter")
 
 @COUNTER.operation
 def increment(tx: Transaction, amount: int = 1) -> None:
-    """Answers nothing: whoever wants the sum, asks for it."""
+    """Add `amount` to the counter."""
     tx.add("value", amount)
 
 
 @COUNTER.operation
 def decrement(tx: Transaction, amount: int = 1) -> None:
-    """Answers nothing, either."""
+    """Subtract `amount` from the counter."""
     tx.add("value", -amount)
 
 
 @COUNTER.operation(readonly=True)
 def value(tx: Transaction) -> int:
-    """The sum."""
+    """Return the value of the counter."""
     result: int = tx.get("value", 0)
     return result
 
 
 def sample(random: Random) -> tuple[str, tuple[Any, ...]]:
-    """A random operation; a few add what is no number, and raise."""
+    """Draw an operation; a few add a text and raise."""
     chance = random.random()
     if chance < 0.35:
         return "value", ()

@@ -1,9 +1,9 @@
-"""A key-value store: strings to values, in the order of the strings.
+"""A key-value store: strings to values, ordered by key.
 
 >>> session = KV.sequential()
 >>> session.call("put", "apple", 3)
 >>> session.call("put", "apricot", 5)
->>> session.call("put", "apple", 4)  # answers what it replaces
+>>> session.call("put", "apple", 4)  # returns the previous value
 3
 >>> session.call("increment", "apple", 2)
 6
@@ -31,13 +31,13 @@ KV = DataType("kv")
 
 @KV.operation(readonly=True)
 def get(tx: Transaction, key: str) -> Any:
-    """The value under `key`, or None."""
+    """Return the value of `key`, or None."""
     return tx.get(_text(key))
 
 
 @KV.operation
 def put(tx: Transaction, key: str, value: Any) -> Any:
-    """Answers the value that was there before, or None."""
+    """Store `value` and return the previous value, or None."""
     before = tx.get(_text(key))
     tx.put(key, value)
     return before
@@ -45,7 +45,7 @@ def put(tx: Transaction, key: str, value: Any) -> Any:
 
 @KV.operation
 def delete(tx: Transaction, key: str) -> Any:
-    """Answers the value that was there before, or None."""
+    """Delete `key` and return its value, or None."""
     before = tx.get(_text(key))
     tx.delete(key)
     return before
@@ -53,7 +53,7 @@ def delete(tx: Transaction, key: str) -> Any:
 
 @KV.operation
 def put_if_absent(tx: Transaction, key: str, value: Any) -> bool:
-    """Was there nothing under `key`, so that `value` is there now?"""
+    """Store `value` if `key` has none. Return True if it was stored."""
     if tx.get(_text(key), ABSENT) is not ABSENT:
         return False
     tx.put(key, value)
@@ -62,7 +62,7 @@ def put_if_absent(tx: Transaction, key: str, value: Any) -> bool:
 
 @KV.operation
 def compare_and_set(tx: Transaction, key: str, expected: Any, value: Any) -> bool:
-    """Was `expected` under `key`, so that `value` is there now? None expects nothing there."""
+    """Store `value` if `key` has the value `expected` (None: no value). Return True if stored."""
     if tx.get(_text(key)) != expected:
         return False
     tx.put(key, value)
@@ -71,7 +71,7 @@ def compare_and_set(tx: Transaction, key: str, expected: Any, value: Any) -> boo
 
 @KV.operation
 def increment(tx: Transaction, key: str, amount: int = 1) -> int:
-    """Answers the sum; raises where the value is not an int."""
+    """Add `amount` to the value and return the sum; raise if the value is not an int."""
     tx.add(_text(key), amount)
     result: int = tx.get(key)
     return result
@@ -79,7 +79,7 @@ def increment(tx: Transaction, key: str, amount: int = 1) -> int:
 
 @KV.operation(readonly=True)
 def scan(tx: Transaction, prefix: str = "", limit: int | None = None) -> tuple[Any, ...]:
-    """The keys that start with `prefix`, and their values."""
+    """Return the keys that start with `prefix`, with their values."""
     return tuple(tx.scan(_text(prefix), limit=limit))
 
 
@@ -87,19 +87,19 @@ def scan(tx: Transaction, prefix: str = "", limit: int | None = None) -> tuple[A
 def range_(
     tx: Transaction, start: str, stop: str, reverse: bool = False, limit: int | None = None
 ) -> tuple[tuple[Key, Any], ...]:
-    """The keys from `start` to `stop`, without it, and their values."""
+    """Return the keys from `start` up to but excluding `stop`, with their values."""
     return tuple(tx.scan(start=_text(start), stop=_text(stop), reverse=reverse, limit=limit))
 
 
 def _text(key: str) -> str:
-    # A request may come from a client that does not check its arguments.
+    # A client may not have checked its arguments.
     if type(key) is not str:
-        raise TypeError(f"a key is a str, not a {type(key).__name__}")
+        raise TypeError(f"the key must be a str, not a {type(key).__name__}")
     return key
 
 
 def sample(random: Random) -> tuple[str, tuple[Any, ...]]:
-    """A random operation on five keys; incrementing one that holds a text raises."""
+    """Draw an operation on five keys; an increment of a text raises."""
     key = random.choice(("a", "aa", "ab", "b", "ba"))
     value: Any = random.choice(("text", None)) if random.random() < 0.1 else random.randrange(5)
     (name,) = random.choices(

@@ -1,8 +1,7 @@
-"""A list: the data type on which the order of operations shows best.
+"""A list, the data type whose responses depend most on the order of operations.
 
-Almost every answer tells what came before: `append` the new length, `pop_first` the oldest element,
-`duplicate` (append a copy of the whole list) everything. Two appends in the wrong order are noticed
-by the next reader.
+Almost every response reveals earlier operations: `append` returns the new length, `pop_first` the
+oldest element, and `duplicate` (append a copy of the list) all elements.
 
 >>> session = LIST.sequential()
 >>> session.call("append", "a"), session.call("append", "b")
@@ -14,7 +13,7 @@ by the next reader.
 >>> session.call("get_all"), session.call("length")
 (('b', 'a', 'b'), 3)
 
-The first element of an empty list is an error, which is an answer like any other:
+An error, such as the first element of an empty list, is a response like any other:
 
 >>> LIST.sequential().call("pop_first")
 Traceback (most recent call last):
@@ -30,16 +29,16 @@ from creekdb.execution.transaction import Transaction
 LIST = DataType("list")
 
 DUPLICATE_LENGTH_MAX = 16
-"""The longest list that `duplicate` copies: without a bound, n of them would take 2ⁿ elements."""
+"""Maximum length for `duplicate`; without it, n calls would create 2ⁿ elements."""
 
 
-# The elements stand under ("item", n) for consecutive n, so that both ends are one scan away and no
-# operation needs to rewrite the others' elements.
+# Elements are stored under ("item", n) for consecutive n. Both ends are one scan away, and no
+# operation rewrites other elements.
 
 
 @LIST.operation
 def append(tx: Transaction, value: Any) -> int:
-    """The length of the list, with the new element."""
+    """Append `value` and return the new length."""
     first, stop = _bounds(tx)
     tx.put(("item", stop), value)
     return stop + 1 - first
@@ -47,7 +46,7 @@ def append(tx: Transaction, value: Any) -> int:
 
 @LIST.operation
 def pop_first(tx: Transaction) -> Any:
-    """Remove the oldest element, and answer it."""
+    """Remove and return the oldest element."""
     for key, value in tx.scan(("item",), limit=1):
         tx.delete(key)
         return value
@@ -56,10 +55,10 @@ def pop_first(tx: Transaction) -> Any:
 
 @LIST.operation
 def duplicate(tx: Transaction) -> tuple[Any, ...]:
-    """Append a copy of the list to itself, and answer the result."""
+    """Append a copy of the list to itself and return the result."""
     first, stop = _bounds(tx)
     if stop - first > DUPLICATE_LENGTH_MAX:
-        raise OverflowError(f"only lists of up to {DUPLICATE_LENGTH_MAX} elements are duplicated")
+        raise OverflowError(f"duplicate accepts at most {DUPLICATE_LENGTH_MAX} elements")
     values = get_all(tx)
     for offset, value in enumerate(values):
         tx.put(("item", stop + offset), value)
@@ -68,7 +67,7 @@ def duplicate(tx: Transaction) -> tuple[Any, ...]:
 
 @LIST.operation
 def shuffle(tx: Transaction) -> tuple[Any, ...]:
-    """Put the elements in a random order, the same on every replica, and answer the result."""
+    """Reorder the elements at random, alike on every replica, and return them."""
     left = list(tx.scan(("item",)))
     shuffled = []
     for key, _ in list(left):
@@ -80,7 +79,7 @@ def shuffle(tx: Transaction) -> tuple[Any, ...]:
 
 @LIST.operation(readonly=True)
 def get_first(tx: Transaction) -> Any:
-    """The oldest element; raises where there is none."""
+    """Return the oldest element; raise `IndexError` if the list is empty."""
     for _, value in tx.scan(("item",), limit=1):
         return value
     raise IndexError("the list is empty")
@@ -88,7 +87,7 @@ def get_first(tx: Transaction) -> Any:
 
 @LIST.operation(readonly=True)
 def get_last(tx: Transaction) -> Any:
-    """The newest element; raises where there is none."""
+    """Return the newest element; raise `IndexError` if the list is empty."""
     for _, value in tx.scan(("item",), reverse=True, limit=1):
         return value
     raise IndexError("the list is empty")
@@ -96,19 +95,19 @@ def get_last(tx: Transaction) -> Any:
 
 @LIST.operation(readonly=True)
 def get_all(tx: Transaction) -> tuple[Any, ...]:
-    """The elements, the oldest first."""
+    """Return all elements, oldest first."""
     return tuple([value for _, value in tx.scan(("item",))])
 
 
 @LIST.operation(readonly=True)
 def length(tx: Transaction) -> int:
-    """How many elements there are."""
+    """Return the number of elements."""
     first, stop = _bounds(tx)
     return stop - first
 
 
 def _bounds(tx: Transaction) -> tuple[int, int]:
-    """The number of the first element, and the number that the next one gets."""
+    """Return the number of the first element and the number for the next one."""
     ends = [*tx.scan(("item",), limit=1), *tx.scan(("item",), reverse=True, limit=1)]
     if not ends:
         return 0, 0
@@ -118,7 +117,7 @@ def _bounds(tx: Transaction) -> tuple[int, int]:
 
 
 def sample(random: Random) -> tuple[str, tuple[Any, ...]]:
-    """A random operation; lists stay short, so some find it empty and raise."""
+    """Draw an operation; lists stay short, so some calls find an empty list and raise."""
     (name,) = random.choices(
         (
             "append",

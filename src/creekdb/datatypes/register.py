@@ -1,4 +1,4 @@
-"""A register: the smallest data type there is.
+"""A register, the smallest data type.
 
 >>> session = REGISTER.sequential()
 >>> session.call("read")
@@ -18,18 +18,18 @@ REGISTER = DataType("register")
 
 @REGISTER.operation(readonly=True)
 def read(tx: Transaction) -> Any:
-    """The value written last, or None."""
+    """Return the value written last, or None."""
     return tx.get("value")
 
 
 @REGISTER.operation
 def write(tx: Transaction, value: Any) -> None:
-    """Put `value` in the place of whatever was there."""
+    """Replace the value."""
     tx.put("value", value)
 
 
 def sample(random: Random) -> tuple[str, tuple[Any, ...]]:
-    """A random operation: half reads, half writes of values that are seldom the same."""
+    """Draw a read or a write with equal probability; written values rarely repeat."""
     if random.random() < 0.5:
         return "read", ()
     return "write", (random.randrange(1000),)

@@ -1,13 +1,12 @@
-"""Evaluating: experiments, put together, run and measured.
+"""Evaluation: experiments that are built, run and measured.
 
-    Experiment            what Section 6 of the paper varies, as one value
-    simulation_of         the simulation of a scenario, with its scheme, data type and clients
-    measure               what a run measures, as Section 6 defines it
-    find_peak             the highest load that a system keeps up with
-    violated              TPC-C's consistency conditions that do not hold in the end
+    Experiment            the parameters that Section 6 of the paper varies, as one value
+    build_simulation      the simulation of a scenario, with its scheme, data type and clients
+    measure               the measures of a run, as Section 6 defines them
+    find_peak             the highest load that a system sustains
+    violated_conditions   TPC-C's consistency conditions that do not hold at the end
 
-The room must not know how experiments are asked for, nor where they are run: that is for the
-command line and for the pipeline.
+The package does not depend on the command line or the pipeline, which define and run experiments.
 """
 
 from creekdb.evaluation.experiment import Experiment as Experiment

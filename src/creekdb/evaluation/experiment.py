@@ -1,13 +1,12 @@
-"""An experiment: TPC-C on one scheme under one load, and what Section 6 of the paper varies.
+"""Experiment: TPC-C on one scheme under one load, with the parameters that Section 6 varies.
 
 The defaults are the paper's environment: five replicas of 16 cores, five warehouses, every Payment
-strong, a register per row, and what only reads executed by all replicas. Time is simulated; the
-same experiment gives the same run anywhere.
+strong, a register per row, and read-only operations executed by all replicas. Time is simulated;
+equal experiments give equal runs on any machine.
 
-Putting a simulation together: the scheme, the data type and the clients that a scenario names.
-
-Ready-made data types are known by name; TPC-C's name tells its layout and its population too, so
-that a scenario, or a history of it, is enough to build the same again.
+`build_simulation` builds a simulation from the scheme, data type and clients of a scenario. Data
+types are identified by name. The name of TPC-C includes its layout and its population, so that a
+scenario, or a history of it, is sufficient to rebuild the simulation.
 """
 
 from math import isfinite
@@ -45,39 +44,38 @@ LOAD_MAX: Final = 10_000_000
 CORES_MAX: Final = 1024
 REPLICAS_MAX: Final = 99
 WARM_UP_DIVISOR: Final = 5
-"""One part in so many of the duration is not measured, unless it is said otherwise."""
+"""Default warm-up: the duration divided by this number."""
 CHECKPOINT_NEVER: Final = 1_000_000_000
 SAMPLES_PER_RUN: Final = 40
-"""Of each replica's counters, in a run."""
+"""Number of samples of each replica's counters in a run."""
 
 
 class Experiment(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     scheme: str = "creek"
     warehouses: int = 5
     load_tps: float = 2_000.0
-    """Transactions that clients ask for per second, all together. What every scheme can do."""
+    """Transactions per second of all clients together. Every scheme sustains the default."""
     strong_share: float | None = None
-    """Of all transactions, drawn at random; None: every Payment, and nothing else."""
+    """Share of strong transactions, drawn at random; None means every Payment and no other."""
     exec_scale: float = 1.0
-    """How many times longer than usual an execution takes."""
+    """Factor on the duration of an execution."""
     replicas: int = 5
     cores: int = 16
     layout: str = "rows"
     seed: int = 0
     duration_us: int = 1_000_000
-    """How long clients ask."""
+    """Duration of the load phase, in microseconds."""
     warm_up_us: int | None = None
-    """How long of that is not measured; None: a fifth."""
+    """Part of the duration that is not measured, in microseconds; None means a fifth."""
     local_reads: bool = False
-    """With `creek`: is a weak operation that only reads executed by its replica alone?"""
+    """With `creek`: True if a weak read-only operation is executed by its own replica only."""
     faults: tuple[str, ...] = ()
-    """As `creek simulate --fault` takes them."""
+    """Faults in the language of `creek simulate --fault`."""
     recorded: bool = False
-    """Is everything that happens recorded, so that every checker has something to check? The run is
-    the same."""
+    """True if all events are recorded, as every checker needs. The run is the same."""
 
     def __post_init__(self) -> None:
-        """Raises `BadValue` or `UnknownName`, beginning with the name of the field."""
+        """Validate the fields; `BadValue` and `UnknownName` begin with the name of the field."""
         registry.get_scheme(self.scheme)
         tpcc.populated_datatype_name(self.layout, self.warehouses, self.seed)
         if self.warehouses < 1:
@@ -92,9 +90,9 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
             raise BadValue(
                 f"exec_scale is {self.exec_scale:g}: it must be above 0 and at most {SCALE_MAX:g}"
             )
-        for name, most in (("replicas", REPLICAS_MAX), ("cores", CORES_MAX)):
-            if not 1 <= getattr(self, name) <= most:
-                raise BadValue(f"{name} is {getattr(self, name)}: it must be from 1 to {most}")
+        for name, maximum in (("replicas", REPLICAS_MAX), ("cores", CORES_MAX)):
+            if not 1 <= getattr(self, name) <= maximum:
+                raise BadValue(f"{name} is {getattr(self, name)}: it must be from 1 to {maximum}")
         if self.seed < 0:
             raise BadValue(f"seed is {self.seed}: it must be at least 0")
         check_population(self.seed, self.warehouses)
@@ -108,19 +106,21 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
     @property
     def warm_up_end_us(self) -> int:
-        """When measuring begins."""
+        """Time at which measuring begins, in microseconds."""
         return self.duration_us // WARM_UP_DIVISOR if self.warm_up_us is None else self.warm_up_us
 
-    def to_scenario(self, kept: bool = False) -> Scenario:
-        """`kept`: all that happens is recorded, not only what clients were answered. Otherwise
-        messages are not copied; and writing costs nothing, unless a replica has to recover."""
-        kept = kept or self.recorded
+    def to_scenario(self, record_all: bool = False) -> Scenario:
+        """Return the scenario; with `record_all`, all events are recorded, not only responses.
+
+        Otherwise messages are not copied, and writing is free unless a replica has to recover.
+        """
+        record_all = record_all or self.recorded
         faults: tuple[Fault, ...] = parse_faults("; ".join(self.faults))
         crashes = any(isinstance(each, Crash | Die) for each in faults)
         settings = {"local_reads": int(self.local_reads)}
         if self.cores != CpuModel().cores:
             settings["parallelism"] = self.cores
-        if not crashes:  # who writes for nothing need not sum up what was written
+        if not crashes:  # without recovery, checkpoints are useless
             settings["checkpoint_every"] = CHECKPOINT_NEVER
         share = self.strong_share
         return Scenario(
@@ -139,24 +139,24 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
                 patience_us=0,
             ),
             cpu=calibrated_cpu(self.cores, self.exec_scale),
-            network=NetworkModel(wire=kept),
+            network=NetworkModel(wire=record_all),
             disk=DiskModel(kept=crashes),
             settings=settings,
-            record_events=kept,
+            record_events=record_all,
             samples=SAMPLES_PER_RUN,
             faults=faults,
         )
 
     def to_command(self) -> str:
-        """What to type for the same run."""
-        usual = Experiment()
-        words = ["creek simulate --workload tpcc", f"--scheme {self.scheme}"]
+        """Return the shell command of the same run."""
+        defaults = Experiment()
+        parts = ["creek simulate --workload tpcc", f"--scheme {self.scheme}"]
         for field, value in msgspec.structs.asdict(self).items():
             if field not in ("scheme", "recorded") and (
-                value != getattr(usual, field) or field in _ALWAYS_SHOWN
+                value != getattr(defaults, field) or field in _ALWAYS_SHOWN
             ):
-                words += _option(field, value)
-        return " ".join(words)
+                parts += _option(field, value)
+        return " ".join(parts)
 
 
 _ALWAYS_SHOWN: Final = ("load_tps", "duration_us")
@@ -184,14 +184,18 @@ TPCC = "tpcc"
 
 
 def resolve_datatype(name: str) -> DataType:
-    """The data type of that name, with its initial data, or `UnknownName`; one of your own as
-    `package.module:variable`."""
+    """Return the data type with its initial data, or raise `UnknownName`.
+
+    A data type of the user is given as `package.module:variable`.
+    """
     return load_datatype(name)
 
 
 def datatype_of_history(history: History) -> DataType | None:
-    """What was replicated, or None when it cannot be found here. On a live cluster, what clients
-    call is wrapped, so that it is executed once."""
+    """Return the replicated data type, or None if it is not available.
+
+    A live cluster wraps calls for deduplication.
+    """
     try:
         if history.config.get("source") == LIVE_SOURCE:
             return DeduplicatingDataType(load_datatype(str(history.config["imported"])))
@@ -201,19 +205,22 @@ def datatype_of_history(history: History) -> DataType | None:
 
 
 def build_simulation(
-    scenario: Scenario, datatype: DataType | None = None, named: DataType | None = None
+    scenario: Scenario, datatype: DataType | None = None, resolved: DataType | None = None
 ) -> Simulation:
-    """`datatype`: one that stands in for that of the scenario, for instance to debug it. Otherwise
-    replicas share executions where that pays. `named`: the scenario's own, if it is at hand."""
+    """Build the simulation of a scenario.
+
+    `datatype` replaces that of the scenario, for instance to debug it. Otherwise replicas share
+    executions where this saves time. `resolved` is the data type of the scenario, if already known.
+    """
     scheme = registry.get_scheme(scenario.scheme)
-    chosen = datatype or named or resolve_datatype(scenario.datatype)
-    if datatype is None and isinstance(chosen.base, tpcc.PopulationBase):
-        chosen = ExecutionSharingDataType(chosen)
+    replicated = datatype or resolved or resolve_datatype(scenario.datatype)
+    if datatype is None and isinstance(replicated.base, tpcc.PopulationBase):
+        replicated = ExecutionSharingDataType(replicated)
     settings = scenario.protocol_settings()
     return Simulation(
         scenario,
-        lambda index: scheme(index, settings, chosen),
-        source=_operation_source(scenario, chosen),
+        lambda index: scheme(index, settings, replicated),
+        source=_operation_source(scenario, replicated),
     )
 
 

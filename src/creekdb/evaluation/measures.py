@@ -1,13 +1,11 @@
-"""TPC-C's consistency conditions on what the replicas of a run end with.
+"""Measures of a run: latencies, throughput, accuracy, ratios, utilisation, TPC-C consistency.
 
-What a run measures: latencies, throughput, accuracy, ratios and utilisation.
+Definitions follow Section 6 of the paper, over the measurement window: the time from the end of the
+warm-up until clients stop. Latencies, responses and accuracy come from the history; executions,
+busy cores and bytes come from the models. A ratio with a denominator of 0 is None.
 
-As Section 6 of the paper defines them, over the measuring window: the time from the end of the
-warm-up until clients stop to ask. Latencies, answers and accuracy come from the history;
-executions, busy cores and bytes from the models. Ratios of nothing are None, never a made-up 0.
-
-An operation is *done* when its client has what it asked for: a weak one with its first answer,
-whatever kind of answer the scheme gives, a strong one with its stable answer.
+An operation is *complete* when its client has the awaited response. For a weak operation this is
+the first response of any kind, for a strong one the stable response.
 """
 
 from bisect import bisect_left, bisect_right
@@ -32,16 +30,18 @@ from creekdb.wire.deduplication import unwrap_call
 
 
 def violated_conditions(history: History, datatype: DataType) -> list[str]:
-    """Each condition that does not hold, with the replicas on which it does not. Replicas that end
-    with equal states are looked at together."""
+    """Return the violated TPC-C conditions, each with the replicas that violate it.
+
+    Replicas that end with equal states are checked together.
+    """
     assert isinstance(datatype.base, tpcc.PopulationBase)
-    found: list[str] = []
+    violations: list[str] = []
     for state, replicas in _group_by_state(history):
         overrides = {key: ABSENT if value is None else value for key, value in state.items()}
-        who = ", ".join(map(str, replicas))
+        names = ", ".join(map(str, replicas))
         problems = tpcc.find_violations(datatype.base, overrides, only_touched=True)
-        found += [f"replica {who}: {problem}" for problem in problems]
-    return found
+        violations += [f"replica {names}: {problem}" for problem in problems]
+    return violations
 
 
 def _group_by_state(history: History) -> list[tuple[dict[Key, Any], list[int]]]:
@@ -57,16 +57,16 @@ def _group_by_state(history: History) -> list[tuple[dict[Key, Any], list[int]]]:
 
 
 SATURATION_SHARE = 0.97
-"""A system that does less than this share of what it is asked for is saturated."""
+"""A system with a throughput below this share of the issued load is saturated."""
 BACKLOG_GROWTH_FACTOR = 1.5
 BACKLOG_GROWTH_S = 0.002
-"""So is one whose backlog is, in the second half of the window, so many times as large as in the
-first, and so many seconds of load: less may be chance."""
+"""A system whose backlog grows is saturated, too. The mean backlog of the second half of the window
+must exceed the first half's by this factor plus this many seconds of load; less may be chance."""
 BACKLOG_SAMPLES = 40
 
 
 class SimulatedLatency(msgspec.Struct, frozen=True, kw_only=True):
-    """In milliseconds of simulated time, from the question to the answer."""
+    """Latencies in milliseconds of simulated time, from invocation to response."""
 
     answers: int
     mean: float
@@ -76,61 +76,61 @@ class SimulatedLatency(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Measures(msgspec.Struct, frozen=True, kw_only=True):
-    """One run, summed up: what `creek simulate --json` prints."""
+    """Summary of one run: the output of `creek simulate --json`."""
 
     scheme: str
     datatype: str
     warehouses: int | None
-    """Of TPC-C."""
+    """Number of TPC-C warehouses, or None."""
     layout: str | None
     replicas: int
     cores: int
     exec_scale: float
     seed: int
     duration_ms: float
-    """How long clients asked."""
+    """Duration of the load phase, in milliseconds."""
     warm_up_ms: float
-    """How long of that is not measured."""
+    """Part of the duration that is not measured, in milliseconds."""
     simulated_ms: float
-    """The duration, and the time it took to come to rest."""
+    """Duration including the time until the cluster was quiescent, in milliseconds."""
     load_tps: float | None
-    """Operations that open-loop clients ask for per second, all together."""
+    """Operations that all open-loop clients together issue per second."""
     clients: int | None
-    """Closed-loop clients, all together."""
+    """Number of closed-loop clients at all replicas."""
     strong_share: float
     strong_kinds: tuple[str, ...]
     weak: int
     strong: int
     answered: int
-    """Weak operations with an answer and strong ones with a stable answer."""
+    """Number of weak operations with a response and strong ones with a stable response."""
     gave_up: int
     unserved: int
     throughput_tps: float | None
-    """Operations done while clients asked, per second."""
+    """Operations completed in the measurement window, per second."""
     saturated: bool | None
-    """Was it asked for more than it can do? None in a closed loop."""
+    """True if the load exceeded the capacity of the system; None in a closed loop."""
     backlog: int
-    """Operations that were not done when clients stopped."""
+    """Number of incomplete operations when clients stopped."""
     weak_tentative_ms: SimulatedLatency | None
-    """The first answer to a weak operation."""
+    """Latency of the first response to a weak operation."""
     weak_stable_ms: SimulatedLatency | None
-    """Until it was certain how it ended."""
+    """Latency until the response to a weak operation was stable or final."""
     strong_tentative_ms: SimulatedLatency | None
     strong_stable_ms: SimulatedLatency | None
     weak_speculated_ms: SimulatedLatency | None
-    """Of schemes that withhold answers: when a weak operation could have been answered."""
+    """For schemes that withhold responses: latency of the first execution of a weak operation."""
     strong_speculated_ms: SimulatedLatency | None
     accuracy: float | None
-    """The share of weak operations whose first answer was equal to the final one; where answers
-    are withheld, whose first execution gave the answer. Of TPC-C: but for the numbers of orders."""
+    """Share of weak operations whose first response equals the final one. Where responses are
+    withheld, the first execution is compared. Order numbers of TPC-C are ignored."""
     exact_accuracy: float | None
-    """The same, with the numbers of orders."""
+    """Accuracy including the order numbers of TPC-C."""
     execution_ratio: float | None
-    """Executions per operation and replica that had to execute it: 1 without any repetition."""
+    """Executions per operation and replica that had to execute it; 1 without re-executions."""
     cpu_utilisation: float | None
     network_utilisation: float | None
     messages_per_operation: dict[str, float]
-    """By kind; a message to four replicas counts four times."""
+    """Messages per operation, by type; a message to four replicas counts four times."""
     executions: int
     rollbacks: int
     committed: int
@@ -140,7 +140,7 @@ class Measures(msgspec.Struct, frozen=True, kw_only=True):
     unsettled: str | None
     verdicts: list[dict[str, Any]]
     violated: list[str]
-    """Consistency conditions of TPC-C that do not hold on a replica."""
+    """Consistency conditions of TPC-C that do not hold on some replica."""
     probes: dict[str, int]
     refused: dict[str, int]
     malformed: int
@@ -154,14 +154,14 @@ def measure(
     violated: Sequence[str] = (),
 ) -> Measures:
     history, clients, window = run.history, scenario.clients, run.window
-    asked = [each for each in history.operations if each.invoked_us >= window.begin_us]
-    weak = [each for each in asked if not each.strong]
-    strong = [each for each in asked if each.strong]
-    done_us = sorted(
+    issued = [each for each in history.operations if each.invoked_us >= window.begin_us]
+    weak = [each for each in issued if not each.strong]
+    strong = [each for each in issued if each.strong]
+    completed_us = sorted(
         at_us for each in history.operations if (at_us := _completed_us(each)) is not None
     )
-    backlogs = _backlogs(history.operations, done_us, window)
-    throughput = _throughput(done_us, window)
+    backlogs = _backlogs(history.operations, completed_us, window)
+    throughput = _throughput(completed_us, window)
     replicas = scenario.replicas
     is_open = clients.rate_per_second > 0
     lengths = [final.first + len(final.committed) for final in history.final_states]
@@ -188,14 +188,14 @@ def measure(
         strong_kinds=clients.strong_kinds,
         weak=len(weak),
         strong=len(strong),
-        answered=sum(_completed_us(each) is not None for each in asked),
+        answered=sum(_completed_us(each) is not None for each in issued),
         gave_up=run.timed_out_calls,
         unserved=run.unserved_calls,
         throughput_tps=throughput,
-        saturated=_is_saturated(len(asked), throughput, backlogs, window) if is_open else None,
+        saturated=_is_saturated(len(issued), throughput, backlogs, window) if is_open else None,
         backlog=backlogs[-1],
         weak_tentative_ms=summarize_latency(
-            each.answers[0].at_us - each.invoked_us for each in weak if each.answers
+            each.responses[0].at_us - each.invoked_us for each in weak if each.responses
         ),
         weak_stable_ms=summarize_latency(
             last.at_us - each.invoked_us for each in weak if (last := each.stable or each.final)
@@ -216,7 +216,7 @@ def measure(
         cpu_utilisation=_ratio(window.busy_us, core_us),
         network_utilisation=_ratio(8 * sum(window.bytes.values()), capacity_bits),
         messages_per_operation={
-            kind: count / len(asked) for kind, count in window.messages.items() if asked
+            kind: count / len(issued) for kind, count in window.messages.items() if issued
         },
         executions=sum(run.cpu.executions),
         rollbacks=sum(run.cpu.rollbacks),
@@ -235,7 +235,7 @@ def measure(
 
 
 def summarize_latency(durations_us: Iterable[int]) -> SimulatedLatency | None:
-    """None without a single duration."""
+    """Summarise durations; return None if there are none."""
     ordered = sorted(durations_us)
     if not ordered:
         return None
@@ -250,67 +250,71 @@ def summarize_latency(durations_us: Iterable[int]) -> SimulatedLatency | None:
 
 def _completed_us(record: OperationRecord) -> int | None:
     if not record.strong:
-        return record.answers[0].at_us if record.answers else None
+        return record.responses[0].at_us if record.responses else None
     return record.stable.at_us if record.stable is not None else None
 
 
-def _throughput(done_us: list[int], window: MeasurementWindow) -> float | None:
-    done = bisect_right(done_us, window.end_us) - bisect_left(done_us, window.begin_us)
-    return _ratio(done * 1_000_000, window.duration_us)
+def _throughput(completed_us: list[int], window: MeasurementWindow) -> float | None:
+    completed = bisect_right(completed_us, window.end_us) - bisect_left(
+        completed_us, window.begin_us
+    )
+    return _ratio(completed * 1_000_000, window.duration_us)
 
 
 def _backlogs(
-    records: Sequence[OperationRecord], done_us: list[int], window: MeasurementWindow
+    records: Sequence[OperationRecord], completed_us: list[int], window: MeasurementWindow
 ) -> list[int]:
-    """How many operations were asked for and not done, from time to time, last at its end."""
+    """Return the numbers of incomplete operations at regular times, the last at the window end."""
     invoked_us = sorted(record.invoked_us for record in records)
     steps = range(BACKLOG_SAMPLES + 1)
     times = (window.begin_us + window.duration_us * step // BACKLOG_SAMPLES for step in steps)
-    return [bisect_right(invoked_us, at_us) - bisect_right(done_us, at_us) for at_us in times]
+    return [bisect_right(invoked_us, at_us) - bisect_right(completed_us, at_us) for at_us in times]
 
 
 def _is_saturated(
-    asked: int, throughput_tps: float | None, backlogs: list[int], window: MeasurementWindow
+    issued: int, throughput_tps: float | None, backlogs: list[int], window: MeasurementWindow
 ) -> bool | None:
     if throughput_tps is None:
         return None
-    asked_tps = asked * 1_000_000 / window.duration_us
+    issued_tps = issued * 1_000_000 / window.duration_us
     middle = len(backlogs) // 2
     first, second = (sum(half) / middle for half in (backlogs[:middle], backlogs[-middle:]))
-    grows = second > BACKLOG_GROWTH_FACTOR * first + BACKLOG_GROWTH_S * asked_tps
-    return throughput_tps < SATURATION_SHARE * asked_tps or grows
+    grows = second > BACKLOG_GROWTH_FACTOR * first + BACKLOG_GROWTH_S * issued_tps
+    return throughput_tps < SATURATION_SHARE * issued_tps or grows
 
 
 def _speculation_latency(
-    records: Iterable[OperationRecord], speculated: Mapping[Dot, Speculation]
+    records: Iterable[OperationRecord], speculations: Mapping[Dot, Speculation]
 ) -> SimulatedLatency | None:
     return summarize_latency(
-        found.at_us - each.invoked_us for each in records if (found := speculated.get(each.id))
+        speculation.at_us - each.invoked_us
+        for each in records
+        if (speculation := speculations.get(each.id))
     )
 
 
 def _accuracy(
     weak: Iterable[OperationRecord],
     speculated: Mapping[Dot, Speculation],
-    compared: Callable[[str, Any], Any],
+    comparable_part: Callable[[str, Any], Any],
 ) -> float | None:
-    """`compared`: what counts of an operation's answer."""
-    told = [
-        was_right
+    """Return the share of accurate operations; `comparable_part` selects the compared part."""
+    results = [
+        is_equal
         for each in weak
-        if (was_right := is_accurate(each, speculated, compared)) is not None
+        if (is_equal := is_accurate(each, speculated, comparable_part)) is not None
     ]
-    return _ratio(sum(told), len(told))
+    return _ratio(sum(results), len(results))
 
 
 def is_accurate(
     record: OperationRecord,
     speculated: Mapping[Dot, Speculation],
-    compared: Callable[[str, Any], Any],
+    comparable_part: Callable[[str, Any], Any],
 ) -> bool | None:
-    """Was its first answer, or what could have been one, the last one? None: that is not known."""
+    """True if the first response (or withheld one) equals the last; None if either is missing."""
     if (final := record.final) is not None:
-        first, last = record.answers[0].outcome, final.outcome
+        first, last = record.responses[0].outcome, final.outcome
     elif (stable := record.stable) is None:
         return None
     elif record.id in speculated:
@@ -321,17 +325,17 @@ def is_accurate(
         return None
     name = unwrap_call(record.operation).name
     return first.error == last.error and is_same_value(
-        compared(name, first.value), compared(name, last.value)
+        comparable_part(name, first.value), comparable_part(name, last.value)
     )
 
 
-def full_response(operation: str, answer: Any) -> Any:
-    """All of an answer counts."""
-    return answer
+def full_response(operation: str, response: Any) -> Any:
+    """Return the whole response, for an exact comparison."""
+    return response
 
 
 def parse_tpcc_name(datatype: str) -> tuple[str | None, int | None]:
-    """The layout and the warehouses, when it is TPC-C."""
+    """Return the layout and the number of warehouses of a TPC-C data type, or (None, None)."""
     parts = datatype.split("-")
     return (parts[1], int(parts[2])) if parts[0] == "tpcc" and len(parts) == 4 else (None, None)
 

@@ -1,7 +1,8 @@
-"""The highest load that a system keeps up with: go up until it does not, then halve the interval.
+"""Search for the highest load that a system sustains.
 
-Loads grow by a factor, so the interval is halved by the geometric mean. What is told as the peak is
-what was really done per second at the highest load that did not saturate the system.
+The load increases by a factor until the system is saturated; then the interval is bisected at the
+geometric mean. The peak is the measured throughput at the highest load that did not saturate the
+system.
 """
 
 from collections.abc import Callable
@@ -19,7 +20,7 @@ SEARCH_LOAD_MAX = 1_000_000.0
 
 
 class PeakLoad(msgspec.Struct, frozen=True, kw_only=True):
-    """What `creek simulate --find-peak --json` prints."""
+    """Output of `creek simulate --find-peak --json`."""
 
     scheme: str
     warehouses: int | None
@@ -30,19 +31,19 @@ class PeakLoad(msgspec.Struct, frozen=True, kw_only=True):
     seed: int
     peak_tps: float
     load_tps: float
-    """The highest load tried that did not saturate it."""
+    """Highest load tried that did not saturate the system."""
     saturating_tps: float
-    """The lowest load tried that did."""
+    """Lowest load tried that saturated the system."""
     tried: list[Measures]
-    """In the order of the loads."""
+    """Measures of all loads tried, in increasing order of the load."""
 
 
-def find_peak(attempt: Callable[[float], Measures], load_tps: float) -> PeakLoad:
-    """`attempt` measures the system under a load; the search begins at `load_tps`."""
+def find_peak(measure_load: Callable[[float], Measures], load_tps: float) -> PeakLoad:
+    """Find the peak; `measure_load` measures the system under a load, beginning at `load_tps`."""
     tried: dict[float, Measures] = {}
 
     def keeps_up(load: float) -> bool:
-        tried[load] = attempt(load)
+        tried[load] = measure_load(load)
         return tried[load].saturated is False
 
     low, high = _bracket(keeps_up, load_tps)
@@ -70,7 +71,7 @@ def find_peak(attempt: Callable[[float], Measures], load_tps: float) -> PeakLoad
 
 
 def _bracket(keeps_up: Callable[[float], bool], load_tps: float) -> tuple[float, float]:
-    """A load that it keeps up with, and a higher one that it does not."""
+    """Return a load that the system sustains, and a higher one that saturates it."""
     low = high = load_tps
     if keeps_up(load_tps):
         while keeps_up(high := low * LOAD_RAMP):

@@ -1,7 +1,7 @@
-"""What lies below everything that is ever written: initial data, computed when it is first read.
+"""Base state: the initial data of a data type, computed when it is first read.
 
-A base is pure: it gives the same answer each time and everywhere, so that replicas may share one.
-A store keeps only what differs from it; a register of the base that was deleted is `ABSENT` there.
+A base is pure: it returns the same value at every call and on every replica, so that replicas may
+share it. A store keeps only differences from the base, with `ABSENT` for a deleted register.
 """
 
 from collections.abc import Iterable, Iterator
@@ -13,15 +13,17 @@ from creekdb.protocol.values import Key, is_same_value
 
 
 class BaseState(Protocol):
+    """Initial value of every register."""
+
     def read(self, key: Key) -> Any:
-        """The value under `key`, or `ABSENT`."""
+        """Return the value under `key`, or `ABSENT`."""
 
     def keys(self, start: CollationKey, stop: CollationKey, reverse: bool) -> Iterator[Key]:
-        """The keys that hold a value and stand in [start, stop), in order or in reverse order."""
+        """Yield the keys in [start, stop) that hold a value, in ascending or descending order."""
 
 
 class EmptyBase:
-    """No initial data."""
+    """Base state without any data."""
 
     def read(self, key: Key) -> Any:
         return ABSENT
@@ -31,7 +33,7 @@ class EmptyBase:
 
 
 def changes(items: Iterable[tuple[Key, Any]], base: BaseState) -> dict[Key, Any]:
-    """What of `items` differs from the base, with None for what was deleted."""
+    """Return the items that differ from the base, with None for deleted registers."""
     changed: dict[Key, Any] = {}
     for key, value in items:
         initial = base.read(key)
@@ -44,21 +46,21 @@ def changes(items: Iterable[tuple[Key, Any]], base: BaseState) -> dict[Key, Any]
 
 
 def merge_sorted_keys(left: Iterator[Key], right: Iterator[Key], reverse: bool) -> Iterator[Key]:
-    """Two ordered sequences of keys as one, without repetition."""
-    one, other = next(left, None), next(right, None)
-    while one is not None and other is not None:
-        if one == other:
-            yield one
-            one, other = next(left, None), next(right, None)
-        elif (collation_key(one) > collation_key(other)) == reverse:
-            yield one
-            one = next(left, None)
+    """Merge two ordered sequences of keys, without duplicates."""
+    left_key, right_key = next(left, None), next(right, None)
+    while left_key is not None and right_key is not None:
+        if left_key == right_key:
+            yield left_key
+            left_key, right_key = next(left, None), next(right, None)
+        elif (collation_key(left_key) > collation_key(right_key)) == reverse:
+            yield left_key
+            left_key = next(left, None)
         else:
-            yield other
-            other = next(right, None)
-    if one is not None:
-        yield one
+            yield right_key
+            right_key = next(right, None)
+    if left_key is not None:
+        yield left_key
         yield from left
-    if other is not None:
-        yield other
+    if right_key is not None:
+        yield right_key
         yield from right

@@ -1,6 +1,4 @@
-"""How many arguments an operation takes.
-
-The replicated data type F: a name and its operations, plain functions of a transaction.
+"""The replicated data type F: a name and its operations, plain functions of a transaction.
 
     >>> greeter = DataType("greeter")
     >>> @greeter.operation
@@ -11,12 +9,15 @@ The replicated data type F: a name and its operations, plain functions of a tran
     >>> machine.call("greet", "ann"), machine.call("greet", "ann")
     ('hello, ann, for the 1. time', 'hello, ann, for the 2. time')
 
-Rules: an operation is a deterministic function of its transaction and its arguments; whatever it
-raises is its answer, with its writes dropped, and reads the same in every process, but for Ctrl-C,
-which is not its own; one that takes more steps than its data type allows is stopped, and that is
-its answer. `call` refuses what could not work before it is sent; `run` turns the same faults into
-answers, for by then they come from elsewhere and every replica must digest them alike. Must not
-know which replica it is on, nor which store it runs against.
+Rules:
+- An operation is a deterministic function of its transaction and its arguments.
+- An exception is the operation's response. Its writes are dropped, and its text is equal in every
+  process. Ctrl-C at the terminal is no error of the operation and propagates.
+- An operation that exceeds the step limit of its data type is stopped, with an error as response.
+- `call` rejects an invalid call before it is sent. `run` turns the same faults into responses,
+  because every replica must process a request from another replica alike.
+
+A data type does not depend on the replica that runs it, nor on the store.
 """
 
 import dis
@@ -43,31 +44,33 @@ from creekdb.protocol.values import Key
 
 
 class Arity(NamedTuple):
-    least: int
-    most: int | None
-    """None: any number."""
+    """Number of arguments that an operation accepts."""
+
+    minimum: int
+    maximum: int | None
+    """None if the number is unlimited."""
 
     def accepts(self, count: int) -> bool:
-        return count >= self.least and (self.most is None or count <= self.most)
+        return count >= self.minimum and (self.maximum is None or count <= self.maximum)
 
     def covers(self, other: "Arity") -> bool:
-        """Does it take whatever the other one takes?"""
-        if other.most is None:
-            return self.most is None and self.accepts(other.least)
-        return self.accepts(other.least) and self.accepts(other.most)
+        """True if every number of arguments that `other` accepts is accepted."""
+        if other.maximum is None:
+            return self.maximum is None and self.accepts(other.minimum)
+        return self.accepts(other.minimum) and self.accepts(other.maximum)
 
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 ERROR_LENGTH_MAX = 1000
 RECURSION_MAX = 1000
-"""How deep an operation may recurse, wherever the replica stands itself when it runs it."""
+"""Maximum recursion depth of an operation, independent of the stack depth of the replica."""
 _RAISE = bytes([dis.opmap["RAISE_VARARGS"]])
 _MEMORY_ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 
 
 class DataType:
-    """A name and its operations: what is replicated."""
+    """Name, operations and initial data of a replicated object."""
 
     def __init__(
         self,
@@ -77,21 +80,23 @@ class DataType:
         count_lines: bool = False,
         base: BaseState | None = None,
     ) -> None:
-        """`base`: what the registers hold before any operation. `steps`: how many an operation may
-        take (`creekdb.execution.step_limit`); the same on every replica, like the operations. With
-        `count_lines`, loops that never touch the transaction are stopped as well; operations then
-        take about five times as long."""
+        """`base` holds the initial registers. `steps` is the step limit of one operation
+        (`creekdb.execution.step_limit`). It must be equal on every replica, like the operations.
+
+        `count_lines` also stops loops that never use the transaction. Operations then take about
+        five times as long.
+        """
         if type(name) is not str or not name:
-            raise BadValue(f"the name of a data type is a text, not {name!r}")
+            raise BadValue(f"the name of a data type must be a non-empty str, not {name!r}")
         if type(steps) is not int or steps < 1:
-            raise BadValue(f"steps of {name} are {steps!r}: an int from 1 is needed")
+            raise BadValue(f"the step limit of {name} must be an int from 1, not {steps!r}")
         self.name = name
         self.base = base or EmptyBase()
         self.steps = steps
         self.count_lines = count_lines
         self._declarations: dict[str, Declaration] = {}
         self._last_stack_depth = 0
-        # Not read-only: although it writes nothing, it is there to be ordered.
+        # Not read-only: it writes nothing, but its purpose is to be ordered.
         self._declare(NOOP.name, _noop, readonly=False)
 
     def __repr__(self) -> str:
@@ -113,7 +118,7 @@ class DataType:
         readonly: bool = False,
         name: str | None = None,
     ) -> Function | Callable[[Function], Function]:
-        """Declare an operation, as a decorator. Its name is the function's unless one is given."""
+        """Declare an operation, as a decorator. `name` defaults to the name of the function."""
 
         def declare(declared: Function) -> Function:
             if not callable(declared):
@@ -125,50 +130,50 @@ class DataType:
 
     @property
     def operations(self) -> tuple[str, ...]:
-        """Their names, sorted; `noop` is one of them everywhere."""
+        """Names of the operations, sorted. Every data type includes `noop`."""
         return tuple(sorted(self._declarations))
 
     def is_readonly(self, name: str) -> bool:
-        """Does the operation promise not to write?"""
+        """True if the operation is declared read-only."""
         return self._find(name).readonly
 
     def signature(self, name: str) -> str:
-        """How to call the operation, for people."""
+        """Return the signature of the operation, for display."""
         return self._find(name).signature
 
     def arity(self, name: str) -> Arity:
-        """How many arguments the operation takes."""
+        """Return the number of arguments that the operation accepts."""
         return self._find(name).arity
 
     def can_run(self, name: str, count: int) -> bool:
-        """Is there such an operation, and does it take so many arguments?"""
+        """True if the operation exists and accepts `count` arguments."""
         declaration = self._declarations.get(name)
         return declaration is not None and declaration.arity.accepts(count)
 
     def function(self, name: str) -> Callable[..., Any]:
-        """What the operation runs, for who describes it."""
+        """Return the function of the operation, for introspection."""
         return self._find(name).function
 
     def call(self, name: str, *arguments: Any) -> Operation:
-        """The operation to send, or `UnknownName` or `BadValue` if it could not work anywhere."""
+        """Return the operation to send. Raise `UnknownName` or `BadValue` for an invalid call."""
         declaration = self._find(name)
         if not declaration.arity.accepts(len(arguments)):
             raise declaration.arity_error(len(arguments))
         if not is_row(arguments):
             for index, argument in enumerate(arguments):
-                what = f"argument '{declaration.parameter(index)}' of {declaration.signature}"
-                reject_unserializable(argument, what)
+                subject = f"argument '{declaration.parameter(index)}' of {declaration.signature}"
+                reject_unserializable(argument, subject)
         return Operation(name, arguments)
 
     def run(self, request: Request, view: View) -> ExecutionResult:
-        """Run the request against `view`, which it does not change."""
+        """Run the request against `view` without changing it."""
         operation = request.operation
         return self.run_as(request, operation.name, operation.arguments, view)
 
     def run_as(
         self, request: Request, name: str, arguments: tuple[Any, ...], view: View
     ) -> ExecutionResult:
-        """The same, as if that were the operation that the request asks for."""
+        """Run the request as if it called the operation `name` with `arguments`."""
         declaration = self._declarations.get(name)
         readonly = declaration is not None and declaration.readonly
         transaction = Transaction(request, view, readonly, self.steps, name)
@@ -179,38 +184,43 @@ class DataType:
                 declaration = _CLUSTER_OPERATIONS.get(name) or self._find(name)
             if not declaration.arity.accepts(len(arguments)):
                 raise declaration.arity_error(len(arguments))
-            given = copy_out(arguments)
+            call_arguments = copy_out(arguments)
             if self.count_lines:
-                value = declaration.call_counting_lines(transaction, given)
+                value = declaration.call_counting_lines(transaction, call_arguments)
             else:
-                value = declaration.function(transaction, *given)
+                value = declaration.function(transaction, *call_arguments)
             if not is_row(value):
-                reject_unserializable(value, f"the answer of '{name}'")
+                reject_unserializable(value, f"the response of '{name}'")
             outcome = Outcome(value)
         except BaseException as error:
             if isinstance(error, KeyboardInterrupt) and not _is_raised_explicitly(error):
-                raise  # the person at this machine, not the operation
+                raise  # Ctrl-C at the terminal, not an error of the operation
             outcome = Outcome(error=error_text(error))
         finally:
             sys.setrecursionlimit(recursion_limit)
         return transaction.close(outcome)
 
     def changes(self, registers: dict[Key, Any]) -> dict[Key, Any]:
-        """What of the registers differs from the base, with None for what was deleted: not to be
-        written to."""
+        """Return the registers that differ from the base, with None for deleted registers.
+
+        The result must not be modified.
+        """
         return changes(registers.items(), self.base)
 
     def sequential(self) -> Sequential:
-        """A fresh machine that runs this data type alone."""
+        """Return a new sequential machine for this data type."""
         return Sequential(self)
 
     def _stack_depth(self) -> int:
-        """How many frames there are already. Mostly as many as the last time, which is told at
-        once; to count them costs more than a small operation."""
+        """Return the number of frames on the stack.
+
+        The depth is mostly that of the last call, which a single lookup confirms. Counting the
+        frames costs more than a small operation.
+        """
         try:
             if sys._getframe(self._last_stack_depth).f_back is None:
                 return self._last_stack_depth
-        except ValueError:  # there are fewer
+        except ValueError:  # the stack is shallower
             self._last_stack_depth = 0
         frame = sys._getframe()
         depth = 0
@@ -233,8 +243,10 @@ class DataType:
 
 
 class DataTypeWrapper(DataType):
-    """A data type in the place of another: of its name, with its operations, limits and initial
-    data. What it makes of running them is its own."""
+    """Data type that replaces another one, with its name, operations, limits and initial data.
+
+    A subclass changes how operations run.
+    """
 
     def __init__(self, datatype: DataType, *, count_lines: bool = False) -> None:
         super().__init__(
@@ -247,7 +259,7 @@ class DataTypeWrapper(DataType):
 
 
 class Declaration:
-    """One operation of a data type: the function and how it may be called."""
+    """Function, arity and signature of one operation."""
 
     __slots__ = ("_counted", "arity", "function", "parameter_names", "readonly", "signature")
 
@@ -262,9 +274,9 @@ class Declaration:
         if any(each not in _POSITIONAL for each in kinds):
             raise BadValue(f"operation '{name}' must take its arguments by position")
         if inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
-            raise BadValue(f"operation '{name}' is carried out at once: write it without 'async'")
+            raise BadValue(f"operation '{name}' must be synchronous: declare it without 'async'")
         if inspect.isgeneratorfunction(function):
-            raise BadValue(f"operation '{name}' has one answer: write 'return', not 'yield'")
+            raise BadValue(f"operation '{name}' must have one response: use 'return', not 'yield'")
         arguments = parameters[1:]
         plain = [each for each in arguments if each.kind in _SINGLE_POSITIONAL]
         self.parameter_names = tuple(each.name for each in arguments)
@@ -273,22 +285,22 @@ class Declaration:
         self.signature = name + str(inspect.Signature(arguments))
 
     def parameter(self, index: int) -> str:
-        """The name of the parameter that takes the argument at `index`."""
+        """Return the name of the parameter that receives the argument at `index`."""
         return self.parameter_names[min(index, len(self.parameter_names) - 1)]
 
     def call_counting_lines(self, transaction: Transaction, arguments: tuple[Any, ...]) -> Any:
-        """Whoever traces already, such as a debugger, does so again afterwards."""
-        before = sys.gettrace()
+        """Call the function and count lines as steps. Restore the previous tracer afterwards."""
+        previous_tracer = sys.gettrace()
         sys.settrace(LineCounter(self._counted, transaction.step).trace_call)
         try:
             return self.function(transaction, *arguments)
         finally:
-            sys.settrace(before)
+            sys.settrace(previous_tracer)
 
     def arity_error(self, count: int) -> BadValue:
-        """What is raised where it does not take so many."""
-        given = f"{count} argument" + ("" if count == 1 else "s")
-        return BadValue(f"{self.signature} cannot take {given}")
+        """Return the error for a call with `count` arguments."""
+        count_text = f"{count} argument" + ("" if count == 1 else "s")
+        return BadValue(f"{self.signature} cannot take {count_text}")
 
 
 _SINGLE_POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
@@ -296,13 +308,13 @@ _POSITIONAL = (*_SINGLE_POSITIONAL, inspect.Parameter.VAR_POSITIONAL)
 
 
 def error_text(error: BaseException) -> str:
-    """`TypeName: message`, the same in every process: without addresses, valid Unicode, bounded."""
+    """Return `TypeName: message`, equal in every process: no addresses, valid Unicode, bounded."""
     kind = type(error).__name__
     if isinstance(error, RecursionError):
-        return f"{kind}: maximum recursion depth exceeded"  # where exactly, differs
+        return f"{kind}: maximum recursion depth exceeded"  # the original text varies
     try:
         message = str(error)
-    except Exception:  # noqa: BLE001 - a __str__ that raises is a part of the answer, too
+    except Exception:  # noqa: BLE001 - a __str__ that raises is a part of the response
         return kind
     message = _MEMORY_ADDRESS.sub("", message)
     message = message.encode(errors="backslashreplace").decode()
@@ -310,14 +322,16 @@ def error_text(error: BaseException) -> str:
 
 
 def _is_raised_explicitly(error: BaseException) -> bool:
-    """Was there a `raise` where it began? Ctrl-C comes between two steps of whatever is run, and is
-    never seen at that one."""
+    """True if a `raise` statement raised the error.
+
+    Ctrl-C interrupts between two instructions and is never attributed to a `raise`.
+    """
     traceback = error.__traceback__
-    assert traceback is not None, "it was caught"
+    assert traceback is not None, "a caught exception has a traceback"
     while traceback.tb_next is not None:
         traceback = traceback.tb_next
-    at = traceback.tb_lasti
-    return traceback.tb_frame.f_code.co_code[at : at + 1] == _RAISE
+    index = traceback.tb_lasti
+    return traceback.tb_frame.f_code.co_code[index : index + 1] == _RAISE
 
 
 def _noop(tx: Transaction) -> None:
@@ -333,4 +347,4 @@ def _change_members(tx: Transaction, *arguments: Any) -> Any:
 _CLUSTER_OPERATIONS = {
     MEMBERSHIP_OPERATION: Declaration(MEMBERSHIP_OPERATION, _change_members, readonly=False)
 }
-"""What replicas ask of every data type, and clients cannot: `call` does not know it."""
+"""Operations that replicas issue on every data type. `call` rejects their names from clients."""

@@ -1,12 +1,13 @@
-"""Debug mode: every operation is executed twice on the same state, and must do the same.
+"""Debug mode: executes every operation twice on the same state and compares the results.
 
-`DebugDataType(datatype)` takes the place of a data type. An operation that answers, reads, writes
-or adds something else the second time raises `NotDeterministic`, which names it; nobody would
-notice otherwise before two replicas differ. Lines are counted: an operation without end is stopped.
+`DebugDataType(datatype)` replaces a data type. It raises `NotDeterministic`, with the name of the
+operation, if the second execution has another response, read, write or addition. Without debug
+mode the fault shows only when two replicas differ. Lines count as steps, so that an endless loop
+is stopped.
 
-What two executions in one process cannot show, such as the order of a set of texts, shows between
-processes with different hash seeds. For that the *journal* keeps what every execution did, to be
-compared by `first_difference`.
+Two executions in one process cannot show every difference: the order of a set of strings, for
+example, differs only between processes with different hash seeds. The *execution log* therefore
+records every execution, and `first_difference` compares the logs of two processes.
 """
 
 from collections.abc import Iterator, Sequence
@@ -24,23 +25,24 @@ from creekdb.protocol.request import Operation, Request
 from creekdb.protocol.values import Key
 
 EXECUTION_LOG_LENGTH_MAX: Final = 64_000_000
-"""Characters; what is executed after that is still executed twice, but not kept."""
+"""Maximum length of an execution log, in characters. Later executions are not recorded, but they
+are still repeated and compared."""
 
 EXCERPT_LENGTH_MAX: Final = 300
-"""Of what an execution did, an error tells so many characters around the difference."""
+"""Number of characters around the difference that an error quotes."""
 
 _SIZES: Final = tuple(size for size in range(8, 500, 16) for _ in range(12))
 
 
 class ExecutionRecord(msgspec.Struct, frozen=True, array_like=True):
-    """One execution, in words that are equal only if all of it is."""
+    """Text of one execution. Two records are equal only if the executions were equal."""
 
     operation: str
     result: str
 
 
 class DebugDataType(DataTypeWrapper):
-    """A data type that does not trust its operations."""
+    """Data type that verifies the determinism of its operations."""
 
     def __init__(self, datatype: DataType) -> None:
         super().__init__(datatype, count_lines=True)
@@ -48,56 +50,64 @@ class DebugDataType(DataTypeWrapper):
         self._remaining_length = EXECUTION_LOG_LENGTH_MAX
 
     def run(self, request: Request, view: View) -> ExecutionResult:
-        memory = ReadCache(view)
-        witness, again = RecordingView(memory), RecordingView(memory)
-        execution = super().run(request, witness)
-        ballast = _allocate_filler()
-        repeated = super().run(request, again)
-        del ballast
-        done = ExecutionRecord(
-            call_text(request.operation), result_text(execution, witness.accesses)
+        cache = ReadCache(view)
+        first_view, second_view = RecordingView(cache), RecordingView(cache)
+        execution = super().run(request, first_view)
+        filler = _allocate_filler()
+        repetition = super().run(request, second_view)
+        del filler
+        record = ExecutionRecord(
+            call_text(request.operation), result_text(execution, first_view.accesses)
         )
-        result = result_text(repeated, again.accesses)
-        if result != done.result:
-            raise determinism_error(self.name, done, result, "executed again on the same state")
-        self._append(done)
+        repeated_result = result_text(repetition, second_view.accesses)
+        if repeated_result != record.result:
+            raise determinism_error(
+                self.name, record, repeated_result, "executed again on the same state"
+            )
+        self._append(record)
         return execution
 
-    def _append(self, done: ExecutionRecord) -> None:
-        length = len(done.operation) + len(done.result)
+    def _append(self, record: ExecutionRecord) -> None:
+        length = len(record.operation) + len(record.result)
         if length <= self._remaining_length:
             self._remaining_length -= length
-            self.execution_log.append(done)
+            self.execution_log.append(record)
         else:
-            self._remaining_length = 0  # no gaps: what is kept is a beginning
+            self._remaining_length = 0  # the log stays a prefix, without gaps
 
 
 def first_difference(
-    datatype: str, ours: Sequence[ExecutionRecord], theirs: Sequence[ExecutionRecord], how: str
+    datatype: str,
+    ours: Sequence[ExecutionRecord],
+    theirs: Sequence[ExecutionRecord],
+    variation: str,
 ) -> NotDeterministic | None:
-    """Between two journals of the same run; `how` says what was different about the second."""
+    """Return an error for the first difference between two logs of the same run, or None.
+
+    `variation` describes the circumstances of the second run.
+    """
     for number, (our, their) in enumerate(zip_longest(ours, theirs), 1):
         if our == their:
             continue
         if our is not None and their is not None and our.operation == their.operation:
-            return determinism_error(datatype, our, their.result, how)
-        first, second = ("nothing" if each is None else each.operation for each in (our, their))
+            return determinism_error(datatype, our, their.result, variation)
+        first, second = ("missing" if each is None else each.operation for each in (our, their))
         return NotDeterministic(
-            f"the run itself is not deterministic: execution {number} was {first}, and {how} "
-            f"{second}. No operation before it differs, so this is a mistake of Creek's own"
+            f"the run itself is not deterministic: execution {number} was {first}; {variation}, "
+            f"it was {second}. No earlier operation differs, so this is a bug in Creek"
         )
     return None
 
 
 def determinism_error(
-    datatype: str, done: ExecutionRecord, result: str, how: str
+    datatype: str, record: ExecutionRecord, result: str, variation: str
 ) -> NotDeterministic:
-    first, second = _around_difference(done.result, result)
+    first, second = _around_difference(record.result, result)
     return NotDeterministic(
-        f"operation {done.operation} of {datatype} is not deterministic: it {first}; {how}, it "
-        f"{second}. An operation must depend on nothing but its transaction and its arguments: use "
-        "tx.timestamp for the clock, tx.random for chance, sorted(...) for the order of a set, and "
-        "neither id() nor hash() nor anything that an earlier call left behind"
+        f"operation {record.operation} of {datatype} is not deterministic: it {first}; "
+        f"{variation}, it {second}. An operation must depend only on its transaction and its "
+        "arguments: use tx.timestamp for the clock, tx.random for random numbers and sorted(...) "
+        "for the order of a set. Do not use id(), hash() or state that an earlier call left behind"
     )
 
 
@@ -107,20 +117,20 @@ def call_text(operation: Operation) -> str:
     return text if len(text) <= EXCERPT_LENGTH_MAX else f"{text[:EXCERPT_LENGTH_MAX]}…"
 
 
-def result_text(execution: ExecutionResult, seen: list[str]) -> str:
+def result_text(execution: ExecutionResult, accesses: list[str]) -> str:
     outcome = execution.outcome
     if outcome.error is None:
-        parts = [f"answered {outcome.value!r}"]
+        parts = [f"returned {outcome.value!r}"]
     else:
         parts = [f"raised {outcome.error}"]
     for key, value in execution.writes.items():
         parts.append(f"deleted {key!r}" if value is ABSENT else f"wrote {key!r} = {value!r}")
     parts += [f"added {amount} to {key!r}" for key, amount in execution.blind_adds.items()]
-    return ", ".join(parts + seen)
+    return ", ".join(parts + accesses)
 
 
 class ReadCache:
-    """What a state said the first time: it is asked once, and says the same to both executions."""
+    """Cache of the reads of a view, so that both executions read the same values."""
 
     __slots__ = ("addability", "picks", "scans", "values", "view")
 
@@ -135,12 +145,12 @@ class ReadCache:
 
 
 class RecordingView:
-    """A `View` that keeps what it was asked for."""
+    """`View` that records its accesses."""
 
     __slots__ = ("_cache", "accesses")
 
-    def __init__(self, memory: ReadCache) -> None:
-        self._cache = memory
+    def __init__(self, cache: ReadCache) -> None:
+        self._cache = cache
         self.accesses: list[str] = []
 
     def read(self, key: Key) -> Any:
@@ -151,50 +161,56 @@ class RecordingView:
         return values[key]
 
     def pick(self, key: Key, items: tuple[int | str, ...]) -> Any:
-        picked = self._cache.picks
-        if (key, items) not in picked:
-            picked[key, items] = self._cache.view.pick(key, items)
+        picks = self._cache.picks
+        if (key, items) not in picks:
+            picks[key, items] = self._cache.view.pick(key, items)
         self.accesses.append(f"picked {items!r} of {key!r}")
-        return picked[key, items]
+        return picks[key, items]
 
     def keys(self, start: CollationKey, stop: CollationKey, reverse: bool) -> Iterator[Key]:
-        memory = self._cache
+        cache = self._cache
         self.accesses.append(f"scanned {start!r} to {stop!r}{' in reverse' if reverse else ''}")
-        asked = start, stop, reverse
-        if asked not in memory.scans:
-            memory.scans[asked] = [], memory.view.keys(start, stop, reverse)
-        passed, rest = memory.scans[asked]
+        scan = start, stop, reverse
+        if scan not in cache.scans:
+            cache.scans[scan] = [], cache.view.keys(start, stop, reverse)
+        keys, rest = cache.scans[scan]
         index = 0
         while True:
-            if index == len(passed):
-                following = next(rest, None)
-                if following is None:
+            if index == len(keys):
+                key = next(rest, None)
+                if key is None:
                     return
-                passed.append(following)
-            yield passed[index]
+                keys.append(key)
+            yield keys[index]
             index += 1
 
     def is_addable(self, key: Key) -> bool:
-        addable = self._cache.addability
-        if key not in addable:
-            addable[key] = self._cache.view.is_addable(key)
-        return addable[key]
+        addability = self._cache.addability
+        if key not in addability:
+            addability[key] = self._cache.view.is_addable(key)
+        return addability[key]
 
 
 def _allocate_filler() -> list[Any]:
-    """Objects of every small size: they take the places in memory that the first execution left, so
-    that the second gets others, and `id()` shows."""
-    held: list[Any] = [size.to_bytes(size, "big") for size in _SIZES]
+    """Return objects of every small size.
+
+    They occupy the memory that the first execution freed. The second execution then gets other
+    addresses, and a dependence on `id()` shows.
+    """
+    filler: list[Any] = [size.to_bytes(size, "big") for size in _SIZES]
     for number in range(10):
-        held += ([], {}, {number}, float(number), object())
-    return held
+        filler += ([], {}, {number}, float(number), object())
+    return filler
 
 
 def _around_difference(left: str, right: str) -> tuple[str, str]:
     pairs = zip(left, right, strict=False)
-    same = next((at for at, (one, other) in enumerate(pairs) if one != other), len(left))
+    differs_at = next(
+        (index for index, (left_char, right_char) in enumerate(pairs) if left_char != right_char),
+        len(left),
+    )
     start = (
-        max(0, same - EXCERPT_LENGTH_MAX // 3)
+        max(0, differs_at - EXCERPT_LENGTH_MAX // 3)
         if max(len(left), len(right)) > EXCERPT_LENGTH_MAX
         else 0
     )
@@ -202,6 +218,6 @@ def _around_difference(left: str, right: str) -> tuple[str, str]:
 
 
 def _excerpt(text: str, start: int) -> str:
-    before = "…" if start else ""
-    after = "…" if len(text) > start + EXCERPT_LENGTH_MAX else ""
-    return f"{before}{text[start : start + EXCERPT_LENGTH_MAX]}{after}"
+    prefix = "…" if start else ""
+    suffix = "…" if len(text) > start + EXCERPT_LENGTH_MAX else ""
+    return f"{prefix}{text[start : start + EXCERPT_LENGTH_MAX]}{suffix}"

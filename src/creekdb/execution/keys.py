@@ -1,24 +1,22 @@
-"""The order of keys: total, and the same in every process.
+"""Order of keys: total, and equal in every process.
 
-Integers come first, then strings by code point, then tuples, component by component with the same
-rule; a tuple comes right before its extensions. A key's *place* is a flat tuple that Python
-compares in that order. A range of keys is a half-open range of places, so that it can end where no
-key is: after every key that starts with a prefix, for instance. Must not know what is stored.
+Integers come first, then strings by code point, then tuples, compared by component with the same
+rule. A tuple directly precedes its extensions. The *collation key* of a key is a flat tuple that
+Python compares in that order. A range of keys is a half-open range of collation keys. It can
+therefore end between keys, for instance after every key that starts with a prefix.
 
-Registers that Creek keeps for itself stand behind all others, where no operation looks.
+Registers of Creek itself come after all others, where no scan of an operation reads them.
 
-Keys in their order, which is found out only as far as somebody looks.
-
-They stand in groups of neighbours. A new key is put into its group and no more: a group is sorted
-when somebody goes through it, and when it has grown so large that it is divided. So a key costs
-little where nobody looks; and who looks at a few keys waits until a few are sorted, however many
+`SortedKeys` sorts keys only as far as they are read. It keeps them in groups of neighbours. A new
+key is appended to its group. A group is sorted when it is read, or when it is large enough to be
+split. Adding a key is therefore cheap, and a scan of a few keys sorts only a few, however many
 there are.
 
-Within one of the kinds that `creekdb.execution.keys` tells, Python mostly compares the keys
-themselves as their places would, and faster; where it cannot, their places are compared.
+Within one kind (`kind_of`), Python mostly orders the keys themselves like their collation keys, and
+faster. Where it cannot, the collation keys are compared.
 
-A key that is removed is passed over at first. Most are back soon: a request was withdrawn that had
-written to a new register, and is executed again.
+A removed key stays in its group at first, and readers skip it. Most removed keys return soon: a
+request that wrote to a new register was rolled back, and is executed again.
 """
 
 from bisect import bisect_left, bisect_right
@@ -49,12 +47,12 @@ LAST_COLLATION_KEY: Final[CollationKey] = (_END,)
 
 CALLS_PREFIX: Final = "creek.calls"
 RESERVED_PREFIXES: Final = frozenset((CALLS_PREFIX, "creekdb.client", MEMBERSHIP_OPERATION))
-"""With what the keys of registers begin that Creek keeps for itself, or did once: what is kept in
-another form has another name."""
+"""First components of the keys that Creek reserves, or reserved in earlier versions. A register
+with another format has another name."""
 
 
 def check_key(key: Any) -> None:
-    """Raise `BadValue` unless `key` is one. A bool is not: `True` and `1` are the same register."""
+    """Raise `BadValue` for an invalid key, such as a bool: `True` and `1` are the same register."""
     kind = type(key)
     if kind is tuple:
         components: tuple[Any, ...] = key
@@ -72,16 +70,18 @@ def check_key(key: Any) -> None:
 
 
 def kind_of(key: Key) -> int:
-    """All keys of one kind stand before all of the next one. Two keys of a kind are compared by
-    Python as their places are, unless a number stands in one where the other has a string: that is
-    a TypeError."""
+    """Return the kind of `key`. All keys of one kind precede all keys of the next kind.
+
+    Python orders two keys of a kind like their collation keys. It raises TypeError if a number in
+    one tuple meets a string in the other.
+    """
     if isinstance(key, tuple):
         return _RESERVED if key and key[0] in RESERVED_PREFIXES else _TUPLE
     return _STR if isinstance(key, str) else _INT
 
 
 def collation_key(key: Key) -> CollationKey:
-    """Where `key` stands among all keys."""
+    """Return the sort key of `key` among all keys."""
     kind = kind_of(key)
     if not isinstance(key, tuple):
         return (kind, key)
@@ -92,7 +92,7 @@ def collation_key(key: Key) -> CollationKey:
 
 
 def prefix_range(prefix: str | tuple[str | int, ...]) -> tuple[CollationKey, CollationKey]:
-    """The places of the keys of the same type, tuple or str, that start with `prefix`."""
+    """Return the range of the keys of the same type, tuple or str, that start with `prefix`."""
     start = collation_key(prefix)
     if isinstance(prefix, tuple):
         return start, (*start, _END)
@@ -100,10 +100,10 @@ def prefix_range(prefix: str | tuple[str | int, ...]) -> tuple[CollationKey, Col
 
 
 def _end_of_string_prefix(prefix: str) -> CollationKey:
-    kept = prefix.rstrip("\U0010ffff")
-    if not kept:
+    stem = prefix.rstrip("\U0010ffff")
+    if not stem:
         return (_TUPLE,)
-    return (_STR, kept[:-1] + chr(ord(kept[-1]) + 1))
+    return (_STR, stem[:-1] + chr(ord(stem[-1]) + 1))
 
 
 def _check_component(component: Any) -> None:
@@ -112,25 +112,27 @@ def _check_component(component: Any) -> None:
         raise BadValue(
             f"a key is a str, an int or a tuple of these, not one with a {kind.__name__}"
         )
-    found = describe_unserializable(component)
-    if found is not None:
-        raise BadValue(f"a key holds {found}, which cannot be sent")
+    problem = describe_unserializable(component)
+    if problem is not None:
+        raise BadValue(f"a key holds {problem}, which cannot be sent")
 
 
 GROUP_MAX: Final = 128
-"""Keys; of more, two groups are made."""
+"""Maximum number of keys in a group. A larger group is split."""
 REMOVED_MAX: Final = 32
-"""Keys that are passed over; of more, the first is taken out. Few, for whoever looks at the head of
-a queue finds those there that were its head before."""
+"""Maximum number of removed keys that readers skip. Above it, the oldest is deleted from its group.
+The number is small, because the reader of a queue's head skips all former heads."""
 
 
 class SortedKeys:
+    """Set of keys that is sorted as far as it is read."""
+
     __slots__ = ("_kinds", "_removed")
 
     def __init__(self, keys: Iterable[Key] = ()) -> None:
         self._kinds = [_KindGroups() for _ in range(KIND_COUNT)]
         self._removed: dict[Key, None] = {}
-        """Those that were removed, and stand in their groups as yet."""
+        """Removed keys that are still in their groups."""
         for key in keys:
             self.add(key)
 
@@ -140,24 +142,26 @@ class SortedKeys:
                 yield from self._present(kind.sorted_group(number))
 
     def add(self, key: Key) -> None:
-        """It is not there yet."""
+        """Add a key that is not in the set."""
         if key in self._removed:
             del self._removed[key]
         else:
             self._kinds[kind_of(key)].add(key)
 
     def remove(self, key: Key) -> None:
-        """It is there."""
-        gone = self._removed
-        gone[key] = None
-        if len(gone) > REMOVED_MAX:
-            first = next(iter(gone))
-            del gone[first]
-            self._kinds[kind_of(first)].remove(first)
+        """Remove a key that is in the set."""
+        removed = self._removed
+        removed[key] = None
+        if len(removed) > REMOVED_MAX:
+            oldest = next(iter(removed))
+            del removed[oldest]
+            self._kinds[kind_of(oldest)].remove(oldest)
 
     def between(self, start: CollationKey, stop: CollationKey, reverse: bool) -> Iterator[Key]:
-        """Those that stand in [start, stop), in order or in reverse order. Not to be gone on with
-        when keys have been added or removed."""
+        """Yield the keys in [start, stop), in ascending or descending order.
+
+        Adding or removing a key invalidates the iterator.
+        """
         first: int = start[0] if start else 0
         last: int = stop[0] if stop else 0
         kinds = range(first, min(last + 1, KIND_COUNT))
@@ -165,9 +169,9 @@ class SortedKeys:
             for group in self._kinds[kind].between(start, stop, reverse):
                 yield from self._present(reversed(group) if reverse else group)
 
-    def discard(self, most: int) -> bool:
-        """Forget about so many, for nobody needs them; False when there are none any more."""
-        while self._kinds and not self._kinds[-1].discard(most):
+    def discard(self, count: int) -> bool:
+        """Release about `count` keys of an unused set. Return False once none are left."""
+        while self._kinds and not self._kinds[-1].discard(count):
             self._kinds.pop()
         return bool(self._kinds)
 
@@ -176,19 +180,18 @@ class SortedKeys:
 
 
 class _KindGroups:
-    """All of one kind."""
+    """Groups of the keys of one kind."""
 
     __slots__ = ("_groups", "_is_sorted", "_start_collation_keys", "_starts")
 
     def __init__(self) -> None:
         self._groups: list[list[Any]] = [[]]
         self._starts: list[Any] = []
-        """By group, but for the first: its keys stand behind this one, or are it, and those of the
-        groups before it do not."""
+        """Lower bounds of the groups, except the first. All keys of earlier groups are smaller."""
         self._start_collation_keys: list[CollationKey] = []
-        """Where these stand."""
+        """Collation keys of `_starts`."""
         self._is_sorted = [True]
-        """By group."""
+        """True for every group that is sorted."""
 
     def group_count(self) -> int:
         return len(self._groups)
@@ -212,7 +215,7 @@ class _KindGroups:
     def between(
         self, start: CollationKey, stop: CollationKey, reverse: bool
     ) -> Iterator[list[Key]]:
-        """The groups, or parts of them."""
+        """Yield the part of each group that is in the range."""
         first = bisect_right(self._start_collation_keys, start)
         end = bisect_left(self._start_collation_keys, stop) + 1
         numbers = range(first, end)
@@ -234,13 +237,13 @@ class _KindGroups:
             self._is_sorted[number] = True
         return group
 
-    def discard(self, most: int) -> bool:
-        groups = most // GROUP_MAX + 1
+    def discard(self, count: int) -> bool:
+        groups = count // GROUP_MAX + 1
         del self._groups[-groups:], self._starts[-groups:], self._start_collation_keys[-groups:]
         return bool(self._groups)
 
     def _group_number(self, key: Key) -> int:
-        """Of the group that it belongs to."""
+        """Return the number of the group that `key` belongs to."""
         try:
             return bisect_right(self._starts, key)
         except TypeError:

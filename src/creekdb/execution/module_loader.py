@@ -1,6 +1,6 @@
-"""Modules of the user's, by where they are imported from: `package.module:variable`.
+"""Import of user modules from references of the form `package.module:variable`.
 
-Whatever is wrong with one is told in a line, with its place.
+Every failure is reported as one line, with its location.
 """
 
 import traceback
@@ -10,29 +10,29 @@ from types import ModuleType
 from creekdb.errors import UsageError
 
 
-def import_user_module(what: str, name: str) -> tuple[ModuleType, str]:
-    """The module, and which variable of it is meant; or `UsageError`, of `what` is looked for."""
+def import_user_module(subject: str, name: str) -> tuple[ModuleType, str]:
+    """Return the module and the name of the variable, or raise `UsageError` about `subject`."""
     module, _, variable = name.partition(":")
     try:
         return import_module(module), variable
     except ModuleNotFoundError as error:
         missing = str(error.name)
         if module.endswith(".py"):
-            why = f"write {module.removesuffix('.py')}, without '.py'"
+            cause = f"write {module.removesuffix('.py')}, without '.py'"
         elif f"{module}.".startswith(f"{missing}."):
-            why = f"there is no module '{missing}' in this folder, on PYTHONPATH or installed"
+            cause = f"there is no module '{missing}' in this directory, on PYTHONPATH or installed"
         else:
-            why = f"{module} imports '{missing}', and there is no such module"
+            cause = f"{module} imports '{missing}', which does not exist"
     except SyntaxError as error:
-        why = f"{error.filename}, line {error.lineno}: {error.msg}"
-    except Exception as error:  # noqa: BLE001 - the module may raise whatever it likes
+        cause = f"{error.filename}, line {error.lineno}: {error.msg}"
+    except Exception as error:  # noqa: BLE001 - the module may raise any exception
         kind = "" if isinstance(error, UsageError) else f"{type(error).__name__}: "
-        why = f"{module} cannot be imported: {kind}{error} ({_error_location(error, module)})"
-    raise UsageError(f"{what} {name}: {why}")
+        cause = f"{module} cannot be imported: {kind}{error} ({_error_location(error, module)})"
+    raise UsageError(f"{subject} {name}: {cause}")
 
 
 def _error_location(error: Exception, module: str) -> str:
-    """Where it was raised; if that is not in the module, from where that was called."""
+    """Return the last location inside the module, or that of the error if there is none."""
     frames = traceback.extract_tb(error.__traceback__)
     path = f"{module.replace('.', '/')}.py"
     inside = [each for each in frames if each.filename.endswith(path)]

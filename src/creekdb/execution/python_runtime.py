@@ -1,9 +1,9 @@
-"""The garbage collector, while a simulation or a live replica runs.
+"""Garbage collector settings of simulations and live replicas, and the kind of build.
 
-With its usual thresholds it looks through millions of live versions again and again; a run makes
-little garbage that is not freed at once.
+With the default thresholds, the collector traverses millions of live versions again and again. A
+run creates little garbage that reference counting does not free at once.
 
-How Creek runs here: the times that it takes depend on that, and nothing else does.
+These settings influence only the duration of a run.
 """
 
 import gc
@@ -15,11 +15,11 @@ from creekdb.execution.mvcc import version_store
 
 REDUCED_THRESHOLDS: Final = (100_000, 20, 100)
 FULL_SCAN_THRESHOLDS: Final = (50_000, 10, 100)
-"""Of a live replica that makes garbage."""
+"""Thresholds of a live replica that creates cyclic garbage."""
 FULL_SCAN_ROUNDS: Final = 120
-"""For how long it looks at everything after it has found some."""
+"""Number of samples for which full collection stays enabled after garbage was found."""
 OBJECTS_PER_CALL: Final = 60
-"""Objects, while it is under way: somewhat more than it takes."""
+"""Number of objects per call in progress, with a margin."""
 
 
 @contextmanager
@@ -30,62 +30,69 @@ def reduced_gc() -> Iterator[None]:
 
 
 class GcSampler:
-    """The collector of a live replica.
+    """Garbage collection of a live replica.
 
-    A replica's own code makes no garbage that refers to itself, and to look for some among all that
-    it makes and keeps took a tenth of its time, and held it up for 100 ms at once. But operations
-    are arbitrary code, and so is what speaks HTTP. So from time to time what was made in the last
-    few milliseconds is looked at, or, where little is made, all of it. The rest is set aside, and
-    is freed like all when nobody refers to it. Once garbage is found, everything is looked at for a
-    while.
+    The code of a replica creates no cyclic garbage. Collecting among all its objects took a tenth
+    of the time, in pauses of 100 ms. Operations and HTTP libraries, however, are arbitrary code.
+
+    From time to time, the sampler therefore collects the objects of the last few milliseconds, or
+    all new objects if there are few. It freezes the remaining objects; reference counting still
+    frees these. After a sample that found garbage, full collection is enabled for a while.
     """
 
     def __init__(self) -> None:
         self._full_scan_rounds_left = 0
-        """Looks for which everything is looked at."""
+        """Number of samples until full collection is disabled."""
 
     @classmethod
     @contextmanager
     def install(cls) -> "Iterator[GcSampler]":
-        samples = cls()
-        gc.collect(0)  # of a beginning nothing follows for what comes after it
+        sampler = cls()
+        gc.collect(0)  # garbage of the startup does not predict later garbage
         with _restore_gc():
             gc.disable()
-            gc.callbacks.append(samples._on_collection)
+            gc.callbacks.append(sampler._on_collection)
             try:
-                yield samples
+                yield sampler
             finally:
-                gc.callbacks.remove(samples._on_collection)
+                gc.callbacks.remove(sampler._on_collection)
 
     def freeze(self) -> None:
-        """What was made until now is not looked at."""
+        """Exclude all objects created until now from collection."""
         if not self._full_scan_rounds_left:
             gc.freeze()
 
-    def sample(self, under_way: int) -> None:
-        """At what was made since something was set aside, with so many calls under way."""
+    def sample(self, calls_in_progress: int) -> None:
+        """Collect the objects created since the last `freeze`.
+
+        During full collection, adapt its threshold to the number of calls in progress.
+        """
         if self._full_scan_rounds_left:
             self._full_scan_rounds_left -= 1
-            _adapt_threshold(under_way)
+            _adapt_threshold(calls_in_progress)
             return
         gc.disable()
         gc.collect(0)
         self.freeze()
 
-    def _on_collection(self, phase: str, found: dict[str, int]) -> None:
-        if phase == "stop" and found["collected"]:
+    def _on_collection(self, phase: str, info: dict[str, int]) -> None:
+        if phase == "stop" and info["collected"]:
             if not self._full_scan_rounds_left:
                 gc.set_threshold(*FULL_SCAN_THRESHOLDS)
                 gc.enable()
             self._full_scan_rounds_left = FULL_SCAN_ROUNDS
 
 
-def _adapt_threshold(under_way: int) -> None:
-    """What calls under way are made of is mostly gone soon, and not looked at before there is more
-    than that. They come and go in waves, so what was enough a moment ago is forgotten slowly."""
+def _adapt_threshold(calls_in_progress: int) -> None:
+    """Set the first threshold above the number of objects of the calls in progress.
+
+    These objects are mostly freed soon. Calls come in waves, so the threshold decreases slowly.
+    """
     first, second, third = gc.get_threshold()
     gc.set_threshold(
-        max(FULL_SCAN_THRESHOLDS[0], OBJECTS_PER_CALL * under_way, first * 9 // 10), second, third
+        max(FULL_SCAN_THRESHOLDS[0], OBJECTS_PER_CALL * calls_in_progress, first * 9 // 10),
+        second,
+        third,
     )
 
 
@@ -100,5 +107,5 @@ def _restore_gc() -> Iterator[None]:
 
 
 def build_kind() -> str:
-    """`compiled` (by `make compiled`) or `interpreted`."""
+    """Return `compiled` (by `make compiled`) or `interpreted`."""
     return "interpreted" if str(version_store.__file__).endswith(".py") else "compiled"

@@ -1,8 +1,8 @@
-"""Random numbers that every replica draws alike: `tx.random`.
+"""Random numbers that are equal on every replica: `tx.random`.
 
-The generator (SplitMix64) is seeded with the request's identifier and timestamp, so an operation
-draws the same numbers wherever and however often it is executed. Not for secrets. Must not know the
-process it runs in.
+The generator (SplitMix64) is seeded with the request's identifier and timestamp. An operation thus
+draws the same numbers on every replica and in every execution. The numbers are not suitable for
+secrets. The generator does not depend on the process.
 """
 
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ _STEP = 0x9E3779B97F4A7C15
 
 
 class RequestRandom:
-    """Draws the same numbers for a request wherever and however often it is executed."""
+    """Random number generator of one request, equal in all its executions."""
 
     __slots__ = ("_state",)
 
@@ -27,26 +27,26 @@ class RequestRandom:
             self._state = self._next() ^ (part & _MASK)
 
     def random(self) -> float:
-        """A float of 53 random bits in [0, 1)."""
+        """Return a float of 53 random bits in [0, 1)."""
         return (self._next() >> 11) * 2.0**-53
 
     def randrange(self, start: Any, stop: Any = None) -> int:
-        """An int in [start, stop), or in [0, start) when only one bound is given."""
+        """Return an int in [start, stop), or in [0, start) if only one bound is given."""
         low, high = (0, start) if stop is None else (start, stop)
-        if type(low) is not int or type(high) is not int:  # by hand: see `Transaction`
-            raise TypeError("a range to draw from has integers as its bounds")
+        if type(low) is not int or type(high) is not int:  # checked by hand: see `Transaction`
+            raise TypeError("the bounds of a random range must be integers")
         width = high - low
         if not 0 < width <= 2**64:
-            raise ValueError(f"no range to draw from: [{low}, {high})")
-        fair = 2**64 - 2**64 % width  # draws beyond it would favour the low numbers
-        while (drawn := self._next()) >= fair:
+            raise ValueError(f"the random range is empty or too wide: [{low}, {high})")
+        draw_max = 2**64 - 2**64 % width  # draws above this bound would favour low numbers
+        while (drawn := self._next()) >= draw_max:
             pass
         return int(low + drawn % width)
 
     def choice(self, elements: Sequence[Element]) -> Element:
-        """One of them; raises `ValueError` where there is none."""
+        """Return a random element, or raise `ValueError` if there is none."""
         if not elements:
-            raise ValueError("nothing to choose from")
+            raise ValueError("cannot choose from an empty sequence")
         return elements[self.randrange(len(elements))]
 
     def _next(self) -> int:

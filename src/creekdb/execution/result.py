@@ -1,4 +1,4 @@
-"""What comes of running a request, before anything of it counts."""
+"""Result of an execution, before the store installs it."""
 
 from typing import Any
 
@@ -9,16 +9,16 @@ from creekdb.protocol.values import Key
 
 
 class ExecutionResult(msgspec.Struct, frozen=True):
-    """What running a request gave: its answer, what it would write, and what it cost."""
+    """Outcome, writes and cost of one execution."""
 
     outcome: Outcome
     writes: dict[Key, Any] = {}
-    """The last value written per key, `ABSENT` for a deletion. Empty when the operation raised."""
+    """Last value written per key, `ABSENT` for a deletion. Empty if the operation raised."""
     read_count: int = 0
-    """Registers read one by one."""
+    """Number of registers read one by one."""
     scan_count: int = 0
-    """Registers read by scans."""
+    """Number of registers read by scans."""
     blind_adds: dict[Key, int] = {}
-    """What is to be added to registers that were not looked at. Empty when it raised."""
+    """Amounts to add to registers that were not read. Empty if the operation raised."""
     read_set: Any = None
-    """What the store wants to know of it when it is to be installed."""
+    """Record of the reads that the store needs to install the result."""

@@ -1,6 +1,6 @@
-"""The data type run alone: one request after another on a plain dict.
+"""Sequential execution of a data type: one request after another on a plain dict.
 
-The reference that everything else is held against, so it is written to be obviously right and
+This is the reference for all other implementations. It is written to be obviously correct and
 shares nothing with the stores of the replicas: no undo, no index, no versions.
 """
 
@@ -19,20 +19,20 @@ if TYPE_CHECKING:
 
 
 class OperationRaised(Exception):
-    """The error that was an operation's answer, for those who call it directly."""
+    """Error response of an operation, raised to a direct caller."""
 
 
 class Sequential:
-    """What `datatype.sequential()` gives: a state, and operations on it one after another."""
+    """Machine that `datatype.sequential()` returns: a state and its operations, one at a time."""
 
     def __init__(self, datatype: "DataType") -> None:
         self.datatype = datatype
         self.state: dict[Key, Any] = {}
-        """What was written: what the data type begins with is not copied."""
+        """Written registers, without the initial data of the data type."""
         self._calls = 0
 
     def apply(self, request: Request) -> Outcome:
-        """Carry out a request. An error is an outcome, too."""
+        """Execute a request and return its outcome, which may be an error."""
         execution = self.datatype.run(request, self)
         for key, value in execution.writes.items():
             if value is ABSENT and self.datatype.base.read(key) is ABSENT:
@@ -42,7 +42,7 @@ class Sequential:
         return execution.outcome
 
     def call(self, name: str, *arguments: Any) -> Any:
-        """Apply a request made on the spot; its value, or `OperationRaised`. For examples."""
+        """Execute a new request, for examples. Return its value or raise `OperationRaised`."""
         operation = self.datatype.call(name, *arguments)
         self._calls += 1
         outcome = self.apply(Request(self._calls, Dot(0, self._calls), operation, strong=False))
@@ -51,7 +51,7 @@ class Sequential:
         return outcome.value
 
     def changes(self) -> dict[Key, Any]:
-        """The registers that differ from what the data type begins with."""
+        """Return the registers that differ from the initial data of the data type."""
         return changes(self.state.items(), self.datatype.base)
 
     def read(self, key: Key) -> Any:
@@ -63,8 +63,8 @@ class Sequential:
     def keys(self, start: CollationKey, stop: CollationKey, reverse: bool) -> Iterator[Key]:
         keys = {key for key in self.state if start <= collation_key(key) < stop}
         keys.update(self.datatype.base.keys(start, stop, False))
-        inside = [key for key in keys if self.read(key) is not ABSENT]
-        return iter(sorted(inside, key=collation_key, reverse=reverse))
+        present = [key for key in keys if self.read(key) is not ABSENT]
+        return iter(sorted(present, key=collation_key, reverse=reverse))
 
     def is_addable(self, key: Key) -> bool:
         return False

@@ -1,11 +1,13 @@
-"""Which values the wire, the journal and every replica can carry alike.
+"""Values that the wire, the journal and every replica can represent alike.
 
-Rules: only the exact types named in `creekdb.protocol.values`, so that a value is equal to itself
-after a journey; nothing whose iteration order or equality depends on the process (sets, objects,
-NaN); everything bounded (64-bit integers, nesting). Must not know what the values are for.
+Rules:
+- Only the exact types named in `creekdb.protocol.values` are allowed, so that a decoded value is
+  equal to the original.
+- No value's iteration order or equality may depend on the process (sets, objects, NaN).
+- Everything is bounded: integers to 64 bits, nesting to `DEPTH_MAX`.
 
-Most values are *rows*: scalars, or tuples and dicts of scalars. They are told quickly. Everything
-else is searched, which also finds the place to name.
+Most values are *rows*: scalars, or tuples and dicts of scalars. `is_row` recognises them quickly.
+All other values are searched recursively, which also yields the path for the error.
 """
 
 import math
@@ -17,29 +19,29 @@ INT_MIN: Final = -(2**63)
 INT_MAX: Final = 2**63 - 1
 SMALL_INT_MIN: Final = -(2**61)
 SMALL_INT_MAX: Final = 2**61
-"""Ints in between are compared at once where this is compiled; of others all is looked at."""
+"""Bounds of the integers that compiled code compares as machine words."""
 DEPTH_MAX: Final = 64
 is_ascii: Final = str.isascii
 PATH_LENGTH_MAX: Final = 80
 
 
 def describe_unserializable(value: Any) -> str | None:
-    """What in `value` cannot be carried, or None when all of it can."""
-    found = _find_unserializable(value, 0)
-    return None if found is None else found[1]
+    """Return a description of the first part that cannot be serialised, or None."""
+    problem = _find_unserializable(value, 0)
+    return None if problem is None else problem[1]
 
 
-def reject_unserializable(value: Any, what: str) -> None:
-    """Raise `BadValue`, naming `what` holds the value, unless all of it can be carried."""
-    found = _find_unserializable(value, 0)
-    if found is not None:
-        path, named = found
-        place = f" at {path[:PATH_LENGTH_MAX]}" if path else ""
-        raise BadValue(f"{what} holds {named}{place}, which cannot be sent")
+def reject_unserializable(value: Any, subject: str) -> None:
+    """Raise `BadValue`, naming the `subject`, if any part of the value cannot be serialised."""
+    problem = _find_unserializable(value, 0)
+    if problem is not None:
+        path, description = problem
+        location = f" at {path[:PATH_LENGTH_MAX]}" if path else ""
+        raise BadValue(f"{subject} holds {description}{location}, which cannot be sent")
 
 
 def is_row(value: Any) -> bool:
-    """Is it a row that can be carried? What is no row may be carriable, too."""
+    """True if `value` is a serialisable row. Other values may be serialisable as well."""
     kind = type(value)
     values: tuple[Any, ...] = (value,)
     if kind is tuple:
@@ -68,7 +70,7 @@ def is_row(value: Any) -> bool:
 
 
 def copy_out(value: Any) -> Any:
-    """`value` with its dicts copied: an operation may change what it was given, never the store."""
+    """Return `value` with its dicts copied, so that an operation cannot modify the store."""
     kind = type(value)
     if kind is tuple:
         values: tuple[Any, ...] = value
@@ -84,7 +86,7 @@ def copy_out(value: Any) -> Any:
 
 def _copy_out_items(values: tuple[Any, ...]) -> tuple[Any, ...]:
     try:
-        hash(values)  # without a dict inside, and only then, it has one
+        hash(values)  # a tuple is hashable if and only if it contains no dict
     except TypeError:
         return tuple([copy_out(each) for each in values])
     return values
@@ -107,7 +109,7 @@ def _is_unicode(text: str) -> bool:
 
 
 def _find_unserializable(value: Any, depth: int) -> tuple[str, str] | None:
-    """The path to the first element that cannot be carried, and what it is."""
+    """Return the path and a description of the first part that cannot be serialised."""
     kind = type(value)
     if kind is int:
         return None if INT_MIN <= value <= INT_MAX else ("", "an int beyond 64 bits")
@@ -123,9 +125,9 @@ def _find_unserializable(value: Any, depth: int) -> tuple[str, str] | None:
         for index, each in enumerate(value):
             if depth + 1 < DEPTH_MAX and is_row(each):
                 continue
-            found = _find_unserializable(each, depth + 1)
-            if found is not None:
-                return f"[{index}]{found[0]}", found[1]
+            problem = _find_unserializable(each, depth + 1)
+            if problem is not None:
+                return f"[{index}]{problem[0]}", problem[1]
         return None
     if kind is dict:
         for key, each in value.items():
@@ -133,8 +135,8 @@ def _find_unserializable(value: Any, depth: int) -> tuple[str, str] | None:
                 return "", f"a dict with a key of type {type(key).__name__}"
             if not _is_unicode(key):
                 return "", "a str that is not valid Unicode"
-            found = _find_unserializable(each, depth + 1)
-            if found is not None:
-                return f"[{key!r}]{found[0]}", found[1]
+            problem = _find_unserializable(each, depth + 1)
+            if problem is not None:
+                return f"[{key!r}]{problem[0]}", problem[1]
         return None
     return "", f"a value of type {kind.__name__}"

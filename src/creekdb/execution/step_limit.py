@@ -1,15 +1,15 @@
-"""When an operation has run for too long: a limit that every replica applies alike.
+"""Step limit of operations, applied alike by every replica.
 
-Time differs from replica to replica, so steps are counted instead. A call to the transaction is
-one, and so is a register that a scan passes: the transaction counts these always. A `LineCounter`
-makes calls of functions steps, too, and lines of those that loop: then an operation that never
-looks at its transaction is stopped as well.
+Time differs between replicas, so steps are counted instead. A call to the transaction is a step,
+and so is a register that a scan passes; the transaction always counts these. A `LineCounter` also
+counts calls of functions, and the lines of functions with loops. It stops operations that never use
+their transaction.
 
-Lines are counted in the package that the operation is from, and nowhere else. How many lines the
-standard library takes depends on what it remembers of earlier calls, and so on the process.
+Lines are counted only in the package of the operation. The number of lines that the standard
+library executes depends on its caches, and so on the process.
 
-This is for accidents, not against malice: a loop without end inside a call of a C function, or one
-that catches `BaseException` each time, goes on.
+The limit protects against accidents, not against malice. It cannot stop an endless loop inside a C
+function, or a loop that catches `BaseException` every time.
 """
 
 import dis
@@ -18,7 +18,7 @@ from types import CodeType, FrameType
 from typing import Any, Final, TypeAlias
 
 STEPS_MAX: Final = 1_000_000
-"""Unless the data type says otherwise. It takes about a second."""
+"""Default step limit of a data type. So many steps take about a second."""
 
 INTERNAL_PACKAGES: Final = ("creekdb.errors", "creekdb.execution", "creekdb.protocol")
 _CODES_MAX: Final = 10_000
@@ -27,12 +27,14 @@ Tracer: TypeAlias = Callable[[FrameType, str, Any], Any]
 
 
 class OperationStopped(BaseException):
-    """Raised inside an operation that has used up its steps. No `Exception`: what handles every
-    error of the operation's own must not handle this one."""
+    """Raised inside an operation that exceeds its step limit.
+
+    Not an `Exception`: a handler for all errors of the operation must not catch it.
+    """
 
 
 class CountedCode:
-    """Which code counts for the operations of one module, remembered: it is asked at every call."""
+    """Cache of the code that counts for the operations of one module, consulted at every call."""
 
     __slots__ = ("_loops", "_modules", "_package")
 
@@ -42,24 +44,24 @@ class CountedCode:
         self._loops: dict[CodeType, bool] = {}
 
     def has_module(self, name: str) -> bool:
-        known = self._modules.get(name)
-        if known is None:
+        counts = self._modules.get(name)
+        if counts is None:
             inside = name == self._package or name.startswith(f"{self._package}.")
-            known = self._modules[name] = inside and not name.startswith(INTERNAL_PACKAGES)
-        return known
+            counts = self._modules[name] = inside and not name.startswith(INTERNAL_PACKAGES)
+        return counts
 
     def has_loops(self, code: CodeType) -> bool:
-        known = self._loops.get(code)
-        if known is None:
+        loops = self._loops.get(code)
+        if loops is None:
             if len(self._loops) >= _CODES_MAX:
                 self._loops.clear()
-            known = any("BACKWARD" in each.opname for each in dis.get_instructions(code))
-            self._loops[code] = known
-        return known
+            loops = any("BACKWARD" in each.opname for each in dis.get_instructions(code))
+            self._loops[code] = loops
+        return loops
 
 
 class LineCounter:
-    """The lines of one operation. `step` is called for each, and raises after the last one."""
+    """Trace functions that call `step` for the lines of one operation, until `step` raises."""
 
     __slots__ = ("_counted", "_step")
 
@@ -68,7 +70,7 @@ class LineCounter:
         self._step = step
 
     def trace_call(self, frame: FrameType, event: str, argument: Any) -> Tracer | None:
-        """For `sys.settrace`: a frame begins, or that of a generator goes on."""
+        """Trace function for `sys.settrace`: a frame starts, or a generator's frame resumes."""
         if not self._counted.has_module(str(frame.f_globals.get("__name__"))):
             return None
         self._step()

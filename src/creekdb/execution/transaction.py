@@ -1,10 +1,13 @@
-"""What an operation sees while it runs: registers to read and write, and nothing else.
+"""Transactions: the registers, time and random numbers that an operation can use.
 
-Rules: the writes stay in the transaction until the operation has returned, so that one that raises
-leaves nothing behind; an operation reads its own writes; time and chance come from the request, so
-that every replica computes the same; every call is a step, whatever it costs the store, and the
-steps are limited. It reads through a `View` and must not know which store is behind it, nor whether
-the request is tentative or committed.
+Rules:
+- Writes stay in the transaction until the operation returns. If it raises, it has no effect.
+- An operation reads its own writes.
+- Time and random numbers derive from the request, so that every replica computes the same result.
+- Every call is a step, whatever it costs the store, and the number of steps is limited.
+
+A transaction reads through a `View`. It does not depend on the store behind the view, nor on
+whether the request is tentative or committed.
 """
 
 import enum
@@ -29,21 +32,21 @@ from creekdb.protocol.values import Key, freeze
 
 
 class Absent(enum.Enum):
-    """The type of `ABSENT`: an enum, so that there is only one even after copying and pickling."""
+    """Type of `ABSENT`. An enum has one instance, also after copying and pickling."""
 
     ABSENT = "absent"
 
 
 ABSENT: Final = Absent.ABSENT
-"""The paper's ⊥: what a register without a value holds, and what deleting it writes."""
+"""The paper's ⊥: the content of a register without a value, and the effect of a deletion."""
 
 
 BLIND_ADD_MAX: Final = 2**60
-"""An operation that adds more in one step looks at the register first."""
+"""Upper bound for the amount of a blind add. A larger addition reads the register first."""
 
 
 def pick_item(value: Any, item: int | str) -> Any:
-    """One item of a tuple or a dict; None where there is none."""
+    """Return one item of a tuple or dict, or None if there is no such item."""
     kind = type(value)
     if kind is tuple:
         values: tuple[Any, ...] = value
@@ -52,25 +55,27 @@ def pick_item(value: Any, item: int | str) -> Any:
 
 
 class View(Protocol):
-    """The state that a transaction reads: it does not change as long as the transaction runs."""
+    """State that a transaction reads. It does not change while the transaction runs."""
 
     def read(self, key: Key) -> Any:
-        """The value under `key`, or `ABSENT`."""
+        """Return the value under `key`, or `ABSENT`."""
 
     def pick(self, key: Key, items: tuple[int | str, ...]) -> Any:
-        """The same, for one who will look at these items of it only."""
+        """Return the value under `key` to a reader that uses only these items of it."""
 
     def keys(self, start: CollationKey, stop: CollationKey, reverse: bool) -> Iterator[Key]:
-        """The keys that hold a value and stand in [start, stop), in order or in reverse order."""
+        """Yield the keys in [start, stop) that hold a value, in ascending or descending order."""
 
     def is_addable(self, key: Key) -> bool:
-        """Can one add to it without looking? A store that does not put off additions says no."""
+        """True if the store can add to `key` without a read. False if it never defers additions."""
 
 
 class Transaction:
-    """What an operation passes to these methods may come straight from a client. It is therefore
-    declared as `Any` and checked by hand: a compiled replica would check a declared type by itself
-    and refuse in other words than an interpreted one, and the words are the operation's answer.
+    """Reads and writes of one execution.
+
+    The arguments of these methods may come straight from a client. They are therefore declared as
+    `Any` and checked by hand. A compiled replica would check declared types itself, with other
+    messages than an interpreted replica, and the message is the operation's response.
     """
 
     __slots__ = (
@@ -95,7 +100,7 @@ class Transaction:
         steps: int = STEPS_MAX,
         name: str = "",
     ) -> None:
-        """`name`: of the operation, if the request asks for it by another one."""
+        """`name` is the name of the operation, if it differs from the name in the request."""
         self._request = request
         self._view = view
         self._name = name
@@ -104,26 +109,25 @@ class Transaction:
         self._writes: dict[Key, Any] = {}
         self._blind_adds: dict[Key, int] = {}
         self._read_count = 0
-        self._read_count_max = (
-            steps  # every step that is no read takes one off: one count is enough
-        )
+        # Every step other than a read lowers this limit, so that one comparison covers both.
+        self._read_count_max = steps
         self._scan_count = 0
         self._steps = steps
 
     @property
     def timestamp(self) -> int:
-        """The request's timestamp in microseconds, in place of the clock."""
+        """Timestamp of the request, in microseconds. Replaces the clock."""
         return self._request.timestamp
 
     @property
     def random(self) -> RequestRandom:
-        """Random numbers derived from the request, in place of the process's."""
+        """Random numbers derived from the request. Replaces the random numbers of the process."""
         if self._random is None:
             self._random = RequestRandom(self._request)
         return self._random
 
     def get(self, key: Any, default: Any = None) -> Any:
-        """The value under `key`, or `default` when there is none."""
+        """Return the value under `key`, or `default` if there is none."""
         reads = self._read_count = self._read_count + 1
         if reads > self._read_count_max:
             self._stop()
@@ -138,11 +142,10 @@ class Transaction:
         return copy_out(value) if kind is tuple or kind is dict else value
 
     def pick(self, key: Any, *items: Any) -> tuple[Any, ...] | None:
-        """These items of the tuple or dict under `key`, by index or by name, each None where there
-        is none; or None when there is nothing under `key`.
+        """Return these items of the tuple or dict under `key`, or None if `key` has no value.
 
-        Only they count as read: what becomes of the other items, an operation that did not look at
-        them need not be executed again for it.
+        Items are given by index or by name; a missing item is None. Only these items count as
+        read: a change of other items does not cause a re-execution.
         """
         reads = self._read_count = self._read_count + 1
         if reads > self._read_count_max:
@@ -157,24 +160,23 @@ class Transaction:
         value = writes[key] if key in writes else self._view.pick(key, items)
         if value is ABSENT:
             return None
-        found = [pick_item(value, item) for item in items]
-        for index, each in enumerate(found):
+        picked = [pick_item(value, item) for item in items]
+        for index, each in enumerate(picked):
             if type(each) is tuple or type(each) is dict:
-                found[index] = copy_out(each)
-        return tuple(found)
+                picked[index] = copy_out(each)
+        return tuple(picked)
 
     def put(self, key: Any, value: Any) -> None:
-        """Leave `value` under `key`. Lists come back as tuples."""
-        self._read_count_max -= (
-            1  # a step, written out as in `get`: these two are most of all calls
-        )
+        """Store `value` under `key`. Lists are read back as tuples."""
+        # `step`, inlined as in `get`: these two methods make up most calls.
+        self._read_count_max -= 1
         if self._read_count > self._read_count_max:
             self._stop()
         check_key(key)
         if self._readonly:
             self._reject_write()
         if not is_row(value):
-            reject_unserializable(value, f"what is put under {key!r}")
+            reject_unserializable(value, f"the value under {key!r}")
             value = freeze(value)
         elif type(value) is dict:
             value = value.copy()
@@ -183,7 +185,7 @@ class Transaction:
         self._writes[key] = value
 
     def delete(self, key: Any) -> None:
-        """Leave nothing under `key`, whether or not there was something."""
+        """Delete the value under `key`, if there is one."""
         self.step()
         check_key(key)
         if self._readonly:
@@ -192,10 +194,10 @@ class Transaction:
         self._writes[key] = ABSENT
 
     def add(self, key: Any, amount: Any) -> None:
-        """Increase the integer under `key`, 0 when there is none, by the integer `amount`.
+        """Increase the integer under `key`, 0 if there is none, by the integer `amount`.
 
-        It answers nothing, because increments commute as long as nobody looks: a store may put off
-        the addition until the value is read.
+        The method returns nothing: additions commute as long as no transaction reads the sum. A
+        store may therefore defer an addition until the value is read.
         """
         self.step()
         if type(amount) is not int:
@@ -203,7 +205,7 @@ class Transaction:
         if not self._readonly and abs(amount) < BLIND_ADD_MAX and self._can_add_blindly(key):
             self._blind_adds[key] = self._blind_adds.get(key, 0) + amount
             return
-        # One step, as if it were put off: how a store adds must not decide who is stopped.
+        # One step, like a deferred addition: the store must not influence the number of steps.
         self._read_count_max += 1
         value = self.get(key, 0)
         if type(value) is not int:
@@ -220,13 +222,13 @@ class Transaction:
         reverse: Any = False,
         limit: Any = None,
     ) -> Iterator[tuple[Key, Any]]:
-        """The keys and values, in the order of `creekdb.execution.keys`, that satisfy all of:
+        """Return keys and values, in the order of `creekdb.execution.keys`, that satisfy all of:
 
         - a tuple prefix: tuple keys that start with it; a str prefix: str keys that start with it;
         - `start` <= key < `stop`.
 
-        `reverse` turns the order round; `limit` bounds how many are given. The scan sees what the
-        transaction had written when it was asked for, and not what is written while it goes on.
+        `reverse` reverses the order; `limit` bounds the number of results. The scan includes the
+        writes that precede the call of `scan`, but no later ones.
         """
         self.step()
         if limit is not None and (type(limit) is not int or limit < 0):
@@ -242,15 +244,19 @@ class Transaction:
         return self._scan(low, high, own, bool(reverse), limit)
 
     def step(self) -> None:
-        """Count a step. It raises `OperationStopped` when there were too many, now and ever after:
-        an operation that catches it gets no further."""
+        """Count a step. Raise `OperationStopped` above the limit, at this and every later call.
+
+        An operation that catches the exception can therefore not continue.
+        """
         self._read_count_max -= 1
         if self._read_count > self._read_count_max:
             self._stop()
 
     def close(self, outcome: Outcome) -> ExecutionResult:
-        """The result of the whole: called once, by the data type, with what the operation gave.
-        Of one that was stopped the answer is just that, whatever it made of it."""
+        """Return the result of the execution. The data type calls this once, with the outcome.
+
+        The response of a stopped operation is the step limit error, even if it caught the error.
+        """
         if self._read_count > self._read_count_max:
             outcome = Outcome(error=f"{OperationStopped.__name__}: {self._step_limit_message()}")
         if outcome.error is not None:
@@ -268,7 +274,7 @@ class Transaction:
         return self._view.is_addable(key)
 
     def _materialise_add(self, key: Key) -> None:
-        """What was to be added blindly is added now: somebody wants to see the sum."""
+        """Replace a deferred addition with a write, because the operation reads the sum."""
         value = self._view.read(key)
         self._writes[key] = (0 if value is ABSENT else value) + self._blind_adds.pop(key)
 
@@ -280,8 +286,8 @@ class Transaction:
         reverse: bool,
         limit: int | None,
     ) -> Iterator[tuple[Key, Any]]:
-        left = -1 if limit is None else limit
-        if left == 0:
+        remaining = -1 if limit is None else limit
+        if remaining == 0:
             return
         stored = self._view.keys(low, high, reverse)
         for key in _merge_own_writes(stored, own, reverse) if own else stored:
@@ -291,8 +297,8 @@ class Transaction:
             if value is ABSENT:
                 continue
             yield key, copy_out(value)
-            left -= 1
-            if left == 0:
+            remaining -= 1
+            if remaining == 0:
                 return
 
     def _stop(self) -> None:
@@ -325,12 +331,14 @@ def _scan_range(prefix: Any, start: Any, stop: Any) -> tuple[CollationKey, Colla
 
 
 def _merge_own_writes(stored: Iterator[Key], own: dict[Key, Any], reverse: bool) -> Iterator[Key]:
-    """The stored keys and the transaction's own, each once, in order."""
-    pending = sorted(own, key=collation_key, reverse=not reverse)  # the next one is the last one
+    """Yield the stored keys and the transaction's own keys in order, without duplicates."""
+    pending = sorted(own, key=collation_key, reverse=not reverse)  # the next key is the last one
     for key in stored:
-        here = collation_key(key)
+        current = collation_key(key)
         while pending and (
-            collation_key(pending[-1]) > here if reverse else collation_key(pending[-1]) < here
+            collation_key(pending[-1]) > current
+            if reverse
+            else collation_key(pending[-1]) < current
         ):
             yield pending.pop()
         if pending and pending[-1] == key:

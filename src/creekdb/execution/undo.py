@@ -1,8 +1,12 @@
-"""Algorithm 2: the registers of one replica, with a log to undo any operation not yet committed.
+"""Algorithm 2: the registers of one replica, with an undo log of every uncommitted operation.
 
-Rules: requests are rolled back newest first; a register that was absent before a request is absent
-after its rollback; the log holds only what may still be rolled back (Section 4.2), once `truncate`
-was told of the rest. Must not know why a request is executed or rolled back.
+Rules:
+- Requests are rolled back newest first.
+- A register that was absent before a request is absent after its rollback.
+- The undo log holds only requests that may still be rolled back (Section 4.2); `truncate` removes
+  the others.
+
+The state object does not depend on the reason for an execution or a rollback.
 """
 
 from collections import OrderedDict
@@ -24,18 +28,21 @@ __all__ = ["ABSENT", "StateObject"]
 
 
 class StateObject:
-    """`StateObject`. `execute` is split in two: `run`, which only reads and may take its time, and
-    `install`, which writes what `run` found."""
+    """The paper's `StateObject`.
+
+    `execute` is split into `run`, which only reads and may take long, and `install`, which applies
+    the writes of `run`.
+    """
 
     __slots__ = ("_base", "_index", "datatype", "db", "undo_log")
 
     def __init__(self, datatype: DataType, state: Mapping[Key, Any] | None = None) -> None:
         self.datatype = datatype
         self._base = datatype.base
-        # Line 1: what differs from the data type's base, with `ABSENT` for what was deleted there.
+        # Line 1: the difference from the data type's base, with `ABSENT` for deleted registers.
         self.db: dict[Key, Any] = {}
-        # Line 2. Keyed by the requests' identifiers, oldest first: an OrderedDict, because a plain
-        # dict whose front is deleted again and again takes ever longer to find its first entry.
+        # Line 2: undo maps by request identifier, oldest first. An OrderedDict finds its first
+        # entry at once; a plain dict takes ever longer after repeated deletions at its front.
         self.undo_log: OrderedDict[Dot, dict[Key, Any]] = OrderedDict()
         self._index: SortedKeyList[Key, CollationKey] = SortedKeyList(key=collation_key)
         self.load(state or {})
@@ -47,15 +54,15 @@ class StateObject:
         return execution.outcome
 
     def run(self, request: Request) -> ExecutionResult:
-        """Lines 4-8 and 12: run the operation against `db`, and change nothing."""
+        """Lines 4-8 and 12: run the operation against `db` without changing it."""
         return self.datatype.run(request, self)
 
     def install(self, request: Request, execution: ExecutionResult) -> None:
-        """Lines 9-11 and 13: `execution` comes from `run` on this very state."""
-        assert request.id not in self.undo_log, f"{request.id} is executed already"
+        """Lines 9-11 and 13: apply an `execution` that `run` returned for the current state."""
+        assert request.id not in self.undo_log, f"{request.id} has already been executed"
         undo_map: dict[Key, Any] = {}
         for key, value in execution.writes.items():
-            undo_map[key] = self.read(key)  # lines 9-10: writes holds each key once
+            undo_map[key] = self.read(key)  # lines 9-10: `writes` holds each key once
             self._write(key, value)  # line 11
         self.undo_log[request.id] = undo_map  # line 13
 
@@ -69,14 +76,14 @@ class StateObject:
             self._write(key, value)
 
     def truncate(self, request: Request) -> None:
-        """Forget how to undo `request`, the oldest in the log: it is committed and in its place."""
-        assert self.undo_log, f"{request.id} cannot be forgotten: the undo log is empty"
+        """Drop the undo map of `request`, the oldest in the log, committed at its position."""
+        assert self.undo_log, f"{request.id} cannot be truncated: the undo log is empty"
         oldest = next(iter(self.undo_log))
-        assert oldest == request.id, f"forgetting {request.id}, but {oldest} is older"
+        assert oldest == request.id, f"truncating {request.id}, but {oldest} is older"
         self.undo_log.popitem(last=False)
 
     def committed_state(self) -> dict[Key, Any]:
-        """`db` as it would be with every request of the undo log rolled back."""
+        """Return `db` with every request of the undo log rolled back."""
         state = dict(self.db)
         for undo_map in reversed(self.undo_log.values()):
             for key, value in undo_map.items():
@@ -87,13 +94,13 @@ class StateObject:
         return state
 
     def load(self, state: Mapping[Key, Any]) -> None:
-        """Start anew from `state`: nothing of before can be undone."""
+        """Replace the registers with `state`, and clear the undo log."""
         self.db = dict(state)
         self.undo_log.clear()
         self._index = SortedKeyList(self.db, key=collation_key)
 
     def items(self) -> Iterator[tuple[Key, Any]]:
-        """What was written, in the order of the keys."""
+        """Yield the written registers in the order of their keys."""
         for key in self._index:
             yield key, self.db[key]
 
@@ -115,7 +122,7 @@ class StateObject:
         return False
 
     def _is_base_value(self, key: Key, value: Any) -> bool:
-        """Is there nothing to keep, because the data type begins with it?"""
+        """True if the base holds `value`, so that `db` need not store it."""
         return value is self._base.read(key)
 
     def _write(self, key: Key, value: Any) -> None:

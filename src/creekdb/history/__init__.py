@@ -1,6 +1,6 @@
-"""What clients and replicas saw: the record schema, and the run folders that hold it.
+"""Observations of clients and replicas: the record schema, and run directories that store it.
 
-Everything that reads a run takes these names from here and needs nothing else of a replica.
+Consumers of a run import these names from here, and need no other module of a replica.
 """
 
 from creekdb.history.recording_merge import LIVE_SOURCE, merge_recordings

@@ -1,11 +1,11 @@
-"""What a percentile is, wherever one is told: by nearest rank, so one of the values that were.
+"""Percentiles by nearest rank: a percentile is always one of the measured values.
 
-The pipeline counts the same in columns (`creekdb.pipeline.stages.measure`).
+The pipeline computes the same percentiles in columns (`creekdb.pipeline.stages.measure`).
 """
 
 from collections.abc import Sequence
 
 
 def percentile(ordered: Sequence[int], percent: int) -> int:
-    """The least of them that so many in a hundred do not exceed. There is one, at least."""
+    """Return the least value that `percent` % of a sorted, non-empty sequence do not exceed."""
     return ordered[max(0, -(-percent * len(ordered) // 100) - 1)]

@@ -1,19 +1,19 @@
-"""What a live replica writes down of itself, one file for each incarnation.
+"""Recording of a live replica, one file for each incarnation.
 
-A file is a sequence of frames: four bytes for the length, then a message. It ends where it ends, or
-at a length of zero: whoever writes it may have been killed at any moment. It begins with
-`RecordingStarted`; everything else is in the order in which it happened.
+A file is a sequence of frames: a length of four bytes, then a message. The file ends at its last
+complete frame, or at a length of zero, because a kill can interrupt the writer at any time. The
+first frame is `RecordingStarted`. All other frames are in the order of the events.
 
-    Happened   events of the replica
-    Known      how many of these others could learn of by now; first when all is recovered from disk
-    Invoked    a client asked for something
-    Answered   an answer left
-    Sampled    counters, from time to time
-    Ended      what the replica had when it was stopped; missing after a crash
-    Dismissed  it stopped because it was removed, and nobody needed it any more
+    EventsRecorded    events of the replica
+    VisibleEvents     number of events that others could observe so far; first sent after recovery
+    CallInvoked       a client called an operation
+    ResponseSent      a response was sent
+    CountersSampled   counters, sampled periodically
+    ReplicaStopped    final state of a stopped replica; missing after a crash
+    ReplicaRemoved    the replica stopped because it was removed and no longer needed
 
 Times are microseconds of the machine's steady clock, which all of its processes share. `wall_us`
-and `boot` are there for replicas on several machines.
+and `boot_id` relate the clocks of replicas on several machines.
 """
 
 import struct
@@ -37,7 +37,7 @@ from creekdb.history.records import (
 
 RECORDING_VERSION: Final = 3
 READABLE_VERSIONS: Final = (2, RECORDING_VERSION)
-"""Nobody was `ReplicaRemoved` in the second one; else it is the same."""
+"""Version 2 has no `ReplicaRemoved`, and otherwise equals version 3."""
 RECORDING_SUFFIX: Final = ".recording"
 FRAME_LENGTH: Final = struct.Struct(">I")
 
@@ -49,8 +49,9 @@ class RecordingStarted(msgspec.Struct, frozen=True, array_like=True, tag=0):
     incarnation: int
     members: tuple[int, ...]
     datatype: str
-    """Its name, and where it is found."""
+    """Name of the data type."""
     imported: str
+    """Import path of the data type."""
     scheme: str
     durability: str
     guarantees: SchemeGuarantees
@@ -59,7 +60,7 @@ class RecordingStarted(msgspec.Struct, frozen=True, array_like=True, tag=0):
     boot_id: str
     cores: int
     has_empty_disk: bool = False
-    """Was there nothing on its disk?"""
+    """True if the replica found no data on its disk."""
 
 
 class EventsRecorded(msgspec.Struct, frozen=True, array_like=True, tag=1):
@@ -76,7 +77,7 @@ class CallInvoked(msgspec.Struct, frozen=True, array_like=True, tag=3):
     session: int
     strong: bool
     operation: Operation | None
-    """None where it was cast: there it is told."""
+    """None if the request was cast: its `RbCast` event contains the operation."""
 
 
 class ResponseSent(msgspec.Struct, frozen=True, array_like=True, tag=4):
@@ -93,13 +94,13 @@ class CountersSampled(msgspec.Struct, frozen=True, array_like=True, tag=5):
     committed: int
     tentative: int
     backlog: int
-    """Tasks and batches that wait."""
+    """Number of waiting tasks and batches."""
     executions: int
-    """Of this incarnation; so are those below."""
+    """Executions by this incarnation. The counters below also refer to this incarnation."""
     busy_us: int
-    """Time that the process had a core."""
+    """CPU time of the process, in microseconds."""
     bytes: int
-    """Sent to other replicas."""
+    """Bytes sent to other replicas."""
     messages: int
 
 
@@ -109,7 +110,7 @@ class ReplicaStopped(msgspec.Struct, frozen=True, array_like=True, tag=6):
     committed: tuple[Dot, ...]
     tentative: tuple[Dot, ...]
     is_idle: bool
-    """Was everything executed?"""
+    """True if every request was executed."""
     state: tuple[tuple[Key, Any], ...]
 
 
@@ -132,37 +133,38 @@ _decode = msgspec.msgpack.Decoder(RecordingFrame).decode
 
 
 def read_frames(path: Path) -> Iterator[RecordingFrame]:
-    """What is in a file, up to where it breaks off."""
+    """Yield the frames of a file up to its end, or to the first incomplete frame."""
     try:
         data = memoryview(path.read_bytes())
     except OSError as error:
         raise StorageFault(f"cannot read {path}: {error.strerror}") from error
-    at = 0
-    while at + FRAME_LENGTH.size <= len(data):
-        (length,) = FRAME_LENGTH.unpack_from(data, at)
-        body = data[at + FRAME_LENGTH.size : at + FRAME_LENGTH.size + length]
+    offset = 0
+    while offset + FRAME_LENGTH.size <= len(data):
+        (length,) = FRAME_LENGTH.unpack_from(data, offset)
+        body = data[offset + FRAME_LENGTH.size : offset + FRAME_LENGTH.size + length]
         if length == 0 or len(body) < length:
             return
         try:
             yield _decode(body)
         except msgspec.DecodeError as error:
-            raise StorageFault(f"{path} is damaged at byte {at}: {error}") from error
-        at += FRAME_LENGTH.size + length
+            raise StorageFault(f"{path} is damaged at byte {offset}: {error}") from error
+        offset += FRAME_LENGTH.size + length
 
 
 def is_empty_recording(path: Path) -> bool:
-    """Was its replica killed before it wrote anything?"""
+    """True if the replica was killed before it wrote the first frame."""
     return next(read_frames(path), None) is None
 
 
-def find_recordings(folder: Path) -> list[Path]:
-    """Those in a folder, and in folders inside."""
-    found = sorted(folder.rglob(f"*{RECORDING_SUFFIX}"))
-    if not found:
+def find_recordings(directory: Path) -> list[Path]:
+    """Return the recordings in a directory and its subdirectories."""
+    paths = sorted(directory.rglob(f"*{RECORDING_SUFFIX}"))
+    if not paths:
         raise UsageError(
-            f"{folder} holds no recordings: start the replicas with 'creek serve --record {folder}'"
+            f"cannot merge recordings: {directory} contains none; start the replicas with "
+            f"'creek serve --record {directory}'"
         )
-    return found
+    return paths
 
 
 def recording_name(replica: int, incarnation: int) -> str:

@@ -1,12 +1,11 @@
-"""From what the replicas of a live cluster recorded, each for itself, to one history.
+"""Merges the recordings of the replicas of a live cluster into one history.
 
-The run begins when the first of them started, and ends well (`quiescent`) if each one that was
-stopped had executed everything, nothing was tentative, and all had committed as much. A replica
-that was killed and never came back has no part in that.
+The run begins when the first replica started. It is `quiescent` if each stopped replica had
+executed every request, none was tentative, and all replicas had committed equally many. A replica
+that was killed and never restarted is ignored in this condition.
 
-A client that asked a second replica for what the first one did not answer appears as two
-operations, since two requests were made of it; that they took effect once is what their data type
-sees to. Sessions are those of a connection.
+A client that retries a call at a second replica appears as two operations, because it made two
+requests. The deduplicating data type executes them once. A session is one connection.
 """
 
 from collections.abc import Iterable
@@ -46,54 +45,65 @@ from creekdb.history.records import (
 from creekdb.protocol.values import freeze, is_same_value
 
 LIVE_SOURCE: Final = "live"
-"""The `source` in the configuration of a live run."""
+"""`source` in the configuration of a live run."""
 SAMPLES_PER_INCARNATION_MAX: Final = 200
-"""Of each incarnation: of more, some are left out."""
+"""Upper bound for the samples of each incarnation. Surplus samples are dropped evenly."""
 
 
-def merge_recordings(folder: Path, measured_us: tuple[int, int] | None = None) -> History:
-    """The run that the recordings in a folder tell of. `measured_us`: from when to when it counts,
-    on the steady clock of the machine; otherwise all of it."""
+def merge_recordings(directory: Path, measured_us: tuple[int, int] | None = None) -> History:
+    """Return the run described by the recordings in a directory.
+
+    `measured_us` is the measured interval on the steady clock of the machine, by default the whole
+    run.
+    """
     started = [
         _RecordedIncarnation(path)
-        for path in find_recordings(folder)
+        for path in find_recordings(directory)
         if not is_empty_recording(path)
     ]
     started.sort(key=lambda each: (each.started.replica, each.started.incarnation))
-    # Who was killed while it read its disk has done nothing, and shows only a part of what it had.
-    told = [each for each in started if each.has_recovered]
-    if not told:
-        raise UsageError(f"the recordings in {folder} are empty: no replica has started")
-    _check_same_cluster(told)
-    if len({each.started.boot_id for each in told}) > 1:
-        for each in told:
+    # An incarnation that was killed during recovery did nothing, and its recovered state is
+    # incomplete.
+    recovered = [each for each in started if each.has_recovered]
+    if not recovered:
+        raise UsageError(
+            f"cannot merge recordings: no replica in {directory} completed its recovery"
+        )
+    _check_same_cluster(recovered)
+    if len({each.started.boot_id for each in recovered}) > 1:
+        for each in recovered:
             each.offset_us = each.started.wall_us - each.started.at_us
-    zero_us = min(each.started.at_us + each.offset_us for each in told)
-    for each in told:
+    zero_us = min(each.started.at_us + each.offset_us for each in recovered)
+    for each in recovered:
         each.offset_us -= zero_us
     up = [each for each in _last_incarnations(started) if each.stopped is not None]
-    first = min(told, key=lambda each: each.started.at_us + each.offset_us).started
+    first = min(recovered, key=lambda each: each.started.at_us + each.offset_us).started
     return History(
-        config=_config(told, measured_us, zero_us),
-        datatype=told[0].started.datatype,
+        config=_config(recovered, measured_us, zero_us),
+        datatype=recovered[0].started.datatype,
         members=first.members,
         guarantees=first.guarantees,
         quiescent=_is_quiescent(up),
-        operations=_operations(told),
-        logs=tuple(each.log(is_up=each in up) for each in told),
+        operations=_operations(recovered),
+        logs=tuple(each.log(is_up=each in up) for each in recovered),
         final_states=_final_states(up),
     )
 
 
 class _RecordedIncarnation:
     def __init__(self, path: Path) -> None:
-        told = read_frames(path)
-        started = next(told)
+        frames = read_frames(path)
+        started = next(frames)
         if not isinstance(started, RecordingStarted):
-            raise UsageError(f"{path} does not begin as a recording does: leave it out")
+            raise UsageError(
+                f"cannot merge {path}: it does not begin with a recording header; remove the file"
+            )
         if started.version not in READABLE_VERSIONS:
             versions = " and ".join(map(str, READABLE_VERSIONS))
-            raise UsageError(f"{path} is in version {started.version}; this Creek reads {versions}")
+            raise UsageError(
+                f"cannot merge {path}: it has version {started.version}; this Creek reads "
+                f"{versions}"
+            )
         self.path = path
         self.started = started
         self.offset_us = 0
@@ -107,12 +117,12 @@ class _RecordedIncarnation:
         self._responses: dict[Dot, list[ResponseSent]] = {}
         self._cast_operations: dict[Dot, Operation] = {}
         self._last_us = started.at_us
-        for frame in told:
+        for frame in frames:
             match frame:
                 case EventsRecorded(events=events):
                     self._add_events(decode_event(each) for each in events)
-                case VisibleEvents(count=known):
-                    self._visible_count = known
+                case VisibleEvents(count=count):
+                    self._visible_count = count
                     self.has_recovered = True
                 case CallInvoked():
                     self._invocations.append(frame)
@@ -130,7 +140,9 @@ class _RecordedIncarnation:
                     self.is_removed = True
                     self._last_us = at_us
                 case RecordingStarted():
-                    raise UsageError(f"{path} begins twice: leave it out")
+                    raise UsageError(
+                        f"cannot merge {path}: it has two recording headers; remove the file"
+                    )
 
     def _add_events(self, events: Iterable[LoggedEvent]) -> None:
         for each in events:
@@ -160,7 +172,7 @@ class _RecordedIncarnation:
         started, offset_us = self.started, self.offset_us
         for each in self._invocations:
             operation = each.operation or self._cast_operations.get(each.id)
-            if operation is None:  # killed between the two: nobody heard of it
+            if operation is None:  # killed between the two frames: the request was never sent
                 continue
             connection = started.replica, started.incarnation, each.session
             yield OperationRecord(
@@ -171,39 +183,43 @@ class _RecordedIncarnation:
                 operation=operation,
                 strong=each.strong,
                 invoked_us=each.at_us + offset_us,
-                answers=tuple(
+                responses=tuple(
                     ResponseRecord(
-                        told.at_us + offset_us,
-                        told.kind,
-                        told.outcome,
-                        told.changed,
-                        told.observed,
+                        response.at_us + offset_us,
+                        response.kind,
+                        response.outcome,
+                        response.changed,
+                        response.observed,
                     )
-                    for told in self._responses.get(each.id, ())
+                    for response in self._responses.get(each.id, ())
                 ),
             )
 
 
-def _check_same_cluster(told: list[_RecordedIncarnation]) -> None:
-    first = told[0]
-    for each in told:
+def _check_same_cluster(incarnations: list[_RecordedIncarnation]) -> None:
+    first = incarnations[0]
+    for each in incarnations:
         for name in ("cluster", "datatype", "scheme"):
             if getattr(each.started, name) != getattr(first.started, name):
                 raise UsageError(
-                    f"{first.path} and {each.path} are of two clusters: their {name} is "
-                    f"'{getattr(first.started, name)}' and '{getattr(each.started, name)}'"
+                    f"cannot merge {first.path} and {each.path}: their {name} differs "
+                    f"('{getattr(first.started, name)}' and '{getattr(each.started, name)}')"
                 )
-    for one, other in pairwise(told):
+    for one, other in pairwise(incarnations):
         if (one.started.replica, one.started.incarnation) == (
             other.started.replica,
             other.started.incarnation,
         ):
-            raise UsageError(f"{one.path} and {other.path} claim to be the same: name one run")
+            raise UsageError(
+                f"cannot merge {one.path} and {other.path}: both record incarnation "
+                f"{one.started.incarnation} of replica {one.started.replica}; name the directory "
+                "of one run"
+            )
 
 
-def _last_incarnations(told: list[_RecordedIncarnation]) -> list[_RecordedIncarnation]:
-    """The last incarnation of each replica."""
-    return list({each.started.replica: each for each in told}.values())
+def _last_incarnations(incarnations: list[_RecordedIncarnation]) -> list[_RecordedIncarnation]:
+    """Return the last incarnation of each replica."""
+    return list({each.started.replica: each for each in incarnations}.values())
 
 
 def _is_quiescent(up: list[_RecordedIncarnation]) -> bool:
@@ -211,21 +227,21 @@ def _is_quiescent(up: list[_RecordedIncarnation]) -> bool:
     return len(lengths) == 1 and all(each.is_stable for each in up)
 
 
-def _operations(told: list[_RecordedIncarnation]) -> tuple[OperationRecord, ...]:
+def _operations(incarnations: list[_RecordedIncarnation]) -> tuple[OperationRecord, ...]:
     sessions: dict[tuple[int, int, int], int] = {}
-    found = [each for incarnation in told for each in incarnation.operations(sessions)]
-    found.sort(key=lambda each: each.invoked_us)
-    return tuple(found)
+    records = [each for incarnation in incarnations for each in incarnation.operations(sessions)]
+    records.sort(key=lambda each: each.invoked_us)
+    return tuple(records)
 
 
 def _final_states(up: list[_RecordedIncarnation]) -> tuple[FinalState, ...]:
-    """Replicas that end with equal states share one."""
+    """Return the final states. Replicas with equal states share one object."""
     states: list[tuple[tuple[Any, Any], ...]] = []
     finals: list[FinalState] = []
     for each in up:
-        ended = each.stopped
-        assert ended is not None, "those that were stopped"
-        state = tuple((key, freeze(value)) for key, value in ended.state)
+        stopped = each.stopped
+        assert stopped is not None, "only stopped replicas have a final state"
+        state = tuple((key, freeze(value)) for key, value in stopped.state)
         shared = next((other for other in states if is_same_value(other, state)), None)
         if shared is None:
             states.append(state)
@@ -233,9 +249,9 @@ def _final_states(up: list[_RecordedIncarnation]) -> tuple[FinalState, ...]:
         finals.append(
             FinalState(
                 replica=each.started.replica,
-                first=ended.first,
-                committed=ended.committed,
-                tentative=ended.tentative,
+                first=stopped.first,
+                committed=stopped.committed,
+                tentative=stopped.tentative,
                 state=shared,
             )
         )
@@ -243,10 +259,10 @@ def _final_states(up: list[_RecordedIncarnation]) -> tuple[FinalState, ...]:
 
 
 def _config(
-    told: list[_RecordedIncarnation], measured_us: tuple[int, int] | None, zero_us: int
+    incarnations: list[_RecordedIncarnation], measured_us: tuple[int, int] | None, zero_us: int
 ) -> dict[str, Any]:
-    """What is known of the run, by the names that tables have for it."""
-    started = told[0].started
+    """Return the configuration of the run, with the column names of the tables as keys."""
+    started = incarnations[0].started
     config: dict[str, Any] = {
         "source": LIVE_SOURCE,
         "scheme": started.scheme,
@@ -254,7 +270,7 @@ def _config(
         "durability": started.durability,
         "replicas": len(started.members),
         "cores": started.cores,
-        "samples": _samples(told),
+        "samples": _samples(incarnations),
     }
     if measured_us is not None:
         begin_us, end_us = (each - zero_us for each in measured_us)
@@ -262,21 +278,25 @@ def _config(
     return config
 
 
-def _samples(told: list[_RecordedIncarnation]) -> tuple[dict[str, int], ...]:
-    """By replica and time; what is counted goes on where the incarnation before ended."""
+def _samples(incarnations: list[_RecordedIncarnation]) -> tuple[dict[str, int], ...]:
+    """Return samples by replica and time. Counters continue from the preceding incarnation."""
     rows: list[dict[str, int]] = []
-    before: dict[int, dict[str, int]] = {}
-    for each in told:
-        counted = before.setdefault(each.started.replica, dict.fromkeys(_CUMULATIVE_COUNTERS, 0))
-        last = counted
+    totals_by_replica: dict[int, dict[str, int]] = {}
+    for each in incarnations:
+        totals = totals_by_replica.setdefault(
+            each.started.replica, dict.fromkeys(_CUMULATIVE_COUNTERS, 0)
+        )
+        last = totals
         step = max(1, -(-len(each.samples) // SAMPLES_PER_INCARNATION_MAX))
         for sample in (*each.samples[:-1:step], *each.samples[-1:]):
             row = msgspec.structs.asdict(sample)
             row["at_us"] += each.offset_us
-            row |= {name: row[name] + counted[name] for name in _CUMULATIVE_COUNTERS}
+            row |= {name: row[name] + totals[name] for name in _CUMULATIVE_COUNTERS}
             rows.append({"replica": each.started.replica, **row})
             last = row
-        before[each.started.replica] = {name: last[name] for name in _CUMULATIVE_COUNTERS}
+        totals_by_replica[each.started.replica] = {
+            name: last[name] for name in _CUMULATIVE_COUNTERS
+        }
     return tuple(rows)
 
 

@@ -1,10 +1,10 @@
-"""The one record schema of what clients and replicas saw in a run, simulated or live.
+"""Record schema for the observations of clients and replicas in a run, simulated or live.
 
-Clients see operations and their answers. Replicas log what they cast, delivered, committed,
-promised and voted for, one log per incarnation: a crash ends a log, a restart begins the next.
-Nothing here is judged; that is the checkers' work, and this schema is all they see of a run.
+Clients observe operations and their responses. Replicas log casts, deliveries, commits, promises
+and votes. Each incarnation has its own log: a crash ends a log, and a restart begins the next one.
+The schema contains no judgement. The checkers judge, and they read nothing but these records.
 
-The stored form of events: as the events themselves, but with a tag and a time on each.
+The stored form of an event is the event itself with a tag and a time.
 """
 
 from typing import Any, TypeAlias, assert_never
@@ -68,24 +68,24 @@ __all__ = [
 
 
 class ResponseRecord(msgspec.Struct, frozen=True):
-    """One response that reached the client."""
+    """A response that the client received."""
 
     at_us: int
     kind: ResponseKind
     outcome: Outcome
     changed: bool = False
-    """Of a final answer: it is another than the client was told."""
+    """True if a final response differs from the tentative one."""
     observed: ObservedOrder | None = None
-    """The serialization that a tentative answer was computed on, where the run recorded it."""
+    """Serialisation on which a tentative response was computed, if the run recorded it."""
 
 
 class OperationRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """An operation as its client saw it. Without an answer its fate is unknown to the client.
+    """An operation as observed by its client. Without a response its result is unknown.
 
-    `id` is the identifier that the replica gave it. A request that was lost in a crash before it
-    was durable, and so before anyone saw it, may share its `id` with a later one of the same
-    replica; `incarnation` tells them apart. An operation that only read, and was answered by its
-    replica alone, has an `id` with a negative event number: no other replica knows of it.
+    The replica assigned `id`. A crash may lose a request before it is durable, and therefore
+    before another replica receives it. A later request of the replica may then have the same `id`,
+    but another `incarnation`. A read-only operation that its replica executed alone has an `id`
+    with a negative event number, and no other replica receives it.
     """
 
     session: int
@@ -95,24 +95,24 @@ class OperationRecord(msgspec.Struct, frozen=True, kw_only=True):
     operation: Operation
     strong: bool
     invoked_us: int
-    answers: tuple[ResponseRecord, ...] = ()
+    responses: tuple[ResponseRecord, ...] = msgspec.field(default=(), name="answers")
 
     @property
     def tentative(self) -> ResponseRecord | None:
-        """The first tentative answer."""
-        return next((each for each in self.answers if each.kind is ResponseKind.TENTATIVE), None)
+        """The first tentative response."""
+        return next((each for each in self.responses if each.kind is ResponseKind.TENTATIVE), None)
 
     @property
     def stable(self) -> ResponseRecord | None:
-        return next((each for each in self.answers if each.kind is ResponseKind.STABLE), None)
+        return next((each for each in self.responses if each.kind is ResponseKind.STABLE), None)
 
     @property
     def final(self) -> ResponseRecord | None:
-        return next((each for each in self.answers if each.kind is ResponseKind.FINAL), None)
+        return next((each for each in self.responses if each.kind is ResponseKind.FINAL), None)
 
     @property
     def is_local(self) -> bool:
-        """Was it kept from the order of all operations, because it only reads?"""
+        """True if the operation is read-only and not part of the common order."""
         return self.id.event < 0
 
 
@@ -122,9 +122,11 @@ class LoggedEvent(msgspec.Struct, frozen=True):
 
 
 class ReplicaLog(msgspec.Struct, frozen=True, kw_only=True):
-    """What one incarnation of a replica did, in order. After a restart it begins with what was
-    recovered from disk: an `CheckpointInstalled` when there was a checkpoint, then deliveries and
-    commits."""
+    """Events of one incarnation of a replica, in order.
+
+    After a restart the log begins with the state recovered from disk: a `CheckpointInstalled` if
+    there was a checkpoint, then deliveries and commits.
+    """
 
     replica: int
     incarnation: int
@@ -132,12 +134,13 @@ class ReplicaLog(msgspec.Struct, frozen=True, kw_only=True):
     crashed_us: int | None
     events: tuple[LoggedEvent, ...]
     visible_count: int | None = None
-    """How many of the events others could learn of; None for all. The rest it did in vain: it
-    crashed before the records that came before them were durable, so nothing of them left."""
+    """Number of events that other processes could observe; None for all. The remaining events were
+    lost: the replica crashed before the records that precede them were durable, and sent nothing
+    that depends on them."""
     has_empty_disk: bool = False
-    """Did it begin with an empty disk? Then nothing was recovered of what came before."""
+    """True if the incarnation began with an empty disk, and recovered nothing."""
     is_removed: bool = False
-    """Did it end because it was removed, and nobody needed it any more?"""
+    """True if the incarnation ended because the replica was removed and no longer needed."""
 
     @property
     def visible_events(self) -> tuple[LoggedEvent, ...]:
@@ -149,7 +152,7 @@ class ReplicaLog(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FinalState(msgspec.Struct, frozen=True, kw_only=True):
-    """A replica at the end of the run. `committed` begins at `first`: before it, a checkpoint."""
+    """Final state of a replica. `committed` begins at position `first`, after a checkpoint."""
 
     replica: int
     first: int
@@ -161,10 +164,10 @@ class FinalState(msgspec.Struct, frozen=True, kw_only=True):
 class History(msgspec.Struct, frozen=True, kw_only=True):
     """One run.
 
-    `quiescent` says that the run ended healed and with time to settle: every fault was over,
-    clients had stopped, and the replicas in `finals` were up and had nothing left to do. Only then
-    can liveness and convergence be asked for. `members` are those at the beginning; what became of
-    them is told by the committed requests. `terms`: what the replicas undertook.
+    `quiescent` is True if the run ended with all faults healed and enough time to stabilise. The
+    clients had then stopped, and the replicas in `final_states` were up and idle. Liveness and
+    convergence can only be required of such runs. `members` are the initial members; the committed
+    requests contain all changes. `guarantees` are those of the scheme that the replicas ran.
     """
 
     config: dict[str, Any]

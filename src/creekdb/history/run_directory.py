@@ -1,14 +1,14 @@
-"""Run folders: a history on disk, and back without loss.
+"""Run directories: lossless storage of histories on disk.
 
     config.json       the schema version, and the configuration of the run
-    history.msgpack   what clients and replicas saw, compressed
-    verdicts.json     what the checkers said of it, once they were asked
+    history.msgpack   observations of clients and replicas, compressed
+    verdicts.json     verdicts of the checkers, if they have run
 
-Others may put files beside them when the folder is written, and own those (`beside`).
+Other packages may add files while the directory is written (`add_files`), and own them.
 
-A run is written once: aside first, then moved into place, so that a folder is whole or absent. It
-is never written over; only its verdicts may be renewed. A configuration holds JSON values, and its
-sequences come back as tuples, like all others.
+A run is written once: into a temporary directory, which is then renamed. A run directory is
+therefore complete or absent. It is never overwritten, except for its verdicts. A configuration
+consists of JSON values, and its sequences are loaded as tuples, like all others.
 """
 
 import json
@@ -37,10 +37,10 @@ from creekdb.history.records import (
 from creekdb.protocol.values import freeze
 
 SCHEMA_VERSION = 3
-"""Raised whenever a reader of the old form would misread the new one."""
+"""Incremented when a reader of the old form would misread the new one."""
 
 ZLIB_LEVEL = 1
-"""Higher levels of zlib take much longer and gain little: most of a state is random text."""
+"""Higher levels are much slower and save little, because most of a state is random text."""
 
 CONFIG_FILE = "config.json"
 HISTORY_FILE = "history.msgpack"
@@ -48,24 +48,27 @@ VERDICTS_FILE = "verdicts.json"
 
 
 def save_run(
-    history: History, path: Path, beside: Callable[[Path], None] = lambda folder: None
+    history: History, path: Path, add_files: Callable[[Path], None] = lambda directory: None
 ) -> None:
-    """Write a run that is not there yet. `beside` adds what else belongs into the folder."""
+    """Write a run to a new directory. `add_files` adds further files before the rename."""
     if path.exists() and not (path.is_dir() and not any(path.iterdir())):
-        raise UsageError(f"{path} exists already, and a run is never written over: name another")
+        raise UsageError(
+            f"cannot save the run: {path} exists, and runs are never overwritten; "
+            "name another directory"
+        )
     config = _encode_json({"schema_version": SCHEMA_VERSION, "config": history.config})
     body = _encode(history)
-    aside = path.with_name(f".{path.name}.partial")
+    partial = path.with_name(f".{path.name}.partial")
     try:
-        if aside.exists():
-            shutil.rmtree(aside)  # an earlier attempt was interrupted
-        aside.mkdir(parents=True)
-        _write_durably(aside / CONFIG_FILE, config)
-        _write_durably(aside / HISTORY_FILE, body)
-        beside(aside)
-        aside.rename(path)
+        if partial.exists():
+            shutil.rmtree(partial)  # left by an interrupted attempt
+        partial.mkdir(parents=True)
+        _write_durably(partial / CONFIG_FILE, config)
+        _write_durably(partial / HISTORY_FILE, body)
+        add_files(partial)
+        partial.rename(path)
     except OSError as error:
-        raise StorageFault(f"cannot write the run folder {path}: {error.strerror}") from error
+        raise StorageFault(f"cannot write the run directory {path}: {error.strerror}") from error
 
 
 def load_run(path: Path) -> History:
@@ -79,9 +82,9 @@ def load_run(path: Path) -> History:
 
 
 def load_run_config(path: Path) -> dict[str, Any]:
-    """The configuration of a run in our schema version, without its history."""
+    """Return the configuration of a run in the current schema version, without its history."""
     if not (path / CONFIG_FILE).is_file():
-        raise UsageError(f"{path} is not a run folder: it has no {CONFIG_FILE}")
+        raise UsageError(f"{path} is not a run directory: it has no {CONFIG_FILE}")
     try:
         header = json.loads((path / CONFIG_FILE).read_bytes())
         version, config = header["schema_version"], dict(header["config"])
@@ -99,14 +102,14 @@ def load_run_config(path: Path) -> dict[str, Any]:
 
 
 def save_verdicts(path: Path, verdicts: Iterable[Mapping[str, Any]]) -> None:
-    """Write, or renew, what the checkers said about the run in the folder `path`."""
+    """Write or replace the verdicts on the run in the directory `path`."""
     if not (path / CONFIG_FILE).is_file():
-        raise UsageError(f"{path} is not a run folder: it has no {CONFIG_FILE}")
+        raise UsageError(f"{path} is not a run directory: it has no {CONFIG_FILE}")
     rows = {"schema_version": SCHEMA_VERSION, "verdicts": list(verdicts)}
-    aside = path / f".{VERDICTS_FILE}.partial"
+    partial = path / f".{VERDICTS_FILE}.partial"
     try:
-        _write_durably(aside, _encode_json(rows))
-        aside.replace(path / VERDICTS_FILE)
+        _write_durably(partial, _encode_json(rows))
+        partial.replace(path / VERDICTS_FILE)
     except OSError as error:
         raise StorageFault(f"cannot write {path / VERDICTS_FILE}: {error.strerror}") from error
 
@@ -115,7 +118,9 @@ def _encode_json(value: object) -> bytes:
     try:
         return json.dumps(value, indent=2, sort_keys=True, allow_nan=False).encode() + b"\n"
     except (TypeError, ValueError) as error:
-        raise BadValue(f"the configuration of a run holds JSON values only: {error}") from error
+        raise BadValue(
+            f"the configuration of a run may contain JSON values only: {error}"
+        ) from error
 
 
 def _write_durably(path: Path, data: bytes) -> None:
@@ -125,7 +130,7 @@ def _write_durably(path: Path, data: bytes) -> None:
         os.fsync(file.fileno())
 
 
-# --- the stored form: as the records, but equal states once -------------------------------------
+# --- stored form: the records, with equal states stored once -----------------------------------
 
 
 _StateItems: TypeAlias = tuple[tuple[Key, Any], ...]
@@ -137,9 +142,9 @@ class _StoredLog(msgspec.Struct, frozen=True, kw_only=True):
     started_us: int
     crashed_us: int | None
     events: tuple[StoredEvent, ...]
-    known: int | None
-    anew: bool = False
-    dismissed: bool = False
+    visible_count: int | None = msgspec.field(name="known")
+    has_empty_disk: bool = msgspec.field(default=False, name="anew")
+    is_removed: bool = msgspec.field(default=False, name="dismissed")
 
 
 class _StoredFinalState(msgspec.Struct, frozen=True, kw_only=True):
@@ -148,7 +153,7 @@ class _StoredFinalState(msgspec.Struct, frozen=True, kw_only=True):
     committed: tuple[Dot, ...]
     tentative: tuple[Dot, ...]
     state: Annotated[int, msgspec.Meta(ge=0)]
-    """Its place among the states."""
+    """Index into the states."""
 
 
 class _StoredHistory(msgspec.Struct, frozen=True, kw_only=True):
@@ -158,16 +163,16 @@ class _StoredHistory(msgspec.Struct, frozen=True, kw_only=True):
     operations: tuple[OperationRecord, ...]
     logs: tuple[_StoredLog, ...]
     states: tuple[_StateItems, ...]
-    finals: tuple[_StoredFinalState, ...]
-    terms: SchemeGuarantees
+    final_states: tuple[_StoredFinalState, ...] = msgspec.field(name="finals")
+    guarantees: SchemeGuarantees = msgspec.field(name="terms")
 
 
 def _encode(history: History) -> bytes:
     states: list[_StateItems] = []
-    places: dict[int, int] = {}
+    state_indices: dict[int, int] = {}
     for final in history.final_states:
-        if id(final.state) not in places:
-            places[id(final.state)] = len(states)
+        if id(final.state) not in state_indices:
+            state_indices[id(final.state)] = len(states)
             states.append(final.state)
     body = _StoredHistory(
         datatype=history.datatype,
@@ -181,29 +186,29 @@ def _encode(history: History) -> bytes:
                 started_us=log.started_us,
                 crashed_us=log.crashed_us,
                 events=tuple(encode_event(each.at_us, each.event) for each in log.events),
-                known=log.visible_count,
-                anew=log.has_empty_disk,
-                dismissed=log.is_removed,
+                visible_count=log.visible_count,
+                has_empty_disk=log.has_empty_disk,
+                is_removed=log.is_removed,
             )
             for log in history.logs
         ),
         states=tuple(states),
-        finals=tuple(
+        final_states=tuple(
             _StoredFinalState(
                 replica=final.replica,
                 first=final.first,
                 committed=final.committed,
                 tentative=final.tentative,
-                state=places[id(final.state)],
+                state=state_indices[id(final.state)],
             )
             for final in history.final_states
         ),
-        terms=history.guarantees,
+        guarantees=history.guarantees,
     )
     try:
         return zlib.compress(msgspec.msgpack.encode(body), ZLIB_LEVEL)
     except (TypeError, OverflowError) as error:
-        raise BadValue(f"the history holds a value that cannot be stored: {error}") from error
+        raise BadValue(f"the history contains a value that cannot be stored: {error}") from error
 
 
 def _decode(config: dict[str, Any], data: bytes) -> History:
@@ -213,7 +218,7 @@ def _decode(config: dict[str, Any], data: bytes) -> History:
         config=freeze(config),
         datatype=body.datatype,
         members=body.members,
-        guarantees=body.terms,
+        guarantees=body.guarantees,
         quiescent=body.quiescent,
         operations=body.operations,
         logs=tuple(
@@ -223,9 +228,9 @@ def _decode(config: dict[str, Any], data: bytes) -> History:
                 started_us=log.started_us,
                 crashed_us=log.crashed_us,
                 events=tuple(decode_event(each) for each in log.events),
-                visible_count=log.known,
-                has_empty_disk=log.anew,
-                is_removed=log.dismissed,
+                visible_count=log.visible_count,
+                has_empty_disk=log.has_empty_disk,
+                is_removed=log.is_removed,
             )
             for log in body.logs
         ),
@@ -237,6 +242,6 @@ def _decode(config: dict[str, Any], data: bytes) -> History:
                 tentative=final.tentative,
                 state=states[final.state],
             )
-            for final in body.finals
+            for final in body.final_states
         ),
     )

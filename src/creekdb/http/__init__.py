@@ -1,17 +1,15 @@
-"""HTTP for whoever does not speak Python: served by any replica, in its own event loop.
+"""HTTP interface of a replica, served in the event loop of the replica.
 
-behind      what the gateway asks of a replica, and nothing more
-replica     a live server, asked so
-values      what operations take and answer, as JSON
-shapes      annotations of operations as JSON Schema, and what does not fit them
-operations  what there is to call, from the functions of a data type
-calls       calls under way, and who follows them
-problems    everything that can go wrong, each with its status
-openapi     all of it described, for programs
-limits      how much of everything there may be
-asking      what a request asks for: its query, its headers, its body
-app         the paths
-serving     the socket
+- server: listening socket and its lifecycle
+- app: paths: authorisation, calls, event streams, state, status and metrics
+- requests: limits, and the parsing of queries, headers and bodies
+- responses: server-sent events and RFC 9457 problems
+- operations: catalogue of the operations that clients can call
+- schema: JSON encoding of values, and JSON Schema of annotations
+- calls: calls in progress and their responses
+- openapi: OpenAPI description of all paths
+- backend: port to the replica, and its implementation by a live server
+- page: live page of the cluster
 """
 
 from creekdb.http.server import HttpServer as HttpServer

@@ -1,4 +1,4 @@
-"""The paths: what is asked of the replica, and how its answers look in HTTP."""
+"""Paths of the HTTP interface: authorisation, calls, event streams, state, status and metrics."""
 
 import asyncio
 import logging
@@ -26,17 +26,17 @@ from creekdb.wire.addresses import is_loopback
 from creekdb.wire.messages import Rejected
 
 KEEPALIVE_S: Final = 15.0
-"""Between two signs of life to who follows a call."""
+"""Interval between keepalive comments on an idle event stream, in seconds."""
 UNCOUNTED_PROBLEMS: Final = ("operation_raised", "untold")
-"""What is no refusal, or one that the replica counts."""
+"""Problems that are not rejections, or that the replica counts itself."""
 PUBLIC_PATHS: Final = ("/health", "/ready")
-"""What one may ask for without a token."""
+"""Paths that require no token."""
 KINDS_BY_WAIT: Final = {
     "tentative": frozenset(("tentative", *LAST_KINDS)),
     "stable": LAST_KINDS,
     "final": LAST_KINDS,
 }
-"""Which answers are what one waits for."""
+"""Response kinds that satisfy each value of the query parameter `wait`."""
 
 _log = logging.getLogger("creekdb.http")
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -45,13 +45,13 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 class HttpApi:
     def __init__(
         self,
-        behind: Backend,
+        backend: Backend,
         operations: OperationCatalog,
         page: PageRoutes,
         version: str,
         limits: HttpLimits,
     ) -> None:
-        self._backend = behind
+        self._backend = backend
         self._limits = limits
         self._page = page
         self._operations = operations
@@ -103,31 +103,31 @@ class HttpApi:
             return _problem_response(problem)
         except web.HTTPMethodNotAllowed as error:
             allowed = ", ".join(sorted(error.allowed_methods))
-            what = f"{request.method} cannot be done here, but {allowed}"
-            return _problem_response(HttpProblem("method", what), Allow=allowed)
+            detail = f"{request.method} is not supported; use {allowed}"
+            return _problem_response(HttpProblem("method", detail), Allow=allowed)
         except web.HTTPNotFound:
-            told = "/docs tells people which paths there are, and /openapi.json programs"
-            return _problem_response(HttpProblem("not_found", told))
+            detail = "see /docs for the paths, or /openapi.json for their description"
+            return _problem_response(HttpProblem("not_found", detail))
         except ConnectionError:
-            raise  # nobody is there any more
-        except Exception:  # noqa: BLE001 - whatever it is, it is told, here and in the log
+            raise  # the client has disconnected
+        except Exception:  # noqa: BLE001 - every error is reported to the client and logged
             _log.exception("%s %s failed", request.method, request.path)
-            what = "something broke here that should not: its log tells more"
-            return _problem_response(HttpProblem("internal", what, certainly_not_done=False))
+            detail = "unexpected error; see the log of this replica"
+            return _problem_response(HttpProblem("internal", detail, certainly_not_done=False))
 
     def _authorize(self, request: web.Request) -> None:
-        most = self._limits.requests_max
-        if self.active_requests > most:
-            raise HttpProblem("busy", f"{most} requests are under way: try again later")
+        requests_max = self._limits.requests_max
+        if self.active_requests > requests_max:
+            raise HttpProblem("busy", f"{requests_max} requests are in progress; retry later")
         origin = request.headers.get("Origin")
         if origin is not None and not (
             is_same_origin(origin, request) or self._page.is_from_peer_page(request)
         ):
-            raise HttpProblem("origin", f"a page of {origin} asks, and this is {request.host}")
+            raise HttpProblem("origin", f"the origin is {origin}, but the host is {request.host}")
         if self._backend.is_loopback_only() and not _has_loopback_host(request):
-            # A page of another site, whose name was made to lead here.
+            # DNS rebinding: a page of another site whose host name resolves to this machine.
             raise HttpProblem(
-                "origin", f"this machine is asked for as {request.host}: say localhost"
+                "origin", f"the host is {request.host}, but only localhost is served; use localhost"
             )
         if (
             request.method == "OPTIONS"
@@ -147,20 +147,20 @@ class HttpApi:
             operation = self._operations.find(request.match_info["name"])
         except UnknownName as error:
             raise HttpProblem("unknown_operation", str(error)) from error
-        asked = requests.parse_invoke_request(request, self._limits)
-        one_answer = operation.is_readonly and not asked.strong
-        if one_answer and asked.wait != "tentative":
-            told = (
-                "has one answer, and that is tentative: call it strongly to wait for a stable one"
+        invocation = requests.parse_invoke_request(request, self._limits)
+        has_single_response = operation.is_readonly and not invocation.strong
+        if has_single_response and invocation.wait != "tentative":
+            detail = "has only a tentative response; use consistency=strong for a stable one"
+            raise HttpProblem(
+                "bad_arguments", f"'{operation.name}' is read-only: a weak call of it {detail}"
             )
-            raise HttpProblem("bad_arguments", f"'{operation.name}' only reads; weakly, it {told}")
         try:
             arguments = operation.arguments(await requests.read_json_body(request, self._limits))
         except BadValue as error:
             raise HttpProblem("bad_arguments", str(error)) from error
-        call = HttpCall(operation.name, asked.strong, one_answer)
+        call = HttpCall(operation.name, invocation.strong, has_single_response)
         call.unsubscribe = self._backend.invoke(
-            _backend_call(operation, arguments, asked), call.receive
+            _backend_call(operation, arguments, invocation), call.receive
         )
         await call.wait_issued()
         if call.rejection is not None:
@@ -168,49 +168,55 @@ class HttpApi:
         self.calls.add(call)
         if EVENT_STREAM in request.headers.get("Accept", ""):
             return await self._stream_events(request, call)
-        return await self._wait_response(call, asked)
+        return await self._wait_response(call, invocation)
 
-    async def _wait_response(self, call: HttpCall, asked: InvokeRequest) -> web.StreamResponse:
-        where = {"Location": f"/calls/{call.id}"}
+    async def _wait_response(self, call: HttpCall, invocation: InvokeRequest) -> web.StreamResponse:
+        headers = {"Location": f"/calls/{call.id}"}
         try:
-            async with asyncio.timeout(asked.timeout_s):
-                answer = await call.wait_first_response(KINDS_BY_WAIT[asked.wait])
+            async with asyncio.timeout(invocation.timeout_s):
+                response = await call.wait_first_response(KINDS_BY_WAIT[invocation.wait])
         except TimeoutError:
-            answer = None
-        if answer is None:
+            response = None
+        if response is None:
             await self._wait_durable(call)
-            answer = call.first_response(KINDS_BY_WAIT[asked.wait])  # meanwhile, perhaps
-        if answer is None and call.rejection is not None:  # to ask later would not help
+            response = call.first_response(KINDS_BY_WAIT[invocation.wait])  # may have just arrived
+        if response is None and call.rejection is not None:  # waiting longer would not help
             raise _rejection_problem(call.rejection, call.body())
-        if answer is None:
-            return _json_response(call.body(), 202, where)
-        if call.has_single_response:  # and that is told now
+        if response is None:
+            return _json_response(call.body(), 202, headers)
+        if call.has_single_response:  # no further response can be requested
             self.calls.remove(call)
-            where = {}
-        body = {"call": call.id, "operation": call.operation, **response_body(answer)}
-        if answer.error is not None:
-            is_last = answer.kind in LAST_KINDS
+            headers = {}
+        body = {"call": call.id, "operation": call.operation, **response_body(response)}
+        if response.error is not None:
+            is_last = response.kind in LAST_KINDS
             del body["error"]
             raise HttpProblem(
-                "operation_raised", answer.error, certainly_not_done=is_last, more=body
+                "operation_raised", response.error, certainly_not_done=is_last, extra=body
             )
-        return _json_response(body, 200, where)
+        return _json_response(body, 200, headers)
 
     async def _wait_durable(self, call: HttpCall) -> None:
-        """Who is told of a call, by its name, may rely on it: as with an answer, it is on disk
-        before, where answers wait for that."""
+        """Wait until the call is on disk, where responses wait for the disk too.
+
+        A client may rely on a call whose identifier it has received.
+        """
         if call.has_single_response:
-            return  # nobody would miss it
-        answered = asyncio.ensure_future(call.wait_first_response(KINDS_BY_WAIT["tentative"]))
-        kept = asyncio.ensure_future(self._backend.wait_call_durable())
+            return  # a weak read-only call changes no state
+        response_future = asyncio.ensure_future(
+            call.wait_first_response(KINDS_BY_WAIT["tentative"])
+        )
+        durable_future = asyncio.ensure_future(self._backend.wait_call_durable())
         try:
-            await asyncio.wait((answered, kept), return_when=asyncio.FIRST_COMPLETED)
-            if not call.responses and not await kept:
-                told = "the call does not get to the disk of this replica, and may be lost with it"
-                raise HttpProblem("disk", told, certainly_not_done=False, more={"call": call.id})
+            await asyncio.wait(
+                (response_future, durable_future), return_when=asyncio.FIRST_COMPLETED
+            )
+            if not call.responses and not await durable_future:
+                detail = "the call is not on the disk of this replica and may be lost with it"
+                raise HttpProblem("disk", detail, certainly_not_done=False, extra={"call": call.id})
         finally:
-            answered.cancel()
-            kept.cancel()
+            response_future.cancel()
+            durable_future.cancel()
 
     async def call(self, request: web.Request) -> web.StreamResponse:
         requests.reject_query_parameters(request)
@@ -224,16 +230,16 @@ class HttpApi:
         id = request.match_info["id"]
         call = self.calls.get(id)
         if call is None:
-            told = "a replica knows the last calls that were made there over HTTP, until it stops"
-            raise HttpProblem("unknown_call", f"no call '{id}' is known here: {told}")
+            detail = "a replica retains only the latest calls made there over HTTP, until it stops"
+            raise HttpProblem("unknown_call", f"no call '{id}' is retained: {detail}")
         return call
 
     async def _stream_events(self, request: web.Request, call: HttpCall) -> web.StreamResponse:
         await self._wait_durable(call)
-        most = self._limits.event_streams_max
-        if self.open_event_streams >= most:
-            told = f"{most} calls are followed already: ask for /calls/{call.id} instead"
-            raise HttpProblem("busy", told, certainly_not_done=False, more={"call": call.id})
+        streams_max = self._limits.event_streams_max
+        if self.open_event_streams >= streams_max:
+            detail = f"{streams_max} event streams are open; request /calls/{call.id} instead"
+            raise HttpProblem("busy", detail, certainly_not_done=False, extra={"call": call.id})
         stream = web.StreamResponse(
             headers={"Content-Type": EVENT_STREAM, "Location": f"/calls/{call.id}"}
         )
@@ -241,11 +247,11 @@ class HttpApi:
         try:
             await stream.prepare(request)
             await stream.write(sse_event("issued", {"call": call.id, "operation": call.operation}))
-            async for answer in call.follow(KEEPALIVE_S):
-                if answer is None:
-                    await stream.write(b": still there\n\n")
+            async for response in call.follow(KEEPALIVE_S):
+                if response is None:
+                    await stream.write(b": keepalive\n\n")
                 else:
-                    await stream.write(sse_event(answer.kind, response_body(answer)))
+                    await stream.write(sse_event(response.kind, response_body(response)))
             if call.rejection is not None:
                 await stream.write(
                     sse_event(call.rejection.reason, _rejection_problem(call.rejection).body())
@@ -255,32 +261,32 @@ class HttpApi:
             self.open_event_streams -= 1
         return stream
 
-    # --- looking ------------------------------------------------------------------------------
+    # --- reading ------------------------------------------------------------------------------
 
     async def state(self, request: web.Request) -> web.StreamResponse:
-        asked = requests.parse_state_request(request, self._limits)
+        query = requests.parse_state_request(request, self._limits)
         lengths = self._backend.readable_lengths()
-        held = {"oldest": lengths[0], "newest": lengths[-1]}
-        at = lengths[-1] if asked.at is None else asked.at
+        bounds = {"oldest": lengths[0], "newest": lengths[-1]}
+        at = lengths[-1] if query.at is None else query.at
         if at not in lengths:
             name = "state_gone" if at < lengths[0] else "state_to_come"
-            told = f"the states after {lengths[0]} to {lengths[-1]} requests can be read here"
-            raise HttpProblem(name, f"{told}, not that after {at}", more=held)
+            detail = f"the states after {lengths[0]} to {lengths[-1]} requests are readable"
+            raise HttpProblem(name, f"{detail}, not the state after {at}", extra=bounds)
         items: list[dict[str, Any]] = []
-        size, more = 0, False
-        with closing(self._backend.committed_items(at, asked.start, asked.stop)) as registers:
+        size, has_more = 0, False
+        with closing(self._backend.committed_items(at, query.start, query.stop)) as registers:
             for key, value in registers:
-                more = len(items) == asked.limit or size > self._limits.state_bytes_max
-                if more:
+                has_more = len(items) == query.limit or size > self._limits.state_bytes_max
+                if has_more:
                     break
                 items.append({"key": to_json(key), "value": to_json(value)})
                 size += len(msgspec.json.encode(items[-1]))
         if not await self._backend.wait_durable():
             raise HttpProblem(
-                "disk", "what was committed last does not get to the disk of this replica"
+                "disk", "the latest committed requests are not on the disk of this replica"
             )
-        after = msgspec.json.encode(items[-1]["key"]).decode() if more else None
-        return _json_response({"at": at, **held, "items": items, "next": after})
+        after = msgspec.json.encode(items[-1]["key"]).decode() if has_more else None
+        return _json_response({"at": at, **bounds, "items": items, "next": after})
 
     async def status(self, request: web.Request) -> web.StreamResponse:
         requests.reject_query_parameters(request)
@@ -294,7 +300,7 @@ class HttpApi:
         requests.reject_query_parameters(request)
         reasons = self._backend.readiness_problems()
         if reasons:
-            raise HttpProblem("not_ready", "; ".join(reasons), more={"reasons": reasons})
+            raise HttpProblem("not_ready", "; ".join(reasons), extra={"reasons": reasons})
         return _json_response({"ready": True})
 
     async def metrics(self, request: web.Request) -> web.StreamResponse:
@@ -307,41 +313,41 @@ class HttpApi:
         return _json_response(self._openapi_document)
 
     def _metric_families(self) -> list[MetricFamily]:
-        answers = [
+        samples = [
             ({"status": str(status)}, n) for status, n in sorted(self.responses_by_status.items())
         ]
         return [
-            MetricFamily("creek_http_answers_total", "counter", "Answers over HTTP.", answers),
+            MetricFamily("creek_http_answers_total", "counter", "HTTP responses.", samples),
             gauge(
                 "creek_http_requests",
-                "Requests over HTTP that are under way.",
+                "HTTP requests in progress.",
                 self.active_requests,
             ),
-            gauge("creek_http_followed", "Calls that somebody follows.", self.open_event_streams),
+            gauge("creek_http_followed", "Open event streams of calls.", self.open_event_streams),
         ]
 
 
 def _backend_call(
-    operation: OperationSpec, arguments: tuple[Any, ...], asked: InvokeRequest
+    operation: OperationSpec, arguments: tuple[Any, ...], invocation: InvokeRequest
 ) -> BackendCall:
     return BackendCall(
         operation.name,
         arguments,
-        asked.strong,
-        asked.client,
-        asked.number,
-        asked.after,
-        max(1, int(asked.timeout_s * 1000)),
+        invocation.strong,
+        invocation.client,
+        invocation.number,
+        invocation.after,
+        max(1, int(invocation.timeout_s * 1000)),
     )
 
 
-def _rejection_problem(refused: Rejected, more: dict[str, Any] | None = None) -> HttpProblem:
-    certain = refused.is_certain
-    return HttpProblem(refused.reason, refused.message, certainly_not_done=certain, more=more)
+def _rejection_problem(rejection: Rejected, extra: dict[str, Any] | None = None) -> HttpProblem:
+    certain = rejection.is_certain
+    return HttpProblem(rejection.reason, rejection.message, certainly_not_done=certain, extra=extra)
 
 
 def _has_loopback_host(request: web.Request) -> bool:
-    """As far as it says whom it asks."""
+    """True if the request has no `Host` header, or one that names a loopback address."""
     try:
         host = urlsplit(f"//{request.headers.get('Host', 'localhost')}").hostname
     except ValueError:

@@ -1,7 +1,4 @@
-"""What the gateway asks of the replica that it stands before.
-
-A live server, asked as the gateway asks.
-"""
+"""Port between the HTTP interface and its replica, and the implementation by a live server."""
 
 from collections.abc import Callable, Generator
 from typing import Any, Final, NamedTuple, Protocol, TypeAlias
@@ -20,7 +17,7 @@ from creekdb.wire.messages import CallIssued, CallRequest, CallResponse, Rejecte
 
 ItemIterator: TypeAlias = Generator[tuple[Key, Any], None, None]
 BackendEvent: TypeAlias = CallIssued | CallResponse | Rejected
-"""First that a call has its place, and then its answers; or that it is refused."""
+"""Events of one call: its identifier and then its responses, or a rejection."""
 
 
 class BackendCall(NamedTuple):
@@ -28,69 +25,73 @@ class BackendCall(NamedTuple):
     arguments: tuple[Any, ...]
     strong: bool
     client: str = ""
-    """With a name and a number, asked again it is the same call; without, it is another one."""
+    """Client name. A retry with the same name and number is the same call; without a name, every
+    request is a new call."""
     number: int = 0
     after: tuple[Dot, ...] = ()
     wait_ms: int = 0
-    """How long those before it may take to arrive."""
+    """Upper bound for the wait for missing dependencies, in milliseconds."""
 
 
 class Backend(Protocol):
     datatype: DataType
 
     def invoke(
-        self, asked: BackendCall, hear: Callable[[BackendEvent], None]
+        self, call: BackendCall, on_event: Callable[[BackendEvent], None]
     ) -> Callable[[], None]:
-        """`hear` is told what comes of it, from now on and until the last answer. Call what is
-        returned to hear no more."""
+        """Issue the call and pass its events to `on_event`, up to the last response.
+
+        The returned function cancels the subscription.
+        """
 
     def allows(self, token: str) -> bool:
-        """May one with this token, or with none, ask for anything?"""
+        """True if a client with this token, or with an empty one, may call operations."""
 
     def is_loopback_only(self) -> bool:
-        """May everybody on this machine ask, and nobody else?"""
+        """True if the replica requires no token and listens on a loopback address only."""
 
     def count_rejection(self, reason: str) -> None:
-        """Something was refused."""
+        """Count one rejected request under its reason."""
 
     def status(self) -> dict[str, Any]: ...
 
     def readiness_problems(self) -> list[str]:
-        """Why it should not be asked for anything at present."""
+        """Return the reasons why clients should avoid this replica, or an empty list."""
 
     def readable_lengths(self) -> range: ...
 
     def committed_items(self, length: int, start: CollationKey, stop: CollationKey) -> ItemIterator:
-        """As `creekdb.schemes.core.replica.Replica` has it, without what is not the data type's. To
-        be closed: meanwhile nothing is executed."""
+        """Iterate over the registers of the data type, like `Replica.committed_items`.
+
+        The caller must close the iterator; the replica executes nothing while it is open.
+        """
 
     async def wait_durable(self) -> bool:
-        """Is what was committed so far on disk? If not, it is waited for, but not for long: what is
-        not may come to nothing."""
+        """Wait briefly until everything committed so far is on disk; return False on failure."""
 
     async def wait_call_durable(self) -> bool:
-        """Is what was called so far as safe as what was answered? If not, the same."""
+        """Wait like `wait_durable`, unless responses do not wait for the disk either."""
 
     def metrics(self) -> str: ...
 
 
 READY_LAG_MAX: Final = 64
-"""Decisions that a replica may be behind and count as ready."""
+"""Upper bound for the lag of a ready replica, in decided instances."""
 
 
 class ReplicaBackend:
-    """A `Backend`."""
+    """`Backend` of a live server."""
 
     def __init__(self, server: Server) -> None:
         self._server = server
         self.datatype = server.dispatcher.datatype
 
     def invoke(
-        self, asked: BackendCall, hear: Callable[[BackendEvent], None]
+        self, call: BackendCall, on_event: Callable[[BackendEvent], None]
     ) -> Callable[[], None]:
-        caller = _HttpResponseSink(self._server.dispatcher, asked, hear)
-        caller.start()
-        return caller.unsubscribe
+        sink = _HttpResponseSink(self._server.dispatcher, call, on_event)
+        sink.start()
+        return sink.unsubscribe
 
     def allows(self, token: str) -> bool:
         return self._server.dispatcher.tokens.can_call(token)
@@ -107,20 +108,22 @@ class ReplicaBackend:
 
     def readiness_problems(self) -> list[str]:
         server = self._server
-        refusal = server.dispatcher.rejection(False, False)
-        reasons = [] if refusal is None else [refusal[1]]
+        rejection = server.dispatcher.rejection(False, False)
+        problems = [] if rejection is None else [rejection[1]]
         replica = server.driver.replica
         if server.dispatcher.startup_barrier is not None:
-            reasons.append("its disk was empty, and it does not take part yet")
+            problems.append(
+                "the data directory was empty at the start, and the replica has not joined yet"
+            )
         leader = replica.leader()
         if leader is None:
-            reasons.append("nobody leads")
+            problems.append("no leader is elected")
         elif leader != server.config.replica and leader not in server.peers.connected_members():
-            reasons.append(f"there is no connection to replica {leader}, which leads")
-        behind = lag_instances(replica.stable_instances(), server.config.replica)
-        if behind > READY_LAG_MAX:
-            reasons.append(f"it is {behind} decisions behind")
-        return reasons
+            problems.append(f"the leader, replica {leader}, is not connected")
+        lag = lag_instances(replica.stable_instances(), server.config.replica)
+        if lag > READY_LAG_MAX:
+            problems.append(f"the replica lags by {lag} decided instances")
+        return problems
 
     def readable_lengths(self) -> range:
         return self._server.driver.replica.readable_lengths()
@@ -133,7 +136,7 @@ class ReplicaBackend:
                 yield from driver.replica.committed_items(length, start, stop)
 
     async def wait_durable(self) -> bool:
-        self._server.driver.apply_effects()  # so that the journal has all that led to it
+        self._server.driver.apply_effects()  # appends all their causes to the journal
         return await wait_until_durable(self._server.journal)
 
     async def wait_call_durable(self) -> bool:
@@ -144,22 +147,25 @@ class ReplicaBackend:
 
 
 class _HttpResponseSink:
-    """One call, at the desk where the connections of clients call as well."""
+    """`ResponseSink` of one HTTP call."""
 
     def __init__(
-        self, desk: CallDispatcher, asked: BackendCall, hear: Callable[[BackendEvent], None]
+        self,
+        dispatcher: CallDispatcher,
+        call: BackendCall,
+        on_event: Callable[[BackendEvent], None],
     ) -> None:
-        self._dispatcher = desk
-        self._on_event = hear
-        self.client = asked.client
-        self.token = ""  # members are not changed over HTTP
+        self._dispatcher = dispatcher
+        self._on_event = on_event
+        self.client = call.client
+        self.token = ""  # HTTP calls cannot change the membership
         self._call = CallRequest(
-            asked.number,
-            asked.operation,
-            asked.arguments,
-            asked.strong,
-            after=asked.after,
-            wait_ms=asked.wait_ms,
+            call.number,
+            call.operation,
+            call.arguments,
+            call.strong,
+            after=call.after,
+            wait_ms=call.wait_ms,
         )
         self._id: Dot | None = None
         self._is_pending = True
@@ -173,7 +179,7 @@ class _HttpResponseSink:
         if self._id is not None:
             self._dispatcher.unregister((self._id,))
 
-    # --- what the desk says -------------------------------------------------------------------
+    # --- callbacks of the dispatcher ----------------------------------------------------------
 
     def session_id(self, number: int) -> int:
         return self._dispatcher.next_session()
@@ -206,7 +212,7 @@ class _HttpResponseSink:
 
     def reject_unknown_outcome(self, number: int) -> None:
         self.unsubscribe()
-        message = "it was done, and what came of it is not known at this replica"
+        message = "the call was executed, but this replica no longer has its response"
         self._on_event(Rejected(number, "untold", message, is_certain=False))
 
     def _finish(self) -> None:

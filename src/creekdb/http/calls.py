@@ -1,7 +1,7 @@
-"""Calls under way, and those who follow them.
+"""Calls in progress, and the subscribers to their responses.
 
-What is kept is bounded: of the calls the last, by number and by the size of their answers, and of a
-call's answers the last. Who follows a call that is forgotten hears that it is over.
+Memory is bounded. The registry retains the latest calls, limited by their number and by the size of
+their responses, and each call retains its latest responses. Evicting a call ends its event streams.
 """
 
 import asyncio
@@ -19,59 +19,59 @@ CALLS_MAX: Final = 16_384
 RESPONSE_BYTES_MAX: Final = 64 * 1024 * 1024
 RESPONSES_MAX: Final = 64
 LAST_KINDS: Final = frozenset(("stable", "final"))
-"""Kinds of answers that never change."""
+"""Response kinds that end a call."""
 
 _encode = msgspec.msgpack.Encoder().encode
 
 
-def response_body(answer: CallResponse) -> dict[str, Any]:
+def response_body(response: CallResponse) -> dict[str, Any]:
     return {
-        "kind": answer.kind,
-        "value": to_json(answer.value),
-        "error": answer.error,
-        "changed": answer.changed,
+        "kind": response.kind,
+        "value": to_json(response.value),
+        "error": response.error,
+        "changed": response.changed,
     }
 
 
 class HttpCall:
-    def __init__(self, operation: str, strong: bool, has_one_answer: bool) -> None:
-        """`has_one_answer`: it only reads, weakly."""
+    def __init__(self, operation: str, strong: bool, has_single_response: bool) -> None:
+        """`has_single_response`: True for a weak read-only call."""
         self.operation = operation
         self.strong = strong
-        self.has_single_response = has_one_answer
+        self.has_single_response = has_single_response
         self.id = ""
         self.responses: list[CallResponse] = []
         self.dropped_responses = 0
-        """How many answers came before those."""
+        """Number of responses that preceded the retained ones."""
         self.rejection: Rejected | None = None
-        """Why there is no answer; or, if it was issued, no last one."""
+        """Reason why no response, or after issuing no last response, will arrive."""
         self.is_finished = False
         self.response_bytes = 0
-        """Of its answers."""
+        """Encoded size of the retained responses, in bytes."""
         self.on_growth: Callable[[int], None] = lambda size: None
         self.unsubscribe: Callable[[], None] = lambda: None
         self._changed = asyncio.Event()
 
-    def receive(self, said: BackendEvent) -> None:
-        match said:
+    def receive(self, event: BackendEvent) -> None:
+        match event:
             case CallIssued(id=id):
                 self.id = str(id)
             case CallResponse(kind=kind):
-                self.responses.append(said)
-                more = _encoded_size(said)
+                self.responses.append(event)
+                added_bytes = _encoded_size(event)
                 if len(self.responses) > RESPONSES_MAX:
-                    more -= _encoded_size(self.responses.pop(0))
+                    added_bytes -= _encoded_size(self.responses.pop(0))
                     self.dropped_responses += 1
-                self.response_bytes += more
-                self.on_growth(more)
+                self.response_bytes += added_bytes
+                self.on_growth(added_bytes)
                 self.is_finished = kind in LAST_KINDS or self.has_single_response
             case Rejected():
-                self.rejection = said
+                self.rejection = event
                 self.is_finished = True
         self._notify()
 
     def close(self) -> None:
-        """Nothing more will be heard."""
+        """End the subscription and all event streams of the call."""
         self.is_finished = True
         self.unsubscribe()
         self._notify()
@@ -97,41 +97,44 @@ class HttpCall:
             await self.wait_changed()
 
     async def wait_first_response(self, kinds: frozenset[str]) -> CallResponse | None:
-        """The first answer of these kinds that is known, once there is one; None if none comes."""
+        """Wait for the first response of these kinds; return None if the call ends without one."""
         while True:
-            found = self.first_response(kinds)
-            if found is not None or self.is_finished:
-                return found
+            response = self.first_response(kinds)
+            if response is not None or self.is_finished:
+                return response
             await self.wait_changed()
 
     def first_response(self, kinds: frozenset[str]) -> CallResponse | None:
-        """The same, as far as it is known now."""
+        """Return the first retained response of these kinds, or None."""
         return next((each for each in self.responses if each.kind in kinds), None)
 
-    async def follow(self, beat_s: float) -> AsyncIterator[CallResponse | None]:
-        """Its answers, from the first that is kept on; None when nothing came for a while."""
-        told = 0
+    async def follow(self, keepalive_s: float) -> AsyncIterator[CallResponse | None]:
+        """Iterate over the responses from the first retained one.
+
+        Yields None after `keepalive_s` seconds without a response.
+        """
+        position = 0
         while True:
-            told = max(told, self.dropped_responses)
-            while told < self.dropped_responses + len(self.responses):
-                yield self.responses[told - self.dropped_responses]
-                told = max(told + 1, self.dropped_responses)
+            position = max(position, self.dropped_responses)
+            while position < self.dropped_responses + len(self.responses):
+                yield self.responses[position - self.dropped_responses]
+                position = max(position + 1, self.dropped_responses)
             if self.is_finished:
                 return
             with suppress(TimeoutError):
-                async with asyncio.timeout(beat_s):
+                async with asyncio.timeout(keepalive_s):
                     await self.wait_changed()
                 continue
             yield None
 
 
 class CallRegistry:
-    """The last ones, by their identifiers."""
+    """Latest calls by identifier."""
 
     def __init__(self) -> None:
         self._calls: dict[str, HttpCall] = {}
         self.response_bytes = 0
-        """Of all their answers."""
+        """Encoded size of all retained responses, in bytes."""
 
     def __len__(self) -> int:
         return len(self._calls)
@@ -143,7 +146,7 @@ class CallRegistry:
 
     def remove(self, call: HttpCall) -> None:
         if self._calls.pop(call.id, None) is None:
-            return  # it was the oldest meanwhile
+            return  # the registry has evicted it already
         self.response_bytes -= call.response_bytes
         call.on_growth = lambda size: None
 
@@ -164,5 +167,5 @@ class CallRegistry:
             call.close()
 
 
-def _encoded_size(answer: CallResponse) -> int:
-    return len(_encode(answer.value))
+def _encoded_size(response: CallResponse) -> int:
+    return len(_encode(response.value))

@@ -1,4 +1,4 @@
-"""A description of all paths for programs, as OpenAPI 3.1 has it, from the operations there are."""
+"""OpenAPI 3.1 description of all paths, generated from the operations of the data type."""
 
 from http import HTTPStatus
 from typing import Any, Final
@@ -14,23 +14,24 @@ _JSON: Final = "application/json"
 _KIND_SCHEMA: Final[Schema] = {"type": "string", "enum": ["tentative", "stable", "final"]}
 
 API_DESCRIPTION: Final = """\
-Each operation of the data type is a path. A *weak* call is answered at once from what this replica
-knows, tentatively, and finally when its place among all others is certain. A *strong* call is
-answered so, too, and stably when a majority has agreed.
+Each operation of the data type is a path. A *weak* call returns a tentative response at once,
+computed from the local state of this replica. Its final response follows when its position in the
+order of all requests is fixed. A *strong* call returns a tentative response too, and its stable
+response when a majority has agreed on its position.
 
 Values are JSON; bytes are `{"$bytes": "…"}` in base64, and an object whose only key is `$bytes` or
 `$dict` is wrapped as `{"$dict": {…}}`.
 
-Every error is an `application/problem+json` (RFC 9457) that says in `certainly_not_done` whether
-asking again can do harm."""
+Every error is an `application/problem+json` document (RFC 9457). If its `certainly_not_done` is
+true, a retry is safe."""
 
 
 def openapi_document(
     operations: OperationCatalog, version: str, limits: HttpLimits
 ) -> dict[str, Any]:
-    calling = _call_parameters(limits)
+    call_parameters = _call_parameters(limits)
     paths: dict[str, Any] = {
-        f"/operations/{name}": {"post": _operation_path(each, calling)}
+        f"/operations/{name}": {"post": _operation_path(each, call_parameters)}
         for name, each in operations.by_name.items()
     }
     return {
@@ -57,8 +58,8 @@ def openapi_document(
 
 
 def _operation_path(operation: OperationSpec, parameters: list[dict[str, Any]]) -> dict[str, Any]:
-    only_reads = ["Only reads: weakly, it has one answer, and no message is sent for it."]
-    text = [operation.signature, operation.documentation, *(only_reads * operation.is_readonly)]
+    readonly_note = ["Read-only: a weak call has one response and sends no message."]
+    text = [operation.signature, operation.documentation, *(readonly_note * operation.is_readonly)]
     return {
         "operationId": f"call_{operation.name}",
         "summary": operation.signature,
@@ -72,7 +73,7 @@ def _operation_path(operation: OperationSpec, parameters: list[dict[str, Any]]) 
         },
         "responses": {
             "200": {
-                "description": "The answer that was waited for; or all of them, as events.",
+                "description": "The awaited response, or all responses as server-sent events.",
                 "headers": _LOCATION_HEADER,
                 "content": {
                     _JSON: {"schema": _call_response_schema(operation)},
@@ -80,7 +81,7 @@ def _operation_path(operation: OperationSpec, parameters: list[dict[str, Any]]) 
                 },
             },
             "202": {
-                "description": "The answer has not come in time. The call is on disk: follow it.",
+                "description": "The response is pending. The call is on disk; poll or follow it.",
                 "headers": _LOCATION_HEADER,
                 "content": {_JSON: {"schema": {"$ref": "#/components/schemas/Call"}}},
             },
@@ -126,10 +127,10 @@ def _response_schema(value: Schema) -> Schema:
         "properties": {
             "kind": _KIND_SCHEMA,
             "value": value,
-            "error": {"type": ["string", "null"], "description": "What the operation raised."},
+            "error": {"type": ["string", "null"], "description": "Error raised by the operation."},
             "changed": {
                 "type": "boolean",
-                "description": "Of a final answer: is it another one than was told before?",
+                "description": "True if a final response differs from the tentative one.",
             },
         },
         "required": ["kind", "value", "error", "changed"],
@@ -137,14 +138,18 @@ def _response_schema(value: Schema) -> Schema:
 
 
 def _call_response_schema(operation: OperationSpec) -> Schema:
-    answer = _response_schema(_without_prefix_items(operation.response_schema))
+    response_schema = _response_schema(_without_prefix_items(operation.response_schema))
     names = {"call": {"type": "string"}, "operation": {"const": operation.name}}
-    required = ["call", "operation", *answer["required"]]
-    return {**answer, "properties": {**names, **answer["properties"]}, "required": required}
+    required = ["call", "operation", *response_schema["required"]]
+    return {
+        **response_schema,
+        "properties": {**names, **response_schema["properties"]},
+        "required": required,
+    }
 
 
 def _without_prefix_items(schema: Schema) -> Schema:
-    """Without `prefixItems`, which many who read answers do not know."""
+    """Return the schema without `prefixItems`, which many OpenAPI readers do not support."""
     if "anyOf" in schema:
         return {"anyOf": [_without_prefix_items(each) for each in schema["anyOf"]]}
     if "prefixItems" in schema:
@@ -152,8 +157,8 @@ def _without_prefix_items(schema: Schema) -> Schema:
         length = len(parts)
         items = {"anyOf": parts} if parts else {}
         return {"type": "array", "items": items, "minItems": length, "maxItems": length}
-    inside = {key: _without_prefix_items(schema[key]) for key in ("items",) if key in schema}
-    return {**schema, **inside}
+    nested = {key: _without_prefix_items(schema[key]) for key in ("items",) if key in schema}
+    return {**schema, **nested}
 
 
 _CALL_SCHEMA: Final[Schema] = {
@@ -162,18 +167,18 @@ _CALL_SCHEMA: Final[Schema] = {
         "call": {"type": "string"},
         "operation": {"type": "string"},
         "consistency": {"type": "string", "enum": ["weak", "strong"]},
-        "over": {"type": "boolean", "description": "Will there be no more answers?"},
+        "over": {"type": "boolean", "description": "True if no further response will arrive."},
         "answers": {"type": "array", "items": {"$ref": "#/components/schemas/Answer"}},
     },
     "required": ["call", "operation", "consistency", "over", "answers"],
 }
 _LOCATION_HEADER: Final = {
-    "Location": {"description": "Where to ask for the call later.", "schema": {"type": "string"}}
+    "Location": {"description": "Path of the call.", "schema": {"type": "string"}}
 }
 
 
-def _parameter(place: str, name: str, schema: Schema, text: str) -> dict[str, Any]:
-    return {"in": place, "name": name, "schema": schema, "description": text}
+def _parameter(location: str, name: str, schema: Schema, text: str) -> dict[str, Any]:
+    return {"in": location, "name": name, "schema": schema, "description": text}
 
 
 def _call_parameters(limits: HttpLimits) -> list[dict[str, Any]]:
@@ -182,15 +187,15 @@ def _call_parameters(limits: HttpLimits) -> list[dict[str, Any]]:
             "query",
             "consistency",
             {"type": "string", "enum": ["weak", "strong"], "default": "weak"},
-            "Which guarantees the call has.",
+            "Consistency of the call.",
         ),
         _parameter(
             "query",
             "wait",
             _KIND_SCHEMA,
-            "Which answer to wait for: any (tentative), or the last, which is the stable one of a "
-            "strong call and the final one of a weak call. Without it: the first answer of a weak "
-            "call, the stable one of a strong call.",
+            "Response to wait for: `tentative` is any response; `stable` and `final` are the last "
+            "response of a strong and of a weak call. Default: the first response of a weak call, "
+            "the stable response of a strong call.",
         ),
         _parameter(
             "query",
@@ -201,7 +206,7 @@ def _call_parameters(limits: HttpLimits) -> list[dict[str, Any]]:
                 "maximum": limits.timeout_s_max,
                 "default": limits.timeout_s_default,
             },
-            "Seconds to wait for it.",
+            "Upper bound for the wait for the response, in seconds.",
         ),
         _parameter(
             "query",
@@ -210,20 +215,20 @@ def _call_parameters(limits: HttpLimits) -> list[dict[str, Any]]:
                 "type": "string",
                 "pattern": r"^[0-9]{1,9}\.[1-9][0-9]{0,17}(,[0-9]{1,9}\.[1-9][0-9]{0,17}){0,63}$",
             },
-            "Calls, made at other replicas, that this one must see: '0.17,2.4'.",
+            "Calls of other replicas that must be executed before this one: '0.17,2.4'.",
         ),
         _parameter(
             "header",
             CLIENT_HEADER,
             {"type": "string", "pattern": "^[!-~]{1,64}$"},
-            "A name of your own. With it and a number, a call that is asked for again, here or at "
+            "Client name, chosen by the client. A retry with the same name and number, at this or "
             "another replica, is not executed again.",
         ),
         _parameter(
             "header",
             CALL_NUMBER_HEADER,
             {"type": "string", "pattern": "^[0-9]{1,18}$"},
-            "The number of the call, each greater than the last.",
+            "Number of the call; must increase with every call of the client.",
         ),
     ]
 
@@ -243,7 +248,7 @@ _PROBLEM_SCHEMA: Final[Schema] = {
         "detail": {"type": "string"},
         "certainly_not_done": {
             "type": "boolean",
-            "description": "Was the operation certainly not done, nor will be? Otherwise it may.",
+            "description": "True if the operation was not and will not be executed.",
         },
     },
     "required": ["type", "title", "status", "detail", "certainly_not_done"],
@@ -257,30 +262,35 @@ def _problem_responses(*names: str) -> dict[str, Any]:
     return {
         str(status): {
             "description": f"{HTTPStatus(status).phrase}. "
-            + " ".join(f"`{name}`: {responses.PROBLEM_KINDS[name].title}." for name in same),
+            + " ".join(
+                f"`{name}`: {responses.PROBLEM_KINDS[name].title}." for name in names_of_status
+            ),
             "content": {
                 responses.PROBLEM_CONTENT_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}
             },
         }
-        for status, same in sorted(by_status.items())
+        for status, names_of_status in sorted(by_status.items())
     }
 
 
-# --- looking ----------------------------------------------------------------------------------
+# --- reading ----------------------------------------------------------------------------------
 
 
 def _read_paths(limits: HttpLimits) -> dict[str, Any]:
-    id = {**_parameter("path", "id", {"type": "string"}, "Such as 0.17."), "required": True}
+    id = {
+        **_parameter("path", "id", {"type": "string"}, "Call identifier, such as 0.17."),
+        "required": True,
+    }
     call = {_JSON: {"schema": {"$ref": "#/components/schemas/Call"}}}
     events = {"text/event-stream": {"schema": {"type": "string"}}}
     return {
         "/calls/{id}": _get_path(
-            "get_call", "A call and its answers so far.", call, "unknown_call", parameters=[id]
+            "get_call", "A call and its responses so far.", call, "unknown_call", parameters=[id]
         ),
         "/calls/{id}/events": _get_path(
             "follow_call",
-            "A call's answers as server-sent events: `issued`, `tentative`, `stable` or `final`; "
-            "or `untold`, a problem, where what came of it is not known here.",
+            "The responses of a call as server-sent events: `issued`, `tentative`, `stable` or "
+            "`final`. The event `untold` is a problem: this replica no longer has the response.",
             events,
             "unknown_call",
             parameters=[id],
@@ -292,15 +302,19 @@ def _read_paths(limits: HttpLimits) -> dict[str, Any]:
             *("state_to_come", "state_gone", "disk"),
             parameters=_state_parameters(limits),
         ),
-        "/status": _get_path("get_status", "How this replica is.", _object_content()),
-        "/health": _get_path("get_health", "Is it alive?", _object_content(), guarded=False),
+        "/status": _get_path("get_status", "Status of this replica.", _object_content()),
+        "/health": _get_path(
+            "get_health", "Liveness of the process.", _object_content(), is_authorized=False
+        ),
         "/ready": _get_path(
-            "get_ready", "Should it be asked?", _object_content(), "not_ready", guarded=False
+            "get_ready", "Readiness for calls.", _object_content(), "not_ready", is_authorized=False
         ),
         "/metrics": _get_path(
-            "get_metrics", "For Prometheus.", {"text/plain": {"schema": {"type": "string"}}}
+            "get_metrics", "Metrics for Prometheus.", {"text/plain": {"schema": {"type": "string"}}}
         ),
-        "/openapi.json": _get_path("get_description", "This description.", _object_content()),
+        "/openapi.json": _get_path(
+            "get_description", "This OpenAPI description.", _object_content()
+        ),
     }
 
 
@@ -310,18 +324,18 @@ def _get_path(
     content: dict[str, Any],
     *names: str,
     parameters: list[dict[str, Any]] | None = None,
-    guarded: bool = True,
+    is_authorized: bool = True,
 ) -> dict[str, Any]:
-    fine = {"200": {"description": summary, "content": content}}
-    known = _AUTHORIZED_PROBLEMS if guarded else _COMMON_PROBLEMS
+    success = {"200": {"description": summary, "content": content}}
+    common_problems = _AUTHORIZED_PROBLEMS if is_authorized else _COMMON_PROBLEMS
     path = {
         "operationId": id,
         "summary": summary,
-        "tags": ["looking"],
+        "tags": ["reading"],
         "parameters": parameters or [],
-        "responses": {**fine, **_problem_responses(*known, *names)},
+        "responses": {**success, **_problem_responses(*common_problems, *names)},
     }
-    return {"get": path if guarded else {**path, "security": []}}
+    return {"get": path if is_authorized else {**path, "security": []}}
 
 
 def _object_content() -> dict[str, Any]:
@@ -331,8 +345,8 @@ def _object_content() -> dict[str, Any]:
 _STATE_SCHEMA: Final[Schema] = {
     "type": "object",
     "properties": {
-        "at": {"type": "integer", "description": "After how many requests of the order."},
-        "oldest": {"type": "integer", "description": "From where on states can be read here."},
+        "at": {"type": "integer", "description": "Number of requests that the state includes."},
+        "oldest": {"type": "integer", "description": "Smallest readable value of `at`."},
         "newest": {"type": "integer"},
         "items": {
             "type": "array",
@@ -344,7 +358,7 @@ _STATE_SCHEMA: Final[Schema] = {
         },
         "next": {
             "type": ["string", "null"],
-            "description": "What to ask for as `after`, if there is more.",
+            "description": "Value of `after` for the next page; null on the last page.",
         },
     },
     "required": ["at", "oldest", "newest", "items", "next"],
@@ -357,7 +371,7 @@ def _state_parameters(limits: HttpLimits) -> list[dict[str, Any]]:
             "query",
             "prefix",
             {"type": "string"},
-            'How keys begin: text for strings (`ap`), a JSON array for tuples (`["account"]`).',
+            'Key prefix: text for string keys (`ap`), a JSON array for tuple keys (`["account"]`).',
         ),
         _parameter(
             "query",
@@ -368,15 +382,18 @@ def _state_parameters(limits: HttpLimits) -> list[dict[str, Any]]:
                 "maximum": limits.items_max,
                 "default": limits.items_default,
             },
-            "How many at most.",
+            "Upper bound for the number of registers.",
         ),
         _parameter(
             "query",
             "at",
             {"type": "integer", "minimum": 0, "maximum": 10**18 - 1},
-            "After how many requests; without it, after the last that are certain.",
+            "Number of requests that the state includes. Default: all stable requests.",
         ),
         _parameter(
-            "query", "after", {"type": "string"}, "Go on behind this key: `next` of before."
+            "query",
+            "after",
+            {"type": "string"},
+            "Key after which to continue: `next` of the last page.",
         ),
     ]

@@ -1,4 +1,4 @@
-"""What there is to call: operations of a data type, with names and types of what they take."""
+"""Catalogue of the operations that clients can call, with the names and schemas of parameters."""
 
 import inspect
 from typing import Any, NamedTuple, get_type_hints
@@ -15,11 +15,11 @@ class OperationParameter(NamedTuple):
     is_required: bool
     default: Any
     is_variadic: bool
-    """Does it take all that are left, as an array?"""
+    """True if the parameter takes all remaining arguments, as an array."""
 
 
 class OperationSpec:
-    """One operation."""
+    """Signature, schemas and documentation of one operation."""
 
     def __init__(self, datatype: DataType, name: str) -> None:
         function = datatype.function(name)
@@ -35,19 +35,20 @@ class OperationSpec:
         self._by_name = {each.name: each for each in self.parameters}
 
     def arguments(self, body: Any) -> tuple[Any, ...]:
-        """By position, from an object of names. Raises `BadValue`."""
+        """Return the positional arguments for an object of named ones. Raises `BadValue`."""
         if type(body) is not dict:
-            raise BadValue(f"the arguments of {self.signature} are an object, by their names")
+            raise BadValue(f"the arguments of {self.signature} must be an object, keyed by name")
         unknown = [name for name in body if name not in self._by_name]
         if unknown:
-            raise BadValue(f"{self.signature} has no argument '{unknown[0]}'")
+            raise BadValue(f"{self.signature} has no parameter '{unknown[0]}'")
         missing = [
             each.name for each in self.parameters if each.is_required and each.name not in body
         ]
         if missing:
-            raise BadValue(f"{self.signature} needs the argument '{missing[0]}'")
+            raise BadValue(f"{self.signature} requires the argument '{missing[0]}'")
         last = max(
-            (place for place, each in enumerate(self.parameters, 1) if each.name in body), default=0
+            (position for position, each in enumerate(self.parameters, 1) if each.name in body),
+            default=0,
         )
         arguments: list[Any] = []
         for each in self.parameters[:last]:
@@ -60,13 +61,13 @@ class OperationSpec:
         name = parameter.name
         if name not in body:
             return (parameter.default,)
-        where = f"argument '{name}' of {self.signature}"
+        path = f"argument '{name}' of {self.signature}"
         try:
-            value = from_json(coerce(body[name], parameter.schema, where))
+            value = from_json(coerce(body[name], parameter.schema, path))
         except SchemaMismatch as error:
             raise BadValue(str(error)) from error
         except BadValue as error:
-            raise BadValue(f"{where}: {error}") from error
+            raise BadValue(f"{path}: {error}") from error
         return value if parameter.is_variadic else (value,)
 
 
@@ -80,30 +81,30 @@ class OperationCatalog:
         }
 
     def find(self, name: str) -> OperationSpec:
-        found = self.by_name.get(name)
-        if found is None:
+        operation = self.by_name.get(name)
+        if operation is None:
             raise UnknownName(f"operation of {self.datatype.name}", name, tuple(self.by_name))
-        return found
+        return operation
 
 
 def _operation_parameter(parameter: inspect.Parameter, hints: dict[str, Any]) -> OperationParameter:
     schema = schema_of(hints[parameter.name]) if parameter.name in hints else ANY_SCHEMA
-    is_rest = parameter.kind is inspect.Parameter.VAR_POSITIONAL
-    if is_rest:
+    is_variadic = parameter.kind is inspect.Parameter.VAR_POSITIONAL
+    if is_variadic:
         schema = {"type": "array", "items": schema}
-    required = parameter.default is inspect.Parameter.empty and not is_rest
-    default = None if required or is_rest else parameter.default
-    return OperationParameter(parameter.name, schema, required, default, is_rest)
+    is_required = parameter.default is inspect.Parameter.empty and not is_variadic
+    default = None if is_required or is_variadic else parameter.default
+    return OperationParameter(parameter.name, schema, is_required, default, is_variadic)
 
 
 def _source_line(function: Any) -> int:
-    """Where it begins in its file; 0 for what is no plain function."""
+    """Return the first line of the function in its file, or 0 for other callables."""
     code = getattr(inspect.unwrap(function), "__code__", None)
     return 0 if code is None else int(code.co_firstlineno)
 
 
 def _type_hints(function: Any) -> dict[str, Any]:
-    """None where a name in them means nothing here."""
+    """Return the annotations, or an empty dict if one of them cannot be resolved."""
     try:
         return get_type_hints(function)
     except (NameError, TypeError, AttributeError, SyntaxError):

@@ -1,6 +1,6 @@
-"""How much of everything there may be.
+"""Limits of the HTTP interface, and the parsing of queries, headers and bodies.
 
-What a request asks for: its query, its headers, its body. A mistake is told with its name.
+A problem names the parameter or header that caused it.
 """
 
 import asyncio
@@ -33,21 +33,21 @@ from creekdb.wire.messages import CLIENT_FRAME_BYTES_MAX
 class HttpLimits(NamedTuple):
     body_bytes_max: int = CLIENT_FRAME_BYTES_MAX
     body_timeout_s: float = 30.0
-    """How long it may take to arrive."""
+    """Upper bound for the time in which a body must arrive, in seconds."""
     connections_max: int = 2048
     requests_max: int = 1024
-    """Under way at once, those that follow a call included."""
+    """Upper bound for concurrent requests, including open event streams."""
     event_streams_max: int = 256
     pages_max: int = 16
-    """That are open at once."""
+    """Upper bound for concurrently open pages."""
     timeout_s_default: float = 30.0
-    """How long a call waits for its answer, if it does not say."""
+    """Default time that a request waits for the response, in seconds."""
     timeout_s_max: float = 300.0
     items_default: int = 100
-    """Registers in one answer, if it is not said how many."""
+    """Default number of registers in one response."""
     items_max: int = 1000
     state_bytes_max: int = 4 * 1024 * 1024
-    """After so many, an answer with registers has an end."""
+    """Size at which a response with registers is cut off, in bytes."""
 
 
 CLIENT_HEADER: Final = "Creek-Client"
@@ -76,34 +76,36 @@ class StateRequest(NamedTuple):
 
 
 def bearer_token(request: web.Request) -> str:
-    """Empty where there is none."""
+    """Return the bearer token of the request, or an empty string."""
     scheme, _, token = request.headers.get("Authorization", "").partition(" ")
     return token.strip() if scheme.lower() == "bearer" and token.isascii() else ""
 
 
 async def read_json_body(request: web.Request, limits: HttpLimits) -> Any:
-    """What the JSON of a body says; nothing at all stands for an empty object."""
+    """Return the decoded JSON body; an empty body stands for an empty object."""
     try:
         async with asyncio.timeout(limits.body_timeout_s):
-            content = await request.read()
+            body = await request.read()
     except TimeoutError as error:
-        raise HttpProblem("slow", f"it must be there within {limits.body_timeout_s:g} s") from error
+        raise HttpProblem(
+            "slow", f"the body did not arrive within {limits.body_timeout_s:g} s"
+        ) from error
     except web.HTTPRequestEntityTooLarge as error:
-        raise HttpProblem("too_large", f"at most {limits.body_bytes_max} bytes are read") from error
-    if not content:
+        raise HttpProblem("too_large", f"the body exceeds {limits.body_bytes_max} bytes") from error
+    if not body:
         return {}
     if request.content_type != "application/json":
-        told = f"'{request.content_type}'"
-        raise HttpProblem("media_type", f"Content-Type must be application/json, not {told}")
-    return _decode_json(content, "the body")
+        received = f"'{request.content_type}'"
+        raise HttpProblem("media_type", f"Content-Type must be application/json, not {received}")
+    return _decode_json(body, "the body")
 
 
 def parse_invoke_request(request: web.Request, limits: HttpLimits) -> InvokeRequest:
     query = _parse_query(request, "consistency", "wait", "timeout", "after")
     consistency = _parse_choice(query, "consistency", ("weak", "strong"), "weak")
     strong = consistency == "strong"
-    usual = "stable" if strong else "tentative"
-    wait = _parse_choice(query, "wait", ("tentative", "stable", "final"), usual)
+    default_wait = "stable" if strong else "tentative"
+    wait = _parse_choice(query, "wait", ("tentative", "stable", "final"), default_wait)
     client, number = _parse_client_identity(request.headers)
     return InvokeRequest(
         strong, wait, _parse_timeout(query, limits), client, number, _parse_dependencies(query)
@@ -116,7 +118,7 @@ def parse_state_request(request: web.Request, limits: HttpLimits) -> StateReques
     if "prefix" in query:
         start, stop = prefix_range(_parse_prefix(query["prefix"]))
     if "after" in query:
-        # Right behind the key, before any other.
+        # The position directly after the key, before any other key.
         start = max(start, (*collation_key(_parse_key(query["after"], "after")), -1))
     limit = limits.items_default
     if "limit" in query:
@@ -129,30 +131,34 @@ def reject_query_parameters(request: web.Request) -> None:
     _parse_query(request)
 
 
-def _parse_query(request: web.Request, *known: str) -> dict[str, str]:
+def _parse_query(request: web.Request, *names: str) -> dict[str, str]:
     query: dict[str, str] = {}
     for name, value in request.query.items():
-        if name not in known:
-            told = f"known are {', '.join(known)}" if known else "there are none here"
-            raise HttpProblem("malformed", f"unknown query parameter '{name}': {told}")
+        if name not in names:
+            valid = f"use {', '.join(names)}" if names else "the path takes none"
+            raise HttpProblem("malformed", f"unknown query parameter '{name}': {valid}")
         if name in query:
-            raise HttpProblem("malformed", f"query parameter '{name}' stands there twice")
+            raise HttpProblem("malformed", f"query parameter '{name}' is repeated; send it once")
         query[name] = value
     return query
 
 
-def _parse_choice(query: Mapping[str, str], name: str, known: tuple[str, ...], usual: str) -> str:
-    value = query.get(name, usual)
-    if value not in known:
-        raise HttpProblem("malformed", f"{name} is '{value}': it must be one of {', '.join(known)}")
+def _parse_choice(
+    query: Mapping[str, str], name: str, choices: tuple[str, ...], default: str
+) -> str:
+    value = query.get(name, default)
+    if value not in choices:
+        raise HttpProblem(
+            "malformed", f"{name} is '{value}': it must be one of {', '.join(choices)}"
+        )
     return value
 
 
-def _parse_integer(query: Mapping[str, str], name: str, least: int, most: int) -> int:
+def _parse_integer(query: Mapping[str, str], name: str, minimum: int, maximum: int) -> int:
     text = query[name]
-    if not _DIGITS.fullmatch(text) or not least <= int(text) <= most:
+    if not _DIGITS.fullmatch(text) or not minimum <= int(text) <= maximum:
         raise HttpProblem(
-            "malformed", f"{name} is '{text}': it must be a number, {least} to {most}"
+            "malformed", f"{name} is '{text}': it must be an integer from {minimum} to {maximum}"
         )
     return int(text)
 
@@ -160,8 +166,8 @@ def _parse_integer(query: Mapping[str, str], name: str, least: int, most: int) -
 def _parse_timeout(query: Mapping[str, str], limits: HttpLimits) -> float:
     text = query.get("timeout", str(limits.timeout_s_default))
     if not _SECONDS.fullmatch(text) or float(text) > limits.timeout_s_max:
-        told = f"it must be a number of seconds, up to {limits.timeout_s_max:g}"
-        raise HttpProblem("malformed", f"timeout is '{text}': {told}")
+        valid = f"it must be a number of seconds, up to {limits.timeout_s_max:g}"
+        raise HttpProblem("malformed", f"timeout is '{text}': {valid}")
     return float(text)
 
 
@@ -172,11 +178,11 @@ def _parse_dependencies(query: Mapping[str, str]) -> tuple[Dot, ...]:
     for text in query["after"].split(","):
         match = _DOT.fullmatch(text)
         if match is None:
-            raise HttpProblem("malformed", f"after holds '{text}', which is no call such as 0.17")
+            raise HttpProblem("malformed", f"after contains '{text}': a call looks like 0.17")
         dots.append(Dot(int(match[1]), int(match[2])))
     if len(dots) > DEPENDENCIES_MAX:
         raise HttpProblem(
-            "malformed", f"after holds {len(dots)} calls: at most {DEPENDENCIES_MAX} are taken"
+            "malformed", f"after contains {len(dots)} calls: at most {DEPENDENCIES_MAX} are allowed"
         )
     return tuple(dots)
 
@@ -186,19 +192,21 @@ def _parse_client_identity(headers: Mapping[str, str]) -> tuple[str, int]:
         return "", 0
     client, number = headers.get(CLIENT_HEADER, ""), headers.get(CALL_NUMBER_HEADER, "")
     if not _CLIENT_NAME.fullmatch(client):
-        told = f"up to {CLIENT_ID_LENGTH_MAX} printable ASCII characters without spaces"
-        raise HttpProblem("malformed", f"{CLIENT_HEADER} must be a name of your own, {told}")
+        valid = f"must have 1 to {CLIENT_ID_LENGTH_MAX} printable ASCII characters without spaces"
+        raise HttpProblem("malformed", f"{CLIENT_HEADER} is '{client}': the name {valid}")
     if not _DIGITS.fullmatch(number):
-        told = f"the next for each call, and the same again within the last {CALLS_PER_CLIENT_MAX}"
-        raise HttpProblem(
-            "malformed", f"{CALL_NUMBER_HEADER} must be a number, {told}, to ask again"
+        valid = (
+            f"increase it with every call; a retry repeats one of the last {CALLS_PER_CLIENT_MAX}"
         )
+        raise HttpProblem("malformed", f"{CALL_NUMBER_HEADER} must be an integer: {valid}")
     return client, int(number)
 
 
 def _parse_prefix(text: str) -> str | tuple[str | int, ...]:
-    """The beginning of a string; of a tuple, as a JSON array; of a string that looks like one of
-    these, as a JSON string."""
+    """Parse the prefix of a string key, or of a tuple key as a JSON array.
+
+    A string prefix that begins with `[` or `"` must be written as a JSON string.
+    """
     if text[:1] not in ("[", '"'):
         checked: str = _checked_key(text, "prefix")
         return checked
@@ -221,8 +229,8 @@ def _checked_key(value: Any, name: str) -> Any:
     return key
 
 
-def _decode_json(text: bytes, what: str) -> Any:
+def _decode_json(text: bytes, subject: str) -> Any:
     try:
         return msgspec.json.decode(text)
     except (msgspec.DecodeError, UnicodeDecodeError, ValueError, RecursionError) as error:
-        raise HttpProblem("malformed", f"{what} is no JSON: {error}") from error
+        raise HttpProblem("malformed", f"{subject} is not valid JSON: {error}") from error

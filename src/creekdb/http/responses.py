@@ -1,9 +1,8 @@
-"""Server-sent events, as bytes.
+"""Server-sent events, and problems as RFC 9457 defines them (`application/problem+json`).
 
-Everything that can go wrong, as RFC 9457 has it: `application/problem+json`.
-
-Each says whether the operation was certainly not done: then asking again is safe. Otherwise it may
-have been done, or may be yet; with a client's name and a number, asking again is safe all the same.
+`certainly_not_done` is true if the operation was not and will not be executed, so that a retry is
+safe. Otherwise the operation may have been executed, or may be executed later. A retry is then safe
+only with a client name and a call number.
 """
 
 from collections.abc import Mapping
@@ -30,33 +29,33 @@ class ProblemKind(NamedTuple):
 
 
 PROBLEM_KINDS: Final = {
-    "malformed": ProblemKind(400, "The request makes no sense"),
-    "token": ProblemKind(401, "A token is needed"),
-    "origin": ProblemKind(403, "Pages of other sites may not ask"),
-    "not_found": ProblemKind(404, "There is nothing under this path"),
-    "unknown_operation": ProblemKind(404, "There is no such operation"),
-    "unknown_call": ProblemKind(404, "No such call is known here"),
-    "state_to_come": ProblemKind(404, "As much is not committed here yet"),
-    "method": ProblemKind(405, "This cannot be done with this path"),
+    "malformed": ProblemKind(400, "The request is malformed"),
+    "token": ProblemKind(401, "A token is required"),
+    "origin": ProblemKind(403, "Pages of other sites must not send requests"),
+    "not_found": ProblemKind(404, "The path does not exist"),
+    "unknown_operation": ProblemKind(404, "The operation does not exist"),
+    "unknown_call": ProblemKind(404, "The call is unknown to this replica"),
+    "state_to_come": ProblemKind(404, "The state is not committed on this replica yet"),
+    "method": ProblemKind(405, "The path does not support this method"),
     "slow": ProblemKind(408, "The body did not arrive in time"),
-    "operation_raised": ProblemKind(409, "The operation was carried out, and raised"),
-    "untold": ProblemKind(410, "It was done, and what came of it is not known here"),
-    "state_gone": ProblemKind(410, "This state is not held any more"),
+    "operation_raised": ProblemKind(409, "The operation was executed and raised an error"),
+    "untold": ProblemKind(410, "The call was executed, but its response is no longer available"),
+    "state_gone": ProblemKind(410, "The state is no longer retained"),
     "too_large": ProblemKind(413, "The body is too large"),
-    "media_type": ProblemKind(415, "The body is no JSON"),
-    "bad_arguments": ProblemKind(422, "The operation cannot take these arguments"),
-    "deadline": ProblemKind(424, "What it should come after did not arrive"),
-    "internal": ProblemKind(500, "A mistake of this replica"),
-    "busy": ProblemKind(503, "The replica has too much to do"),
-    "disk": ProblemKind(503, "The replica cannot write"),
-    "stopping": ProblemKind(503, "The replica is being stopped"),
-    "no_majority": ProblemKind(503, "Too much waits for replicas that cannot be reached"),
+    "media_type": ProblemKind(415, "The body is not JSON"),
+    "bad_arguments": ProblemKind(422, "The arguments do not match the operation"),
+    "deadline": ProblemKind(424, "The dependencies of the call did not arrive in time"),
+    "internal": ProblemKind(500, "Internal error of this replica"),
+    "busy": ProblemKind(503, "The replica is overloaded"),
+    "disk": ProblemKind(503, "The replica cannot write to its disk"),
+    "stopping": ProblemKind(503, "The replica is stopping"),
+    "no_majority": ProblemKind(503, "Too many calls wait for unreachable replicas"),
     "not_ready": ProblemKind(503, "The replica is not ready"),
 }
 
 
 class HttpProblem(CreekError):
-    """`more`: further members of the answer."""
+    """A request that fails. `extra`: further members of the problem document."""
 
     def __init__(
         self,
@@ -64,13 +63,13 @@ class HttpProblem(CreekError):
         detail: str,
         *,
         certainly_not_done: bool = True,
-        more: Mapping[str, Any] | None = None,
+        extra: Mapping[str, Any] | None = None,
     ) -> None:
         super().__init__(detail)
         self.name = name
         self.kind = PROBLEM_KINDS[name]
         self.certainly_not_done = certainly_not_done
-        self.extra = more or {}
+        self.extra = extra or {}
 
     def body(self) -> dict[str, Any]:
         return {

@@ -1,13 +1,11 @@
-"""Values as JSON.
+"""JSON encoding of values, and JSON Schema of the annotations of an operation.
 
-None, booleans, numbers, strings and arrays are what they are; a tuple is an array, as everywhere in
-Creek. Bytes are {"$bytes": "…"} in base64. A dict is an object; one whose only key is `$bytes` or
-`$dict` is wrapped, as {"$dict": {…}}, so that nothing is ever taken for something else.
+None, booleans, numbers, strings and arrays are encoded as themselves; a tuple becomes an array.
+Bytes become {"$bytes": "…"} in base64. A dict becomes an object. A dict whose only key is `$bytes`
+or `$dict` is wrapped as {"$dict": {…}}, so that the encoding is unambiguous.
 
-Annotations of an operation's parameters as JSON Schema, and whether a value fits.
-
-One source for both: what the description promises is what is checked. An annotation that is not
-understood promises nothing, and then the operation itself has to look.
+The OpenAPI description and the validation use the same schema. An annotation without a schema
+accepts every value; the operation must then validate the argument.
 """
 
 import base64
@@ -36,7 +34,7 @@ def to_json(value: Any) -> Any:
 
 
 def from_json(value: Any) -> Any:
-    """Raises `BadValue` where a wrapping holds something else than it says."""
+    """Decode a JSON value. Raises `BadValue` if the content of a wrapper has the wrong type."""
     kind = type(value)
     if kind is list:
         return tuple([from_json(each) for each in value])
@@ -53,14 +51,14 @@ def _is_wrapped(value: dict[str, Any]) -> bool:
 
 def _unwrap(value: dict[str, Any]) -> Any:
     if DICT_KEY in value:
-        inside = value[DICT_KEY]
-        if type(inside) is not dict:
-            raise BadValue(f"'{DICT_KEY}' holds no object")
-        return {key: from_json(each) for key, each in inside.items()}
+        content = value[DICT_KEY]
+        if type(content) is not dict:
+            raise BadValue(f"'{DICT_KEY}' must contain an object")
+        return {key: from_json(each) for key, each in content.items()}
     try:
         return base64.b64decode(value[BYTES_KEY], validate=True)
     except (TypeError, ValueError, binascii.Error) as error:
-        raise BadValue(f"'{BYTES_KEY}' holds no base64") from error
+        raise BadValue(f"'{BYTES_KEY}' must contain base64") from error
 
 
 Schema: TypeAlias = dict[str, Any]
@@ -71,7 +69,7 @@ BYTES_SCHEMA: Final[Schema] = {
     "properties": {BYTES_KEY: {"type": "string", "contentEncoding": "base64"}},
     "required": [BYTES_KEY],
     "additionalProperties": False,
-    "title": "bytes in base64",
+    "title": "bytes, base64-encoded",
 }
 _SCHEMA_BY_TYPE: Final[dict[Any, Schema]] = {
     None: {"type": "null"},
@@ -85,8 +83,8 @@ _SCHEMA_BY_TYPE: Final[dict[Any, Schema]] = {
     list: {"type": "array"},
     dict: {"type": "object"},
 }
-_BARE_GENERICS: Final = (typing.List, typing.Dict, typing.Tuple)  # noqa: UP006 - others may write so
-"""Without saying of what."""
+_BARE_GENERICS: Final = (typing.List, typing.Dict, typing.Tuple)  # noqa: UP006 - user annotations
+"""Generic types without arguments."""
 _TYPE_NAMES: Final = {
     types.NoneType: "null",
     bool: "a boolean",
@@ -99,74 +97,77 @@ _TYPE_NAMES: Final = {
 
 
 class SchemaMismatch(Exception):
-    """Says where, and what is wanted there."""
+    """A value that does not match its schema; the message names its position and the schema."""
 
 
 def schema_of(annotation: Any) -> Schema:
     try:
         plain = _SCHEMA_BY_TYPE.get(annotation)
-    except TypeError:  # it has no hash
+    except TypeError:  # the annotation is not hashable
         return ANY_SCHEMA
     if plain is not None:
         return plain
-    origin, inside = get_origin(annotation), get_args(annotation)
-    if not inside and annotation in _BARE_GENERICS:
+    origin, arguments = get_origin(annotation), get_args(annotation)
+    if not arguments and annotation in _BARE_GENERICS:
         return _SCHEMA_BY_TYPE[origin]
     if origin is Union or origin is types.UnionType:
-        return _union_schema(inside)
+        return _union_schema(arguments)
     if origin is Literal:
-        return {"enum": list(inside)}
-    if origin is list or (origin is tuple and len(inside) == 2 and inside[1] is Ellipsis):
-        return {"type": "array", "items": schema_of(inside[0])}
+        return {"enum": list(arguments)}
+    if origin is list or (origin is tuple and len(arguments) == 2 and arguments[1] is Ellipsis):
+        return {"type": "array", "items": schema_of(arguments[0])}
     if origin is tuple:
-        items = [schema_of(each) for each in inside]
+        items = [schema_of(each) for each in arguments]
         length = {"minItems": len(items), "maxItems": len(items)}
         return {"type": "array", "prefixItems": items, **length}
     if origin is dict:
-        return {"type": "object", "additionalProperties": schema_of(inside[1])}
+        return {"type": "object", "additionalProperties": schema_of(arguments[1])}
     return ANY_SCHEMA
 
 
-def _union_schema(inside: tuple[Any, ...]) -> Schema:
-    parts = [schema_of(each) for each in inside]
+def _union_schema(alternatives: tuple[Any, ...]) -> Schema:
+    parts = [schema_of(each) for each in alternatives]
     return ANY_SCHEMA if ANY_SCHEMA in parts else {"anyOf": parts}
 
 
-def coerce(value: Any, schema: Schema, where: str) -> Any:
-    """The value, as JSON has it, where 1.0 is an integer like 1. Raises `SchemaMismatch`."""
+def coerce(value: Any, schema: Schema, path: str) -> Any:
+    """Return the value converted to the schema, where 1.0 is an integer like 1.
+
+    Raises `SchemaMismatch`.
+    """
     if "anyOf" in schema:
-        return _coerce_to_any(value, schema["anyOf"], where)
+        return _coerce_to_any(value, schema["anyOf"], path)
     if "enum" in schema:
         for each in schema["enum"]:
             if value == each and isinstance(value, bool) is isinstance(each, bool):
                 return each
-        raise SchemaMismatch(f"{where} must be one of {', '.join(map(repr, schema['enum']))}")
+        raise SchemaMismatch(f"{path} must be one of {', '.join(map(repr, schema['enum']))}")
     kind = schema.get("type")
     if kind is None:
         return value
     if kind == "array" and type(value) is list:
-        return _coerce_array(value, schema, where)
+        return _coerce_array(value, schema, path)
     if kind == "object" and type(value) is dict:
-        return _coerce_object(value, schema, where)
+        return _coerce_object(value, schema, path)
     if kind == "integer" and type(value) is float and value.is_integer():
         value = int(value)
     if not _has_json_type(value, kind):
         raise SchemaMismatch(
-            f"{where} must be {describe_schema(schema)}, not {_TYPE_NAMES[type(value)]}"
+            f"{path} must be {describe_schema(schema)}, not {_TYPE_NAMES[type(value)]}"
         )
     if kind == "integer" and not schema["minimum"] <= value <= schema["maximum"]:
-        raise SchemaMismatch(f"{where} must be an integer of 64 bits")
+        raise SchemaMismatch(f"{path} must be a 64-bit integer")
     return value
 
 
 def describe_schema(schema: Schema) -> str:
-    """In words."""
+    """Return the schema as an English noun phrase."""
     if "anyOf" in schema:
         return " or ".join(dict.fromkeys(describe_schema(each) for each in schema["anyOf"]))
     if schema is BYTES_SCHEMA:
         return f'an object {{"{BYTES_KEY}": "…"}}'
     names = {"null": "null", "integer": "an integer", "array": "an array", "object": "an object"}
-    kind = schema.get("type", "something else")
+    kind = schema.get("type", "value of another type")
     return names.get(kind, f"a {kind}")
 
 
@@ -184,34 +185,36 @@ def _has_json_type(value: Any, kind: str) -> bool:
             return kind == "string" and type(value) is str
 
 
-def _coerce_to_any(value: Any, schemas: list[Schema], where: str) -> Any:
+def _coerce_to_any(value: Any, schemas: list[Schema], path: str) -> Any:
     for schema in schemas:
         try:
-            return coerce(value, schema, where)
+            return coerce(value, schema, path)
         except SchemaMismatch:
             continue
     raise SchemaMismatch(
-        f"{where} must be {describe_schema({'anyOf': schemas})}, not {_TYPE_NAMES[type(value)]}"
+        f"{path} must be {describe_schema({'anyOf': schemas})}, not {_TYPE_NAMES[type(value)]}"
     )
 
 
-def _coerce_array(value: list[Any], schema: Schema, where: str) -> list[Any]:
+def _coerce_array(value: list[Any], schema: Schema, path: str) -> list[Any]:
     if "prefixItems" in schema:
         items = schema["prefixItems"]
         if len(value) != len(items):
-            raise SchemaMismatch(f"{where} must be an array of {len(items)}, not of {len(value)}")
+            raise SchemaMismatch(
+                f"{path} must be an array of length {len(items)}, not {len(value)}"
+            )
         return [
-            coerce(each, inside, f"{where}[{index}]")
-            for index, (each, inside) in enumerate(zip(value, items, strict=True))
+            coerce(each, item_schema, f"{path}[{index}]")
+            for index, (each, item_schema) in enumerate(zip(value, items, strict=True))
         ]
-    inside = schema.get("items", ANY_SCHEMA)
-    return [coerce(each, inside, f"{where}[{index}]") for index, each in enumerate(value)]
+    item_schema = schema.get("items", ANY_SCHEMA)
+    return [coerce(each, item_schema, f"{path}[{index}]") for index, each in enumerate(value)]
 
 
-def _coerce_object(value: dict[str, Any], schema: Schema, where: str) -> dict[str, Any]:
+def _coerce_object(value: dict[str, Any], schema: Schema, path: str) -> dict[str, Any]:
     if schema is BYTES_SCHEMA:
         if value.keys() != {BYTES_KEY} or type(value[BYTES_KEY]) is not str:
-            raise SchemaMismatch(f"{where} must be {describe_schema(schema)}")
+            raise SchemaMismatch(f"{path} must be {describe_schema(schema)}")
         return value
-    inside = schema.get("additionalProperties", ANY_SCHEMA)
-    return {key: coerce(each, inside, f"{where}[{key!r}]") for key, each in value.items()}
+    value_schema = schema.get("additionalProperties", ANY_SCHEMA)
+    return {key: coerce(each, value_schema, f"{path}[{key!r}]") for key, each in value.items()}

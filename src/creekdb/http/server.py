@@ -1,4 +1,4 @@
-"""The socket on which a replica speaks HTTP."""
+"""HTTP listening socket of a replica."""
 
 import asyncio
 from importlib.metadata import version
@@ -16,11 +16,11 @@ from creekdb.server.runtime.server import Server
 from creekdb.wire.addresses import format_address
 
 SHUTDOWN_TIMEOUT_S: Final = 1.0
-"""How long requests under way may take when it is stopped."""
+"""Upper bound for the time that open requests get to finish at a stop, in seconds."""
 
 
 class HttpServer:
-    """To be started when its server has, and stopped before it is."""
+    """HTTP interface of a server. Start it after the server, and stop it before the server."""
 
     def __init__(self, server: Server, limits: HttpLimits | None = None) -> None:
         self._server = server
@@ -40,9 +40,9 @@ class HttpServer:
         await self._runner.setup()
         self._listener = await self._server.listeners.open(self._accept, config.http, mutual=False)
         host, self.port, *_ = self._listener.sockets[0].getsockname()
-        at = format_address(host, self.port)
-        where = f"{'https' if config.is_secured else 'http'}://{at}"
-        self._server.event_log.info("http.started", f"speaks HTTP at {where}", http=where)
+        address = format_address(host, self.port)
+        url = f"{'https' if config.is_secured else 'http'}://{address}"
+        self._server.event_log.info("http.started", f"serves HTTP at {url}", http=url)
 
     async def stop(self) -> None:
         if self._listener is not None:
@@ -66,4 +66,4 @@ class HttpServer:
 
 class _RejectingProtocol(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        cast(asyncio.Transport, transport).abort()  # uvloop's is no subclass
+        cast(asyncio.Transport, transport).abort()  # uvloop's transport is not a subclass

@@ -1,5 +1,5 @@
-"""Load for live clusters: who asks, how much, and what it took.
+"""Load generation for live clusters: workloads, connections, measurements, faults.
 
-A load is driven from one process with as little work for each call as possible, so that it is the
-cluster that is measured. It speaks to replicas as clients do (`creekdb.wire.messages`).
+One process generates the load, with as little work per call as possible, so that the measurement
+shows the cluster. It uses the protocol of ordinary clients (`creekdb.wire.messages`).
 """

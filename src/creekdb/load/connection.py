@@ -1,7 +1,7 @@
-"""A connection to a replica that asks much and keeps little.
+"""Client connection of the load generator, with little work per call.
 
-It shares the machine with those whom it asks, and costs as little as it can: what is asked in one
-turn leaves in one piece, and of what is heard only that is read which is measured.
+The load generator shares the machine with the replicas. Calls of one turn of the event loop are
+sent together. Of the responses, only the measured fields are decoded.
 """
 
 import asyncio
@@ -38,24 +38,28 @@ RETRY_PAUSE_S: Final = 0.02
 
 
 class ReplicaUnreachable(UsageError):
-    """Nobody who could be asked is at an address."""
+    """No replica can be reached at an address."""
 
 
 class LoadTarget(Protocol):
-    """A connection to one server, of whatever kind."""
+    """Connection to one server, of Creek or of another system."""
 
     closed: "asyncio.Future[None]"
 
     @property
-    def in_flight(self) -> int: ...
+    def in_flight(self) -> int:
+        """Number of calls without a response."""
 
-    def call(self, asked: WorkloadCall, who: int) -> None: ...
+    def call(self, call: WorkloadCall, client: int) -> None:
+        """Send a call of a client. `client` is passed to `CallDone`."""
 
     def close(self) -> None: ...
 
 
 CallDone: TypeAlias = Callable[[LoadTarget, int], None]
+"""Function called with the connection and the client once a call has its response or has failed."""
 DialFunction: TypeAlias = Callable[[str, LoadMeter, CallDone], Awaitable[LoadTarget]]
+"""Function that connects to the server at an address."""
 
 _CALL: Final = messages.CallRequest.__struct_config__.tag
 _ISSUED: Final = messages.CallIssued.__struct_config__.tag
@@ -63,7 +67,7 @@ _RESPONSE: Final = messages.CallResponse.__struct_config__.tag
 
 
 class _ResponseHeader(msgspec.Struct, array_like=True, tag=_RESPONSE, frozen=True, gc=False):
-    """As in `wire`, but for the value: nobody looks at that."""
+    """Copy of `creekdb.wire.messages.CallResponse` that leaves the value undecoded."""
 
     number: int
     kind: str
@@ -79,64 +83,81 @@ _pack_length: Final = struct.Struct(">I").pack
 
 
 class LoadConnection(asyncio.Protocol):
-    """`done` is called when a call has what it asked for, or will not get it."""
+    """Connection to a replica. `on_call_done` is called once a call has its response or fails."""
 
     def __init__(
-        self, meter: LoadMeter, done: CallDone, token: str = "", brief: bool = False
+        self,
+        meter: LoadMeter,
+        on_call_done: CallDone,
+        token: str = "",
+        is_single_response: bool = False,
     ) -> None:
         self._loop = asyncio.get_running_loop()
         self._meter = meter
-        self._on_call_done = done
-        self._is_brief = brief
+        self._on_call_done = on_call_done
+        self._is_single_response = is_single_response
         self._hello = messages.ClientHello(messages.WIRE_VERSION, uuid.uuid4().hex, token)
         self._frames = messages.FrameDecoder(messages.CLIENT_FRAME_BYTES_MAX)
         self._transport: asyncio.Transport | None = None
         self._write_buffer: list[bytes] = []
         self._is_receiving = False
-        """Then what is asked leaves when all is heard."""
+        """True while received data is handled. New calls are then sent after all of it."""
         self._number = 0
         self._pending_calls: dict[int, tuple[int, bool, int]] = {}
-        """When it was asked, whether it is strong, and by whom."""
+        """Send time, strong flag and client of each call without a response, by number."""
         self._awaiting_final_ns: dict[int, int] = {}
-        """Of those that had a first answer, and wait for the last: when they were asked."""
+        """Send time of each call with a first response and without the last one, by number."""
         self.welcome: asyncio.Future[messages.Welcome] = self._loop.create_future()
         self.closed: asyncio.Future[None] = self._loop.create_future()
 
     @property
     def in_flight(self) -> int:
+        """Number of calls without a response."""
         return len(self._pending_calls)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast(asyncio.Transport, transport)  # uvloop's is no subclass
+        self._transport = cast(asyncio.Transport, transport)  # uvloop's type is no subclass
         self._transport.write(messages.encode_frame(self._hello))
 
     def connection_lost(self, exc: Exception | None) -> None:
         if not self.welcome.done():
-            self.welcome.set_exception(exc or ConnectionResetError("closed at once"))
+            cause = exc or ConnectionResetError("connection closed during the handshake")
+            self.welcome.set_exception(cause)
         if not self.closed.done():
             self.closed.set_result(None)
         lost, self._pending_calls = self._pending_calls, {}
         now_ns = perf_counter_ns()
-        for _, _, who in lost.values():
+        for _, _, client in lost.values():
             self._meter.record_failure("connection lost", now_ns)
-            self._on_call_done(self, who)
+            self._on_call_done(self, client)
 
-    def call(self, asked: WorkloadCall, who: int) -> None:
-        strong = asked.strong
+    def call(self, call: WorkloadCall, client: int) -> None:
+        """Send a call, together with the other calls of this turn of the event loop."""
         self._number = number = self._number + 1
-        self._pending_calls[number] = perf_counter_ns(), strong, who
-        out = self._write_buffer
-        if not out and not self._is_receiving:
+        self._pending_calls[number] = perf_counter_ns(), call.strong, client
+        buffer = self._write_buffer
+        if not buffer and not self._is_receiving:
             self._loop.call_soon(self._flush)
-        call = (_CALL, number, asked.operation, asked.arguments, strong, who, (), 0, self._is_brief)
-        payload = _encode(call)
-        out.append(_pack_length(len(payload)))
-        out.append(payload)
+        payload = _encode(
+            (
+                _CALL,
+                number,
+                call.operation,
+                call.arguments,
+                call.strong,
+                client,
+                (),
+                0,
+                self._is_single_response,
+            )
+        )
+        buffer.append(_pack_length(len(payload)))
+        buffer.append(payload)
 
     def _flush(self) -> None:
-        out, self._write_buffer = self._write_buffer, []
-        if out and self._transport is not None and not self._transport.is_closing():
-            self._transport.write(b"".join(out))
+        buffer, self._write_buffer = self._write_buffer, []
+        if buffer and self._transport is not None and not self._transport.is_closing():
+            self._transport.write(b"".join(buffer))
 
     def data_received(self, data: bytes) -> None:
         now_ns = perf_counter_ns()
@@ -146,7 +167,7 @@ class LoadConnection(asyncio.Protocol):
                 kind = payload[1]
                 if kind == _RESPONSE:
                     self._on_response(_decode_response(payload), now_ns)
-                elif kind != _ISSUED:  # which is not measured
+                elif kind != _ISSUED:  # not measured
                     self._handle_message(_decode_other(payload), now_ns)
         except (MalformedMessage, msgspec.DecodeError, IndexError) as error:
             if not self.welcome.done():
@@ -166,32 +187,32 @@ class LoadConnection(asyncio.Protocol):
             case messages.Welcome():
                 self.welcome.set_result(message)
             case messages.ConnectionRejected(message=text):
-                self.welcome.set_exception(UsageError(f"a replica refuses: {text}"))
+                self.welcome.set_exception(UsageError(f"connection rejected: {text}"))
 
-    def _on_response(self, answer: _ResponseHeader, now_ns: int) -> None:
-        meter, number, kind = self._meter, answer.number, answer.kind
+    def _on_response(self, response: _ResponseHeader, now_ns: int) -> None:
+        meter, number, kind = self._meter, response.number, response.kind
         if kind == "final":
-            asked_ns = self._awaiting_final_ns.pop(number, None)
-            if asked_ns is not None:
-                meter.record_response(WEAK_FINAL, asked_ns, now_ns)
+            sent_ns = self._awaiting_final_ns.pop(number, None)
+            if sent_ns is not None:
+                meter.record_response(WEAK_FINAL, sent_ns, now_ns)
             return
         call = self._pending_calls.get(number)
         if call is None:
             return
-        asked_ns, strong, who = call
+        sent_ns, strong, client = call
         if strong and kind == "tentative":
-            if number not in self._awaiting_final_ns:  # another one comes when the order changes
-                self._awaiting_final_ns[number] = asked_ns
-                meter.record_response(STRONG_TENTATIVE, asked_ns, now_ns)
+            if number not in self._awaiting_final_ns:  # a reordering causes further responses
+                self._awaiting_final_ns[number] = sent_ns
+                meter.record_response(STRONG_TENTATIVE, sent_ns, now_ns)
             return
         if strong:
             self._awaiting_final_ns.pop(number, None)
-        elif not self._is_brief:
-            self._awaiting_final_ns[number] = asked_ns
-        meter.record_response(STRONG_STABLE if strong else WEAK_TENTATIVE, asked_ns, now_ns)
-        meter.operation_errors += answer.error is not None
+        elif not self._is_single_response:
+            self._awaiting_final_ns[number] = sent_ns
+        meter.record_response(STRONG_STABLE if strong else WEAK_TENTATIVE, sent_ns, now_ns)
+        meter.operation_errors += response.error is not None
         del self._pending_calls[number]
-        self._on_call_done(self, who)
+        self._on_call_done(self, client)
 
     def close(self) -> None:
         if self._transport is not None:
@@ -201,47 +222,51 @@ class LoadConnection(asyncio.Protocol):
 async def dial(
     address: str,
     meter: LoadMeter,
-    done: CallDone,
+    on_call_done: CallDone,
     *,
     token: str = "",
-    secured: ssl.SSLContext | None = None,
-    refused: float = CONNECT_TIMEOUT_S,
-    brief: bool = False,
+    tls_context: ssl.SSLContext | None = None,
+    refused_timeout_s: float = CONNECT_TIMEOUT_S,
+    is_single_response: bool = False,
     datatype: str = "",
 ) -> LoadConnection:
-    """A connection to the replica there, as soon as there is one. `refused`: for how many seconds
-    that is waited for where nobody listens. `brief`: of each call only the answer is asked for that
-    it waits for; how long others take is not measured then. `datatype`: what must be replicated
-    there; empty: whatever is."""
+    """Connect to the replica at an address. Retries until it accepts the connection.
+
+    `refused_timeout_s` bounds the retries while no process listens there. If `is_single_response`,
+    the replica sends only the response that a call waits for, and the others are not measured.
+    `datatype` is the required data type; empty accepts any.
+    """
     loop = asyncio.get_running_loop()
     host, port = parse_address(address)
-    begun = loop.time()
+    start = loop.time()
     while True:
         try:
-            _, line = await loop.create_connection(
-                lambda: LoadConnection(meter, done, token, brief), host, port, ssl=secured
+            _, connection = await loop.create_connection(
+                lambda: LoadConnection(meter, on_call_done, token, is_single_response),
+                host,
+                port,
+                ssl=tls_context,
             )
-            welcome = await asyncio.wait_for(line.welcome, CONNECT_TIMEOUT_S)
+            welcome = await asyncio.wait_for(connection.welcome, CONNECT_TIMEOUT_S)
             if datatype not in ("", welcome.datatype):
-                line.close()
-                raise UsageError(f"'{welcome.datatype}' is replicated there, not '{datatype}'")
+                connection.close()
+                raise UsageError(f"the cluster replicates '{welcome.datatype}', not '{datatype}'")
         except UsageError as error:
             raise UsageError(f"{address}: {error}") from None
         except ssl.SSLCertVerificationError as error:
             raise UsageError(
-                f"the certificate of the replica at {address} is not trusted: "
-                f"{error.verify_message}"
+                f"{address}: the certificate is not trusted: {error.verify_message}"
             ) from error
         except (OSError, TimeoutError, MalformedMessage) as error:
-            is_left = isinstance(error, ConnectionResetError)
-            if is_left and secured is None and await accepts_tls((host, port), CONNECT_TIMEOUT_S):
+            may_need_tls = isinstance(error, ConnectionResetError) and tls_context is None
+            if may_need_tls and await accepts_tls((host, port), CONNECT_TIMEOUT_S):
                 raise UsageError(f"{address} {TLS_REQUIRED}") from error
-            patience = refused if has_no_listener(error) else CONNECT_TIMEOUT_S
-            if loop.time() > begun + patience:
-                tried = f"no replica can be reached, tried for {patience:g} s"
+            timeout_s = refused_timeout_s if has_no_listener(error) else CONNECT_TIMEOUT_S
+            if loop.time() > start + timeout_s:
+                text = f"no replica can be reached, tried for {timeout_s:g} s"
                 raise ReplicaUnreachable(
-                    f"{tried}: {address}: {connection_error_text(error)}"
+                    f"{text}: {address}: {connection_error_text(error)}"
                 ) from error
             await asyncio.sleep(RETRY_PAUSE_S)
         else:
-            return line
+            return connection

@@ -1,15 +1,15 @@
-"""Faults of a live cluster, each at its time, while something else drives it.
+"""Timed faults in a live cluster under load.
 
-They are written as those of a simulation are (`creekdb.simulation.faults.language`), as far as they
-can be done to processes of one machine:
+The syntax is that of simulations (`creekdb.simulation.faults.language`), restricted to faults that
+can happen to processes on one machine:
 
     crash 2 at 3s             kill -9
-    restart 2 at 5s           started again, on what its disk kept
-    partition 0|1,2 at 8s     between two groups, nothing comes through
+    restart 2 at 5s           restart with the data on disk
+    partition 0|1,2 at 8s     no messages between the two groups
     heal at 11s
 
-Whatever still is broken when the last one is over is mended then: who is to be checked for
-convergence has to be given a chance.
+After the last fault, all replicas are restarted and all partitions healed, because the convergence
+check needs a connected cluster.
 """
 
 import asyncio
@@ -32,7 +32,7 @@ from creekdb.simulation.faults.language import format_duration, format_fault, pa
 
 
 class ProcessControl(Protocol):
-    """Replicas as processes."""
+    """Control over the replica processes."""
 
     def kill(self, replica: int) -> None: ...
 
@@ -40,7 +40,7 @@ class ProcessControl(Protocol):
 
 
 class PartitionControl(Protocol):
-    """The links between them."""
+    """Control over the links between replicas."""
 
     def partition(self, groups: Sequence[Sequence[int]]) -> None: ...
 
@@ -48,60 +48,63 @@ class PartitionControl(Protocol):
 
 
 def parse_fault_schedule(text: str, replicas: int, duration_us: int) -> tuple[Fault, ...]:
-    """What is written, by time; `BadValue` where it cannot be done."""
-    faults = tuple(sorted(parse_faults(text), key=lambda each: each.at_us))
+    """Return the faults of `text`, sorted by time. Raises `BadValue` if one is not possible."""
+    faults = tuple(sorted(parse_faults(text), key=lambda fault: fault.at_us))
     check_faults(faults, replicas)
     down: set[int] = set()
-    for each in faults:
-        told = format_fault(each)
-        if each.at_us >= duration_us:
-            raise BadValue(f"fault '{told}': it is all over after {format_duration(duration_us)}")
-        match each:
+    for fault in faults:
+        label = f"fault '{format_fault(fault)}'"
+        if fault.at_us >= duration_us:
+            raise BadValue(f"{label}: the run ends after {format_duration(duration_us)}")
+        match fault:
             case Crash(replica=replica, writing=False):
                 if replica in down:
-                    raise BadValue(f"fault '{told}': replica {replica} is down already")
+                    raise BadValue(f"{label}: replica {replica} is already down")
                 down.add(replica)
             case Restart(replica=replica):
                 if replica not in down:
-                    raise BadValue(f"fault '{told}': replica {replica} is not down")
+                    raise BadValue(f"{label}: replica {replica} is not down")
                 down.remove(replica)
             case Partition() | Heal():
                 pass
             case _:
                 raise BadValue(
-                    f"fault '{told}': to a live cluster happen crash, restart, partition and heal"
+                    f"{label}: a live cluster supports crash, restart, partition and heal"
                 )
     return faults
 
 
 class LiveFaultInjector:
-    """Does it. `tell` hears of each fault when it has happened, with the time at which it was."""
+    """Injects faults into a live cluster at their times.
+
+    `on_fault` is called after each fault, with the actual time in the fault.
+    """
 
     def __init__(
         self,
         cluster: ProcessControl,
         links: PartitionControl,
-        tell: Callable[[Fault], None] = lambda fault: None,
+        on_fault: Callable[[Fault], None] = lambda fault: None,
     ) -> None:
         self._cluster = cluster
         self._links = links
-        self._on_fault = tell
+        self._on_fault = on_fault
         self._down: set[int] = set()
         self._is_partitioned = False
         self._begin_ns = 0
         self.applied_faults: list[Fault] = []
 
     async def run(self, faults: Sequence[Fault], begin_ns: int) -> None:
-        """`begin_ns`: from when times count, on the clock of `perf_counter_ns`."""
+        """Inject the faults. Their times count from `begin_ns`, on `perf_counter_ns`."""
         self._begin_ns = begin_ns
-        for each in faults:
-            left_s = (begin_ns + each.at_us * 1000 - perf_counter_ns()) / 1e9
-            await asyncio.sleep(max(0.0, left_s))
-            self._apply(each)
+        for fault in faults:
+            remaining_s = (begin_ns + fault.at_us * 1000 - perf_counter_ns()) / 1e9
+            await asyncio.sleep(max(0.0, remaining_s))
+            self._apply(fault)
         self._heal_all()
 
     def _apply(self, fault: Fault) -> None:
-        happened = msgspec.structs.replace(
+        applied = msgspec.structs.replace(
             fault, at_us=(perf_counter_ns() - self._begin_ns) // 1_000_000 * 1000
         )
         match fault:
@@ -119,8 +122,8 @@ class LiveFaultInjector:
                 self._is_partitioned = False
             case _:
                 raise AssertionError(fault)
-        self.applied_faults.append(happened)
-        self._on_fault(happened)
+        self.applied_faults.append(applied)
+        self._on_fault(applied)
 
     def _heal_all(self) -> None:
         for replica in sorted(self._down):

@@ -1,8 +1,8 @@
-"""A live run: replicas in processes of their own on this machine, which TPC-C drives while they are
-killed, started again and divided, and which record what they do.
+"""Live run: TPC-C against replica processes on this machine, with crashes, restarts and partitions.
 
-A load that the machine can hardly carry would show the machine. So it is first found out, while all
-warms up, what it can do; a small part of that is asked for.
+The replicas record their history for the checkers. A load close to the capacity of the machine
+would measure the machine. Therefore the warm-up measures the capacity, and the run uses a small
+fraction of it.
 """
 
 from collections.abc import Sequence
@@ -23,119 +23,131 @@ from creekdb.simulation.faults.language import format_fault
 from creekdb.wire.event_loop import run_in_new_loop
 
 PLANNED_FAULTS: Final = "planned_faults"
-"""In the configuration of a run: the faults as they were asked for, from when it is measured."""
+"""Key in the configuration of a run: the requested faults, timed from the end of the warm-up."""
 LOAD_STEPS_PER_S: Final = (200.0, 150.0, 100.0, 75.0, 50.0, 25.0)
-"""Calls in a second; the last one however slow the machine is."""
+"""Possible loads, in calls per second. The last one is used however slow the machine is."""
 CAPACITY_FRACTION: Final = 0.25
-"""Of what it can do: replicas that share two cores have their answers to themselves then."""
+"""Upper bound for the load, as a fraction of the measured capacity. Replicas on two cores then
+rarely delay each other's responses."""
 CALIBRATION_S: Final = 1.5
 CALIBRATION_CLIENTS: Final = 24
 WARM_UP_S: Final = 1.0
 
 
 class LiveRunConfig(msgspec.Struct, frozen=True, kw_only=True):
+    """Configuration of a live run."""
+
     replicas: int = 3
     warehouses: int = 5
     load: float | None = None
-    """Transactions in a second; None: what the machine can do with ease."""
+    """Transactions per second; None chooses a load that the machine sustains."""
     duration_us: int
     faults: tuple[Fault, ...]
     seed: int = 0
     command: str = ""
-    """To make it again."""
+    """Command line that repeats the run."""
 
 
 class LiveRunObserver(Protocol):
+    """Observer of the progress of a live run."""
+
     def on_stage(self, text: str) -> None:
-        """What is done now."""
+        """Handle the start of a stage."""
 
     def on_fault(self, fault: Fault) -> None: ...
 
     def on_progress(self, elapsed_s: float, meter: LoadMeter) -> None:
-        """From time to time while it is driven."""
+        """Handle progress, at regular intervals during the load."""
 
 
 class LiveRunResult(NamedTuple):
+    """History and measurements of a live run, and its load in transactions per second."""
+
     history: History
     result: LoadResult
     load: float
 
 
-def run_live(asked: LiveRunConfig, folder: Path, onlooker: LiveRunObserver) -> LiveRunResult:
-    """`folder`: for journals and recordings. No process is left when it returns or raises."""
-    datatype = tpcc.populated_datatype_name("rows", asked.warehouses, asked.seed)
-    recorded = folder / "recorded"
+def run_live(config: LiveRunConfig, directory: Path, observer: LiveRunObserver) -> LiveRunResult:
+    """Run TPC-C against a local cluster. All processes have ended when it returns or raises.
+
+    `directory` holds journals and recordings.
+    """
+    datatype = tpcc.populated_datatype_name("rows", config.warehouses, config.seed)
+    recordings = directory / "recorded"
     cluster = LocalCluster(
-        folder,
-        replicas=asked.replicas,
+        directory,
+        replicas=config.replicas,
         datatype=datatype,
-        options=["--record", str(recorded), "--record-orders"],
+        options=["--record", str(recordings), "--record-orders"],
     )
     try:
-        measured = run_in_new_loop(_drive_cluster(asked, datatype, cluster, onlooker))
-        onlooker.on_stage("stopping them")
+        meter, load, applied_faults = run_in_new_loop(
+            _drive_cluster(config, datatype, cluster, observer)
+        )
+        observer.on_stage("stopping the replicas")
     finally:
         cluster.stop()
-    meter, load, happened = measured
-    onlooker.on_stage("gathering what they recorded")
-    history = merge_recordings(recorded, (meter.begin_ns // 1000, meter.end_ns // 1000))
+    observer.on_stage("merging the recordings")
+    history = merge_recordings(recordings, (meter.begin_ns // 1000, meter.end_ns // 1000))
     begin_us: int = history.config["begin_us"]
-    known: dict[str, Any] = {
+    extra: dict[str, Any] = {
         "load_tps": load,
-        "seed": asked.seed,
-        "command": asked.command,
-        "faults": _faults_text([_shift_fault(each, begin_us) for each in happened]),
-        PLANNED_FAULTS: _faults_text(asked.faults),
+        "seed": config.seed,
+        "command": config.command,
+        "faults": _faults_text([_shift_fault(fault, begin_us) for fault in applied_faults]),
+        PLANNED_FAULTS: _faults_text(config.faults),
     }
-    kept = msgspec.structs.replace(history, config={**history.config, **known})
-    return LiveRunResult(kept, load_result(meter, {}), load)
+    history = msgspec.structs.replace(history, config={**history.config, **extra})
+    return LiveRunResult(history, load_result(meter, {}), load)
 
 
 async def _drive_cluster(
-    asked: LiveRunConfig, datatype: str, cluster: LocalCluster, onlooker: LiveRunObserver
+    config: LiveRunConfig, datatype: str, cluster: LocalCluster, observer: LiveRunObserver
 ) -> tuple[LoadMeter, float, list[Fault]]:
-    stream = tpcc_workload(datatype, asked.replicas, None, asked.seed)
-    cuts = LinkPartitions(cluster)
-    onlooker.on_stage("starting them")
+    """Return the measurements, the load, and the faults that were applied."""
+    workload = tpcc_workload(datatype, config.replicas, None, config.seed)
+    partitions = LinkPartitions(cluster)
+    observer.on_stage("starting the replicas")
     cluster.start()
     await cluster.wait_until_ready()
-    onlooker.on_stage("warming up")
-    tried = await generate_load(
+    observer.on_stage("warming up")
+    calibration = await generate_load(
         LoadPlan(
             cluster.addresses,
-            stream,
+            workload,
             warm_up_s=CALIBRATION_S / 3,
             duration_s=CALIBRATION_S * 2 / 3,
             clients=CALIBRATION_CLIENTS,
-            seed=asked.seed,
+            seed=config.seed,
         )
     )
-    load = asked.load or sustainable_load(tried.completed / tried.duration_s)
-    breaking = LiveFaultInjector(cluster, cuts, onlooker.on_fault)
-    onlooker.on_stage(f"asking for {load:g} transactions a second")
+    load = config.load or sustainable_load(calibration.completed / calibration.duration_s)
+    injector = LiveFaultInjector(cluster, partitions, observer.on_fault)
+    observer.on_stage(f"running {load:g} transactions per second")
     meter = await generate_load(
         LoadPlan(
             cluster.addresses,
-            stream,
+            workload,
             warm_up_s=WARM_UP_S,
-            duration_s=asked.duration_us / 1e6,
-            load=load,
-            seed=asked.seed,
-            watch=lambda elapsed_s, meter: onlooker.on_progress(elapsed_s - WARM_UP_S, meter),
-            during=lambda meter: breaking.run(asked.faults, meter.begin_ns),
-            elsewhere=True,
+            duration_s=config.duration_us / 1e6,
+            calls_per_s=load,
+            seed=config.seed,
+            on_progress=lambda elapsed_s, meter: observer.on_progress(elapsed_s - WARM_UP_S, meter),
+            background=lambda meter: injector.run(config.faults, meter.begin_ns),
+            has_failover=True,
         )
     )
-    onlooker.on_stage("letting them come to rest")
+    observer.on_stage("waiting until the replicas are stable")
     await cluster.wait_until_ready()
     await cluster.wait_until_stable()
-    return meter, load, breaking.applied_faults
+    return meter, load, injector.applied_faults
 
 
 def sustainable_load(capacity: float) -> float:
-    """What is asked for of a cluster that can do so many transactions in a second."""
+    """Return the load for a cluster with this capacity; both in transactions per second."""
     return next(
-        (each for each in LOAD_STEPS_PER_S if each <= capacity * CAPACITY_FRACTION),
+        (load for load in LOAD_STEPS_PER_S if load <= capacity * CAPACITY_FRACTION),
         LOAD_STEPS_PER_S[-1],
     )
 

@@ -1,18 +1,12 @@
-"""Ports of this machine that a cluster can have: nobody else takes them before it listens there.
+"""Clusters of replica processes on this machine: their ports, processes and link partitions.
 
-Each process takes a block of ports for itself, and gives them out in turn. Whoever has a block
-keeps its first port bound, as long as the process lives; so no other process that asks here gets a
-port of it, even while a replica that is to come back is away.
+No two clusters share a port, even before their replicas listen. Each process reserves a block of
+ports and assigns them in turn. It keeps the first port of the block bound until it exits.
+Therefore no other process gets a port of the block, even while a replica is down.
 
-All blocks lie below what a system gives to who dials: else a connection could have the port of a
-replica that is about to start, and one that is dialled too early could even be its own other end.
-
-A cluster of processes on this machine, for as long as it is measured.
-
-Links between the replicas of a cluster on this machine, cut and mended.
-
-Replicas are told to do without them, on the pipe to the process that started them. So what passes a
-link that is not cut makes no detour, and takes no longer than ever.
+All blocks lie below the ephemeral ports of the system. Otherwise an outgoing connection could have
+the port of a replica that is about to start. A connection attempt that is too early could even
+connect to itself.
 """
 
 import asyncio
@@ -37,7 +31,7 @@ PORTS: Final = range(12_000, 32_000)
 BLOCK_SIZE: Final = 250
 
 _NO_FREE_PORTS: Final = (
-    f"no ports are free from {PORTS.start} to {PORTS.stop - 1}: stop what listens there"
+    f"no free port from {PORTS.start} to {PORTS.stop - 1}; stop processes that listen there"
 )
 
 _reserved_sockets: list[socket.socket] = []
@@ -45,7 +39,7 @@ _own_ports: list[Iterator[int]] = []
 
 
 def free_port() -> int:
-    """One of this process's own, that nobody listens at, and that was not given for long."""
+    """Return a port of this process that is not in use and was not assigned recently."""
     if not _own_ports:
         _own_ports.append(cycle(reserve_block()))
     for port in islice(_own_ports[0], BLOCK_SIZE):
@@ -55,24 +49,25 @@ def free_port() -> int:
 
 
 def reserve_block() -> range:
-    """Another block, for as long as this process lives."""
+    """Reserve another block of ports until this process exits."""
     blocks = [PORTS[first : first + BLOCK_SIZE] for first in range(0, len(PORTS), BLOCK_SIZE)]
-    begin = os.getpid() % len(blocks)
-    for block in chain(blocks[begin:], blocks[:begin]):
-        keeper = socket.socket()
+    start = os.getpid() % len(blocks)
+    for block in chain(blocks[start:], blocks[:start]):
+        reserved = socket.socket()
         with suppress(OSError):
-            keeper.bind(("127.0.0.1", block[0]))
-            _reserved_sockets.append(keeper)
+            reserved.bind(("127.0.0.1", block[0]))
+            _reserved_sockets.append(reserved)
             return block[1:]
-        keeper.close()
+        reserved.close()
     raise UsageError(_NO_FREE_PORTS)
 
 
 def is_free(port: int) -> bool:
-    with socket.socket() as tried:
-        tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    """Return True if no process listens at this port."""
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            tried.bind(("127.0.0.1", port))
+            probe.bind(("127.0.0.1", port))
         except OSError:
             return False
     return True
@@ -80,21 +75,21 @@ def is_free(port: int) -> bool:
 
 CLUSTER_TIMEOUT_S: Final = 60.0
 PROCESS_CHECK_S: Final = 0.5
-"""Between two looks whether all are still there."""
+"""Interval of the check for processes that exited."""
 PEER_PORT_OFFSET: Final = 100
-"""Ports between where clients find a replica and where others do."""
+"""Offset from the client port of a replica to its peer port."""
 HTTP_PORT_OFFSET: Final = 200
-"""Ports between where clients find a replica and where browsers do."""
+"""Offset from the client port of a replica to its HTTP port."""
 OUTPUT_TAIL_BYTES: Final = 65_536
-"""Of what a replica printed, what is looked at."""
+"""Size of the last part of a replica's output that is searched for an event."""
 
 
 class LocalCluster:
-    """Replicas as `creek serve` runs them. What they print goes to a file each."""
+    """Cluster of `creek serve` processes. The output of each replica goes to a file."""
 
     def __init__(
         self,
-        folder: Path,
+        directory: Path,
         *,
         replicas: int,
         datatype: str = "kv",
@@ -102,25 +97,27 @@ class LocalCluster:
         port: int | None = None,
         http: bool = False,
     ) -> None:
-        """`port`: where clients find the first one, and those after it the others; replicas find
-        each other `PEERS_AFTER` further on, and browsers find them, if they are to, `HTTP_AFTER`.
-        Without it, wherever there is room."""
-        self.directory = folder
+        """`port` is the client port of the first replica; the others follow. Peer ports and HTTP
+        ports have the offsets `PEER_PORT_OFFSET` and `HTTP_PORT_OFFSET`. Without `port`, free ports
+        are used. If `http`, the replicas also serve HTTP."""
+        self.directory = directory
         self._datatype = datatype
         self._options = tuple(options)
         self._members = _addresses(replicas, port and port + PEER_PORT_OFFSET)
         self.addresses = _addresses(replicas, port)
         self.http_addresses = _addresses(replicas, port and port + HTTP_PORT_OFFSET) if http else []
         self.control_line: Callable[[int], bytes] = lambda replica: b""
-        """What each is told when it starts, as `creekdb.wire.dev_control` has it."""
+        """Function that returns the line sent to a replica when it starts
+        (`creekdb.wire.dev_control`)."""
         self._running: dict[int, subprocess.Popen[bytes]] = {}
 
     @property
     def processes(self) -> dict[str, int]:
-        """Their ids, by what they are called."""
-        return {f"replica {each}": process.pid for each, process in self._running.items()}
+        """Process ids, by name of the replica."""
+        return {f"replica {replica}": process.pid for replica, process in self._running.items()}
 
     def start(self, *replicas: int) -> None:
+        """Start these replicas, or all of them."""
         for replica in replicas or range(len(self._members)):
             command = [sys.executable, "-m", "creekdb", "serve", "--replica", str(replica)]
             for number, address in enumerate(self._members):
@@ -136,50 +133,53 @@ class LocalCluster:
                     stdin=subprocess.PIPE,
                     stdout=output,
                     stderr=output,
-                    start_new_session=True,  # an interrupt from the keyboard is for this process
+                    start_new_session=True,  # Ctrl-C must interrupt only this process
                 )
 
             self.send_control_line(replica)
 
     def send_control_line(self, replica: int) -> None:
-        """What it is told now, if it runs."""
-        process, said = self._running.get(replica), self.control_line(replica)
-        if process is not None and said:
+        """Send the current control line to a replica, if it runs."""
+        process, line = self._running.get(replica), self.control_line(replica)
+        if process is not None and line:
             assert process.stdin is not None
             with suppress(BrokenPipeError):
-                process.stdin.write(said)
+                process.stdin.write(line)
                 process.stdin.flush()
 
     def is_running(self, replica: int) -> bool:
         return replica in self._running
 
     def kill(self, replica: int) -> None:
+        """Kill a replica with SIGKILL."""
         process = self._running.pop(replica)
         process.kill()
         process.wait()
         _close(process)
 
     async def statuses(self) -> list[dict[str, Any]]:
-        return list(await asyncio.gather(*(self._status(each) for each in sorted(self._running))))
+        """Return the status of each running replica."""
+        return list(await asyncio.gather(*map(self._status, sorted(self._running))))
 
     async def _status(self, replica: int) -> dict[str, Any]:
         async with connect(self.addresses[replica], patience=CLUSTER_TIMEOUT_S) as db:
             return await db.status()
 
     async def wait_until_ready(self) -> None:
-        """Until all have found each other, and somebody leads."""
+        """Wait until all running replicas are connected to each other and have a leader."""
         await self._wait_until(
-            lambda all_of_them: all(
-                len(each["connected"]) == len(all_of_them) - 1 and each["leader"] is not None
-                for each in all_of_them
+            lambda statuses: all(
+                len(status["connected"]) == len(statuses) - 1 and status["leader"] is not None
+                for status in statuses
             )
         )
 
     async def wait_until_stable(self) -> None:
+        """Wait until all running replicas have committed and executed the same requests."""
         await self._wait_until(
-            lambda all_of_them: (
-                len({each["committed"] for each in all_of_them}) == 1
-                and not any(each["tentative"] or each["backlog"] for each in all_of_them)
+            lambda statuses: (
+                len({status["committed"] for status in statuses}) == 1
+                and not any(status["tentative"] or status["backlog"] for status in statuses)
             )
         )
 
@@ -188,59 +188,62 @@ class LocalCluster:
             async with asyncio.timeout(CLUSTER_TIMEOUT_S):
                 while True:
                     self._check_running()
-                    asked = asyncio.ensure_future(self.statuses())
+                    statuses = asyncio.ensure_future(self.statuses())
                     try:
-                        while not (await asyncio.wait((asked,), timeout=PROCESS_CHECK_S))[0]:
-                            self._check_running()  # one that ended is asked in vain
-                        if holds(asked.result()):
+                        while not (await asyncio.wait((statuses,), timeout=PROCESS_CHECK_S))[0]:
+                            self._check_running()  # a replica that exited never responds
+                        if holds(statuses.result()):
                             return
                     finally:
-                        asked.cancel()
+                        statuses.cancel()
                     await asyncio.sleep(0.02)
         except TimeoutError as error:
-            said = "; ".join(
-                f"replica {each}: {self.last_output_line(each)}" for each in self._running
+            output = "; ".join(
+                f"replica {replica}: {self.last_output_line(replica)}" for replica in self._running
             )
-            raise StorageFault(f"the cluster does not come to rest; the last of {said}") from error
+            raise StorageFault(
+                f"the cluster did not become ready or stable within {CLUSTER_TIMEOUT_S:g} s; "
+                f"last output: {output}"
+            ) from error
 
     def reap_exited(self) -> dict[int, int]:
-        """Those that ended by themselves, with their exit codes. They do not count any more."""
-        codes = {each: process.poll() for each, process in self._running.items()}
-        found = {replica: code for replica, code in codes.items() if code is not None}
-        for replica in found:
+        """Remove the replicas that exited on their own. Returns their exit codes."""
+        polled = {replica: process.poll() for replica, process in self._running.items()}
+        exit_codes = {replica: code for replica, code in polled.items() if code is not None}
+        for replica in exit_codes:
             _close(self._running.pop(replica))
-        return found
+        return exit_codes
 
     def last_output_line(self, replica: int) -> str:
-        """Why it ended, as far as it says."""
-        said = (self.directory / f"{replica}.out").read_text(errors="replace").strip()
-        lines = [line for line in said.splitlines() if not line.endswith(f"({REPLICA_STOPPING})")]
-        return lines[-1] if lines else "nothing"
+        """Return the last line that a replica printed, usually the cause of its exit."""
+        output = (self.directory / f"{replica}.out").read_text(errors="replace").strip()
+        lines = [line for line in output.splitlines() if not line.endswith(f"({REPLICA_STOPPING})")]
+        return lines[-1] if lines else "no output"
 
     def last_event_text(self, replica: int, event: str) -> str | None:
-        """What it said of the last such event, if it has not said much since."""
-        with (self.directory / f"{replica}.out").open("rb") as output:
-            output.seek(max(0, output.seek(0, os.SEEK_END) - OUTPUT_TAIL_BYTES))
-            said = output.read().decode(errors="replace")
-        for line in reversed(said.splitlines()):
-            told, found, _ = line.partition(f" ({event}")
-            if found:
-                return told.partition(f" replica {replica}: ")[2]
+        """Return the text of the last such event, or None if the end of the output has none."""
+        with (self.directory / f"{replica}.out").open("rb") as file:
+            file.seek(max(0, file.seek(0, os.SEEK_END) - OUTPUT_TAIL_BYTES))
+            output = file.read().decode(errors="replace")
+        for line in reversed(output.splitlines()):
+            text, separator, _ = line.partition(f" ({event}")
+            if separator:
+                return text.partition(f" replica {replica}: ")[2]
         return None
 
     def _check_running(self) -> None:
         for replica in self.reap_exited():
-            raise StorageFault(f"replica {replica} ended: {self.last_output_line(replica)}")
+            raise StorageFault(f"replica {replica} exited: {self.last_output_line(replica)}")
 
-    def stop(self, patience_s: float = CLUSTER_TIMEOUT_S) -> list[int]:
-        """Those that had to be killed in the end. What they know is on disk all the same."""
+    def stop(self, timeout_s: float = CLUSTER_TIMEOUT_S) -> list[int]:
+        """Stop all replicas. Returns those that had to be killed, whose state is still on disk."""
         for process in self._running.values():
             process.send_signal(signal.SIGINT)
-            process.send_signal(signal.SIGCONT)  # one that is frozen would not hear it
-        until, killed = time.monotonic() + patience_s, []
+            process.send_signal(signal.SIGCONT)  # a paused process would not handle SIGINT
+        deadline, killed = time.monotonic() + timeout_s, []
         for replica, process in self._running.items():
             try:
-                process.wait(max(0.0, until - time.monotonic()))
+                process.wait(max(0.0, deadline - time.monotonic()))
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
@@ -255,12 +258,18 @@ def _close(process: "subprocess.Popen[bytes]") -> None:
     process.stdin.close()
 
 
-def _addresses(number: int, first: int | None) -> list[str]:
-    ports = [first + each if first else free_port() for each in range(number)]
+def _addresses(count: int, first: int | None) -> list[str]:
+    ports = [first + index if first else free_port() for index in range(count)]
     return [f"127.0.0.1:{port}" for port in ports]
 
 
 class LinkPartitions:
+    """Network partitions between the replicas of a local cluster.
+
+    Each replica receives the list of links to cut over the pipe from its parent process. Links that
+    are not cut have no proxy in between, and no extra latency.
+    """
+
     def __init__(self, cluster: LocalCluster) -> None:
         self._cluster = cluster
         self._replicas = range(len(cluster.addresses))
@@ -268,21 +277,22 @@ class LinkPartitions:
         cluster.control_line = self._control_line
 
     def partition(self, groups: Sequence[Sequence[int]]) -> None:
-        """Only replicas of one group reach each other; those not named form one more."""
-        named = [frozenset(group) for group in groups]
-        self._groups = [*named, frozenset(self._replicas).difference(*named)]
+        """Split the cluster into groups. Replicas that are not named form one more group."""
+        named_groups = [frozenset(group) for group in groups]
+        self._groups = [*named_groups, frozenset(self._replicas).difference(*named_groups)]
         self._send_to_all()
 
     def heal(self) -> None:
+        """Remove all partitions."""
         self._groups = []
         self._send_to_all()
 
     def unreachable_from(self, replica: int) -> tuple[int, ...]:
-        """Those whom it does not reach."""
-        mine = next(
+        """Return the replicas on the other side of a partition."""
+        own_group = next(
             (group for group in self._groups if replica in group), frozenset(self._replicas)
         )
-        return tuple(each for each in self._replicas if each not in mine)
+        return tuple(other for other in self._replicas if other not in own_group)
 
     def _send_to_all(self) -> None:
         for replica in self._replicas:

@@ -1,13 +1,4 @@
-"""What processes of this machine have had of its cores.
-
-What a load took: latencies by kind of answer, what was done, and what went wrong.
-
-Only what was asked for after the warm-up, and answered before the end, counts. A weak call is done
-with its tentative answer, a strong one with its stable answer. Of the tentative answers that a
-strong call gets, the first is measured.
-
-What came out of a load, as one value.
-"""
+"""Measurements of a load: latency by kind of response, throughput, errors and CPU time."""
 
 import os
 from array import array
@@ -21,13 +12,13 @@ import msgspec
 from creekdb.history.percentiles import percentile
 
 LOAD_PROCESS: Final = "the load"
-"""What the process that measures is called."""
+"""Name of the load generator among the measured processes."""
 
 _TICKS_PER_S: Final = os.sysconf("SC_CLK_TCK")
 
 
 class CpuClock:
-    """What processes use from `begin` to `end`, and this one beside them."""
+    """CPU time of processes between `start` and `stop`, including the load generator."""
 
     def __init__(self, processes: Mapping[str, int]) -> None:
         self._processes = {**processes, LOAD_PROCESS: os.getpid()}
@@ -45,7 +36,7 @@ class CpuClock:
 
 
 def _cpu_seconds(process: int) -> float:
-    """That a process has had so far."""
+    """Return the CPU time of a process so far, in seconds; 0 if the process has ended."""
     try:
         fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
     except OSError:
@@ -58,7 +49,7 @@ WEAK_TENTATIVE, WEAK_FINAL, STRONG_TENTATIVE, STRONG_STABLE = range(4)
 
 
 class LatencySummary(msgspec.Struct, frozen=True, kw_only=True):
-    """In milliseconds, from the question to the answer."""
+    """Latency from call to response, in milliseconds."""
 
     answers: int
     mean: float
@@ -69,26 +60,33 @@ class LatencySummary(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LoadMeter:
+    """Counters of one load.
+
+    A latency counts if the call was sent after the warm-up and its response arrived before the
+    end. A weak call completes with its tentative response, a strong call with its stable response.
+    Of the tentative responses to a strong call, the first is measured.
+    """
+
     def __init__(self, begin_ns: int, end_ns: int) -> None:
         self.begin_ns = begin_ns
         self.end_ns = end_ns
         self.latencies_ns = tuple(array("q") for _ in RESPONSE_KINDS)
         self.errors: Counter[str] = Counter()
-        """Calls without an answer, by the reason."""
+        """Number of calls without a response, by reason."""
         self.operation_errors = 0
-        """Calls whose answer is an error: TPC-C has some."""
+        """Number of calls whose response is an error. TPC-C causes some."""
         self.calls_sent = 0
         self.weak_completed = 0
         self.strong_completed = 0
         self.send_delays_ns = array("q")
-        """Of a load that does not wait for answers: how late calls were made."""
+        """Delay of each call of an open loop behind its scheduled time."""
 
-    def record_response(self, kind: int, asked_ns: int, now_ns: int) -> None:
+    def record_response(self, kind: int, sent_ns: int, now_ns: int) -> None:
         begin_ns = self.begin_ns
         if not begin_ns <= now_ns <= self.end_ns:
             return
-        if begin_ns <= asked_ns:
-            self.latencies_ns[kind].append(now_ns - asked_ns)
+        if begin_ns <= sent_ns:
+            self.latencies_ns[kind].append(now_ns - sent_ns)
         if kind == WEAK_TENTATIVE:
             self.weak_completed += 1
         elif kind == STRONG_STABLE:
@@ -125,33 +123,35 @@ def latency_summary(nanoseconds: Sequence[int]) -> LatencySummary | None:
 
 
 class LoadResult(msgspec.Struct, frozen=True, kw_only=True):
+    """Summary of one load."""
+
     throughput_per_s: float
-    """Calls that had what they asked for."""
+    """Completed calls per second."""
     weak_per_s: float
     strong_per_s: float
     latency_ms: dict[str, LatencySummary]
-    """By kind of answer, of those that there were."""
+    """Latency by kind of response, for the kinds that occurred."""
     late_ms: LatencySummary | None
-    """How late calls of an open loop were made."""
+    """Delay of the calls of an open loop behind their scheduled times."""
     raised: int
-    """Operations that answered with an error."""
+    """Number of operations that raised an error."""
     errors: dict[str, int]
-    """Calls without an answer, by the reason."""
+    """Number of calls without a response, by reason."""
     cpu_us: dict[str, float]
-    """That a call took of each process: microseconds on a core."""
+    """CPU time per completed call, in microseconds, by process."""
 
 
 def load_result(meter: LoadMeter, cpu_s: Mapping[str, float]) -> LoadResult:
-    """`cpu_s`: what each process used while it was measured."""
+    """Return the summary of a load. `cpu_s` is the CPU time of each process."""
     seconds = meter.duration_s
-    found = {kind: meter.latency_of_kind(each) for each, kind in enumerate(RESPONSE_KINDS)}
+    latencies = {kind: meter.latency_of_kind(index) for index, kind in enumerate(RESPONSE_KINDS)}
     return LoadResult(
         throughput_per_s=meter.completed / seconds,
         weak_per_s=meter.weak_completed / seconds,
         strong_per_s=meter.strong_completed / seconds,
-        latency_ms={kind: each for kind, each in found.items() if each is not None},
+        latency_ms={kind: summary for kind, summary in latencies.items() if summary is not None},
         late_ms=latency_summary(meter.send_delays_ns),
         raised=meter.operation_errors,
         errors=dict(sorted(meter.errors.items())),
-        cpu_us={name: each * 1e6 / max(1, meter.completed) for name, each in cpu_s.items()},
+        cpu_us={name: used * 1e6 / max(1, meter.completed) for name, used in cpu_s.items()},
     )

@@ -1,9 +1,9 @@
-"""The tables between the stages, with the types of their columns.
+"""Tables between the stages, with the types of their columns.
 
-Times are integer microseconds of the run's own clock: integers are exact, and their percentiles are
-cheap. A column may be null only where it says so.
+Times are integer microseconds of the run's own clock, since integers are exact and their
+percentiles are cheap. Only columns declared as nullable may be null.
 
-`run` names a run in every table; it is the name of the run's folder.
+`run` names a run in every table. It is the name of the run directory.
 """
 
 from typing import Final
@@ -16,21 +16,21 @@ def _table(*columns: tuple[str, pa.DataType], nullable: tuple[str, ...] = ()) ->
 
 
 _EXPERIMENT_FIELDS: Final = (
-    ("source", pa.string()),  # simulated, or live
+    ("source", pa.string()),  # simulated or live
     ("scheme", pa.string()),
     ("layout", pa.string()),
     ("warehouses", pa.int32()),
     ("load_tps", pa.float64()),
-    ("strong_share", pa.float64()),  # null: every Payment
+    ("strong_share", pa.float64()),  # null: every Payment is strong
     ("exec_scale", pa.float64()),
     ("replicas", pa.int32()),
     ("cores", pa.int32()),
     ("local_reads", pa.bool_()),
-    ("faults", pa.string()),  # as text, separated by semicolons; empty without any
+    ("faults", pa.string()),  # fault language, separated by semicolons; may be empty
     ("duration_us", pa.int64()),
 )
 EXPERIMENT_COLUMNS: Final = tuple(name for name, _ in _EXPERIMENT_FIELDS)
-"""What runs have in common that differ only in their seed."""
+"""Columns that are equal in runs that differ only in their seed."""
 _NULL_IN_EXPERIMENT: Final = ("strong_share", "load_tps", "warehouses", "layout")
 
 COUNTER_COLUMNS: Final = (
@@ -42,26 +42,26 @@ COUNTER_COLUMNS: Final = (
     "capacity_bytes",
     "messages",
 )
-"""The columns of RUNS that come from counters."""
+"""Columns of RUNS that come from counters."""
 
 RUNS: Final = _table(
     ("run", pa.string()),
     *_EXPERIMENT_FIELDS,
     ("seed", pa.int64()),
-    ("begin_us", pa.int64()),  # of measuring
+    ("begin_us", pa.int64()),  # start of the measurement window
     ("end_us", pa.int64()),
-    # From here to `messages` COUNTED: null where nobody counted, as in a history alone.
-    ("executions", pa.int64()),  # of all replicas
-    ("to_execute", pa.int64()),  # how many there would be without any repetition
-    ("busy_us", pa.int64()),  # of all cores, while measuring
-    ("core_us", pa.int64()),  # what all cores could have done
-    ("bytes", pa.int64()),  # sent by all, while measuring
+    # COUNTER_COLUMNS: null without counters, as in a bare history.
+    ("executions", pa.int64()),  # over all replicas
+    ("to_execute", pa.int64()),  # minimum number of executions, without re-execution
+    ("busy_us", pa.int64()),  # over all cores, in the measurement window
+    ("core_us", pa.int64()),  # capacity of all cores in the measurement window
+    ("bytes", pa.int64()),  # sent by all replicas in the measurement window
     ("capacity_bytes", pa.int64()),
-    ("messages", pa.int64()),  # sent by all, while measuring
+    ("messages", pa.int64()),  # sent by all replicas in the measurement window
     ("trace_hash", pa.string()),  # empty for a live run
-    ("unsettled", pa.string()),  # null: it came to rest
-    ("violated", pa.string()),  # TPC-C's conditions, a line each; empty when all hold
-    ("command", pa.string()),  # what to type for the same run
+    ("unsettled", pa.string()),  # reason why the run did not converge; null if it did
+    ("violated", pa.string()),  # violated TPC-C conditions, one per line
+    ("command", pa.string()),  # command that repeats the run
     nullable=(*_NULL_IN_EXPERIMENT, *COUNTER_COLUMNS, "unsettled"),
 )
 
@@ -69,19 +69,19 @@ OPERATIONS: Final = _table(
     ("run", pa.string()),
     ("replica", pa.int32()),
     ("incarnation", pa.int32()),
-    ("event", pa.int64()),  # with `replica`, the identifier; negative: only that replica knows it
+    ("event", pa.int64()),  # identifier, together with `replica`; negative if local to the replica
     ("session", pa.int64()),
     ("kind", pa.string()),
     ("strong", pa.bool_()),
     ("invoked_us", pa.int64()),
-    ("tentative_us", pa.int64()),  # the first tentative answer
+    ("tentative_us", pa.int64()),  # first tentative response
     ("stable_us", pa.int64()),
     ("final_us", pa.int64()),
-    ("speculated_us", pa.int64()),  # of schemes that withhold answers: when there could be one
-    ("failed", pa.bool_()),  # the last answer was an error; null without an answer
-    ("accurate", pa.bool_()),  # the first answer was the last one, but for the numbers of orders
-    ("exact", pa.bool_()),  # the first answer was the last one, to the letter
-    ("commit_index", pa.int64()),  # its place in the order that was agreed on
+    ("speculated_us", pa.int64()),  # speculative result that the scheme withheld
+    ("failed", pa.bool_()),  # the last response is an error; null without a response
+    ("accurate", pa.bool_()),  # first and last response are equal, except for order numbers
+    ("exact", pa.bool_()),  # first and last response are equal
+    ("commit_index", pa.int64()),  # position in the committed order
     nullable=(
         "tentative_us",
         "stable_us",
@@ -96,9 +96,9 @@ OPERATIONS: Final = _table(
 
 ORDERS: Final = _table(
     ("run", pa.string()),
-    ("replica", pa.int32()),  # whose order it is
+    ("replica", pa.int32()),  # replica that committed the request
     ("index", pa.int64()),
-    ("origin", pa.int32()),  # with `event`, the identifier of what it committed there
+    ("origin", pa.int32()),  # identifier of the request, together with `event`
     ("event", pa.int64()),
 )
 
@@ -108,7 +108,7 @@ SAMPLES: Final = _table(
     ("at_us", pa.int64()),
     ("committed", pa.int64()),
     ("tentative", pa.int64()),
-    ("executions", pa.int64()),  # since the beginning, like those below
+    ("executions", pa.int64()),  # since the start of the run, like the columns below
     ("busy_us", pa.int64()),
     ("bytes", pa.int64()),
 )
@@ -117,9 +117,9 @@ MEASURES: Final = _table(
     ("run", pa.string()),
     *_EXPERIMENT_FIELDS,
     ("seed", pa.int64()),
-    ("asked", pa.int64()),
+    ("asked", pa.int64()),  # operations invoked in the measurement window
     ("throughput_tps", pa.float64()),
-    ("saturated", pa.bool_()),  # null in a closed loop
+    ("saturated", pa.bool_()),  # null with closed-loop clients
     ("backlog", pa.int64()),
     ("accuracy", pa.float64()),
     ("exact_accuracy", pa.float64()),
@@ -142,8 +142,8 @@ MEASURES: Final = _table(
 
 LATENCIES: Final = _table(
     ("run", pa.string()),
-    ("answer", pa.string()),  # one of ANSWERS
-    ("kind", pa.string()),  # of operation; ALL_KINDS for all together
+    ("answer", pa.string()),  # one of RESPONSE_KINDS
+    ("kind", pa.string()),  # kind of operation, or ALL_KINDS
     ("answers", pa.int64()),
     ("mean_us", pa.float64()),
     ("p50_us", pa.int64()),
@@ -160,29 +160,31 @@ RESPONSE_KINDS: Final = (
     "strong_speculated",
     "all_done",
 )
-"""`weak_tentative` is the first answer to a weak operation, whatever kind of answer a scheme gives;
-`all_done` is when a client has what it asked for, weak or strong."""
+"""`weak_tentative` is the first response to a weak operation, tentative or stable.
+
+`all_done` is the response that the client waits for, of weak and strong operations.
+"""
 
 OVER_TIME: Final = _table(
     ("run", pa.string()),
     ("replica", pa.int32()),
-    ("answer", pa.string()),  # weak_tentative or strong_stable: what its client waits for
-    ("at_us", pa.int64()),  # when the step begins, from when measuring does
-    ("length_us", pa.int64()),  # of the step
-    ("done", pa.int64()),  # answers that were given in it
-    ("asked", pa.int64()),  # operations that were asked for in it and answered, whenever
-    ("p50_us", pa.int64()),  # how long those waited; null without any
+    ("answer", pa.string()),  # response that the client waits for: weak_tentative or strong_stable
+    ("at_us", pa.int64()),  # start of the step, relative to `begin_us`
+    ("length_us", pa.int64()),  # length of the step
+    ("done", pa.int64()),  # responses in the step
+    ("asked", pa.int64()),  # operations invoked in the step that got a response at any time
+    ("p50_us", pa.int64()),  # latency of those operations; null without any
     ("max_us", pa.int64()),
     nullable=("p50_us", "max_us"),
 )
-"""Of runs to which something happened, and of live ones."""
+"""Time steps of live runs and of runs with faults."""
 
 SUMMARY: Final = _table(
     *_EXPERIMENT_FIELDS,
-    ("measure", pa.string()),  # a column of MEASURES, or an answer of LATENCIES and its statistic
+    ("measure", pa.string()),  # a column of MEASURES, or a response kind with its statistic
     ("seeds", pa.int64()),
     ("mean", pa.float64()),
-    ("low", pa.float64()),  # of the interval that holds the true mean with a confidence of 95 %
+    ("low", pa.float64()),  # confidence interval of 95 %
     ("high", pa.float64()),
     nullable=(*_NULL_IN_EXPERIMENT, "low", "high"),
 )
@@ -190,9 +192,9 @@ SUMMARY: Final = _table(
 PEAKS: Final = _table(
     *(column for column in _EXPERIMENT_FIELDS if column[0] not in ("load_tps", "duration_us")),
     ("seed", pa.int64()),
-    ("peak_tps", pa.float64()),  # done at the highest load that did not saturate it
+    ("peak_tps", pa.float64()),  # throughput at the highest unsaturated load
     ("load_tps", pa.float64()),
-    ("saturating_tps", pa.float64()),  # the lowest load that did; null: none of those tried
+    ("saturating_tps", pa.float64()),  # lowest saturating load; null without one
     nullable=("strong_share", "warehouses", "layout", "saturating_tps"),
 )
 
@@ -200,20 +202,20 @@ VERDICTS: Final = _table(
     ("run", pa.string()),
     ("checker", pa.string()),
     ("verdict", pa.string()),  # ok, illegal or unknown
-    ("detail", pa.string()),  # the counterexample, or why it is not known; empty when ok
+    ("detail", pa.string()),  # counterexample, or reason of `unknown`; empty if ok
     ("command", pa.string()),
 )
 
-# --- what 'creek export' leaves: of a cluster, not of a run -----------------------------------
+# --- tables of 'creek export': of a cluster, not of a run ---------------------------------------
 
 REGISTERS: Final = _table(
     ("key", pa.string()),  # as JSON: "lamp", 3 or ["stock", "lamp"]
-    ("key_text", pa.string()),  # of a key that is a string
-    ("key_int", pa.int64()),  # of one that is an integer
-    ("key_parts", pa.list_(pa.string())),  # of a tuple, each as a text: ["stock", "lamp"]
-    ("kind", pa.string()),  # of value, one of VALUE_KINDS
-    ("value", pa.string()),  # as JSON, like everywhere in HTTP; null: deleted
-    ("value_bool", pa.bool_()),  # one of these, where the value is as simple
+    ("key_text", pa.string()),  # key that is a string
+    ("key_int", pa.int64()),  # key that is an integer
+    ("key_parts", pa.list_(pa.string())),  # key that is a tuple, as texts: ["stock", "lamp"]
+    ("kind", pa.string()),  # type of the value, one of VALUE_KINDS
+    ("value", pa.string()),  # as JSON, encoded as over HTTP; null if deleted
+    ("value_bool", pa.bool_()),  # one of these columns, if the value has such a type
     ("value_int", pa.int64()),
     ("value_float", pa.float64()),
     ("value_text", pa.string()),
@@ -231,17 +233,17 @@ REGISTERS: Final = _table(
     ),
 )
 VALUE_KINDS: Final = ("null", "bool", "int", "float", "text", "bytes", "tuple", "dict", "deleted")
-"""`deleted`: the data type begins with something there, and there is nothing any more."""
+"""`deleted`: an initial register of the data type was deleted."""
 
 COMMITTED: Final = _table(
-    ("index", pa.int64()),  # its place in the order that was agreed on, from 0
-    ("origin", pa.int32()),  # with `event`, its identifier
+    ("index", pa.int64()),  # position in the committed order, from 0
+    ("origin", pa.int32()),  # identifier, together with `event`
     ("event", pa.int64()),
     ("timestamp_us", pa.int64()),  # by the clock of the replica that issued it
     ("strong", pa.bool_()),
-    ("operation", pa.string()),  # its name
+    ("operation", pa.string()),  # name of the operation
     ("arguments", pa.string()),  # as a JSON array
-    ("client", pa.string()),  # null: no client that may ask again, or the cluster itself
-    ("number", pa.int64()),  # of the client's calls
+    ("client", pa.string()),  # null: a client without retries, or the cluster itself
+    ("number", pa.int64()),  # call number of the client
     nullable=("client", "number"),
 )

@@ -1,0 +1,1 @@
+"""Replication protocol as pure state machines: broadcasts, consensus, membership, checkpoints."""

@@ -1,4 +1,4 @@
-"""What the broadcasts ask of the scheme above them."""
+"""Interface that a replication scheme implements for the broadcasts."""
 
 from collections.abc import Iterable
 from typing import Protocol
@@ -13,40 +13,40 @@ class Application(Protocol):
     def rb_deliver(self, request: Request) -> None: ...
 
     def fill_lost_request(self, id: Dot, timestamp: int) -> None:
-        """Issue what does nothing, in the place of a request of this replica that is lost."""
+        """Issue a no-op under the identifier of a lost request of this replica."""
 
     def cab_deliver(self, ids: list[Dot], instance: int) -> None:
-        """In this order; all of one instance, and perhaps not all of it."""
+        """CAB-deliver `ids` in this order. All belong to `instance`; more of it may follow."""
 
     def missing_dependency(self, id: Dot) -> Dot | None:
-        """`checkDep` (lines 10-14): None for true, or a dot that is missing."""
+        """Return None if `checkDep` (lines 10-14) holds, or else a dot that is missing."""
 
     def is_committed(self, id: Dot) -> bool: ...
 
     def is_weak(self, id: Dot) -> bool:
-        """Is it known to be weak? It may forget that when the request is committed."""
+        """True if the request is known to be weak. May turn False once it is committed."""
 
     def can_install(self, checkpoint: Checkpoint) -> bool:
-        """Does it hold everything that is committed here?"""
+        """True if the checkpoint covers every request that is committed here."""
 
     def on_proposed(self, instance: int, batch: Batch) -> None:
-        """A leader proposed it: perhaps it is what this instance will deliver."""
+        """Process a leader's proposal for `instance`, which may or may not be decided."""
 
     def stable_instance(self) -> int:
-        """The instance of what `checkpoint` would answer."""
+        """Return the instance of the checkpoint that `checkpoint` would return."""
 
     def checkpoint(self) -> Checkpoint:
-        """The longest executed prefix of `committed` that ends with an instance."""
+        """Return the longest executed prefix of `committed` that ends with an instance."""
 
     def lazy_checkpoint(self) -> LazyCheckpoint:
-        """The same, with the registers left for later."""
+        """Return the same checkpoint with a cursor instead of the registers."""
 
     def live_requests(self) -> Iterable[Request]:
-        """Every delivered request that the checkpoint does not hold."""
+        """Return every delivered request that the checkpoint does not cover."""
 
     def on_reconfigured(self) -> None:
-        """The members are others from now on."""
+        """Adapt to a change of the members."""
 
-    def install(self, checkpoint: Checkpoint, intake: RegisterLoader | None = None) -> None:
-        """Let the checkpoint take the place of everything it holds. With an `intake`, that is where
-        its registers are."""
+    def install(self, checkpoint: Checkpoint, loader: RegisterLoader | None = None) -> None:
+        """Replace the prefix that the checkpoint covers. If `loader` is given, it holds the
+        registers."""

@@ -1,16 +1,16 @@
-"""What need not wait for the disk although it comes after a record.
+"""Effects that need not wait for the disk although they follow a record.
 
-`Effects` asks for what is always safe: all that is sent and answered waits for all records before
-it. For the sake of speed a driver may know better, in two cases only:
+`Effects` states the rule that is always safe: every message and response waits for all preceding
+records. A driver may deviate from that rule in two cases, to reduce latency:
 
-- A proposal (`Accept`) binds nobody, once the ballot that it is made in is durable: one who forgot
-  its ballot might propose something else in it. Mostly that is long so, since others promised it
-  before; but where one acceptor is a majority, it leads at once. Who votes for a proposal has what
-  it names on its own disk. It stays with requests that leave in the same batch: without them nobody
-  can vote.
-- An answer does not wait for a `Decided` that no other record follows. Those whose votes decided it
-  have it on their disks, and the vote of this replica is a record before. `GridProgress`, which
-  lets others forget the decision, does wait.
+- A proposal (`Accept`) is not binding once its ballot is durable. A leader that lost its ballot
+  could propose another batch in it. The ballot is usually durable long before, because others
+  promised it. If one acceptor is a majority, however, the replica leads at once. Each acceptor has
+  the requests that a proposal names on its own disk before it votes. A proposal stays with requests
+  that are sent in the same batch: without them no acceptor can vote.
+- A response does not wait for a `Decided` that no other record follows. The acceptors whose votes
+  decided the instance have the batch on disk, and the vote of this replica is an earlier record.
+  `Progress`, which lets peers discard the decision, does wait.
 """
 
 from collections.abc import Sequence
@@ -20,28 +20,28 @@ from creekdb.protocol.messages import Accept, Cast, Decided, Prepare, Record
 
 
 class ProposalFilter:
-    """Tells those that may leave at once."""
+    """Selects the proposals that may be sent before the disk write completes."""
 
     __slots__ = ("_ballot_position",)
 
     def __init__(self) -> None:
         self._ballot_position = 0
-        """The position behind the last ballot of our own, or further."""
+        """Upper bound of the journal position after the last ballot of this replica."""
 
     def split(
         self, sends: Sequence[Send], end: int, durable: int
     ) -> tuple[Sequence[Send], Sequence[Send]]:
-        """What may leave at once, and the rest, of a batch whose records end at that position."""
-        proposed = cast = False
+        """Split `sends`, whose records end at `end`, into immediate and deferred messages."""
+        has_proposal = has_cast = False
         for each in sends:
             kind = type(each.message)
             if kind is Accept:
-                proposed = True
+                has_proposal = True
             elif kind is Cast:
-                cast = True
+                has_cast = True
             elif kind is Prepare:
                 self._ballot_position = end
-        if not proposed or cast or self._ballot_position > durable:
+        if not has_proposal or has_cast or self._ballot_position > durable:
             return (), sends
         return (
             [each for each in sends if type(each.message) is Accept],
@@ -50,10 +50,10 @@ class ProposalFilter:
 
 
 def required_record_count(records: Sequence[Record]) -> int:
-    """How many of them, from the first, answers have to wait for: all but decisions at the end.
+    """Return the length of the prefix of `records` that responses wait for.
 
-    They stay in the order in which they were emitted. A ballot of new members that is on disk
-    without the decision that changed them would be taken for one of the old ones.
+    The prefix ends before the trailing `Decided` records. The order of the records is preserved. On
+    disk without the decision that changed the members, a ballot would count for the old members.
     """
     count = len(records)
     while count and type(records[count - 1]) is Decided:

@@ -1,7 +1,7 @@
-"""What a replica asks its driver to do, and what it lets observers see.
+"""Outputs of a replica: effects for its driver and events for observers.
 
-A replica performs no I/O. Each input fills its `Outbox`; the driver takes the `Effects` and carries
-them out. The fields of `Effects` stand in the order in which the driver must honour them.
+A replica performs no I/O. Each input fills its `Outbox`. The driver takes the `Effects` and applies
+them. The fields of `Effects` are declared in the order in which the driver must honour them.
 """
 
 import enum
@@ -25,24 +25,25 @@ class Send(msgspec.Struct, frozen=True):
 
 
 class ResponseKind(enum.Enum):
-    """Which answer a client gets (Section 1, point 4)."""
+    """Kind of a response to a client (Section 1, point 4)."""
 
     TENTATIVE = "tentative"
     STABLE = "stable"
     FINAL = "final"
-    """How a weak operation that was answered long ago ended: `changed` if otherwise than told."""
+    """Final result of a weak operation that already had a tentative response. `changed` is set if
+    the two differ."""
 
 
 class ObservedOrder(msgspec.Struct, frozen=True):
-    """The serialization that an answer was computed on: the first `settled` requests of
-    `committed`, and then these."""
+    """Serialisation on which a response was computed: the first `settled` requests of `committed`,
+    followed by `ids`."""
 
     settled: int
     ids: tuple[Dot, ...]
 
 
 class Response(msgspec.Struct, frozen=True):
-    """An answer for the local client that issued the request `id` in `session`."""
+    """Response for the local client that issued the request `id` in `session`."""
 
     id: Dot
     session: int
@@ -50,7 +51,7 @@ class Response(msgspec.Struct, frozen=True):
     outcome: Outcome
     changed: bool = False
     observed: ObservedOrder | None = None
-    """Of a tentative answer, where `record_orders` asks for it."""
+    """Set on tentative responses if `record_orders` is enabled."""
 
 
 class TaskKind(enum.Enum):
@@ -59,19 +60,19 @@ class TaskKind(enum.Enum):
 
 
 class Task(msgspec.Struct, frozen=True):
-    """A piece of execution: the driver calls `run(task)`, lets it take its time on a core, and then
-    reports `completed(task, …)`. The replica decides then whether the result still counts."""
+    """Unit of execution. The driver calls `run(task)`, charges a core for the work, and then
+    reports `completed(task, …)`. The replica then decides whether the result is still valid."""
 
     number: int
     kind: TaskKind
     request: Request
 
 
-# --- what observers see -----------------------------------------------------------------------
+# --- events for observers -----------------------------------------------------------------------
 
 
 class RbCast(msgspec.Struct, frozen=True):
-    """The replica RB-cast this request and, when it is strong, CAB-cast its identifier."""
+    """The replica RB-cast this request and, if it is strong, CAB-cast its identifier."""
 
     request: Request
 
@@ -86,14 +87,14 @@ class CabDelivered(msgspec.Struct, frozen=True):
 
 
 class Committed(msgspec.Struct, frozen=True):
-    """The request took this place, counted from 0, on `committed`."""
+    """The request took the position `index`, counted from 0, on `committed`."""
 
     id: Dot
     index: int
 
 
 class CheckpointInstalled(msgspec.Struct, frozen=True):
-    """A checkpoint took the place of the first `length` requests of `committed`."""
+    """A checkpoint replaced the first `length` requests of `committed`."""
 
     instance: int
     length: int
@@ -101,7 +102,7 @@ class CheckpointInstalled(msgspec.Struct, frozen=True):
 
 
 class BallotPromised(msgspec.Struct, frozen=True):
-    """The acceptor promised this ballot, asked for what it accepted from `first` on."""
+    """The acceptor promised this ballot and reported the values accepted from `first` on."""
 
     ballot: Ballot
     first: int
@@ -110,7 +111,7 @@ class BallotPromised(msgspec.Struct, frozen=True):
 
 
 class Voted(msgspec.Struct, frozen=True):
-    """The acceptor voted for this batch, or told of it again."""
+    """The acceptor voted for this batch, or repeated its vote."""
 
     ballot: Ballot
     instance: int
@@ -118,21 +119,21 @@ class Voted(msgspec.Struct, frozen=True):
 
 
 class SpeculativelyExecuted(msgspec.Struct, frozen=True):
-    """A request was executed before its order was decided, by a scheme that keeps the answer to
-    itself until then."""
+    """A request was executed before its order was decided. The scheme withholds the response until
+    the decision."""
 
     id: Dot
     outcome: Outcome
 
 
 class Digest(msgspec.Struct, frozen=True):
-    """What the state came to after the first `length` requests of `committed`: the same at every
+    """Digest of the state after the first `length` requests of `committed`. It is the same at every
     replica, unless an operation is not deterministic."""
 
     length: int
     value: int
     requests: tuple[Request, ...]
-    """Those since the digest before this one."""
+    """Requests since the previous digest."""
 
 
 Event: TypeAlias = (
@@ -149,22 +150,24 @@ Event: TypeAlias = (
 
 class Effects(msgspec.Struct, frozen=True):
     persist: tuple[Record, ...] = ()
-    """Durable, in this order, before any `send` or `respond` of this or a later batch leaves.
-    An `CheckpointRecord` allows the driver to drop every record that came before it."""
+    """To be durable, in this order, before any `send` or `respond` of this or a later batch leaves.
+    A `CheckpointRecord` allows the driver to drop every record before it."""
     send: tuple[Send, ...] = ()
-    """In any order, each at most once: the protocol survives loss, duplication and reordering."""
+    """In any order, each at most once. The protocol tolerates loss, duplication and reordering."""
     respond: tuple[Response, ...] = ()
     """In this order per session."""
     tasks: tuple[Task, ...] = ()
-    """To run at once, whether or not `persist` is done yet."""
+    """To be run at once. Tasks do not wait for `persist`."""
     events: tuple[Event, ...] = ()
-    """In the order they happened; to ignore or to record."""
+    """In the order of occurrence. The driver may record or ignore them."""
     digests: tuple[Digest, ...] = ()
-    """Where `digest_every` asks for them: to be compared with those of other replicas."""
+    """Emitted if `digest_every` is set, for comparison with the digests of other replicas."""
     checkpoints: tuple[StreamedCheckpoint | EncodedCheckpoint, ...] = ()
-    """Where `drafts` asks for them, instead of those in `persist` that nothing waits for: to be
-    durable at some time, or never. One that is, allows the driver to drop every record that came
-    before it, and no other. Its registers are to be taken, or closed. One that is drawn already,
-    since its registers were brought in parts, is a record at its place among those in `persist`."""
+    """Emitted if `drafts` is set, instead of checkpoints in `persist` that no message waits for.
+
+    A checkpoint may become durable at any time, or never. Once durable, it allows the driver to
+    drop the records before it, and no others. The driver must consume or close its registers.
+    An `EncodedCheckpoint`, assembled from a received snapshot, is a record at its position among
+    those in `persist`."""
     snapshots: tuple[StreamedSnapshot, ...] = ()
-    """Likewise, instead of those in `send`, and with the same obligation."""
+    """Emitted if `drafts` is set, instead of snapshots in `send`, with the same obligation."""

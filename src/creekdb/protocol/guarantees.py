@@ -1,18 +1,18 @@
-"""What replicas undertake, as far as schemes differ: facts for those who judge a run."""
+"""Guarantees in which the schemes differ, as input for the checkers."""
 
 import msgspec
 
 
 class SchemeGuarantees(msgspec.Struct, frozen=True, kw_only=True):
-    """The defaults are those of Creek."""
+    """Guarantees of one scheme. The defaults are those of Creek."""
 
     voters: tuple[int, ...] = ()
-    """Who has a vote in consensus; none is named where all members have one."""
+    """Members with a vote in consensus. Empty if all members have one."""
     contexts: bool = True
-    """Does a strong request take the weak ones of its causal context along (line 19)? If not, every
-    request is ordered for itself, with an empty context."""
+    """True if a strong request commits the weak requests of its causal context too (line 19). If
+    False, each request is ordered individually, with an empty context."""
     tentative: bool = True
-    """Are operations answered before their place is certain? If not, weak and strong alike get one
-    stable answer."""
+    """True if operations have tentative responses. If False, weak and strong operations alike have
+    one stable response."""
     sequential: bool = False
-    """Is one request executed after the other, so that an answer counts all that was there?"""
+    """True if requests execute sequentially, so that a response reflects all earlier ones."""

@@ -1,10 +1,11 @@
-"""Everything that replicas send each other, and everything they keep on disk.
+"""Messages between replicas and records on disk.
 
-Two closed unions, `Message` and `Record`. All of it is immutable, and encodes to msgpack arrays
-with an integer tag: a tag, once given, is never reused.
+Both are closed unions, `Message` and `Record`. All values are immutable and encode to msgpack
+arrays with an integer tag. A tag is never reused.
 
-Each `Record` says which message must not leave before it is durable. Drivers do not need to know:
-they write records in order and hold back whatever was emitted after a record until it is on disk.
+Each `Record` names the messages that must not leave before it is durable. Drivers do not need this
+distinction. They write records in order, and hold back every effect emitted after a record until
+that record is on disk.
 """
 
 from typing import Any, NamedTuple, TypeAlias
@@ -18,7 +19,7 @@ from creekdb.protocol.values import SCALAR_TYPES, Key, freeze
 
 
 class Ballot(NamedTuple):
-    """A leader's term: rounds first, replicas to break ties, so no two leaders share one."""
+    """Term of a leader. Rounds compare first; replicas break ties, so no two leaders share one."""
 
     round: int
     replica: int
@@ -28,7 +29,7 @@ class Ballot(NamedTuple):
 
 
 class AcceptedValue(NamedTuple):
-    """What an acceptor last voted for in an instance."""
+    """Last vote of an acceptor in an instance."""
 
     instance: int
     ballot: Ballot
@@ -36,24 +37,24 @@ class AcceptedValue(NamedTuple):
 
 
 class Checkpoint(msgspec.Struct, frozen=True, array_like=True):
-    """A prefix of `committed`, summed up: what it did to the state instead of what it was."""
+    """Prefix of `committed`, represented by the state that it produced."""
 
     instance: int
-    """The first instance of consensus whose deliveries are not in the prefix."""
+    """First instance of consensus whose deliveries are not in the prefix."""
     length: int
-    """How many requests the prefix holds."""
+    """Number of requests in the prefix."""
     ids: Dots
     timestamp: int
-    """No request of the prefix is stamped later."""
+    """Upper bound of the timestamps in the prefix."""
     state: tuple[tuple[Key, Any], ...]
-    """The registers, in key order."""
+    """Registers, in key order."""
     outcomes: tuple[tuple[Dot, Outcome], ...]
-    """Stable answers that the replicas which issued the requests may not have computed yet."""
+    """Stable responses that the issuing replicas may not have computed yet."""
     deleted: tuple[Key, ...] = ()
-    """Registers that the data type begins with and that hold nothing any more, in key order."""
+    """Registers of the initial state that have been deleted, in key order."""
 
     def __post_init__(self) -> None:
-        # As large as the state: what is frozen as it is, is left as it is.
+        # The state may be large, so items that are already frozen are reused.
         state = [
             item if type(item[1]) in SCALAR_TYPES else (item[0], freeze(item[1]))
             for item in self.state
@@ -65,25 +66,25 @@ class Checkpoint(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Cast(msgspec.Struct, frozen=True, array_like=True, tag=10):
-    """Requests, pushed by the replica that issued them. A strong one is also CAB-cast by this."""
+    """Requests pushed by the replica that issued them. Also CAB-casts those that are strong."""
 
     requests: tuple[Request, ...]
 
 
 class Summary(msgspec.Struct, frozen=True, array_like=True, tag=11):
-    """Anti-entropy: everything that the sender has received."""
+    """Anti-entropy: all identifiers that the sender has received."""
 
     received: Dots
 
 
 class Pull(msgspec.Struct, frozen=True, array_like=True, tag=12):
-    """Please send these."""
+    """Request for the requests with these identifiers."""
 
     wanted: Dots
 
 
 class PullResponse(msgspec.Struct, frozen=True, array_like=True, tag=13):
-    """The answer to `Pull`: some of what was wanted."""
+    """Response to `Pull` with some of the wanted requests."""
 
     requests: tuple[Request, ...]
 
@@ -92,7 +93,8 @@ class PullResponse(msgspec.Struct, frozen=True, array_like=True, tag=13):
 
 
 class Heartbeat(msgspec.Struct, frozen=True, array_like=True, tag=20):
-    """I am alive; this is the greatest ballot I know, whom I trust, and whom I hear."""
+    """Liveness signal with the greatest known ballot, the trusted leader and the reachable
+    members."""
 
     ballot: Ballot
     leader: int | None
@@ -110,7 +112,7 @@ class Prepare(msgspec.Struct, frozen=True, array_like=True, tag=30):
 
 
 class Promise(msgspec.Struct, frozen=True, array_like=True, tag=31):
-    """Phase 1b. Every instance below `decided` is decided; `accepted` tells of those above."""
+    """Phase 1b. Instances below `decided` are decided; `accepted` lists votes in later ones."""
 
     ballot: Ballot
     decided: int
@@ -126,66 +128,66 @@ class Accept(msgspec.Struct, frozen=True, array_like=True, tag=32):
 
 
 class Vote(msgspec.Struct, frozen=True, array_like=True, tag=33):
-    """Phase 2b, to everyone: the sender accepted the batch of this ballot in this instance."""
+    """Phase 2b, sent to all: the sender accepted the batch of this ballot in this instance."""
 
     ballot: Ballot
     instance: int
 
 
 class Reject(msgspec.Struct, frozen=True, array_like=True, tag=34):
-    """The ballot of an earlier `Prepare` or `Accept` is behind `promised`."""
+    """Response to a `Prepare` or `Accept` whose ballot is below `promised`."""
 
     promised: Ballot
 
 
 class Progress(msgspec.Struct, frozen=True, array_like=True, tag=35):
-    """Every instance below `delivered` has been delivered by the sender, and whatever those below
-    `settled` delivered has been executed there."""
+    """The sender has delivered every instance below `delivered`, and executed the deliveries of
+    those below `stable_instance`."""
 
     delivered: int
     stable_instance: int = 0
 
 
 class CatchUp(msgspec.Struct, frozen=True, array_like=True, tag=36):
-    """Please tell me the decisions from `first` on."""
+    """Request for the decisions from `first` on."""
 
     first: int
 
 
 class Decisions(msgspec.Struct, frozen=True, array_like=True, tag=37):
-    """The answer to `CatchUp`: the batches of consecutive instances."""
+    """Response to `CatchUp`: the batches of consecutive instances."""
 
     first: int
     batches: tuple[Batch, ...]
 
 
 class Snapshot(msgspec.Struct, frozen=True, array_like=True, tag=38):
-    """The answer to `CatchUp` or `Pull` when what was asked for is no longer kept."""
+    """Response to `CatchUp` or `Pull` if the requested data has been discarded."""
 
     checkpoint: Checkpoint
 
 
-# --- a replica that begins with nothing -------------------------------------------------------
+# --- recovery from disk loss ------------------------------------------------------------------
 
 
 class RecoveryQuery(msgspec.Struct, frozen=True, array_like=True, tag=40):
-    """The sender has an empty disk, and may have lost another. Please promise it this ballot, and
-    tell it what you know."""
+    """Query of a replica with an empty disk, which may have lost another disk. It asks for a
+    promise of `ballot` and for the protocol state of the receiver."""
 
     ballot: Ballot
     delivered: int = 0
-    """What the instances below this one delivered, it has."""
+    """The sender has the effects of all instances below this one."""
 
 
 class RecoveryResponse(msgspec.Struct, frozen=True, array_like=True, tag=41):
-    """The answer to `RecoveryQuery`."""
+    """Response to `RecoveryQuery`."""
 
     ballot: Ballot
-    """The one that was asked for."""
+    """Ballot of the query."""
     promised: Ballot
-    """What the sender has promised: if it is above `ballot`, nothing else counts."""
+    """Promised ballot of the sender. If it is above `ballot`, the other fields are void."""
     is_recovering: bool
-    """The sender begins with nothing as well."""
+    """True if the sender started with an empty disk too."""
     decided: int
     accepted: tuple[AcceptedValue, ...]
     received: Dots
@@ -211,41 +213,41 @@ Message: TypeAlias = (
 )
 
 
-# --- what must be on disk ---------------------------------------------------------------------
+# --- records on disk --------------------------------------------------------------------------
 
 
 class Received(msgspec.Struct, frozen=True, array_like=True, tag=2):
     """A request, issued here or received.
 
-    Before its `RbCast` leaves and before its first answer: an event number is never used twice.
-    Before a `Vote` for it or for a request that has it in its context: no decided request is lost.
+    Precedes its `Cast` and its first response, so no event number is used twice. Precedes a `Vote`
+    for it, or for a request that has it in its context, so no decided request is lost.
     """
 
     request: Request
 
 
 class Promised(msgspec.Struct, frozen=True, array_like=True, tag=3):
-    """Before the `Promise`, before a `Prepare` of one's own, before a `Vote` in the ballot."""
+    """Precedes the `Promise`, a `Prepare` of this replica, and a `Vote` in the ballot."""
 
     ballot: Ballot
 
 
 class Accepted(msgspec.Struct, frozen=True, array_like=True, tag=4):
-    """Before the `Vote` for it."""
+    """Precedes the `Vote` for the value."""
 
     value: AcceptedValue
 
 
 class Decided(msgspec.Struct, frozen=True, array_like=True, tag=5):
-    """Before `GridProgress` tells of it. A majority has it accepted, so losing it loses no
-    decision."""
+    """Precedes a `Progress` that covers the instance. Losing it loses no decision, because a
+    majority has accepted the batch."""
 
     instance: int
     batch: Batch
 
 
 class CheckpointRecord(msgspec.Struct, frozen=True, array_like=True, tag=1):
-    """The whole durable state in one record: the driver may drop every record before it."""
+    """The whole durable state in one record. The driver may drop every record before it."""
 
     checkpoint: Checkpoint
     promised: Ballot

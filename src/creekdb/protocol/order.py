@@ -1,16 +1,16 @@
-"""A hybrid logical clock: `currTime` of line 17.
+"""Hybrid logical clock, and the order of all requests that a replica has received.
 
-Timestamps are microseconds, strictly increasing at a replica, and never behind anything received.
-So no request on `tentative` is later than one issued now, and line 19 leaves nothing out: a replica
-whose clock runs ahead drags the others' timestamps along instead of keeping its requests unstable.
+The clock is `currTime` of line 17. Timestamps are microseconds, strictly increasing at a replica,
+and never below a received timestamp. So no request on `tentative` is later than one issued now, and
+line 19 excludes none. A clock that runs ahead advances the timestamps of the other replicas. It
+does not keep its own requests unstable.
 
-`committed · tentative`: the one order of everything a replica knows (lines 6, 37-40, 49-53).
+The order is `committed · tentative` (lines 6, 37-40, 49-53), maintained incrementally. Inserting
+costs O(log n), at the end O(1). Committing k requests costs O(k log n + holes). No operation walks
+a whole list. A checkpoint may replace a prefix of `committed`; only its length and its identifiers
+are retained.
 
-Kept incrementally. Inserting costs O(log n), at the end O(1); committing k requests costs O(k log n
-+ holes); nothing ever walks a whole list. The beginning of `committed` may be summed up in a
-checkpoint: then only its length and its identifiers are kept.
-
-This module orders requests. It does not know what they do, or which of them were executed.
+This module does not depend on what requests do, or on which of them were executed.
 """
 
 from collections.abc import Iterator
@@ -27,16 +27,16 @@ class HybridClock:
         self.last = 0
 
     def stamp(self, now: int) -> int:
-        """A timestamp for a new request, when the wall clock says `now`."""
+        """Return a timestamp for a new request, at the wall-clock time `now`."""
         self.last = max(self.last + 1, now)
         return self.last
 
     def peek(self, now: int) -> int:
-        """The time for something that takes no place in the order: not before anything known."""
+        """Return a time for an event outside the order, not before any known timestamp."""
         return max(self.last, now)
 
     def observe(self, timestamp: int, now: int) -> int:
-        """Take note of a received timestamp; how far it jumped ahead of all we knew, at least 0."""
+        """Observe a received timestamp; return its lead over the clock, at least 0."""
         ahead = timestamp - max(self.last, now)
         self.last = max(self.last, timestamp)
         return max(ahead, 0)
@@ -47,17 +47,17 @@ class RequestOrder:
 
     def __init__(self) -> None:
         self.committed: list[Request] = []
-        """The requests at places `first`, `first + 1`, … of `committed`."""
+        """Requests at positions `first_position`, `first_position + 1`, … of `committed`."""
         self.first_position = 0
         self.committed_ids = DotSet()
-        """The identifiers of all of `committed`, summed up or not."""
+        """Identifiers of all of `committed`, including the truncated prefix."""
         self._tentative: dict[Dot, Request] = {}
         self._sorted_tentative: SortedBlocks[Request] = SortedBlocks()
-        """The same, in their order."""
+        """Tentative requests, in order."""
 
     @property
     def length(self) -> int:
-        """How many requests are committed."""
+        """Number of committed requests."""
         return self.first_position + len(self.committed)
 
     @property
@@ -73,12 +73,12 @@ class RequestOrder:
     def first_tentative(self) -> Request | None:
         return self._sorted_tentative.first()
 
-    def last_tentative(self, most: int) -> list[Request]:
-        """The last of them, in their order: at most so many."""
-        return self._sorted_tentative.last(most)
+    def last_tentative(self, limit: int) -> list[Request]:
+        """Return at most `limit` of the last tentative requests, in order."""
+        return self._sorted_tentative.last(limit)
 
     def tentative_after(self, key: OrderKey | None) -> Iterator[Request]:
-        """The tentative requests later than `key`, or all of them."""
+        """Return the tentative requests later than `key`, or all of them if `key` is None."""
         return (
             iter(self._sorted_tentative)
             if key is None
@@ -86,7 +86,7 @@ class RequestOrder:
         )
 
     def insert(self, request: Request) -> None:
-        """Lines 37-39: put a new request in its place on `tentative`."""
+        """Insert a new request at its position on `tentative` (lines 37-39)."""
         id = request.id
         assert id not in self._tentative
         assert id not in self.committed_ids
@@ -94,9 +94,10 @@ class RequestOrder:
         self._sorted_tentative.add(_sort_key(request), request)
 
     def commit(self, request: Request) -> list[Request]:
-        """Lines 49-52: move a strong request, after what is in its causal context, to `committed`.
+        """Move a strong request, preceded by its causal context, to `committed` (lines 49-52).
 
-        Answers with what moved, in its new order. All of the context must be here (`checkDep`).
+        Return the moved requests, in their new order. The whole context must be present
+        (`checkDep`).
         """
         assert request.context is not None
         unstable = self.committed_ids.missing(request.context)
@@ -111,25 +112,25 @@ class RequestOrder:
         return moved
 
     def ids_before(self, length: int) -> Dots:
-        """The identifiers of the first `length` committed requests: O(what comes behind them)."""
-        behind = self.committed[length - self.first_position :]
-        return self.committed_ids.freeze().without(request.id for request in behind)
+        """Return the identifiers of the first `length` committed requests, in O(later requests)."""
+        suffix = self.committed[length - self.first_position :]
+        return self.committed_ids.freeze().without(request.id for request in suffix)
 
     def truncate_prefix(self, length: int) -> None:
-        """Forget the requests, but not the identifiers, of the first `length` committed ones."""
+        """Discard the first `length` committed requests, but keep their identifiers."""
         assert self.first_position <= length <= self.length
         del self.committed[: length - self.first_position]
         self.first_position = length
 
     def can_install(self, length: int, ids: Dots) -> bool:
-        """Does it hold everything that is committed here?"""
+        """True if a checkpoint with these identifiers covers every committed request."""
         return length >= self.length and _covers(ids, self.committed_ids)
 
     def install(self, length: int, ids: Dots) -> list[Request]:
-        """Let a checkpoint take the place of the first `length` requests, which `ids` names.
+        """Replace the first `length` requests, named by `ids`, by a checkpoint.
 
-        It must reach beyond what is committed here. Answers with the tentative requests that it
-        covers, in no order that means anything.
+        The checkpoint must cover all committed requests. Return the tentative requests that it
+        covers, in arbitrary order.
         """
         assert self.can_install(length, ids)
         covered = [request for id, request in self._tentative.items() if id in ids]
@@ -148,18 +149,18 @@ class RequestOrder:
 
 
 def _order_key(request: Request) -> tuple[int, Dot]:
-    """As `request.key`, at half the cost."""
+    """Return the fields of `request.key`, at half the cost."""
     return request.timestamp, request.id
 
 
-def _sort_key(of: Request | OrderKey) -> int:
-    """The key as one number, which compares alike: an event takes less than 62 bits, and the number
-    of a replica less than 34."""
-    replica, event = of.id
-    return (of.timestamp << 96) | (replica << 62) | event
+def _sort_key(item: Request | OrderKey) -> int:
+    """Return the order key as one integer that compares alike. An event number takes less than 62
+    bits, the number of a replica less than 34."""
+    replica, event = item.id
+    return (item.timestamp << 96) | (replica << 62) | event
 
 
 def _covers(ids: Dots, others: DotSet) -> bool:
-    mine = DotSet()
-    mine.update(ids)
-    return mine.covers(others)
+    covering = DotSet()
+    covering.update(ids)
+    return covering.covers(others)

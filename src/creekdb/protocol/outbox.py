@@ -1,4 +1,4 @@
-"""Where the machines of one replica leave their effects."""
+"""Collector for the effects of one replica."""
 
 from creekdb.protocol.checkpoint.stream import (
     EncodedCheckpoint,
@@ -12,7 +12,7 @@ NO_EFFECTS = Effects()
 
 
 class Outbox:
-    """Effects, until the driver takes them."""
+    """Effects that the driver has not taken yet."""
 
     __slots__ = (
         "checkpoints",
@@ -36,7 +36,7 @@ class Outbox:
         self.snapshots: list[StreamedSnapshot] = []
 
     def take_tasks(self) -> tuple[Task, ...]:
-        """Nothing but these."""
+        """Take only the tasks."""
         tasks, self.tasks = tuple(self.tasks), []
         return tasks
 

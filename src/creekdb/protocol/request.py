@@ -1,7 +1,7 @@
-"""Requests: what clients ask for, and the order in which replicas speculate on it.
+"""Requests of clients, and the order in which replicas speculate on them.
 
-Algorithm 1, lines 1-3. A request is immutable from the moment it is made; replicas share it by
-value. This module knows nothing of how requests travel or run.
+Algorithm 1, lines 1-3. A request is immutable and passed by value. This module does not depend on
+the transport or the execution of requests.
 """
 
 from typing import Any, NamedTuple, TypeAlias
@@ -16,29 +16,29 @@ _encode = msgspec.msgpack.Encoder(order="sorted").encode
 
 
 class OrderKey(NamedTuple):
-    """What `<` compares (line 3): timestamps first, identifiers to break ties."""
+    """Key of the order `<` (line 3): timestamps compare first, identifiers break ties."""
 
     timestamp: int
     id: Dot
 
 
 class Operation(msgspec.Struct, frozen=True, array_like=True):
-    """`op : ops(F)`: the name of an operation of the data type, and its arguments."""
+    """`op : ops(F)`: name and arguments of an operation of the data type."""
 
     name: str
-    """As it was declared."""
+    """Name under which the operation is declared."""
     arguments: tuple[Any, ...] = ()
-    """By position."""
+    """Positional arguments."""
 
     def __post_init__(self) -> None:
-        given = self.arguments
-        arguments = freeze(given)
-        if arguments is not given:
-            force_setattr(self, "arguments", arguments)
+        original = self.arguments
+        frozen = freeze(original)
+        if frozen is not original:
+            force_setattr(self, "arguments", frozen)
 
 
 class Request(msgspec.Struct, frozen=True, array_like=True):
-    """`Req` (line 1). `timestamp` is in microseconds; `context` is `causalCtx`, ⊥ when weak."""
+    """`Req` (line 1). `timestamp` is in microseconds; `context` is `causalCtx`, ⊥ if weak."""
 
     timestamp: int
     id: Dot
@@ -52,29 +52,29 @@ class Request(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Outcome(msgspec.Struct, frozen=True, array_like=True):
-    """What an operation answered: a value or, when it raised, the error it raised.
+    """Result of an operation: the returned value or the raised error.
 
-    Both are deterministic results of the operation; `error` is None on success.
+    Both are deterministic; `error` is None on success.
     """
 
     value: Any = None
-    """What it returned."""
+    """Returned value."""
     error: str | None = None
-    """What it raised: `TypeName: message`."""
+    """Raised error, as `TypeName: message`."""
 
     def __post_init__(self) -> None:
-        given = self.value
-        value = freeze(given)
-        if value is not given:
-            force_setattr(self, "value", value)
+        original = self.value
+        frozen = freeze(original)
+        if frozen is not original:
+            force_setattr(self, "value", frozen)
 
     def same_as(self, other: "Outcome") -> bool:
-        """Equal as they travel: 1, 1.0 and True are three answers."""
+        """True if both encode to the same bytes: 1, 1.0 and True are three values."""
         return self is other or _encode(self) == _encode(other)
 
 
 NOOP = Operation("noop")
-"""The strong operation that only stabilises (Section 4.4); every data type has it."""
+"""Strong operation that only stabilises (Section 4.4). Every data type has it."""
 
 Batch: TypeAlias = tuple[Dot, ...]
-"""What one instance of consensus decides: identifiers of strong requests, in delivery order."""
+"""Value of one consensus instance: identifiers of strong requests, in delivery order."""

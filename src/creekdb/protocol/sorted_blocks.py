@@ -1,7 +1,6 @@
-"""Things in the order of their ranks, for those who mostly add at the end and take from the front.
+"""Sorted sequence, optimised for insertion at the end and removal at the front.
 
-Both cost the same however many things there are. Anywhere else it takes a search, and moves no more
-than the hundred or two around the place.
+Both cost O(1). Any other position costs a binary search, and moves at most the items of one block.
 """
 
 from bisect import bisect_left, bisect_right
@@ -9,23 +8,23 @@ from collections.abc import Iterator
 from typing import Any, Final, Generic, TypeAlias, TypeVar
 
 SortKey: TypeAlias = int | tuple[int, ...]
-"""No two things have the same, and all ranks are of one kind. With many things, numbers are found
-twice as fast."""
+"""Unique key of an item. All keys of a sequence have the same type. In a long sequence, integers
+are found twice as fast as tuples."""
 
 T = TypeVar("T")
 
 BLOCK_SIZE: Final = 128
-"""Things that are moved at once; at most twice as many."""
+"""Size of a block that is filled from the end. A block holds at most twice as many items."""
 
 
 class _Block(Generic[T]):
-    """Never empty, once it is in its place."""
+    """Run of items with their keys. Never empty once it is part of a sequence."""
 
     __slots__ = ("items", "keys")
 
-    def __init__(self, ranks: list[Any], things: list[T]) -> None:
-        self.keys = ranks
-        self.items = things
+    def __init__(self, keys: list[Any], items: list[T]) -> None:
+        self.keys = keys
+        self.items = items
 
 
 class SortedBlocks(Generic[T]):
@@ -34,99 +33,99 @@ class SortedBlocks(Generic[T]):
     def __init__(self) -> None:
         self._blocks: list[_Block[T]] = []
         self._last_keys: list[Any] = []
-        """Of each part, the last rank."""
+        """Last key of each block."""
         self._length = 0
 
     def __len__(self) -> int:
         return self._length
 
     def __iter__(self) -> Iterator[T]:
-        for part in self._blocks:
-            yield from part.items
+        for block in self._blocks:
+            yield from block.items
 
-    def after(self, rank: SortKey) -> Iterator[T]:
-        """Those that come after `rank`, whether or not there is a thing of that rank."""
-        first = self._block_index(rank)
+    def after(self, key: SortKey) -> Iterator[T]:
+        """Yield the items after `key`, whether or not an item has that key."""
+        first = self._block_index(key)
         for index in range(first, len(self._blocks)):
-            part = self._blocks[index]
-            begin = bisect_right(part.keys, rank) if index == first else 0
-            for at in range(begin, len(part.items)):
-                yield part.items[at]
+            block = self._blocks[index]
+            begin = bisect_right(block.keys, key) if index == first else 0
+            for position in range(begin, len(block.items)):
+                yield block.items[position]
 
     def first(self) -> T | None:
         return self._blocks[0].items[0] if self._blocks else None
 
-    def last(self, most: int) -> list[T]:
-        """The last of them, in their order: at most so many."""
-        found: list[T] = []
-        for part in reversed(self._blocks):
-            if len(found) >= most:
+    def last(self, limit: int) -> list[T]:
+        """Return at most `limit` of the last items, in order."""
+        result: list[T] = []
+        for block in reversed(self._blocks):
+            if len(result) >= limit:
                 break
-            found = part.items[-(most - len(found)) :] + found
-        return found
+            result = block.items[-(limit - len(result)) :] + result
+        return result
 
-    def add(self, rank: SortKey, thing: T) -> None:
-        parts = self._blocks
+    def add(self, key: SortKey, item: T) -> None:
+        blocks = self._blocks
         self._length += 1
-        lasts = self._last_keys
-        if not lasts or lasts[-1] < rank:
-            if lasts and len(parts[-1].keys) < BLOCK_SIZE:
-                parts[-1].keys.append(rank)
-                parts[-1].items.append(thing)
-                lasts[-1] = rank
+        last_keys = self._last_keys
+        if not last_keys or last_keys[-1] < key:
+            if last_keys and len(blocks[-1].keys) < BLOCK_SIZE:
+                blocks[-1].keys.append(key)
+                blocks[-1].items.append(item)
+                last_keys[-1] = key
             else:
-                parts.append(_Block([rank], [thing]))
-                lasts.append(rank)
+                blocks.append(_Block([key], [item]))
+                last_keys.append(key)
             return
-        index = self._block_index(rank)
-        part = parts[index]
-        at = bisect_left(part.keys, rank)
-        part.keys[at:at] = (rank,)  # moves what follows faster than `insert` does
-        part.items[at:at] = (thing,)
-        if len(part.keys) > 2 * BLOCK_SIZE:
-            parts.insert(index + 1, _Block(part.keys[BLOCK_SIZE:], part.items[BLOCK_SIZE:]))
-            lasts.insert(index, part.keys[BLOCK_SIZE - 1])
-            del part.keys[BLOCK_SIZE:]
-            del part.items[BLOCK_SIZE:]
+        index = self._block_index(key)
+        block = blocks[index]
+        position = bisect_left(block.keys, key)
+        block.keys[position:position] = (key,)  # shifts the rest faster than `insert` does
+        block.items[position:position] = (item,)
+        if len(block.keys) > 2 * BLOCK_SIZE:
+            blocks.insert(index + 1, _Block(block.keys[BLOCK_SIZE:], block.items[BLOCK_SIZE:]))
+            last_keys.insert(index, block.keys[BLOCK_SIZE - 1])
+            del block.keys[BLOCK_SIZE:]
+            del block.items[BLOCK_SIZE:]
 
-    def remove_first(self, thing: T) -> bool:
-        """Is it the first? It is there no more."""
-        if not self._blocks or self._blocks[0].items[0] is not thing:
+    def remove_first(self, item: T) -> bool:
+        """Remove `item` if it is the first one; True if it was."""
+        if not self._blocks or self._blocks[0].items[0] is not item:
             return False
         self._remove_at(0, 0)
         return True
 
-    def remove(self, rank: SortKey, thing: T) -> bool:
-        """Is it there, at this rank? It is not any more."""
-        if self.remove_first(thing):
+    def remove(self, key: SortKey, item: T) -> bool:
+        """Remove `item` if it has this key; True if it was present."""
+        if self.remove_first(item):
             return True
-        parts = self._blocks
-        index = self._block_index(rank)
-        if index == len(parts):
+        blocks = self._blocks
+        index = self._block_index(key)
+        if index == len(blocks):
             return False
-        part = parts[index]
-        at = bisect_left(part.keys, rank)
-        if part.items[at] is not thing:
+        block = blocks[index]
+        position = bisect_left(block.keys, key)
+        if block.items[position] is not item:
             return False
-        self._remove_at(index, at)
+        self._remove_at(index, position)
         return True
 
-    def _remove_at(self, index: int, at: int) -> None:
-        parts = self._blocks
-        part = parts[index]
+    def _remove_at(self, index: int, position: int) -> None:
+        blocks = self._blocks
+        block = blocks[index]
         self._length -= 1
-        if len(part.keys) == 1:
-            del parts[index]
+        if len(block.keys) == 1:
+            del blocks[index]
             del self._last_keys[index]
         else:
-            del part.keys[at]
-            del part.items[at]
-            self._last_keys[index] = part.keys[-1]
+            del block.keys[position]
+            del block.items[position]
+            self._last_keys[index] = block.keys[-1]
 
     def clear(self) -> None:
         self._blocks, self._last_keys = [], []
         self._length = 0
 
-    def _block_index(self, rank: SortKey) -> int:
-        """The first part that has, or would have, a thing of that rank or a later one."""
-        return bisect_left(self._last_keys, rank)
+    def _block_index(self, key: SortKey) -> int:
+        """Return the index of the first block that may contain an item at or after `key`."""
+        return bisect_left(self._last_keys, key)

@@ -1,7 +1,8 @@
-"""The two broadcasts of Section 3, and Ω under them, as one machine: what a scheme is built on.
+"""Protocol stack under a scheme: the two broadcasts of Section 3, and Ω, as one state machine.
 
-It routes messages, keeps the disk's image of the protocol, and hands snapshots to replicas that
-are too far behind. It orders and delivers; what that means is the scheme's affair (`Application`).
+The stack routes messages, maintains the durable protocol state, and sends snapshots to replicas
+that are too far behind. It orders and delivers requests; the scheme (`Application`) interprets
+them.
 """
 
 from collections.abc import Iterable, Iterator
@@ -51,21 +52,24 @@ from creekdb.protocol.outbox import Outbox
 from creekdb.protocol.probes import Probe, Probes
 from creekdb.protocol.request import Batch, Request
 from creekdb.protocol.settings import Settings
+from creekdb.protocol.validation import RejectionReason
 
 RESTORE_BATCH_SIZE = 256
-"""Requests that are taken up from disk before it is looked what was decided about them."""
+"""Requests that are restored from disk between two deliveries of their decisions."""
 
 
 class ProtocolStack:
     def __init__(self, index: int, settings: Settings, application: Application) -> None:
-        """One that is not among the members learns what they do, until it is made one of them."""
+        """Create the stack of a member, or of a replica that follows the members until it joins."""
         assert index not in settings.former
-        assert index not in settings.members or settings.epoch == 0, "who joins is no member yet"
+        assert index not in settings.members or settings.epoch == 0, (
+            "a joining replica is no member"
+        )
         self.index = index
         self.settings = settings
         self.is_member = index in settings.members
         self.is_removed = False
-        """It was a member, and is no more: it does nothing but see to it that the others know."""
+        """True for a former member. It only informs the others of its removal."""
         self._former = settings.former
         self._latest_replica = settings.all_replicas[-1]
         self.outbox = Outbox()
@@ -105,13 +109,13 @@ class ProtocolStack:
         )
         self._handover = RequestHandover(self.outbox)
         self.disk_loss_recovery: DiskLossRecovery | None = None
-        """As long as we take no part."""
+        """Set while this replica abstains after a disk loss."""
         if settings.begin_anew and settings.peers(index):
             self.disk_loss_recovery = DiskLossRecovery(index, settings, self.outbox)
             self.omega.is_silent = self.cab.is_abstaining = True
 
     def next_id(self) -> Dot:
-        assert self.disk_loss_recovery is None, "a newcomer does not know which are taken"
+        assert self.disk_loss_recovery is None, "used event numbers are unknown during recovery"
         return Dot(self.index, self.last_event() + 1)
 
     def rb_cast(self, request: Request) -> None:
@@ -121,7 +125,7 @@ class ProtocolStack:
         self.cab.cab_cast(id)
 
     def on_arrived(self, dot: Dot) -> None:
-        """A predicate may have waited for this dot."""
+        """Resume the steps whose predicate waits for this dot."""
         self.cab.on_arrived(dot)
 
     def process_pending(self) -> None:
@@ -130,7 +134,7 @@ class ProtocolStack:
             self._join_if_recovered(self.disk_loss_recovery)
 
     def reconfigure(self, configuration: Configuration, changed_below: int) -> None:
-        """The members were changed by the last instance below `changed_below`, or before."""
+        """Adopt the members, last changed by an instance below `changed_below`."""
         self.probes.hit(Probe.MEMBERS_CHANGED)
         settings = self.settings = self.settings.with_configuration(configuration)
         is_member = self.index in settings.members
@@ -148,17 +152,17 @@ class ProtocolStack:
 
     @property
     def can_shut_down(self) -> bool:
-        """Was it removed, and does a majority of the others know, and have what it has? Then nobody
-        needs it any more. Until then it may be the only one who knows."""
+        """True if this replica was removed and a majority knows that and has its requests. Until
+        then it may be the only replica that knows."""
         if not self.is_removed:
             return False
         learner = self.cab.learner
-        known_to = sum(
+        informed = sum(
             learner.progress_of(each) >= learner.reconfigured_below
             for each in self.settings.members
         )
-        has_told = known_to >= self.settings.majority
-        return has_told and self._handover.is_complete(self._uncommitted(), self.settings)
+        majority_informed = informed >= self.settings.majority
+        return majority_informed and self._handover.is_complete(self._uncommitted(), self.settings)
 
     def _uncommitted(self) -> Iterator[Request]:
         yield from self.reliable_broadcast.held_back()
@@ -183,25 +187,25 @@ class ProtocolStack:
         self.cab.tick(self._ticks, self._application.stable_instance())
 
     def receive(self, message: IncomingMessage, sender: int, now: int) -> bool:
-        """False when nothing follows from it that `settle` could do."""
+        """Process a message; False if it gives `process_pending` no work."""
         self._now = now
         if sender == self.index or (
             self.is_removed
             and not isinstance(message, Progress | CatchUp | Snapshot | AssembledSnapshot | Summary)
         ):
-            found: str | None = validation.NOT_A_MEMBER
+            reason: RejectionReason | None = RejectionReason.NOT_A_MEMBER
         elif sender in self._former:
-            found = self._on_removed_member_message(message, sender)
+            reason = self._on_removed_member_message(message, sender)
         elif sender > self._latest_replica:
-            found = self._on_unknown_member_message(message, sender)
+            reason = self._on_unknown_member_message(message, sender)
         else:
-            found = validation.rejection_reason(message, sender, self.settings)
-        if found is None:
-            found = validation.contradiction_reason(message, self)
-        if found is not None:
-            self._count_rejection(found)
+            reason = validation.rejection_reason(message, sender, self.settings)
+        if reason is None:
+            reason = validation.contradiction_reason(message, self)
+        if reason is not None:
+            self._count_rejection(reason)
             return False
-        match message:  # what comes most often stands first
+        match message:  # most frequent messages first
             case Vote():
                 return self.cab.on_vote(message, sender)
             case Cast():
@@ -252,118 +256,127 @@ class ProtocolStack:
                 assert_never(message)
         return True
 
-    def _on_removed_member_message(self, message: IncomingMessage, sender: int) -> str | None:
-        """One that was removed: let it see that we know, answer when it asks, and take what it
-        has."""
+    def _on_removed_member_message(
+        self, message: IncomingMessage, sender: int
+    ) -> RejectionReason | None:
+        """Process a message of a removed member: show it our progress, send a snapshot on request,
+        and accept the requests that it hands over."""
         match message:
             case PullResponse(requests=requests):
-                self.probes.hit(Probe.TAKEN_FROM_FORMER)
+                self.probes.hit(Probe.HANDED_OVER)
                 return validation.requests_rejection_reason(requests, self.settings.all_replicas)
             case Heartbeat() | Progress():
                 progress = Progress(self.cab.learner.delivered, self._application.stable_instance())
                 self.outbox.sends.append(Send((sender,), progress))
             case CatchUp():
-                self.probes.hit(Probe.FORMER_MEMBER_TOLD)
+                self.probes.hit(Probe.REMOVED_MEMBER_CAUGHT_UP)
                 self._send_snapshot(sender)
             case _:
                 pass
-        return validation.REMOVED_MEMBER
+        return RejectionReason.REMOVED_MEMBER
 
-    def _on_unknown_member_message(self, message: IncomingMessage, sender: int) -> str | None:
-        """Perhaps one that was added while we were away, and all that we know have left: it can
-        show by what it knows of the members. But nobody is added to one that is alone without it:
-        who hears so has forgotten."""
+    def _on_unknown_member_message(
+        self, message: IncomingMessage, sender: int
+    ) -> RejectionReason | None:
+        """Process a message of an unknown replica.
+
+        The sender may have been added during our absence, after all known members were removed. Its
+        configuration then proves the membership. A sole member, however, must have approved every
+        addition itself. An unapproved one shows that this replica lost its state.
+        """
         is_alone = self.settings.members == (self.index,)
         match message:
             case Heartbeat(ballot=ballot):
                 if is_alone and self.settings.end_round <= ballot.round < validation.COUNTER_LIMIT:
-                    return validation.UNAPPROVED_MEMBERS
+                    return RejectionReason.UNAPPROVED_MEMBERS
             case Progress(delivered=delivered):
-                here = self.cab.learner.delivered
-                if delivered > here:
-                    self.outbox.sends.append(Send((sender,), CatchUp(here)))
+                own_delivered = self.cab.learner.delivered
+                if delivered > own_delivered:
+                    self.outbox.sends.append(Send((sender,), CatchUp(own_delivered)))
             case Snapshot(checkpoint=checkpoint) | AssembledSnapshot(checkpoint=checkpoint):
                 try:
                     configuration = find_configuration(checkpoint.state)
                 except BadValue:
-                    return validation.BAD_CHECKPOINT
+                    return RejectionReason.BAD_CHECKPOINT
                 if configuration is not None and configuration.epoch > self.settings.epoch:
                     if is_alone:
-                        return validation.UNAPPROVED_MEMBERS
-                    self.probes.hit(Probe.LATER_MEMBER_HEARD)
-                    later = self.settings.with_configuration(configuration)
-                    return validation.rejection_reason(message, sender, later)
+                        return RejectionReason.UNAPPROVED_MEMBERS
+                    self.probes.hit(Probe.MEMBERS_LEARNED_FROM_UNKNOWN)
+                    later_settings = self.settings.with_configuration(configuration)
+                    return validation.rejection_reason(message, sender, later_settings)
             case _:
                 pass
-        return validation.NOT_A_MEMBER
+        return RejectionReason.NOT_A_MEMBER
 
-    # --- a replica that begins with nothing ---------------------------------------------------
+    # --- recovery from disk loss --------------------------------------------------------------
 
     def _on_recovery_query(self, message: RecoveryQuery, sender: int) -> None:
         requests = (*self._application.live_requests(), *self.reliable_broadcast.held_back())
         self.reliable_broadcast.retain_for(sender, requests)
-        known = self.cab.recovery_response(
+        response = self.cab.recovery_response(
             message, sender, self.reliable_broadcast.received.freeze()
         )
-        self.outbox.sends.append(Send((sender,), known))
+        self.outbox.sends.append(Send((sender,), response))
         self._snapshot_sender.on_recovery_query(sender, message.delivered, self.cab.learner)
 
-    def _join_if_recovered(self, newcomer: DiskLossRecovery) -> None:
+    def _join_if_recovered(self, recovery: DiskLossRecovery) -> None:
         if self.settings.epoch or not self.is_member:
-            return  # those who knew what it lost may be members no more: it is to be replaced
+            return  # members that knew its state may be gone: this replica must be replaced
         undecided = self.cab.learner.first_undecided
-        if newcomer.is_complete(undecided, self.reliable_broadcast.received):
-            if not newcomer.is_new_cluster():
-                self.probes.hit(Probe.ENTERED_ANEW)
-            self._fill_gaps()  # and on disk before it takes part
+        if recovery.is_complete(undecided, self.reliable_broadcast.received):
+            if not recovery.is_new_cluster():
+                self.probes.hit(Probe.JOINED_AFTER_DISK_LOSS)
+            self._fill_gaps()  # on disk before this replica joins
             self._join()
-            self.cab.join(newcomer.promised(), tuple(newcomer.accepted(undecided)))
+            self.cab.join(recovery.promised(), tuple(recovery.accepted(undecided)))
 
     def _fill_gaps(self) -> None:
-        """Nobody has some of the requests that we issued before, perhaps, while somebody has later
-        ones: those would be held back for ever, and so would all that we issue from now on."""
-        gossip, index = self.reliable_broadcast, self.index
-        held = [each for each in gossip.held_back() if each.id.replica == index]
-        for request in sorted(held, key=lambda each: each.id.event):
-            for event in range(gossip.delivered.last_contiguous(index) + 1, request.id.event):
+        """Issue no-ops in place of lost requests of this replica.
+
+        If a member holds later requests, the lost ones would block those and all new ones for ever.
+        """
+        broadcast, index = self.reliable_broadcast, self.index
+        own_held_back = [each for each in broadcast.held_back() if each.id.replica == index]
+        for request in sorted(own_held_back, key=lambda each: each.id.event):
+            for event in range(broadcast.delivered.last_contiguous(index) + 1, request.id.event):
                 id = Dot(index, event)
-                if id in gossip.received:
-                    return  # its context is missing: that, too, is lost
+                if id in broadcast.received:
+                    return  # its context is missing, and lost as well
                 self._application.fill_lost_request(id, request.timestamp)
-            gossip.resume_delivery(index)
+            broadcast.resume_delivery(index)
         self.cab.process_pending()
 
     def _join(self) -> None:
         self.disk_loss_recovery = None
         self.omega.is_silent = self.cab.is_abstaining = False
 
-    # --- the durable image --------------------------------------------------------------------
+    # --- durable state ------------------------------------------------------------------------
 
     def compact(
         self, checkpoint: Checkpoint, registers: RegisterCursor | AssembledSnapshot | None = None
     ) -> None:
-        """Put the whole durable state on disk as one record, so that all before it can go. With
-        `registers`, the checkpoint has none."""
+        """Write the whole durable state as one record, so that all earlier ones can be dropped. If
+        `registers` is given, the checkpoint itself holds none."""
         self._compaction.write(checkpoint, registers)
 
     def recover(self, records: Iterable[Record]) -> None:
-        """Rebuild everything that `records` tell. What the outbox then asks to write or send is
-        on disk already, or will be sent again in time."""
+        """Rebuild the state from `records`. The writes and sends that result are dropped: they are
+        on disk already, or are repeated in time."""
         self.probes.hit(Probe.RECOVERED)
-        found = replay_records(records)
-        requests = found.requests
+        recovered = replay_records(records)
+        requests = recovered.requests
         for request in requests:
             self.clock.observe(request.timestamp, request.timestamp)
-        if found.checkpoint is not None:
-            self.probes.hit(Probe.RECOVERED_IMAGE)
-            self._install(found.checkpoint)
-            self._compaction.set_previous(found.checkpoint)
-        if found.promised != NO_BALLOT:
+        if recovered.checkpoint is not None:
+            self.probes.hit(Probe.RECOVERED_CHECKPOINT)
+            self._install(recovered.checkpoint)
+            self._compaction.set_previous(recovered.checkpoint)
+        if recovered.promised != NO_BALLOT:
             self._join()
-        self.cab.restore(found.promised, found.accepted, found.decided)
+        self.cab.restore(recovered.promised, recovered.accepted, recovered.decided)
         for first in range(0, len(requests), RESTORE_BATCH_SIZE):
             self.reliable_broadcast.restore(requests[first : first + RESTORE_BATCH_SIZE])
-            # what is long decided does not stay behind: the shorter the lists are
+            # deliver decided requests early, to keep the lists short
             self.process_pending()
         self.process_pending()
         self.outbox.records.clear()
@@ -374,33 +387,34 @@ class ProtocolStack:
     def _send_snapshot(self, peer: int) -> None:
         self._snapshot_sender.send_snapshot(peer, self.cab.learner)
 
-    def _on_snapshot(self, checkpoint: Checkpoint, brought: AssembledSnapshot | None) -> None:
+    def _on_snapshot(self, checkpoint: Checkpoint, assembled: AssembledSnapshot | None) -> None:
         if checkpoint.instance <= self.cab.learner.delivered:
             return
         self.probes.hit(Probe.SNAPSHOT_INSTALLED)
-        self._install(checkpoint, None if brought is None else brought.loader)
-        # On disk before anything leaves that rests on it, and before a newcomer takes part.
-        self.compact(checkpoint, brought)
+        self._install(checkpoint, None if assembled is None else assembled.loader)
+        # On disk before any dependent message leaves, and before a recovering replica joins.
+        self.compact(checkpoint, assembled)
 
-    def _install(self, checkpoint: Checkpoint, intake: RegisterLoader | None = None) -> None:
+    def _install(self, checkpoint: Checkpoint, loader: RegisterLoader | None = None) -> None:
         self.clock.observe(checkpoint.timestamp, self._now)
         configuration = find_configuration(checkpoint.state)
         if configuration is not None and configuration.epoch > self.settings.epoch:
             self.reconfigure(configuration, checkpoint.instance)
-        self._application.install(checkpoint, intake)
+        self._application.install(checkpoint, loader)
         self.cab.install(checkpoint.instance, checkpoint.ids)
         self.reliable_broadcast.mark_delivered(checkpoint.ids)
 
-    # --- inside -------------------------------------------------------------------------------
+    # --- internals ----------------------------------------------------------------------------
 
-    def _count_rejection(self, reason: str) -> None:
-        self.rejected[reason] = self.rejected.get(reason, 0) + 1
+    def _count_rejection(self, reason: RejectionReason) -> None:
+        key = reason.value
+        self.rejected[key] = self.rejected.get(key, 0) + 1
 
-    # --- what messages are held against (`admission.Knowledge`) ----------------------------------
+    # --- state for the validation of messages (`validation.ValidationState`) ------------------
 
     def last_event(self) -> int:
         if self.disk_loss_recovery is not None:
-            return validation.COUNTER_LIMIT  # others may know better
+            return validation.COUNTER_LIMIT  # other replicas may know later ones
         return self.reliable_broadcast.received.last(self.index)
 
     def max_round(self) -> int:
@@ -420,7 +434,7 @@ class ProtocolStack:
         return self.cab.learner.has_conflicting_batch(ballot, instance, batch)
 
     def can_install(self, checkpoint: Checkpoint) -> bool:
-        """One that is not ahead of us is late, not wrong: `_on_snapshot` lets it pass by."""
+        """True if installable, or not ahead of us: `_on_snapshot` ignores a late checkpoint."""
         if checkpoint.instance <= self.cab.learner.delivered:
             return True
         return self._application.can_install(checkpoint)

@@ -1,11 +1,13 @@
-"""What is refused at the door: messages that no correct member of this cluster can have sent.
+"""Validation of incoming messages: rejects those that no correct member can have sent.
 
-`problem` knows the cluster, `contradiction` also what this replica knows. A message that is refused
-is counted and changes nothing. Messages that are merely late, such as a ballot from the past, are
-correct: the protocol answers them. Where the members were changed and not everybody knows yet, what
-one cannot understand of the others is refused, too: who is behind learns of it by catching up.
+`rejection_reason` checks a message against the configuration of the cluster, `contradiction_reason`
+against the state of this replica. A rejected message is counted and changes no state. A message
+that is merely late, such as one with a stale ballot, is valid, and the protocol responds to it.
+While a membership change spreads, messages of another epoch are rejected too. A replica that is
+behind learns of the change by catching up.
 """
 
+import enum
 from collections.abc import Iterable
 from typing import Protocol, assert_never
 
@@ -38,103 +40,137 @@ from creekdb.protocol.request import Batch, Request
 from creekdb.protocol.settings import Settings
 
 COUNTER_LIMIT = 2**62
-"""No counter or timestamp of a correct replica gets there."""
+"""Upper bound, exclusive, for the counters and timestamps of a correct replica."""
 
-NOT_A_MEMBER = "from a stranger"
-REMOVED_MEMBER = "from one who was removed"
-OTHER_EPOCH = "a ballot of earlier or later members"
-UNAPPROVED_MEMBERS = "of members that only we could have let in, and did not"
-UNKNOWN_MESSAGE = "not one of our messages"
-BAD_DOTS = "a set of dots that is none"
-BAD_ID = "an identifier that nobody can have issued"
-BAD_TIMESTAMP = "a timestamp out of range"
-BAD_CONTEXT = "a causal context that no correct replica can have"
-BAD_BALLOT = "a ballot that nobody can own"
-BAD_INSTANCE = "an instance out of range"
-BAD_BATCH = "a batch that no leader can propose"
-BAD_CHECKPOINT = "a checkpoint that contradicts itself"
-SENDER_MISMATCH = "in the name of another replica"
-NOT_A_VOTER = "a promise or a vote of one who has none"
-ID_REUSED = "another request under an identifier we know"
-NEVER_ISSUED = "a request in our name that we never issued"
-IMPLAUSIBLE_JUMP = "a ballot or timestamp that nobody can have reached"
-WEAK_IN_BATCH = "a weak request, proposed as if it were strong"
-CONFLICTING_BATCH = "another batch in the same ballot"
+
+class RejectionReason(enum.StrEnum):
+    """Reason for rejecting a message; the label of its counter."""
+
+    NOT_A_MEMBER = "not_a_member"
+    """The sender, or a replica that the message names, is not a member."""
+    REMOVED_MEMBER = "removed_member"
+    """The sender has been removed."""
+    OTHER_EPOCH = "other_epoch"
+    """The ballot belongs to the members of an earlier or later epoch."""
+    UNAPPROVED_MEMBERS = "unapproved_members"
+    """The message implies members that only this replica could have admitted, and did not."""
+    UNKNOWN_MESSAGE = "unknown_message"
+    """The type of the message is unknown."""
+    BAD_DOTS = "bad_dots"
+    """A set of dots is malformed."""
+    BAD_ID = "bad_id"
+    """No replica can have issued the identifier."""
+    BAD_TIMESTAMP = "bad_timestamp"
+    """A timestamp is out of range."""
+    BAD_CONTEXT = "bad_context"
+    """No correct replica can have this causal context."""
+    BAD_BALLOT = "bad_ballot"
+    """No replica can own the ballot."""
+    BAD_INSTANCE = "bad_instance"
+    """An instance is out of range."""
+    BAD_BATCH = "bad_batch"
+    """No leader can propose the batch."""
+    BAD_CHECKPOINT = "bad_checkpoint"
+    """A checkpoint is inconsistent, or misses requests that are committed here."""
+    SENDER_MISMATCH = "sender_mismatch"
+    """The sender uses the identity of another replica."""
+    NOT_A_VOTER = "not_a_voter"
+    """A promise or vote comes from a member without a vote."""
+    ID_REUSED = "id_reused"
+    """Another request with the same identifier is known."""
+    NEVER_ISSUED = "never_issued"
+    """The message names a request of this replica that it never issued."""
+    IMPLAUSIBLE_JUMP = "implausible_jump"
+    """No replica can have reached the ballot or timestamp yet."""
+    WEAK_IN_BATCH = "weak_in_batch"
+    """A batch contains a weak request."""
+    CONFLICTING_BATCH = "conflicting_batch"
+    """Another batch was proposed in the same ballot."""
+    STALE_BALLOT = "stale_ballot"
+    """The ballot is below the promised one."""
+    NEVER_CAST_ID = "never_cast_id"
+    """A pull names identifiers that this replica has not received."""
+
 
 BALLOT_JUMP_MAX = 2**32
-"""How many elections a replica may have missed."""
+"""Number of elections that a replica may have missed."""
 TIMESTAMP_PLAUSIBLE_MAX = 2**61
 TIMESTAMP_JUMP_MAX = 2**50
-"""A clock may be wrong by millennia; beyond that, timestamps may only go on from known ones."""
+"""A clock may be wrong by millennia. Later timestamps may only be this far above known ones, in
+microseconds."""
 
 
 class ValidationState(Protocol):
-    """What a replica knows, as far as messages can contradict it."""
+    """State of a replica that messages can contradict."""
 
     index: int
 
     def last_event(self) -> int:
-        """The number of the last request issued here."""
+        """Return the event number of the last request issued here."""
 
     def max_round(self) -> int: ...
 
     def max_timestamp(self) -> int: ...
 
     def has_weak_request(self, batch: Batch) -> bool:
-        """Is one of them known, and known to be weak?"""
+        """True if a request of the batch is known to be weak."""
 
     def has_conflicting_request(self, requests: tuple[Request, ...]) -> bool:
-        """Is another request known by an identifier of one of these?"""
+        """True if another request with one of these identifiers is known."""
 
     def has_conflicting_batch(self, ballot: Ballot, instance: int, batch: Batch) -> bool:
-        """Is another batch known of the same ballot?"""
+        """True if another batch of the same ballot is known."""
 
     def can_install(self, checkpoint: Checkpoint) -> bool:
-        """Does it hold all that is committed here?"""
+        """True if the checkpoint covers every request that is committed here."""
 
 
-def rejection_reason(message: object, sender: int, settings: Settings) -> str | None:
-    """Why this message is refused by everyone, or None."""
-    voters, ever = settings.voters, settings.all_replicas
+def rejection_reason(message: object, sender: int, settings: Settings) -> RejectionReason | None:
+    """Return the reason for which every replica rejects this message, or None."""
+    voters, replicas = settings.voters, settings.all_replicas
     if sender not in settings.members:
-        return NOT_A_MEMBER
-    match message:  # what comes most often stands first
+        return RejectionReason.NOT_A_MEMBER
+    match message:  # most frequent messages first
         case Vote(ballot=ballot, instance=instance):
             if sender not in voters:
-                return NOT_A_VOTER
+                return RejectionReason.NOT_A_VOTER
             return _check_ballot(ballot, settings) or _check_instance(instance)
         case Cast(requests=requests):
             for request in requests:
                 if request.id.replica != sender:
-                    return SENDER_MISMATCH
-                if (found := _check_request(request, ever)) is not None:
-                    return found
+                    return RejectionReason.SENDER_MISMATCH
+                if (reason := _check_request(request, replicas)) is not None:
+                    return reason
             return None
         case Accept(ballot=ballot, instance=instance, batch=batch):
             return (
                 _check_ballot_owner(ballot, sender, settings)
                 or _check_instance(instance)
-                or _check_batch(batch, ever)
+                or _check_batch(batch, replicas)
             )
-        case Progress(delivered=delivered, stable_instance=settled):
+        case Progress(delivered=delivered, stable_instance=stable_instance):
             return _check_instance(delivered) or (
-                None if 0 <= settled <= delivered else BAD_INSTANCE
+                None if 0 <= stable_instance <= delivered else RejectionReason.BAD_INSTANCE
             )
         case PullResponse(requests=requests):
-            return requests_rejection_reason(requests, ever)
+            return requests_rejection_reason(requests, replicas)
         case Summary(received=dots) | Pull(wanted=dots):
-            return _check_dots(dots, ever)
-        case Heartbeat(ballot=ballot, leader=leader, reachable=hears):
-            if leader is not None and leader not in ever:
-                return NOT_A_MEMBER
-            if any(each not in ever for each in hears) or len(set(hears)) < len(hears):
-                return NOT_A_MEMBER
+            return _check_dots(dots, replicas)
+        case Heartbeat(ballot=ballot, leader=leader, reachable=reachable):
+            if leader is not None and leader not in replicas:
+                return RejectionReason.NOT_A_MEMBER
+            if any(each not in replicas for each in reachable) or len(set(reachable)) < len(
+                reachable
+            ):
+                return RejectionReason.NOT_A_MEMBER
             return None if ballot == NO_BALLOT else _check_ballot_up_to_epoch(ballot, settings)
         case Prepare(ballot=ballot, first=instance):
             return _check_ballot_owner(ballot, sender, settings) or _check_instance(instance)
         case Promise():
             return (
-                NOT_A_VOTER if sender not in voters else _check_promise(message, settings, voters)
+                RejectionReason.NOT_A_VOTER
+                if sender not in voters
+                else _check_promise(message, settings, voters)
             )
         case Reject(promised=ballot):
             return _check_ballot(ballot, settings)
@@ -142,230 +178,258 @@ def rejection_reason(message: object, sender: int, settings: Settings) -> str | 
             return _check_instance(instance)
         case Decisions(first=instance, batches=batches):
             return _check_instance(instance) or _first_reason(
-                _check_batch(batch, ever) for batch in batches
+                _check_batch(batch, replicas) for batch in batches
             )
         case Snapshot(checkpoint=checkpoint):
             return _check_checkpoint(checkpoint, settings)
-        case AssembledSnapshot(checkpoint=checkpoint, loader=intake):
+        case AssembledSnapshot(checkpoint=checkpoint, loader=loader):
             return (
                 _check_checkpoint(checkpoint, settings)
-                if intake.has_unique_keys()
-                else BAD_CHECKPOINT
+                if loader.has_unique_keys()
+                else RejectionReason.BAD_CHECKPOINT
             )
         case RecoveryQuery(ballot=ballot, delivered=delivered):
-            found = _check_ballot(ballot, settings, settings.members) or _check_instance(delivered)
-            return found or (None if ballot.replica == sender else SENDER_MISMATCH)
+            reason = _check_ballot(ballot, settings, settings.members) or _check_instance(delivered)
+            return reason or (None if ballot.replica == sender else RejectionReason.SENDER_MISMATCH)
         case RecoveryResponse(ballot=ballot, decided=decided, accepted=accepted, received=dots):
-            told = Promise(ballot, decided, accepted)
-            return _check_dots(dots, ever) or _check_promise(told, settings, settings.members)
+            promise = Promise(ballot, decided, accepted)
+            return _check_dots(dots, replicas) or _check_promise(
+                promise, settings, settings.members
+            )
         case _:
-            return UNKNOWN_MESSAGE
+            return RejectionReason.UNKNOWN_MESSAGE
 
 
-def requests_rejection_reason(requests: tuple[Request, ...], ever: tuple[int, ...]) -> str | None:
-    return _first_reason(_check_request(request, ever) for request in requests)
+def requests_rejection_reason(
+    requests: tuple[Request, ...], replicas: tuple[int, ...]
+) -> RejectionReason | None:
+    return _first_reason(_check_request(request, replicas) for request in requests)
 
 
-def contradiction_reason(message: IncomingMessage, knowledge: ValidationState) -> str | None:
-    """Why this well-formed message is refused by a replica that knows what it knows, or None."""
-    match message:  # what comes most often stands first
+def contradiction_reason(
+    message: IncomingMessage, state: ValidationState
+) -> RejectionReason | None:
+    """Return the reason for which this replica rejects a well-formed message, or None."""
+    match message:  # most frequent messages first
         case Vote():
-            return _check_ballot_jump(message.ballot, knowledge)
+            return _check_ballot_jump(message.ballot, state)
         case Cast(requests=requests) | PullResponse(requests=requests):
-            return _check_requests_against_state(requests, knowledge)
+            return _check_requests_against_state(requests, state)
         case Accept(ballot=ballot, instance=instance, batch=batch):
-            found = _check_ballot_jump(ballot, knowledge) or _check_proposed_batch(batch, knowledge)
-            if found is None and knowledge.has_conflicting_batch(ballot, instance, batch):
-                return CONFLICTING_BATCH
-            return found
+            reason = _check_ballot_jump(ballot, state) or _check_proposed_batch(batch, state)
+            if reason is None and state.has_conflicting_batch(ballot, instance, batch):
+                return RejectionReason.CONFLICTING_BATCH
+            return reason
         case Progress() | Pull() | CatchUp() | RecoveryResponse():
             return None
         case Heartbeat() | Prepare() | RecoveryQuery():
-            return _check_ballot_jump(message.ballot, knowledge)
+            return _check_ballot_jump(message.ballot, state)
         case Promise(ballot=ballot, accepted=accepted):
-            named = (_check_issued(value.batch, knowledge) for value in accepted)
-            return _check_ballot_jump(ballot, knowledge) or _first_reason(named)
+            reasons = (_check_issued(value.batch, state) for value in accepted)
+            return _check_ballot_jump(ballot, state) or _first_reason(reasons)
         case Reject(promised=ballot):
-            return _check_ballot_jump(ballot, knowledge)
+            return _check_ballot_jump(ballot, state)
         case Summary(received=dots):
-            return NEVER_ISSUED if dots.last(knowledge.index) > knowledge.last_event() else None
+            return (
+                RejectionReason.NEVER_ISSUED
+                if dots.last(state.index) > state.last_event()
+                else None
+            )
         case Decisions(batches=batches):
-            return _first_reason(_check_proposed_batch(batch, knowledge) for batch in batches)
+            return _first_reason(_check_proposed_batch(batch, state) for batch in batches)
         case Snapshot(checkpoint=checkpoint) | AssembledSnapshot(checkpoint=checkpoint):
-            return _check_installable(checkpoint, knowledge)
+            return _check_installable(checkpoint, state)
         case _:
             assert_never(message)
 
 
-def _check_ballot_jump(ballot: Ballot, knowledge: ValidationState) -> str | None:
-    beyond = ballot.round - BALLOT_JUMP_MAX
-    return IMPLAUSIBLE_JUMP if beyond > 0 and beyond > knowledge.max_round() else None
+def _check_ballot_jump(ballot: Ballot, state: ValidationState) -> RejectionReason | None:
+    round_excess = ballot.round - BALLOT_JUMP_MAX
+    return (
+        RejectionReason.IMPLAUSIBLE_JUMP
+        if round_excess > 0 and round_excess > state.max_round()
+        else None
+    )
 
 
 def _check_requests_against_state(
-    requests: tuple[Request, ...], knowledge: ValidationState
-) -> str | None:
-    here, last = knowledge.index, knowledge.last_event()
-    contents: dict[Dot, Request] = {}
+    requests: tuple[Request, ...], state: ValidationState
+) -> RejectionReason | None:
+    index, last = state.index, state.last_event()
+    seen: dict[Dot, Request] = {}
     for request in requests:
         id, context = request.id, request.context
         replica, event = id
         if request.timestamp > TIMESTAMP_PLAUSIBLE_MAX and _is_implausible_timestamp(
-            request.timestamp, knowledge
+            request.timestamp, state
         ):
-            return IMPLAUSIBLE_JUMP
-        if replica == here and event > last:
-            return NEVER_ISSUED
-        if context is not None and _last_event(context, here) > last:
-            return NEVER_ISSUED
-        if contents.setdefault(id, request) is not request and contents[id] != request:
-            return ID_REUSED
-    return ID_REUSED if knowledge.has_conflicting_request(requests) else None
+            return RejectionReason.IMPLAUSIBLE_JUMP
+        if replica == index and event > last:
+            return RejectionReason.NEVER_ISSUED
+        if context is not None and _last_event(context, index) > last:
+            return RejectionReason.NEVER_ISSUED
+        if seen.setdefault(id, request) is not request and seen[id] != request:
+            return RejectionReason.ID_REUSED
+    return RejectionReason.ID_REUSED if state.has_conflicting_request(requests) else None
 
 
-def _is_implausible_timestamp(timestamp: int, knowledge: ValidationState) -> bool:
+def _is_implausible_timestamp(timestamp: int, state: ValidationState) -> bool:
     if timestamp <= TIMESTAMP_PLAUSIBLE_MAX:
         return False
-    return timestamp > knowledge.max_timestamp() + TIMESTAMP_JUMP_MAX
+    return timestamp > state.max_timestamp() + TIMESTAMP_JUMP_MAX
 
 
-def _check_issued(batch: Batch, knowledge: ValidationState) -> str | None:
-    here, last = knowledge.index, knowledge.last_event()
+def _check_issued(batch: Batch, state: ValidationState) -> RejectionReason | None:
+    index, last = state.index, state.last_event()
     for replica, event in batch:
-        if replica == here and event > last:
-            return NEVER_ISSUED
+        if replica == index and event > last:
+            return RejectionReason.NEVER_ISSUED
     return None
 
 
-def _check_proposed_batch(batch: Batch, knowledge: ValidationState) -> str | None:
-    found = _check_issued(batch, knowledge)
-    return WEAK_IN_BATCH if found is None and knowledge.has_weak_request(batch) else found
+def _check_proposed_batch(batch: Batch, state: ValidationState) -> RejectionReason | None:
+    reason = _check_issued(batch, state)
+    return (
+        RejectionReason.WEAK_IN_BATCH
+        if reason is None and state.has_weak_request(batch)
+        else reason
+    )
 
 
-def _check_installable(checkpoint: Checkpoint, knowledge: ValidationState) -> str | None:
-    if _is_implausible_timestamp(checkpoint.timestamp, knowledge):
-        return IMPLAUSIBLE_JUMP
-    if checkpoint.ids.last(knowledge.index) > knowledge.last_event():
-        return NEVER_ISSUED
-    return None if knowledge.can_install(checkpoint) else BAD_CHECKPOINT
+def _check_installable(checkpoint: Checkpoint, state: ValidationState) -> RejectionReason | None:
+    if _is_implausible_timestamp(checkpoint.timestamp, state):
+        return RejectionReason.IMPLAUSIBLE_JUMP
+    if checkpoint.ids.last(state.index) > state.last_event():
+        return RejectionReason.NEVER_ISSUED
+    return None if state.can_install(checkpoint) else RejectionReason.BAD_CHECKPOINT
 
 
-def _first_reason(problems: Iterable[str | None]) -> str | None:
-    return next((each for each in problems if each is not None), None)
+def _first_reason(reasons: Iterable[RejectionReason | None]) -> RejectionReason | None:
+    return next((each for each in reasons if each is not None), None)
 
 
-def _check_id(id: Dot, ever: tuple[int, ...]) -> str | None:
+def _check_id(id: Dot, replicas: tuple[int, ...]) -> RejectionReason | None:
     replica, event = id
-    return None if replica in ever and 1 <= event < COUNTER_LIMIT else BAD_ID
+    return None if replica in replicas and 1 <= event < COUNTER_LIMIT else RejectionReason.BAD_ID
 
 
 def _last_event(dots: Dots, replica: int) -> int:
-    """The same as `Dots.last`: contexts are so many that it counts."""
+    """Return `Dots.last`, inlined because contexts are numerous."""
     ranges = dots.ranges.get(replica)
     return ranges[-1] - 1 if ranges else 0
 
 
-def _check_dots(dots: Dots, ever: tuple[int, ...]) -> str | None:
-    holes = False
+def _check_dots(dots: Dots, replicas: tuple[int, ...]) -> RejectionReason | None:
+    has_holes = False
     for replica, ranges in dots.ranges.items():
-        if replica not in ever or not ranges or ranges[-1] >= COUNTER_LIMIT:
-            return BAD_DOTS
+        if replica not in replicas or not ranges or ranges[-1] >= COUNTER_LIMIT:
+            return RejectionReason.BAD_DOTS
         if len(ranges) != 2:
-            holes = True
+            has_holes = True
         elif not 1 <= ranges[0] < ranges[1]:
-            return BAD_DOTS
-    return BAD_DOTS if holes and dots.validation_error() is not None else None
+            return RejectionReason.BAD_DOTS
+    return RejectionReason.BAD_DOTS if has_holes and dots.validation_error() is not None else None
 
 
-def _check_request(request: Request, ever: tuple[int, ...]) -> str | None:
+def _check_request(request: Request, replicas: tuple[int, ...]) -> RejectionReason | None:
     if not 0 <= request.timestamp < COUNTER_LIMIT:
-        return BAD_TIMESTAMP
+        return RejectionReason.BAD_TIMESTAMP
     id, context = request.id, request.context
     if request.strong != (context is not None):
-        return BAD_CONTEXT
+        return RejectionReason.BAD_CONTEXT
     if context is not None:
-        if _check_dots(context, ever) is not None:
-            return BAD_CONTEXT
+        if _check_dots(context, replicas) is not None:
+            return RejectionReason.BAD_CONTEXT
         if _last_event(context, id.replica) >= id.event:
-            return BAD_CONTEXT
-    return _check_id(id, ever)
+            return RejectionReason.BAD_CONTEXT
+    return _check_id(id, replicas)
 
 
 def _check_ballot(
     ballot: Ballot, settings: Settings, owners: tuple[int, ...] | None = None
-) -> str | None:
-    """One that the members of this epoch, and no others, vote in; a voter's, unless told."""
+) -> RejectionReason | None:
+    """Check for a ballot of this epoch, whose owner is in `owners` or, by default, a voter."""
     if settings.first_round <= ballot.round < settings.end_round:
-        return None if ballot.replica in (owners or settings.voters) else BAD_BALLOT
-    return OTHER_EPOCH if 1 <= ballot.round < COUNTER_LIMIT else BAD_BALLOT
-
-
-def _check_ballot_up_to_epoch(ballot: Ballot, settings: Settings) -> str | None:
-    """One of this epoch or of an earlier one."""
-    if ballot.round >= settings.first_round:
-        return _check_ballot(ballot, settings)
-    return None if ballot.replica in settings.all_replicas and ballot.round >= 1 else BAD_BALLOT
-
-
-def _check_ballot_owner(ballot: Ballot, sender: int, settings: Settings) -> str | None:
-    return _check_ballot(ballot, settings) or (
-        None if ballot.replica == sender else SENDER_MISMATCH
+        return None if ballot.replica in (owners or settings.voters) else RejectionReason.BAD_BALLOT
+    return (
+        RejectionReason.OTHER_EPOCH
+        if 1 <= ballot.round < COUNTER_LIMIT
+        else RejectionReason.BAD_BALLOT
     )
 
 
-def _check_instance(instance: int) -> str | None:
-    return None if 0 <= instance < COUNTER_LIMIT else BAD_INSTANCE
+def _check_ballot_up_to_epoch(ballot: Ballot, settings: Settings) -> RejectionReason | None:
+    """Check for a ballot of this epoch or an earlier one."""
+    if ballot.round >= settings.first_round:
+        return _check_ballot(ballot, settings)
+    return (
+        None
+        if ballot.replica in settings.all_replicas and ballot.round >= 1
+        else RejectionReason.BAD_BALLOT
+    )
 
 
-def _check_batch(batch: Batch, ever: tuple[int, ...]) -> str | None:
+def _check_ballot_owner(ballot: Ballot, sender: int, settings: Settings) -> RejectionReason | None:
+    return _check_ballot(ballot, settings) or (
+        None if ballot.replica == sender else RejectionReason.SENDER_MISMATCH
+    )
+
+
+def _check_instance(instance: int) -> RejectionReason | None:
+    return None if 0 <= instance < COUNTER_LIMIT else RejectionReason.BAD_INSTANCE
+
+
+def _check_batch(batch: Batch, replicas: tuple[int, ...]) -> RejectionReason | None:
     if len(set(batch)) < len(batch):
-        return BAD_BATCH
+        return RejectionReason.BAD_BATCH
     for id in batch:
-        if _check_id(id, ever) is not None:
-            return BAD_ID
+        if _check_id(id, replicas) is not None:
+            return RejectionReason.BAD_ID
     return None
 
 
-def _check_promise(message: Promise, settings: Settings, owners: tuple[int, ...]) -> str | None:
+def _check_promise(
+    message: Promise, settings: Settings, owners: tuple[int, ...]
+) -> RejectionReason | None:
     instances = [value.instance for value in message.accepted]
     if len(set(instances)) < len(instances):
-        return BAD_INSTANCE
+        return RejectionReason.BAD_INSTANCE
     for value in message.accepted:
         if not 0 <= value.instance - message.decided < settings.horizon:
-            return BAD_INSTANCE
+            return RejectionReason.BAD_INSTANCE
         if value.ballot > message.ballot:
-            return BAD_BALLOT
-        found = _check_ballot_up_to_epoch(value.ballot, settings) or _check_batch(
+            return RejectionReason.BAD_BALLOT
+        reason = _check_ballot_up_to_epoch(value.ballot, settings) or _check_batch(
             value.batch, settings.all_replicas
         )
-        if found is not None:
-            return found
+        if reason is not None:
+            return reason
     instances.append(message.decided)
     return _check_ballot(message.ballot, settings, owners) or _first_reason(
         map(_check_instance, instances)
     )
 
 
-def _check_checkpoint(checkpoint: Checkpoint, settings: Settings) -> str | None:
+def _check_checkpoint(checkpoint: Checkpoint, settings: Settings) -> RejectionReason | None:
     try:
         configuration = find_configuration(checkpoint.state)
     except BadValue:
-        return BAD_CHECKPOINT
+        return RejectionReason.BAD_CHECKPOINT
     if configuration is not None and configuration.epoch > settings.epoch:
         settings = settings.with_configuration(configuration)
     if (
         _check_dots(checkpoint.ids, settings.all_replicas) is not None
         or checkpoint.ids.count() != checkpoint.length
     ):
-        return BAD_CHECKPOINT
+        return RejectionReason.BAD_CHECKPOINT
     keys = {*(key for key, _ in checkpoint.state), *checkpoint.deleted}
     if len(keys) < len(checkpoint.state) + len(checkpoint.deleted):
-        return BAD_CHECKPOINT
+        return RejectionReason.BAD_CHECKPOINT
     if (
         _check_instance(checkpoint.instance) is not None
         or not 0 <= checkpoint.timestamp < COUNTER_LIMIT
     ):
-        return BAD_CHECKPOINT
+        return RejectionReason.BAD_CHECKPOINT
     if any(id not in checkpoint.ids for id, _ in checkpoint.outcomes):
-        return BAD_CHECKPOINT
+        return RejectionReason.BAD_CHECKPOINT
     return None

@@ -1,8 +1,8 @@
-"""The values that operations take, store and answer with.
+"""Values that operations accept, store and return.
 
 A value is None, a bool, int, float, str or bytes, or a tuple or a str-keyed dict of values. Lists
-are turned into tuples where they enter, so that a value is the same thing before and after it has
-travelled, and cannot be changed behind the store's back. A key names a register of the store.
+are converted to tuples on entry. So a value is equal before and after it was transmitted, and no
+caller can mutate it inside the store. A key names a register of the store.
 """
 
 from collections.abc import Sequence
@@ -15,11 +15,11 @@ Key: TypeAlias = str | int | tuple[str | int, ...]
 
 SCALAR_TYPES: Final = frozenset((NoneType, bool, int, float, str, bytes))
 DEPTH_MAX: Final = 256
-"""Far more than `creekdb.execution.serializable` lets pass, and few enough for recursion."""
+"""Far above the limit of `creekdb.execution.serializable`, and low enough for recursion."""
 
 
 def freeze(value: Any, depth: int = DEPTH_MAX) -> Any:
-    """`value` with every list in it turned into a tuple; `ValueError` if it is nested deeper."""
+    """Return `value` with every list converted to a tuple; raise `ValueError` if nested deeper."""
     kind = type(value)
     if kind is tuple:
         for each in value:
@@ -36,7 +36,7 @@ def freeze(value: Any, depth: int = DEPTH_MAX) -> Any:
 
 
 def _is_flat(value: Any) -> bool:
-    """Is it a tuple without anything in it that would have to be looked into?"""
+    """True for a tuple of scalars only."""
     return type(value) is tuple and all(type(each) in SCALAR_TYPES for each in value)
 
 
@@ -49,7 +49,7 @@ def _freeze_items(values: Sequence[Any], depth: int) -> tuple[Any, ...]:
 
 
 def is_same_value(left: Any, right: Any) -> bool:
-    """Equal, and of equal types all the way down: True is not 1."""
+    """True if both are equal, with equal types at every level: True is not 1."""
     if left is right:
         return True
     if type(left) is not type(right) or left != right:

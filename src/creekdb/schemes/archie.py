@@ -1,9 +1,9 @@
-"""Archie, a speculative state machine: what Section 6 compares Creek with, on the same broadcasts.
+"""Archie, a speculative state machine that Section 6 compares Creek with, on the same broadcasts.
 
-Every operation is ordered by indirect atomic broadcast. When a leader proposes it, that is the
-*optimistic delivery*: as long as the leader stays the same, the order of proposals is the order of
-decisions. From then on it is executed, concurrently and on the version store, at the place it will
-probably get. Answers are withheld until the order is decided.
+Every operation is ordered by indirect atomic broadcast. A leader's proposal is the *optimistic
+delivery* of an operation: as long as the leader stays the same, operations are decided in the order
+of their proposals. From then on the operation is executed, concurrently and on the version store,
+at its expected position. Responses are withheld until the order is decided.
 """
 
 from collections.abc import Iterator
@@ -33,9 +33,9 @@ class ArchieReplica(VersionedReplica):
     def __init__(self, index: int, settings: Settings, datatype: DataType) -> None:
         super().__init__(index, settings, datatype)
         self._optimistic_positions: SortedList[Position] = SortedList()
-        """Where the requests stand that are proposed and not decided."""
+        """Positions of the entries that are proposed and not decided, ascending."""
         self._proposed_positions: dict[Dot, Position] = {}
-        """Places of requests that are proposed and not here yet."""
+        """Positions of requests that are proposed and have not arrived."""
 
     def tick(self, now: int) -> None:
         self._expire_proposals()
@@ -44,11 +44,11 @@ class ArchieReplica(VersionedReplica):
     # --- inputs -------------------------------------------------------------------------------
 
     def on_proposed(self, instance: int, batch: Batch) -> None:
-        """The optimistic delivery."""
-        for place, id in enumerate(batch):
+        """Execute the batch at its expected positions: the optimistic delivery."""
+        for offset, id in enumerate(batch):
             if id in self._entries or self.is_committed(id):
                 continue
-            position = optimistic_position(instance, place, id)
+            position = optimistic_position(instance, offset, id)
             request = self._order.find_tentative(id)
             if request is None:
                 self._proposed_positions[id] = position
@@ -82,25 +82,27 @@ class ArchieReplica(VersionedReplica):
         self._respond_to_stable_prefix(Probe.STABLE_FROM_COMMIT)
 
     def _confirm(self, entry: RequestEntry, position: Position) -> None:
-        """The order turned out as it was proposed, or the entry has to be looked at."""
-        waited = self._scheduler.remove(entry)
+        """Renumber the entry if the decided order is the proposed one; otherwise move it."""
+        was_queued = self._scheduler.remove(entry)
         self._optimistic_positions.remove(entry.position)
         if not self._optimistic_positions or entry.position < self._optimistic_positions[0]:
             self._store.renumber(entry, position)
         else:
-            self.probes.hit(Probe.DECIDED_OTHERWISE)
+            self.probes.hit(Probe.DECIDED_OUT_OF_PROPOSED_ORDER)
             self._store.move(entry, position)
-        if waited:
+        if was_queued:
             self._scheduler.add(entry)
         self._handle_rollbacks()
 
     def _expire_proposals(self) -> None:
-        """What an instance that is delivered was to bring and did not, need not be waited for."""
+        """Drop the positions of requests that their instances, now delivered, did not contain."""
         delivered = self._stack.cab.learner.delivered
-        for id in [id for id, place in self._proposed_positions.items() if place[1] < delivered]:
+        for id in [
+            id for id, position in self._proposed_positions.items() if position[1] < delivered
+        ]:
             del self._proposed_positions[id]
 
-    # --- executing ----------------------------------------------------------------------------
+    # --- execution ----------------------------------------------------------------------------
 
     def _on_executed(self, entry: RequestEntry) -> None:
         request = entry.request
@@ -112,16 +114,16 @@ class ArchieReplica(VersionedReplica):
         self.probes.hit(Probe.ROLLED_BACK)
         self._reschedule(entry)
 
-    # --- what is settled ----------------------------------------------------------------------
+    # --- stable prefix ------------------------------------------------------------------------
 
     def _executed_before(self, request: Request) -> Iterator[Dot]:
-        raise AssertionError("nothing is answered before its order is decided")
+        raise AssertionError("Archie sends no response before the order is decided")
 
-    def _load(self, arrived: StateLoader) -> None:
-        before = self._entries
-        super()._load(arrived)
+    def _load(self, loader: StateLoader) -> None:
+        previous_entries = self._entries
+        super()._load(loader)
         self._optimistic_positions.clear()
-        for id, entry in before.items():
+        for id, entry in previous_entries.items():
             if self._order.find_tentative(id) is not None:
                 self._speculate(entry.request, entry.position)
         for id in [id for id in self._proposed_positions if self.is_committed(id)]:

@@ -1,9 +1,9 @@
 """Basic Creek: Algorithm 1 of the paper, with Algorithm 2 as its `state`.
 
-Every method that is a line of the paper says which; lines 1-7, 10-41 and 48-54 are in `ordering`.
-The lists are kept incrementally: `executed` as a list whose beginning goes with the committed
-prefix; `toBeExecuted` is what follows `executed` in the order, found when needed; `toBeRolledBack`
-is a queue.
+Every method that implements lines of the paper names them; lines 1-7, 10-41 and 48-54 are in
+`ordering`. The lists are maintained incrementally. `executed` is truncated together with the
+committed prefix. `toBeExecuted` is the part of the order after `executed`, computed on demand.
+`toBeRolledBack` is a queue.
 """
 
 from collections import deque
@@ -33,26 +33,26 @@ class BasicReplica(OrderingReplica):
     def __init__(self, index: int, settings: Settings, datatype: DataType) -> None:
         super().__init__(index, settings)
         self._state = StateObject(datatype)  # line 4
-        self._executed: list[Request] = []  # line 8, from `order.first` on
+        self._executed: list[Request] = []  # line 8, from `first_position` on
         self._to_be_rolled_back: deque[Request] = deque()  # line 8
         self._running: Task | None = None
         self._task_number = 0
         self._outcomes: dict[Dot, Outcome] = {}
-        """What each request of `executed` answered, until it is settled."""
+        """Outcome of each request in `executed`, until the request is stable."""
 
     # --- inputs -------------------------------------------------------------------------------
 
     def run(self, task: Task) -> ExecutionResult:
-        """Line 64, as far as it only reads; of a rollback, what it will write."""
+        """Compute the reads and writes of line 64; for a rollback, the values it will restore."""
         if task.kind is TaskKind.EXECUTE:
             return self._state.run(task.request)
         return ExecutionResult(Outcome(), self._state.undo_log.get(task.request.id, {}))
 
     def completed(self, task: Task, execution: ExecutionResult, now: int) -> None:
-        """The transitions of lines 58-61 and 62-76: they take their time, and happen at its end."""
+        """Apply the transitions of lines 58-61 and 62-76, at the end of their execution time."""
         running = self._running
         if running is None or running.number != task.number:
-            return  # handed out before a checkpoint was installed
+            return  # issued before a checkpoint was installed
         self._running = None
         if running.kind is TaskKind.ROLLBACK:
             self._rollback(running.request)
@@ -65,30 +65,32 @@ class BasicReplica(OrderingReplica):
     # --- Algorithm 1 --------------------------------------------------------------------------
 
     def _on_inserted(self, request: Request) -> None:
-        """Line 41: whatever was executed and comes after it is out of order."""
-        kept = len(self._executed)
-        while kept > len(self._order.committed) and request.key < self._executed[kept - 1].key:
-            kept -= 1
-        self._adjust_execution(kept)
+        """Line 41: executed requests that follow the inserted one are out of order."""
+        in_order = len(self._executed)
+        while (
+            in_order > len(self._order.committed) and request.key < self._executed[in_order - 1].key
+        ):
+            in_order -= 1
+        self._adjust_execution(in_order)
 
-    def _adjust_execution(self, kept: int) -> None:
-        """Lines 42-47, from the first place that changed: `executed[:kept]` is `inOrder`."""
-        out_of_order = self._executed[kept:]
-        del self._executed[kept:]
+    def _adjust_execution(self, in_order: int) -> None:
+        """Lines 42-47, from the first changed position on: `executed[:in_order]` is `inOrder`."""
+        out_of_order = self._executed[in_order:]
+        del self._executed[in_order:]
         self._to_be_rolled_back.extend(reversed(out_of_order))
 
     def _on_committed(self, moved: list[Request]) -> None:
         """Lines 54-57."""
-        kept = len(self._order.committed) - len(moved)
+        in_order = len(self._order.committed) - len(moved)
         for each in moved:
-            if kept >= len(self._executed) or self._executed[kept] is not each:
-                self._adjust_execution(min(kept, len(self._executed)))
+            if in_order >= len(self._executed) or self._executed[in_order] is not each:
+                self._adjust_execution(min(in_order, len(self._executed)))
                 break
-            kept += 1
+            in_order += 1
         request = moved[-1]
         awaiting = self._responses.awaiting.get(request.id)
         if awaiting is not None and len(self._order.committed) <= len(self._executed):
-            assert awaiting.outcome is not None, "an executed strong request was answered"
+            assert awaiting.outcome is not None, "an executed strong request has no response"
             self.probes.hit(Probe.STABLE_FROM_COMMIT)
             self._responses.respond_stable(request.id, awaiting.outcome)  # lines 56-57
 
@@ -106,20 +108,20 @@ class BasicReplica(OrderingReplica):
         if head.id in self._outcomes:
             self.probes.hit(Probe.REEXECUTED)
         self._outcomes[head.id] = outcome
-        answers = self._responses
-        awaiting = answers.awaiting.get(head.id)
+        responses = self._responses
+        awaiting = responses.awaiting.get(head.id)
         if awaiting is not None:
             if not awaiting.strong:
-                answers.respond_tentative(
+                responses.respond_tentative(
                     head.id, awaiting, outcome, self._observe(head)
                 )  # lines 67-68
             elif len(self._executed) >= len(self._order.committed):  # head ∈ tentative
-                answers.respond_tentative(
+                responses.respond_tentative(
                     head.id, awaiting, outcome, self._observe(head)
                 )  # lines 70-71
             else:  # head ∈ committed
                 self.probes.hit(Probe.STABLE_FROM_EXECUTION)
-                answers.respond_stable(head.id, outcome)  # lines 73-74
+                responses.respond_stable(head.id, outcome)  # lines 73-74
         self._executed.append(head)  # line 75
 
     def _next_to_execute(self) -> Request | None:
@@ -133,21 +135,21 @@ class BasicReplica(OrderingReplica):
         return next(self._order.tentative_after(last), None)
 
     def _issue_tasks(self) -> None:
-        """Lines 58 and 62: what to do next. A sequential replica does one thing at a time."""
+        """Issue the next step of lines 58 and 62. A sequential replica runs one task at a time."""
         if self._running is not None:
             return
         if self._to_be_rolled_back:
-            work, request = TaskKind.ROLLBACK, self._to_be_rolled_back[0]
+            kind, request = TaskKind.ROLLBACK, self._to_be_rolled_back[0]
         else:
             head = self._next_to_execute()
             if head is None:
                 return
-            work, request = TaskKind.EXECUTE, head
+            kind, request = TaskKind.EXECUTE, head
         self._task_number += 1
-        self._running = Task(self._task_number, work, request)
+        self._running = Task(self._task_number, kind, request)
         self._outbox.tasks.append(self._running)
 
-    # --- what is settled ----------------------------------------------------------------------
+    # --- stable prefix ------------------------------------------------------------------------
 
     def executed_length(self) -> int:
         return self._order.first_position + len(self._executed)
@@ -166,32 +168,34 @@ class BasicReplica(OrderingReplica):
         return len(self._state.db)
 
     def _executed_before(self, request: Request) -> Iterator[Dot]:
-        """Called while it is executed, before it joins `executed`."""
-        settled = self._stable_prefix.length - self._order.first_position
-        return (each.id for each in islice(self._executed, settled, None))
+        """Called during the execution, before the request is appended to `executed`."""
+        stable_count = self._stable_prefix.length - self._order.first_position
+        return (each.id for each in islice(self._executed, stable_count, None))
 
     def new_state_loader(self) -> StateLoader:
-        return StateLoader(self._state.datatype.base, digested=False)
+        return StateLoader(self._state.datatype.base, with_digest=False)
 
-    def _load(self, arrived: StateLoader) -> None:
-        self._state.load(arrived.registers)
+    def _load(self, loader: StateLoader) -> None:
+        self._state.load(loader.registers)
         self._executed = []
         self._to_be_rolled_back.clear()
         self._outcomes.clear()
         self._running = None
 
-    # --- for those who look on ----------------------------------------------------------------
+    # --- inspection ---------------------------------------------------------------------------
 
     def committed_items(
         self, length: int, start: CollationKey, stop: CollationKey
     ) -> Iterator[tuple[Key, Any]]:
         base = self._state.datatype.base
-        settled = self._state.committed_state()
-        written = (
-            key for key in sorted(settled, key=collation_key) if start <= collation_key(key) < stop
+        stable_state = self._state.committed_state()
+        written_keys = (
+            key
+            for key in sorted(stable_state, key=collation_key)
+            if start <= collation_key(key) < stop
         )
-        for key in merge_sorted_keys(written, base.keys(start, stop, False), reverse=False):
-            value = settled[key] if key in settled else base.read(key)
+        for key in merge_sorted_keys(written_keys, base.keys(start, stop, False), reverse=False):
+            value = stable_state[key] if key in stable_state else base.read(key)
             if value is not ABSENT:
                 yield key, value
 

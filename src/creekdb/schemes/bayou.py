@@ -1,8 +1,9 @@
-"""Bayou: what Section 6 compares Creek with, on the same broadcasts.
+"""Bayou, one of the systems that Section 6 compares Creek with, on the same broadcasts.
 
-Operations are executed at once, one after the other, in the order of their timestamps, and answered
-tentatively. A *primary* decides the final order: that in which it receives them. It is a consensus
-with one acceptor, so nobody else is asked, and without the primary nothing becomes stable.
+Operations are executed on arrival, sequentially and in timestamp order, and get a tentative
+response. A *primary* decides the final order: the order in which it receives the operations. The
+primary is the only acceptor of the consensus. It decides alone, and without it nothing becomes
+stable.
 """
 
 import msgspec
@@ -16,5 +17,5 @@ class BayouReplica(BasicReplica):
     has_total_order = True
 
     def __init__(self, index: int, settings: Settings, datatype: DataType) -> None:
-        primary = msgspec.structs.replace(settings, acceptors=1)
-        super().__init__(index, primary, datatype)
+        primary_settings = msgspec.structs.replace(settings, acceptors=1)
+        super().__init__(index, primary_settings, datatype)

@@ -1,12 +1,14 @@
-"""Creek as Section 4.4 has it: versions, rollbacks only if necessary, concurrent execution.
+"""Creek as in Section 4.4: a version store, rollbacks only if necessary, concurrent execution.
 
-Every request is executed at its place in `committed · tentative`, and again only if a request that
-came late, or a commit that changed the order, made it wrong (`versioned`). A weak operation that
-only reads is executed at the end of the order, here alone, and leaves no trace.
+Every request is executed at its position in `committed · tentative`. It is executed again only if
+a late request, or a commit that changed the order, invalidated its reads (`versioned`). A weak
+read-only operation is executed at the end of the order, on this replica alone, and is not recorded.
 
-Rules for answers: a tentative one leaves when nothing that it rests on was withdrawn and may come
-back otherwise, and likewise for everything that its session did before it, or that it was asked to
-come after; a stable one when everything before it that may write is executed and committed.
+Conditions for sending a response:
+
+- A tentative response must not depend on a rolled-back request that awaits re-execution. The same
+  holds for the session's earlier requests and for the declared dependencies of the call.
+- A stable response waits until every preceding request that may write is executed and committed.
 """
 
 from collections.abc import Iterator
@@ -38,14 +40,14 @@ from creekdb.protocol.values import Key
 from creekdb.schemes.core.versioned import VersionedReplica
 
 MERGED_RUN_MAX = 256
-"""Requests in one stretch."""
+"""Number of requests in one merged run, at most."""
 
 
 class _LocalReadSet(NamedTuple):
-    """What an operation that only reads saw when it ran."""
+    """Reads of a local read-only operation at the time of its execution."""
 
     blocker: RequestEntry | None
-    """What it rests on that is not sure."""
+    """Pending request that the reads depend on."""
     observed: ObservedOrder | None
 
 
@@ -56,28 +58,28 @@ class CreekReplica(VersionedReplica):
         self._invoking_session: int | None = None
         self._invoking_dependencies: tuple[Dot, ...] = ()
         self._newly_committed: list[Request] = []
-        """Committed, in their order, and to take their places at once."""
+        """Newly committed requests, in commit order, that receive their positions together."""
         self._local_reads: dict[Dot, RequestEntry] = {}
-        """Operations that only read, and are not answered yet."""
+        """Local reads without a response."""
         self._local_read_number = 0
         self._pending_by_session: dict[int, int] = {}
-        """How many requests of each session are not executed, or have to be again."""
+        """Number of requests of each session that are not executed, or are rolled back."""
         self._queue_delay = QueueDelay()
-        """What was issued here."""
+        """Queueing times of the requests issued here."""
         self._blocker_of: dict[RequestEntry, RequestEntry] = {}
-        """Executed, and not answered yet, with what has to be executed first."""
+        """Executed entries whose response waits, each with the entry that must execute first."""
         self._blocked_by: dict[RequestEntry, list[RequestEntry]] = {}
-        """The same the other way round; who is not held by it any more may still be listed."""
+        """Inverse of `_blocker_of`. May still list entries that are no longer blocked."""
         self._merged_count = 0
-        """Requests that are a part of a stretch."""
+        """Number of requests in merged runs."""
         self._merged_up_to: OrderKey | None = None
         self._merge_above = settings.kept_apart
-        """Requests kept apart until some are merged: more than usual after one was taken apart, so
-        that it is not merged and taken apart over and over."""
+        """Number of separate requests above which some are merged. It is raised after a split, so
+        that the same requests are not merged and split repeatedly."""
         self._merge_pause = 0
-        """Completed executions until the next try."""
+        """Completed executions until the next attempt to merge."""
         self._is_inside_run = False
-        """Was the last request that was settled one of a stretch, and not its last?"""
+        """True if the last stable request belongs to a merged run and is not its last entry."""
         self._run_length = max(2, min(MERGED_RUN_MAX, settings.kept_apart // 2))
 
     # --- inputs -------------------------------------------------------------------------------
@@ -109,11 +111,11 @@ class CreekReplica(VersionedReplica):
         if entry is None or execution.read_set is None:
             return execution
         reads: dict[Key, Read] = execution.read_set.reads
-        seen = _LocalReadSet(self._find_blocker(entry, reads), self._observe(task.request))
-        return msgspec.structs.replace(execution, read_set=seen)
+        read_set = _LocalReadSet(self._find_blocker(entry, reads), self._observe(task.request))
+        return msgspec.structs.replace(execution, read_set=read_set)
 
     def completed(self, task: Task, execution: ExecutionResult, now: int) -> None:
-        self._queue_delay.completed()
+        self._queue_delay.record_execution()
         entry = self._scheduler.running.get(task.number)
         if entry is not None and task.request.id in self._local_reads:
             self._scheduler.finish(task.number)
@@ -126,7 +128,7 @@ class CreekReplica(VersionedReplica):
     def _invoke_locally(
         self, operation: Operation, session: int, now: int, after: tuple[Dot, ...]
     ) -> Dot:
-        """Section 4.4: no other replica hears of it."""
+        """Execute a read-only operation on this replica alone (Section 4.4)."""
         self._local_read_number += 1
         id = Dot(self.index, -self._local_read_number)
         request = Request(self._stack.clock.peek(now), id, operation, strong=False)
@@ -136,33 +138,33 @@ class CreekReplica(VersionedReplica):
         return id
 
     def _complete_locally(self, entry: RequestEntry, execution: ExecutionResult) -> None:
-        """What it saw when it ran was the state then, whatever came since; unless that was not
-        sure."""
-        seen: _LocalReadSet = execution.read_set
+        """Respond with the outcome, unless the reads depend on a pending request. The reads were
+        the state at execution time, so later changes do not matter."""
+        read_set: _LocalReadSet = execution.read_set
         request = entry.request
-        if seen.blocker is not None:
-            self._retry_local_read(entry, seen.blocker)
+        if read_set.blocker is not None:
+            self._retry_local_read(entry, read_set.blocker)
             return
-        self.probes.hit(Probe.ANSWERED_LOCALLY)
+        self.probes.hit(Probe.LOCAL_READ)
         del self._local_reads[request.id]
-        self._responses.respond_local(request.id, execution.outcome, seen.observed)
+        self._responses.respond_local(request.id, execution.outcome, read_set.observed)
 
     def _retry_local_read(self, entry: RequestEntry, blocker: RequestEntry) -> None:
         entry.phase = ExecutionPhase.WAITING
-        waits = not isinstance(blocker, MergedRun) and not blocker.is_executed
-        if waits or blocker.hidden_versions:
+        is_pending = not isinstance(blocker, MergedRun) and not blocker.is_executed
+        if is_pending or blocker.hidden_versions:
             self._block(entry, blocker)
         else:
             self._scheduler.add(entry)
 
     def _add_local_read(
-        self, request: Request, session: int | None, follows: tuple[Dot, ...]
+        self, request: Request, session: int | None, dependencies: tuple[Dot, ...]
     ) -> RequestEntry:
         assert session is not None
         entry = RequestEntry(request, local_position(-request.id.event), session)
         entry.session_predecessor = self._last_by_session.get(session)
-        if follows:
-            self._set_dependencies(entry, follows)
+        if dependencies:
+            self._set_dependencies(entry, dependencies)
         self._scheduler.add(entry)
         return entry
 
@@ -170,14 +172,14 @@ class CreekReplica(VersionedReplica):
 
     def _on_inserted(self, request: Request) -> None:
         session, self._invoking_session = self._invoking_session, None
-        follows, self._invoking_dependencies = self._invoking_dependencies, ()
-        self._insert(request, session, follows)
+        dependencies, self._invoking_dependencies = self._invoking_dependencies, ()
+        self._insert(request, session, dependencies)
 
-    def _insert(self, request: Request, session: int | None, follows: tuple[Dot, ...]) -> None:
+    def _insert(self, request: Request, session: int | None, dependencies: tuple[Dot, ...]) -> None:
         entry = RequestEntry(request, tentative_position(request), session)
         self._entries[request.id] = entry
-        if follows:
-            self._set_dependencies(entry, follows)
+        if dependencies:
+            self._set_dependencies(entry, dependencies)
         if session is not None:
             entry.session_predecessor = self._last_by_session.get(session)
             self._last_by_session[session] = entry
@@ -186,19 +188,19 @@ class CreekReplica(VersionedReplica):
         self._scheduler.add(entry)
 
     def _set_dependencies(self, entry: RequestEntry, ids: tuple[Dot, ...]) -> None:
-        """What is not here any more is settled."""
-        found = [self._entries.get(id) for id in ids]
-        entry.dependencies = tuple([each for each in found if each is not None])
+        """Set the dependencies that have an entry. A request without an entry is stable."""
+        entries = [self._entries.get(id) for id in ids]
+        entry.dependencies = tuple([each for each in entries if each is not None])
 
     def _on_committed(self, moved: list[Request]) -> None:
-        """What is delivered together takes its places together, as far as it stood in this order
-        before."""
+        """Collect the requests of one delivery. Those that are committed in their tentative order
+        receive their positions together."""
         request, length = moved[-1], self._order.length
         if self._newly_committed and _is_before(moved[0], self._newly_committed[-1]):
             first = request if _is_before(request, moved[0]) else moved[0]
             self._assign_positions(length - len(moved), first)
         self._newly_committed += moved
-        if len(moved) > 1 and _is_before(request, moved[-2]):  # its context names what came later
+        if len(moved) > 1 and _is_before(request, moved[-2]):  # its context has later requests
             self._newly_committed.pop()
             self._assign_positions(length - 1, request)
             self._newly_committed.append(request)
@@ -208,26 +210,28 @@ class CreekReplica(VersionedReplica):
         self._respond_to_stable_prefix(Probe.STABLE_FROM_COMMIT)
 
     def _assign_positions(self, end: int, overtaken: Request | None = None) -> None:
-        """On `committed`, right before its place `end`. The first that stood before some of them,
-        and comes behind them now, was `overtaken`.
+        """Move the newly committed requests to `committed`, up to position `end` (exclusive).
 
-        Who comes before all that stays tentative keeps its place among the others: only its name
-        changes. Who jumps over something that stays has to be looked at."""
+        `overtaken` is the first request that preceded some of them and will be committed after
+        them. A request ahead of all requests that stay behind keeps its relative order, so its
+        entry is only renumbered. A request that passes one of them moves, and its reads are
+        validated again.
+        """
         moved, self._newly_committed = self._newly_committed, []
-        stays = self._order.first_tentative()
-        if overtaken is not None and (stays is None or _is_before(overtaken, stays)):
-            stays = overtaken
-        all_in_order = stays is None or _is_before(moved[-1], stays)
+        barrier = self._order.first_tentative()
+        if overtaken is not None and (barrier is None or _is_before(overtaken, barrier)):
+            barrier = overtaken
+        all_in_order = barrier is None or _is_before(moved[-1], barrier)
         for index, request in enumerate(moved, end - len(moved)):
             entry = self._entries[request.id]
             if entry.merged_run is not None:
-                self._commit_in_run(entry, entry.merged_run, index, stays)
-            waited = self._scheduler.remove(entry)
-            if all_in_order or (stays is not None and _is_before(request, stays)):
+                self._commit_in_run(entry, entry.merged_run, index, barrier)
+            was_queued = self._scheduler.remove(entry)
+            if all_in_order or (barrier is not None and _is_before(request, barrier)):
                 self._store.renumber(entry, committed_position(index))
             else:
                 self._store.move(entry, committed_position(index))
-            if waited:
+            if was_queued:
                 self._scheduler.add(entry)
             self._handle_rollbacks()
         if self._blocker_of:
@@ -251,90 +255,92 @@ class CreekReplica(VersionedReplica):
             self._count_rolled_back(entry)
             self._reschedule(entry)
 
-    # --- a long list of tentative requests ----------------------------------------------------
+    # --- merged runs of tentative requests ----------------------------------------------------
 
     def _merge_oldest(self) -> None:
-        """Of the oldest requests keep only what they left behind (Section 4.4: "snapshots that
-        represent some prefix", from which versions can be recreated)."""
+        """Merge the oldest requests, keeping only their final versions (Section 4.4: "snapshots
+        that represent some prefix", from which versions can be recreated)."""
         if len(self._entries) - self._merged_count <= self._merge_above:
             return
         if self._merge_pause > 0:
             self._merge_pause -= 1
             return
-        members: list[RequestEntry] = []
+        candidates: list[RequestEntry] = []
         for request in self._order.tentative_after(self._merged_up_to):
             entry = self._entries[request.id]
             if entry.phase is ExecutionPhase.MERGED:
-                members.clear()  # too few, between two stretches: they stay apart
+                candidates.clear()  # too few requests between two merged runs: they stay separate
                 self._merged_up_to = request.key
-            elif entry.phase is ExecutionPhase.EXECUTED and len(members) < self._run_length:
-                members.append(entry)
+            elif entry.phase is ExecutionPhase.EXECUTED and len(candidates) < self._run_length:
+                candidates.append(entry)
             else:
                 break
-        if len(members) == self._run_length and self._store.is_valid_up_to(members[-1].position):
-            self.probes.hit(Probe.STRETCH_MERGED)
-            self._store.merge(members)
-            self._merged_count += len(members)
-            self._merged_up_to = members[-1].request.key
+        if len(candidates) == self._run_length and self._store.is_valid_up_to(
+            candidates[-1].position
+        ):
+            self.probes.hit(Probe.RUN_MERGED)
+            self._store.merge(candidates)
+            self._merged_count += len(candidates)
+            self._merged_up_to = candidates[-1].request.key
             self._merge_above = self._settings.kept_apart
         else:
             self._merge_pause = self._run_length
 
-    def _split_run(self, stretch: MergedRun) -> None:
-        """Something before it changed, or inside: its members are executed again."""
-        self.probes.hit(Probe.STRETCH_TAKEN_APART)
-        self._merged_count -= len(stretch.entries)
+    def _split_run(self, run: MergedRun) -> None:
+        """Execute the entries again: a request before the merged run, or inside it, changed."""
+        self.probes.hit(Probe.RUN_SPLIT)
+        self._merged_count -= len(run.entries)
         self._merge_above = len(self._entries) - self._merged_count + self._run_length
-        # Committed with a late one in its midst, it may have been counted already.
-        begin = stretch.entries[0].position[0] - self._order.first_position
+        # A merged run that was committed with a late request inside may have been counted already.
+        begin = run.entries[0].position[0] - self._order.first_position
         self._executed_count, self._written_count = (
             min(self._executed_count, begin),
             min(self._written_count, begin),
         )
-        first = stretch.entries[0].request
+        first = run.entries[0].request
         before = OrderKey(first.timestamp, Dot(first.id.replica, first.id.event - 1))
         if self._merged_up_to is not None and before < self._merged_up_to:
             self._merged_up_to = before
-        for entry in stretch.entries:
+        for entry in run.entries:
             entry.phase = ExecutionPhase.WAITING
-            stretch.pending_entries[entry] = None
+            run.pending_entries[entry] = None
             self._count_rolled_back(entry)
             self._scheduler.add(entry)
 
-    def _replace_in_run(self, stretch: MergedRun, entry: RequestEntry) -> None:
+    def _replace_in_run(self, run: MergedRun, entry: RequestEntry) -> None:
         entry.merged_run = None
-        stretch.pending_entries.pop(entry, None)
-        if not stretch.pending_entries:
-            self._store.finish_split(stretch)
+        run.pending_entries.pop(entry, None)
+        if not run.pending_entries:
+            self._store.finish_split(run)
             self._handle_rollbacks()
-            self._respond_blocked_by(stretch)
+            self._respond_blocked_by(run)
 
     def _commit_in_run(
-        self, entry: RequestEntry, stretch: MergedRun, index: int, stays: Request | None
+        self, entry: RequestEntry, run: MergedRun, index: int, barrier: Request | None
     ) -> None:
-        """A stretch may be committed as a whole, in its place."""
-        last = stretch.entries[-1]
-        if stretch.phase is ExecutionPhase.EXECUTED and (
-            stays is None or last.request.key < stays.key
+        """Commit the merged run as a whole if it keeps its position; otherwise split it."""
+        last = run.entries[-1]
+        if run.phase is ExecutionPhase.EXECUTED and (
+            barrier is None or last.request.key < barrier.key
         ):
-            if entry is stretch.entries[0]:
-                stretch.start_position = committed_position(index)
+            if entry is run.entries[0]:
+                run.start_position = committed_position(index)
             if entry is last:
-                self._store.renumber(stretch, committed_position(index))
+                self._store.renumber(run, committed_position(index))
             return
-        if stretch.phase is ExecutionPhase.EXECUTED:
-            self._store.split(stretch)
+        if run.phase is ExecutionPhase.EXECUTED:
+            self._store.split(run)
             self._handle_rollbacks()
-        for member in stretch.pending_entries:
+        for member in run.pending_entries:
             member.merged_run = None
-        self._store.finish_split(stretch)
+        self._store.finish_split(run)
         self._handle_rollbacks()
-        self._respond_blocked_by(stretch)
+        self._respond_blocked_by(run)
 
-    # --- answers ------------------------------------------------------------------------------
+    # --- responses ----------------------------------------------------------------------------
 
     def _respond_or_block(self, entry: RequestEntry) -> None:
-        """Or hold the answer back until it may leave."""
+        """Send the tentative response, or block it until its dependencies are executed."""
         self._blocker_of.pop(entry, None)
         if entry.request.id in self._local_reads:
             self._scheduler.add(entry)
@@ -355,35 +361,41 @@ class CreekReplica(VersionedReplica):
                 self._respond_or_block(entry)
 
     def _find_blocker(self, entry: RequestEntry, reads: dict[Key, Read]) -> RequestEntry | None:
-        """What has to be executed again before it may be answered."""
+        """Return a request that must be executed before the response is sent, or None."""
         assert entry.session is not None
         blocker = self._store.find_pending_writer(reads)
-        for each in entry.dependencies:
-            if blocker is None and each.position < entry.position:
-                # All before it, too: what its session did there is not known here.
+        for dependency in entry.dependencies:
+            if blocker is None and dependency.position < entry.position:
+                # The dependency's session is unknown here, so everything before it counts too.
                 blocker = self._scheduler.first_pending_up_to(
-                    each.position
-                ) or self._find_blocker_before(each, entry)
+                    dependency.position
+                ) or self._find_predecessor_blocker(dependency, entry)
         if self._store.is_valid_up_to(END_POSITION) and not self._pending_by_session.get(
             entry.session
         ):
             return blocker
-        before = entry.session_predecessor
-        while blocker is None and before is not None and before.phase is not ExecutionPhase.STABLE:
-            blocker = self._find_blocker_before(before, entry)
-            before = before.session_predecessor
+        predecessor = entry.session_predecessor
+        while (
+            blocker is None
+            and predecessor is not None
+            and predecessor.phase is not ExecutionPhase.STABLE
+        ):
+            blocker = self._find_predecessor_blocker(predecessor, entry)
+            predecessor = predecessor.session_predecessor
         return blocker
 
-    def _find_blocker_before(
-        self, before: RequestEntry, entry: RequestEntry
+    def _find_predecessor_blocker(
+        self, predecessor: RequestEntry, entry: RequestEntry
     ) -> RequestEntry | None:
-        """The same, for the sake of one that it comes after, unless the order has it the other way
-        round by now."""
-        if before.position > entry.position:
+        """Return a request that must be executed before a response that depends on `predecessor`.
+
+        Return None if `predecessor` has a later position than the entry by now.
+        """
+        if predecessor.position > entry.position:
             return None
-        if not before.is_executed:
-            return before
-        return self._store.find_pending_writer((before.merged_run or before).reads)
+        if not predecessor.is_executed:
+            return predecessor
+        return self._store.find_pending_writer((predecessor.merged_run or predecessor).reads)
 
     def _count_executed(self, entry: RequestEntry) -> None:
         if entry.session is not None:
@@ -407,7 +419,7 @@ class CreekReplica(VersionedReplica):
         observed = self._observe(request)
         self._responses.respond_tentative(request.id, awaiting, entry.outcome, observed)
 
-    # --- what is settled ----------------------------------------------------------------------
+    # --- stable prefix ------------------------------------------------------------------------
 
     def stabilise_request(self, request: Request) -> Outcome:
         entry = self._entries[request.id]
@@ -444,9 +456,9 @@ class CreekReplica(VersionedReplica):
             if entry.is_executed and self._store.find_pending_writer(reads) is None:
                 yield each.id
 
-    def _load(self, arrived: StateLoader) -> None:
-        before = self._entries
-        super()._load(arrived)
+    def _load(self, loader: StateLoader) -> None:
+        previous_entries = self._entries
+        super()._load(loader)
         self._queue_delay.clear()
         self._blocker_of.clear()
         self._blocked_by.clear()
@@ -456,16 +468,16 @@ class CreekReplica(VersionedReplica):
         self._merge_above, self._merge_pause = self._settings.kept_apart, 0
         self._last_by_session.clear()
         for request in self._order.tentative():
-            entry = before.get(request.id)
+            entry = previous_entries.get(request.id)
             if entry is None:
                 self._insert(request, None, ())
             else:
                 self._insert(request, entry.session, _ids_of(entry.dependencies))
         for id, entry in self._local_reads.items():
-            follows = _ids_of(entry.dependencies)
-            self._local_reads[id] = self._add_local_read(entry.request, entry.session, follows)
+            dependencies = _ids_of(entry.dependencies)
+            self._local_reads[id] = self._add_local_read(entry.request, entry.session, dependencies)
 
-    # --- for those who look on ----------------------------------------------------------------
+    # --- inspection ---------------------------------------------------------------------------
 
     def queue_delay_ticks(self) -> int:
         return self._queue_delay.delay_ticks()
@@ -475,7 +487,7 @@ class CreekReplica(VersionedReplica):
 
 
 def _is_before(one: Request, other: Request) -> bool:
-    """Line 3. As `one.key < other.key`, which is not compiled."""
+    """Line 3. Equivalent to `one.key < other.key`, which is not compiled."""
     at, other_at = one.timestamp, other.timestamp
     return at < other_at if at != other_at else one.id < other.id
 

@@ -1,9 +1,9 @@
-"""`creek` with `basic` beside it: fed the same requests and deliveries, they must agree.
+"""Differential test of `creek` against `basic`, for the fuzzer.
 
-For the fuzzer. To the rest of the world this is `creek`; the replica of `basic` hears of every
-insertion, commit and checkpoint, executes at once, and says nothing. Whenever `creek` has nothing
-left to do, both have the same orders and the same state; and what `creek` answers for good is what
-`basic` answers.
+To its environment the replica is a `creek` replica. An embedded `basic` replica receives every
+insertion, commit and checkpoint, executes immediately, and sends nothing. Whenever `creek` is idle,
+both must have the same orders and the same state. Each stable or final response of `creek` must be
+the outcome of `basic`.
 """
 
 from typing import Any
@@ -22,7 +22,7 @@ from creekdb.schemes.creek import CreekReplica
 
 
 class SchemeDivergence(Exception):
-    """`creek` and `basic` gave different results."""
+    """Different results of `creek` and `basic`."""
 
 
 class DifferentialReplica(CreekReplica):
@@ -31,13 +31,13 @@ class DifferentialReplica(CreekReplica):
         self._reference = _ReferenceReplica(index, settings, datatype)
         self._has_changed = False
 
-    def install(self, checkpoint: Checkpoint, intake: RegisterLoader | None = None) -> None:
-        if intake is None:
-            intake = self.new_state_loader()
-            intake.add(checkpoint.state, checkpoint.deleted)
-        self._reference.follow_install(checkpoint, intake)
+    def install(self, checkpoint: Checkpoint, loader: RegisterLoader | None = None) -> None:
+        if loader is None:
+            loader = self.new_state_loader()
+            loader.add(checkpoint.state, checkpoint.deleted)
+        self._reference.follow_install(checkpoint, loader)
         self._has_changed = True
-        super().install(checkpoint, intake)
+        super().install(checkpoint, loader)
 
     def _on_inserted(self, request: Request) -> None:
         super()._on_inserted(request)
@@ -63,15 +63,17 @@ class DifferentialReplica(CreekReplica):
         if response.kind is not ResponseKind.TENTATIVE:
             expected = self._reference.outcome(response.id)
             if expected is not None:
-                self._compare(f"the answer to {response.id}", response.outcome, expected)
+                self._compare(f"the response to {response.id}", response.outcome, expected)
 
-    def _compare(self, what: str, ours: Any, theirs: Any) -> None:
-        if not _same(ours, theirs):
-            raise SchemeDivergence(f"{what} at replica {self.index}: creek {ours}, basic {theirs}")
+    def _compare(self, subject: str, actual: Any, expected: Any) -> None:
+        if not _is_equal(actual, expected):
+            raise SchemeDivergence(
+                f"{subject} at replica {self.index}: creek {actual}, basic {expected}"
+            )
 
 
 class _ReferenceReplica(BasicReplica):
-    """Basic Creek without a voice."""
+    """Basic Creek without messages and responses."""
 
     def follow_insert(self, request: Request) -> None:
         self._order.insert(request)
@@ -84,21 +86,21 @@ class _ReferenceReplica(BasicReplica):
         self._on_committed(self._order.commit(request))
         self._execute_all()
 
-    def follow_install(self, checkpoint: Checkpoint, intake: RegisterLoader) -> None:
-        assert isinstance(intake, StateLoader)
+    def follow_install(self, checkpoint: Checkpoint, loader: RegisterLoader) -> None:
+        assert isinstance(loader, StateLoader)
         self._order.install(checkpoint.length, checkpoint.ids)
-        self._load(intake)
+        self._load(loader)
         self._execute_all()
 
     def outcome(self, id: Dot) -> Outcome | None:
-        """None for what a checkpoint holds."""
+        """Return the outcome of an executed request; None if a checkpoint covers the request."""
         return self._outcomes.get(id)
 
     def committed_suffix(self, other: CreekReplica) -> tuple[Dot, ...]:
-        """The end of `committed`, as far as the other one has it one by one."""
+        """Return the end of `committed`, as long as the other replica's list of identifiers."""
         ids = self.committed_ids()
-        spare = self.committed_length() - other.committed_length()
-        return ids[len(ids) - len(other.committed_ids()) :] if not spare else ids
+        surplus = self.committed_length() - other.committed_length()
+        return ids[len(ids) - len(other.committed_ids()) :] if not surplus else ids
 
     def _execute_all(self) -> None:
         while True:
@@ -110,12 +112,12 @@ class _ReferenceReplica(BasicReplica):
                 self.completed(task, self.run(task), 0)
 
 
-def _same(ours: Any, theirs: Any) -> bool:
-    """Equal as they travel: 1, 1.0 and True are three values."""
-    if isinstance(ours, Outcome):
-        return ours.same_as(theirs)
-    if isinstance(ours, dict):
-        return ours.keys() == theirs.keys() and all(
-            is_same_value(ours[key], theirs[key]) for key in ours
+def _is_equal(actual: Any, expected: Any) -> bool:
+    """True if both have the same encoding: 1, 1.0 and True are three values."""
+    if isinstance(actual, Outcome):
+        return actual.same_as(expected)
+    if isinstance(actual, dict):
+        return actual.keys() == expected.keys() and all(
+            is_same_value(actual[key], expected[key]) for key in actual
         )
-    return bool(ours == theirs)
+    return bool(actual == expected)

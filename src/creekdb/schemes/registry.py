@@ -1,4 +1,4 @@
-"""The schemes by name: how drivers and commands make replicas without importing each scheme."""
+"""Schemes by name, for drivers and commands that create replicas without importing each scheme."""
 
 from collections.abc import Callable
 from typing import TypeAlias
@@ -17,7 +17,7 @@ from creekdb.schemes.differential import DifferentialReplica
 from creekdb.schemes.smr import SmrReplica
 
 Scheme: TypeAlias = Callable[[int, Settings, DataType], Replica]
-"""Makes the replica with that index."""
+"""Class or factory that creates the replica with the given index."""
 
 SCHEMES: dict[str, Scheme] = {
     "basic": BasicReplica,
@@ -28,70 +28,87 @@ SCHEMES: dict[str, Scheme] = {
     "archie": ArchieReplica,
 }
 
-_VERSIONS = (Probe.ANSWERED_LOCALLY, Probe.STRETCH_MERGED, Probe.STRETCH_TAKEN_APART)
-"""Need weak answers from a version store."""
-_OPTIMISM = (Probe.DECIDED_UNPROPOSED, Probe.DECIDED_OTHERWISE)
-"""Need an optimistic delivery."""
-_MEMBERS = (
+_VERSION_STORE = (Probe.LOCAL_READ, Probe.RUN_MERGED, Probe.RUN_SPLIT)
+"""Probes that require tentative responses from a version store."""
+_OPTIMISTIC_DELIVERY = (Probe.DECIDED_UNPROPOSED, Probe.DECIDED_OUT_OF_PROPOSED_ORDER)
+"""Probes that require an optimistic delivery."""
+_MEMBERSHIP = (
     Probe.MEMBERS_CHANGED,
-    Probe.CHANGE_REFUSED,
+    Probe.CHANGE_REJECTED,
     Probe.JOINED,
     Probe.REMOVED,
-    Probe.LATER_MEMBER_HEARD,
-    Probe.FORMER_MEMBER_TOLD,
+    Probe.MEMBERS_LEARNED_FROM_UNKNOWN,
+    Probe.REMOVED_MEMBER_CAUGHT_UP,
 )
-"""Need members that change: a change is ordered after the one before by its causal context."""
-_CONTEXTS = (
-    *_MEMBERS,
+"""Probes that require membership changes: the causal context orders each change after the previous
+one."""
+_CAUSAL_CONTEXTS = (
+    *_MEMBERSHIP,
     Probe.REQUEST_AHEAD_OF_CONTEXT,
-    Probe.OFFER_DEFERRED,
+    Probe.PROPOSAL_DEFERRED,
     Probe.NOOP_ISSUED,
 )
-"""Need causal contexts that something can be missing of, or weak requests that wait for one."""
+"""Probes that require causal contexts with missing requests, or weak requests that wait for such a
+context."""
 _SPECULATION = (
     Probe.ROLLED_BACK,
     Probe.REEXECUTED,
     Probe.EXECUTION_OVERTAKEN,
     Probe.STABLE_FROM_COMMIT,
 )
-"""Need an execution before the order is decided."""
-_TENTATIVE = (Probe.TENTATIVE_AGAIN, Probe.APOLOGY)
-"""Need an answer before the order is decided."""
-_RIVALS = (
-    Probe.CAMPAIGN_OUTBID,
-    Probe.BALLOT_FROM_THE_PAST,
+"""Probes that require an execution before the order is decided."""
+_TENTATIVE_RESPONSES = (Probe.TENTATIVE_AGAIN, Probe.APOLOGY)
+"""Probes that require a response before the order is decided."""
+_RIVAL_LEADERS = (
+    Probe.CAMPAIGN_LOST,
+    Probe.BALLOT_STALE,
     Probe.STUCK_INSTANCE,
-    Probe.UNINFORMED,
-    Probe.PROMISE_TELLS_DECIDED,
+    Probe.DECISIONS_UNREACHABLE,
+    Probe.DECIDED_IN_PROMISE,
     Probe.GAP_FILLED,
     Probe.DECIDED_BEFORE_LEADING,
-    Probe.DELIVERED_TWICE_AVOIDED,
-    Probe.ENTERED_ANEW,
+    Probe.DECIDED_TWICE,
+    Probe.JOINED_AFTER_DISK_LOSS,
 )
-"""Need a second leader: a primary finds on its own disk all that it ever proposed, and that disk is
+"""Probes that require a second leader. A primary finds all its proposals on its own disk, which is
 never lost."""
-_OTHER_VOTES = (
-    Probe.PREPARE_AGAIN,
-    Probe.ACCEPT_AGAIN,
+_DELAYED_VOTES = (
+    Probe.PREPARE_REPEATED,
+    Probe.ACCEPT_REPEATED,
     Probe.WINDOW_FULL,
     Probe.VOTE_DEFERRED,
     Probe.VOTE_OVERTAKEN,
 )
-"""Need a vote that is not cast as soon as it is asked for: the leader's own always is, since it
-proposes only what it can vouch for."""
+"""Probes that require a delayed vote. A leader votes for its own proposal immediately, because it
+proposes only requests whose predicate holds."""
 
 _UNREACHABLE_PROBES: dict[str, tuple[Probe, ...]] = {
-    "basic": (*_VERSIONS, *_OPTIMISM),
-    "creek": _OPTIMISM,
-    "both": _OPTIMISM,
-    "smr": (*_VERSIONS, *_OPTIMISM, *_CONTEXTS, *_SPECULATION, *_TENTATIVE),
-    "bayou": (*_VERSIONS, *_OPTIMISM, *_CONTEXTS, *_RIVALS, *_OTHER_VOTES),
-    "archie": (*_VERSIONS, *_CONTEXTS, *_TENTATIVE),
+    "basic": (*_VERSION_STORE, *_OPTIMISTIC_DELIVERY),
+    "creek": _OPTIMISTIC_DELIVERY,
+    "both": _OPTIMISTIC_DELIVERY,
+    "smr": (
+        *_VERSION_STORE,
+        *_OPTIMISTIC_DELIVERY,
+        *_CAUSAL_CONTEXTS,
+        *_SPECULATION,
+        *_TENTATIVE_RESPONSES,
+    ),
+    "bayou": (
+        *_VERSION_STORE,
+        *_OPTIMISTIC_DELIVERY,
+        *_CAUSAL_CONTEXTS,
+        *_RIVAL_LEADERS,
+        *_DELAYED_VOTES,
+    ),
+    "archie": (*_VERSION_STORE, *_CAUSAL_CONTEXTS, *_TENTATIVE_RESPONSES),
 }
 
 
 def get_scheme(name: str) -> Scheme:
-    """The scheme of that name, or yours as `package.module:Class`; or `UnknownName`."""
+    """Return the scheme of that name, or load it from `package.module:Class`.
+
+    Raises `UnknownName` for any other name.
+    """
     if name in SCHEMES:
         return SCHEMES[name]
     if ":" not in name:
@@ -101,11 +118,11 @@ def get_scheme(name: str) -> Scheme:
         raise UsageError(f"scheme {name}: {module.__name__} has no '{variable}'")
     scheme: Scheme = getattr(module, variable)
     if not callable(scheme):
-        raise UsageError(f"scheme {name} is no class of replicas, nor makes them")
+        raise UsageError(f"scheme {name}: not callable; name a replica class or a factory")
     return scheme
 
 
 def reachable_probes(name: str) -> tuple[Probe, ...]:
-    """The probes that replicas of that scheme can fire."""
-    out_of_reach = _UNREACHABLE_PROBES.get(name, ())
-    return tuple(probe for probe in Probe if probe not in out_of_reach)
+    """Return the probes that replicas of that scheme can fire."""
+    unreachable = _UNREACHABLE_PROBES.get(name, ())
+    return tuple(probe for probe in Probe if probe not in unreachable)

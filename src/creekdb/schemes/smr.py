@@ -1,8 +1,8 @@
-"""State machine replication: what Section 6 compares Creek with, on the same broadcasts.
+"""State machine replication, which Section 6 compares Creek with, on the same broadcasts.
 
-Every operation is ordered by indirect atomic broadcast, executed when it is delivered, one after
-the other, and answered then, for good. Nothing is executed before its place is certain, so nothing
-is ever rolled back.
+Every operation is ordered by indirect atomic broadcast. Delivered operations are executed
+sequentially, and each one gets a stable response. Nothing is executed before its position is final,
+so nothing is ever rolled back.
 """
 
 from creekdb.protocol.request import Request
@@ -14,7 +14,7 @@ class SmrReplica(BasicReplica):
     has_tentative_responses = False
 
     def _on_inserted(self, request: Request) -> None:
-        """It has no place yet."""
+        """Do nothing: the request has no final position yet."""
 
     def _next_to_execute(self) -> Request | None:
         done = len(self._executed)

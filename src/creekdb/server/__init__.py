@@ -1,7 +1,13 @@
-"""A live replica: the same protocol as in the simulator, on real sockets, disks and clocks.
+"""Live replica: the protocol of the simulator on real sockets, disks and clocks.
 
-In the order a call meets them: `clients` (a connection), `desk` (what may be asked), `traffic`,
-`driver` (feeds the replica and carries out its effects) with `execution` (where operations run) and
-`journal` (what must survive a crash), and `peers` (the other replicas). `server` is all of it
-together, in one process.
+A call passes these packages in this order:
+
+- `transport`: client connections, peer links and listeners.
+- `calls`: admission control, dispatch, and the routing of responses.
+- `runtime`: the driver, which feeds the replica and applies its effects, and the executors, which
+  run operations.
+- `storage`: the journal, which holds the records that must survive a crash.
+
+`security`, `membership`, `backup` and `observability` support them. `runtime.server` assembles all
+parts in one process.
 """

@@ -1,8 +1,12 @@
-"""The simulator: runs whole clusters of real replicas, breaks what can break, all from one seed.
+"""Deterministic simulator: runs whole clusters of real replicas, with faults, from one seed.
 
-In the order a run visits them: `plan` (seed to scenario), `scenario`, `cluster` (wires and runs),
-`heap` (time), `workload` (clients), `node` (drives one replica) with `cpu`, `disk` and `clock`,
-`network` with `noise`, `faults` and `injector`, and at the end `recorder`, `tally` and `trace`.
+Packages, in the order in which a run visits them:
+
+- `fuzz` derives a scenario from a seed and runs campaigns of many seeds.
+- `kernel` holds the scenario, the event heap, the cluster and the driver of one replica.
+- `models` simulates clients, cores, disks and the network.
+- `faults` defines the faults and their language, and injects them.
+- `observation` records the history, counters, samples and the trace hash.
 """
 
 from creekdb.simulation.faults.language import format_fault, parse_duration_us, parse_faults

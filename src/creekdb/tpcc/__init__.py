@@ -1,19 +1,21 @@
-"""TPC-C: the data type, its initial data, what its clients ask for, and what must always hold.
+"""TPC-C: the data type, its initial data, the client workload and the consistency conditions.
 
-    datatype(layout)              the five transactions; layout is `rows` or `fine`
-    populated(name)               the same with its initial data; `populated_name` makes the name
-    Population(seed, warehouses)  the initial rows, computed when they are asked for
-    PopulationBase(population, layout)   the same as registers, to put below a version store
-    Inputs(datatype, population, seed, client)   what a client asks for, without end
-    Terminals(datatype, population, seed, replicas)   what is asked for at each replica
-    problems(base, overrides)     the consistency conditions that a state violates
-    without_numbers(operation, answer)   an answer, but for the numbers that orders got
-    Overlay(base)                 a state to run transactions on, one after another
+    tpcc_datatype(layout)         the five transactions; layout is `rows` or `fine`
+    populated_datatype(name)      the data type with its initial data
+    populated_datatype_name(layout, warehouses, seed)   the name of such a data type
+    Population(seed, warehouses)  the initial rows, computed on demand
+    PopulationBase(population, layout)   the initial rows as registers, below a version store
+    TransactionInputs(datatype, population, seed, client)   endless stream of one client's calls
+    Terminals(datatype, population, seed, replicas)   the calls at each replica
+    find_violations(base, overrides)     the consistency conditions that a state violates
+    without_order_numbers(operation, response)   a response without the order numbers it assigned
+    OverlayState(base)            a state that executes transactions one after another
 
-Clauses are those of the TPC-C specification, revision 5.11. `creekdb.tpcc.population.column_arrays`
-computes the initial rows in bulk; it is not imported here, for it needs numpy.
+Clauses are those of the TPC-C specification, revision 5.11. This package does not import
+`creekdb.tpcc.population.column_arrays`, which computes the initial rows in bulk and needs numpy.
 
-The room must not know how the data type is replicated, nor who draws the time that passes.
+Modules of this package depend neither on the replication of the data type nor on the arrival times
+of the workload.
 """
 
 from creekdb.tpcc.consistency import CONDITIONS as CONDITIONS

@@ -1,18 +1,18 @@
-"""What the consistency conditions look at, counted and added up from a state.
+"""TPC-C's consistency conditions (clause 3.3.2) as a check of a replica's state.
 
-A state is the population and the registers that differ from it. A census takes either everything or
-what was *touched*: the orders and customers that a differing register belongs to, and the districts
-around them. What nobody touched is as the population has it, and contributes to sums what is known
-of it. The census only looks; `creekdb.tpcc.consistency` judges.
+The twelve conditions are those of the specification, except for the eleventh. The original (orders
+minus new orders are 2,100 in every district) holds for the population only, since every delivery
+removes a new order. Here the difference must be 2,100 more than the deliveries that the district's
+customers have counted. Both are equal initially, and this one is an invariant.
 
-TPC-C's consistency conditions (clause 3.3.2) as a check of a replica's state.
+One more condition, `index`, is specific to this implementation: the index registers agree with the
+rows.
 
-The twelve conditions are those of the specification, but for the eleventh: as it stands there
-(orders minus new orders are 2,100 in every district) it holds for the population only, since every
-delivery takes away a new order. Here it says 2,100 more than the deliveries that the district's
-customers have counted, which is the same in the beginning and stays true.
-
-One more condition, `index`, is ours: the registers by which rows are found tell the truth.
+A state is the population and the registers that differ from it. `ConsistencyFacts` counts and sums
+the rows that the conditions refer to: all rows, or only the *touched* ones. Touched are the orders
+and customers that a differing register belongs to, and their districts. All other rows have their
+initial values, and contribute known amounts to the sums. The facts carry no verdicts; the `_check`
+functions derive the violations from them.
 """
 
 from collections.abc import Iterator, Mapping
@@ -71,10 +71,10 @@ _TABLE_OF_COLUMN: Final = {
 @dataclass(slots=True)
 class OrderFacts:
     customer: int | None
-    """O_C_ID, or None when there is no such order."""
+    """O_C_ID, or None if the order does not exist."""
     ol_cnt: int
     is_delivered: bool
-    """Has it a carrier?"""
+    """True if O_CARRIER_ID is set."""
     is_new: bool
     lines: int
     lines_delivered: int
@@ -87,11 +87,11 @@ class CustomerFacts:
     ytd_payment: int
     delivery_cnt: int
     paid: int
-    """The sum of H_AMOUNT."""
+    """Sum of H_AMOUNT."""
     last_order: int | None
-    """What the register says."""
+    """Value of the index register."""
     last_order_in_table: int
-    """What the orders say."""
+    """Highest number among the customer's orders."""
     amount_delivered: int = 0
 
 
@@ -100,20 +100,20 @@ class DistrictFacts:
     next_o_id: int
     ytd: int
     oldest_new_order: int | None
-    """What the register says."""
+    """Value of the index register."""
     order_count: int
     order_max: int
     new_order_count: int
     new_order_min: int
     new_order_max: int
-    """Both 0 when there are none."""
+    """Both bounds are 0 if there are no new orders."""
     orders: dict[int, OrderFacts] = field(default_factory=dict)
     customers: dict[int, CustomerFacts] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
 class ConsistencyScope:
-    """The orders and customers to look at, by district."""
+    """The orders and customers to check, by district."""
 
     orders: dict[DistrictKey, set[int]] = field(default_factory=dict)
     customers: dict[DistrictKey, set[int]] = field(default_factory=dict)
@@ -138,12 +138,12 @@ class ConsistencyFacts:
             yield district, facts
 
     def paid(self, w: int, d: int) -> int:
-        """The sum of H_AMOUNT paid at the district; to be asked when all districts were seen."""
+        """Return the sum of H_AMOUNT paid at the district. Requires exhausted `districts()`."""
         is_seen = (w, d) in self._scope.orders
         return self._paid_at.get((w, d), 0) + (0 if is_seen else INITIAL_D_YTD)
 
     def warehouses(self) -> list[int]:
-        """The warehouses that were looked at or paid at."""
+        """Return the warehouses in scope and those that received payments."""
         return sorted({w for w, _ in (*self._scope.orders, *self._paid_at)})
 
     def warehouse_ytd(self, w: int) -> int:
@@ -169,9 +169,9 @@ class ConsistencyFacts:
     def _collect_orders(self, district: DistrictKey, facts: DistrictFacts) -> None:
         customers = self._scope.customers.setdefault(district, set())
         for number in sorted(self._scope.orders[district]):
-            seen = facts.orders[number] = self._order(*district, number)
-            if seen.customer is not None:
-                customers.add(seen.customer)
+            order = facts.orders[number] = self._order(*district, number)
+            if order.customer is not None:
+                customers.add(order.customer)
 
     def _collect_customers(self, district: DistrictKey, facts: DistrictFacts) -> None:
         scope = self._scope.customers[district]
@@ -229,7 +229,7 @@ class ConsistencyFacts:
         return None if value is ABSENT else value
 
     def _value(self, table: TableSchema, column: int, row: tuple[Any, ...], *key: Any) -> Any:
-        """A column of a row, of which the register of the fixed columns was read already."""
+        """Return a column of a row whose register of fixed columns is `row`."""
         return self._register(table.columns[column], *key) if self._is_split else row[column]
 
     def _sum(self, table: TableSchema, column: int, *key: int) -> int:
@@ -238,15 +238,15 @@ class ConsistencyFacts:
         row = self._register(table.name, *key)
         return 0 if row is None else row[column]
 
-    def _keys(self, table: TableSchema, *beginning: int) -> Iterator[tuple[Any, ...]]:
-        for key in self._state.keys(*prefix_range((table.name, *beginning)), False):
+    def _keys(self, table: TableSchema, *prefix: int) -> Iterator[tuple[Any, ...]]:
+        for key in self._state.keys(*prefix_range((table.name, *prefix)), False):
             assert isinstance(key, tuple)
             yield key
 
-    # --- what to look at -------------------------------------------------------------------------
+    # --- scope -----------------------------------------------------------------------------------
 
     def _full_scope(self, overrides: Mapping[Key, Any]) -> ConsistencyScope:
-        """What the population has, and what was touched beyond it."""
+        """Return all rows of the population, and the touched rows beyond it."""
         scope = self._touched_scope(overrides)
         for w in range(1, self._base.population.warehouses + 1):
             for d in range(1, DISTRICTS + 1):
@@ -282,7 +282,7 @@ class ConsistencyViolation(NamedTuple):
     condition: str
     """One of `CONDITIONS`."""
     row_key: tuple[str | int, ...]
-    """The key of the row that it is about."""
+    """Key of the row that violates the condition."""
     message: str
 
     def __str__(self) -> str:
@@ -296,30 +296,30 @@ def find_violations(
     only_touched: bool = False,
     limit: int = VIOLATIONS_MAX,
 ) -> list[ConsistencyViolation]:
-    """What is wrong with the state: at most `limit` problems, none if all conditions hold.
+    """Return at most `limit` violations of the conditions; an empty list if all hold.
 
-    The state is `base` with the registers in `overrides`, where `ABSENT` stands for a deleted one.
-    With `only_touched`, rows that no override belongs to are taken to be in order.
+    The state is `base` with the registers in `overrides`, where `ABSENT` marks a deleted one.
+    `only_touched` restricts the check to rows that an override belongs to.
     """
     return list(islice(_check_state(ConsistencyFacts(base, overrides, only_touched)), limit))
 
 
-def _check_state(census: ConsistencyFacts) -> Iterator[ConsistencyViolation]:
-    for district, facts in census.districts():
+def _check_state(state_facts: ConsistencyFacts) -> Iterator[ConsistencyViolation]:
+    for district, facts in state_facts.districts():
         yield from _check_district(district, facts)
         for number, order in facts.orders.items():
             yield from _check_order(("orders", *district, number), order)
         for number, customer in facts.customers.items():
             yield from _check_customer(("customer", *district, number), customer)
-    for w in census.warehouses():
-        yield from _check_sums(census, w)
+    for w in state_facts.warehouses():
+        yield from _check_sums(state_facts, w)
 
 
-def _check_sums(census: ConsistencyFacts, w: int) -> Iterator[ConsistencyViolation]:
+def _check_sums(state_facts: ConsistencyFacts, w: int) -> Iterator[ConsistencyViolation]:
     districts = range(1, DISTRICTS + 1)
-    ytd = [census.district_ytd(w, d) for d in districts]
-    paid = [census.paid(w, d) for d in districts]
-    w_ytd = census.warehouse_ytd(w)
+    ytd = [state_facts.district_ytd(w, d) for d in districts]
+    paid = [state_facts.paid(w, d) for d in districts]
+    w_ytd = state_facts.warehouse_ytd(w)
     at = ("warehouse", w)
     if w_ytd != sum(ytd):
         yield _difference("3.3.2.1", at, "W_YTD", w_ytd, "the sum of D_YTD", sum(ytd))
@@ -357,27 +357,27 @@ def _check_district(district: DistrictKey, facts: DistrictFacts) -> Iterator[Con
         yield _difference("3.3.2.11", at, left, delivered, right, counted)
     first = facts.new_order_min or facts.next_o_id
     if facts.oldest_new_order != first:
-        left, right = "the oldest new order in the register", "the one in the table"
+        left, right = "the oldest new order in the index", "the one in the table"
         yield _difference("index", at, left, facts.oldest_new_order, right, first)
 
 
 def _check_order(at: tuple[str | int, ...], order: OrderFacts) -> Iterator[ConsistencyViolation]:
     if order.customer is None:
         if order.is_new:
-            yield ConsistencyViolation(
-                "3.3.2.5", at, "it is a new order, but there is no such order"
-            )
+            yield ConsistencyViolation("3.3.2.5", at, "a NEW_ORDER row exists, but no ORDERS row")
     elif order.is_delivered == order.is_new:
         carrier = "a carrier" if order.is_delivered else "no carrier"
         row = "a" if order.is_new else "no"
-        yield ConsistencyViolation("3.3.2.5", at, f"it has {carrier} and {row} NEW_ORDER row")
+        yield ConsistencyViolation(
+            "3.3.2.5", at, f"the order has {carrier} and {row} NEW_ORDER row"
+        )
     if order.ol_cnt != order.lines:
         right = "the number of ORDER_LINE rows"
         yield _difference("3.3.2.6", at, "O_OL_CNT", order.ol_cnt, right, order.lines)
     if order.lines_delivered != (order.lines if order.is_delivered else 0):
         carrier = "a carrier" if order.is_delivered else "no carrier"
-        told = f"{order.lines_delivered} of {order.lines} lines have a date of delivery"
-        yield ConsistencyViolation("3.3.2.7", at, f"it has {carrier}, and {told}")
+        lines = f"{order.lines_delivered} of {order.lines} lines have a delivery date"
+        yield ConsistencyViolation("3.3.2.7", at, f"the order has {carrier}, and {lines}")
 
 
 def _check_customer(
@@ -392,13 +392,20 @@ def _check_customer(
         right = "the amount delivered"
         yield _difference("3.3.2.12", at, left, balance + customer.ytd_payment, right, delivered)
     if customer.last_order != customer.last_order_in_table:
-        left, right = "the last order in the register", "the one in the table"
+        left, right = "the last order in the index", "the one in the table"
         yield _difference(
             "index", at, left, customer.last_order, right, customer.last_order_in_table
         )
 
 
 def _difference(
-    condition: str, where: tuple[str | int, ...], left: str, one: Any, right: str, other: Any
+    condition: str,
+    row_key: tuple[str | int, ...],
+    left: str,
+    left_value: Any,
+    right: str,
+    right_value: Any,
 ) -> ConsistencyViolation:
-    return ConsistencyViolation(condition, where, f"{left} is {one}, and {right} is {other}")
+    return ConsistencyViolation(
+        condition, row_key, f"{left} is {left_value}, and {right} is {right_value}"
+    )

@@ -1,16 +1,13 @@
-"""Answers without the numbers that orders got.
+"""TPC-C as a data type: the five transactions on the registers of one layout.
 
-Two New-Orders of one district that are asked for at different replicas within the time that a
-message takes are both answered before either replica knows of the other: with the same number, and
-one of them gets another number in the end, whatever the scheme. That alone keeps tentative answers
-from being as accurate as the paper has them (Section 6.3: all of them, with 20 warehouses), so what
-it compares must leave the numbers out. Here is what is left.
+With its initial data, the name of the data type suffices to build it again. `tpcc-rows-5-0` is the
+layout `rows`, five warehouses, and the population of seed 0. So a recorded run can be verified.
 
-TPC-C as a data type: the five transactions on registers of one layout.
-
-With its initial data, it is a data type whose name says all that is needed to build it again:
-`tpcc-rows-5-0` is layout `rows`, five warehouses, and the population of seed 0. So a run that was
-kept can be checked.
+`without_order_numbers` removes the order numbers from a response. Two New-Orders of one district,
+submitted at different replicas within one message delay, execute before either replica receives the
+other. Both responses contain the same number, and one of them later changes, under every scheme.
+This alone keeps tentative responses below the accuracy that the paper reports (Section 6.3: all
+accurate with 20 warehouses). Its comparison must therefore exclude the numbers.
 """
 
 import re
@@ -31,19 +28,22 @@ from creekdb.tpcc.transactions.queries import order_status, stock_level
 ORDER_STATUS_NUMBER_INDEX = 5
 
 
-def without_order_numbers(operation: str, answer: Any) -> Any:
-    """What a transaction told its client, but for the numbers of orders."""
-    if type(answer) is not tuple:
-        return answer
+def without_order_numbers(operation: str, response: Any) -> Any:
+    """Return the response of a transaction without the numbers of orders."""
+    if type(response) is not tuple:
+        return response
     match operation:
         case "new_order":
-            return answer[1:]
+            return response[1:]
         case "delivery":
-            return tuple([number is not None for number in answer])
+            return tuple([number is not None for number in response])
         case "order_status":
-            return (*answer[:ORDER_STATUS_NUMBER_INDEX], *answer[ORDER_STATUS_NUMBER_INDEX + 1 :])
+            return (
+                *response[:ORDER_STATUS_NUMBER_INDEX],
+                *response[ORDER_STATUS_NUMBER_INDEX + 1 :],
+            )
         case _:
-            return answer
+            return response
 
 
 UPDATE_TRANSACTIONS: Final = (new_order, payment, delivery)
@@ -54,7 +54,7 @@ _POPULATED = re.compile(rf"tpcc-({'|'.join(LAYOUTS)})-(\d+)-(-?\d+)", re.ASCII)
 
 @lru_cache(len(LAYOUTS))
 def tpcc_datatype(layout: str) -> DataType:
-    """`tpcc-rows` or `tpcc-fine`, to be run on a `PopulationBase` of the same layout."""
+    """Return `tpcc-rows` or `tpcc-fine`, for a `PopulationBase` of the same layout."""
     return _declare_datatype(f"tpcc-{layout}", layout, None)
 
 
@@ -66,8 +66,10 @@ def populated_datatype_name(layout: str, warehouses: int, seed: int) -> str:
 
 @lru_cache(1)
 def populated_datatype(name: str) -> DataType:
-    """The data type of that `populated_name`, which begins with its population. The same object
-    each time, as long as no other is asked for: replicas share what it has computed."""
+    """Return the data type with that name (see `populated_datatype_name`) and its population.
+
+    Repeated calls with one name return the same object, so that replicas share its cached rows.
+    """
     match = _POPULATED.fullmatch(name)
     if match is None:
         raise UnknownName("data type", name, (populated_datatype_name("rows", 5, 0),))
@@ -76,16 +78,16 @@ def populated_datatype(name: str) -> DataType:
 
 
 def datatype_on_population(population: Population, layout: str) -> DataType:
-    """The same with a population that is there already, computed or read from somewhere."""
+    """Return the data type for an existing population, computed or loaded."""
     name = populated_datatype_name(layout, population.warehouses, population.seed)
     return _declare_datatype(name, layout, PopulationBase(population, layout))
 
 
 def _declare_datatype(name: str, layout: str, base: BaseState | None) -> DataType:
     tables = TpccTables(layout)
-    declared = DataType(name, base=base)
+    datatype = DataType(name, base=base)
     for transaction in UPDATE_TRANSACTIONS:
-        declared.operation(name=transaction.__name__)(partial(transaction, tables))
+        datatype.operation(name=transaction.__name__)(partial(transaction, tables))
     for query in READ_TRANSACTIONS:
-        declared.operation(name=query.__name__, readonly=True)(partial(query, tables))
-    return declared
+        datatype.operation(name=query.__name__, readonly=True)(partial(query, tables))
+    return datatype

@@ -1,29 +1,29 @@
-"""Which registers a row is kept in: two layouts behind one way to reach rows.
+"""Mapping of rows to registers: two layouts behind one interface to rows.
 
-`rows`: a register per row, the plain reading of the paper. Whoever writes a row writes all of it:
-two Payments, which add to W_YTD, conflict. Who only reads picks the columns that it needs: a
-New-Order, which needs W_TAX, does not mind a Payment.
+`rows`: a register per row, the plain reading of the paper. A transaction that writes a row writes
+the whole row. Two Payments, which both add to W_YTD, conflict. A transaction that only reads a row
+picks the columns that it needs. A New-Order, which needs W_TAX, does not conflict with a Payment.
 
-`fine`: what a good engineer would deploy. The fixed columns of a row share a register that nobody
-writes; every changing column and every sum has one of its own, and a sum is added to without
-looking (`tx.add`). So transactions conflict only where one needs to know what the other did.
+`fine`: the layout of a production deployment. The fixed columns of a row share a register that is
+never written. Every mutable column and every sum has a register of its own, and additions to a sum
+are blind (`tx.add`). So two transactions conflict only if one depends on an effect of the other.
 
-The transactions are written over `TableAccess` and `Row` and cannot tell the difference. Three
-kinds of registers are the same in both layouts, for they are no rows but ways to find them:
+Transactions are written against `TableAccess` and `TableRow`, independently of the layout. Three
+kinds of registers are the same in both layouts, because they are indexes and not rows:
 
-- `customers_named` (w, d, last name): the customers of that name, in the order of first names;
+- `customers_named` (w, d, last name): the customers with that name, ordered by first name;
 - `last_order` (w, d, c): the number of the customer's last order;
-- `oldest_new_order` (w, d): the number of the next order to be delivered, or that of the next
-  order to come when all are delivered.
+- `oldest_new_order` (w, d): the number of the next order to deliver, or that of the district's
+  next order if all are delivered.
 
-Each conflicts exactly where finding the row by looking at rows would: names never change; who looks
-for the last order of a customer has to know of that customer's orders; who delivers has to know of
-deliveries, and of new orders only when there is none left.
+Each index conflicts exactly where a scan of the rows would. Names never change. A search for the
+last order of a customer depends on the orders of that customer. A delivery depends on other
+deliveries, and on new orders only if none is left.
 
-What comes from clients, such as the parts of a key, is `Any` where a layout is compiled: there a
-declared type is checked, and refused in other words than the operation's own.
+Values that come from clients, such as the parts of a key, have the type `Any`. Compiled code checks
+declared types, and would fail with another error than the operation's own.
 
-Finding a customer by number or by last name (clauses 2.5.2.2 and 2.6.2.2).
+Customers are found by number or by last name (clauses 2.5.2.2 and 2.6.2.2).
 """
 
 from typing import Any, Final, Protocol
@@ -52,39 +52,39 @@ OLDEST_NEW_ORDER: Final = "oldest_new_order"
 
 
 class TableRow(Protocol):
-    """A row that is there, to be read and changed. Changes hold once it is saved."""
+    """An existing row for reads and updates. Updates take effect with `save`."""
 
     @property
     def fixed(self) -> tuple[Any, ...]:
-        """The fixed columns, and perhaps more after them."""
+        """The fixed columns; other columns may follow them."""
 
     def get(self, column: int) -> Any:
-        """A changing column or a sum, as changed so far."""
+        """Return a mutable column or a sum, including unsaved updates."""
 
     def set(self, column: int, value: Any) -> None: ...
 
     def add(self, column: int, amount: int) -> None:
-        """Add to a sum."""
+        """Add `amount` to a sum."""
 
     def save(self) -> None: ...
 
 
 class TableAccess(Protocol):
-    """A table. What is not there is a `LookupError`, except for `find`."""
+    """A table. All methods but `find` raise `LookupError` if the row does not exist."""
 
     def find(self, tx: Transaction, *key: int) -> tuple[Any, ...] | None:
-        """The fixed columns of a row, and perhaps more after them, or None."""
+        """Return the fixed columns of a row, possibly followed by others, or None."""
 
     def pick(self, tx: Transaction, key: tuple[int, ...], *columns: int) -> tuple[Any, ...]:
-        """These fixed columns of a row that is there, and nothing else of it."""
+        """Return these fixed columns of an existing row, and read no others."""
 
     def value(self, tx: Transaction, column: int, *key: int) -> Any:
-        """One changing column or one sum of a row that is there."""
+        """Return one mutable column or one sum of an existing row."""
 
     def row(self, tx: Transaction, *key: int) -> TableRow: ...
 
     def insert(self, tx: Transaction, key: tuple[int, ...], values: tuple[Any, ...]) -> None:
-        """Add a row, with all its columns."""
+        """Add a row with all its columns."""
 
     def delete(self, tx: Transaction, *key: int) -> None: ...
 
@@ -139,12 +139,12 @@ class WholeTable:
         self._name = table.name
 
     def find(self, tx: Transaction, *key: Any) -> tuple[Any, ...] | None:
-        found: tuple[Any, ...] | None = tx.get(_register_key(self._name, key))
-        return found
+        row: tuple[Any, ...] | None = tx.get(_register_key(self._name, key))
+        return row
 
     def pick(self, tx: Transaction, key: tuple[Any, ...], *columns: int) -> tuple[Any, ...]:
-        found = tx.pick(_register_key(self._name, key), *columns)
-        return _raise_missing(self._name, key) if found is None else found
+        picked = tx.pick(_register_key(self._name, key), *columns)
+        return _raise_missing(self._name, key) if picked is None else picked
 
     def value(self, tx: Transaction, column: int, *key: Any) -> Any:
         return self.pick(tx, key, column)[0]
@@ -162,7 +162,7 @@ class WholeTable:
 
 
 class SplitRow:
-    """Reads and writes at once: there is nothing to gather. Reads the fixed columns if asked."""
+    """Row of the layout `fine`. Every access reads or writes its register immediately."""
 
     __slots__ = ("_key", "_table", "_tx")
 
@@ -173,8 +173,8 @@ class SplitRow:
 
     @property
     def fixed(self) -> tuple[Any, ...]:
-        found = self._table.find(self._tx, *self._key)
-        return _raise_missing(self._table.name, self._key) if found is None else found
+        columns = self._table.find(self._tx, *self._key)
+        return _raise_missing(self._table.name, self._key) if columns is None else columns
 
     def get(self, column: int) -> Any:
         return self._tx.get(_register_key(self._table.columns[column], self._key))
@@ -190,7 +190,7 @@ class SplitRow:
 
 
 class SplitTable:
-    """Layout `fine`. Implements `TableAccess`. A column that is None has no register."""
+    """Layout `fine`. Implements `TableAccess`. A column with the value None has no register."""
 
     def __init__(self, table: TableSchema) -> None:
         self.name = table.name
@@ -198,16 +198,16 @@ class SplitTable:
         self.columns = table.columns
 
     def find(self, tx: Transaction, *key: Any) -> tuple[Any, ...] | None:
-        found: tuple[Any, ...] | None = tx.get(_register_key(self.name, key))
-        return found
+        row: tuple[Any, ...] | None = tx.get(_register_key(self.name, key))
+        return row
 
     def pick(self, tx: Transaction, key: tuple[Any, ...], *columns: int) -> tuple[Any, ...]:
-        found = tx.pick(_register_key(self.name, key), *columns)
-        return _raise_missing(self.name, key) if found is None else found
+        picked = tx.pick(_register_key(self.name, key), *columns)
+        return _raise_missing(self.name, key) if picked is None else picked
 
     def value(self, tx: Transaction, column: int, *key: Any) -> Any:
-        found = tx.get(_register_key(self.columns[column], key))
-        return _raise_missing(self.name, key) if found is None else found
+        current = tx.get(_register_key(self.columns[column], key))
+        return _raise_missing(self.name, key) if current is None else current
 
     def row(self, tx: Transaction, *key: Any) -> TableRow:
         return SplitRow(tx, self, key)
@@ -225,7 +225,7 @@ class SplitTable:
 
 
 def _register_key(name: str, key: tuple[Any, ...]) -> Key:
-    return (name,) + key  # noqa: RUF005 - compiled, to unpack a tuple makes a list of it
+    return (name,) + key  # noqa: RUF005 - mypyc compiles unpacking to a temporary list
 
 
 def _raise_missing(name: str, key: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -233,8 +233,11 @@ def _raise_missing(name: str, key: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 def find_customer(tx: Transaction, w: Any, d: Any, customer: Any) -> int:
-    """The number given, or among the customers of the last name given, in the order of their first
-    names, the one in the middle: of n the one at n / 2, rounded up, counted from one."""
+    """Return the customer's number, given the number or a last name.
+
+    A last name selects the middle one of its n customers, ordered by first name: the one at
+    position n / 2, rounded up, counted from 1.
+    """
     if type(customer) is int:
         return customer
     namesakes: tuple[int, ...] | None = tx.get((CUSTOMERS_NAMED, w, d, customer))

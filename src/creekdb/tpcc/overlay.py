@@ -1,7 +1,7 @@
-"""A state: initial data, and the registers that differ from it.
+"""State that consists of initial data and the registers that differ from it.
 
-Implements `creekdb.execution.transaction.View` and can itself be written to, so it also serves to
-run transactions one after another on a population.
+Implements `creekdb.execution.transaction.View`. The state is writable, so it can also execute
+transactions one after another on a population.
 """
 
 from collections.abc import Iterator, Mapping
@@ -19,7 +19,7 @@ from creekdb.protocol.values import Key
 
 class OverlayState:
     def __init__(self, base: BaseState, overrides: Mapping[Key, Any] | None = None) -> None:
-        """In `overrides`, `ABSENT` stands for a register that was deleted."""
+        """`ABSENT` in `overrides` marks a deleted register."""
         self.base = base
         self._overrides: dict[Key, Any] = dict(overrides or {})
         self._sorted: SortedKeyList[Key, CollationKey] | None = None
@@ -45,7 +45,7 @@ class OverlayState:
         return False
 
     def apply(self, datatype: DataType, request: Request) -> Outcome:
-        """Run a request on this state, which becomes the state after it."""
+        """Execute a request on this state and apply its writes."""
         execution = datatype.run(request, self)
         for key, value in execution.writes.items():
             self.write(key, value)
@@ -57,7 +57,7 @@ class OverlayState:
         self._overrides[key] = value
 
     def _sorted_keys(self) -> "SortedKeyList[Key, CollationKey]":
-        """Sorted when it is first wanted: transactions look registers up and do not scan."""
+        """Return the overridden keys in order. Sorts on first use: transactions do not scan."""
         if self._sorted is None:
             self._sorted = SortedKeyList(self._overrides, key=collation_key)
         return self._sorted

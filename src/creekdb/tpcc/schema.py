@@ -1,21 +1,20 @@
-"""The nine tables of TPC-C (clause 1.3), their columns, and how many rows they start with.
+"""The nine tables of TPC-C (clause 1.3), their columns and their initial sizes.
 
-A row is a flat tuple of its columns without those of its key: tuples are what the store carries
-without copying, and a position is the fastest name of a column. Three rules make rows small and
+A row is a flat tuple of its columns without those of its key. The store passes tuples on without
+copying them, and a position is the fastest way to address a column. Three rules keep rows small and
 equal in every process:
 
-- money is a whole number of cents, a tax or a discount one of ten-thousandths, a date one of
-  microseconds;
+- money is an integer number of cents, a tax or discount of ten-thousandths, a date of microseconds;
 - an empty column is None;
-- S_DIST_01 to S_DIST_10 are one text of ten times 24 characters, cut where it is read.
+- S_DIST_01 to S_DIST_10 form one text of ten times 24 characters, which the reader slices.
 
-Columns stand in the order *fixed*, *changing*, *sums*. Fixed ones never change once the row is
-there. Changing ones are set, mostly to what depends on their old value. Sums are whole numbers that
-transactions increase and decrease, mostly without looking. A layout of registers may keep the three
-apart (`creekdb.tpcc.layout`), and since fixed columns come first, they have the same position
-either way.
+Columns are ordered *fixed*, *mutable*, *sums*. Fixed columns never change after the insertion of
+the row. Mutable columns are set, mostly to values that depend on the old one. Sums are integers
+that transactions increase and decrease, mostly without reading them. A layout of registers may
+separate the three groups (`creekdb.tpcc.layout`). Fixed columns come first, so they have the same
+position in every layout.
 
-HISTORY has no key in the specification. Here it is the customer and the number of the payment among
+HISTORY has no key in the specification. Its key is the customer and the number of the payment among
 the payments of that customer, which is C_PAYMENT_CNT.
 """
 
@@ -23,21 +22,21 @@ from typing import Final, NamedTuple
 
 DISTRICTS: Final = 10
 CUSTOMERS: Final = 3_000
-"""Of a district; it starts with as many orders, one of each customer."""
+"""Customers per district, and its initial orders: one per customer."""
 ITEMS: Final = 100_000
 DELIVERED: Final = 2_100
-"""The orders up to this one start as delivered, the other 900 of a district as new orders."""
+"""Last initial order of a district that is delivered. The other 900 start as new orders."""
 LINES_MIN: Final = 5
 LINES_MAX: Final = 15
 DISTRICT_TEXT: Final = 24
-"""The length of S_DIST_xx and OL_DIST_INFO."""
+"""Length of S_DIST_xx and OL_DIST_INFO, in characters."""
 
 INITIAL_PAYMENT: Final = 10_00
-"""What every customer has paid in the beginning: H_AMOUNT, C_YTD_PAYMENT and minus C_BALANCE."""
+"""Initial payment of every customer, in cents: H_AMOUNT, C_YTD_PAYMENT and minus C_BALANCE."""
 INITIAL_D_YTD: Final = CUSTOMERS * INITIAL_PAYMENT
 INITIAL_W_YTD: Final = DISTRICTS * INITIAL_D_YTD
 POPULATED_AT: Final = 0
-"""The date of everything that is there in the beginning."""
+"""Date of all initial rows, in microseconds."""
 
 
 class TableSchema(NamedTuple):
@@ -49,7 +48,7 @@ class TableSchema(NamedTuple):
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The columns of a row, in order."""
+        """Columns of a row, in order."""
         return self.fixed + self.mutable + self.sums
 
 

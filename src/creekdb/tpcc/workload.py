@@ -1,15 +1,14 @@
-"""What clients ask for: a seeded stream of transactions (clauses 2.4.1 to 2.8.1 and 5.2.3).
+"""Client workload: seeded streams of transactions (clauses 2.4.1 to 2.8.1 and 5.2.3).
 
-A client sits at a terminal of its home warehouse. The kinds come at random in the paper's shares
-(Section 6.1), customers and items as NURand has it, with constants that all clients of a run share.
-Payment is what the paper runs as a strong operation; who wants it otherwise decides by `kind`.
+A client uses a terminal of its home warehouse. Kinds are drawn with the paper's shares (Section
+6.1), customers and items with NURand, whose constants all clients of a run share. The paper runs
+Payment as a strong operation; callers may decide otherwise by `kind`.
 
-The terminals of a cluster: ten for each warehouse, spread evenly over the replicas.
-
-A terminal stands in a district, and each replica serves the same districts of every warehouse: so
-every warehouse is in use at every replica. (Were whole warehouses given to replicas, transactions
-of different replicas would hardly ever meet.) More than ten replicas get a district each, some of
-them the same, with a terminal of its own.
+A cluster has ten terminals per warehouse, spread evenly over the replicas. A terminal belongs to a
+district, and each replica serves the same districts of every warehouse. So every warehouse is in
+use at every replica. (If replicas served whole warehouses, transactions of different replicas would
+hardly ever conflict.) With more than ten replicas, each serves one district. Some then share a
+district, with a terminal each.
 """
 
 from collections.abc import Callable, Iterator
@@ -37,7 +36,7 @@ TRANSACTION_SHARES: Final = {
     "order_status": 4,
     "stock_level": 4,
 }
-"""The mix, in percent."""
+"""Share of each transaction, in percent."""
 STRONG_KINDS: Final = frozenset({"payment"})
 UNUSED_ITEM: Final = ITEMS + 1
 
@@ -46,11 +45,11 @@ class TransactionInput(NamedTuple):
     kind: str
     operation: Operation
     is_strong: bool
-    """Is it strong in the paper's experiments?"""
+    """True if the paper's experiments run the transaction as strong."""
 
 
 class NurandConstants(NamedTuple):
-    """C of NURand, by what is drawn (clause 2.1.6.1)."""
+    """Constant C of NURand per kind of value (clause 2.1.6.1)."""
 
     last_name: int
     customer: int
@@ -58,7 +57,7 @@ class NurandConstants(NamedTuple):
 
 
 def draw_constants(seed: int, population: Population) -> NurandConstants:
-    """The constants of the run with that seed."""
+    """Return the constants of the run with that seed."""
     random = Random(f"tpcc constants {seed}")
     return NurandConstants(
         random.choice(run_constants(population.last_name_constant)),
@@ -68,11 +67,11 @@ def draw_constants(seed: int, population: Population) -> NurandConstants:
 
 
 class TransactionInputs:
-    """The stream of one client: an iterator of `TransactionInput` without end."""
+    """Endless iterator of the `TransactionInput`s of one client."""
 
     def __init__(self, datatype: DataType, population: Population, seed: int, client: Any) -> None:
         if type(client) is not int or client < 0:
-            raise BadValue(f"a client is a number from 0, not {client!r}")
+            raise BadValue(f"client is {client!r}: it must be an integer from 0")
         self._datatype = datatype
         self._warehouses = population.warehouses
         self._constants = draw_constants(seed, population)
@@ -80,7 +79,7 @@ class TransactionInputs:
         self._random = generator.random
         self.warehouse: int = client % population.warehouses + 1
         self.district: int = client // population.warehouses % DISTRICTS + 1
-        """Where the terminal stands: only Stock-Level cares."""
+        """District of the terminal; only Stock-Level uses it."""
         self._argument_generators: dict[str, Callable[[], tuple[Any, ...]]] = {
             "new_order": self.new_order,
             "payment": self.payment,
@@ -101,7 +100,7 @@ class TransactionInputs:
         return TransactionInput(kind, operation, kind in STRONG_KINDS)
 
     def new_order(self) -> tuple[Any, ...]:
-        """Clause 2.4.1. One in a hundred orders an item that does not exist, as its last."""
+        """Clause 2.4.1. The last item of one order in a hundred does not exist."""
         home = self.warehouse
         random = self._random
         district, customer = self._between(1, DISTRICTS), self._customer()
@@ -118,7 +117,7 @@ class TransactionInputs:
         return home, district, customer, tuple(lines)
 
     def payment(self) -> tuple[Any, ...]:
-        """Clause 2.5.1. 15 % of the customers are of another warehouse."""
+        """Clause 2.5.1. 15 % of the customers belong to another warehouse."""
         district = self._between(1, DISTRICTS)
         if self._random() < 0.15:
             c_w, c_d = self._other_warehouse(), self._between(1, DISTRICTS)
@@ -148,7 +147,7 @@ class TransactionInputs:
         return drawn
 
     def _last_name_or_customer(self) -> int | str:
-        """60 % are asked for by last name."""
+        """Return a last name (60 %) or a customer number."""
         if self._random() < 0.6:
             coarse, fine = self._between(0, NURAND_A_LAST_NAME), self._between(0, 999)
             name: int = nurand(coarse, fine, self._constants.last_name, 0, 999)
@@ -156,7 +155,7 @@ class TransactionInputs:
         return self._customer()
 
     def _other_warehouse(self) -> int:
-        """Any but the home warehouse, if there is another."""
+        """Return any warehouse but the home warehouse; with one warehouse, that one."""
         if self._warehouses == 1:
             return self.warehouse
         drawn = self._between(1, self._warehouses - 1)
@@ -164,7 +163,7 @@ class TransactionInputs:
 
 
 def client_numbers(replica: int, replicas: int, warehouses: int) -> list[int]:
-    """The numbers of its clients; `TransactionInputs` says where a client with a number sits."""
+    """Return the client numbers of a replica; `TransactionInputs` maps a client to a terminal."""
     return [
         district * warehouses + warehouse
         for district in range(max(DISTRICTS, replicas))
@@ -174,7 +173,7 @@ def client_numbers(replica: int, replicas: int, warehouses: int) -> list[int]:
 
 
 class Terminals:
-    """What is asked for at each replica: whoever comes next sits down at any of its terminals."""
+    """The calls at each replica. Every call comes from a random terminal of the replica."""
 
     def __init__(
         self, datatype: DataType, population: Population, seed: int, replicas: int

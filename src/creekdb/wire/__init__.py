@@ -1,0 +1,1 @@
+"""Messages between processes, their encoding, and the code that clients and replicas share."""

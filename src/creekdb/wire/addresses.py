@@ -6,7 +6,7 @@ from creekdb.errors import BadValue
 
 
 def parse_address(text: str) -> tuple[str, int]:
-    """From HOST:PORT; a host that has colons itself, as IPv6 does, stands in brackets."""
+    """Parse HOST:PORT. A host that contains colons, as in IPv6, is written in brackets."""
     host, colon, port = text.rpartition(":")
     host = host.strip("[]")
     if not colon or "/" in host or not port.isdecimal() or int(port) > 65_535:
@@ -17,7 +17,7 @@ def parse_address(text: str) -> tuple[str, int]:
 
 
 def format_address(host: str, port: int) -> str:
-    """As `address_of` reads it."""
+    """Return the address as `parse_address` reads it."""
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 

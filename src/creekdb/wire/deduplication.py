@@ -1,12 +1,12 @@
-"""A call that is asked for again is not executed again.
+"""Deduplication: a retried call is executed once.
 
-A client that lost its replica cannot know whether its call was done, so it asks another replica
-for the same. Therefore what came of a call is part of the replicated state: a register for each
-call, written by the very request that carries it out. Whoever executes a call whose register is
-there answers with what is in there; unless it was another operation, for that is a mistake.
+A client that loses its replica cannot tell whether its call took effect, so it retries the call at
+another replica. Therefore the outcome of a call is part of the replicated state. Each call has a
+register, which the request that executes the call writes. A request whose call has a register
+returns the stored outcome. If the stored call was another operation, it returns an error.
 
-What is kept is bounded: so many calls of a client, for each takes the register of an old one;
-answers up to a size; and calls that are not too old (`FORGET`).
+The retained outcomes are bounded. A client has `CALLS_PER_CLIENT_MAX` registers, and each new call
+replaces an old one. Long return values are not stored. Old calls expire (`EXPIRE_CALLS`).
 """
 
 from collections.abc import Callable
@@ -24,32 +24,32 @@ from creekdb.protocol.request import Operation, Outcome, Request
 from creekdb.protocol.values import Key
 
 INTERNAL_PREFIX: Final = "creek."
-"""Operations whose names begin so are not for clients."""
+"""Prefix of operations that clients cannot call."""
 DEDUPLICATED_CALL: Final = "creek.once"
 EXPIRE_CALLS: Final = "creek.forget"
 QUERY_OUTCOME: Final = "creek.ended"
-"""What a client calls, strongly, with its name and the number of a call, where the call is known:
-it answers how that ended, as (value, error), or nothing if that is not kept."""
+"""Operation that returns the outcome of a call as (value, error), or None if it is not stored.
+A client calls it strongly with its identifier and the number of the call."""
 
 CALLS_PER_CLIENT_MAX: Final = 1024
-"""Of each client: of those that it may ask for again, the numbers differ by less."""
+"""Registers of each client. The numbers of the calls that it may retry differ by less."""
 KEPT_RESPONSE_BYTES_MAX: Final = 4096
-"""Bytes; a longer answer is given once."""
+"""Upper bound for a stored return value, in bytes. A longer one is returned once."""
 
 RESPONSE_NOT_KEPT: Final = "Forgotten: it was done, and its answer was too long"
 EXPIRY_BATCH_MAX: Final = 512
-"""Calls, when old ones are forgotten: more would hold up other operations."""
+"""Upper bound for the calls that one expiry visits. More would delay other operations."""
 DESCRIPTION_CHARS_MAX: Final = 200
 
 _SMALL_TYPES: Final = frozenset((type(None), bool, int, float))
 
 _BYTES_HEADER_MAX: Final = 5
-"""Before bytes, where they are encoded."""
+"""Upper bound for the header of a msgpack byte string."""
 
 _encode: Final = msgspec.msgpack.Encoder().encode
 
 RunOperation: TypeAlias = Callable[[Request, str, tuple[Any, ...], View], ExecutionResult]
-"""Runs the operation of that name, with these arguments, in the place of the request's."""
+"""Function that executes the operation of that name, with these arguments, for a request."""
 
 
 def wrap_call(client: str, number: int, operation: Operation) -> Operation:
@@ -57,25 +57,27 @@ def wrap_call(client: str, number: int, operation: Operation) -> Operation:
 
 
 def describe_call(operation: Operation) -> str:
-    """What a client called, for people."""
+    """Return the client's operation as text, shortened for people."""
     operation = unwrap_call(operation)
     text = f"{operation.name}({', '.join(map(repr, operation.arguments))})"
     return text if len(text) <= DESCRIPTION_CHARS_MAX else f"{text[:DESCRIPTION_CHARS_MAX]}…"
 
 
 def unwrap_call(operation: Operation) -> Operation:
-    """What a client called, if it was a client."""
+    """Return the client's operation, without the wrapper of `wrap_call`."""
     return Operation(*operation.arguments[2:]) if is_deduplicated(operation) else operation
 
 
 def expire_calls(before_us: int, client: str = "", number: int = 0) -> Operation:
-    """Forget calls from before, some at a time: from this register of this client on. Answers how
-    many were forgotten, and where to go on, if anywhere."""
+    """Return the operation that expires calls older than `before_us`, starting at a register.
+
+    It returns the number of expired calls, and the register to continue at, if any.
+    """
     return Operation(EXPIRE_CALLS, (before_us, client, number))
 
 
 def is_deduplicated(operation: Operation) -> bool:
-    """What is none of ours is an operation that does not exist, also with one of our names."""
+    """Return True if `operation` is a well-formed `creek.once`. Others do not exist."""
     if operation.name != DEDUPLICATED_CALL or len(operation.arguments) != 4:
         return False
     client, number, name, arguments = operation.arguments
@@ -94,7 +96,7 @@ def is_outcome_query(operation: Operation) -> bool:
 
 
 def run_request(run_as: RunOperation, request: Request, view: View) -> ExecutionResult:
-    """What a client called, and what else there is for a replica to carry out."""
+    """Execute a request: a deduplicated call, an expiry, an outcome query or a plain operation."""
     operation = request.operation
     if is_deduplicated(operation):
         return _run_deduplicated(run_as, request, view)
@@ -108,31 +110,31 @@ def run_request(run_as: RunOperation, request: Request, view: View) -> Execution
 def _run_client_operation(
     run_as: RunOperation, request: Request, name: str, arguments: tuple[Any, ...], view: View
 ) -> ExecutionResult:
-    """What a client called; it leaves alone what is not its own."""
+    """Execute a client's operation. It fails if it writes to a reserved register."""
     execution = run_as(request, name, arguments, view)
     if name != MEMBERSHIP_OPERATION:
         for written in (execution.writes, execution.blind_adds):
             for key in written:
                 if type(key) is tuple and key and key[0] in RESERVED_PREFIXES:
-                    what = f"BadValue: register {key!r} belongs to Creek: choose another name"
-                    return ExecutionResult(Outcome(None, what), read_count=execution.read_count)
+                    error = f"BadValue: register {key!r} belongs to Creek: choose another name"
+                    return ExecutionResult(Outcome(None, error), read_count=execution.read_count)
     return execution
 
 
 def _run_deduplicated(run_as: RunOperation, request: Request, view: View) -> ExecutionResult:
-    """Run it, unless it was."""
+    """Execute the call unless its register holds an outcome."""
     client, number, name, arguments = request.operation.arguments
     key: Key = (CALLS_PREFIX, client, number % CALLS_PER_CLIENT_MAX)
-    kept = view.read(key)
-    if kept is not ABSENT and kept[0] == number:
-        _, _, value, error, mark = kept
-        if mark != _fingerprint(name, arguments):
+    stored = view.read(key)
+    if stored is not ABSENT and stored[0] == number:
+        _, _, value, error, fingerprint = stored
+        if fingerprint != _fingerprint(name, arguments):
             value, error = None, f"NumberUsed: call {number} of {client} was another operation"
         return ExecutionResult(Outcome(value, error), read_count=1)
     execution = _run_client_operation(run_as, request, name, arguments, view)
     outcome, writes = execution.outcome, execution.writes
-    # Of one that comes too late to be asked for again, nothing is kept.
-    if kept is ABSENT or kept[0] < number:
+    # A call older than the stored one cannot be retried any more, so its outcome is not stored.
+    if stored is ABSENT or stored[0] < number:
         value, error = outcome.value, outcome.error
         if not _is_small(value):
             value, error = None, RESPONSE_NOT_KEPT
@@ -142,7 +144,7 @@ def _run_deduplicated(run_as: RunOperation, request: Request, view: View) -> Exe
 
 
 def _is_small(value: Any) -> bool:
-    """Is it short enough to be kept?"""
+    """Return True if `value` is short enough to be stored."""
     kind = type(value)
     if kind in _SMALL_TYPES or (
         kind is bytes and len(value) <= KEPT_RESPONSE_BYTES_MAX - _BYTES_HEADER_MAX
@@ -155,25 +157,25 @@ def _run_expiry(request: Request, view: View) -> ExecutionResult:
     before_us, client, number = request.operation.arguments
     _, stop = prefix_range((CALLS_PREFIX,))
     keys = view.keys(collation_key((CALLS_PREFIX, client, number)), stop, False)
-    found = list(islice(keys, EXPIRY_BATCH_MAX + 1))
-    rest: tuple[Any, ...] = ()
-    if len(found) > EXPIRY_BATCH_MAX:
-        last = found.pop()
-        rest = last[1:] if isinstance(last, tuple) else ()
-    old = [key for key in found if view.read(key)[1] < before_us]
-    value = (len(old), *rest)
-    return ExecutionResult(Outcome(value), dict.fromkeys(old, ABSENT), scan_count=len(found))
+    visited = list(islice(keys, EXPIRY_BATCH_MAX + 1))
+    continuation: tuple[Any, ...] = ()
+    if len(visited) > EXPIRY_BATCH_MAX:
+        last = visited.pop()
+        continuation = last[1:] if isinstance(last, tuple) else ()
+    expired = [key for key in visited if view.read(key)[1] < before_us]
+    value = (len(expired), *continuation)
+    return ExecutionResult(Outcome(value), dict.fromkeys(expired, ABSENT), scan_count=len(visited))
 
 
 def _run_outcome_query(request: Request, view: View) -> ExecutionResult:
     client, number = request.operation.arguments
-    kept = view.read((CALLS_PREFIX, client, number % CALLS_PER_CLIENT_MAX))
-    if kept is ABSENT or kept[0] != number or kept[3] == RESPONSE_NOT_KEPT:
+    stored = view.read((CALLS_PREFIX, client, number % CALLS_PER_CLIENT_MAX))
+    if stored is ABSENT or stored[0] != number or stored[3] == RESPONSE_NOT_KEPT:
         return ExecutionResult(Outcome(), read_count=1)
-    _, _, value, error, _ = kept
+    _, _, value, error, _ = stored
     return ExecutionResult(Outcome((value, error)), read_count=1)
 
 
 def _fingerprint(name: str, arguments: tuple[Any, ...]) -> int:
-    """Another operation has, as good as certainly, another one."""
+    """Return a checksum of the call. Two different calls rarely share one."""
     return crc32(_encode((name, arguments)))

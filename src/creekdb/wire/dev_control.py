@@ -1,7 +1,7 @@
-"""What `creek up` tells the replicas that it runs, on the pipe that ends when it does.
+"""Control messages of `creek up` to the replicas that it runs, on a pipe to their standard input.
 
-Only a replica that is started with `--with-parent` listens, and only to the process that started
-it: nobody can cut a link of any other.
+Only a replica started with `--with-parent` reads them, and only from the process that started it.
+No other process can cut its links.
 """
 
 import os
@@ -17,42 +17,42 @@ import msgspec
 from creekdb.errors import MalformedMessage
 
 STOP_TIMEOUT_S: Final = 5.0
-"""What a replica has to stop in by itself: one that executes an endless operation never does."""
+"""Time in which a replica must stop by itself. One with an endless operation never does."""
 
 
 class DevControl(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A line of JSON. What it says holds until the next one."""
+    """Control message: a line of JSON. It replaces the previous one."""
 
     control: str
-    """Where `creek up` is asked to break things, and to mend them: the beginning of an address."""
+    """Base URL where `creek up` accepts requests to inject and heal faults."""
     secret: str
-    """What to say there. Only pages that replicas of this trial have served know it."""
+    """Secret of those requests. Only pages served by these replicas contain it."""
     pages: dict[int, str]
-    """Where every replica's page is."""
+    """URL of each replica's page."""
     cut: tuple[int, ...] = ()
-    """Those to whom the one who is told has no connection."""
+    """Peers to which the receiving replica must have no connection."""
 
 
-def encode_dev_control(trial: DevControl) -> bytes:
-    return msgspec.json.encode(trial) + b"\n"
+def encode_dev_control(control: DevControl) -> bytes:
+    return msgspec.json.encode(control) + b"\n"
 
 
 def decode_dev_control(line: bytes) -> DevControl:
     try:
         return msgspec.json.decode(line, type=DevControl)
     except (msgspec.DecodeError, ValueError) as error:
-        raise MalformedMessage(f"not a line of 'creek up': {error}") from error
+        raise MalformedMessage(f"not a control message of 'creek up': {error}") from error
 
 
 class ParentPipe:
-    """The process at the other end of a pipe: `hear` when there is something to be read."""
+    """Reader of the pipe to the parent process. Call `read` when the pipe is readable."""
 
     def __init__(
-        self, pipe: int, told: Callable[[DevControl], None], ended: Callable[[], None]
+        self, pipe: int, on_control: Callable[[DevControl], None], on_exit: Callable[[], None]
     ) -> None:
         self._pipe = pipe
-        self._on_control = told
-        self._on_exit = ended
+        self._on_control = on_control
+        self._on_exit = on_exit
         self._partial_line = b""
 
     def read(self) -> None:
@@ -65,16 +65,16 @@ class ParentPipe:
             self._on_control(decode_dev_control(line))
 
 
-def kill_after_parent_exit(pipe: int, patience_s: float = STOP_TIMEOUT_S) -> None:
-    """However busy this process is, it is killed so long after the one at the other end is gone."""
+def kill_after_parent_exit(pipe: int, timeout_s: float = STOP_TIMEOUT_S) -> None:
+    """Kill this process `timeout_s` after the parent's exit, even if the event loop is blocked."""
     threading.Thread(
-        target=_wait_and_kill, args=(pipe, patience_s), name="parent", daemon=True
+        target=_wait_and_kill, args=(pipe, timeout_s), name="parent", daemon=True
     ).start()
 
 
-def _wait_and_kill(pipe: int, patience_s: float) -> None:
-    ended = select.poll()
-    ended.register(pipe, 0)  # nothing but its end
-    ended.poll()
-    time.sleep(patience_s)
+def _wait_and_kill(pipe: int, timeout_s: float) -> None:
+    poll = select.poll()
+    poll.register(pipe, 0)  # only the end of the pipe
+    poll.poll()
+    time.sleep(timeout_s)
     os.kill(os.getpid(), signal.SIGKILL)

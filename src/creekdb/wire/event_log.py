@@ -1,12 +1,13 @@
-"""What a replica tells the person, or the program, that looks after it.
+"""Log of a replica, for operators and for programs.
 
-Each line is an event: a name that stays the same from version to version, a sentence, and fields.
-What comes and goes, such as a connection, may do so any number of times: of that only so much is
-told in a minute, then how it is, and how many events were left out.
+Each line is an event: a name that stays the same from version to version, a message, and fields.
+Topics such as connections can produce any number of events. They are rate-limited: after
+`EVENTS_PER_WINDOW_MAX` events a window, the log keeps only the last one and the number of the
+suppressed ones.
 
     2026-05-01 08:00:00.123 info    replica 0: replica 2 leads now (leader.changed leader=2)
     {"at":"2026-05-01T08:00:00.123Z","level":"info","event":"leader.changed",
-     "message":"replica 2 leads now","replica":0,"leader":2}            (one line, in truth)
+     "message":"replica 2 leads now","replica":0,"leader":2}            (written as one line)
 """
 
 import logging
@@ -20,22 +21,23 @@ import msgspec
 
 LOGGER_NAME: Final = "creek.replica"
 OPERATION_LONG: Final = "operation.long"
-"""The event of an operation that takes too long."""
+"""Event: an operation takes too long."""
 REPLICA_REMOVED: Final = "replica.removed"
-"""The event of a replica that is no member any more."""
+"""Event: the replica is no longer a member."""
 REPLICA_STOPPING: Final = "replica.stopping"
-"""The event that a replica ends with, whatever the reason is."""
+"""Last event of a replica, for any reason."""
 RATE_LIMITED_TOPICS: Final = frozenset(("disk", "leader", "majority", "peer"))
-"""The first words of events of which any number may come, each of them for each peer."""
+"""First words of rate-limited event names. Each topic has one limit per peer."""
 EVENTS_PER_WINDOW_MAX: Final = 10
-"""Of these, in so many seconds; the last one, and how many others were left out, after them."""
+"""Upper bound for the events of one topic in a window, without the last one."""
 WINDOW_S: Final = 60.0
+"""Length of a rate-limit window, in seconds."""
 _FIELDS: Final = "creek_fields"
 _EVENT: Final = "creek_event"
 
 
 class EventLog:
-    """Of one replica. `fields` must be what JSON can carry."""
+    """Log of one replica. The values of `fields` must be JSON values."""
 
     def __init__(self, replica: int, now_s: Callable[[], float] = time.monotonic) -> None:
         self._logger = logging.getLogger(LOGGER_NAME)
@@ -53,13 +55,13 @@ class EventLog:
         self._log(_LogEvent(logging.ERROR, event, message, fields))
 
     def flush_suppressed(self, *, at_once: bool = False) -> None:
-        """What was held back for long enough: to be called from time to time."""
+        """Emit the suppressed events whose window has ended. Call this periodically."""
         now_s = self._now_s()
-        for told in self._limits.values():
-            if at_once or now_s >= told.window_start_s + WINDOW_S:
-                last, left_out = told.reset(now_s)
+        for limit in self._limits.values():
+            if at_once or now_s >= limit.window_start_s + WINDOW_S:
+                last, suppressed = limit.reset(now_s)
                 if last is not None:
-                    self._emit(_with_suppressed_count(last, left_out))
+                    self._emit(_with_suppressed_count(last, suppressed))
 
     def _log(self, event: "_LogEvent") -> None:
         topic = event.name.partition(".")[0]
@@ -67,14 +69,14 @@ class EventLog:
             self.flush_suppressed(at_once=True)
         elif topic in RATE_LIMITED_TOPICS:
             self.flush_suppressed()
-            about = topic, event.fields.get("peer")
-            if not self._limits.setdefault(about, _RateLimit(self._now_s())).allow(event):
+            key = topic, event.fields.get("peer")
+            if not self._limits.setdefault(key, _RateLimit(self._now_s())).allow(event):
                 return
         self._emit(event)
 
     def _emit(self, event: "_LogEvent") -> None:
-        more = {_EVENT: event.name, _FIELDS: {"replica": self._replica, **event.fields}}
-        self._logger.log(event.level, "%s", event.message, extra=more)
+        extra = {_EVENT: event.name, _FIELDS: {"replica": self._replica, **event.fields}}
+        self._logger.log(event.level, "%s", event.message, extra=extra)
 
 
 class _LogEvent(NamedTuple):
@@ -85,7 +87,7 @@ class _LogEvent(NamedTuple):
 
 
 class _RateLimit:
-    """What of one matter was told lately, and what was not."""
+    """State of one topic in the current window."""
 
     __slots__ = ("count", "last", "suppressed", "window_start_s")
 
@@ -104,27 +106,27 @@ class _RateLimit:
         return False
 
     def reset(self, now_s: float) -> tuple[_LogEvent | None, int]:
-        """The last that was held back, which is to be told now, and how many there were before."""
-        last, left_out = self.last, self.suppressed - 1
+        """Start a window. Return the last suppressed event and the number of those before it."""
+        last, suppressed = self.last, self.suppressed - 1
         self.window_start_s, self.count, self.suppressed, self.last = (
             now_s,
             int(last is not None),
             0,
             None,
         )
-        return last, left_out
+        return last, suppressed
 
 
-def _with_suppressed_count(event: _LogEvent, left_out: int) -> _LogEvent:
-    if not left_out:
+def _with_suppressed_count(event: _LogEvent, suppressed: int) -> _LogEvent:
+    if not suppressed:
         return event
-    message = f"{event.message}; {left_out} such events before it were left out"
-    return event._replace(message=message, fields={**event.fields, "left_out": left_out})
+    message = f"{event.message}; {suppressed} events before it were suppressed"
+    return event._replace(message=message, fields={**event.fields, "left_out": suppressed})
 
 
 class _Formatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
-        """What comes from elsewhere, such as a library, has its logger's name for an event."""
+        """Return the line of a record. A record of a library has its logger's name as its event."""
         fields = dict(getattr(record, _FIELDS, {}))
         event = getattr(record, _EVENT, record.name)
         message = record.getMessage()
@@ -144,12 +146,11 @@ class TextFormatter(_Formatter):
         self, at: datetime, level: str, event: str, message: str, fields: dict[str, Any]
     ) -> str:
         replica, trace = fields.pop("replica", None), fields.pop("trace", None)
-        who = "" if replica is None else f"replica {replica}: "
-        named = " ".join([event, *(f"{name}={value}" for name, value in fields.items())])
+        source = "" if replica is None else f"replica {replica}: "
+        details = " ".join([event, *(f"{name}={value}" for name, value in fields.items())])
         when = f"{at:%Y-%m-%d %H:%M:%S}.{at.microsecond // 1000:03}"
-        line = (
-            f"{when} {level:7} {who}{_escape_unprintable(message)} ({_escape_unprintable(named)})"
-        )
+        message, details = _escape_unprintable(message), _escape_unprintable(details)
+        line = f"{when} {level:7} {source}{message} ({details})"
         return line if trace is None else f"{line}\n{trace}"
 
 
@@ -163,7 +164,10 @@ class JsonFormatter(_Formatter):
 
 
 def configure_logging(form: str, level: str, stream: TextIO | None = None) -> None:
-    """For the whole process: our events from `level` on, and warnings of libraries."""
+    """Configure the process: Creek's events from `level` on, and warnings of libraries.
+
+    `form` is `json` or `text`.
+    """
     handler = logging.StreamHandler(stream or sys.stderr)
     handler.setFormatter(JsonFormatter() if form == "json" else TextFormatter())
     root = logging.getLogger()
@@ -173,5 +177,5 @@ def configure_logging(form: str, level: str, stream: TextIO | None = None) -> No
 
 
 def _escape_unprintable(text: str) -> str:
-    """A sentence may hold what somebody else sent."""
+    """Escape control characters: a message may quote text that a peer or client sent."""
     return text if text.isprintable() else repr(text)[1:-1]

@@ -1,4 +1,4 @@
-"""An event loop for who does not bring one: uvloop's where it is installed, else Python's own."""
+"""Creation of event loops: uvloop's where it is installed, else Python's own."""
 
 import asyncio
 from collections.abc import Coroutine
@@ -16,7 +16,7 @@ def run_in_new_loop(work: Coroutine[Any, Any, _Result]) -> _Result:
 def new_loop() -> asyncio.AbstractEventLoop:
     if find_spec("uvloop") is None:
         return asyncio.new_event_loop()
-    import uvloop  # noqa: PLC0415 - a server is fine without it
+    import uvloop  # noqa: PLC0415 - optional
 
     loop: asyncio.AbstractEventLoop = uvloop.new_event_loop()
     return loop

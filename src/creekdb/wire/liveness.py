@@ -4,5 +4,5 @@ from typing import Final
 
 PROBE_PREFIX: Final = b"creek?"
 PROBE_RESPONSE_PREFIX: Final = b"creek!"
-"""Which is no question: two who answer do not talk to each other for ever."""
+"""Prefix of a response. It differs from a probe's, so that two responders cannot loop."""
 PROBE_BYTES: Final = 14

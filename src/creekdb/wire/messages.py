@@ -1,11 +1,11 @@
-"""What travels between processes: frames, and what is said in them.
+"""Messages between processes, and their encoding in frames.
 
-A frame is its length in four bytes, and then one message in msgpack. On every connection both sides
-first say who they are; whoever speaks another version, or belongs to another cluster, is told so
-and left alone. Between replicas, what follows are the protocol's own messages, digests of the
-state, and parts of snapshots; between a client and a replica, those below.
+A frame is its length in four bytes, followed by one message in msgpack. Both sides of a connection
+send a hello first. A peer with an incompatible version, or of another cluster, is rejected with the
+reason. After the hello, replicas exchange protocol messages, state digests and snapshot parts.
+Clients and replicas exchange the messages defined below.
 
-Nothing here runs code that came over the wire: a client names an operation that the replica knows.
+No message contains code: a client names an operation that the replica defines.
 """
 
 from typing import Any, Final, TypeAlias, TypeVar
@@ -21,22 +21,26 @@ from creekdb.wire.framing import FrameDecoder as FrameDecoder
 from creekdb.wire.framing import frame_payload as frame_payload
 
 WIRE_VERSION: Final = 1
-"""Raised when one who speaks the old version would misunderstand the new one. Fields that are added
-at the end of a message, with a default, do not raise it: who does not know them leaves them out."""
+"""Version of the messages. It increases when a process with the old version would misinterpret a
+new message. A field added at the end of a message, with a default, needs no new version: older
+processes ignore it."""
 OLDEST_WIRE_VERSION: Final = 1
-"""The oldest version that is still spoken with who knows no later one: that of the release before,
-so that a cluster can be upgraded replica by replica."""
+"""Oldest version that this process still supports. It is the version of the previous release, so
+that a cluster can be upgraded replica by replica."""
 
 PEER_FRAME_BYTES_MAX: Final = 64 * 1024 * 1024
-"""Bytes. What a snapshot holds of the state comes before it, in parts."""
+"""Upper bound for a frame between replicas. The state of a snapshot is sent before it, in parts."""
 CLIENT_FRAME_BYTES_MAX: Final = 4 * 1024 * 1024
 HELLO_FRAME_BYTES_MAX: Final = 64 * 1024
-"""Of who has not said yet who it is."""
+"""Upper bound for a frame before the hello of its sender."""
 
 
 def common_version(version: int, oldest: int) -> int | None:
-    """The version to talk in with one who speaks these; None when there is none. One who does not
-    tell its oldest speaks only the one."""
+    """Return the latest version that both sides support, or None.
+
+    `version` and `oldest` are the bounds of the other side. If `oldest` is 0, it supports only
+    `version`.
+    """
     common = min(version, WIRE_VERSION)
     return common if common >= max(oldest or version, OLDEST_WIRE_VERSION) else None
 
@@ -45,11 +49,11 @@ def common_version(version: int, oldest: int) -> int | None:
 
 
 OperationArity: TypeAlias = tuple[str, int, int | None]
-"""An operation by its name, and how many arguments it takes: from so many to so many, or any."""
+"""Name of an operation, and the minimum and maximum number of arguments. None means no maximum."""
 
 
 class PeerHello(msgspec.Struct, frozen=True, array_like=True, tag=1):
-    """From both sides; then the protocol's messages."""
+    """First message of both sides of a connection between replicas."""
 
     version: int
     cluster: str
@@ -57,33 +61,32 @@ class PeerHello(msgspec.Struct, frozen=True, array_like=True, tag=1):
     members: tuple[int, ...]
     datatype: str
     client_address: str = ""
-    """Where clients find it."""
+    """Address for clients."""
     epoch: int = 0
-    """Which `members` these are."""
+    """Epoch of the configuration that `members` belongs to."""
     peer_address: str = ""
-    """Where replicas find it, for one that does not know it yet."""
+    """Address for replicas that do not have it in their configuration."""
     http_url: str = ""
-    """Where browsers find it: the beginning of an address."""
+    """Base URL of the HTTP interface."""
     oldest_version: int = 0
-    """The oldest version that it speaks as well."""
+    """Oldest supported version; 0 means `version`."""
     operations: tuple[OperationArity, ...] = ()
-    """What it can carry out; nothing, if it does not say."""
+    """Operations that the replica can execute. Empty if it does not report them."""
 
 
 class StateDigests(msgspec.Struct, frozen=True, array_like=True, tag=2):
-    """Lengths of `committed`, and the digests of the state there."""
+    """Digests of the state after the given numbers of committed requests."""
 
     digests: tuple[tuple[int, int], ...]
 
 
 class SnapshotPart(msgspec.Struct, frozen=True, array_like=True, tag=3):
-    """Registers of the snapshot that follows, which has none itself: what they hold, and which were
-    deleted."""
+    """Registers of the snapshot that follows. The snapshot itself contains none."""
 
     preceding_count: int
-    """So many came in other parts."""
+    """Number of registers in earlier parts."""
     remaining_count: int
-    """So many are yet to come."""
+    """Number of registers in later parts."""
     live: tuple[tuple[Key, Any], ...]
     deleted: tuple[Key, ...]
 
@@ -103,17 +106,19 @@ PeerMessage: TypeAlias = DeliveredPeerMessage | SnapshotPart
 class ClientHello(msgspec.Struct, frozen=True, array_like=True, tag=10):
     version: int
     client: str
-    """Its own, and never another's: what it asks for is executed once, however often it asks."""
+    """Identifier that no other client uses. Calls are deduplicated by it and by their numbers."""
     token: str = ""
     datatype: str = ""
-    """What it expects to find; empty: whatever is there."""
+    """Expected data type; empty accepts any."""
     oldest_version: int = 0
-    """The oldest version that it speaks as well."""
+    """Oldest supported version; 0 means `version`."""
 
 
 class CallRequest(msgspec.Struct, frozen=True, array_like=True, tag=11):
-    """Please carry out an operation. `number`: of this client's calls, each greater than the last;
-    asked again with the same number, it is the same call."""
+    """Request to execute an operation.
+
+    `number` increases from call to call of a client. A retry has the number of the original call.
+    """
 
     number: int
     operation: str
@@ -121,18 +126,19 @@ class CallRequest(msgspec.Struct, frozen=True, array_like=True, tag=11):
     strong: bool = False
     session: int = 0
     after: tuple[Dot, ...] = ()
-    """Only when the replica has these."""
+    """Requests that the replica must have delivered before it issues the call."""
     wait_ms: int = 0
-    """For how long it may wait for them; 0: as long as the replica lets it."""
+    """Time limit for the arrival of `after`, in milliseconds; 0 selects the replica's limit."""
     is_single_response: bool = False
-    """Only the answer that is waited for: of a weak call the first, of a strong one the stable."""
+    """True if the client needs one response: the first of a weak call, the stable one of a strong
+    call."""
 
     def __post_init__(self) -> None:
         msgspec.structs.force_setattr(self, "arguments", freeze(self.arguments))
 
 
 class CancelResponses(msgspec.Struct, frozen=True, array_like=True, tag=12):
-    """No more answers to this call, please. What it does is done all the same."""
+    """Request for no more responses to a call. The call takes effect all the same."""
 
     number: int
 
@@ -142,15 +148,15 @@ class StatusRequest(msgspec.Struct, frozen=True, array_like=True, tag=13):
 
 
 class BackupRequest(msgspec.Struct, frozen=True, array_like=True, tag=14):
-    """Please take a copy of the committed state, as bytes of a backup."""
+    """Request to capture the committed state for a backup."""
 
     number: int
     has_operations: bool = False
-    """And of the operations that led to it, as far as they are at hand."""
+    """True if the backup should contain the committed operations that the replica still has."""
 
 
 class BackupPartRequest(msgspec.Struct, frozen=True, array_like=True, tag=15):
-    """Please tell the next piece of the copy."""
+    """Request for the next part of the backup."""
 
     number: int
 
@@ -169,38 +175,38 @@ class Welcome(msgspec.Struct, frozen=True, array_like=True, tag=20):
     replica: int
     datatype: str
     operations: tuple[tuple[str, bool], ...]
-    """Names, and whether they only read."""
+    """Names of the operations, and True for those that only read."""
     not_ready_reason: str = ""
-    """Why it takes no part yet: until then, calls wait."""
+    """Reason why the replica is not ready. Until it is, calls wait."""
 
 
 class CallIssued(msgspec.Struct, frozen=True, array_like=True, tag=21):
-    """The call has its place among all requests. From now on it may be done."""
+    """Notification that the call has an identifier. From now on, it may take effect."""
 
     number: int
     id: Dot
 
 
 class CallResponse(msgspec.Struct, frozen=True, array_like=True, tag=22):
-    """One of the answers to a call: iterating over a call gives these."""
+    """One response to a call. Iterating over a client's call yields these."""
 
     number: int
-    """Of the call."""
+    """Number of the call."""
     kind: str
     """`tentative`, `stable` or `final`."""
     value: Any = None
-    """What the operation returned."""
+    """Return value of the operation."""
     error: str | None = None
-    """What it raised, if it did."""
+    """Error that the operation raised, or None."""
     changed: bool = False
-    """Is it another answer than was given first?"""
+    """True if the response differs from the first one."""
 
     def __post_init__(self) -> None:
         msgspec.structs.force_setattr(self, "value", freeze(self.value))
 
 
 class Rejected(msgspec.Struct, frozen=True, array_like=True, tag=23):
-    """There will be no answer."""
+    """Notification that a call gets no more responses."""
 
     number: int
     reason: str
@@ -208,7 +214,7 @@ class Rejected(msgspec.Struct, frozen=True, array_like=True, tag=23):
     `untold` or `token`."""
     message: str
     is_certain: bool = True
-    """Was it certainly not done?"""
+    """True if the call certainly takes no effect."""
 
 
 class StatusResponse(msgspec.Struct, frozen=True, array_like=True, tag=24):
@@ -217,30 +223,30 @@ class StatusResponse(msgspec.Struct, frozen=True, array_like=True, tag=24):
 
 
 class ConnectionRejected(msgspec.Struct, frozen=True, array_like=True, tag=25):
-    """The connection is closed after this."""
+    """Last message of a connection that the replica closes."""
 
     reason: str
-    """`version`, `token`, `datatype`, `malformed`, `too_large`, `busy` or `frames.NO_TLS`."""
+    """`version`, `token`, `datatype`, `malformed`, `too_large`, `busy` or `unexpected_tls`."""
     message: str
 
 
 class BackupStarted(msgspec.Struct, frozen=True, array_like=True, tag=26):
-    """The copy is taken: its pieces can be asked for."""
+    """Notification that the state is captured and its parts can be requested."""
 
     number: int
     committed_count: int
-    """How many requests are committed in it."""
+    """Number of committed requests in the backup."""
     register_count: int
-    """How many registers will be told, about."""
+    """Approximate number of registers in the backup."""
 
 
 class BackupPart(msgspec.Struct, frozen=True, array_like=True, tag=27):
-    """A piece of the copy."""
+    """One part of a backup."""
 
     number: int
     data: bytes
     registers_done: int
-    """Of the registers, those that were told so far."""
+    """Number of registers sent so far."""
     is_last: bool
 
 
@@ -273,9 +279,9 @@ def encode_frame(message: PeerHello | PeerMessage | ClientMessage | ServerMessag
 
 
 def encode_response_frame(number: int, kind: str, outcome: Outcome, changed: bool = False) -> bytes:
-    """The frame of an `Answer`, without making one: there are many."""
-    answer = (_RESPONSE_TAG, number, kind, outcome.value, outcome.error, changed)
-    return frame_payload(_encode(answer))
+    """Return the frame of a `CallResponse` without creating the object, which saves time."""
+    response = (_RESPONSE_TAG, number, kind, outcome.value, outcome.error, changed)
+    return frame_payload(_encode(response))
 
 
 def decode_peer_hello(payload: bytes) -> PeerHello:

@@ -1,8 +1,7 @@
-"""Messages of the protocol as frames, none of which is too long to be read.
+"""Frames of protocol messages, within the frame limit.
 
-How many requests a message has is bounded by the protocol, which does not know how large they are.
-Those that would take too much together leave in several messages of the same kind: to the protocol,
-that is as good.
+The protocol bounds the number of requests in a message, not their size. Requests that are too large
+for one message are sent in several messages of the same type, which the protocol accepts equally.
 """
 
 from collections.abc import Iterator, Sequence
@@ -15,7 +14,7 @@ from creekdb.protocol.request import Request
 from creekdb.wire.messages import PeerMessage, encode_frame
 
 MESSAGE_REQUEST_BYTES_MAX: Final = 8 * 1024 * 1024
-"""Of requests in one message. One that has more by itself has a message of its own."""
+"""Upper bound for the encoded requests of one message. A larger request is sent alone."""
 
 _encode: Final = msgspec.msgpack.Encoder().encode
 
@@ -29,13 +28,13 @@ def message_frames(message: PeerMessage) -> list[bytes]:
 
 
 def _split_requests(requests: Sequence[Request]) -> Iterator[tuple[Request, ...]]:
-    portion: list[Request] = []
-    size = 0
+    batch: list[Request] = []
+    batch_bytes = 0
     for request in requests:
-        more = len(_encode(request))
-        if portion and size + more > MESSAGE_REQUEST_BYTES_MAX:
-            yield tuple(portion)
-            portion, size = [], 0
-        portion.append(request)
-        size += more
-    yield tuple(portion)
+        request_bytes = len(_encode(request))
+        if batch and batch_bytes + request_bytes > MESSAGE_REQUEST_BYTES_MAX:
+            yield tuple(batch)
+            batch, batch_bytes = [], 0
+        batch.append(request)
+        batch_bytes += request_bytes
+    yield tuple(batch)

@@ -1,20 +1,22 @@
-"""Does who listens somewhere encrypt?"""
+"""Detection of TLS on a port."""
 
 import asyncio
 import ssl
 
 
-async def accepts_tls(address: tuple[str, int], patience: float) -> bool:
-    """Does who listens there speak TLS? To be asked when it leaves without a word: what it is told
-    in plain, it takes for noise."""
-    anybody = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    anybody.check_hostname = False
-    anybody.verify_mode = ssl.CERT_NONE
+async def accepts_tls(address: tuple[str, int], timeout_s: float) -> bool:
+    """Return True if the process at `address` completes a TLS handshake.
+
+    Useful after it closed a plain connection without a response: it cannot read plain bytes.
+    """
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
     host, port = address
     try:
-        async with asyncio.timeout(patience):
+        async with asyncio.timeout(timeout_s):
             transport, _ = await asyncio.get_running_loop().create_connection(
-                asyncio.Protocol, host, port, ssl=anybody
+                asyncio.Protocol, host, port, ssl=context
             )
     except (OSError, TimeoutError):
         return False

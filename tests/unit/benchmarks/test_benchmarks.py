@@ -1,4 +1,4 @@
-"""Every benchmark runs, and measures what it says. Nothing here looks at a time."""
+"""Every benchmark runs and measures the operations that it names. Times are not checked."""
 
 from functools import partial
 from pathlib import Path
@@ -9,10 +9,10 @@ from click.testing import CliRunner
 
 from benchmarks import __main__ as command
 from benchmarks import heal, replica, simulator
-from benchmarks.measuring import Timed, cheapest
 from benchmarks.registry import BENCHMARKS
 from benchmarks.result import Result
 from benchmarks.scale import TINY
+from benchmarks.timing import Timed, cheapest
 from benchmarks.workloads import execute
 from creekdb.protocol.probes import Probe
 
@@ -22,12 +22,12 @@ ROLLED_BACK = {Probe.ROLLED_BACK, Probe.REEXECUTED}
 @pytest.mark.parametrize(
     "name",
     [
-        # Those that start Spark run where all tests do that start it.
+        # Benchmarks that start Spark run in the group of all Spark tests.
         pytest.param(name, marks=pytest.mark.xdist_group("spark") if "pipeline" in name else ())
         for name in BENCHMARKS
     ],
 )
-def test_a_benchmark_gives_as_many_results_as_it_says(name: str) -> None:
+def test_a_benchmark_yields_its_declared_number_of_results(name: str) -> None:
     results = list(BENCHMARKS[name].measure(TINY))
 
     assert len(results) == BENCHMARKS[name].results
@@ -35,32 +35,32 @@ def test_a_benchmark_gives_as_many_results_as_it_says(name: str) -> None:
     assert all(result.explanation.endswith(".") for result in results)
 
 
-# --- what is measured is what the sentence says -------------------------------------------------
+# --- measured operations ------------------------------------------------------------------------
 
 
-def test_what_is_invoked_is_executed() -> None:
+def test_invoked_requests_are_executed() -> None:
     subject = replica.Invoke(10)
-    subject.ready(3)
-    subject.act()
+    subject.prepare(3)
+    subject.perform()
 
     assert len(subject.replica.tentative_ids()) == 13
     assert subject.replica.state() == {"value": 13}
 
 
-def test_what_is_delivered_is_executed() -> None:
+def test_delivered_requests_are_executed() -> None:
     subject = replica.Deliver(10)
-    subject.ready(3)
-    subject.act()
+    subject.prepare(3)
+    subject.perform()
 
     assert len(subject.replica.tentative_ids()) == 13
     assert subject.replica.state() == {"value": 13}
 
 
-def test_what_is_delivered_late_comes_behind_what_is_executed() -> None:
+def test_late_requests_are_positioned_after_the_executed_ones() -> None:
     subject = replica.DeliverLate(20)
     for _ in range(2):
-        subject.ready(4)
-        subject.act()
+        subject.prepare(4)
+        subject.perform()
 
     order = subject.replica.tentative_ids()
     assert len(order) == 28
@@ -70,12 +70,12 @@ def test_what_is_delivered_late_comes_behind_what_is_executed() -> None:
 
 
 @pytest.mark.parametrize("weak_per_strong", [1, 10])
-def test_commits_are_in_order_and_the_list_is_filled_up_again(weak_per_strong: int) -> None:
+def test_commits_are_in_order_and_the_list_is_refilled(weak_per_strong: int) -> None:
     subject = replica.Commit(weak_per_strong, 44)
     for round_ in range(1, 4):
-        subject.ready(22)
+        subject.prepare(22)
         assert len(subject.replica.tentative_ids()) == 44
-        subject.act()
+        subject.perform()
         assert subject.replica.committed_length() == 22 * round_
 
     assert len(subject.replica.tentative_ids()) == 22
@@ -83,10 +83,10 @@ def test_commits_are_in_order_and_the_list_is_filled_up_again(weak_per_strong: i
     assert subject.replica.probes.counts.keys().isdisjoint(ROLLED_BACK)
 
 
-def test_a_life_keeps_the_list_as_long_as_it_was() -> None:
-    subject = replica.Life(40)
-    subject.ready(20)
-    subject.act()
+def test_a_life_cycle_keeps_the_length_of_the_list() -> None:
+    subject = replica.LifeCycle(40)
+    subject.prepare(20)
+    subject.perform()
 
     assert subject.replica.committed_length() == 20
     assert len(subject.replica.tentative_ids()) == 40
@@ -94,29 +94,29 @@ def test_a_life_keeps_the_list_as_long_as_it_was() -> None:
 
 
 @pytest.mark.parametrize("split", heal.SPLITS, ids=lambda split: split.what)
-def test_only_a_partition_makes_replicas_execute_again(split: heal.Split) -> None:
+def test_only_a_partition_causes_re_executions(split: heal.Split) -> None:
     assert heal.run(split, 100, partitioned=False).executions == pytest.approx(1, abs=0.05)
     assert heal.run(split, 100, partitioned=True).executions > 1.1
 
 
-def test_a_replay_ends_where_the_simulation_ended() -> None:
-    scenario = simulator.typical(50_000)
+def test_a_replay_ends_in_the_states_of_the_simulation() -> None:
+    scenario = simulator.fault_free_scenario(50_000)
     recording = simulator.Recording()
     run = simulator.simulate(scenario, recording)
     assert run.history.operations
     assert run == simulator.simulate(scenario)
 
-    for execute_too in (False, True):
-        replicas = simulator.replay(scenario, recording, execute_too)
+    for with_execution in (False, True):
+        replicas = simulator.replay(scenario, recording, with_execution)
         assert [each.committed_ids() for each in replicas] == [
             final.committed for final in run.history.final_states
         ]
 
 
-# --- measuring ------------------------------------------------------------------------------------
+# --- timing ---------------------------------------------------------------------------------------
 
 
-def test_a_comparison_is_repeated_until_it_is_enough() -> None:
+def test_a_comparison_is_repeated_until_it_suffices() -> None:
     rounds: list[str] = []
 
     def prepare(name: str) -> Timed:
@@ -145,10 +145,10 @@ def test_the_command_prints_a_table_and_writes_json(
     one_result: list[Result], tmp_path: Path
 ) -> None:
     path = tmp_path / "results.json"
-    done = CliRunner().invoke(command.main, ["order", "--quick", "--json", str(path)])
+    result = CliRunner().invoke(command.main, ["order", "--quick", "--json", str(path)])
 
-    assert done.exit_code == 0
-    assert "What it costs." in done.output
+    assert result.exit_code == 0
+    assert "What it costs." in result.output
     assert msgspec.json.decode(path.read_bytes()) == [
         {
             "what": "it",
@@ -164,10 +164,10 @@ def test_the_command_prints_a_table_and_writes_json(
 
 def test_a_missed_bar_is_an_exit_code(one_result: list[Result]) -> None:
     one_result.append(msgspec.structs.replace(one_result[0], what="that", value=2.5))
-    done = CliRunner().invoke(command.main, [])
+    result = CliRunner().invoke(command.main, [])
 
-    assert done.exit_code == 1
-    assert "missed: that" in done.output
+    assert result.exit_code == 1
+    assert "missed: that" in result.output
 
 
 def test_an_exact_bar_is_missed_from_both_sides() -> None:
@@ -178,18 +178,18 @@ def test_an_exact_bar_is_missed_from_both_sides() -> None:
     assert msgspec.structs.replace(exact, value=4).missed
 
 
-def test_an_unknown_name_is_the_callers_mistake() -> None:
-    done = CliRunner().invoke(command.main, ["speed"])
+def test_an_unknown_name_is_a_usage_error() -> None:
+    result = CliRunner().invoke(command.main, ["speed"])
 
-    assert done.exit_code == 2
-    assert "order" in done.output
+    assert result.exit_code == 2
+    assert "order" in result.output
 
 
-def test_the_command_measures_what_it_is_asked_for() -> None:
+def test_the_command_runs_the_selected_benchmarks() -> None:
     assert len(command.measure(("journal",), TINY)) == BENCHMARKS["journal"].results
 
 
-def test_its_help_names_each_benchmark_and_breaks_no_name() -> None:
-    told = CliRunner().invoke(command.main, ["--help"]).output
-    assert "Usage: main [OPTIONS] [NAME]..." in told
-    assert set(BENCHMARKS) <= set(told.replace(",", "").split())
+def test_the_help_names_each_benchmark_without_line_breaks() -> None:
+    help_text = CliRunner().invoke(command.main, ["--help"]).output
+    assert "Usage: main [OPTIONS] [NAME]..." in help_text
+    assert set(BENCHMARKS) <= set(help_text.replace(",", "").split())

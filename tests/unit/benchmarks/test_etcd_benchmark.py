@@ -1,12 +1,12 @@
-"""The report of etcd's own load generator, as it is printed, and what else may be there instead."""
+"""Reports of etcd's own load generator, complete and incomplete."""
 
 from pathlib import Path
 
 import pytest
 
-from benchmarks.rivals import etcd_benchmark
-from benchmarks.rivals.etcd_benchmark import Generator, Report, found, read
-from benchmarks.rivals.generators import Failed
+from benchmarks.competitors import etcd_benchmark
+from benchmarks.competitors.etcd_benchmark import Generator, Report, find_program, parse_report
+from benchmarks.competitors.load_generators import GeneratorFailed
 
 BAR = " 1000 / 1000 Boooooooooooooooooooooom! 100.00% 0s\r 1000 / 1000 Booom! 100.00% 0s\n"
 REPORT = """
@@ -40,32 +40,32 @@ def report(total: str = "3.4796", rate: str = "11495.6000", median: str = "0.015
     return REPORT.format(total=total, rate=rate, median=median)
 
 
-def test_the_report_is_read() -> None:
-    assert read(BAR + report()) == pytest.approx(Report(11495.6, 3.4796, 15.2))
+def test_a_report_is_parsed() -> None:
+    assert parse_report(BAR + report()) == pytest.approx(Report(11495.6, 3.4796, 15.2))
 
 
-def test_numbers_are_read_at_full_precision() -> None:
-    told = report("0.08699999", "1.1495632e+04", "9.871e-05")
-    assert read(told) == pytest.approx(Report(11495.632, 0.08699999, 0.09871))
+def test_numbers_are_parsed_at_full_precision() -> None:
+    full_precision = report("0.08699999", "1.1495632e+04", "9.871e-05")
+    assert parse_report(full_precision) == pytest.approx(Report(11495.632, 0.08699999, 0.09871))
 
 
 @pytest.mark.parametrize("text", ["", "\n", BAR, "Requests/sec:\t100\n", report(rate="NaN")])
-def test_a_report_that_lacks_something_is_told(text: str) -> None:
-    with pytest.raises(Failed, match=r"cannot be read; it ends with: ."):
-        read(text)
+def test_an_incomplete_report_is_an_error(text: str) -> None:
+    with pytest.raises(GeneratorFailed, match=r"cannot read the report of .*; it ends with: ."):
+        parse_report(text)
 
 
 @pytest.mark.parametrize("text", [report() + ERRORS, ERRORS])
-def test_puts_that_failed_are_told(text: str) -> None:
-    with pytest.raises(Failed, match=r"3 × etcdserver: request timed out, 1 × rpc error"):
-        read(text)
+def test_failed_puts_are_an_error(text: str) -> None:
+    with pytest.raises(GeneratorFailed, match=r"3 × etcdserver: request timed out, 1 × rpc error"):
+        parse_report(text)
 
 
-# --- the program itself ---------------------------------------------------------------------------
+# --- the program ----------------------------------------------------------------------------------
 
 
-def program(folder: Path, script: str) -> str:
-    path = folder / etcd_benchmark.NAME
+def program(directory: Path, script: str) -> str:
+    path = directory / etcd_benchmark.NAME
     path.write_text(f"#!/bin/sh\n{script}\n")
     path.chmod(0o755)
     return str(path)
@@ -75,18 +75,18 @@ def generator(path: str) -> Generator:
     return Generator(path, ["127.0.0.1:1", "127.0.0.1:2"], clients=192, value_bytes=256)
 
 
-def test_it_is_asked_for_as_many_puts_as_fill_the_time(tmp_path: Path) -> None:
-    said, heard = tmp_path / "said", tmp_path / "heard"
-    said.write_text(report(rate="500.0"))
-    path = program(tmp_path, f'echo "$@" >> {heard}; cat {said}')
-    driving = generator(path)
+def test_the_number_of_puts_follows_from_the_rate_of_the_warm_up(tmp_path: Path) -> None:
+    output, arguments = tmp_path / "output", tmp_path / "arguments"
+    output.write_text(report(rate="500.0"))
+    path = program(tmp_path, f'echo "$@" >> {arguments}; cat {output}')
+    driver = generator(path)
 
-    assert driving.as_many_as_can_be(4.0) == 500.0
-    driving.at_a_rate(200, 4.0)
+    assert driver.run_closed_loop(4.0) == 500.0
+    driver.run_at_rate(200, 4.0)
 
-    assert driving.per_second == pytest.approx(500.0)
-    assert driving.p50_ms == pytest.approx(15.2)
-    warm_up, full, paced = heard.read_text().splitlines()
+    assert driver.per_second == pytest.approx(500.0)
+    assert driver.p50_ms == pytest.approx(15.2)
+    warm_up, full, paced = arguments.read_text().splitlines()
     assert warm_up.startswith(
         "--endpoints 127.0.0.1:1,127.0.0.1:2 --precise --clients 192 --conns 24 put "
         "--val-size 256 --key-size 11 --key-space-size 10000 "
@@ -95,26 +95,26 @@ def test_it_is_asked_for_as_many_puts_as_fill_the_time(tmp_path: Path) -> None:
     assert paced.endswith("--total 800 --rate 200")
 
 
-def test_its_last_word_is_told_when_it_fails(tmp_path: Path) -> None:
+def test_a_failure_reports_the_last_line_of_output(tmp_path: Path) -> None:
     path = program(tmp_path, "echo 'dial error: context deadline exceeded' >&2; exit 1")
-    with pytest.raises(Failed, match="ended with 1: dial error"):
-        generator(path).at_a_rate(200, 1.0)
+    with pytest.raises(GeneratorFailed, match="exited with 1: dial error"):
+        generator(path).run_at_rate(200, 1.0)
 
 
-def test_it_is_found_by_the_variable_and_on_the_path(
+def test_the_program_is_found_by_the_variable_and_on_the_path(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv(etcd_benchmark.VARIABLE, raising=False)
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert found() is None
+    assert find_program() is None
 
     path = program(tmp_path, "exit 0")
-    assert found() == path
+    assert find_program() == path
 
     monkeypatch.setenv("PATH", "")
     monkeypatch.setenv(etcd_benchmark.VARIABLE, path)
-    assert found() == path
+    assert find_program() == path
 
     monkeypatch.setenv(etcd_benchmark.VARIABLE, str(tmp_path / "none"))
-    with pytest.raises(Failed, match=r"names .*none, which is no program"):
-        found()
+    with pytest.raises(GeneratorFailed, match=r"names .*none, which is not an executable program"):
+        find_program()

@@ -1,4 +1,4 @@
-"""What is counted as memory."""
+"""Objects that count as memory."""
 
 import sys
 
@@ -10,7 +10,7 @@ from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.request import Operation, Request
 
 
-def test_everything_that_can_be_reached_is_counted_once() -> None:
+def test_reachable_objects_are_counted_once() -> None:
     text = "x" * 1_000
     pair = [text, text]
 
@@ -23,8 +23,8 @@ def test_versions_and_entries_are_counted() -> None:
     entry = RequestEntry(request, (1,))
     entry.versions = {"key": Version(entry, 1), "other": Version(entry, 2)}
 
-    found = memory.memory_of([entry, entry])
-    assert (found.versions, found.entries) == (2, 1)
+    measured = memory.memory_of([entry, entry])
+    assert (measured.versions, measured.entries) == (2, 1)
 
 
 def test_counts_do_not_depend_on_the_scale() -> None:
@@ -32,6 +32,6 @@ def test_counts_do_not_depend_on_the_scale() -> None:
     assert not any(result.missed for result in results)
 
 
-def test_stretches_are_there_when_they_are_measured() -> None:
-    assert memory.tentative(60, 5, 16).stretches > 5
-    assert memory.tentative(60, 5, ALL).stretches == 0
+def test_merged_runs_exist_when_they_are_measured() -> None:
+    assert memory.tentative(60, 5, 16).merged_runs > 5
+    assert memory.tentative(60, 5, ALL).merged_runs == 0

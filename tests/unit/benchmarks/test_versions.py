@@ -1,5 +1,5 @@
-"""What is measured of `creek` does what its sentence says: nothing is executed again but where that
-is what is counted."""
+"""Benchmarks of `creek` perform the operations that they name, and re-executions occur only where
+they are counted."""
 
 import pytest
 
@@ -10,49 +10,49 @@ from benchmarks.workloads import execute
 from creekdb.protocol.probes import Probe
 from creekdb.schemes.basic import BasicReplica
 
-AGAIN = {Probe.ROLLED_BACK, Probe.REEXECUTED, Probe.EXECUTION_OVERTAKEN}
+REEXECUTION_PROBES = {Probe.ROLLED_BACK, Probe.REEXECUTED, Probe.EXECUTION_OVERTAKEN}
 FEW = 16
-"""Kept apart: the rest is in stretches of four."""
+"""Number of separate versions; the others are in merged runs of four."""
 
 
 @pytest.mark.parametrize("case", versions.CASES, ids=lambda case: case.what)
-def test_with_versions_kept_apart_nothing_is_executed_again(case: versions.Case) -> None:
+def test_separate_versions_cause_no_re_execution(case: versions.Case) -> None:
     subject = case.make(versions.ALL, case.operations, 60)
     for _ in range(2):
-        subject.ready(10)
-        subject.act()
+        subject.prepare(10)
+        subject.perform()
 
-    assert isinstance(subject, versions.Tail)
+    assert isinstance(subject, versions.TailRequests)
     probes = subject.replica.probes.counts
     assert subject.replica.is_idle()
     assert subject.replica.rejected == {}
-    assert probes.keys().isdisjoint(AGAIN)
-    assert Probe.STRETCH_MERGED not in probes
+    assert probes.keys().isdisjoint(REEXECUTION_PROBES)
+    assert Probe.RUN_MERGED not in probes
 
 
 @pytest.mark.parametrize(
     "case",
-    [each for each in versions.CASES if each.make is not versions.InOrder],
+    [each for each in versions.CASES if each.make is not versions.CommitsInOrder],
     ids=lambda case: case.what,
 )
-def test_stretches_stay_whole(case: versions.Case) -> None:
+def test_merged_runs_are_not_split(case: versions.Case) -> None:
     subject = case.make(FEW, case.operations, 60)
     for _ in range(2):
-        subject.ready(10)
-        subject.act()
+        subject.prepare(10)
+        subject.perform()
 
-    assert isinstance(subject, versions.Tail)
+    assert isinstance(subject, versions.TailRequests)
     probes = subject.replica.probes.counts
     assert subject.replica.is_idle()
-    assert probes[Probe.STRETCH_MERGED] > 5
-    assert Probe.STRETCH_TAKEN_APART not in probes
-    assert probes.keys().isdisjoint(AGAIN)
+    assert probes[Probe.RUN_MERGED] > 5
+    assert Probe.RUN_SPLIT not in probes
+    assert probes.keys().isdisjoint(REEXECUTION_PROBES)
 
 
-def test_late_requests_come_in_the_middle() -> None:
-    subject = versions.Late(versions.ALL, versions.spread, 40)
-    subject.ready(5)
-    subject.act()
+def test_late_requests_are_positioned_in_the_middle() -> None:
+    subject = versions.LateRequests(versions.ALL, versions.update_shared, 40)
+    subject.prepare(5)
+    subject.perform()
 
     order = subject.replica.tentative_ids()
     late = [index for index, id in enumerate(order) if id.replica == 2]
@@ -60,40 +60,40 @@ def test_late_requests_come_in_the_middle() -> None:
     assert 9 <= min(late) < max(late) < 36
 
 
-def test_commits_skip_what_is_tentative() -> None:
-    subject = versions.Skip(versions.ALL, versions.spread, 40)
-    subject.ready(5)
-    subject.act()
+def test_commits_skip_tentative_requests() -> None:
+    subject = versions.SkippingCommits(versions.ALL, versions.update_shared, 40)
+    subject.prepare(5)
+    subject.perform()
 
     assert subject.replica.committed_length() == 5
     assert len(subject.replica.tentative_ids()) == 40
 
 
-def test_commits_in_order_take_one_weak_request_each() -> None:
+def test_commits_in_order_include_one_weak_request_each() -> None:
     for kept_apart in (versions.ALL, FEW):
-        subject = versions.InOrder(kept_apart, versions.spread, 40)
+        subject = versions.CommitsInOrder(kept_apart, versions.update_shared, 40)
         for round_ in (1, 2):
-            subject.ready(5)
-            subject.act()
+            subject.prepare(5)
+            subject.perform()
             assert subject.replica.committed_length() == 10 * round_
         assert len(subject.replica.tentative_ids()) == 30
         assert execute(subject.replica) == 0
 
 
-def test_reads_are_answered_on_the_spot() -> None:
-    subject = versions.Read(versions.ALL, versions.spread, 40)
-    subject.ready(5)
-    subject.act()
+def test_local_reads_are_answered_immediately() -> None:
+    subject = versions.LocalReads(versions.ALL, versions.update_shared, 40)
+    subject.prepare(5)
+    subject.perform()
 
-    assert subject.answers == 5
+    assert subject.response_count == 5
     assert len(subject.replica.tentative_ids()) == 40
 
 
-def test_only_what_conflicts_is_executed_again() -> None:
+def test_only_conflicting_operations_are_executed_again() -> None:
     results = list(conflicts.measure(TINY))
     assert not any(result.missed for result in results)
 
 
-def test_the_same_data_on_both_sides_makes_work() -> None:
-    assert conflicts.merged(FOUR, 0, 30, disjoint=False) > 0
-    assert conflicts.merged(FOUR, 0, 30, scheme=BasicReplica) > 0
+def test_common_data_on_both_sides_causes_re_executions() -> None:
+    assert conflicts.reexecutions_after_healing(FOUR, 0, 30, disjoint=False) > 0
+    assert conflicts.reexecutions_after_healing(FOUR, 0, 30, scheme=BasicReplica) > 0

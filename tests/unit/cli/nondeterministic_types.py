@@ -1,39 +1,39 @@
-"""Schemes that are wrong on purpose, for tests of what the commands say then."""
+"""Nondeterministic data types for tests of `--debug`. `register` makes them available by name."""
 
-from itertools import count
+import time
+from random import Random
+from typing import Any
 
+from creekdb import datatypes
 from creekdb.execution.datatype import DataType
-from creekdb.protocol.settings import Settings
-from creekdb.protocol.values import Key
-from creekdb.schemes.basic import BasicReplica
+from creekdb.execution.transaction import Transaction
+
+HASHED = DataType("hashed")
+CLOCKED = DataType("clocked")
 
 
-class Raising(BasicReplica):
-    """A replica with a bug."""
-
-    def tick(self, now: int) -> None:
-        raise RuntimeError("a bug in the replica")
-
-
-class Lying(BasicReplica):
-    """A replica that shows another state than it has."""
-
-    def state(self) -> dict[Key, object]:
-        return {**super().state(), "lie": self.index}
+@HASHED.operation
+def tag(tx: Transaction, *names: str) -> tuple[str, ...]:
+    """Return the names in the iteration order of a set, which depends on the hash seed."""
+    tags = set(names)
+    tx.add("tagged", len(tags))
+    return tuple(tags)
 
 
-_born = count()
+@CLOCKED.operation
+def stamp(tx: Transaction) -> int:
+    return time.perf_counter_ns()
 
 
-class Moody(BasicReplica):
-    """A replica that is not deterministic: the later it was made, the more it hurries at first."""
+def _tags(random: Random) -> tuple[str, tuple[Any, ...]]:
+    return "tag", tuple(random.sample(("red", "green", "blue", "black", "white"), 5))
 
-    def __init__(self, index: int, settings: Settings, datatype: DataType) -> None:
-        super().__init__(index, settings, datatype)
-        self._hurry = next(_born)
 
-    def tick(self, now: int) -> None:
-        super().tick(now)
-        if self._hurry:
-            self._hurry -= 1
-            super().tick(now)
+def _stamps(random: Random) -> tuple[str, tuple[Any, ...]]:
+    return "stamp", ()
+
+
+def register() -> None:
+    for datatype, sample in ((HASHED, _tags), (CLOCKED, _stamps)):
+        datatypes.DATATYPES[datatype.name] = datatype
+        datatypes.SAMPLERS[datatype.name] = sample

@@ -1,4 +1,4 @@
-"""Commands are imported when they are asked for, and told all the same."""
+"""Commands are imported on use only, and the help lists all of them."""
 
 import subprocess
 import sys
@@ -11,7 +11,7 @@ from creekdb.cli import main
 from creekdb.cli.app import command
 
 
-def test_a_command_brings_nothing_that_it_does_not_need() -> None:
+def test_a_command_does_not_import_the_modules_of_others() -> None:
     code = "import sys; from creekdb.cli import main; main(['call', '--help']); print(*sys.modules)"
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     modules = ran.stdout.splitlines()[-1].split()
@@ -24,41 +24,41 @@ def test_a_command_brings_nothing_that_it_does_not_need() -> None:
     } & {*modules}
 
 
-def everything(group: click.Group, path: str = "creek") -> Iterator[tuple[str, click.Command]]:
-    """All commands, and groups of them."""
+def all_commands(group: click.Group, path: str = "creek") -> Iterator[tuple[str, click.Command]]:
+    """Yield all commands and groups with their paths."""
     context = click.Context(group)
     for name in group.list_commands(context):
-        found = group.get_command(context, name)
-        assert found is not None
-        yield f"{path} {name}", found
-        if isinstance(found, click.Group):
-            yield from everything(found, f"{path} {name}")
+        subcommand = group.get_command(context, name)
+        assert subcommand is not None
+        yield f"{path} {name}", subcommand
+        if isinstance(subcommand, click.Group):
+            yield from all_commands(subcommand, f"{path} {name}")
 
 
-def test_every_command_is_there_under_its_name() -> None:
-    for path, found in everything(command):
-        assert found.name == path.split()[-1]
+def test_every_command_has_the_name_of_its_path() -> None:
+    for path, subcommand in all_commands(command):
+        assert subcommand.name == path.split()[-1]
 
 
 def test_help_has_examples_and_fits_into_80_columns() -> None:
-    for path, found in [("creek", command), *everything(command)]:
-        shown = found.get_help(click.Context(found, info_name=path, terminal_width=80))
+    for path, subcommand in [("creek", command), *all_commands(command)]:
+        shown = subcommand.get_help(click.Context(subcommand, info_name=path, terminal_width=80))
         assert "Example" in shown, path
         assert max(map(len, shown.splitlines())) <= 80, path
 
 
-def test_the_help_shows_every_command_and_what_is_needed_first_goes_first(
+def test_the_help_lists_every_command_with_the_basic_ones_first(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     main(["--help"])
-    shown = capsys.readouterr().out.partition("A live cluster:")[2]
+    shown = capsys.readouterr().out.partition("Live cluster:")[2]
     listed = [line.split()[0] for line in shown.splitlines() if line.startswith("  ")]
     assert sorted(listed) == command.list_commands(click.Context(command))
     assert listed[:3] == ["up", "call", "status"]
 
 
 @pytest.mark.parametrize("name", ["bench", "member", "pipeline"])
-def test_who_names_a_group_alone_gets_its_help_line_by_line(
+def test_a_group_without_a_command_prints_its_help_to_stderr(
     name: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main([name]) == 2
@@ -69,11 +69,11 @@ def test_who_names_a_group_alone_gets_its_help_line_by_line(
 
 
 @pytest.mark.parametrize(
-    ("words", "meant"),
+    ("arguments", "suggestion"),
     [(["stauts"], "status"), (["liverun"], "live-run"), (["pipeline", "mesure"], "measure")],
 )
-def test_who_mistypes_a_command_is_told_which_was_meant(
-    words: list[str], meant: str, capsys: pytest.CaptureFixture[str]
+def test_a_mistyped_command_suggests_a_similar_one(
+    arguments: list[str], suggestion: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(words) == 2
-    assert f"Did you mean '{meant}'?" in capsys.readouterr().err
+    assert main(arguments) == 2
+    assert f"Did you mean '{suggestion}'?" in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""A user's mistake is one line that says what is wrong and what is allowed, and exit code 2."""
+"""A usage error is one line with the cause and the valid values, and exit code 2."""
 
 from pathlib import Path
 
@@ -7,15 +7,17 @@ import pytest
 from creekdb.cli import main
 from creekdb.simulation.faults.language import FAULT_EXAMPLES
 
-MISTAKES = {
-    "simulate --datatype queue": "unknown data type 'queue': known are register, counter, list",
+ERRORS = {
+    "simulate --datatype queue": (
+        "unknown data type 'queue': expected one of register, counter, list"
+    ),
     "simulate --datatype nowhere:shop": "data type nowhere:shop: there is no module 'nowhere'",
     "simulate --datatype tests.mine:SHOP": "there is no module 'tests.mine'",
-    "simulate --datatype benchmarks.shop:SHOP": "say it with --call",
-    "simulate --scheme best": "unknown scheme 'best': known are basic",
-    "fuzz --scheme best": "unknown scheme 'best': known are basic",
+    "simulate --datatype benchmarks.shop:SHOP": "add calls with --call",
+    "simulate --scheme best": "unknown scheme 'best': expected one of basic",
+    "fuzz --scheme best": "unknown scheme 'best': expected one of basic",
     "simulate --colour": "No such option '--colour'",
-    "call put lamp -1": "No such option '-1'. Before a number below zero write '--'.",
+    "call put lamp -1": "No such option '-1'. Write '--' before a negative number.",
     "dream": "No such command 'dream'",
     "simulate loud": "unexpected extra argument (loud)",
     "simulate --replicas 0": "0 is not in the range 1<=x<=99",
@@ -29,43 +31,49 @@ MISTAKES = {
     "simulate --load 0": "--load is 0: it must be above 0",
     "simulate --load 9 --sessions 2": "--load and --sessions exclude each other",
     "simulate --fault 'crash 5 at 1ms'": "names replica 5, which does not exist: replicas are 0 to",
-    "simulate --fault 'explode 1 at 1ms'": "unknown fault 'explode': known are add, crash",
+    "simulate --fault 'explode 1 at 1ms'": "unknown fault 'explode': expected one of add, crash",
     "simulate --fault 'crash 1 at noon'": "fault 'crash 1 at noon': 'noon' is not a dur",
-    "simulate --fault 'crash 1 at 3s'": "a fault at 3s, but the run ends at 2s",
-    "simulate --call 'opne ann on 0 at 1ms'": "unknown operation of bank 'opne': known are accrue",
+    "simulate --fault 'crash 1 at 3s'": "a fault at 3s is after the end of the run at 2s",
+    "simulate --call 'opne ann on 0 at 1ms'": (
+        "unknown operation of bank 'opne': expected one of accrue"
+    ),
     "simulate --call 'open on 0 at 1ms'": "cannot take 0 arguments",
     "simulate --call 'open ann on 5 at 1ms'": "replica 5, which does not exist",
     "simulate --call 'open ann'": "is not a call: write '[strong] NAME",
-    "simulate --call 'open ann on 0 at 3s'": "a call at 3s, but the run ends at 2s",
-    "simulate --story --replicas 3": "--story brings its own scenario: --replicas cannot change it",
-    "simulate --replay 1 --seed 2": "--replay brings its own scenario: --seed cannot change it",
+    "simulate --call 'open ann on 0 at 3s'": "a call at 3s is after the end of the run at 2s",
+    "simulate --story --replicas 3": "--story defines the scenario: omit --replicas",
+    "simulate --replay 1 --seed 2": "--replay defines the scenario: omit --seed",
     "simulate --faults nowhere.txt": "File 'nowhere.txt' does not exist",
     "simulate --workload tpcc --load 0": "--load is 0: it must be above 0",
     "simulate --workload tpcc --load -1": "--load is -1: it must be above 0",
     "simulate --workload tpcc --load nan": "--load is nan: it must be above 0",
     "simulate --workload tpcc --warehouses 0": "--warehouses is 0: it must be at least 1",
-    "simulate --workload tpcc --warehouses 999999": "there are from 1 to 100000 warehouses",
+    "simulate --workload tpcc --warehouses 999999": (
+        "warehouses is 999999: it must be from 1 to 100000"
+    ),
     "simulate --workload tpcc --strong-share -0.1": "--strong-share is -0.1: it must be between",
-    "simulate --workload tpcc --scheme best": "unknown scheme 'best': known are basic",
+    "simulate --workload tpcc --scheme best": "unknown scheme 'best': expected one of basic",
     "simulate --workload tpch": "'tpch' is not 'tpcc'",
     "simulate --workload tpcc --layout columns": "'columns' is not one of 'rows', 'fine'",
     "simulate --workload tpcc --exec-scale 0": "--exec-scale is 0: it must be above 0",
     "simulate --workload tpcc --cores 0": "0 is not in the range 1<=x<=1024",
     "simulate --workload tpcc --duration 0s": "--warm-up must be shorter than --duration",
-    "simulate --workload tpcc --datatype kv": "leave --datatype out",
+    "simulate --workload tpcc --datatype kv": (
+        "--workload tpcc defines the clients: omit --datatype"
+    ),
     "simulate --workload tpcc --seed -1": "seed is -1: it must be at least 0",
-    "simulate --warehouses 5": "--warehouses is for TPC-C: add --workload tpcc",
-    "simulate --replay 1 --workload tpcc": "--workload cannot change it",
+    "simulate --warehouses 5": "--warehouses applies to TPC-C only: add --workload tpcc",
+    "simulate --replay 1 --workload tpcc": "--replay defines the scenario: omit --workload",
     "bench kv --duration 0s": "--duration is 0s: it must be between 100ms and 1h",
-    "bench kv --load nan": "nan is no number of calls in a second",
+    "bench kv --load nan": "nan is not a finite number of calls per second",
     "live-run --out new --duration 0s": "--duration is 0s: it must be between 100ms and 1h",
-    "live-run --out new --load inf": "inf is no number of calls in a second",
+    "live-run --out new --load inf": "inf is not a finite number of calls per second",
     "fuzz --seeds 0": "0 is not in the range x>=1",
     "fuzz --from -1": "-1 is not in the range x>=0",
     "fuzz --jobs 0": "0 is not in the range 1<=x<=256",
-    "check": "Missing argument 'RUN_FOLDER'",
+    "check": "Missing argument 'RUN_DIRECTORY'",
     "check nowhere": "nowhere does not exist",
-    "check tests": "tests is not a run folder: it has no config.json",
+    "check tests": "tests is not a run directory: it has no config.json",
     "simulate --replica 3": "No such option '--replica'. Did you mean '--replicas'?",
     "fuz": "No such command 'fuz'. Did you mean 'fuzz'?",
     "simulate --duration '10 ms'": "'10 ms' has a space before its unit: write 10ms",
@@ -75,26 +83,28 @@ MISTAKES = {
 }
 
 
-def words(line: str) -> list[str]:
+def split_line(line: str) -> list[str]:
     parts = line.split("'")
-    return [word for at, part in enumerate(parts) for word in ([part] if at % 2 else part.split())]
+    return [
+        word for index, part in enumerate(parts) for word in ([part] if index % 2 else part.split())
+    ]
 
 
-@pytest.mark.parametrize("line", MISTAKES)
-def test_a_mistake_is_one_line_and_exit_code_2(
+@pytest.mark.parametrize("line", ERRORS)
+def test_a_usage_error_is_one_line_and_exit_code_2(
     line: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    code = main(words(line))
+    code = main(split_line(line))
 
     shown = capsys.readouterr()
     assert code == 2
     assert shown.out == ""
     assert shown.err.startswith("creek: ")
     assert shown.err.count("\n") == 1
-    assert MISTAKES[line] in shown.err
+    assert ERRORS[line] in shown.err
 
 
-def test_a_file_of_faults_is_read_with_comments_and_its_mistakes_are_told(
+def test_a_fault_file_may_contain_comments_and_its_errors_are_reported(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     good, bad = tmp_path / "good.txt", tmp_path / "bad.txt"
@@ -112,11 +122,11 @@ def test_a_file_of_faults_is_read_with_comments_and_its_mistakes_are_told(
     [
         ("crash two at 1ms", "'two' is not a replica"),
         ("crash 9 at 1ms", "names replica 9, which does not exist"),
-        ("crash 1 at 3s", "a fault at 3s, but the run ends at 2s"),
+        ("crash 1 at 3s", "a fault at 3s is after the end of the run at 2s"),
         ("meteor at 1ms", "unknown fault 'meteor'"),
     ],
 )
-def test_a_mistake_in_a_file_is_told_with_its_place(
+def test_an_error_in_a_fault_file_names_its_line(
     line: str, problem: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "faults.txt"
@@ -129,14 +139,12 @@ def test_a_mistake_in_a_file_is_told_with_its_place(
 
 
 @pytest.mark.parametrize("line", ["simulate --bogus", "simulate --colour", "dream"])
-def test_a_far_fetched_suggestion_is_not_made(
-    line: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_dissimilar_name_is_not_suggested(line: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(line.split()) == 2
     assert "Did you mean" not in capsys.readouterr().err
 
 
-def test_a_file_that_is_no_text_is_a_mistake(
+def test_a_binary_fault_file_is_a_usage_error(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "faults.txt"
@@ -146,7 +154,7 @@ def test_a_file_that_is_no_text_is_a_mistake(
     assert capsys.readouterr().err.startswith(f"creek: cannot read the faults in {path}")
 
 
-def test_help_has_an_example_and_the_exit_codes(capsys: pytest.CaptureFixture[str]) -> None:
+def test_help_contains_an_example_and_the_exit_codes(capsys: pytest.CaptureFixture[str]) -> None:
     for line in ("", "--help", "simulate --help", "fuzz --help", "check --help"):
         assert main(line.split()) == 0
         assert "Example" in capsys.readouterr().out
@@ -159,20 +167,20 @@ def test_every_fault_is_explained(capsys: pytest.CaptureFixture[str]) -> None:
     shown = capsys.readouterr().out
     for example, _ in FAULT_EXAMPLES.values():
         assert example in shown
-    assert "the rest" in shown
+    assert "rest is one group" in shown
     assert max(map(len, shown.splitlines())) <= 80
     main(["simulate", "--help"])
     assert "--help-faults" in capsys.readouterr().out
 
 
-def test_help_explains_what_is_measured(capsys: pytest.CaptureFixture[str]) -> None:
+def test_help_explains_the_measures(capsys: pytest.CaptureFixture[str]) -> None:
     main(["simulate", "--help"])
     shown = capsys.readouterr().out
-    for measure in ("accuracy", "execution ratio", "came to rest", "trace hash", "strong no-ops"):
+    for measure in ("accuracy", "execution ratio", "quiescent", "trace hash", "strong no-ops"):
         assert measure in shown
     assert max(map(len, shown.splitlines())) <= 80
 
 
-def test_the_version_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_version_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--version"]) == 0
     assert capsys.readouterr().out.startswith("creek 0.")

@@ -1,4 +1,4 @@
-"""Folders that commands are to make."""
+"""Output directories that commands create."""
 
 from pathlib import Path
 
@@ -8,26 +8,29 @@ from creekdb.cli.app import main
 
 
 @pytest.mark.parametrize(
-    "words",
+    "arguments",
     [
         ("simulate", "--out", "."),
         ("bench", "kv", "--out", ".."),
         ("live-run", "--out", "."),
-        ("gather", "recordings", "--out", "../here"),
+        ("gather", "recordings", "--out", "../work"),
         ("export", "shop.backup", "--out", "."),
     ],
-    ids=lambda words: words[0],
+    ids=lambda arguments: arguments[0],
 )
-def test_nothing_is_made_in_the_place_of_where_one_is(
-    words: tuple[str, ...],
+def test_the_working_directory_and_its_parents_are_rejected_as_output(
+    arguments: tuple[str, ...],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    here = tmp_path / "here"
-    (here / "recordings").mkdir(parents=True)
-    monkeypatch.chdir(here)
+    work = tmp_path / "work"
+    (work / "recordings").mkdir(parents=True)
+    monkeypatch.chdir(work)
 
-    assert main(list(words)) == 2
-    assert f"--out is '{words[-1]}', where you are: name a folder" in capsys.readouterr().err
-    assert [each.name for each in here.iterdir()] == ["recordings"]
+    assert main(list(arguments)) == 2
+    assert (
+        f"--out is '{arguments[-1]}', which contains the working directory: name a new directory"
+        in capsys.readouterr().err
+    )
+    assert [each.name for each in work.iterdir()] == ["recordings"]

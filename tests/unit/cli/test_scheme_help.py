@@ -1,4 +1,4 @@
-"""Where a scheme can be named, its help says which there are."""
+"""The help of `--scheme` lists the schemes."""
 
 import pytest
 from msgspec.structs import fields
@@ -10,11 +10,11 @@ from creekdb.server.runtime.config import ServerConfig
 
 
 @pytest.mark.parametrize("command", ["simulate", "fuzz"])
-def test_every_scheme_is_named(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_help_lists_every_scheme(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([command, "--help"]) == 0
-    said = " ".join(capsys.readouterr().out.split())
-    assert f"Which replicas: {', '.join(SCHEMES)}, or yours" in said
+    shown = " ".join(capsys.readouterr().out.split())
+    assert f"Replication scheme: {', '.join(SCHEMES)}, or package.module:Class" in shown
 
 
-def test_what_is_simulated_is_what_a_live_cluster_runs() -> None:
+def test_simulations_and_live_clusters_have_the_same_default_scheme() -> None:
     assert {each.name: each.default for each in fields(ServerConfig)}["scheme"] == DEFAULT_SCHEME

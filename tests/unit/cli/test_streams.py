@@ -1,4 +1,4 @@
-"""Output that cannot be written: a closed pipe is no finding, and a full disk no traceback."""
+"""Output errors: a closed pipe ends the command silently, and a full disk is one line on stderr."""
 
 import subprocess
 import sys
@@ -11,7 +11,7 @@ LINES = ["simulate --story", "simulate --story --json", "fuzz --seeds 1 --jobs 1
 
 
 @pytest.mark.parametrize("line", LINES)
-def test_a_closed_pipe_ends_the_command_quietly(line: str) -> None:
+def test_a_closed_pipe_ends_the_command_silently(line: str) -> None:
     with subprocess.Popen(
         [*CREEK, *line.split()], stdout=subprocess.PIPE, stderr=subprocess.PIPE
     ) as process:
@@ -22,7 +22,7 @@ def test_a_closed_pipe_ends_the_command_quietly(line: str) -> None:
     assert process.returncode == 141
 
 
-@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full here")
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="the system has no /dev/full")
 @pytest.mark.parametrize("line", LINES)
 def test_a_full_disk_is_one_line_and_exit_code_3(line: str) -> None:
     with Path("/dev/full").open("w") as full:

@@ -1,4 +1,4 @@
-"""Where no cluster runs, who looks for one is told so soon, in words, with what to do."""
+"""Errors for an unreachable cluster are quick, readable and contain a remedy."""
 
 import errno
 import os
@@ -14,17 +14,21 @@ from creekdb.load.local_cluster import free_port
 
 REFUSED = ConnectionRefusedError(errno.ECONNREFUSED, "Connect call failed ('127.0.0.1', 7100)")
 BOTH = OSError(f"Multiple exceptions: {REFUSED}, [Errno {errno.ECONNREFUSED}] Connect call failed")
-ONE_SILENT = OSError(f"Multiple exceptions: {REFUSED}, [Errno {errno.EHOSTUNREACH}] Connect call")
+PARTIALLY_SILENT = OSError(
+    f"Multiple exceptions: {REFUSED}, [Errno {errno.EHOSTUNREACH}] Connect call"
+)
 UNNAMED = socket.gaierror(socket.EAI_NONAME, "Name or service not known")
 LATER = socket.gaierror(socket.EAI_AGAIN, "Temporary failure in name resolution")
 
 
-def test_who_finds_nobody_is_told_what_to_do() -> None:
-    nobody = NotDone("unreachable", "no replica can be reached")
-    assert error_text(nobody, DEFAULT_ADDRESSES).startswith(
-        "no replica can be reached ('creek up' starts a cluster"
+def test_an_unreachable_cluster_is_reported_with_a_remedy() -> None:
+    unreachable = NotDone("unreachable", "no replica can be reached")
+    assert error_text(unreachable, DEFAULT_ADDRESSES).startswith(
+        "no replica can be reached (start a cluster here with 'creek up'"
     )
-    assert "is it started there?" in error_text(nobody, ("10.0.0.1:7100",))
+    assert "start the cluster, or set another address with --at" in error_text(
+        unreachable, ("10.0.0.1:7100",)
+    )
     assert error_text(NotDone("closed", "not connected"), DEFAULT_ADDRESSES) == "not connected"
 
 
@@ -35,50 +39,52 @@ def test_who_finds_nobody_is_told_what_to_do() -> None:
         (BOTH, True, os.strerror(errno.ECONNREFUSED)),
         (UNNAMED, True, "Name or service not known"),
         (LATER, False, "Temporary failure in name resolution"),
-        (TimeoutError(), False, "no answer"),
+        (TimeoutError(), False, "no response"),
         (ConnectionResetError("it closes the connection"), False, "it closes the connection"),
     ],
 )
-def test_a_reason_is_told_in_words(error: Exception, is_certain: bool, reason: str) -> None:
+def test_a_connection_error_is_reported_without_its_number(
+    error: Exception, is_certain: bool, reason: str
+) -> None:
     assert has_no_listener(error) == is_certain
     assert connection_error_text(error) == reason
 
 
-def test_one_of_several_addresses_that_is_silent_is_waited_for() -> None:
-    assert not has_no_listener(ONE_SILENT)
-    assert "Errno" not in connection_error_text(ONE_SILENT)
+def test_a_silent_address_among_several_is_retried() -> None:
+    assert not has_no_listener(PARTIALLY_SILENT)
+    assert "Errno" not in connection_error_text(PARTIALLY_SILENT)
 
 
 @pytest.mark.parametrize(
     "command", [["call", "get", "a"], ["status"], ["member", "list"], ["bench", "kv"]]
 )
-def test_nobody_is_waited_for_where_nobody_listens(
+def test_refused_connections_are_retried_only_briefly(
     command: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name in ("bench", "call"):  # who imports the other first, while that is as it was
-        monkeypatch.setattr(f"creekdb.cli.{name}.REFUSED_S", 0.05)
-    monkeypatch.setattr("creekdb.cli.commands.status.PATIENCE_S", 0.05)
+    for name in ("bench", "call"):  # bench first, because it imports the value from call
+        monkeypatch.setattr(f"creekdb.cli.commands.{name}.REFUSED_RETRY_S", 0.05)
+    monkeypatch.setattr("creekdb.cli.commands.status.STATUS_TIMEOUT_S", 0.05)
     port = free_port()
 
     assert main([*command, "--at", f"127.0.0.1:{port}"]) != 0
 
-    said = capsys.readouterr().err
-    assert "no replica can be reached" in said
-    assert "tried for 0.05 s: " in said
-    assert f"127.0.0.1:{port}: Connection refused (is it started there?" in said
-    assert "Errno" not in said
+    shown = capsys.readouterr().err
+    assert "no replica can be reached" in shown
+    assert "tried for 0.05 s: " in shown
+    assert f"127.0.0.1:{port}: Connection refused (start the cluster, " in shown
+    assert "Errno" not in shown
 
 
-def test_who_waits_is_told_that_nobody_has_answered_yet(
+def test_a_notice_is_printed_while_no_replica_responds(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("creekdb.cli.commands.call.REFUSED_S", 0.1)
-    monkeypatch.setattr("creekdb.cli.commands.call.TELL_S", 0.0)
+    monkeypatch.setattr("creekdb.cli.commands.call.REFUSED_RETRY_S", 0.1)
+    monkeypatch.setattr("creekdb.cli.commands.call.NOTICE_DELAY_S", 0.0)
     port = free_port()
 
     assert main(["call", "get", "a", "--at", f"127.0.0.1:{port}"]) == 1
 
-    told, ended = capsys.readouterr().err.splitlines()
-    so_far = f"127.0.0.1:{port}: no answer yet; trying again for some seconds"
-    assert told == f"creek: nobody answers yet: {so_far}"
-    assert ended.startswith("creek: it was not done: ")
+    notice, error = capsys.readouterr().err.splitlines()
+    progress = f"127.0.0.1:{port}: no response yet; retrying for a few seconds"
+    assert notice == f"creek: no replica responds yet: {progress}"
+    assert error.startswith("creek: the call was not executed: ")

@@ -1,4 +1,4 @@
-"""A scheme or data type of one's own is found in the folder where one is, by every command."""
+"""Every command finds user-defined schemes and data types in the working directory."""
 
 import shlex
 import subprocess
@@ -11,7 +11,7 @@ from creekdb.errors import UsageError
 from creekdb.schemes.registry import get_scheme
 
 AS_INSTALLED = "import sys; sys.path.remove(''); from creekdb.cli import main; sys.exit(main())"
-"""The script that pip makes does not look for modules where one is."""
+"""The script that pip installs does not search the working directory for modules."""
 SCHEME = "from creekdb.schemes.basic import BasicReplica\nclass Mine(BasicReplica):\n    pass\n"
 DATATYPE = """
 import creekdb
@@ -33,35 +33,35 @@ SHORT = "--duration 50ms --replicas 3"
         "fuzz --seeds 2 --jobs 2 --scheme mine:Mine",
     ],
 )
-def test_it_is_found(command: str, tmp_path: Path) -> None:
+def test_a_user_module_is_found_in_the_working_directory(command: str, tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text(SCHEME)
     (tmp_path / "shop.py").write_text(DATATYPE)
-    ran = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", AS_INSTALLED, *shlex.split(command)],
         cwd=tmp_path,
         capture_output=True,
         text=True,
         check=False,
     )
-    assert ran.returncode == 0, ran.stderr
+    assert process.returncode == 0, process.stderr
 
 
 @pytest.mark.parametrize(
-    ("text", "says"),
+    ("text", "message"),
     [
         ("def x(:", r"broken\.py, line 1: invalid syntax"),
         ("1 / 0", "ZeroDivisionError: division by zero \\(.*broken.py, line 1"),
         ("Other = 1", "broken has no 'Mine'"),
-        ("import nowhere_at_all", "broken imports 'nowhere_at_all', and there is no such module"),
-        (None, "there is no module 'broken' in this folder, on PYTHONPATH or installed"),
+        ("import nowhere_at_all", "broken imports 'nowhere_at_all', which does not exist"),
+        (None, "there is no module 'broken' in this directory, on PYTHONPATH or installed"),
     ],
 )
-def test_what_is_wrong_with_it_is_told_in_a_line(
-    text: str | None, says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_an_error_in_a_user_module_is_reported_in_one_line(
+    text: str | None, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.delitem(sys.modules, "broken", raising=False)
     if text is not None:
         (tmp_path / "broken.py").write_text(text)
-    with pytest.raises(UsageError, match=f"^scheme broken:Mine: .*{says}"):
+    with pytest.raises(UsageError, match=f"^scheme broken:Mine: .*{message}"):
         get_scheme("broken:Mine")

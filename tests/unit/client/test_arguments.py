@@ -1,4 +1,4 @@
-"""What a program hands to the client is looked at first, and a mistake says what is taken."""
+"""Validation of arguments, with errors that name the accepted values."""
 
 from typing import Any
 
@@ -10,41 +10,41 @@ from creekdb.client.arguments import address_list, call_id, checked_seconds
 from creekdb.protocol.ids.version_vector import Dot
 
 
-@pytest.mark.parametrize("given", [Dot(0, 17), (0, 17), [0, 17], "0.17"])
-def test_the_identifier_of_a_call_is_taken_as_it_may_have_travelled(given: Any) -> None:
-    assert call_id(given) == Dot(0, 17)
+@pytest.mark.parametrize("call", [Dot(0, 17), (0, 17), [0, 17], "0.17"])
+def test_a_call_id_is_accepted_in_each_encoding(call: Any) -> None:
+    assert call_id(call) == Dot(0, 17)
 
 
-@pytest.mark.parametrize("given", ["17", "a.b", 17, None, (1, 2, 3)])
-def test_what_is_no_call_is_told_so(given: Any) -> None:
-    with pytest.raises(BadValue, match="'after' takes calls, or what their 'id' is"):
-        call_id(given)
+@pytest.mark.parametrize("value", ["17", "a.b", 17, None, (1, 2, 3)])
+def test_a_value_that_is_no_call_id_is_rejected(value: Any) -> None:
+    with pytest.raises(BadValue, match="'after' takes calls or their ids, not"):
+        call_id(value)
 
 
-@pytest.mark.parametrize("given", ["2", None, True, 0, -1, float("nan"), float("inf")])
-def test_a_time_to_wait_is_a_number_above_zero(given: Any) -> None:
-    with pytest.raises(BadValue, match="timeout is"):
-        checked_seconds("timeout", given)
+@pytest.mark.parametrize("value", ["2", None, True, 0, -1, float("nan"), float("inf")])
+def test_a_timeout_must_be_a_positive_finite_number(value: Any) -> None:
+    with pytest.raises(BadValue, match="timeout must be"):
+        checked_seconds("timeout", value)
 
 
-def test_addresses_are_texts() -> None:
+def test_addresses_must_be_strings() -> None:
     assert address_list("a:1, b:2") == address_list(["a:1 ", "b:2"]) == ["a:1", "b:2"]
-    for wrong in (7100, [7100]):
+    for invalid in (7100, [7100]):
         with pytest.raises(BadValue, match=r"'HOST:PORT', not 7100"):
-            address_list(wrong)
+            address_list(invalid)
 
 
-def test_a_connection_is_refused_what_it_cannot_work_with() -> None:
+def test_connect_rejects_invalid_arguments() -> None:
     with pytest.raises(BadValue, match="write HOST:PORT"):
         creekdb.connect("http://127.0.0.1:7300")
-    with pytest.raises(BadValue, match="timeout is -1"):
+    with pytest.raises(BadValue, match="timeout must be a number of seconds above 0, not -1"):
         creekdb.connect("127.0.0.1:7100", timeout=-1)
-    with pytest.raises(BadValue, match="patience is a number of seconds, not 'x'"):
+    with pytest.raises(BadValue, match="patience must be a number of seconds, not 'x'"):
         creekdb.connect("127.0.0.1:7100", patience="x")  # type: ignore[arg-type]
 
 
-def test_who_forgets_with_is_told_at_once() -> None:
+def test_a_call_outside_with_fails_immediately() -> None:
     db = creekdb.connect("127.0.0.1:7100")
-    assert "'with' or 'async with' connects" in repr(db)
+    assert "not connected: use 'with' or 'async with'" in repr(db)
     with pytest.raises(creekdb.NotDone, match="inside 'with connect"):
         db.weak.put("lamp", 3)

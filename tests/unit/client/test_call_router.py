@@ -1,4 +1,4 @@
-"""One timer for all calls of a connection."""
+"""Call deadlines: one timer serves all calls of a connection."""
 
 import asyncio
 from collections.abc import Callable
@@ -11,109 +11,109 @@ from creekdb.client.errors import NotDone
 from creekdb.wire import messages
 
 
-class Timer:
-    def __init__(self, when: float, work: Callable[[], None]) -> None:
+class FakeTimer:
+    def __init__(self, when: float, callback: Callable[[], None]) -> None:
         self.when = when
-        self.work = work
+        self.callback = callback
         self.is_cancelled = False
 
     def cancel(self) -> None:
         self.is_cancelled = True
 
 
-class Clock:
-    """What of a loop is asked for, in a time that the test makes pass."""
+class FakeLoop:
+    """Event loop whose time the test advances."""
 
     def __init__(self) -> None:
         self.now = 100.0
-        self.timers: list[Timer] = []
+        self.timers: list[FakeTimer] = []
 
     def time(self) -> float:
         return self.now
 
-    def call_at(self, when: float, work: Callable[[], None]) -> Timer:
-        self.timers.append(Timer(when, work))
+    def call_at(self, when: float, callback: Callable[[], None]) -> FakeTimer:
+        self.timers.append(FakeTimer(when, callback))
         return self.timers[-1]
 
     @property
-    def pending(self) -> list[Timer]:
-        return [each for each in self.timers if not each.is_cancelled and each.when > self.now]
+    def pending(self) -> list[FakeTimer]:
+        return [timer for timer in self.timers if not timer.is_cancelled and timer.when > self.now]
 
-    def pass_to(self, when: float) -> None:
-        while due := [each for each in self.pending if each.when <= when]:
-            first = min(due, key=lambda each: each.when)
+    def advance_to(self, when: float) -> None:
+        while due := [timer for timer in self.pending if timer.when <= when]:
+            first = min(due, key=lambda timer: timer.when)
             self.now = first.when
-            first.work()
+            first.callback()
         self.now = when
 
 
-class Kept:
-    """Calls, and when each was too late."""
+class DeadlineFixture:
+    """Pending calls, and the time at which each timed out."""
 
-    def __init__(self, clock: Clock) -> None:
-        self.clock = clock
-        self.waiting: dict[int, Call] = {}
-        self.late: dict[int, float] = {}
-        self.deadlines = CallDeadlines(self.waiting.values, self._too_late)
+    def __init__(self, loop: FakeLoop) -> None:
+        self.loop = loop
+        self.pending: dict[int, Call] = {}
+        self.timed_out: dict[int, float] = {}
+        self.deadlines = CallDeadlines(self.pending.values, self._on_timeout)
 
-    def ask(self, number: int, within: float) -> None:
-        call = Call(messages.CallRequest(number, "put"), within)
-        call.deadline = self.clock.now + within
-        self.waiting[number] = call
+    def call(self, number: int, timeout_s: float) -> None:
+        call = Call(messages.CallRequest(number, "put"), timeout_s)
+        call.deadline = self.loop.now + timeout_s
+        self.pending[number] = call
         self.deadlines.schedule(call.deadline)
 
-    def _too_late(self, call: Call) -> None:
+    def _on_timeout(self, call: Call) -> None:
         number = call.message.number
-        assert number not in self.late
-        self.late[number] = self.clock.now
-        call.fail(NotDone("deadline", "too late"))
-        del self.waiting[number]
+        assert number not in self.timed_out
+        self.timed_out[number] = self.loop.now
+        call.fail(NotDone("deadline", "timed out"))
+        del self.pending[number]
 
 
 @pytest.fixture
-def kept(monkeypatch: pytest.MonkeyPatch) -> Kept:
-    clock = Clock()
-    monkeypatch.setattr(asyncio, "get_running_loop", lambda: clock)
-    return Kept(clock)
+def calls(monkeypatch: pytest.MonkeyPatch) -> DeadlineFixture:
+    loop = FakeLoop()
+    monkeypatch.setattr(asyncio, "get_running_loop", lambda: loop)
+    return DeadlineFixture(loop)
 
 
-def test_calls_that_are_answered_need_one_timer_in_all(kept: Kept) -> None:
+def test_completed_calls_share_one_timer(calls: DeadlineFixture) -> None:
     for number in range(1000):
-        kept.ask(number, 60.0)
-        kept.clock.pass_to(kept.clock.now + 0.1)
-        del kept.waiting[number]
-    assert len(kept.clock.timers) <= 3
-    kept.clock.pass_to(kept.clock.now + 200)
-    assert not kept.late
-    assert not kept.clock.pending
+        calls.call(number, 60.0)
+        calls.loop.advance_to(calls.loop.now + 0.1)
+        del calls.pending[number]
+    assert len(calls.loop.timers) <= 3
+    calls.loop.advance_to(calls.loop.now + 200)
+    assert not calls.timed_out
+    assert not calls.loop.pending
 
 
-def test_each_call_is_too_late_at_its_own_time(kept: Kept) -> None:
-    begin = kept.clock.now
-    withins = [60.0, 1.0, 5.0, 0.2, 5.0]
-    for number, within in enumerate(withins):
-        kept.ask(number, within)
-    kept.clock.pass_to(begin + 100)
-    assert sorted(kept.late) == list(range(len(withins)))
-    for number, within in enumerate(withins):
-        assert 0 <= kept.late[number] - begin - within <= DEADLINE_CHECK_S
-    assert not kept.clock.pending
+def test_each_call_times_out_at_its_own_deadline(calls: DeadlineFixture) -> None:
+    start = calls.loop.now
+    timeouts_s = [60.0, 1.0, 5.0, 0.2, 5.0]
+    for number, timeout_s in enumerate(timeouts_s):
+        calls.call(number, timeout_s)
+    calls.loop.advance_to(start + 100)
+    assert sorted(calls.timed_out) == list(range(len(timeouts_s)))
+    for number, timeout_s in enumerate(timeouts_s):
+        assert 0 <= calls.timed_out[number] - start - timeout_s <= DEADLINE_CHECK_S
+    assert not calls.loop.pending
 
 
-def test_many_calls_that_are_late_one_after_the_other_are_looked_at_in_beats(kept: Kept) -> None:
+def test_successive_timeouts_share_checks(calls: DeadlineFixture) -> None:
     for number in range(1000):
-        kept.ask(number, 1.0)
-        kept.clock.now += DEADLINE_CHECK_S / 100
-    kept.clock.pass_to(kept.clock.now + 2)
-    assert len(kept.late) == 1000
-    assert len(kept.clock.timers) <= 13
+        calls.call(number, 1.0)
+        calls.loop.now += DEADLINE_CHECK_S / 100
+    calls.loop.advance_to(calls.loop.now + 2)
+    assert len(calls.timed_out) == 1000
+    assert len(calls.loop.timers) <= 13
 
 
-def test_nothing_is_looked_at_after_the_end(kept: Kept) -> None:
-    kept.ask(1, 1.0)
-    kept.deadlines.stop()
-    kept.clock.pass_to(kept.clock.now + 10)
-    assert not kept.late
-    kept.ask(2, 1.0)  # connected again
-    kept.clock.pass_to(kept.clock.now + 10)
-    assert sorted(kept.late) == [1, 2]
+def test_no_check_runs_after_stop(calls: DeadlineFixture) -> None:
+    calls.call(1, 1.0)
+    calls.deadlines.stop()
+    calls.loop.advance_to(calls.loop.now + 10)
+    assert not calls.timed_out
+    calls.call(2, 1.0)  # after a reconnection
+    calls.loop.advance_to(calls.loop.now + 10)
+    assert sorted(calls.timed_out) == [1, 2]

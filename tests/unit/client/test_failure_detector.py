@@ -1,4 +1,4 @@
-"""A replica that says nothing: one with a pulse is waited for, one without is left."""
+"""Failure detection: a silent replica is kept while it answers probes, and abandoned otherwise."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -13,23 +13,23 @@ from creekdb.client.replica_connection import ReplicaConnection
 from creekdb.wire import messages
 from creekdb.wire.liveness import PROBE_PREFIX, PROBE_RESPONSE_PREFIX
 
-PATIENCE_S = 60.0
-ROUNDS = 5 * failure_detector.PROBE_ATTEMPTS
+TIMEOUT_S = 60.0
+PROBES = 5 * failure_detector.PROBE_ATTEMPTS
 
 
 @pytest.fixture(autouse=True)
-def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(failure_detector, "HUSH_S", 0.05)
+def _short_probe_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(failure_detector, "PROBE_TIMEOUT_S", 0.05)
 
 
-class Mute(asyncio.DatagramProtocol):
-    """A replica that connects, and then says what a test lets it."""
+class SilentReplica(asyncio.DatagramProtocol):
+    """Replica that accepts a connection and answers probes or status requests on demand."""
 
-    def __init__(self, beats: bool) -> None:
-        self.beats = beats
-        self.says_how_it_is = False
-        self.questions = 0
-        self.line: ReplicaConnection | None = None
+    def __init__(self, answers_probes: bool) -> None:
+        self.answers_probes = answers_probes
+        self.answers_status = False
+        self.probes = 0
+        self.connection: ReplicaConnection | None = None
         self._frames = messages.FrameDecoder(messages.CLIENT_FRAME_BYTES_MAX)
         self._transport: Any = None
 
@@ -38,127 +38,132 @@ class Mute(asyncio.DatagramProtocol):
 
     def datagram_received(self, data: bytes, addr: Any) -> None:
         assert data.startswith(PROBE_PREFIX)
-        self.questions += 1
-        if self.beats:
+        self.probes += 1
+        if self.answers_probes:
             self._transport.sendto(PROBE_RESPONSE_PREFIX + data[len(PROBE_PREFIX) :], addr)
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with closing(writer):
             while data := await reader.read(65_536):
                 for message in map(messages.decode_client_message, self._frames.feed(data)):
-                    if self.says_how_it_is and isinstance(message, messages.StatusRequest):
+                    if self.answers_status and isinstance(message, messages.StatusRequest):
                         writer.write(
                             messages.encode_frame(messages.StatusResponse(message.number, {}))
                         )
 
-    async def asked(self, more: int) -> None:
-        wanted = self.questions + more
-        async with asyncio.timeout(PATIENCE_S):
-            while self.questions < wanted:
+    async def wait_for_probes(self, count: int) -> None:
+        total = self.probes + count
+        async with asyncio.timeout(TIMEOUT_S):
+            while self.probes < total:
                 await asyncio.sleep(0.01)
 
 
 @asynccontextmanager
-async def mute(
-    *, beats: bool, patience: float = PATIENCE_S, waited_for: bool = True, others: bool = True
-) -> AsyncIterator[tuple[Mute, "asyncio.Task[None]"]]:
-    """Such a replica, and who follows its silence."""
-    loop, replica = asyncio.get_running_loop(), Mute(beats)
+async def monitored_replica(
+    *,
+    answers_probes: bool,
+    timeout_s: float = TIMEOUT_S,
+    has_open_calls: bool = True,
+    has_other_replicas: bool = True,
+) -> AsyncIterator[tuple[SilentReplica, "asyncio.Task[None]"]]:
+    """Yield a silent replica and the task of its failure detector."""
+    loop, replica = asyncio.get_running_loop(), SilentReplica(answers_probes)
     server = await asyncio.start_server(replica.serve, "127.0.0.1", 0)
     host, port = server.sockets[0].getsockname()
-    beating, _ = await loop.create_datagram_endpoint(lambda: replica, local_addr=(host, port))
+    datagrams, _ = await loop.create_datagram_endpoint(lambda: replica, local_addr=(host, port))
     hello = messages.ClientHello(messages.WIRE_VERSION, "a", "", "")
-    _, line = await loop.create_connection(
+    _, connection = await loop.create_connection(
         lambda: ReplicaConnection(hello, lambda _: None), host, port
     )
-    line.handshake.set_result(cast(Any, None))
-    replica.line = line
+    connection.handshake.set_result(cast(Any, None))
+    replica.connection = connection
     numbers = iter(range(1, 1_000_000))
-    followed = ReplicaFailureDetector(
-        line, patience, lambda: waited_for, lambda: next(numbers), others
+    detector = ReplicaFailureDetector(
+        connection, timeout_s, lambda: has_open_calls, lambda: next(numbers), has_other_replicas
     )
-    following = asyncio.ensure_future(followed.wait_until_lost())
+    lost = asyncio.ensure_future(detector.wait_until_lost())
     try:
-        yield replica, following
+        yield replica, lost
     finally:
-        following.cancel()
-        line.abort()
-        beating.close()
+        lost.cancel()
+        connection.abort()
+        datagrams.close()
         server.close()
 
 
-def run(story: Any) -> None:
-    asyncio.run(story)
+def test_a_replica_that_stops_answering_probes_is_abandoned_before_the_timeout() -> None:
+    async def scenario() -> None:
+        async with monitored_replica(answers_probes=True) as (replica, lost):
+            await replica.wait_for_probes(1 + PROBES)
+            assert not lost.done()
+            replica.answers_probes = False
+            async with asyncio.timeout(TIMEOUT_S / 4):
+                await lost
+            assert replica.connection is not None
+            assert replica.connection.closed.done()
+
+    asyncio.run(scenario())
 
 
-def test_one_whose_pulse_stops_is_left_long_before_all_patience() -> None:
-    async def story() -> None:
-        async with mute(beats=True) as (replica, following):
-            await replica.asked(1 + ROUNDS)
-            assert not following.done()
-            replica.beats = False
-            async with asyncio.timeout(PATIENCE_S / 4):
-                await following
-            assert replica.line is not None
-            assert replica.line.closed.done()
-
-    run(story())
-
-
-def test_one_that_says_how_it_is_is_not_left_when_its_pulse_does_not_get_here() -> None:
-    async def story() -> None:
-        async with mute(beats=True) as (replica, following):
-            await replica.asked(2)
-            replica.beats, replica.says_how_it_is = False, True
-            await replica.asked(failure_detector.PROBE_ATTEMPTS)
-            assert not following.done()
-            asked = replica.questions
+def test_a_replica_that_answers_status_requests_is_kept_without_probes() -> None:
+    async def scenario() -> None:
+        async with monitored_replica(answers_probes=True) as (replica, lost):
+            await replica.wait_for_probes(2)
+            replica.answers_probes, replica.answers_status = False, True
+            await replica.wait_for_probes(failure_detector.PROBE_ATTEMPTS)
+            assert not lost.done()
+            probes_before = replica.probes
             await asyncio.sleep(20 * failure_detector.PROBE_TIMEOUT_S)
-            assert not following.done()
-            assert replica.questions <= asked + failure_detector.PROBE_ATTEMPTS, (
-                "it is not looked for any more"
+            assert not lost.done()
+            assert replica.probes <= probes_before + failure_detector.PROBE_ATTEMPTS, (
+                "probing does not stop"
             )
 
-    run(story())
+    asyncio.run(scenario())
 
 
-@pytest.mark.parametrize("beats", [True, False])
-def test_one_that_is_busy_or_whose_pulse_was_never_heard_has_all_patience(beats: bool) -> None:
-    async def story() -> None:
-        patience = 60 * failure_detector.PROBE_TIMEOUT_S
-        begun = asyncio.get_running_loop().time()
-        async with mute(beats=beats, patience=patience) as (replica, following):
-            async with asyncio.timeout(PATIENCE_S):
-                await following
-            assert asyncio.get_running_loop().time() - begun > 0.9 * patience
-            assert replica.questions > 1
+@pytest.mark.parametrize("answers_probes", [True, False])
+def test_a_replica_that_is_busy_or_unreachable_by_udp_has_the_whole_timeout(
+    answers_probes: bool,
+) -> None:
+    async def scenario() -> None:
+        timeout_s = 60 * failure_detector.PROBE_TIMEOUT_S
+        start = asyncio.get_running_loop().time()
+        async with monitored_replica(answers_probes=answers_probes, timeout_s=timeout_s) as (
+            replica,
+            lost,
+        ):
+            async with asyncio.timeout(TIMEOUT_S):
+                await lost
+            assert asyncio.get_running_loop().time() - start > 0.9 * timeout_s
+            assert replica.probes > 1
 
-    run(story())
+    asyncio.run(scenario())
 
 
-def test_nobody_is_asked_for_a_pulse_without_a_need() -> None:
-    async def story() -> None:
-        for given in ({"waited_for": False}, {"others": False}):
-            async with mute(beats=True, **given) as (replica, following):
+def test_probes_are_sent_only_with_open_calls_and_other_replicas() -> None:
+    async def scenario() -> None:
+        for options in ({"has_open_calls": False}, {"has_other_replicas": False}):
+            async with monitored_replica(answers_probes=True, **options) as (replica, lost):
                 await asyncio.sleep(10 * failure_detector.PROBE_TIMEOUT_S)
-                assert replica.questions == (1 if "waited_for" in given else 0)
-                assert not following.done()
+                assert replica.probes == (1 if "has_open_calls" in options else 0)
+                assert not lost.done()
 
-    run(story())
+    asyncio.run(scenario())
 
 
-def test_a_line_that_breaks_while_its_pulse_is_waited_for_is_noticed_at_once(
+def test_a_connection_that_closes_during_a_probe_is_detected_immediately(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    async def story() -> None:
-        async with mute(beats=True) as (replica, following):
-            await replica.asked(2)
-            replica.beats = False
-            monkeypatch.setattr(failure_detector, "TRIES", 1)
-            await replica.asked(1)
-            assert replica.line is not None
-            replica.line.abort()
-            async with asyncio.timeout(PATIENCE_S / 4):
-                await following
+    async def scenario() -> None:
+        async with monitored_replica(answers_probes=True) as (replica, lost):
+            await replica.wait_for_probes(2)
+            replica.answers_probes = False
+            monkeypatch.setattr(failure_detector, "PROBE_ATTEMPTS", 1)
+            await replica.wait_for_probes(1)
+            assert replica.connection is not None
+            replica.connection.abort()
+            async with asyncio.timeout(TIMEOUT_S / 4):
+                await lost
 
-    run(story())
+    asyncio.run(scenario())

@@ -1,4 +1,4 @@
-"""Where a client looks for a replica, and for how long."""
+"""Replica discovery: order of the addresses, timeouts and error messages."""
 
 import asyncio
 import errno
@@ -14,17 +14,16 @@ from creekdb.wire import messages
 HELLO = messages.ClientHello(messages.WIRE_VERSION, "me", "", "")
 
 
-@pytest.mark.parametrize(("patience", "each"), [(9.0, 3.0), (1.5, 1.0), (0.5, 0.5)])
-def test_one_that_is_silent_is_not_waited_for_with_all_patience(
-    patience: float, each: float, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("timeout_s", "address_timeout_s"), [(9.0, 3.0), (1.5, 1.0), (0.5, 0.5)])
+def test_a_silent_replica_takes_a_share_of_the_discovery_timeout(
+    timeout_s: float, address_timeout_s: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    tried: list[tuple[int, float]] = []
+    attempts: list[tuple[int, float]] = []
 
     async def dial(
-        address: tuple[str, int], *more: Any
+        address: tuple[str, int], *arguments: Any
     ) -> tuple[ReplicaConnection, messages.Welcome]:
-
-        tried.append((address[1], more[-1]))
+        attempts.append((address[1], arguments[-1]))
         if address[1] == 1:
             raise TimeoutError
         return ReplicaConnection(HELLO, lambda message: None), messages.Welcome(
@@ -33,15 +32,15 @@ def test_one_that_is_silent_is_not_waited_for_with_all_patience(
 
     monkeypatch.setattr(replica_connection, "dial", dial)
 
-    async def story() -> None:
-        finder = ReplicaDiscovery([("one", 1), ("other", 2), ("third", 3)], None, patience)
-        await finder.find(HELLO, lambda message: None)
+    async def scenario() -> None:
+        discovery = ReplicaDiscovery([("one", 1), ("other", 2), ("third", 3)], None, timeout_s)
+        await discovery.find(HELLO, lambda message: None)
 
-    asyncio.run(story())
-    assert tried == [(1, each), (2, each)]
+    asyncio.run(scenario())
+    assert attempts == [(1, address_timeout_s), (2, address_timeout_s)]
 
 
-class Closable:
+class FakeConnection:
     def __init__(self) -> None:
         self.is_closed = False
 
@@ -50,74 +49,77 @@ class Closable:
 
 
 @pytest.mark.parametrize(
-    ("waits", "chosen"),
+    ("reasons", "chosen"),
     [(["", "", ""], 0), (["new", "", "new"], 1), (["new", "new", "new"], 0), (["new", None], 0)],
 )
-def test_one_that_takes_no_part_yet_is_chosen_only_if_no_other_does(
-    waits: list[str | None], chosen: int, monkeypatch: pytest.MonkeyPatch
+def test_a_joining_replica_is_chosen_only_without_alternatives(
+    reasons: list[str | None], chosen: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    lines = [Closable() for _ in waits]
-    dialled: list[Closable] = []
+    connections = [FakeConnection() for _ in reasons]
+    dialled: list[FakeConnection] = []
 
     async def dial(address: tuple[str, int], *_: Any) -> tuple[ReplicaConnection, messages.Welcome]:
-        said = waits[address[1]]
-        if said is None:
+        not_ready_reason = reasons[address[1]]
+        if not_ready_reason is None:
             raise ConnectionRefusedError
-        dialled.append(lines[address[1]])
-        welcome = messages.Welcome(1, "creek", address[1], "kv", (), said)
-        return cast(ReplicaConnection, lines[address[1]]), welcome
+        connection = connections[address[1]]
+        dialled.append(connection)
+        welcome = messages.Welcome(1, "creek", address[1], "kv", (), not_ready_reason)
+        return cast(ReplicaConnection, connection), welcome
 
     monkeypatch.setattr(replica_connection, "dial", dial)
 
-    async def story() -> None:
-        finder = ReplicaDiscovery([("there", each) for each in range(len(waits))], None, 1.0)
-        _, welcome = await finder.find(HELLO, lambda message: None)
+    async def scenario() -> None:
+        addresses = [("host", port) for port in range(len(reasons))]
+        _, welcome = await ReplicaDiscovery(addresses, None, 1.0).find(HELLO, lambda message: None)
         assert welcome.replica == chosen
 
-    asyncio.run(story())
-    assert [each for each in dialled if not each.is_closed] == [lines[chosen]]
+    asyncio.run(scenario())
+    assert [each for each in dialled if not each.is_closed] == [connections[chosen]]
 
 
-def looked(patience: float, outcomes: dict[int, Exception], monkeypatch: pytest.MonkeyPatch) -> str:
-    """What somebody is told who looked at those ports in vain."""
+def discovery_error(
+    timeout_s: float, errors: dict[int, Exception], monkeypatch: pytest.MonkeyPatch
+) -> str:
+    """Return the message of a discovery in which each port fails with its error."""
 
     async def dial(address: tuple[str, int], *_: Any) -> tuple[ReplicaConnection, messages.Welcome]:
-        raise outcomes[address[1]]
+        raise errors[address[1]]
 
     monkeypatch.setattr(replica_connection, "dial", dial)
 
-    async def story() -> None:
-        finder = ReplicaDiscovery([("there", port) for port in outcomes], None, patience)
-        with pytest.raises((NotDone, UsageError)) as told:
-            await finder.find(HELLO, lambda message: None)
-        said.append(str(told.value))
+    async def scenario() -> str:
+        discovery = ReplicaDiscovery([("host", port) for port in errors], None, timeout_s)
+        with pytest.raises((NotDone, UsageError)) as raised:
+            await discovery.find(HELLO, lambda message: None)
+        return str(raised.value)
 
-    said: list[str] = []
-    asyncio.run(story())
-    return said[0]
+    return asyncio.run(scenario())
 
 
 REFUSED = ConnectionRefusedError(errno.ECONNREFUSED, "Connect call failed")
 
 
-def test_for_each_address_it_is_told_what_happened(monkeypatch: pytest.MonkeyPatch) -> None:
-    outcomes: dict[int, Exception] = {1: TimeoutError(), 2: REFUSED, 3: REFUSED}
-    assert looked(0.1, outcomes, monkeypatch) == (
+def test_the_error_lists_the_cause_for_each_address(monkeypatch: pytest.MonkeyPatch) -> None:
+    errors: dict[int, Exception] = {1: TimeoutError(), 2: REFUSED, 3: REFUSED}
+    assert discovery_error(0.1, errors, monkeypatch) == (
         "no replica can be reached, tried for 0.1 s: "
-        "there:1: no answer; there:2, there:3: Connection refused"
+        "host:1: no response; host:2, host:3: Connection refused"
     )
 
 
-def test_one_that_is_not_for_clients_is_told_with_what_happened_to_the_others(
+def test_a_usage_error_is_reported_with_the_errors_of_the_other_addresses(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    mistake = UsageError("there:2 is not for clients")
-    assert looked(9.0, {2: mistake}, monkeypatch) == "there:2 is not for clients"
-    said = looked(9.0, {1: TimeoutError(), 2: mistake, 3: REFUSED}, monkeypatch)
-    assert said == "there:2 is not for clients; there:1: no answer; there:3: Connection refused"
+    usage_error = UsageError("host:2 is not a client port")
+    assert discovery_error(9.0, {2: usage_error}, monkeypatch) == "host:2 is not a client port"
+    errors = {1: TimeoutError(), 2: usage_error, 3: REFUSED}
+    assert discovery_error(9.0, errors, monkeypatch) == (
+        "host:2 is not a client port; host:1: no response; host:3: Connection refused"
+    )
 
 
-def test_who_waits_is_told_what_has_happened_so_far(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_progress_lists_the_state_of_each_address(monkeypatch: pytest.MonkeyPatch) -> None:
     async def dial(address: tuple[str, int], *_: Any) -> tuple[ReplicaConnection, messages.Welcome]:
         if address[1] == 1:
             raise REFUSED
@@ -126,13 +128,13 @@ def test_who_waits_is_told_what_has_happened_so_far(monkeypatch: pytest.MonkeyPa
 
     monkeypatch.setattr(replica_connection, "dial", dial)
 
-    async def story() -> None:
-        finder = ReplicaDiscovery([("there", port) for port in (1, 2, 3)], None, 9.0)
-        looking = asyncio.ensure_future(finder.find(HELLO, lambda message: None))
+    async def scenario() -> None:
+        discovery = ReplicaDiscovery([("host", port) for port in (1, 2, 3)], None, 9.0)
+        search = asyncio.ensure_future(discovery.find(HELLO, lambda message: None))
         await asyncio.sleep(0)
         await asyncio.sleep(0)
-        so_far = "there:1: Connection refused; there:2: no answer yet; there:3: not asked yet"
-        assert finder.progress_text() == so_far
-        looking.cancel()
+        progress = "host:1: Connection refused; host:2: no response yet; host:3: not tried yet"
+        assert discovery.progress_text() == progress
+        search.cancel()
 
-    asyncio.run(story())
+    asyncio.run(scenario())

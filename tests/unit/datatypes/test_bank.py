@@ -17,17 +17,25 @@ def session() -> Sequential:
     ("name", "arguments", "error"),
     [
         ("open", ("ann", 1), "ValueError: ann has an account already"),
-        ("open", ("bob", -1), "ValueError: an amount is a whole number from 0, not -1"),
+        ("open", ("bob", -1), "ValueError: the amount must be a whole number from 0, not -1"),
         ("deposit", ("bob", 1), "LookupError: bob has no account"),
-        ("deposit", ("ann", "much"), "ValueError: an amount is a whole number from 0, not 'much'"),
+        (
+            "deposit",
+            ("ann", "much"),
+            "ValueError: the amount must be a whole number from 0, not 'much'",
+        ),
         ("withdraw", ("ann", 101), "InsufficientFunds: ann has 100, not 101"),
-        ("withdraw", ("ann", -5), "ValueError: an amount is a whole number from 0, not -5"),
+        ("withdraw", ("ann", -5), "ValueError: the amount must be a whole number from 0, not -5"),
         ("close", ("bob",), "LookupError: bob has no account"),
         ("balance", ("bob",), "LookupError: bob has no account"),
-        ("accrue", (-101,), "ValueError: a rate is a whole number of percent from -100, not -101"),
+        (
+            "accrue",
+            (-101,),
+            "ValueError: the rate must be a whole number of percent from -100, not -101",
+        ),
     ],
 )
-def test_what_cannot_be_done_is_an_error(
+def test_invalid_operations_raise(
     session: Sequential, name: str, arguments: tuple[Any, ...], error: str
 ) -> None:
     with pytest.raises(OperationRaised) as raised:
@@ -36,18 +44,18 @@ def test_what_cannot_be_done_is_an_error(
     assert session.state == {("account", "ann"): 100}
 
 
-def test_a_transfer_to_nobody_takes_nothing(session: Sequential) -> None:
+def test_a_transfer_to_a_missing_account_changes_nothing(session: Sequential) -> None:
     with pytest.raises(OperationRaised, match="LookupError: bob has no account"):
         session.call("transfer", "ann", "bob", 10)
     assert session.call("balance", "ann") == 100
 
 
-def test_a_transfer_to_oneself_changes_nothing(session: Sequential) -> None:
+def test_a_transfer_to_the_same_account_changes_nothing(session: Sequential) -> None:
     assert session.call("transfer", "ann", "ann", 60) == (100, 100)
     assert session.call("total") == 100
 
 
-def test_interest_depends_on_what_was_deposited_before(session: Sequential) -> None:
+def test_interest_depends_on_earlier_deposits(session: Sequential) -> None:
     session.call("deposit", "ann", 50)
     assert session.call("accrue", 10) == 165
     assert session.call("accrue", -100) == 0

@@ -12,14 +12,14 @@ def test_a_counter_starts_at_zero_and_may_fall_below() -> None:
     assert session.call("value") == -2
 
 
-def test_what_is_no_number_is_not_counted() -> None:
+def test_adding_a_non_number_raises() -> None:
     session = COUNTER.sequential()
     with pytest.raises(OperationRaised, match="can only add an int"):
         session.call("increment", "one")
     assert session.state == {}
 
 
-def test_a_counter_does_not_grow_beyond_what_can_be_sent() -> None:
+def test_a_counter_stays_within_encodable_integers() -> None:
     session = COUNTER.sequential()
     session.call("increment", 2**63 - 1)
     with pytest.raises(OperationRaised, match="an int beyond 64 bits"):

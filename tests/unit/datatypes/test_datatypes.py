@@ -1,4 +1,4 @@
-"""What holds for every ready-made data type."""
+"""Properties of every ready-made data type."""
 
 from collections import Counter
 from random import Random
@@ -31,8 +31,10 @@ def test_the_registry_has_every_data_type_under_its_own_name() -> None:
     assert all(get_datatype(name).name == name for name in NAMES)
 
 
-def test_an_unknown_data_type_says_which_ones_there_are() -> None:
-    with pytest.raises(UnknownName, match="unknown data type 'tree': known are register, counter"):
+def test_an_unknown_data_type_lists_the_known_ones() -> None:
+    with pytest.raises(
+        UnknownName, match="unknown data type 'tree': expected one of register, counter"
+    ):
         get_datatype("tree")
     with pytest.raises(UnknownName):
         sample_operation("tree", Random(1))
@@ -51,7 +53,7 @@ def test_samples_reach_every_operation_but_the_noop(name: str) -> None:
 
 
 @each_datatype
-def test_samples_answer_mostly_with_values_and_sometimes_with_errors(name: str) -> None:
+def test_samples_mostly_succeed_and_sometimes_raise(name: str) -> None:
     machine = get_datatype(name).sequential()
     outcomes = [machine.apply(each) for each in sampled(name, 1000)]
     errors = Counter((each.error or "value").partition(":")[0] for each in outcomes)
@@ -61,7 +63,7 @@ def test_samples_answer_mostly_with_values_and_sometimes_with_errors(name: str) 
 
 
 @each_datatype
-def test_outcomes_and_operations_are_the_same_after_their_journey(name: str) -> None:
+def test_outcomes_and_operations_survive_encoding(name: str) -> None:
     machine = get_datatype(name).sequential()
     for each in sampled(name, 300):
         outcome = machine.apply(each)
@@ -107,7 +109,7 @@ def test_executing_and_rolling_back_agrees_with_the_sequential_machine(name: str
 
 
 @pytest.mark.parametrize(("name", "share"), [("list", 0.5), ("bank", 0.25)])
-def test_swapping_two_neighbours_is_often_noticed(name: str, share: float) -> None:
+def test_swapping_two_operations_often_changes_a_response(name: str, share: float) -> None:
     todo = sampled(name, 100)
 
     def outcomes(order: list[Request]) -> dict[Dot, Outcome]:

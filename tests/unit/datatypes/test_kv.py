@@ -4,20 +4,20 @@ from creekdb.datatypes.kv import KV
 from creekdb.execution.sequential import OperationRaised
 
 
-def test_none_is_a_value_and_not_an_absence() -> None:
+def test_none_is_a_stored_value() -> None:
     session = KV.sequential()
     session.call("put", "a", None)
     assert session.call("put_if_absent", "a", 1) is False
     assert session.call("scan") == (("a", None),)
 
 
-def test_expecting_none_finds_nothing_there() -> None:
+def test_compare_and_set_with_none_expects_absence() -> None:
     session = KV.sequential()
     assert session.call("compare_and_set", "a", None, 1) is True
     assert session.call("compare_and_set", "a", None, 2) is False
 
 
-def test_incrementing_a_text_raises_and_keeps_it() -> None:
+def test_incrementing_a_string_raises_and_keeps_it() -> None:
     session = KV.sequential()
     session.call("put", "a", "text")
     with pytest.raises(OperationRaised, match="'a' holds a str"):
@@ -25,14 +25,14 @@ def test_incrementing_a_text_raises_and_keeps_it() -> None:
     assert session.call("get", "a") == "text"
 
 
-def test_a_key_is_a_text() -> None:
+def test_keys_must_be_strings() -> None:
     session = KV.sequential()
     for name, arguments in (("get", (1,)), ("put", (("a",), 1)), ("scan", (1,))):
-        with pytest.raises(OperationRaised, match="TypeError: a key is a str"):
+        with pytest.raises(OperationRaised, match="TypeError: the key must be a str"):
             session.call(name, *arguments)
 
 
-def test_scans_and_ranges_go_both_ways_and_stop_at_their_limits() -> None:
+def test_scans_and_ranges_respect_direction_and_limit() -> None:
     session = KV.sequential()
     for key in ("b", "a", "ab", "c", "aa"):
         session.call("put", key, key.upper())

@@ -4,7 +4,7 @@ from creekdb.datatypes.lists import DUPLICATE_LENGTH_MAX, LIST
 from creekdb.execution.sequential import OperationRaised
 
 
-def test_an_empty_list_has_no_elements_to_give() -> None:
+def test_reading_an_empty_list_raises() -> None:
     session = LIST.sequential()
     for name in ("pop_first", "get_first", "get_last"):
         with pytest.raises(OperationRaised, match="IndexError: the list is empty"):
@@ -15,7 +15,7 @@ def test_an_empty_list_has_no_elements_to_give() -> None:
     assert session.call("length") == 0
 
 
-def test_elements_leave_in_the_order_they_came() -> None:
+def test_elements_are_removed_in_insertion_order() -> None:
     session = LIST.sequential()
     for value in range(12):
         assert session.call("append", value) == value + 1
@@ -33,10 +33,10 @@ def test_shuffling_keeps_the_elements() -> None:
     assert sorted(shuffled) == list(range(20))
 
 
-def test_only_short_lists_are_duplicated() -> None:
+def test_long_lists_are_not_duplicated() -> None:
     session = LIST.sequential()
     for value in range(DUPLICATE_LENGTH_MAX):
         session.call("append", value)
     assert len(session.call("duplicate")) == 2 * DUPLICATE_LENGTH_MAX
-    with pytest.raises(OperationRaised, match="OverflowError: only lists of up to 16"):
+    with pytest.raises(OperationRaised, match="OverflowError: duplicate accepts at most 16"):
         session.call("duplicate")

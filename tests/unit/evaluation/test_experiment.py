@@ -1,4 +1,4 @@
-"""An experiment is one value: it says what is run, and what to type for it."""
+"""Experiments: command lines, JSON, and validation."""
 
 import json
 import shlex
@@ -26,7 +26,7 @@ VARIED = (
 
 
 @pytest.mark.parametrize("experiment", VARIED)
-def test_the_command_of_an_experiment_makes_the_same_run(
+def test_the_command_of_an_experiment_gives_the_same_run(
     experiment: Experiment, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run = build_simulation(experiment.to_scenario()).run()
@@ -36,12 +36,12 @@ def test_the_command_of_an_experiment_makes_the_same_run(
 
 
 @pytest.mark.parametrize("experiment", VARIED)
-def test_an_experiment_survives_json(experiment: Experiment) -> None:
+def test_experiments_round_trip_through_json(experiment: Experiment) -> None:
     text = msgspec.json.encode(experiment)
     assert msgspec.json.decode(text, type=Experiment) == experiment
 
 
-def test_a_command_says_no_more_than_it_must() -> None:
+def test_commands_omit_default_values() -> None:
     assert SHORT.to_command() == (
         "creek simulate --workload tpcc --scheme creek --warehouses 1 --load 500 --duration 40ms"
     )
@@ -70,7 +70,7 @@ def test_a_command_says_no_more_than_it_must() -> None:
         ("faults", ("explode at 1ms",)),
     ],
 )
-def test_what_cannot_be_meant_is_refused_by_name(field: str, value: Any) -> None:
-    told = {"duration_us": "warm_up_us", "faults": "replica 9|unknown fault"}.get(field, field)
-    with pytest.raises(UsageError, match=told):
+def test_errors_name_the_invalid_field(field: str, value: Any) -> None:
+    expected = {"duration_us": "warm_up_us", "faults": "replica 9|unknown fault"}.get(field, field)
+    with pytest.raises(UsageError, match=expected):
         msgspec.structs.replace(SHORT, **{field: value})

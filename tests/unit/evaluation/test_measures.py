@@ -1,4 +1,4 @@
-"""Measures, from records that are written by hand."""
+"""Measures of hand-written records."""
 
 import pytest
 from msgspec.structs import replace
@@ -20,8 +20,8 @@ SCENARIO = Scenario(
 
 
 @pytest.fixture(scope="module")
-def idle() -> SimulationRun:
-    """A run in which hardly anything happens: what it counted is not looked at here."""
+def idle_run() -> SimulationRun:
+    """Return a run with almost no load; its counters are irrelevant here."""
     quiet = replace(SCENARIO, clients=ClientModel(sessions=0, rate_per_second=1))
     return build_simulation(quiet).run()
 
@@ -37,11 +37,13 @@ def record(
         operation=Operation("increment"),
         strong=strong,
         invoked_us=at_us,
-        answers=answers,
+        responses=answers,
     )
 
 
-def answer(at_us: int, kind: ResponseKind, value: int = 0, changed: bool = False) -> ResponseRecord:
+def response(
+    at_us: int, kind: ResponseKind, value: int = 0, changed: bool = False
+) -> ResponseRecord:
     return ResponseRecord(at_us, kind, Outcome(value), changed)
 
 
@@ -61,107 +63,112 @@ def measured(
 
 
 def steady(latency_us: int, times_slower: float = 1.0) -> list[OperationRecord]:
-    """An operation every millisecond; each is done, but `times_slower` as fast as asked."""
-    found = []
+    """Return one operation per millisecond, completed at a rate lower by `times_slower`."""
+    records = []
     for number in range(1000):
         at_us = number * 1000
         done_us = int(at_us * times_slower) + latency_us
-        found.append(record(number + 1, at_us, answer(done_us, ResponseKind.TENTATIVE)))
-    return found
+        records.append(record(number + 1, at_us, response(done_us, ResponseKind.TENTATIVE)))
+    return records
 
 
 def test_percentiles_are_by_nearest_rank() -> None:
-    found = summarize_latency(range(1000, 101_000, 1000))
-    assert found is not None
-    assert (found.p50, found.p95, found.p99, found.mean) == (50.0, 95.0, 99.0, 50.5)
+    latency = summarize_latency(range(1000, 101_000, 1000))
+    assert latency is not None
+    assert (latency.p50, latency.p95, latency.p99, latency.mean) == (50.0, 95.0, 99.0, 50.5)
     assert summarize_latency([]) is None
 
 
-def test_what_is_asked_during_the_warm_up_is_not_measured(idle: SimulationRun) -> None:
-    early = record(1, 100_000, answer(150_000, ResponseKind.TENTATIVE))
-    late = record(2, 300_000, answer(301_000, ResponseKind.TENTATIVE))
-    shown = measured(idle, early, late)
+def test_operations_of_the_warm_up_are_not_measured(idle_run: SimulationRun) -> None:
+    early = record(1, 100_000, response(150_000, ResponseKind.TENTATIVE))
+    late = record(2, 300_000, response(301_000, ResponseKind.TENTATIVE))
+    measures = measured(idle_run, early, late)
 
-    assert (shown.weak, shown.warm_up_ms) == (1, 200)
-    assert shown.weak_tentative_ms is not None
-    assert shown.weak_tentative_ms.mean == 1.0
-    assert shown.throughput_tps == pytest.approx(1 / 0.8)
+    assert (measures.weak, measures.warm_up_ms) == (1, 200)
+    assert measures.weak_tentative_ms is not None
+    assert measures.weak_tentative_ms.mean == 1.0
+    assert measures.throughput_tps == pytest.approx(1 / 0.8)
 
 
-def test_a_weak_operation_is_done_with_its_first_answer_and_a_strong_one_with_its_stable(
-    idle: SimulationRun,
+def test_weak_operations_complete_with_the_first_response_and_strong_ones_with_the_stable(
+    idle_run: SimulationRun,
 ) -> None:
     weak = record(
-        1, 300_000, answer(301_000, ResponseKind.TENTATIVE), answer(990_000, ResponseKind.FINAL)
+        1, 300_000, response(301_000, ResponseKind.TENTATIVE), response(990_000, ResponseKind.FINAL)
     )
-    only_stable = record(2, 300_000, answer(302_000, ResponseKind.STABLE))
-    tentative = answer(301_000, ResponseKind.TENTATIVE)
-    strong = record(3, 300_000, tentative, answer(305_000, ResponseKind.STABLE), strong=True)
+    only_stable = record(2, 300_000, response(302_000, ResponseKind.STABLE))
+    tentative = response(301_000, ResponseKind.TENTATIVE)
+    strong = record(3, 300_000, tentative, response(305_000, ResponseKind.STABLE), strong=True)
     unanswered = record(4, 300_000, tentative, strong=True)
-    too_late = record(5, 999_000, answer(1_001_000, ResponseKind.TENTATIVE))
-    shown = measured(idle, weak, only_stable, strong, unanswered, too_late)
+    too_late = record(5, 999_000, response(1_001_000, ResponseKind.TENTATIVE))
+    measures = measured(idle_run, weak, only_stable, strong, unanswered, too_late)
 
-    assert shown.throughput_tps == pytest.approx(3 / 0.8)
-    assert (shown.answered, shown.backlog) == (4, 2)
-    assert shown.strong_stable_ms is not None
-    assert shown.strong_stable_ms.mean == 5.0
+    assert measures.throughput_tps == pytest.approx(3 / 0.8)
+    assert (measures.answered, measures.backlog) == (4, 2)
+    assert measures.strong_stable_ms is not None
+    assert measures.strong_stable_ms.mean == 5.0
 
 
-def test_accuracy_is_what_final_answers_say(idle: SimulationRun) -> None:
-    told = answer(301_000, ResponseKind.TENTATIVE)
+def test_accuracy_compares_first_and_final_responses(idle_run: SimulationRun) -> None:
+    tentative = response(301_000, ResponseKind.TENTATIVE)
     records = [
-        record(each, 300_000, told, answer(400_000, ResponseKind.FINAL)) for each in range(1, 4)
+        record(each, 300_000, tentative, response(400_000, ResponseKind.FINAL))
+        for each in range(1, 4)
     ]
-    changed = record(4, 300_000, told, answer(400_000, ResponseKind.FINAL, 1, changed=True))
-    not_yet = record(5, 300_000, told)
-    shown = measured(idle, *records, changed, not_yet)
-    assert shown.accuracy == shown.exact_accuracy == 0.75
-    assert measured(idle, not_yet).accuracy is None
+    changed = record(4, 300_000, tentative, response(400_000, ResponseKind.FINAL, 1, changed=True))
+    unfinished = record(5, 300_000, tentative)
+    measures = measured(idle_run, *records, changed, unfinished)
+    assert measures.accuracy == measures.exact_accuracy == 0.75
+    assert measured(idle_run, unfinished).accuracy is None
 
 
-def test_accuracy_of_tpcc_leaves_the_numbers_of_orders_out(idle: SimulationRun) -> None:
+def test_accuracy_of_tpcc_ignores_order_numbers(idle_run: SimulationRun) -> None:
     records = [
         order(1, (7, "left 3"), (7, "left 3")),
         order(2, (8, "left 2"), (9, "left 2")),
         order(3, (9, "left 1"), (9, "left 2")),
     ]
-    history = replace(idle.history, operations=tuple(records))
+    history = replace(idle_run.history, operations=tuple(records))
     scenario = replace(SCENARIO, datatype="tpcc-rows-1-0")
-    shown = measure(scenario, replace(idle, history=history), [])
+    measures = measure(scenario, replace(idle_run, history=history), [])
 
-    assert shown.accuracy == pytest.approx(2 / 3)
-    assert shown.exact_accuracy == pytest.approx(1 / 3)
+    assert measures.accuracy == pytest.approx(2 / 3)
+    assert measures.exact_accuracy == pytest.approx(1 / 3)
 
 
-def test_accuracy_of_what_is_withheld_compares_the_first_execution(idle: SimulationRun) -> None:
-    records = [record(each, 300_000, answer(400_000, ResponseKind.STABLE, 7)) for each in (1, 2, 3)]
+def test_accuracy_of_withheld_responses_compares_the_first_execution(
+    idle_run: SimulationRun,
+) -> None:
+    records = [
+        record(each, 300_000, response(400_000, ResponseKind.STABLE, 7)) for each in (1, 2, 3)
+    ]
     speculated = {
         Dot(0, 1): Speculation(310_000, Outcome(7)),
         Dot(0, 2): Speculation(330_000, Outcome(8)),
     }
-    shown = measured(idle, *records, speculated=speculated)
-    assert shown.accuracy == 0.5
-    assert shown.weak_speculated_ms is not None
-    assert (shown.weak_speculated_ms.answers, shown.weak_speculated_ms.mean) == (2, 20.0)
+    measures = measured(idle_run, *records, speculated=speculated)
+    assert measures.accuracy == 0.5
+    assert measures.weak_speculated_ms is not None
+    assert (measures.weak_speculated_ms.answers, measures.weak_speculated_ms.mean) == (2, 20.0)
 
 
 @pytest.mark.parametrize("latency_us", [100, 5_000, 50_000])
-def test_who_keeps_up_is_not_saturated_however_slow(idle: SimulationRun, latency_us: int) -> None:
-    assert measured(idle, *steady(latency_us)).saturated is False
+def test_latency_alone_is_not_saturation(idle_run: SimulationRun, latency_us: int) -> None:
+    assert measured(idle_run, *steady(latency_us)).saturated is False
 
 
-def test_who_does_less_than_is_asked_for_is_saturated(idle: SimulationRun) -> None:
-    assert measured(idle, *steady(500, times_slower=1.05)).saturated is True
+def test_throughput_below_the_load_is_saturation(idle_run: SimulationRun) -> None:
+    assert measured(idle_run, *steady(500, times_slower=1.05)).saturated is True
 
 
-def test_who_has_a_backlog_that_grows_is_saturated(idle: SimulationRun) -> None:
-    shown = measured(idle, *steady(500, times_slower=1.02))
-    assert shown.throughput_tps is not None
-    assert shown.throughput_tps > 0.97 * LOAD_TPS
-    assert shown.backlog > 15
-    assert shown.saturated is True
+def test_a_growing_backlog_is_saturation(idle_run: SimulationRun) -> None:
+    measures = measured(idle_run, *steady(500, times_slower=1.02))
+    assert measures.throughput_tps is not None
+    assert measures.throughput_tps > 0.97 * LOAD_TPS
+    assert measures.backlog > 15
+    assert measures.saturated is True
 
 
-def test_a_closed_loop_cannot_be_saturated(idle: SimulationRun) -> None:
+def test_saturation_is_undefined_in_a_closed_loop(idle_run: SimulationRun) -> None:
     closed = replace(SCENARIO, clients=ClientModel(sessions=1))
-    assert measure(closed, idle, []).saturated is None
+    assert measure(closed, idle_run, []).saturated is None

@@ -1,4 +1,4 @@
-"""`creek simulate --find-peak`: where a system stops to keep up."""
+"""`creek simulate --find-peak`: the highest load that a system sustains."""
 
 import json
 
@@ -20,8 +20,8 @@ def any_measures() -> Measures:
     return measure(SMALL, build_simulation(SMALL).run(), [])
 
 
-class System:
-    """Does `peak_tps` and no more."""
+class LimitedSystem:
+    """System whose throughput is limited to `peak_tps`."""
 
     def __init__(self, measures: Measures, peak_tps: float) -> None:
         self.measures = measures
@@ -42,7 +42,7 @@ class System:
 def test_the_peak_is_found_from_below_and_from_above(
     any_measures: Measures, peak_tps: float
 ) -> None:
-    system = System(any_measures, peak_tps)
+    system = LimitedSystem(any_measures, peak_tps)
     peak = find_peak(system, 1000.0)
 
     assert peak_tps / (1 + PEAK_PRECISION) <= peak.peak_tps <= peak_tps < peak.saturating_tps
@@ -51,15 +51,15 @@ def test_the_peak_is_found_from_below_and_from_above(
 
 
 @pytest.mark.parametrize("peak_tps", [0.0, 1e9])
-def test_a_search_without_end_is_given_up(any_measures: Measures, peak_tps: float) -> None:
+def test_an_endless_search_is_abandoned(any_measures: Measures, peak_tps: float) -> None:
     with pytest.raises(UsageError, match="no peak"):
-        find_peak(System(any_measures, peak_tps), 1000.0)
+        find_peak(LimitedSystem(any_measures, peak_tps), 1000.0)
 
 
 FIND = ["simulate", "--workload", "tpcc", "--find-peak", "--scheme", "smr", "--exec-scale", "5"]
 
 
-def test_the_command_tells_the_peak_and_what_was_tried(
+def test_the_command_reports_the_peak_and_all_loads_tried(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     arguments = [*FIND, "--warehouses", "1", "--load", "400", "--duration", "200ms"]
@@ -75,6 +75,6 @@ def test_the_command_tells_the_peak_and_what_was_tried(
     assert f"peak: {peak['peak_tps']:.0f} operations per second" in shown
 
 
-def test_a_search_cannot_be_kept(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_search_cannot_be_stored(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*FIND, "--out", "nowhere"]) == 2
     assert "--find-peak makes many runs" in capsys.readouterr().err

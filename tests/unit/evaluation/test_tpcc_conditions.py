@@ -1,4 +1,4 @@
-"""Consistency conditions on what replicas end with: a lost write is noticed, and on which."""
+"""TPC-C consistency conditions on the final states of replicas."""
 
 from msgspec.structs import replace
 
@@ -15,7 +15,7 @@ SCENARIO = Scenario(
 )
 
 
-def test_a_lost_write_is_noticed_on_the_replica_that_lost_it() -> None:
+def test_a_lost_write_is_detected_on_the_replica_that_lost_it() -> None:
     datatype = resolve_datatype(SCENARIO.datatype)
     history = build_simulation(SCENARIO).run().history
     assert violated_conditions(history, datatype) == []
@@ -23,13 +23,13 @@ def test_a_lost_write_is_noticed_on_the_replica_that_lost_it() -> None:
     lost = [(key, value) for key, value in history.final_states[1].state if key != ("warehouse", 1)]
     finals = list(history.final_states)
     finals[1] = replace(finals[1], state=tuple(lost))
-    found = violated_conditions(replace(history, final_states=tuple(finals)), datatype)
+    violations = violated_conditions(replace(history, final_states=tuple(finals)), datatype)
 
-    assert found
-    assert all(each.startswith("replica 1: condition 3.3.2.") for each in found)
+    assert violations
+    assert all(each.startswith("replica 1: condition 3.3.2.") for each in violations)
 
 
-def test_what_was_deleted_counts_as_deleted() -> None:
+def test_deleted_registers_count_as_deleted() -> None:
     datatype = resolve_datatype(SCENARIO.datatype)
     history = build_simulation(SCENARIO).run().history
 

@@ -1,4 +1,4 @@
-"""Random keys, and a data type whose one operation does what its argument says."""
+"""Random keys, and a data type with one operation that runs given steps."""
 
 from typing import Any
 
@@ -18,12 +18,12 @@ SCRIPT = DataType("script")
 
 @SCRIPT.operation
 def play(tx: Transaction, steps: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Each step is a verb, a key and a value; the answers of all of them are the answer."""
-    answers: list[Any] = []
+    """Run the steps, each a verb, a key and a value. Return the results of all reads."""
+    results: list[Any] = []
     for verb, key, value in steps:
         match verb:
             case "get":
-                answers.append(tx.get(key))
+                results.append(tx.get(key))
             case "put":
                 tx.put(key, value)
             case "delete":
@@ -31,10 +31,10 @@ def play(tx: Transaction, steps: tuple[Any, ...]) -> tuple[Any, ...]:
             case "add":
                 tx.add(key, value)
             case "scan":
-                answers.append(list(tx.scan(start=key, reverse=value % 2 == 0, limit=value)))
+                results.append(list(tx.scan(start=key, reverse=value % 2 == 0, limit=value)))
             case _:
                 raise ValueError(f"step {value}")
-    return tuple(answers)
+    return tuple(results)
 
 
 STEPS = st.lists(
@@ -48,8 +48,8 @@ STEPS = st.lists(
 
 
 def request(operation: Operation, event: int = 1, timestamp: int | None = None) -> Request:
-    when = event if timestamp is None else timestamp
-    return Request(when, Dot(0, event), operation, strong=False)
+    timestamp = event if timestamp is None else timestamp
+    return Request(timestamp, Dot(0, event), operation, strong=False)
 
 
 def requests(scripts: list[tuple[Any, ...]]) -> list[Request]:

@@ -8,24 +8,24 @@ from creekdb.protocol.values import Key
 from tests.unit.execution.strategies import KEYS
 
 
-def test_nothing_holds_nothing() -> None:
+def test_the_empty_base_holds_no_registers() -> None:
     assert EmptyBase().read("a") is ABSENT
     assert list(EmptyBase().keys(FIRST_COLLATION_KEY, LAST_COLLATION_KEY, False)) == []
 
 
 @given(st.sets(KEYS), st.sets(KEYS), st.booleans())
-def test_two_sequences_are_merged_in_order_without_repetition(
+def test_two_sequences_are_merged_in_order_without_duplicates(
     left: set[Key], right: set[Key], reverse: bool
 ) -> None:
     def ordered(keys: set[Key]) -> list[Key]:
         return sorted(keys, key=collation_key, reverse=reverse)
 
-    both = merge_sorted_keys(iter(ordered(left)), iter(ordered(right)), reverse)
+    merged = merge_sorted_keys(iter(ordered(left)), iter(ordered(right)), reverse)
 
-    assert list(both) == ordered(left | right)
+    assert list(merged) == ordered(left | right)
 
 
-def test_merging_takes_no_more_than_it_is_asked_for() -> None:
+def test_merging_consumes_its_inputs_lazily() -> None:
     left, right = iter(("a", "c", "e")), iter(("b", "d"))
 
     assert next(merge_sorted_keys(left, right, False)) == "a"

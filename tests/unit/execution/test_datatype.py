@@ -31,19 +31,19 @@ def put_and_raise(tx: Transaction, message: Any) -> None:
 
 
 @TOY.operation(readonly=True)
-def write_in_secret(tx: Transaction) -> None:
+def write_although_readonly(tx: Transaction) -> None:
     tx.put("a", 1)
 
 
 @TOY.operation
-def answer_badly(tx: Transaction) -> Any:
+def return_a_set(tx: Transaction) -> Any:
     tx.put("a", 1)
     return {1, 2}
 
 
 @TOY.operation
-def spoil(tx: Transaction, table: dict[str, Any]) -> int:
-    table["spoilt"] = True
+def modify_argument(tx: Transaction, table: dict[str, Any]) -> int:
+    table["modified"] = True
     return len(table)
 
 
@@ -61,13 +61,13 @@ def run(operation: Operation) -> ExecutionResult:
     return TOY.run(request(operation), TOY.sequential())
 
 
-def test_the_names_of_the_operations_are_sorted_and_include_the_noop() -> None:
+def test_operation_names_are_sorted_and_include_noop() -> None:
     assert list(TOY.operations) == sorted(TOY.operations)
     assert {"noop", "get", "open", "put"} <= set(TOY.operations)
     assert "open_" not in TOY.operations
 
 
-def test_only_what_is_declared_so_is_readonly() -> None:
+def test_only_operations_declared_readonly_are_readonly() -> None:
     assert TOY.is_readonly("get")
     assert TOY.is_readonly("open")
     assert not TOY.is_readonly("put")
@@ -85,8 +85,8 @@ def test_a_call_is_normalised() -> None:
     assert TOY.call("noop") == NOOP
 
 
-def test_calling_an_unknown_operation_says_which_ones_there_are() -> None:
-    with pytest.raises(UnknownName, match=r"operation of toy 'fly': known are answer_badly, .*put"):
+def test_the_error_for_an_unknown_operation_lists_the_operations() -> None:
+    with pytest.raises(UnknownName, match=r"operation of toy 'fly': expected one of get, .*put"):
         TOY.call("fly")
 
 
@@ -99,7 +99,7 @@ def test_calling_an_unknown_operation_says_which_ones_there_are() -> None:
         ("noop", (1,), r"noop\(\) cannot take 1 argument$"),
     ],
 )
-def test_a_call_with_wrong_arguments_names_the_signature(
+def test_the_error_for_a_wrong_number_of_arguments_names_the_signature(
     name: str, arguments: tuple[Any, ...], message: str
 ) -> None:
     with pytest.raises(BadValue, match=message):
@@ -109,67 +109,67 @@ def test_a_call_with_wrong_arguments_names_the_signature(
     assert outcome.error.startswith(f"BadValue: {name}(")
 
 
-def test_further_arguments_go_to_the_starred_parameter() -> None:
+def test_additional_arguments_go_to_the_starred_parameter() -> None:
     assert run(TOY.call("put", "a", 1, 2, 3)).outcome == Outcome(3)
     with pytest.raises(BadValue, match=r"argument 'more' of put\(.*\) holds a value of type set"):
         TOY.call("put", "a", 1, 2, {3})
 
 
-def test_a_call_with_a_value_that_cannot_be_sent_names_the_argument() -> None:
+def test_the_error_for_a_value_that_cannot_be_sent_names_the_argument() -> None:
     with pytest.raises(BadValue, match=r"argument 'value' of put.* holds an int beyond 64 bits"):
         TOY.call("put", "a", [2**64])
 
 
-def test_a_call_says_where_in_an_argument_the_value_is_that_cannot_be_sent() -> None:
-    with pytest.raises(BadValue) as refused:
+def test_the_error_for_a_value_that_cannot_be_sent_names_its_path() -> None:
+    with pytest.raises(BadValue) as error:
         TOY.call("put", "a", {"rows": [(1, 2), (3, {4})]})
-    assert str(refused.value) == (
+    assert str(error.value) == (
         "argument 'value' of put(key: str, value: Any = None, *more: Any) holds a value of type "
         "set at ['rows'][1][1], which cannot be sent"
     )
 
 
-def test_running_answers_and_collects_writes() -> None:
+def test_run_returns_the_response_and_the_writes() -> None:
     assert run(TOY.call("put", "a", 5)) == ExecutionResult(
         Outcome(1), {"a": 5}, read_count=0, scan_count=0
     )
 
 
-def test_the_noop_answers_none_and_writes_nothing() -> None:
+def test_noop_returns_none_and_writes_nothing() -> None:
     assert run(NOOP) == ExecutionResult(Outcome(), {}, read_count=0, scan_count=0)
 
 
-def test_an_operation_that_raises_answers_its_error_and_writes_nothing() -> None:
+def test_an_operation_that_raises_returns_its_error_and_writes_nothing() -> None:
     execution = run(TOY.call("put_and_raise", "no luck"))
     assert execution == ExecutionResult(
         Outcome(error="ValueError: no luck"), {}, read_count=1, scan_count=0
     )
 
 
-def test_an_unknown_operation_from_elsewhere_is_an_error_and_no_crash() -> None:
+def test_running_an_unknown_operation_is_an_error_response() -> None:
     outcome = run(Operation("fly", (1,))).outcome
     assert outcome.error is not None
     assert outcome.error.startswith("UnknownName: unknown operation of toy 'fly'")
 
 
-def test_a_readonly_operation_that_writes_is_an_error() -> None:
-    execution = run(TOY.call("write_in_secret"))
+def test_a_write_in_a_readonly_operation_is_an_error_response() -> None:
+    execution = run(TOY.call("write_although_readonly"))
     assert execution.writes == {}
     assert execution.outcome.error == (
-        "UsageError: operation 'write_in_secret' is declared read-only and must not write"
+        "UsageError: operation 'write_although_readonly' is declared read-only and must not write"
     )
 
 
-def test_an_answer_that_cannot_be_sent_is_an_error() -> None:
-    execution = run(TOY.call("answer_badly"))
+def test_a_response_that_cannot_be_sent_is_an_error_response() -> None:
+    execution = run(TOY.call("return_a_set"))
     assert execution.writes == {}
     assert execution.outcome.error == (
-        "BadValue: the answer of 'answer_badly' holds a value of type set, which cannot be sent"
+        "BadValue: the response of 'return_a_set' holds a value of type set, which cannot be sent"
     )
 
 
-def test_an_operation_cannot_change_the_request_it_serves() -> None:
-    operation = TOY.call("spoil", {"a": 1})
+def test_an_operation_cannot_modify_its_request() -> None:
+    operation = TOY.call("modify_argument", {"a": 1})
     assert run(operation).outcome == run(operation).outcome == Outcome(2)
     assert operation.arguments == ({"a": 1},)
 
@@ -177,40 +177,42 @@ def test_an_operation_cannot_change_the_request_it_serves() -> None:
 @pytest.mark.parametrize(
     "error", [MemoryError("all"), SystemExit(1), GeneratorExit(), KeyboardInterrupt("mine")]
 )
-def test_whatever_an_operation_raises_is_its_answer_and_kills_nobody(error: BaseException) -> None:
-    poison = DataType("poison")
+def test_any_exception_of_an_operation_is_its_response(error: BaseException) -> None:
+    toy = DataType("toy")
 
-    @poison.operation
-    def strike(tx: Transaction) -> None:
+    @toy.operation
+    def fail(tx: Transaction) -> None:
         raise error
 
-    outcome = poison.run(request(poison.call("strike")), poison.sequential()).outcome
+    outcome = toy.run(request(toy.call("fail")), toy.sequential()).outcome
     assert outcome.error is not None
     assert outcome.error.startswith(type(error).__name__)
 
 
-@pytest.mark.parametrize("hands_on", [False, True])
-def test_the_person_at_the_keyboard_can_still_interrupt(hands_on: bool) -> None:
-    patient = DataType("patient")
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # jobs of shells ignore it
+@pytest.mark.parametrize("reraises", [False, True])
+def test_ctrl_c_interrupts_an_operation(reraises: bool) -> None:
+    toy = DataType("toy")
+    previous = signal.signal(
+        signal.SIGINT, signal.default_int_handler
+    )  # background jobs ignore SIGINT
 
-    @patient.operation
-    def wait(tx: Transaction, hands_on: bool) -> None:
+    @toy.operation
+    def wait(tx: Transaction, reraises: bool) -> None:
         try:
             signal.raise_signal(signal.SIGINT)
         except BaseException as error:
-            if hands_on:
+            if reraises:
                 raise error
             raise
 
     try:
         with pytest.raises(KeyboardInterrupt):
-            patient.run(request(patient.call("wait", hands_on)), patient.sequential())
+            toy.run(request(toy.call("wait", reraises)), toy.sequential())
     finally:
-        signal.signal(signal.SIGINT, before)
+        signal.signal(signal.SIGINT, previous)
 
 
-def test_how_deep_an_operation_may_recurse_does_not_depend_on_who_runs_it() -> None:
+def test_the_recursion_limit_does_not_depend_on_the_stack_of_the_caller() -> None:
     deep = DataType("deep")
 
     @deep.operation
@@ -222,19 +224,19 @@ def test_how_deep_an_operation_may_recurse_does_not_depend_on_who_runs_it() -> N
             return run_below(frames - 1, depth)
         return deep.run(request(deep.call("dive", depth)), deep.sequential()).outcome
 
-    answers = [[run_below(frames, depth) for frames in (0, 7, 300)] for depth in range(900, 1010)]
-    assert all(first == second == third for first, second, third in answers)
-    assert answers[0][0] == Outcome(900)
-    assert answers[-1][0].error == "RecursionError: maximum recursion depth exceeded"
+    outcomes = [[run_below(frames, depth) for frames in (0, 7, 300)] for depth in range(900, 1010)]
+    assert all(first == second == third for first, second, third in outcomes)
+    assert outcomes[0][0] == Outcome(900)
+    assert outcomes[-1][0].error == "RecursionError: maximum recursion depth exceeded"
 
 
-def test_recursion_without_end_reads_the_same_wherever_it_is_stopped() -> None:
+def test_endless_recursion_has_the_same_error_at_any_depth() -> None:
     assert run(TOY.call("recurse")).outcome.error == (
         "RecursionError: maximum recursion depth exceeded"
     )
 
 
-class Unspeakable(Exception):
+class ErrorWithoutText(Exception):
     def __str__(self) -> str:
         raise RuntimeError
 
@@ -244,24 +246,24 @@ class Unspeakable(Exception):
     [
         (KeyError("a"), "KeyError: 'a'"),
         (ValueError(), "ValueError"),
-        (Unspeakable(), "Unspeakable"),
+        (ErrorWithoutText(), "ErrorWithoutText"),
         (ValueError("bad \ud800"), "ValueError: bad \\ud800"),
         (TypeError("<f at 0x7fA0>, <g at 0x01>"), "TypeError: <f>, <g>"),
     ],
 )
-def test_the_text_of_an_error_is_the_same_in_every_process(error: Exception, text: str) -> None:
+def test_error_texts_are_equal_in_every_process(error: Exception, text: str) -> None:
     assert error_text(error) == text
 
 
-def test_an_object_in_an_error_leaves_no_address() -> None:
+def test_error_texts_contain_no_addresses() -> None:
     assert error_text(ValueError(object())) == "ValueError: <object object>"
 
 
-def test_the_text_of_an_error_is_bounded() -> None:
+def test_error_texts_have_a_bounded_length() -> None:
     assert len(error_text(ValueError("x" * 10_000))) == ERROR_LENGTH_MAX
 
 
-def test_a_name_is_declared_once() -> None:
+def test_an_operation_name_can_be_declared_only_once() -> None:
     with pytest.raises(BadValue, match="toy has an operation 'get' already"):
         TOY.operation(get)
     with pytest.raises(BadValue, match="'noop' already"):
@@ -269,20 +271,20 @@ def test_a_name_is_declared_once() -> None:
 
 
 def test_an_operation_must_take_a_transaction_and_arguments_by_position() -> None:
-    fresh = DataType("fresh")
+    toy = DataType("toy")
     with pytest.raises(BadValue, match="'nothing' must take the transaction"):
-        fresh.operation(name="nothing")(lambda: None)
+        toy.operation(name="nothing")(lambda: None)
     with pytest.raises(BadValue, match="'anything' must take the transaction"):
-        fresh.operation(name="anything")(lambda *everything: None)
+        toy.operation(name="anything")(lambda *everything: None)
     with pytest.raises(BadValue, match="'keyword' must take its arguments by position"):
-        fresh.operation(name="keyword")(lambda tx, *, key: None)
+        toy.operation(name="keyword")(lambda tx, *, key: None)
     with pytest.raises(BadValue, match="'keywords' must take its arguments by position"):
-        fresh.operation(name="keywords")(lambda tx, **options: None)
+        toy.operation(name="keywords")(lambda tx, **options: None)
 
 
-def test_what_is_no_name_and_no_function_is_refused() -> None:
+def test_invalid_names_and_functions_are_rejected() -> None:
     for name in ("", 3):
-        with pytest.raises(BadValue, match="the name of a data type is a text"):
+        with pytest.raises(BadValue, match="the name of a data type must be a non-empty str"):
             DataType(name)  # type: ignore[arg-type]
     toy = DataType("toy")
     with pytest.raises(BadValue, match="an operation of toy is a function, not 'get'"):

@@ -1,4 +1,4 @@
-"""How many arguments an operation takes."""
+"""Number of arguments that an operation accepts."""
 
 import pytest
 
@@ -6,7 +6,7 @@ from creekdb.execution.datatype import Arity
 
 
 @pytest.mark.parametrize(
-    ("arity", "count", "takes"),
+    ("arity", "count", "accepted"),
     [
         (Arity(1, 2), 0, False),
         (Arity(1, 2), 1, True),
@@ -16,14 +16,14 @@ from creekdb.execution.datatype import Arity
         (Arity(1, None), 99, True),
     ],
 )
-def test_what_is_between_the_least_and_the_most_is_taken(
-    arity: Arity, count: int, takes: bool
+def test_counts_between_minimum_and_maximum_are_accepted(
+    arity: Arity, count: int, accepted: bool
 ) -> None:
-    assert arity.accepts(count) is takes
+    assert arity.accepts(count) is accepted
 
 
 @pytest.mark.parametrize(
-    ("one", "other", "covers"),
+    ("arity", "other", "covers"),
     [
         (Arity(0, 2), Arity(1, 2), True),
         (Arity(0, 2), Arity(1, 3), False),
@@ -32,5 +32,5 @@ def test_what_is_between_the_least_and_the_most_is_taken(
         (Arity(0, 9), Arity(0, None), False),
     ],
 )
-def test_one_covers_another(one: Arity, other: Arity, covers: bool) -> None:
-    assert one.covers(other) is covers
+def test_an_arity_covers_a_narrower_one(arity: Arity, other: Arity, covers: bool) -> None:
+    assert arity.covers(other) is covers

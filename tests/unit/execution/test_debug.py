@@ -1,4 +1,4 @@
-"""Debug mode: what is executed twice must do the same twice."""
+"""Debug mode: two executions on the same state must have the same result."""
 
 import random
 import time
@@ -39,133 +39,133 @@ def run(function: Callable[..., Any], *arguments: Any) -> Any:
     return datatype.run(request(Operation("go", arguments)), datatype.sequential()).outcome
 
 
-def answer_the_time(tx: Transaction) -> float:
+def return_the_time(tx: Transaction) -> float:
     return time.time()
 
 
-def answer_by_chance(tx: Transaction) -> float:
+def return_a_random_number(tx: Transaction) -> float:
     return random.random()
 
 
-def answer_an_identity(tx: Transaction) -> int:
+def return_an_identity(tx: Transaction) -> int:
     return id(object())
 
 
-def answer_the_identity_of_the_transaction(tx: Transaction) -> int:
+def return_the_identity_of_the_transaction(tx: Transaction) -> int:
     return id(tx)
 
 
-def answer_the_identity_of_a_list(tx: Transaction) -> int:
+def return_the_identity_of_a_list(tx: Transaction) -> int:
     return id([1, 2])
 
 
-def answer_the_hash_of_an_object(tx: Transaction) -> int:
+def return_the_hash_of_an_object(tx: Transaction) -> int:
     return hash(object())
 
 
 _CALLS = count()
 
 
-def answer_how_often_it_ran(tx: Transaction) -> int:
+def return_the_number_of_calls(tx: Transaction) -> int:
     return next(_CALLS)
 
 
-def write_by_chance(tx: Transaction) -> None:
+def write_a_random_value(tx: Transaction) -> None:
     tx.put("a", str(uuid.uuid4()))
 
 
-def write_in_any_order(tx: Transaction) -> None:
+def write_in_random_order(tx: Transaction) -> None:
     for key in random.sample(range(20), 20):
         tx.put(key, 1)
 
 
-def add_by_chance(tx: Transaction) -> None:
+def add_a_random_amount(tx: Transaction) -> None:
     tx.add("a", random.randrange(2**40))
 
 
-def read_by_chance(tx: Transaction) -> None:
+def read_a_random_key(tx: Transaction) -> None:
     tx.get(random.randrange(2**40))
 
 
-def scan_by_chance(tx: Transaction) -> None:
+def scan_a_random_range(tx: Transaction) -> None:
     list(tx.scan(start=random.randrange(2**40)))
 
 
-def raise_by_chance(tx: Transaction) -> None:
+def raise_a_random_error(tx: Transaction) -> None:
     raise ValueError(random.random())
 
 
-def delete_by_chance(tx: Transaction) -> None:
+def delete_a_random_key(tx: Transaction) -> None:
     tx.delete(random.randrange(2**40))
 
 
-def answer_a_type_by_turns(tx: Transaction) -> Any:
+def return_alternating_types(tx: Transaction) -> Any:
     return (1, True)[next(_CALLS) % 2]
 
 
-def answer_a_dict_by_turns(tx: Transaction) -> Any:
-    """Equal dicts, but whoever goes through one meets the keys in another order."""
+def return_alternating_dicts(tx: Transaction) -> Any:
+    """Return equal dicts whose keys are in different orders."""
     return ({"a": 1, "b": 2}, {"b": 2, "a": 1})[next(_CALLS) % 2]
 
 
-CULPRITS = (
-    answer_the_time,
-    answer_by_chance,
-    answer_an_identity,
-    answer_the_identity_of_the_transaction,
-    answer_the_identity_of_a_list,
-    answer_the_hash_of_an_object,
-    answer_how_often_it_ran,
-    write_by_chance,
-    write_in_any_order,
-    add_by_chance,
-    read_by_chance,
-    scan_by_chance,
-    raise_by_chance,
-    delete_by_chance,
-    answer_a_type_by_turns,
-    answer_a_dict_by_turns,
+NOT_DETERMINISTIC = (
+    return_the_time,
+    return_a_random_number,
+    return_an_identity,
+    return_the_identity_of_the_transaction,
+    return_the_identity_of_a_list,
+    return_the_hash_of_an_object,
+    return_the_number_of_calls,
+    write_a_random_value,
+    write_in_random_order,
+    add_a_random_amount,
+    read_a_random_key,
+    scan_a_random_range,
+    raise_a_random_error,
+    delete_a_random_key,
+    return_alternating_types,
+    return_alternating_dicts,
 )
 
 
-@pytest.mark.parametrize("function", CULPRITS)
-def test_an_operation_that_depends_on_more_than_its_state_is_named(
+@pytest.mark.parametrize("function", NOT_DETERMINISTIC)
+def test_an_operation_that_is_not_deterministic_is_named(
     function: Callable[..., Any],
 ) -> None:
     with pytest.raises(NotDeterministic, match=r"operation go\(\) of toy is not deterministic"):
         run(function)
 
 
-def test_the_error_tells_the_call_both_results_and_what_to_do() -> None:
-    answers = count(5)
+def test_the_error_names_the_call_both_results_and_the_remedy() -> None:
+    numbers = count(5)
 
     def go(tx: Transaction, table: dict[str, int], text: str) -> int:
         tx.put("a", 1)
-        return next(answers)
+        return next(numbers)
 
     with pytest.raises(UsageError) as caught:
         run(go, {"x": 1}, "hello")
     assert str(caught.value) == (
-        "operation go({'x': 1}, 'hello') of toy is not deterministic: it answered 5, wrote 'a' = "
-        "1; executed again on the same state, it answered 6, wrote 'a' = 1. An operation must "
-        "depend on nothing but its transaction and its arguments: use tx.timestamp for the clock, "
-        "tx.random for chance, sorted(...) for the order of a set, and neither id() nor hash() nor "
-        "anything that an earlier call left behind"
+        "operation go({'x': 1}, 'hello') of toy is not deterministic: it returned 5, wrote 'a' = "
+        "1; executed again on the same state, it returned 6, wrote 'a' = 1. An operation must "
+        "depend only on its transaction and its arguments: use tx.timestamp for the clock, "
+        "tx.random for random numbers and sorted(...) for the order of a set. Do not use id(), "
+        "hash() or state that an earlier call left behind"
     )
 
 
-def test_of_long_results_the_error_tells_where_they_differ() -> None:
-    answers = count(5)
+def test_the_error_quotes_long_results_around_their_difference() -> None:
+    numbers = count(5)
 
     def go(tx: Transaction) -> list[int]:
-        return [*range(1_000), next(answers), *range(1_000)]
+        return [*range(1_000), next(numbers), *range(1_000)]
 
     with pytest.raises(NotDeterministic, match=r"998, 999, 5, 0, .*998, 999, 6, 0, ") as caught:
         run(go)
     assert len(str(caught.value)) < 4 * EXCERPT_LENGTH_MAX
 
 
-def test_time_and_chance_that_come_from_the_request_are_fine() -> None:
+def test_time_and_random_numbers_of_the_request_are_deterministic() -> None:
     def go(tx: Transaction) -> tuple[int, float]:
         tx.put("drawn", tx.random.choice("abc"))
         return tx.timestamp, tx.random.random()
@@ -173,7 +173,7 @@ def test_time_and_chance_that_come_from_the_request_are_fine() -> None:
     assert run(go).error is None
 
 
-def test_an_operation_may_raise_as_long_as_it_always_does() -> None:
+def test_an_operation_that_always_raises_is_deterministic() -> None:
     def go(tx: Transaction) -> None:
         raise ValueError(f"no luck with {tx}")
 
@@ -182,7 +182,7 @@ def test_an_operation_may_raise_as_long_as_it_always_does() -> None:
     )
 
 
-def test_an_operation_without_end_is_stopped() -> None:
+def test_an_endless_operation_is_stopped() -> None:
     def go(tx: Transaction) -> None:
         while True:
             pass
@@ -207,8 +207,8 @@ def test_debug_mode_changes_nothing_for_a_deterministic_operation(
             snapshot = store.snapshot(entry.position)
             assert store.install(entry, snapshot, kind.run(each, snapshot))
     assert plain.db == undo.db
-    held = (*(store.values() for store in versions), dict(plain.items()))
-    states = [changes(each.items(), EmptyBase()) for each in held]
+    contents = (*(store.values() for store in versions), dict(plain.items()))
+    states = [changes(each.items(), EmptyBase()) for each in contents]
     assert states[0] == states[1] == states[2]
     assert len(datatype.execution_log) == 2 * len(scripts)
 
@@ -216,24 +216,24 @@ def test_debug_mode_changes_nothing_for_a_deterministic_operation(
 # --- between processes --------------------------------------------------------------------------
 
 
-def test_the_order_of_a_set_shows_in_the_journal_and_the_operation_is_named() -> None:
+def test_the_first_different_operation_of_two_logs_is_named() -> None:
     ours = [
-        ExecutionRecord("put('a')", "answered None"),
-        ExecutionRecord("list()", "answered ('a', 'b')"),
+        ExecutionRecord("put('a')", "returned None"),
+        ExecutionRecord("list()", "returned ('a', 'b')"),
     ]
-    theirs = [ours[0], ExecutionRecord("list()", "answered ('b', 'a')")]
+    theirs = [ours[0], ExecutionRecord("list()", "returned ('b', 'a')")]
     assert first_difference("toy", ours, ours, "elsewhere") is None
-    found = first_difference("toy", ours, theirs, "elsewhere")
-    assert found is not None
-    assert str(found).startswith(
-        "operation list() of toy is not deterministic: it answered ('a', 'b'); elsewhere, it "
-        "answered ('b', 'a'). "
+    error = first_difference("toy", ours, theirs, "elsewhere")
+    assert error is not None
+    assert str(error).startswith(
+        "operation list() of toy is not deterministic: it returned ('a', 'b'); elsewhere, it "
+        "returned ('b', 'a'). "
     )
 
 
-def test_a_run_that_differs_without_an_operation_that_does_is_not_blamed_on_one() -> None:
-    ours = [ExecutionRecord("put('a')", "answered None")]
-    for theirs in ([], [ExecutionRecord("put('b')", "answered None")], [*ours, *ours]):
-        found = first_difference("toy", ours, theirs, "elsewhere")
-        assert found is not None
-        assert "the run itself is not deterministic" in str(found)
+def test_a_run_that_differs_without_a_different_operation_is_reported_as_such() -> None:
+    ours = [ExecutionRecord("put('a')", "returned None")]
+    for theirs in ([], [ExecutionRecord("put('b')", "returned None")], [*ours, *ours]):
+        error = first_difference("toy", ours, theirs, "elsewhere")
+        assert error is not None
+        assert "the run itself is not deterministic" in str(error)

@@ -20,17 +20,17 @@ KEYS = COMPONENTS | st.lists(COMPONENTS, max_size=3).map(tuple)
 
 def test_integers_come_before_strings_and_strings_before_tuples() -> None:
     ordered: list[Key] = [-1, 2, 10, "", "10", "a", "ab", "b", (), (1,), (1, 0), (1, "a"), ("a",)]
-    backwards = ordered[::-1]
-    assert sorted(backwards, key=collation_key) == ordered
+    reverse = ordered[::-1]
+    assert sorted(reverse, key=collation_key) == ordered
 
 
 @given(KEYS, KEYS)
-def test_two_keys_have_the_same_place_only_if_they_are_equal(left: Key, right: Key) -> None:
+def test_collation_keys_are_equal_only_for_equal_keys(left: Key, right: Key) -> None:
     assert (collation_key(left) == collation_key(right)) == (left == right)
 
 
 @given(KEYS)
-def test_every_key_stands_between_the_first_place_and_the_last(key: Key) -> None:
+def test_every_key_lies_between_the_first_and_the_last_collation_key(key: Key) -> None:
     assert FIRST_COLLATION_KEY < collation_key(key) < LAST_COLLATION_KEY
 
 
@@ -51,12 +51,12 @@ def test_a_tuple_prefix_covers_the_tuples_that_start_with_it(
 
 
 @pytest.mark.parametrize("key", [True, None, 1.5, b"a", ["a"], ("a", True), (("a",),), {"a": 1}])
-def test_what_is_no_key_is_refused(key: Any) -> None:
+def test_an_invalid_key_is_rejected(key: Any) -> None:
     with pytest.raises(BadValue, match="a key is a str, an int or a tuple of these"):
         check_key(key)
 
 
 @pytest.mark.parametrize("key", [2**63, ("a", 2**63), "\ud800"])
-def test_a_key_that_cannot_be_sent_is_refused(key: Any) -> None:
+def test_a_key_that_cannot_be_sent_is_rejected(key: Any) -> None:
     with pytest.raises(BadValue, match="cannot be sent"):
         check_key(key)

@@ -6,21 +6,21 @@ from creekdb.protocol.request import Operation, Outcome
 from tests.unit.execution.strategies import SCRIPT, request
 
 
-def test_applying_changes_the_state_and_answers() -> None:
+def test_apply_changes_the_state_and_returns_the_outcome() -> None:
     machine = SCRIPT.sequential()
     steps = (("put", "a", 1), ("put", "b", 2), ("delete", "a", 0), ("get", "b", 0))
     assert machine.apply(request(SCRIPT.call("play", steps))) == Outcome((2,))
     assert machine.state == {"b": 2}
 
 
-def test_an_operation_that_raises_leaves_the_state_alone() -> None:
+def test_an_operation_that_raises_does_not_change_the_state() -> None:
     machine = SCRIPT.sequential()
     steps = (("put", "a", 1), ("raise", "a", 4))
     assert machine.apply(request(SCRIPT.call("play", steps))) == Outcome(error="ValueError: step 4")
     assert machine.state == {}
 
 
-def test_an_unknown_operation_is_an_answer_when_applied_and_an_error_when_called() -> None:
+def test_an_unknown_operation_is_an_outcome_of_apply_and_an_error_of_call() -> None:
     machine = SCRIPT.sequential()
     assert machine.apply(request(Operation("fly"))).error is not None
     with pytest.raises(UnknownName):
@@ -29,7 +29,7 @@ def test_an_unknown_operation_is_an_answer_when_applied_and_an_error_when_called
         machine.call("play")
 
 
-def test_calling_gives_the_value_or_raises_the_error() -> None:
+def test_call_returns_the_value_or_raises_the_error() -> None:
     machine = SCRIPT.sequential()
     assert machine.call("play", (("put", "a", 1),)) == ()
     assert machine.call("play", (("get", "a", 0),)) == (1,)
@@ -37,7 +37,7 @@ def test_calling_gives_the_value_or_raises_the_error() -> None:
         machine.call("play", (("raise", "a", 3),))
 
 
-def test_two_machines_share_nothing() -> None:
-    one, other = SCRIPT.sequential(), SCRIPT.sequential()
-    one.call("play", (("put", "a", 1),))
-    assert other.state == {}
+def test_two_machines_share_no_state() -> None:
+    first, second = SCRIPT.sequential(), SCRIPT.sequential()
+    first.call("play", (("put", "a", 1),))
+    assert second.state == {}

@@ -35,28 +35,28 @@ VALUES = st.recursive(
 
 
 @given(VALUES)
-def test_a_carriable_value_is_the_same_after_its_journey(value: Any) -> None:
+def test_a_serialisable_value_survives_encoding_and_decoding(value: Any) -> None:
     if describe_unserializable(value) is None:
-        arrived = freeze(msgspec.msgpack.decode(msgspec.msgpack.encode(value)))
-        assert arrived == freeze(value)
+        decoded = freeze(msgspec.msgpack.decode(msgspec.msgpack.encode(value)))
+        assert decoded == freeze(value)
 
 
 @given(VALUES)
-def test_what_is_handed_out_is_equal_to_what_is_kept(value: Any) -> None:
+def test_a_copy_is_equal_to_the_stored_value(value: Any) -> None:
     if describe_unserializable(value) is None:
         assert copy_out(freeze(value)) == freeze(value)
 
 
-class Thing(int):
-    """An int by inheritance, which would arrive as another type."""
+class IntSubclass(int):
+    """Subclass of int, which would be decoded as another type."""
 
 
 @pytest.mark.parametrize(
-    ("value", "named"),
+    ("value", "description"),
     [
         ({1, 2}, "a value of type set"),
         (object(), "a value of type object"),
-        (Thing(3), "a value of type Thing"),
+        (IntSubclass(3), "a value of type IntSubclass"),
         (2**63, "an int beyond 64 bits"),
         (-(2**63) - 1, "an int beyond 64 bits"),
         (math.nan, "the float nan"),
@@ -67,14 +67,16 @@ class Thing(int):
         ([1, ({"a": {1}},)], "a value of type set"),
     ],
 )
-def test_what_cannot_be_carried_is_named(value: Any, named: str) -> None:
-    assert describe_unserializable(value) == named
-    with pytest.raises(BadValue, match=f"the cargo holds {named}( at .+)?, which cannot be sent"):
-        reject_unserializable(value, "the cargo")
+def test_the_error_describes_the_unserialisable_part(value: Any, description: str) -> None:
+    assert describe_unserializable(value) == description
+    with pytest.raises(
+        BadValue, match=f"the value holds {description}( at .+)?, which cannot be sent"
+    ):
+        reject_unserializable(value, "the value")
 
 
 @pytest.mark.parametrize(
-    ("value", "place"),
+    ("value", "problem"),
     [
         ([1, ({"a": {1}},)], "a value of type set at [1][0]['a'], "),
         ({"rows": ((1, 2), (3, object()))}, "a value of type object at ['rows'][1][1], "),
@@ -83,50 +85,50 @@ def test_what_cannot_be_carried_is_named(value: Any, named: str) -> None:
         ({1}, "a value of type set, "),
     ],
 )
-def test_what_cannot_be_carried_is_found_however_deep(value: Any, place: str) -> None:
-    with pytest.raises(BadValue) as refused:
-        reject_unserializable(value, "the cargo")
-    assert str(refused.value) == f"the cargo holds {place}which cannot be sent"
+def test_an_unserialisable_part_is_found_at_any_depth(value: Any, problem: str) -> None:
+    with pytest.raises(BadValue) as error:
+        reject_unserializable(value, "the value")
+    assert str(error.value) == f"the value holds {problem}which cannot be sent"
 
 
-def test_the_place_of_what_cannot_be_carried_is_told_at_bounded_length() -> None:
+def test_the_path_in_the_error_has_a_bounded_length() -> None:
     endless: dict[str, Any] = {}
     endless["x" * 50] = endless
-    with pytest.raises(BadValue) as refused:
-        reject_unserializable(endless, "the cargo")
-    assert len(str(refused.value)) < PATH_LENGTH_MAX + 100
+    with pytest.raises(BadValue) as error:
+        reject_unserializable(endless, "the value")
+    assert len(str(error.value)) < PATH_LENGTH_MAX + 100
 
 
 @given(VALUES)
-def test_a_row_is_a_scalar_or_a_tuple_or_dict_of_scalars_that_can_be_carried(value: Any) -> None:
-    held: Any = ()
+def test_a_row_is_a_serialisable_scalar_or_a_flat_tuple_or_dict(value: Any) -> None:
+    items: Any = ()
     if type(value) in (tuple, list):
-        held = value
+        items = value
     elif type(value) is dict:
-        held = value.values()
-    flat = type(value) is not list and not any(type(each) in (tuple, list, dict) for each in held)
+        items = value.values()
+    flat = type(value) is not list and not any(type(each) in (tuple, list, dict) for each in items)
     assert is_row(value) == (flat and describe_unserializable(value) is None)
 
 
-def test_integers_are_carried_up_to_their_limits() -> None:
+def test_64_bit_integers_are_serialisable_up_to_their_limits() -> None:
     assert describe_unserializable((2**63 - 1, -(2**63))) is None
 
 
-def test_nesting_has_a_limit_so_that_a_list_inside_itself_is_refused() -> None:
+def test_a_list_that_contains_itself_is_rejected_by_the_nesting_limit() -> None:
     endless: list[Any] = []
     endless.append(endless)
     assert describe_unserializable(endless) == f"more than {DEPTH_MAX} levels of nesting"
 
 
-def test_a_dict_deep_inside_is_copied_when_handed_out() -> None:
-    kept = ({"a": ({"b": 1},)},)
-    given_away = copy_out(kept)
-    given_away[0]["a"][0]["b"] = 2
-    assert kept == ({"a": ({"b": 1},)},)
+def test_a_nested_dict_is_copied() -> None:
+    stored = ({"a": ({"b": 1},)},)
+    copy = copy_out(stored)
+    copy[0]["a"][0]["b"] = 2
+    assert stored == ({"a": ({"b": 1},)},)
 
 
 @given(VALUES)
-def test_what_is_handed_out_shares_no_dict_with_what_is_kept(value: Any) -> None:
+def test_a_copy_shares_no_dict_with_the_stored_value(value: Any) -> None:
     if describe_unserializable(value) is None:
         stored = freeze(value)
         assert not dicts_in(stored) & dicts_in(copy_out(stored))

@@ -1,4 +1,4 @@
-"""Keys in order, sorted as far as somebody looks."""
+"""Sorted keys: sorted as far as they are read."""
 
 from collections.abc import Callable, Iterator
 from random import Random
@@ -31,7 +31,7 @@ from creekdb.schemes.creek import CreekReplica
 
 EVERYTHING = (FIRST_COLLATION_KEY, LAST_COLLATION_KEY)
 ALL = (FIRST_COLLATION_KEY, (KIND_COUNT,))
-"""With the keys of registers that Creek keeps for itself."""
+"""Range of all keys, including those that Creek reserves."""
 KEYS: st.SearchStrategy[Key] = st.one_of(
     st.integers(0, 400),
     st.integers(0, 400).map(str),
@@ -42,27 +42,27 @@ KEYS: st.SearchStrategy[Key] = st.one_of(
 
 @given(
     first=st.lists(KEYS, max_size=300, unique=True),
-    changes=st.lists(st.tuples(st.sampled_from(("toggle", "look")), KEYS, KEYS), max_size=300),
+    changes=st.lists(st.tuples(st.sampled_from(("toggle", "scan")), KEYS, KEYS), max_size=300),
 )
-def test_they_are_those_that_are_there_in_order(
+def test_scans_return_the_present_keys_in_order(
     first: list[Key], changes: list[tuple[str, Key, Key]]
 ) -> None:
-    ours, there = SortedKeys(first), set(first)
-    for what, key, other in changes:
-        if what == "look":
+    sorted_keys, present = SortedKeys(first), set(first)
+    for action, key, other in changes:
+        if action == "scan":
             start, stop = collation_key(key), collation_key(other)
             expected = sorted(
-                (key for key in there if start <= collation_key(key) < stop), key=collation_key
+                (key for key in present if start <= collation_key(key) < stop), key=collation_key
             )
-            assert list(ours.between(start, stop, False)) == expected
-            assert list(ours.between(start, stop, True)) == expected[::-1]
-        elif key in there:
-            ours.remove(key)
-            there.remove(key)
+            assert list(sorted_keys.between(start, stop, False)) == expected
+            assert list(sorted_keys.between(start, stop, True)) == expected[::-1]
+        elif key in present:
+            sorted_keys.remove(key)
+            present.remove(key)
         else:
-            ours.add(key)
-            there.add(key)
-    assert list(ours) == sorted(there, key=collation_key)
+            sorted_keys.add(key)
+            present.add(key)
+    assert list(sorted_keys) == sorted(present, key=collation_key)
 
 
 def a_number(number: int) -> Key:
@@ -74,71 +74,73 @@ def a_text(number: int) -> Key:
 
 
 def a_pair(number: int) -> Key:
-    """At one place in it, a number or a text."""
+    """Return a pair with a number or a text as second component."""
     return ("a", str(number)) if number % 3 else ("a", number)
 
 
 def a_tuple(number: int) -> Key:
-    """Of any length, and Creek's own among them."""
+    """Return a tuple of any length, some with a reserved prefix."""
     first = ("creek.calls", "a", 1)[number % 3]
     return (first, number // 100, str(number), number)[: number % 5]
 
 
-@pytest.mark.parametrize("of", [a_number, a_text, a_pair, a_tuple])
-def test_many_come_and_go(of: Callable[[int], Key]) -> None:
-    random, ours = Random(of.__name__), SortedKeys()
-    keys = list({of(number): None for number in range(20 * GROUP_MAX)})
+@pytest.mark.parametrize("make_key", [a_number, a_text, a_pair, a_tuple])
+def test_many_keys_are_added_and_removed(make_key: Callable[[int], Key]) -> None:
+    random, sorted_keys = Random(make_key.__name__), SortedKeys()
+    keys = list({make_key(number): None for number in range(20 * GROUP_MAX)})
     random.shuffle(keys)
     for key in keys:
-        ours.add(key)
-    assert list(ours) == sorted(keys, key=collation_key)
-    assert list(ours.between(*ALL, True)) == sorted(keys, key=collation_key, reverse=True)
+        sorted_keys.add(key)
+    assert list(sorted_keys) == sorted(keys, key=collation_key)
+    assert list(sorted_keys.between(*ALL, True)) == sorted(keys, key=collation_key, reverse=True)
     random.shuffle(keys)
-    kept = keys[:GROUP_MAX]
+    remaining = keys[:GROUP_MAX]
     for key in keys[GROUP_MAX:]:
-        ours.remove(key)
-    assert list(ours) == sorted(kept, key=collation_key)
-    for key in kept:
-        ours.remove(key)
-    assert list(ours) == []
-    groups = [group for kind in ours._kinds for group in kind._groups]
-    assert sum(map(len, groups)) <= REMOVED_MAX, "few are passed over"
-    assert all(all(kind._groups[1:]) for kind in ours._kinds), "what is empty is not kept"
+        sorted_keys.remove(key)
+    assert list(sorted_keys) == sorted(remaining, key=collation_key)
+    for key in remaining:
+        sorted_keys.remove(key)
+    assert list(sorted_keys) == []
+    groups = [group for kind in sorted_keys._kinds for group in kind._groups]
+    assert sum(map(len, groups)) <= REMOVED_MAX, "few removed keys are left"
+    assert all(all(kind._groups[1:]) for kind in sorted_keys._kinds), "empty groups are deleted"
 
 
-def test_who_looks_while_another_looks_disturbs_nobody() -> None:
+def test_concurrent_iterators_are_independent() -> None:
     keys = [a_pair(number) for number in range(5 * GROUP_MAX)]
-    ours = SortedKeys(keys)
+    sorted_keys = SortedKeys(keys)
     for key in keys[::7]:
-        ours.remove(key)
+        sorted_keys.remove(key)
     expected = sorted(set(keys) - set(keys[::7]), key=collation_key)
-    looks = zip(ours.between(*ALL, False), ours.between(*ALL, True), ours, strict=True)
-    forwards, backwards, again = map(list, zip(*looks, strict=True))
-    assert forwards == again == expected
-    assert backwards == expected[::-1]
+    iterators = zip(
+        sorted_keys.between(*ALL, False), sorted_keys.between(*ALL, True), sorted_keys, strict=True
+    )
+    forward, reverse, all_keys = map(list, zip(*iterators, strict=True))
+    assert forward == all_keys == expected
+    assert reverse == expected[::-1]
 
 
-def test_who_comes_back_soon_was_passed_over_meanwhile() -> None:
-    ours = SortedKeys(range(10))
+def test_removed_keys_are_skipped_until_they_are_added_again() -> None:
+    sorted_keys = SortedKeys(range(10))
     for key in range(3, 6):
-        ours.remove(key)
-    assert list(ours) == [0, 1, 2, 6, 7, 8, 9]
-    ours.add(4)
-    assert list(ours.between(collation_key(2), collation_key(8), True)) == [7, 6, 4, 2]
-    ours.add(3)
-    ours.add(5)
-    assert list(ours) == list(range(10)), "each once"
+        sorted_keys.remove(key)
+    assert list(sorted_keys) == [0, 1, 2, 6, 7, 8, 9]
+    sorted_keys.add(4)
+    assert list(sorted_keys.between(collation_key(2), collation_key(8), True)) == [7, 6, 4, 2]
+    sorted_keys.add(3)
+    sorted_keys.add(5)
+    assert list(sorted_keys) == list(range(10)), "without duplicates"
 
 
 class Counted(str):
-    """One that counts how often it is compared, and how often looked for in a set or dict."""
+    """Key that counts its comparisons and its lookups in sets and dicts."""
 
     __slots__ = ()
     comparisons = 0
-    searches = 0
+    lookups = 0
 
     def __hash__(self) -> int:
-        Counted.searches += 1
+        Counted.lookups += 1
         return super().__hash__()
 
     def __lt__(self, other: str) -> bool:
@@ -152,66 +154,66 @@ def shuffled(count: int) -> list[Counted]:
     return keys
 
 
-def comparisons_of_a_look(look: Callable[[CollationKey, CollationKey, bool], Iterator[Key]]) -> int:
+def comparisons_of_a_scan(scan: Callable[[CollationKey, CollationKey, bool], Iterator[Key]]) -> int:
     before = Counted.comparisons
-    found = list(look(*prefix_range("00321"), False))
-    assert found == [f"00321{each}" for each in range(10)]
+    keys = list(scan(*prefix_range("00321"), False))
+    assert keys == [f"00321{each}" for each in range(10)]
     return Counted.comparisons - before
 
 
-def test_who_takes_the_first_of_a_queue_passes_over_few() -> None:
-    ours = SortedKeys()
-    before = Counted.searches
+def test_reading_the_head_of_a_queue_skips_few_removed_keys() -> None:
+    sorted_keys = SortedKeys()
+    before = Counted.lookups
     for number in range(1000):
-        ours.add(Counted(f"{number:06}"))
-        first = next(ours.between(*EVERYTHING, False))
+        sorted_keys.add(Counted(f"{number:06}"))
+        first = next(sorted_keys.between(*EVERYTHING, False))
         assert first == f"{number:06}"
-        ours.remove(first)
-    assert Counted.searches - before < 1000 * 40
+        sorted_keys.remove(first)
+    assert Counted.lookups - before < 1000 * 40
 
 
 FEW = 3 * GROUP_MAX * GROUP_MAX.bit_length()
-"""To sort the groups around a few keys, whatever their order was."""
+"""Upper bound for the comparisons that sort the groups around a few keys."""
 
 
-def test_who_looks_at_a_few_of_many_has_a_few_sorted() -> None:
-    ours = SortedKeys()
+def test_a_scan_of_a_few_keys_sorts_only_a_few() -> None:
+    sorted_keys = SortedKeys()
     for key in shuffled(20_000):
-        ours.add(key)
-    assert comparisons_of_a_look(ours.between) < FEW
+        sorted_keys.add(key)
+    assert comparisons_of_a_scan(sorted_keys.between) < FEW
 
 
-def test_the_first_look_at_a_state_that_has_arrived_sorts_a_few() -> None:
+def test_the_first_scan_of_a_loaded_state_sorts_only_a_few_keys() -> None:
     keys = shuffled(20_000)
-    arrivals = StateLoader(EmptyBase(), digested=False, ordered=True)
-    most = 0
+    loader = StateLoader(EmptyBase(), with_digest=False, with_order=True)
+    comparisons_max = 0
     for at in range(0, len(keys), 100):
         before = Counted.comparisons
-        arrivals.add([(key, 1) for key in keys[at : at + 100]], ())
-        most = max(most, Counted.comparisons - before)
-    assert most < 100 * FEW // 10, "nor does a part of it sort many"
-    store = VersionStore(images=True)
-    store.load(arrivals)
-    assert comparisons_of_a_look(store.snapshot(END_POSITION).keys) < FEW
+        loader.add([(key, 1) for key in keys[at : at + 100]], ())
+        comparisons_max = max(comparisons_max, Counted.comparisons - before)
+    assert comparisons_max < 100 * FEW // 10, "adding a batch does not sort many keys either"
+    store = VersionStore(with_cursors=True)
+    store.load(loader)
+    assert comparisons_of_a_scan(store.snapshot(END_POSITION).keys) < FEW
 
 
-@pytest.mark.parametrize("in_turns", [False, True])
-def test_a_replica_whose_turns_are_short_begins_with_its_keys_in_order(in_turns: bool) -> None:
-    settings = Settings(members=(0,), drafts=int(in_turns))
+@pytest.mark.parametrize("incremental", [False, True])
+def test_a_replica_with_incremental_checkpoints_starts_with_sorted_keys(incremental: bool) -> None:
+    settings = Settings(members=(0,), drafts=int(incremental))
     replica = CreekReplica(0, settings, KV)
     state = tuple((key, 1) for key in shuffled(20_000))
     replica.install(Checkpoint(1, 0, Dots(), 1, state, ()))
-    look = replica._store.snapshot(END_POSITION).keys
-    assert (comparisons_of_a_look(look) < FEW) is in_turns
-    assert comparisons_of_a_look(look) < FEW
+    scan = replica._store.snapshot(END_POSITION).keys
+    assert (comparisons_of_a_scan(scan) < FEW) is incremental
+    assert comparisons_of_a_scan(scan) < FEW
 
 
-def test_what_is_not_wanted_is_given_up_a_few_at_a_time() -> None:
-    arrivals = StateLoader(EmptyBase(), digested=False, ordered=True)
-    arrivals.add([(key, 1) for key in range(1000)], ())
-    turns = 1
-    while arrivals.discard(100):
-        turns += 1
-    assert turns >= 10
-    assert not arrivals.registers
-    assert arrivals.sorted_keys is None
+def test_a_replaced_state_is_discarded_in_batches() -> None:
+    loader = StateLoader(EmptyBase(), with_digest=False, with_order=True)
+    loader.add([(key, 1) for key in range(1000)], ())
+    batches = 1
+    while loader.discard(100):
+        batches += 1
+    assert batches >= 10
+    assert not loader.registers
+    assert loader.sorted_keys is None

@@ -1,4 +1,4 @@
-"""An operation that runs away is stopped, on every replica after the same step."""
+"""Step limit: an endless operation is stopped after the same step on every replica."""
 
 import sys
 from collections.abc import Callable, Iterator
@@ -34,36 +34,36 @@ def run(
 ) -> ExecutionResult:
     datatype = DataType("toy", steps=steps, count_lines=lines)
     datatype.operation(name="go")(function)
-    asked = request(Operation("go", arguments))
-    return datatype.run(asked, datatype.sequential() if view is None else view)
+    call = request(Operation("go", arguments))
+    return datatype.run(call, datatype.sequential() if view is None else view)
 
 
-def get_for_ever(tx: Transaction) -> None:
+def get_forever(tx: Transaction) -> None:
     while True:
         tx.get("a")
 
 
-def put_for_ever(tx: Transaction) -> None:
+def put_forever(tx: Transaction) -> None:
     while True:
         tx.put("a", 1)
 
 
-def add_for_ever(tx: Transaction) -> None:
+def add_forever(tx: Transaction) -> None:
     while True:
         tx.add("a", 1)
 
 
-def delete_for_ever(tx: Transaction) -> None:
+def delete_forever(tx: Transaction) -> None:
     while True:
         tx.delete("a")
 
 
-def scan_for_ever(tx: Transaction) -> None:
+def scan_forever(tx: Transaction) -> None:
     while True:
         tx.scan()
 
 
-def fail_for_ever(tx: Transaction) -> None:
+def fail_forever(tx: Transaction) -> None:
     while True:
         try:
             tx.get(True)
@@ -71,18 +71,18 @@ def fail_for_ever(tx: Transaction) -> None:
             continue
 
 
-FOR_EVER = (
-    get_for_ever,
-    put_for_ever,
-    add_for_ever,
-    delete_for_ever,
-    scan_for_ever,
-    fail_for_ever,
+ENDLESS = (
+    get_forever,
+    put_forever,
+    add_forever,
+    delete_forever,
+    scan_forever,
+    fail_forever,
 )
 
 
-@pytest.mark.parametrize("function", FOR_EVER)
-def test_an_operation_that_calls_its_transaction_for_ever_is_stopped(
+@pytest.mark.parametrize("function", ENDLESS)
+def test_an_operation_that_calls_its_transaction_forever_is_stopped(
     function: Callable[..., Any],
 ) -> None:
     execution = run(function)
@@ -91,7 +91,7 @@ def test_an_operation_that_calls_its_transaction_for_ever_is_stopped(
 
 
 @pytest.mark.parametrize("steps", [1, 2, 3, 10])
-def test_as_many_steps_as_are_allowed_are_fine_and_one_more_is_not(steps: int) -> None:
+def test_an_operation_is_stopped_at_the_first_step_above_the_limit(steps: int) -> None:
     def go(tx: Transaction, calls: int) -> int:
         for number in range(calls):
             if number % 3 == 0:
@@ -116,40 +116,40 @@ def test_every_register_that_a_scan_passes_is_a_step() -> None:
     assert run(fill, 10, steps=20).outcome.error is not None
 
 
-def test_who_catches_every_exception_is_stopped_all_the_same() -> None:
+def test_an_operation_that_catches_every_exception_is_stopped() -> None:
     caught: list[Exception] = []
 
     def stubborn(tx: Transaction) -> None:
         while True:
             try:
                 tx.get("a")
-            except Exception as error:  # noqa: BLE001 - what a careless operation does
+            except Exception as error:  # noqa: BLE001 - like a careless operation
                 caught.append(error)
 
     assert run(stubborn).outcome.error == STOPPED
     assert caught == []
 
 
-def test_who_catches_the_stop_itself_gets_no_further_and_no_other_answer() -> None:
-    tried = []
+def test_an_operation_that_catches_the_stop_cannot_continue_or_change_its_response() -> None:
+    caught = []
 
     def stubborn(tx: Transaction) -> str:
         tx.put("a", 1)
-        for call in (get_for_ever, put_for_ever, add_for_ever):
+        for call in (get_forever, put_forever, add_forever):
             try:
                 call(tx)
             except OperationStopped:
-                tried.append("stopped")
+                caught.append("stopped")
         return "done"
 
     execution = run(stubborn)
-    assert tried == ["stopped"] * 3
+    assert caught == ["stopped"] * 3
     assert execution.outcome.error == STOPPED
     assert execution.writes == {}
 
 
 @given(SCRIPTS, st.integers(1, 12))
-def test_how_a_store_reads_and_adds_does_not_decide_who_is_stopped(
+def test_the_number_of_steps_does_not_depend_on_the_store(
     script: tuple[Any, ...], steps: int
 ) -> None:
     store = VersionStore()
@@ -162,11 +162,11 @@ def test_how_a_store_reads_and_adds_does_not_decide_who_is_stopped(
     assert versioned.outcome == undone.outcome
 
 
-def test_the_limit_is_sound() -> None:
+def test_an_invalid_limit_is_rejected() -> None:
     assert DataType("toy").steps == STEPS_MAX
-    for bad in (0, -1, True, 1.5, None):
-        with pytest.raises(BadValue, match="steps of toy are"):
-            DataType("toy", steps=bad)  # type: ignore[arg-type]
+    for steps in (0, -1, True, 1.5, None):
+        with pytest.raises(BadValue, match="the step limit of toy must be an int from 1"):
+            DataType("toy", steps=steps)  # type: ignore[arg-type]
 
 
 # --- lines --------------------------------------------------------------------------------------
@@ -200,7 +200,7 @@ def naturals() -> Iterator[int]:
         number += 1
 
 
-def draw_for_ever(tx: Transaction) -> None:
+def iterate_forever(tx: Transaction) -> None:
     for _ in naturals():
         pass
 
@@ -209,28 +209,28 @@ def fibonacci(number: int) -> int:
     return number if number < 2 else fibonacci(number - 1) + fibonacci(number - 2)
 
 
-def branch_out(tx: Transaction) -> int:
+def recurse_widely(tx: Transaction) -> int:
     return fibonacci(60)
 
 
-def chance_for_ever(tx: Transaction) -> None:
+def draw_random_numbers_forever(tx: Transaction) -> None:
     while tx.random.random() < 2:
         pass
 
 
-RUNAWAYS = (
+ENDLESS_LOOPS = (
     spin,
     spin_in_one_line,
     spin_in_a_helper,
     spin_inside,
-    draw_for_ever,
-    branch_out,
-    chance_for_ever,
+    iterate_forever,
+    recurse_widely,
+    draw_random_numbers_forever,
 )
 
 
-@pytest.mark.parametrize("function", RUNAWAYS)
-def test_with_lines_counted_a_loop_beside_the_transaction_is_stopped(
+@pytest.mark.parametrize("function", ENDLESS_LOOPS)
+def test_counting_lines_stops_a_loop_without_the_transaction(
     function: Callable[..., Any],
 ) -> None:
     assert run(function, lines=True).outcome.error == STOPPED
@@ -245,9 +245,9 @@ def triangle(tx: Transaction, count: int) -> int:
 
 
 @given(st.integers(0, 12), st.integers(1, 300))
-def test_lines_are_counted_alike_each_time(count: int, steps: int) -> None:
-    first, again = (run(triangle, count, steps=steps, lines=True) for _ in range(2))
-    assert first == again
+def test_the_number_of_lines_is_deterministic(count: int, steps: int) -> None:
+    first, second = (run(triangle, count, steps=steps, lines=True) for _ in range(2))
+    assert first == second
 
 
 def steps_needed(function: Callable[..., Any], *arguments: Any) -> int:
@@ -258,36 +258,36 @@ def steps_needed(function: Callable[..., Any], *arguments: Any) -> int:
     )
 
 
-def test_a_longer_loop_takes_more_steps_and_our_own_lines_take_none() -> None:
+def test_longer_loops_take_more_steps_and_internal_lines_take_none() -> None:
     def read_once(tx: Transaction) -> None:
         tx.get("a")
 
-    assert steps_needed(read_once) == 2  # the call of the operation, and of the transaction
+    assert steps_needed(read_once) == 2  # one call of the operation, one of the transaction
     assert steps_needed(triangle, 3) < steps_needed(triangle, 4)
 
 
 def parse_number(tx: Transaction, text: str) -> int:
-    import re  # noqa: PLC0415 - it is what is tested
+    import re  # noqa: PLC0415 - the import is part of the test
 
     re.purge()
-    found = re.match(r"(\d+|[a-z]{3,7}){1,4}$", text)
-    return len(found[0]) if found is not None else 0
+    match = re.match(r"(\d+|[a-z]{3,7}){1,4}$", text)
+    return len(match[0]) if match is not None else 0
 
 
-def test_what_the_standard_library_does_is_not_counted() -> None:
+def test_lines_of_the_standard_library_are_not_counted() -> None:
     assert steps_needed(parse_number, "12abc") == 1
 
 
 @pytest.mark.parametrize("lines", [False, True])
-def test_whoever_traced_before_traces_again(lines: bool) -> None:
+def test_the_previous_tracer_is_restored(lines: bool) -> None:
     def debugger(frame: FrameType, event: str, argument: Any) -> None:
         return None
 
-    before = sys.gettrace()
+    previous = sys.gettrace()
     sys.settrace(debugger)
     try:
-        for function in (spin if lines else get_for_ever, triangle):
+        for function in (spin if lines else get_forever, triangle):
             run(function, *((1,) if function is triangle else ()), lines=lines)
             assert sys.gettrace() is debugger
     finally:
-        sys.settrace(before)
+        sys.settrace(previous)

@@ -21,18 +21,18 @@ def transaction(state: dict[Key, Any] | None = None, readonly: bool = False) -> 
     return Transaction(request(NOOP, event=4, timestamp=77), view, readonly)
 
 
-def test_absent_stays_itself_when_copied() -> None:
+def test_absent_is_identical_after_copying() -> None:
     assert copy.deepcopy({"a": ABSENT})["a"] is ABSENT
 
 
-def test_get_answers_the_default_for_an_absent_register() -> None:
+def test_get_returns_the_default_for_an_absent_register() -> None:
     tx = transaction({"none": None})
     assert tx.get("a") is None
     assert tx.get("a", 5) == 5
     assert tx.get("none", 5) is None
 
 
-def test_pick_answers_the_items_and_none_for_what_is_not_there() -> None:
+def test_pick_returns_the_items_and_none_for_missing_ones() -> None:
     tx = transaction({"row": (1, {"x": 2}), "named": {"a": 1}, "number": 7, "text": "word"})
     assert tx.pick("row", 1, 0) == ({"x": 2}, 1)
     assert tx.pick("row", 2, -1, "a") == (None, None, None)
@@ -46,7 +46,7 @@ def test_pick_answers_the_items_and_none_for_what_is_not_there() -> None:
     assert tx.close(Outcome()).read_count == 8
 
 
-def test_changing_what_was_picked_does_not_change_the_store() -> None:
+def test_modifying_a_picked_item_does_not_change_the_store() -> None:
     state: dict[Key, Any] = {"row": ({"x": 2},)}
     picked = transaction(state).pick("row", 0)
     assert picked is not None
@@ -55,7 +55,7 @@ def test_changing_what_was_picked_does_not_change_the_store() -> None:
 
 
 @pytest.mark.parametrize("item", [None, 1.0, True, (0,)])
-def test_an_item_that_is_neither_index_nor_name_is_refused(item: Any) -> None:
+def test_an_item_that_is_neither_index_nor_name_is_rejected(item: Any) -> None:
     with pytest.raises(BadValue, match="index or a name"):
         transaction({"row": (1,)}).pick("row", item)
 
@@ -78,7 +78,7 @@ def test_writes_stay_in_the_transaction_until_it_is_closed() -> None:
     assert tx.close(Outcome("done")).writes == {"a": 3, "b": ABSENT}
 
 
-def test_a_transaction_that_failed_writes_nothing_but_tells_what_it_cost() -> None:
+def test_a_failed_transaction_reports_its_reads_but_no_writes() -> None:
     tx = transaction({"a": 1})
     tx.put("a", tx.get("a") + 1)
     assert tx.close(Outcome(error="no")) == ExecutionResult(
@@ -97,13 +97,13 @@ def test_reads_and_scanned_registers_are_counted() -> None:
 
 def test_lists_are_frozen_when_they_are_put() -> None:
     tx = transaction()
-    mine = [1, [2]]
-    tx.put("a", mine)
-    mine.append(3)
+    value = [1, [2]]
+    tx.put("a", value)
+    value.append(3)
     assert tx.get("a") == (1, (2,))
 
 
-def test_changing_a_value_that_was_read_does_not_change_the_store() -> None:
+def test_modifying_a_read_value_does_not_change_the_store() -> None:
     state: dict[Key, Any] = {"a": {"x": 1}}
     tx = transaction(state)
     tx.get("a")["x"] = 2
@@ -111,7 +111,7 @@ def test_changing_a_value_that_was_read_does_not_change_the_store() -> None:
     assert state == {"a": {"x": 1}}
 
 
-def test_add_starts_from_zero_and_refuses_what_is_no_integer() -> None:
+def test_add_starts_from_zero_and_rejects_other_types() -> None:
     tx = transaction({"text": "t"})
     tx.add("n", 2)
     tx.add("n", -5)
@@ -123,12 +123,12 @@ def test_add_starts_from_zero_and_refuses_what_is_no_integer() -> None:
 
 
 @pytest.mark.parametrize("value", [{1}, object(), 2**64, float("nan")])
-def test_a_value_that_cannot_be_carried_is_refused_where_it_is_put(value: Any) -> None:
-    with pytest.raises(BadValue, match="what is put under 'a' holds"):
+def test_put_rejects_a_value_that_cannot_be_serialised(value: Any) -> None:
+    with pytest.raises(BadValue, match="the value under 'a' holds"):
         transaction().put("a", value)
 
 
-def test_what_is_not_a_key_is_refused_wherever_one_is_taken() -> None:
+def test_every_method_rejects_an_invalid_key() -> None:
     tx = transaction()
     bad: Any = True
     with pytest.raises(BadValue, match="a key is"):
@@ -142,7 +142,7 @@ def test_what_is_not_a_key_is_refused_wherever_one_is_taken() -> None:
             tx.scan(**bound)
 
 
-def test_a_readonly_transaction_refuses_to_write() -> None:
+def test_a_readonly_transaction_rejects_writes() -> None:
     tx = transaction({"a": 1}, readonly=True)
     with pytest.raises(UsageError, match="declared read-only"):
         tx.put("a", 1)
@@ -153,7 +153,7 @@ def test_a_readonly_transaction_refuses_to_write() -> None:
     assert tx.get("a") == 1
 
 
-def test_time_and_chance_come_from_the_request() -> None:
+def test_time_and_random_numbers_derive_from_the_request() -> None:
     assert transaction().timestamp == 77
     assert transaction().random.random() == transaction().random.random()
     tx = transaction()
@@ -170,29 +170,29 @@ def test_a_prefix_selects_tuples_or_strings_that_start_with_it() -> None:
 
 
 @pytest.mark.parametrize("limit", [-1, True, 1.0, "1"])
-def test_a_limit_that_is_no_count_is_refused(limit: Any) -> None:
+def test_an_invalid_scan_limit_is_rejected(limit: Any) -> None:
     with pytest.raises(BadValue, match="the limit of a scan"):
         transaction().scan(limit=limit)
 
 
-def test_a_prefix_that_is_neither_string_nor_tuple_is_refused() -> None:
+def test_a_prefix_that_is_neither_string_nor_tuple_is_rejected() -> None:
     wrong: Any = 5
     with pytest.raises(BadValue, match="a prefix is a str or a tuple, not a int"):
         transaction().scan(wrong)
 
 
-def test_a_scan_does_not_see_what_is_written_while_it_goes_on() -> None:
+def test_a_scan_excludes_writes_that_follow_its_call() -> None:
     tx = transaction({"a": 1, "c": 3})
     tx.put("b", 2)
     scan = tx.scan()
     tx.put("aa", 0)
     tx.delete("b")
-    seen = []
+    items = []
     for key, value in scan:
         tx.delete(key)
         tx.put("z", value)
-        seen.append((key, value))
-    assert seen == [("a", 1), ("b", 2), ("c", 3)]
+        items.append((key, value))
+    assert items == [("a", 1), ("b", 2), ("c", 3)]
 
 
 @given(
@@ -204,7 +204,7 @@ def test_a_scan_does_not_see_what_is_written_while_it_goes_on() -> None:
     reverse=st.booleans(),
     limit=st.none() | st.integers(0, 4),
 )
-def test_a_scan_sees_the_stored_and_its_own_registers_in_order(
+def test_a_scan_merges_stored_registers_and_own_writes_in_order(
     stored: dict[Key, Any],
     written: dict[Key, Any],
     start: Key | None,
@@ -231,11 +231,11 @@ def test_a_scan_sees_the_stored_and_its_own_registers_in_order(
         before = stop is None or collation_key(key) < collation_key(stop)
         return after and before
 
-    both = {**stored, **written}
+    merged = {**stored, **written}
     expected = [
-        (key, both[key])
+        (key, merged[key])
         for key in sorted(HOT_KEYS, key=collation_key, reverse=reverse)
-        if both.get(key, ABSENT) is not ABSENT and inside(key)
+        if merged.get(key, ABSENT) is not ABSENT and inside(key)
     ][:limit]
     scanned = tx.scan(prefix, start=start, stop=stop, reverse=reverse, limit=limit)
     assert list(scanned) == expected

@@ -19,7 +19,7 @@ def put(key: Key, value: Any) -> tuple[Any, ...]:
 
 
 def model(db: dict[Key, Any], steps: tuple[Any, ...]) -> dict[Key, Any]:
-    """What `steps` leave of `db`, computed on a plain dict and without a transaction."""
+    """Return `db` after `steps`, computed on a plain dict and without a transaction."""
     after = dict(db)
     for verb, key, value in steps:
         if verb == "put":
@@ -38,7 +38,7 @@ def assert_ordered(state: StateObject) -> None:
 
 
 @given(STATES, st.lists(STEPS, max_size=8))
-def test_rolling_back_restores_every_previous_state(
+def test_rollbacks_restore_every_previous_state(
     initial: dict[Key, Any], scripts: list[tuple[Any, ...]]
 ) -> None:
     state = StateObject(SCRIPT, initial)
@@ -66,24 +66,26 @@ def test_the_state_object_and_the_sequential_machine_agree(scripts: list[tuple[A
 
 
 @given(st.lists(STEPS, min_size=1, max_size=8), st.data())
-def test_the_committed_state_is_the_state_without_the_requests_of_the_log(
+def test_the_committed_state_excludes_the_requests_of_the_undo_log(
     scripts: list[tuple[Any, ...]], data: st.DataObject
 ) -> None:
     state, machine = StateObject(SCRIPT), SCRIPT.sequential()
-    todo = requests(scripts)
-    for each in todo:
+    pending = requests(scripts)
+    for each in pending:
         state.execute(each)
-    for each in todo[: data.draw(st.integers(0, len(todo)))]:
+    for each in pending[: data.draw(st.integers(0, len(pending)))]:
         state.truncate(each)
         machine.apply(each)
         assert state.committed_state() == machine.state
 
 
 @given(STATES, STEPS)
-def test_running_changes_nothing(initial: dict[Key, Any], steps: tuple[Any, ...]) -> None:
+def test_a_run_without_install_changes_nothing(
+    initial: dict[Key, Any], steps: tuple[Any, ...]
+) -> None:
     state = StateObject(SCRIPT, initial)
-    todo = request(SCRIPT.call("play", steps))
-    assert state.run(todo) == state.run(todo)
+    call = request(SCRIPT.call("play", steps))
+    assert state.run(call) == state.run(call)
     assert state.db == initial
     assert not state.undo_log
     assert_ordered(state)
@@ -99,7 +101,7 @@ def test_an_absent_register_is_restored_as_absent() -> None:
     assert list(state.items()) == []
 
 
-def test_a_request_that_raises_is_in_the_log_with_nothing_to_undo() -> None:
+def test_a_request_that_raises_has_an_empty_undo_map() -> None:
     state = StateObject(SCRIPT)
     (first,) = requests([(("put", "a", 1), ("raise", "a", 9))])
     assert state.execute(first) == Outcome(error="ValueError: step 9")
@@ -124,7 +126,7 @@ def test_only_the_oldest_request_can_be_truncated() -> None:
     first, second = requests([put("a", 1), put("a", 2)])
     state.execute(first)
     state.execute(second)
-    with pytest.raises(AssertionError, match=r"forgetting 0\.2, but 0\.1 is older"):
+    with pytest.raises(AssertionError, match=r"truncating 0\.2, but 0\.1 is older"):
         state.truncate(second)
     state.truncate(first)
     state.rollback(second)
@@ -139,11 +141,11 @@ def test_a_request_is_not_executed_twice() -> None:
     state = StateObject(SCRIPT)
     (first,) = requests([put("a", 1)])
     state.execute(first)
-    with pytest.raises(AssertionError, match=r"0\.1 is executed already"):
+    with pytest.raises(AssertionError, match=r"0\.1 has already been executed"):
         state.install(first, ExecutionResult(Outcome()))
 
 
-def test_loading_replaces_everything_and_leaves_the_given_state_alone() -> None:
+def test_loading_replaces_the_state_without_modifying_its_argument() -> None:
     state = StateObject(SCRIPT, {"old": 1})
     first, second = requests([put("a", 1), put("b", 2)])
     state.execute(first)
@@ -157,7 +159,7 @@ def test_loading_replaces_everything_and_leaves_the_given_state_alone() -> None:
     assert checkpoint == {"b": 0, 3: 1}
 
 
-def test_changing_the_committed_state_does_not_change_the_object() -> None:
+def test_the_committed_state_is_a_copy() -> None:
     state = StateObject(SCRIPT, {"a": 1})
     state.committed_state()["a"] = 2
     assert state.db == {"a": 1}

@@ -1,4 +1,4 @@
-"""Operations of a data type, with what they take by name."""
+"""Operations of a data type take their arguments by name."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ NOTHING = object()
 
 
 class Adding:
-    """What people pass for a function."""
+    """A callable object instead of a function."""
 
     __name__ = "adding"
 
@@ -18,25 +18,25 @@ class Adding:
         return amount
 
 
-def found(tx: Transaction, key: str, usual: Any = NOTHING, times: int = 1, *more: int) -> Any:
-    return tx.get(key, usual)
+def lookup(tx: Transaction, key: str, default: Any = NOTHING, times: int = 1, *more: int) -> Any:
+    return tx.get(key, default)
 
 
 def operations() -> OperationCatalog:
     datatype = DataType("things")
-    datatype.operation(found)
+    datatype.operation(lookup)
     datatype.operation(Adding())
     return OperationCatalog(datatype)
 
 
-def test_what_is_left_out_at_the_end_is_left_to_the_function() -> None:
-    operation = operations().find("found")
+def test_omitted_trailing_arguments_keep_their_defaults() -> None:
+    operation = operations().find("lookup")
 
     assert operation.arguments({"key": "lamp"}) == ("lamp",)
-    assert operation.arguments({"key": "lamp", "usual": 3}) == ("lamp", 3)
+    assert operation.arguments({"key": "lamp", "default": 3}) == ("lamp", 3)
     assert operation.arguments({"key": "lamp", "times": 2}) == ("lamp", NOTHING, 2)
     assert operation.arguments({"key": "lamp", "more": [4]}) == ("lamp", NOTHING, 1, 4)
 
 
-def test_whatever_can_be_called_is_an_operation() -> None:
+def test_any_callable_is_an_operation() -> None:
     assert operations().find("adding").arguments({"amount": 3}) == (3,)

@@ -1,4 +1,4 @@
-"""Annotations as JSON Schema, and what fits them."""
+"""JSON Schema of annotations, and validation against it."""
 
 import typing
 from collections.abc import Callable
@@ -10,7 +10,7 @@ import pytest
 from creekdb.http.schema import BYTES_SCHEMA, SchemaMismatch, coerce, schema_of
 from creekdb.protocol.values import Key
 
-Something = TypeVar("Something")
+AnyType = TypeVar("AnyType")
 INTEGER = {"type": "integer", "minimum": -(2**63), "maximum": 2**63 - 1}
 STRING = {"type": "string"}
 
@@ -44,8 +44,8 @@ STRING = {"type": "string"}
         (typing.Tuple, {"type": "array"}),  # noqa: UP006
         (typing.Dict, {"type": "object"}),  # noqa: UP006
         (typing.Dict[str, int], {"type": "object", "additionalProperties": INTEGER}),  # noqa: UP006
-        (Something, {}),
-        (Something | None, {}),
+        (AnyType, {}),
+        (AnyType | None, {}),
     ],
 )
 def test_an_annotation_has_a_schema(annotation: Any, schema: Any) -> None:
@@ -66,18 +66,18 @@ VALUES: tuple[Any, ...] = (
 
 
 @pytest.mark.parametrize("annotation", ANNOTATIONS, ids=str)
-def test_what_fits_is_what_the_schema_says(annotation: Any) -> None:
-    """As another one reads it."""
+def test_validation_agrees_with_the_schema(annotation: Any) -> None:
+    """jsonschema accepts the same values."""
     schema = schema_of(annotation)
     validator = jsonschema.Draft202012Validator(schema)
     for value in VALUES:
         try:
-            found = coerce(value, schema, "it")
+            coerced = coerce(value, schema, "it")
         except SchemaMismatch:
             assert not validator.is_valid(value), value
         else:
             assert validator.is_valid(value), value
-            assert found == value
+            assert coerced == value
 
 
 def test_a_number_without_a_fraction_is_an_integer() -> None:
@@ -86,7 +86,7 @@ def test_a_number_without_a_fraction_is_an_integer() -> None:
 
 
 @pytest.mark.parametrize(
-    ("annotation", "value", "told"),
+    ("annotation", "value", "message"),
     [
         (int, "x", "it must be an integer, not a string"),
         (int, True, "it must be an integer, not a boolean"),
@@ -96,7 +96,7 @@ def test_a_number_without_a_fraction_is_an_integer() -> None:
         (int | None, "x", "it must be an integer or null, not a string"),
     ],
 )
-def test_what_does_not_fit_is_told_with_its_place(annotation: Any, value: Any, told: str) -> None:
-    with pytest.raises(SchemaMismatch) as found:
+def test_a_mismatch_is_reported_with_its_path(annotation: Any, value: Any, message: str) -> None:
+    with pytest.raises(SchemaMismatch) as error:
         coerce(value, schema_of(annotation), "it")
-    assert str(found.value) == told
+    assert str(error.value) == message

@@ -1,4 +1,4 @@
-"""Faults of a live cluster: what can be asked for, and when it is done."""
+"""Fault schedules of live runs: validation, order, and healing at the end."""
 
 import asyncio
 from collections.abc import Sequence
@@ -18,97 +18,100 @@ from creekdb.simulation.faults.language import format_fault
 DURATION_US = 10_000_000
 
 
-class Diary:
-    """Replicas and the links between them: what was done to them, in order."""
+class FaultLog:
+    """Replicas and links that record the faults injected into them, in order."""
 
     def __init__(self) -> None:
-        self.lines: list[str] = []
+        self.entries: list[str] = []
 
     def kill(self, replica: int) -> None:
-        self.lines.append(f"kill {replica}")
+        self.entries.append(f"kill {replica}")
 
     def start(self, *replicas: int) -> None:
-        self.lines.append(f"start {replicas}")
+        self.entries.append(f"start {replicas}")
 
     def partition(self, groups: Sequence[Sequence[int]]) -> None:
-        self.lines.append(f"divide {groups}")
+        self.entries.append(f"partition {groups}")
 
     def heal(self) -> None:
-        self.lines.append("mend")
+        self.entries.append("heal")
 
 
-def done(text: str) -> tuple[list[str], list[Fault]]:
-    diary = Diary()
-    breaking = LiveFaultInjector(diary, diary)
-    asyncio.run(breaking.run(parse_fault_schedule(text, 3, DURATION_US), perf_counter_ns()))
-    return diary.lines, breaking.applied_faults
+def inject(text: str) -> tuple[list[str], list[Fault]]:
+    """Inject the faults of `text`. Return the recorded faults and the applied ones."""
+    log = FaultLog()
+    injector = LiveFaultInjector(log, log)
+    asyncio.run(injector.run(parse_fault_schedule(text, 3, DURATION_US), perf_counter_ns()))
+    return log.entries, injector.applied_faults
 
 
-def test_faults_are_done_by_time_however_they_are_written() -> None:
-    lines, happened = done("restart 1 at 4ms; crash 1 at 1ms; heal at 9ms; partition 0|1,2 at 6ms")
+def test_faults_are_applied_in_order_of_time() -> None:
+    entries, applied = inject(
+        "restart 1 at 4ms; crash 1 at 1ms; heal at 9ms; partition 0|1,2 at 6ms"
+    )
 
-    assert lines == ["kill 1", "start (1,)", "divide ((0,), (1, 2))", "mend"]
+    assert entries == ["kill 1", "start (1,)", "partition ((0,), (1, 2))", "heal"]
     planned = ("crash 1", "restart 1", "partition 0|1,2", "heal")
-    assert tuple(format_fault(each).partition(" at ")[0] for each in happened) == planned
-    for fault, at_us in zip(happened, (1_000, 4_000, 6_000, 9_000), strict=True):
-        assert fault.at_us >= at_us, "a fault is noted at the time at which it was"
+    assert tuple(format_fault(fault).partition(" at ")[0] for fault in applied) == planned
+    for fault, at_us in zip(applied, (1_000, 4_000, 6_000, 9_000), strict=True):
+        assert fault.at_us >= at_us, "an applied fault has its actual time"
 
 
-def test_what_nobody_mends_is_mended_in_the_end() -> None:
-    lines, happened = done("crash 2 at 1ms; partition 0 at 2ms")
+def test_open_faults_are_healed_at_the_end() -> None:
+    entries, applied = inject("crash 2 at 1ms; partition 0 at 2ms")
 
-    assert lines[-2:] == ["start (2,)", "mend"]
-    assert [type(each).__name__ for each in happened[-2:]] == ["Restart", "Heal"]
+    assert entries[-2:] == ["start (2,)", "heal"]
+    assert [type(fault).__name__ for fault in applied[-2:]] == ["Restart", "Heal"]
 
 
-def test_who_is_divided_reaches_nobody_of_another_group(tmp_path: Path) -> None:
-    cuts = LinkPartitions(LocalCluster(tmp_path, replicas=4))
-    assert [cuts.unreachable_from(each) for each in range(4)] == [()] * 4
+def test_a_partition_separates_its_groups(tmp_path: Path) -> None:
+    partitions = LinkPartitions(LocalCluster(tmp_path, replicas=4))
+    assert [partitions.unreachable_from(replica) for replica in range(4)] == [()] * 4
 
-    cuts.partition(((0,), (1, 2)))
-    assert [cuts.unreachable_from(each) for each in range(4)] == [
+    partitions.partition(((0,), (1, 2)))
+    assert [partitions.unreachable_from(replica) for replica in range(4)] == [
         (1, 2, 3),
         (0, 3),
         (0, 3),
         (0, 1, 2),
     ]
 
-    cuts.heal()
-    assert [cuts.unreachable_from(each) for each in range(4)] == [()] * 4
+    partitions.heal()
+    assert [partitions.unreachable_from(replica) for replica in range(4)] == [()] * 4
 
 
-def test_without_faults_nothing_is_done() -> None:
-    assert done("") == ([], [])
+def test_an_empty_schedule_applies_no_fault() -> None:
+    assert inject("") == ([], [])
 
 
 @pytest.mark.parametrize(
-    ("text", "complaint"),
+    ("text", "error"),
     [
         ("crash 3 at 1s", "replica 3, which does not exist"),
-        ("crash 1 at 10s", "it is all over after 10s"),
-        ("crash 1 at 1s; crash 1 at 2s", "replica 1 is down already"),
+        ("crash 1 at 10s", "the run ends after 10s"),
+        ("crash 1 at 1s; crash 1 at 2s", "replica 1 is already down"),
         ("restart 1 at 1s", "replica 1 is not down"),
-        ("loss 10% at 1s", "happen crash, restart, partition and heal"),
-        ("crash-writing 1 at 1s", "happen crash, restart, partition and heal"),
+        ("loss 10% at 1s", "supports crash, restart, partition and heal"),
+        ("crash-writing 1 at 1s", "supports crash, restart, partition and heal"),
         ("explode 1 at 1s", "explode"),
         ("crash 1", "'at' and a duration are missing"),
     ],
 )
-def test_what_cannot_be_done_is_refused(text: str, complaint: str) -> None:
-    with pytest.raises(UsageError, match=complaint):
+def test_impossible_faults_are_rejected(text: str, error: str) -> None:
+    with pytest.raises(UsageError, match=error):
         parse_fault_schedule(text, 3, DURATION_US)
 
 
-def test_the_usual_faults_are_all_there_are_and_leave_time_to_heal() -> None:
+def test_default_faults_cover_all_kinds_and_leave_time_to_heal() -> None:
     faults = default_faults(DURATION_US)
 
     text = "; ".join(map(format_fault, faults))
     assert parse_fault_schedule(text, REPLICAS, DURATION_US) == faults
-    assert len({type(each) for each in faults}) == 4
+    assert len({type(fault) for fault in faults}) == 4
     assert faults[-1].at_us < DURATION_US * 0.8
 
 
-def test_a_machine_is_asked_for_a_part_of_what_it_can_do() -> None:
+def test_the_load_is_a_fraction_of_the_capacity() -> None:
     assert sustainable_load(5_000) == LOAD_STEPS_PER_S[0]
     assert sustainable_load(450) == 100
     assert sustainable_load(1) == LOAD_STEPS_PER_S[-1]

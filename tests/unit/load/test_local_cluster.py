@@ -1,4 +1,4 @@
-"""What the replicas of a local cluster have printed."""
+"""Local clusters: output of the replicas, and processes that do not stop."""
 
 import signal
 import subprocess
@@ -7,34 +7,34 @@ from pathlib import Path
 
 from creekdb.load.local_cluster import OUTPUT_TAIL_BYTES, LocalCluster
 
-LONG = "error   replica 0: slow(7) has been running for 5.1 s: others wait (operation.long a=1)"
+EVENT = "error   replica 0: slow(7) has been running for 5.1 s and blocks all (operation.long a=1)"
 
 
-def test_the_last_event_of_a_kind_is_found_among_what_a_replica_printed(tmp_path: Path) -> None:
+def test_the_last_event_of_a_kind_is_found_in_the_output(tmp_path: Path) -> None:
     cluster = LocalCluster(tmp_path, replicas=1)
-    printed = tmp_path / "0.out"
-    printed.write_text("")
+    output = tmp_path / "0.out"
+    output.write_text("")
     assert cluster.last_event_text(0, "operation.long") is None
-    earlier = LONG.replace("5.1", "2.5")
-    printed.write_text(
-        f"{'x' * OUTPUT_TAIL_BYTES}\n{earlier}\n{LONG}\n  File shop.py, line 3\ninfo (a.b)\n"
+    earlier = EVENT.replace("5.1", "2.5")
+    output.write_text(
+        f"{'x' * OUTPUT_TAIL_BYTES}\n{earlier}\n{EVENT}\n  File shop.py, line 3\ninfo (a.b)\n"
     )
-    told = cluster.last_event_text(0, "operation.long")
-    assert told == "slow(7) has been running for 5.1 s: others wait"
+    text = cluster.last_event_text(0, "operation.long")
+    assert text == "slow(7) has been running for 5.1 s and blocks all"
 
 
-def test_one_that_does_not_stop_is_killed(tmp_path: Path) -> None:
+def test_a_replica_that_does_not_stop_is_killed(tmp_path: Path) -> None:
     cluster = LocalCluster(tmp_path, replicas=1)
     code = "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN); print(1, flush=True)"
-    busy = subprocess.Popen(
+    process = subprocess.Popen(
         [sys.executable, "-c", f"{code}; signal.pause()"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
     )
-    assert busy.stdout is not None
-    with busy.stdout:
-        assert busy.stdout.readline() == b"1\n"  # from now on it does not hear
-    cluster._running[0] = busy
+    assert process.stdout is not None
+    with process.stdout:
+        assert process.stdout.readline() == b"1\n"  # the process now ignores SIGINT
+    cluster._running[0] = process
     assert cluster.stop(0.05) == [0]
-    assert busy.returncode == -signal.SIGKILL
+    assert process.returncode == -signal.SIGKILL
     assert cluster.stop(0.05) == []

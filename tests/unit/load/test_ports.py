@@ -1,4 +1,4 @@
-"""Ports of which no two processes get the same."""
+"""Port reservation: no two processes share a port."""
 
 import socket
 import subprocess
@@ -13,16 +13,19 @@ def test_no_two_blocks_share_a_port() -> None:
     assert {*first, *second} <= set(PORTS)
 
 
-def test_a_port_is_not_given_again_soon_nor_while_somebody_listens() -> None:
-    given = [free_port() for _ in range(20)]
-    assert len(set(given)) == 20
-    with socket.create_server(("127.0.0.1", given[0])):
-        assert not is_free(given[0])
-    assert is_free(given[0])
+def test_a_port_is_not_assigned_again_soon_or_while_in_use() -> None:
+    ports = [free_port() for _ in range(20)]
+    assert len(set(ports)) == 20
+    with socket.create_server(("127.0.0.1", ports[0])):
+        assert not is_free(ports[0])
+    assert is_free(ports[0])
 
 
-def test_another_process_has_other_ports_as_long_as_this_one_lives() -> None:
-    ours = reserve_block()
-    code = "from creekdb.load import ports; print(*[ports.reserve()[0] for _ in range(5)])"
-    said = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
-    assert not set(map(int, said.stdout.split())) & set(ours)
+def test_another_process_reserves_other_blocks() -> None:
+    own_block = reserve_block()
+    code = (
+        "from creekdb.load.local_cluster import reserve_block; "
+        "print(*[reserve_block()[0] for _ in range(5)])"
+    )
+    other = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    assert not set(map(int, other.stdout.split())) & set(own_block)

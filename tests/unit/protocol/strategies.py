@@ -1,4 +1,4 @@
-"""What the property tests of the protocol draw from."""
+"""Hypothesis strategies for the property tests of the protocol."""
 
 from collections.abc import Iterable
 from typing import Any

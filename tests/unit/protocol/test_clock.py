@@ -1,4 +1,4 @@
-"""The hybrid clock: strictly increasing, and never behind what was seen."""
+"""Hybrid clock: strictly increasing, and never behind an observed timestamp."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -10,7 +10,7 @@ times = st.integers(0, 10**6)
 
 
 @given(st.lists(st.tuples(st.booleans(), times, times), max_size=30))
-def test_stamps_increase_whatever_the_wall_clock_does(steps: list[tuple[bool, int, int]]) -> None:
+def test_timestamps_increase_with_any_wall_clock(steps: list[tuple[bool, int, int]]) -> None:
     clock, seen = HybridClock(), [0]
     for is_stamp, timestamp, now in steps:
         if is_stamp:
@@ -19,13 +19,13 @@ def test_stamps_increase_whatever_the_wall_clock_does(steps: list[tuple[bool, in
             assert stamp >= now
             seen.append(stamp)
         else:
-            ahead = clock.observe(timestamp, now)
-            assert ahead == max(0, timestamp - max(now, *seen))
+            lead = clock.observe(timestamp, now)
+            assert lead == max(0, timestamp - max(now, *seen))
             seen.append(timestamp)
         assert clock.last == max(seen)
 
 
-def test_a_stamp_follows_the_wall_clock_when_that_is_ahead() -> None:
+def test_timestamp_follows_a_wall_clock_that_is_ahead() -> None:
     clock = HybridClock()
     assert clock.stamp(100) == 100
     assert clock.stamp(100) == 101
@@ -33,14 +33,14 @@ def test_a_stamp_follows_the_wall_clock_when_that_is_ahead() -> None:
     assert clock.stamp(500) == 500
 
 
-def test_a_clock_a_day_ahead_drags_the_others_along() -> None:
+def test_observed_timestamp_advances_the_clock() -> None:
     clock = HybridClock()
     assert clock.observe(DAY_US + 10, 10) == DAY_US
     assert clock.stamp(20) == DAY_US + 11
-    assert clock.observe(DAY_US + 15, 20) == 4, "only what is new is ahead"
+    assert clock.observe(DAY_US + 15, 20) == 4, "the lead is measured against the advanced clock"
 
 
-def test_a_timestamp_from_the_past_changes_nothing() -> None:
+def test_past_timestamp_does_not_change_the_clock() -> None:
     clock = HybridClock()
     clock.stamp(50)
     assert clock.observe(20, 60) == 0

@@ -1,4 +1,4 @@
-"""What leaves before the disk is done, and nothing else does."""
+"""Effects that leave before the disk write completes."""
 
 import pytest
 
@@ -32,30 +32,32 @@ DECIDED = Decided(0, (REQUEST.id,))
 ACCEPTED = Accepted(AcceptedValue(0, BALLOT, (REQUEST.id,)))
 
 
-def test_a_proposal_leaves_at_once_and_nothing_beside_it() -> None:
-    at_once, rest = ProposalFilter().split((PROPOSAL, VOTE), end=5, durable=3)
+def test_only_the_proposal_is_immediate() -> None:
+    immediate, deferred = ProposalFilter().split((PROPOSAL, VOTE), end=5, durable=3)
 
-    assert (list(at_once), list(rest)) == ([PROPOSAL], [VOTE])
+    assert (list(immediate), list(deferred)) == ([PROPOSAL], [VOTE])
 
 
-def test_a_proposal_waits_for_requests_that_leave_with_it() -> None:
+def test_proposal_waits_for_casts_of_the_same_batch() -> None:
     sends = (CAST, PROPOSAL)
 
     assert ProposalFilter().split(sends, end=5, durable=3) == ((), sends)
 
 
-@pytest.mark.parametrize(("durable", "leaves"), [(4, False), (5, True), (6, True)])
-def test_a_proposal_waits_for_its_ballot(durable: int, leaves: bool) -> None:
-    proposals = ProposalFilter()
-    proposals.split((PREPARE,), end=5, durable=3)
+@pytest.mark.parametrize(("durable", "is_immediate"), [(4, False), (5, True), (6, True)])
+def test_proposal_waits_until_its_ballot_is_durable(durable: int, is_immediate: bool) -> None:
+    proposal_filter = ProposalFilter()
+    proposal_filter.split((PREPARE,), end=5, durable=3)
 
-    at_once, rest = proposals.split((PROPOSAL,), end=7, durable=durable)
+    immediate, deferred = proposal_filter.split((PROPOSAL,), end=7, durable=durable)
 
-    assert (list(at_once), list(rest)) == (([PROPOSAL], []) if leaves else ([], [PROPOSAL]))
+    assert (list(immediate), list(deferred)) == (
+        ([PROPOSAL], []) if is_immediate else ([], [PROPOSAL])
+    )
 
 
-def test_a_proposal_waits_for_a_ballot_that_is_made_with_it() -> None:
-    """Where one acceptor is a majority."""
+def test_proposal_waits_for_a_ballot_of_the_same_batch() -> None:
+    """One acceptor is a majority, so the replica leads at once."""
     sends = (PREPARE, PROPOSAL)
 
     assert ProposalFilter().split(sends, end=5, durable=4) == ((), sends)
@@ -71,7 +73,7 @@ def test_a_proposal_waits_for_a_ballot_that_is_made_with_it() -> None:
         ((Received(REQUEST), Promised(BALLOT), DECIDED, ACCEPTED, DECIDED), 4),
     ],
 )
-def test_answers_wait_for_all_but_decisions_at_the_end(
+def test_responses_wait_for_all_but_trailing_decisions(
     records: tuple[Record, ...], count: int
 ) -> None:
     assert required_record_count(records) == count

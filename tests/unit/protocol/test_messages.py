@@ -1,4 +1,4 @@
-"""The codec: everything comes back as it was, and nothing else comes in."""
+"""Codec: messages and records round-trip, and other bytes are malformed."""
 
 from typing import Any, get_args
 
@@ -28,21 +28,21 @@ from tests.unit.protocol.strategies import MESSAGES, RECORDS, messages, records
 pack = msgspec.msgpack.Encoder().encode
 
 EXPECTED_TAGS = {
-    "Cast": 10, "Summary": 11, "Pull": 12, "Pulled": 13, "Heartbeat": 20, "Prepare": 30,
+    "Cast": 10, "Summary": 11, "Pull": 12, "PullResponse": 13, "Heartbeat": 20, "Prepare": 30,
     "Promise": 31, "Accept": 32, "Vote": 33, "Reject": 34, "Progress": 35, "CatchUp": 36,
-    "Decisions": 37, "Snapshot": 38, "Anew": 40, "Known": 41,
-    "Image": 1, "Received": 2, "Promised": 3, "Accepted": 4, "Decided": 5,
+    "Decisions": 37, "Snapshot": 38, "RecoveryQuery": 40, "RecoveryResponse": 41,
+    "CheckpointRecord": 1, "Received": 2, "Promised": 3, "Accepted": 4, "Decided": 5,
 }  # fmt: skip
 
 
-def test_every_message_and_record_is_tried() -> None:
+def test_strategies_cover_every_message_and_record() -> None:
     assert set(MESSAGES) == set(get_args(Message))
     assert set(RECORDS) == set(get_args(Record))
 
 
 @pytest.mark.parametrize("kind", MESSAGES, ids=lambda kind: kind.__name__)
 @given(data=st.data())
-def test_a_message_comes_back_as_it_was(kind: type[Message], data: st.DataObject) -> None:
+def test_message_round_trips(kind: type[Message], data: st.DataObject) -> None:
     message = data.draw(MESSAGES[kind])
     decoded = decode_message(encode(message))
     assert type(decoded) is kind
@@ -52,7 +52,7 @@ def test_a_message_comes_back_as_it_was(kind: type[Message], data: st.DataObject
 
 @pytest.mark.parametrize("kind", RECORDS, ids=lambda kind: kind.__name__)
 @given(data=st.data())
-def test_a_record_comes_back_as_it_was(kind: type[Record], data: st.DataObject) -> None:
+def test_record_round_trips(kind: type[Record], data: st.DataObject) -> None:
     record = data.draw(RECORDS[kind])
     decoded = decode_record(encode(record))
     assert type(decoded) is kind
@@ -60,13 +60,13 @@ def test_a_record_comes_back_as_it_was(kind: type[Record], data: st.DataObject) 
     assert encode(decoded) == encode(record)
 
 
-def test_a_tag_is_never_given_to_another_kind() -> None:
-    kinds = (*get_args(Message), *get_args(Record))
-    assert {kind.__name__: kind.__struct_config__.tag for kind in kinds} == EXPECTED_TAGS
+def test_tags_are_fixed_and_unique() -> None:
+    types = (*get_args(Message), *get_args(Record))
+    assert {kind.__name__: kind.__struct_config__.tag for kind in types} == EXPECTED_TAGS
     assert len(set(EXPECTED_TAGS.values())) == len(EXPECTED_TAGS)
 
 
-def test_lists_inside_values_come_back_as_tuples() -> None:
+def test_lists_inside_values_become_tuples() -> None:
     request = Request(1, Dot(0, 1), Operation("put", ([1, [2]], {"a": [3]})), False)
     assert request.operation.arguments == ((1, (2,)), {"a": (3,)})
     (decoded,) = decoded_requests(encode(Cast((request,))))
@@ -82,27 +82,27 @@ def decoded_requests(data: bytes) -> tuple[Request, ...]:
 
 
 @given(messages, st.data())
-def test_a_truncated_message_is_malformed(message: Message, data: st.DataObject) -> None:
+def test_truncated_message_is_malformed(message: Message, data: st.DataObject) -> None:
     whole = encode(message)
     with pytest.raises(MalformedMessage):
         decode_message(whole[: data.draw(st.integers(0, len(whole) - 1))])
 
 
 @given(records, st.data())
-def test_a_truncated_record_is_malformed(record: Record, data: st.DataObject) -> None:
+def test_truncated_record_is_malformed(record: Record, data: st.DataObject) -> None:
     whole = encode(record)
     with pytest.raises(MalformedMessage):
         decode_record(whole[: data.draw(st.integers(0, len(whole) - 1))])
 
 
 @given(messages, st.binary(min_size=1, max_size=3))
-def test_bytes_after_a_message_are_malformed(message: Message, more: bytes) -> None:
+def test_trailing_bytes_are_malformed(message: Message, suffix: bytes) -> None:
     with pytest.raises(MalformedMessage):
-        decode_message(encode(message) + more)
+        decode_message(encode(message) + suffix)
 
 
 @given(st.binary(max_size=40))
-def test_noise_is_malformed_or_a_message(noise: bytes) -> None:
+def test_random_bytes_are_malformed_or_decode_consistently(noise: bytes) -> None:
     for decode in (decode_message, decode_record):
         try:
             item = decode(noise)
@@ -112,11 +112,11 @@ def test_noise_is_malformed_or_a_message(noise: bytes) -> None:
 
 
 @given(messages, st.integers(0, 10**6), st.integers(0, 255))
-def test_a_message_with_a_wrong_byte_is_malformed_or_another_message(
-    message: Message, place: int, byte: int
+def test_corrupted_message_is_malformed_or_another_message(
+    message: Message, position: int, byte: int
 ) -> None:
     data = bytearray(encode(message))
-    data[place % len(data)] = byte
+    data[position % len(data)] = byte
     try:
         decoded = decode_message(bytes(data))
     except MalformedMessage:
@@ -124,8 +124,8 @@ def test_a_message_with_a_wrong_byte_is_malformed_or_another_message(
     assert type(decoded) in MESSAGES
 
 
-WRONG: dict[str, Any] = {
-    "nothing": None,
+MALFORMED: dict[str, Any] = {
+    "null": None,
     "no array": {"tag": 33},
     "an empty array": [],
     "an unknown tag": [99, [1, 0], 5],
@@ -139,7 +139,7 @@ WRONG: dict[str, Any] = {
     "a float for an instance": [33, [1, 0], 5.0],
     "a bool for an instance": [33, [1, 0], True],
     "text for an instance": [33, [1, 0], "5"],
-    "nothing for an instance": [33, [1, 0], None],
+    "null for an instance": [33, [1, 0], None],
     "dots that are a list": [11, [[1, 2]]],
     "dots of a named replica": [11, [{"zero": [1, 2]}]],
     "dots with half an event": [11, [{0: [1.5, 2]}]],
@@ -160,21 +160,21 @@ WRONG: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize("wrong", WRONG.values(), ids=WRONG.keys())
-def test_a_wrong_type_or_field_is_malformed(wrong: Any) -> None:
+@pytest.mark.parametrize("malformed", MALFORMED.values(), ids=MALFORMED.keys())
+def test_message_with_a_wrong_field_is_malformed(malformed: Any) -> None:
     with pytest.raises(MalformedMessage) as caught:
-        decode_message(pack(wrong))
+        decode_message(pack(malformed))
     assert str(caught.value)
 
 
 @pytest.mark.parametrize(
-    "wrong",
+    "malformed",
     [None, [], [99], [33, [1, 0], 5], [3, [1]], [2, [5, [0, 1], ["put", []], "no", None]]],
-    ids=["nothing", "empty", "unknown tag", "a message", "half a ballot", "strong that is text"],
+    ids=["null", "empty", "unknown tag", "a message", "half a ballot", "strong that is text"],
 )
-def test_a_wrong_record_is_malformed(wrong: Any) -> None:
+def test_record_with_a_wrong_field_is_malformed(malformed: Any) -> None:
     with pytest.raises(MalformedMessage):
-        decode_record(pack(wrong))
+        decode_record(pack(malformed))
 
 
 @pytest.mark.parametrize(
@@ -182,44 +182,46 @@ def test_a_wrong_record_is_malformed(wrong: Any) -> None:
     [b"\x92\x0d\xdd", b"\x92\x0d\xdb", b"\x92\x0b\x91\xdf"],
     ids=["an array", "a text", "a map"],
 )
-def test_a_length_without_its_contents_is_malformed(data: bytes) -> None:
+def test_length_without_its_contents_is_malformed(data: bytes) -> None:
     with pytest.raises(MalformedMessage):
         decode_message(data + b"\xff\xff\xff\xff")
 
 
-@pytest.mark.parametrize("text", [b"\xa1\xff", b"\xa3\xed\xa0\x80"], ids=["no UTF-8", "half"])
-def test_text_that_is_no_text_is_malformed(text: bytes) -> None:
+@pytest.mark.parametrize(
+    "text", [b"\xa1\xff", b"\xa3\xed\xa0\x80"], ids=["not UTF-8", "a lone surrogate"]
+)
+def test_text_with_invalid_utf8_is_malformed(text: bytes) -> None:
     with pytest.raises(MalformedMessage):
         decode_message(cast_with_argument(text))
 
 
 def cast_with_argument(argument: bytes) -> bytes:
-    """A `RbCast` of one weak request with one argument, already packed."""
+    """Return the encoding of a `Cast` of one weak request with this encoded argument."""
     before = b"\x92\x0a\x91\x95" + pack(5) + pack([0, 1]) + b"\x92" + pack("put") + b"\x91"
     return before + argument + pack(False) + pack(None)
 
 
 @pytest.mark.parametrize("depth", [500, 2_000, 200_000])
-@pytest.mark.parametrize("box", [b"\x91", b"\x81\xa1a"], ids=["lists", "dicts"])
-def test_values_nested_without_end_are_malformed(box: bytes, depth: int) -> None:
-    assert decoded_requests(cast_with_argument(box * 50 + b"\x01"))
+@pytest.mark.parametrize("opening", [b"\x91", b"\x81\xa1a"], ids=["lists", "dicts"])
+def test_deeply_nested_values_are_malformed(opening: bytes, depth: int) -> None:
+    assert decoded_requests(cast_with_argument(opening * 50 + b"\x01"))
     with pytest.raises(MalformedMessage):
-        decode_message(cast_with_argument(box * depth + b"\x01"))
+        decode_message(cast_with_argument(opening * depth + b"\x01"))
 
 
-def test_a_ballot_reads_as_people_write_it() -> None:
+def test_ballot_is_formatted_as_round_at_replica() -> None:
     assert str(Ballot(3, 1)) == "3@1"
 
 
-def test_ballots_are_ordered_by_round_and_then_by_replica() -> None:
+def test_ballots_are_ordered_by_round_then_replica() -> None:
     assert Ballot(1, 2) < Ballot(2, 0) < Ballot(2, 1)
 
 
-def test_messages_and_records_cannot_be_changed() -> None:
+def test_messages_and_records_are_immutable() -> None:
     for item, name in ((Vote(Ballot(1, 0), 1), "instance"), (Promised(Ballot(1, 0)), "ballot")):
         with pytest.raises(AttributeError):
             setattr(item, name, 2)
 
 
-def test_numbers_of_64_bits_survive_the_journey() -> None:
+def test_64_bit_integers_round_trip() -> None:
     assert decode_message(encode(Progress(2**64 - 1))) == Progress(2**64 - 1)

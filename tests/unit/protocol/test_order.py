@@ -1,4 +1,4 @@
-"""`committed · tentative` against the lists of lines 36-40 and 48-53, written out naively."""
+"""`committed · tentative` against a naive implementation of lines 36-40 and 48-53."""
 
 import pytest
 from hypothesis import given
@@ -16,7 +16,7 @@ from tests.unit.protocol.strategies import frozen_dots
 OPERATION = Operation("touch")
 
 
-class ListsOfThePaper:
+class PaperLists:
     def __init__(self) -> None:
         self.committed: list[Request] = []
         self.tentative: list[Request] = []
@@ -49,7 +49,7 @@ def strong(timestamp: int, replica: int, event: int, context: Dots) -> Request:
     return Request(timestamp, Dot(replica, event), OPERATION, True, context)
 
 
-def assert_same(order: RequestOrder, lists: ListsOfThePaper) -> None:
+def assert_same(order: RequestOrder, lists: PaperLists) -> None:
     assert order.committed == lists.committed[order.first_position :]
     assert order.length == len(lists.committed)
     assert list(order.tentative()) == lists.tentative
@@ -59,22 +59,22 @@ def assert_same(order: RequestOrder, lists: ListsOfThePaper) -> None:
         assert order.find_tentative(each.id) is each
 
 
-def draw_request(draw: DrawFn, event: int, lists: ListsOfThePaper, is_strong: bool) -> Request:
+def draw_request(draw: DrawFn, event: int, lists: PaperLists, is_strong: bool) -> Request:
     timestamp, replica = draw(st.integers(0, 12)), draw(st.integers(0, 2))
     if not is_strong:
         return weak(timestamp, replica, event)
-    known = [each.id for each in lists.tentative if not each.strong]
-    context = draw(st.sets(st.sampled_from(known))) if known else set()
+    available = [each.id for each in lists.tentative if not each.strong]
+    context = draw(st.sets(st.sampled_from(available))) if available else set()
     committed = [each.id for each in lists.committed]
     return strong(timestamp, replica, event, frozen_dots([*committed, *sorted(context)]))
 
 
 @given(st.data())
-def test_every_step_leaves_the_lists_of_the_paper(data: st.DataObject) -> None:
-    order, lists = RequestOrder(), ListsOfThePaper()
+def test_order_matches_the_lists_of_the_paper(data: st.DataObject) -> None:
+    order, lists = RequestOrder(), PaperLists()
     steps = data.draw(
         st.lists(
-            st.sampled_from(["weak", "weak", "strong", "commit", "commit", "sum up", "install"]),
+            st.sampled_from(["weak", "weak", "strong", "commit", "commit", "truncate", "install"]),
             max_size=25,
         )
     )
@@ -89,11 +89,11 @@ def test_every_step_leaves_the_lists_of_the_paper(data: st.DataObject) -> None:
         elif step == "commit" and strongs:
             request = data.draw(st.sampled_from(strongs))
             assert order.commit(request) == lists.commit(request)
-        elif step == "sum up":
+        elif step == "truncate":
             order.truncate_prefix(data.draw(st.integers(order.first_position, order.length)))
         elif step == "install":
-            known = [each.id for each in lists.tentative]
-            covered = data.draw(st.sets(st.sampled_from(known))) if known else set()
+            available = [each.id for each in lists.tentative]
+            covered = data.draw(st.sets(st.sampled_from(available))) if available else set()
             new = [Dot(3, event)] if data.draw(st.booleans()) else []
             committed = [each.id for each in lists.committed]
             ids = frozen_dots([*committed, *sorted(covered), *new])
@@ -105,7 +105,7 @@ def test_every_step_leaves_the_lists_of_the_paper(data: st.DataObject) -> None:
         assert_same(order, lists)
 
 
-def test_requests_stand_in_the_order_of_timestamps_then_identifiers() -> None:
+def test_tentative_is_ordered_by_timestamp_then_identifier() -> None:
     order = RequestOrder()
     requests = [weak(5, 1, 1), weak(5, 0, 2), weak(3, 2, 1), weak(5, 0, 1)]
     for each in requests:
@@ -118,7 +118,7 @@ def test_requests_stand_in_the_order_of_timestamps_then_identifiers() -> None:
     ]
 
 
-def test_the_greatest_identifiers_that_there_can_be_stand_in_that_order_too() -> None:
+def test_order_holds_for_the_greatest_identifiers() -> None:
     requests = [
         weak(0, REPLICA_MAX, COUNTER_LIMIT - 1),
         weak(1, 0, 1),
@@ -135,12 +135,12 @@ def test_the_greatest_identifiers_that_there_can_be_stand_in_that_order_too() ->
 
 
 @pytest.mark.parametrize("member", [-1, REPLICA_MAX + 1])
-def test_no_replica_has_a_number_for_which_there_is_no_room(member: int) -> None:
-    with pytest.raises(BadValue, match="numbers from 0"):
+def test_replica_numbers_beyond_the_sort_key_are_rejected(member: int) -> None:
+    with pytest.raises(BadValue, match="numbers must be from 0"):
         Settings(members=tuple(sorted((0, 1, member))))
 
 
-def test_the_requests_after_a_key_leave_the_key_itself_out() -> None:
+def test_tentative_after_a_key_excludes_the_key() -> None:
     order = RequestOrder()
     first, second, third = weak(1, 0, 1), weak(2, 0, 2), weak(3, 0, 3)
     for each in (third, first, second):
@@ -151,7 +151,7 @@ def test_the_requests_after_a_key_leave_the_key_itself_out() -> None:
     assert list(order.tentative_after(third.key)) == []
 
 
-def test_a_commit_takes_its_context_along_in_tentative_order() -> None:
+def test_commit_moves_the_context_in_tentative_order() -> None:
     order = RequestOrder()
     late, early, other = weak(9, 0, 1), weak(1, 1, 1), weak(2, 2, 1)
     head = strong(5, 1, 2, Dots({0: (1, 2), 1: (1, 2)}))
@@ -161,18 +161,21 @@ def test_a_commit_takes_its_context_along_in_tentative_order() -> None:
     assert list(order.tentative()) == [other]
 
 
-def test_what_a_context_shares_with_committed_is_not_moved_again() -> None:
+def test_commit_does_not_move_committed_requests_again() -> None:
     order = RequestOrder()
     first = weak(1, 0, 1)
-    one, two = strong(2, 0, 2, Dots({0: (1, 2)})), strong(3, 0, 3, Dots({0: (1, 3)}))
-    for each in (first, one, two):
+    first_strong, second_strong = (
+        strong(2, 0, 2, Dots({0: (1, 2)})),
+        strong(3, 0, 3, Dots({0: (1, 3)})),
+    )
+    for each in (first, first_strong, second_strong):
         order.insert(each)
-    order.commit(one)
-    assert order.commit(two) == [two]
-    assert order.committed == [first, one, two]
+    order.commit(first_strong)
+    assert order.commit(second_strong) == [second_strong]
+    assert order.committed == [first, first_strong, second_strong]
 
 
-def test_a_summed_up_prefix_keeps_its_length_and_its_identifiers() -> None:
+def test_truncated_prefix_keeps_its_length_and_identifiers() -> None:
     order = RequestOrder()
     requests = [strong(each, 0, each, Dots()) for each in (1, 2, 3)]
     for each in requests:
@@ -184,24 +187,29 @@ def test_a_summed_up_prefix_keeps_its_length_and_its_identifiers() -> None:
     assert order.committed_ids.covers(Dots({0: (1, 4)}))
 
 
-def test_the_identifiers_of_a_prefix_are_those_of_all_that_is_committed_but_what_came_since() -> (
-    None
-):
+def test_identifiers_of_a_prefix_exclude_later_commits() -> None:
     order = RequestOrder()
     first, second = weak(1, 0, 1), weak(2, 1, 1)
-    one, two = strong(3, 0, 2, Dots({0: (1, 2)})), strong(4, 1, 2, Dots({1: (1, 2)}))
-    for each in (first, second, one, two):
+    first_strong, second_strong = (
+        strong(3, 0, 2, Dots({0: (1, 2)})),
+        strong(4, 1, 2, Dots({1: (1, 2)})),
+    )
+    for each in (first, second, first_strong, second_strong):
         order.insert(each)
-    order.commit(one)
-    order.commit(two)
+    order.commit(first_strong)
+    order.commit(second_strong)
     order.truncate_prefix(1)
     assert [order.ids_before(length) for length in (1, 2, 4)] == [
         frozen_dots(each.id for each in committed)
-        for committed in ([first], [first, one], [first, one, second, two])
+        for committed in (
+            [first],
+            [first, first_strong],
+            [first, first_strong, second, second_strong],
+        )
     ]
 
 
-def test_a_request_is_inserted_once() -> None:
+def test_request_cannot_be_inserted_twice() -> None:
     order = RequestOrder()
     request = strong(1, 0, 1, Dots())
     order.insert(request)
@@ -212,7 +220,7 @@ def test_a_request_is_inserted_once() -> None:
         order.insert(request)
 
 
-def test_a_checkpoint_that_is_behind_is_not_installed() -> None:
+def test_shorter_checkpoint_is_not_installed() -> None:
     order = RequestOrder()
     request = strong(1, 0, 1, Dots())
     order.insert(request)
@@ -222,8 +230,8 @@ def test_a_checkpoint_that_is_behind_is_not_installed() -> None:
     assert order.committed == [request]
 
 
-def test_a_checkpoint_that_lacks_what_is_committed_here_is_not_installed() -> None:
-    """However long it is."""
+def test_checkpoint_without_a_committed_request_is_not_installed() -> None:
+    """The length of the checkpoint does not matter."""
     order = RequestOrder()
     request = strong(1, 0, 1, Dots())
     order.insert(request)

@@ -1,4 +1,4 @@
-"""A fingerprint of everything that a replica holds, to see that nothing of it changed."""
+"""Fingerprint of a replica's complete state, to check that an input changed nothing."""
 
 import enum
 from collections import deque
@@ -10,43 +10,43 @@ from sortedcontainers import SortedKeyList, SortedList
 
 from creekdb.execution.datatype import DataType
 
-UNSEEN = frozenset({"probes", "_probes", "refused", "_refused", "base", "_base"})
-"""What only counts, what a refusal is meant to change, and what never changes."""
+IGNORED = frozenset({"probes", "_probes", "rejected", "base", "_base"})
+"""Attributes that are counters, that a rejection increments, or that are constant."""
 
 _PLAIN = (int, str, bytes, float, tuple, type(None), msgspec.Struct, enum.Enum)
 
 
 def fingerprint(replica: object) -> dict[str, str]:
-    """Every value in the replica, by the path of attributes that leads to it."""
-    found: dict[str, str] = {}
-    _walk("", replica, found, {})
-    return found
+    """Return every value in the replica by its path of attributes."""
+    values: dict[str, str] = {}
+    _walk("", replica, values, {})
+    return values
 
 
-def _walk(path: str, value: Any, found: dict[str, str], seen: dict[int, str]) -> None:
+def _walk(path: str, value: Any, values: dict[str, str], seen: dict[int, str]) -> None:
     if isinstance(value, _PLAIN):
-        found[path] = repr(value)
+        values[path] = repr(value)
         return
     if callable(value) or isinstance(value, DataType):
         return
     if id(value) in seen:
-        found[path] = f"the same as {seen[id(value)]}"
+        values[path] = f"alias of {seen[id(value)]}"
         return
     seen[id(value)] = path
     if isinstance(value, Mapping):
-        found[path] = repr(list(value))
+        values[path] = repr(list(value))
         for key, each in value.items():
-            _walk(f"{path}[{key!r}]", each, found, seen)
+            _walk(f"{path}[{key!r}]", each, values, seen)
     elif isinstance(value, set | frozenset):
-        found[path] = repr(sorted(value))
+        values[path] = repr(sorted(value))
     elif isinstance(value, list | deque | SortedList | SortedKeyList):
-        found[path] = f"{len(value)} items"
+        values[path] = f"{len(value)} items"
         for index, each in enumerate(value):
-            _walk(f"{path}[{index}]", each, found, seen)
+            _walk(f"{path}[{index}]", each, values, seen)
     else:
         for name in _attributes(value):
-            if name not in UNSEEN:
-                _walk(f"{path}.{name}", getattr(value, name), found, seen)
+            if name not in IGNORED:
+                _walk(f"{path}.{name}", getattr(value, name), values, seen)
 
 
 def _attributes(value: Any) -> list[str]:
@@ -54,5 +54,5 @@ def _attributes(value: Any) -> list[str]:
     for kind in type(value).__mro__:
         slots = getattr(kind, "__slots__", ())
         names.update([slots] if isinstance(slots, str) else slots)
-    assert names or type(value) is object, f"{type(value).__name__} shows nothing of itself"
+    assert names or type(value) is object, f"{type(value).__name__} has no visible attributes"
     return sorted(each for each in names if hasattr(value, each))

@@ -1,7 +1,7 @@
-"""One replica of three, number 0, without the others: the test plays them, and the cores.
+"""Harness for replica 0 of three, whose peers and executor are played by the test.
 
-Requests of others arrive with the timestamps that the test wants; commits are decided as the test
-says; a task that is handed out waits until the test runs it, at once or one by one.
+The test chooses the timestamps of the peers' requests and the decisions of consensus. An issued
+task waits until the test runs it.
 """
 
 from collections import Counter
@@ -19,18 +19,18 @@ from creekdb.protocol.settings import Settings
 from creekdb.schemes.creek import CreekReplica
 
 TASKS_MAX = 100_000
-"""More than this is work without an end."""
+"""Number of tasks above which the execution is considered endless."""
 
 
-class Alone:
+class SingleReplica:
     def __init__(self, datatype: DataType = KV, **settings: int) -> None:
         self.settings = Settings(members=(0, 1, 2), **settings)
         self.datatype = datatype
         self.replica = CreekReplica(0, self.settings, datatype)
         self.tasks: list[Task] = []
-        self.begun: Counter[Dot] = Counter()
-        """How often each request was handed out to be executed."""
-        self.answers: list[Response] = []
+        self.issue_counts: Counter[Dot] = Counter()
+        """Number of tasks issued for each request."""
+        self.responses: list[Response] = []
         self.sent: list[Send] = []
         self.journal: list[Record] = []
         self.committed: list[Dot] = []
@@ -48,81 +48,81 @@ class Alone:
         session: int = 0,
         after: tuple[Dot, ...] = (),
     ) -> Dot:
-        """Without running anything yet. The clock goes on by 10 with each."""
+        """Issue a request without running tasks. The clock advances by 10 with each call."""
         self.now += 10
         operation = self.datatype.call(name, *arguments)
         id = self.replica.invoke(operation, strong, session, self.now, after)
-        self.take()
+        self.take_effects()
         return id
 
-    def hear(
-        self, at: int, name: str, *arguments: Any, origin: int = 1, knows: Dots | None = None
+    def receive_request(
+        self, at: int, name: str, *arguments: Any, origin: int = 1, context: Dots | None = None
     ) -> Dot:
-        """A request of another replica arrives, strong when it says what it `knows`."""
+        """Deliver a request of another replica, which is strong if it has a `context`."""
         self._events[origin] += 1
         id = Dot(origin, self._events[origin])
         operation = self.datatype.call(name, *arguments)
-        request = Request(at, id, operation, knows is not None, knows)
+        request = Request(at, id, operation, context is not None, context)
         self.replica.receive(Cast((request,)), origin, self.now)
-        self.take()
+        self.take_effects()
         return id
 
     def decide(self, *ids: Dot) -> None:
-        """These strong requests are committed, each after what it knew."""
+        """Decide these strong requests in one instance, which commits each after its context."""
         self.replica.receive(Decisions(self._instance, (ids,)), 1, self.now)
         self._instance += 1
-        self.take()
+        self.take_effects()
 
-    def commit(self, *known: Dot) -> Dot:
-        """A strong request that knows these, and writes nothing, arrives and is committed."""
-        id = self.hear(self.now + 10**6, "noop", origin=2, knows=dots(*known))
+    def stabilise(self, *context_ids: Dot) -> Dot:
+        """Deliver and decide a strong no-op with these requests as its context."""
+        id = self.receive_request(self.now + 10**6, "noop", origin=2, context=dots(*context_ids))
         self.decide(id)
         return id
 
     def tick(self) -> None:
         self.replica.tick(self.now)
-        self.take()
+        self.take_effects()
 
     # --- execution ----------------------------------------------------------------------------
 
-    def begin(self, id: Dot | None = None) -> tuple[Task, ExecutionResult]:
-        """Run a task, the first or that of `id`, and do not report it yet."""
+    def start(self, id: Dot | None = None) -> tuple[Task, ExecutionResult]:
+        """Run the first task, or the one of `id`, without completing it."""
         at = 0 if id is None else [task.request.id for task in self.tasks].index(id)
         task = self.tasks.pop(at)
         return task, self.replica.run(task)
 
-    def finish(self, task: Task, execution: ExecutionResult) -> None:
+    def complete(self, task: Task, execution: ExecutionResult) -> None:
         self.replica.completed(task, execution, self.now)
-        self.take()
+        self.take_effects()
 
-    def step(self, id: Dot | None = None) -> Dot:
-        task, execution = self.begin(id)
-        self.finish(task, execution)
+    def execute(self, id: Dot | None = None) -> Dot:
+        task, execution = self.start(id)
+        self.complete(task, execution)
         return task.request.id
 
-    def work(self) -> list[Dot]:
-        """Run everything there is to run; what was executed, in this order."""
-        done: list[Dot] = []
+    def execute_all(self) -> list[Dot]:
+        """Run and complete all tasks. Return the executed requests in order."""
+        executed: list[Dot] = []
         while self.tasks:
-            done.append(self.step())
-            assert len(done) < TASKS_MAX, "the replica does not stop working"
-        return done
+            executed.append(self.execute())
+            assert len(executed) < TASKS_MAX, "the replica issues tasks endlessly"
+        return executed
 
-    def take(self) -> None:
+    def take_effects(self) -> None:
         effects = self.replica.take_effects()
         self.tasks += effects.tasks
-        self.begun.update(task.request.id for task in effects.tasks)
-        self.answers += effects.respond
+        self.issue_counts.update(task.request.id for task in effects.tasks)
+        self.responses += effects.respond
         self.sent += effects.send
         self.journal += effects.persist
         self.committed += [each.id for each in effects.events if isinstance(each, Committed)]
 
-    # --- looking on ---------------------------------------------------------------------------
+    # --- inspection ---------------------------------------------------------------------------
 
-    def answers_to(self, id: Dot) -> list[tuple[ResponseKind, Any]]:
+    def responses_to(self, id: Dot) -> list[tuple[ResponseKind, Any]]:
         return [
             (each.kind, each.outcome.value if each.outcome.error is None else each.outcome.error)
-            for each in self.answers
+            for each in self.responses
             if each.id == id
         ]
 
@@ -131,16 +131,16 @@ class Alone:
 
     def version_count(self) -> int:
         contents = self.replica._store._table
-        unsettled = [key for key in contents.registers if contents.has_versions(key)]
-        return sum(len(contents.chain(key).versions) for key in unsettled)
+        versioned = [key for key in contents.registers if contents.has_versions(key)]
+        return sum(len(contents.chain(key).versions) for key in versioned)
 
     def read_count(self) -> int:
-        """How many reads of single requests are remembered."""
+        """Return the number of reads recorded for separate requests."""
         return sum(len(entry.reads) for entry in self.replica._entries.values())
 
 
 def dots(*ids: Dot) -> Dots:
-    known = DotSet()
+    context_ids = DotSet()
     for id in ids:
-        known.add(id)
-    return known.freeze()
+        context_ids.add(id)
+    return context_ids.freeze()

@@ -1,4 +1,4 @@
-"""Restarts, checkpoints and snapshots: what a basic replica keeps, and what takes its place."""
+"""Restarts, checkpoints and snapshots of basic replicas."""
 
 import pytest
 
@@ -9,219 +9,221 @@ from creekdb.protocol.messages import Cast, CheckpointRecord, Decisions, Receive
 from creekdb.protocol.probes import Probe
 from creekdb.protocol.request import Operation, Outcome, Request
 from creekdb.schemes.basic import BasicReplica
-from tests.unit.schemes.bench import Bench, leading_bench
-from tests.unit.schemes.busy import busy_bench
+from tests.unit.schemes.random_workload import busy_harness
+from tests.unit.schemes.replica_harness import ReplicaHarness, harness_with_leader
 
 SEEDS = range(12)
 DAY_US = 24 * 3600 * 1_000_000
 
 
-def execute_everything(bench: Bench, index: int) -> None:
-    if index in bench.holding:
-        bench.run_held(index)
-    assert bench[index].is_idle()
+def execute_everything(harness: ReplicaHarness, index: int) -> None:
+    if index in harness.held_tasks:
+        harness.run_held_tasks(index)
+    assert harness[index].is_idle()
 
 
 # --- recovery -------------------------------------------------------------------------------------
 
 
 def durable_view(replica: BasicReplica) -> dict[str, object]:
-    """What a restart must not lose."""
-    broadcasts = replica._stack
+    """Return the state that a restart must preserve."""
+    stack = replica._stack
     return {
         "committed": replica.committed_length(),
         "committed ids": replica._order.committed_ids.freeze(),
         "tentative": replica.tentative_ids(),
         "state": replica.state(),
         "context": replica._causal_context.freeze(),
-        "received": broadcasts.reliable_broadcast.received.freeze(),
-        "held back": {each.id for each in broadcasts.reliable_broadcast.held_back()},
-        "next id": broadcasts.next_id(),
-        "promised": broadcasts.cab.acceptor.promised,
-        "accepted": broadcasts.cab.acceptor.accepted,
-        "first undecided": broadcasts.cab.learner.first_undecided,
-        "delivered": broadcasts.cab.learner.delivered,
+        "received": stack.reliable_broadcast.received.freeze(),
+        "held back": {each.id for each in stack.reliable_broadcast.held_back()},
+        "next id": stack.next_id(),
+        "promised": stack.cab.acceptor.promised,
+        "accepted": stack.cab.acceptor.accepted,
+        "first undecided": stack.cab.learner.first_undecided,
+        "delivered": stack.cab.learner.delivered,
     }
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_a_restart_loses_nothing_that_was_on_disk(seed: int) -> None:
-    bench = busy_bench(seed)
+def test_a_restart_preserves_all_durable_state(seed: int) -> None:
+    harness = busy_harness(seed)
     for index in range(3):
-        execute_everything(bench, index)
-        before, stamp = durable_view(bench[index]), bench[index]._stack.clock.last
-        order = bench[index].committed_ids()
-        bench.crash(index)
-        bench.restart(index)
-        assert durable_view(bench[index]) == before
-        again = bench[index].committed_ids()
-        shared = min(len(order), len(again))
-        assert order[len(order) - shared :] == again[len(again) - shared :]
-        assert bench[index]._stack.clock.last <= stamp
+        execute_everything(harness, index)
+        before, stamp = durable_view(harness[index]), harness[index]._stack.clock.last
+        order = harness[index].committed_ids()
+        harness.crash(index)
+        harness.restart(index)
+        assert durable_view(harness[index]) == before
+        recovered_order = harness[index].committed_ids()
+        shared = min(len(order), len(recovered_order))
+        assert order[len(order) - shared :] == recovered_order[len(recovered_order) - shared :]
+        assert harness[index]._stack.clock.last <= stamp
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_a_cluster_of_which_every_replica_restarted_goes_on(seed: int) -> None:
-    bench = busy_bench(seed)
+def test_a_cluster_stays_live_after_all_replicas_restart(seed: int) -> None:
+    harness = busy_harness(seed)
     for index in range(3):
-        bench.crash(index)
-    bench.network.clear()
+        harness.crash(index)
+    harness.network.clear()
     for index in range(3):
-        bench.restart(index)
-    bench.settle(600)
-    id = bench.invoke(0, "put", "after", 1, strong=True)
-    bench.settle(600)
-    assert ResponseKind.STABLE in [kind for kind, _ in bench.answers_to(id)]
+        harness.restart(index)
+    harness.run_until_quiescent(600)
+    id = harness.invoke(0, "put", "after", 1, strong=True)
+    harness.run_until_quiescent(600)
+    assert ResponseKind.STABLE in [kind for kind, _ in harness.responses_to(id)]
 
 
-def test_a_restart_asks_to_write_and_send_nothing_again() -> None:
-    bench = busy_bench(3)
-    replica = BasicReplica(0, bench.settings, KV)
-    replica.recover(bench.records(0))
+def test_recovery_emits_no_sends_and_no_responses() -> None:
+    harness = busy_harness(3)
+    replica = BasicReplica(0, harness.settings, KV)
+    replica.recover(harness.records(0))
     effects = replica.take_effects()
     assert effects.send == ()
     assert effects.respond == ()
 
 
-def test_an_event_number_is_not_used_again_after_a_restart() -> None:
-    bench = leading_bench()
-    first = bench.invoke(0, "put", "a", 1)
-    bench.network.clear()
-    bench.crash(0)
-    bench.restart(0)
-    second = bench.invoke(0, "put", "a", 2)
+def test_event_numbers_are_not_reused_after_a_restart() -> None:
+    harness = harness_with_leader()
+    first = harness.invoke(0, "put", "a", 1)
+    harness.network.clear()
+    harness.crash(0)
+    harness.restart(0)
+    second = harness.invoke(0, "put", "a", 2)
     assert (first, second) == (Dot(0, 1), Dot(0, 2))
-    bench.settle()
-    assert bench[2].state() == {"a": 2}
+    harness.run_until_quiescent()
+    assert harness[2].state() == {"a": 2}
 
 
 def test_no_checkpoint_ends_in_the_middle_of_a_batch() -> None:
-    """Who begins with it would deliver the whole batch."""
-    bench = Bench()
+    """A replica that starts from such a checkpoint would deliver the whole batch again."""
+    harness = ReplicaHarness()
     one, two, late = (
         Request(each, Dot(0, each), Operation("put", ("a", each)), True, Dots())
         for each in (1, 2, 3)
     )
-    bench.receive(2, 0, Cast((one, two)))
-    bench.receive(2, 0, Decisions(0, ((one.id,), (two.id, late.id))))
-    assert bench[2].committed_ids() == (one.id, two.id)
-    half = bench[2].checkpoint()
-    bench.receive(2, 0, Cast((late,)))
-    whole = bench[2].checkpoint()
+    harness.receive(2, 0, Cast((one, two)))
+    harness.receive(2, 0, Decisions(0, ((one.id,), (two.id, late.id))))
+    assert harness[2].committed_ids() == (one.id, two.id)
+    half = harness[2].checkpoint()
+    harness.receive(2, 0, Cast((late,)))
+    whole = harness[2].checkpoint()
 
     assert (half.instance, half.length) in ((0, 0), (1, 1))
     assert (whole.instance, whole.length) == (2, 3)
 
 
-def test_timestamps_go_on_after_a_checkpoint_with_a_slower_clock() -> None:
-    bench = leading_bench(checkpoint_every=1)
-    bench.skew_us[0] = DAY_US
-    bench.invoke(0, "put", "a", 1, strong=True)
-    bench.settle()
-    bench.crash(0)
-    bench.skew_us[0] = 0
-    bench.restart(0)
-    (image,) = [each for each in bench.records(0) if isinstance(each, CheckpointRecord)]
-    assert image.requests == ()
-    bench.invoke(0, "put", "a", 2)
-    (after,) = [each.request for each in bench.records(0) if isinstance(each, Received)]
-    assert after.timestamp > image.checkpoint.timestamp
+def test_timestamps_grow_after_a_checkpoint_with_a_slower_clock() -> None:
+    harness = harness_with_leader(checkpoint_every=1)
+    harness.skew_us[0] = DAY_US
+    harness.invoke(0, "put", "a", 1, strong=True)
+    harness.run_until_quiescent()
+    harness.crash(0)
+    harness.skew_us[0] = 0
+    harness.restart(0)
+    (checkpoint_record,) = [
+        each for each in harness.records(0) if isinstance(each, CheckpointRecord)
+    ]
+    assert checkpoint_record.requests == ()
+    harness.invoke(0, "put", "a", 2)
+    (after,) = [each.request for each in harness.records(0) if isinstance(each, Received)]
+    assert after.timestamp > checkpoint_record.checkpoint.timestamp
 
 
-def test_what_is_found_on_disk_is_no_news_of_a_clock_that_is_ahead() -> None:
-    bench = leading_bench()
-    bench.invoke(0, "put", "a", 1)
-    bench.crash(0)
-    bench.restart(0)
-    assert bench[0].drift_us == {}
+def test_recovered_requests_report_no_clock_drift() -> None:
+    harness = harness_with_leader()
+    harness.invoke(0, "put", "a", 1)
+    harness.crash(0)
+    harness.restart(0)
+    assert harness[0].drift_us == {}
 
 
-def test_a_checkpoint_tells_the_latest_timestamp_of_all_that_it_holds() -> None:
-    """Which need not be that of its last request: here the first is from a clock that is ahead."""
-    bench = leading_bench(leader=1)
-    bench.skew_us[1] = DAY_US
-    first = bench.invoke(1, "put", "a", 1, strong=True)
-    last = bench.invoke(0, "put", "b", 2, strong=True)
-    bench.settle()
+def test_a_checkpoint_carries_the_latest_timestamp_of_its_prefix() -> None:
+    """Here the first request, not the last, is from a clock that is ahead."""
+    harness = harness_with_leader(leader=1)
+    harness.skew_us[1] = DAY_US
+    first = harness.invoke(1, "put", "a", 1, strong=True)
+    last = harness.invoke(0, "put", "b", 2, strong=True)
+    harness.run_until_quiescent()
 
-    assert bench[2].committed_ids() == (first, last)
-    stamps = [each.request.timestamp for each in bench.records(2) if isinstance(each, Received)]
-    assert bench[2].checkpoint().timestamp == max(stamps) > min(stamps) + DAY_US // 2
+    assert harness[2].committed_ids() == (first, last)
+    stamps = [each.request.timestamp for each in harness.records(2) if isinstance(each, Received)]
+    assert harness[2].checkpoint().timestamp == max(stamps) > min(stamps) + DAY_US // 2
 
 
-def test_timestamps_go_on_after_a_restart_with_a_slower_clock() -> None:
-    bench = leading_bench()
-    bench.skew_us[0] = DAY_US
-    bench.invoke(0, "put", "a", 1)
-    bench.crash(0)
-    bench.skew_us[0] = 0
-    bench.restart(0)
-    bench.invoke(0, "put", "a", 2)
-    one, two = [each.request for each in bench.records(0) if isinstance(each, Received)]
+def test_timestamps_grow_after_a_restart_with_a_slower_clock() -> None:
+    harness = harness_with_leader()
+    harness.skew_us[0] = DAY_US
+    harness.invoke(0, "put", "a", 1)
+    harness.crash(0)
+    harness.skew_us[0] = 0
+    harness.restart(0)
+    harness.invoke(0, "put", "a", 2)
+    one, two = [each.request for each in harness.records(0) if isinstance(each, Received)]
     assert two.timestamp > one.timestamp
 
 
-def test_a_request_that_only_the_disk_knew_still_reaches_everyone() -> None:
-    bench = leading_bench()
-    bench.invoke(2, "put", "a", 7, strong=True)
-    bench.network.clear()
-    bench.crash(2)
-    bench.tick(20)
-    assert bench[0].state() == {}
-    bench.restart(2)
-    bench.settle()
-    assert bench[0].state() == {"a": 7}
+def test_a_durable_request_that_was_never_sent_reaches_all_members() -> None:
+    harness = harness_with_leader()
+    harness.invoke(2, "put", "a", 7, strong=True)
+    harness.network.clear()
+    harness.crash(2)
+    harness.tick(20)
+    assert harness[0].state() == {}
+    harness.restart(2)
+    harness.run_until_quiescent()
+    assert harness[0].state() == {"a": 7}
 
 
-def test_a_client_of_before_the_restart_is_not_answered() -> None:
-    bench = leading_bench()
-    bench.holding[0] = []
-    id = bench.invoke(0, "put", "a", 1)
-    bench.crash(0)
-    bench.restart(0)
-    bench.settle()
-    assert bench.answers_to(id) == []
+def test_a_call_from_before_the_restart_gets_no_response() -> None:
+    harness = harness_with_leader()
+    harness.held_tasks[0] = []
+    id = harness.invoke(0, "put", "a", 1)
+    harness.crash(0)
+    harness.restart(0)
+    harness.run_until_quiescent()
+    assert harness.responses_to(id) == []
 
 
 # --- checkpoints ----------------------------------------------------------------------------------
 
 
-def commit_some(bench: Bench, count: int, *indices: int) -> None:
+def commit_some(harness: ReplicaHarness, count: int, *indices: int) -> None:
     for number in range(count):
         for index in indices:
-            bench.invoke(index, "put", f"key {number % 3}", number, strong=True)
-            bench.deliver()
+            harness.invoke(index, "put", f"key {number % 3}", number, strong=True)
+            harness.deliver()
 
 
-def test_the_journal_is_compacted_every_so_many_committed_requests() -> None:
-    bench = leading_bench(checkpoint_every=10)
-    commit_some(bench, 35, 0)
-    bench.settle()
+def test_the_journal_is_compacted_at_the_checkpoint_interval() -> None:
+    harness = harness_with_leader(checkpoint_every=10)
+    commit_some(harness, 35, 0)
+    harness.run_until_quiescent()
     for index in range(3):
-        head, *rest = bench.records(index)
+        head, *rest = harness.records(index)
         assert isinstance(head, CheckpointRecord)
         assert head.checkpoint.length in (30, 31, 32, 33, 34, 35)
         assert len(head.checkpoint.ids) == head.checkpoint.length
         assert not any(isinstance(each, CheckpointRecord) for each in rest)
-        assert bench[index].probes.counts[Probe.IMAGE_WRITTEN] == 3
+        assert harness[index].probes.counts[Probe.JOURNAL_COMPACTED] == 3
 
 
 def test_a_journal_stays_bounded() -> None:
-    bench = leading_bench(checkpoint_every=10)
+    harness = harness_with_leader(checkpoint_every=10)
     sizes = []
     for _ in range(6):
-        commit_some(bench, 20, 0, 2)
-        bench.tick(8)
-        sizes.append(max(len(journal) for journal in bench.journals.values()))
+        commit_some(harness, 20, 0, 2)
+        harness.tick(8)
+        sizes.append(max(len(journal) for journal in harness.journals.values()))
     assert max(sizes) < 150
     assert max(sizes[3:]) <= 2 * max(sizes[:3])
 
 
-def test_what_a_checkpoint_holds_is_forgotten_but_its_identifiers_are_not() -> None:
-    bench = leading_bench(checkpoint_every=10)
-    commit_some(bench, 200, 0)
-    bench.tick(20)
-    replica = bench[1]
+def test_a_checkpoint_truncates_requests_but_retains_their_identifiers() -> None:
+    harness = harness_with_leader(checkpoint_every=10)
+    commit_some(harness, 200, 0)
+    harness.tick(20)
+    replica = harness[1]
     assert replica.committed_length() == 200
     assert replica._order.first_position >= 64
     assert len(replica.committed_ids()) < 200
@@ -232,118 +234,120 @@ def test_what_a_checkpoint_holds_is_forgotten_but_its_identifiers_are_not() -> N
     assert replica._order.committed_ids.last_contiguous(0) == 200
 
 
-def test_a_restart_from_a_compacted_journal_has_the_same_state() -> None:
-    bench = leading_bench(checkpoint_every=10)
-    commit_some(bench, 30, 0, 2)
-    bench.invoke(1, "put", "tentative", 1)
-    before = durable_view(bench[1])
-    bench.crash(1)
-    bench.restart(1)
-    assert durable_view(bench[1]) == before
-    assert bench[1].probes.counts[Probe.RECOVERED_IMAGE] == 1
-    bench.settle()
+def test_a_restart_from_a_compacted_journal_preserves_the_state() -> None:
+    harness = harness_with_leader(checkpoint_every=10)
+    commit_some(harness, 30, 0, 2)
+    harness.invoke(1, "put", "tentative", 1)
+    before = durable_view(harness[1])
+    harness.crash(1)
+    harness.restart(1)
+    assert durable_view(harness[1]) == before
+    assert harness[1].probes.counts[Probe.RECOVERED_CHECKPOINT] == 1
+    harness.run_until_quiescent()
 
 
 # --- snapshots ------------------------------------------------------------------------------------
 
 
-def bench_with_one_left_behind() -> tuple[Bench, Dot, Dot]:
-    """Replica 2 was cut off with a weak and a strong request of its own unanswered and unsent;
-    the others have gone so far that only a snapshot can help it."""
-    bench = leading_bench(checkpoint_every=5, noop_ticks=10_000)
-    bench.isolate(2)
-    bench.holding[2] = []
-    weak = bench.invoke(2, "put", "mine", 1)
-    strong = bench.invoke(2, "put", "mine", 2, strong=True)
-    commit_some(bench, 40, 0, 1)
-    bench.tick(10)
-    return bench, weak, strong
+def harness_with_lagging_replica() -> tuple[ReplicaHarness, Dot, Dot]:
+    """Return a harness whose replica 2 is isolated and needs a snapshot to catch up.
+
+    Replica 2 has issued a weak and a strong request, which have no response and were not sent.
+    """
+    harness = harness_with_leader(checkpoint_every=5, noop_ticks=10_000)
+    harness.isolate(2)
+    harness.held_tasks[2] = []
+    weak = harness.invoke(2, "put", "own", 1)
+    strong = harness.invoke(2, "put", "own", 2, strong=True)
+    commit_some(harness, 40, 0, 1)
+    harness.tick(10)
+    return harness, weak, strong
 
 
-def test_a_replica_far_behind_gets_a_snapshot_while_its_own_requests_are_pending() -> None:
-    bench, weak, strong = bench_with_one_left_behind()
-    bench.cut.clear()
+def test_a_lagging_replica_installs_a_snapshot_while_its_own_requests_are_pending() -> None:
+    harness, weak, strong = harness_with_lagging_replica()
+    harness.cut_links.clear()
     for _ in range(100):
-        bench.tick()
-        if bench[2].probes.counts.get(Probe.SNAPSHOT_INSTALLED):
+        harness.tick()
+        if harness[2].probes.counts.get(Probe.SNAPSHOT_INSTALLED):
             break
-    assert any(isinstance(event, CheckpointInstalled) for event in bench.events[2])
-    (stale, *_) = bench.holding[2]
-    answers = len(bench.answers)
-    bench[2].completed(stale, bench[2].run(stale), bench.now)
-    assert len(bench.answers) == answers, "a task of before the snapshot counts for nothing"
-    bench.holding[2].pop(0)
-    bench.run_held(2)
-    bench.settle()
-    assert bench.answers_to(weak) == [(ResponseKind.TENTATIVE, Outcome(None))]
-    assert bench.answers_to(strong)[-1] == (ResponseKind.STABLE, Outcome(1))
-    assert bench[0].state()["mine"] == 2
+    assert any(isinstance(event, CheckpointInstalled) for event in harness.events[2])
+    (stale, *_) = harness.held_tasks[2]
+    response_count = len(harness.responses)
+    harness[2].completed(stale, harness[2].run(stale), harness.now)
+    assert len(harness.responses) == response_count, "a task from before the snapshot is discarded"
+    harness.held_tasks[2].pop(0)
+    harness.run_held_tasks(2)
+    harness.run_until_quiescent()
+    assert harness.responses_to(weak) == [(ResponseKind.TENTATIVE, Outcome(None))]
+    assert harness.responses_to(strong)[-1] == (ResponseKind.STABLE, Outcome(1))
+    assert harness[0].state()["own"] == 2
 
 
-def test_a_snapshot_is_on_disk_before_anything_is_built_on_it() -> None:
-    bench, _, _ = bench_with_one_left_behind()
-    bench.cut.clear()
-    while not bench[2].probes.counts.get(Probe.SNAPSHOT_INSTALLED):
-        bench.tick()
-    assert isinstance(bench.records(2)[0], CheckpointRecord)
-    bench.crash(2)
-    bench.restart(2)
-    assert bench[2].committed_length() >= 80
-    bench.settle()
+def test_a_snapshot_is_durable_when_it_is_installed() -> None:
+    harness, _, _ = harness_with_lagging_replica()
+    harness.cut_links.clear()
+    while not harness[2].probes.counts.get(Probe.SNAPSHOT_INSTALLED):
+        harness.tick()
+    assert isinstance(harness.records(2)[0], CheckpointRecord)
+    harness.crash(2)
+    harness.restart(2)
+    assert harness[2].committed_length() >= 80
+    harness.run_until_quiescent()
 
 
-def answered_by_snapshot(strong: bool) -> Bench:
-    """The request of replica 2 gets out, but nothing gets back in until it is in a checkpoint."""
-    bench = leading_bench(checkpoint_every=5)
-    bench.holding[2] = []
-    bench.invoke(2, "put", "mine", 1)
-    bench.deliver()
+def respond_from_snapshot(strong: bool) -> ReplicaHarness:
+    """Return a harness whose replica 2 receives nothing until a checkpoint covers its request."""
+    harness = harness_with_leader(checkpoint_every=5)
+    harness.held_tasks[2] = []
+    harness.invoke(2, "put", "own", 1)
+    harness.deliver()
     if strong:
-        bench.invoke(2, "put", "mine", 2, strong=True)
+        harness.invoke(2, "put", "own", 2, strong=True)
     for sender in (0, 1):
-        bench.cut.add((sender, 2))
-    bench.deliver()
-    commit_some(bench, 40, 0, 1)
-    bench.tick(10)
-    bench.isolate(2)
-    commit_some(bench, 10, 0, 1)
-    assert bench[0].state()["mine"] == 1 + strong
-    bench.cut.clear()
+        harness.cut_links.add((sender, 2))
+    harness.deliver()
+    commit_some(harness, 40, 0, 1)
+    harness.tick(10)
+    harness.isolate(2)
+    commit_some(harness, 10, 0, 1)
+    assert harness[0].state()["own"] == 1 + strong
+    harness.cut_links.clear()
     for _ in range(100):
-        if bench[2].probes.counts.get(Probe.SNAPSHOT_INSTALLED):
+        if harness[2].probes.counts.get(Probe.SNAPSHOT_INSTALLED):
             break
-        bench.tick()
-    return bench
+        harness.tick()
+    return harness
 
 
-def test_a_weak_request_that_a_snapshot_holds_is_answered_from_it() -> None:
-    bench = answered_by_snapshot(strong=False)
-    assert bench.answers_to(Dot(2, 1)) == [(ResponseKind.TENTATIVE, Outcome(None))]
-    assert bench[2].probes.counts[Probe.ANSWERED_FROM_SNAPSHOT] == 1
+def test_a_weak_request_covered_by_a_snapshot_gets_its_response_from_it() -> None:
+    harness = respond_from_snapshot(strong=False)
+    assert harness.responses_to(Dot(2, 1)) == [(ResponseKind.TENTATIVE, Outcome(None))]
+    assert harness[2].probes.counts[Probe.RESPONSE_FROM_SNAPSHOT] == 1
 
 
-def test_a_strong_request_that_a_snapshot_holds_is_answered_from_it_as_stable() -> None:
-    bench = answered_by_snapshot(strong=True)
-    assert bench.answers_to(Dot(2, 1)) == [(ResponseKind.TENTATIVE, Outcome(None))]
-    assert bench.answers_to(Dot(2, 2)) == [(ResponseKind.STABLE, Outcome(1))]
-    bench.run_held(2)
-    bench.settle()
-    assert len(bench.answers_to(Dot(2, 2))) == 1, "and only once"
+def test_a_strong_request_covered_by_a_snapshot_gets_its_stable_response_from_it() -> None:
+    harness = respond_from_snapshot(strong=True)
+    assert harness.responses_to(Dot(2, 1)) == [(ResponseKind.TENTATIVE, Outcome(None))]
+    assert harness.responses_to(Dot(2, 2)) == [(ResponseKind.STABLE, Outcome(1))]
+    harness.run_held_tasks(2)
+    harness.run_until_quiescent()
+    assert len(harness.responses_to(Dot(2, 2))) == 1, "there is one stable response"
 
 
-def test_a_snapshot_that_is_behind_changes_nothing() -> None:
-    bench = leading_bench(checkpoint_every=5)
-    commit_some(bench, 12, 0)
-    old = Snapshot(bench[0].checkpoint())
-    commit_some(bench, 12, 0)
-    length = bench[1].committed_length()
-    bench.receive(1, 0, old)
-    assert bench[1].committed_length() == length
-    assert Probe.SNAPSHOT_INSTALLED not in bench[1].probes.counts
+def test_an_older_snapshot_changes_nothing() -> None:
+    harness = harness_with_leader(checkpoint_every=5)
+    commit_some(harness, 12, 0)
+    old = Snapshot(harness[0].checkpoint())
+    commit_some(harness, 12, 0)
+    length = harness[1].committed_length()
+    harness.receive(1, 0, old)
+    assert harness[1].committed_length() == length
+    assert Probe.SNAPSHOT_INSTALLED not in harness[1].probes.counts
 
 
-def test_answers_kept_for_a_peer_are_dropped_once_it_delivered_them_itself() -> None:
-    bench = leading_bench()
-    commit_some(bench, 10, 0, 2)
-    bench.tick(5)
-    assert all(bench[index]._responses.retained.outcomes() == () for index in range(3))
+def test_outcomes_retained_for_a_peer_are_dropped_once_it_is_stable() -> None:
+    harness = harness_with_leader()
+    commit_some(harness, 10, 0, 2)
+    harness.tick(5)
+    assert all(harness[index]._responses.retained.outcomes() == () for index in range(3))

@@ -1,4 +1,4 @@
-"""The state that a prefix of `committed` left, read while later requests are there as well."""
+"""Reads of the state after a prefix of `committed`, while later requests are present."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -20,10 +20,10 @@ from creekdb.protocol.settings import Settings
 from creekdb.protocol.values import Key
 from creekdb.schemes import registry
 from creekdb.schemes.core.replica import Replica
-from tests.unit.schemes.single_replica import Alone, dots
+from tests.unit.schemes.single_replica import SingleReplica, dots
 
 
-class TwoAtFirst(EmptyBase):
+class TwoInitialRegisters(EmptyBase):
     def read(self, key: Key) -> Any:
         return {"a": 1, "c": 3}.get(str(key), ABSENT)
 
@@ -31,15 +31,15 @@ class TwoAtFirst(EmptyBase):
         return (key for key in ("a", "c") if start <= collation_key(key) < stop)
 
 
-SHELF = DataType("shelf", base=TwoAtFirst())
+BASED_KV = DataType("shelf", base=TwoInitialRegisters())
 
 
-@SHELF.operation
+@BASED_KV.operation
 def put(tx: Transaction, key: Key, value: int) -> None:
     tx.put(key, value)
 
 
-@SHELF.operation
+@BASED_KV.operation
 def delete(tx: Transaction, key: Key) -> None:
     tx.delete(key)
 
@@ -51,7 +51,7 @@ def items(replica: Replica, length: int, prefix: str | None = None) -> dict[Key,
     return dict(replica.committed_items(length, start, stop))
 
 
-def work(replica: Replica) -> None:
+def execute_all(replica: Replica) -> None:
     tasks: list[Task] = []
     while True:
         tasks += replica.take_effects().tasks
@@ -62,33 +62,33 @@ def work(replica: Replica) -> None:
 
 
 @pytest.mark.parametrize("scheme", sorted(registry.SCHEMES))
-def test_every_scheme_tells_what_is_settled_and_nothing_tentative(scheme: str) -> None:
-    replica = registry.get_scheme(scheme)(0, Settings(members=(0,)), SHELF)
+def test_every_scheme_reads_the_committed_state_without_tentative_writes(scheme: str) -> None:
+    replica = registry.get_scheme(scheme)(0, Settings(members=(0,)), BASED_KV)
     for tick in range(20):
         replica.tick(tick)
-        work(replica)
-    for operation in (SHELF.call("put", "b", 2), SHELF.call("delete", "a")):
+        execute_all(replica)
+    for operation in (BASED_KV.call("put", "b", 2), BASED_KV.call("delete", "a")):
         replica.invoke(operation, True, 1, 100)
-        work(replica)
+        execute_all(replica)
     committed = replica.committed_length()
-    replica.invoke(SHELF.call("put", "bb", 9), False, 1, 200)
-    work(replica)
+    replica.invoke(BASED_KV.call("put", "bb", 9), False, 1, 200)
+    execute_all(replica)
     assert replica.readable_lengths()[-1] >= committed
-    if replica.committed_length() == committed:  # where weak requests are tentative at first
+    if replica.committed_length() == committed:  # if the scheme has tentative requests
         assert items(replica, committed) == {"b": 2, "c": 3}
         assert items(replica, committed, "b") == {"b": 2}
     assert replica.stable_instances().keys() == {0}
 
 
-def test_a_state_between_two_commits_can_be_read_until_it_is_settled() -> None:
-    alone = Alone(SHELF)
-    first = alone.hear(10, "put", "b", 1, knows=dots())
-    second = alone.hear(20, "put", "b", 2, origin=2, knows=dots())
-    alone.step(first)
-    alone.decide(first, second)
-    assert list(alone.replica.readable_lengths()) == [0, 1]
-    assert items(alone.replica, 0, "b") == {}
-    assert items(alone.replica, 1, "b") == {"b": 1}
-    alone.work()
-    assert list(alone.replica.readable_lengths()) == [2]
-    assert items(alone.replica, 2) == {"a": 1, "b": 2, "c": 3}
+def test_the_state_between_two_commits_is_readable_until_it_is_stable() -> None:
+    single = SingleReplica(BASED_KV)
+    first = single.receive_request(10, "put", "b", 1, context=dots())
+    second = single.receive_request(20, "put", "b", 2, origin=2, context=dots())
+    single.execute(first)
+    single.decide(first, second)
+    assert list(single.replica.readable_lengths()) == [0, 1]
+    assert items(single.replica, 0, "b") == {}
+    assert items(single.replica, 1, "b") == {"b": 1}
+    single.execute_all()
+    assert list(single.replica.readable_lengths()) == [2]
+    assert items(single.replica, 2) == {"a": 1, "b": 2, "c": 3}

@@ -1,4 +1,4 @@
-"""The same seed gives the same trace, whatever order Python gives its sets."""
+"""Equal seeds give equal traces, independent of the iteration order of Python sets."""
 
 import os
 import subprocess
@@ -11,19 +11,19 @@ import pytest
 from creekdb.datatypes import SAMPLERS, get_datatype
 from creekdb.schemes.basic import BasicReplica
 from creekdb.simulation import Simulation, scenario_from_seed
-from tests.unit.schemes.busy import busy_bench
 from tests.unit.schemes.fingerprint import fingerprint
+from tests.unit.schemes.random_workload import busy_harness
 
 ROOT = Path(__file__).parents[3]
 SEEDS = (1, 5, 8, 13, 21)
 
-PRINT = "from tests.unit.schemes.test_determinism import *; print(traces())"
+PRINT_TRACES = "from tests.unit.schemes.test_determinism import *; print(traces())"
 
 
 @cache
 def traces() -> list[str]:
-    """The trace hashes of a few simulations, and the fingerprints of a few replicas."""
-    found = []
+    """Return the trace hashes of a few simulations and the fingerprints of a few replicas."""
+    results = []
     for seed in SEEDS:
         scenario = scenario_from_seed(seed)
         make = partial(
@@ -31,25 +31,25 @@ def traces() -> list[str]:
             settings=scenario.protocol_settings(),
             datatype=get_datatype(scenario.datatype),
         )
-        found.append(Simulation(scenario, make, SAMPLERS[scenario.datatype]).run().trace_hash)
-        bench = busy_bench(seed)
-        found += [str(sorted(fingerprint(bench[index]).items())) for index in range(3)]
-    return found
+        results.append(Simulation(scenario, make, SAMPLERS[scenario.datatype]).run().trace_hash)
+        harness = busy_harness(seed)
+        results += [str(sorted(fingerprint(harness[index]).items())) for index in range(3)]
+    return results
 
 
 @pytest.mark.parametrize("hash_seed", ["0", "1", "42"])
-def test_no_order_of_a_set_influences_a_replica(hash_seed: str) -> None:
-    found = subprocess.run(
-        [sys.executable, "-c", PRINT],
+def test_traces_do_not_depend_on_the_hash_seed(hash_seed: str) -> None:
+    results = subprocess.run(
+        [sys.executable, "-c", PRINT_TRACES],
         cwd=ROOT,
         env={**os.environ, "PYTHONHASHSEED": hash_seed, "PYTHONPATH": f"{ROOT}/src:{ROOT}"},
         capture_output=True,
         text=True,
         check=True,
     )
-    assert found.stdout.strip() == str(traces())
+    assert results.stdout.strip() == str(traces())
 
 
-def test_another_seed_gives_another_trace() -> None:
-    found = traces()
-    assert len(set(found)) == len(found)
+def test_different_seeds_give_different_traces() -> None:
+    results = traces()
+    assert len(set(results)) == len(results)

@@ -1,4 +1,4 @@
-"""Digests of the state: kept up write by write, and the same wherever the same was committed."""
+"""State digests: maintained with each write, and equal after equal committed prefixes."""
 
 import msgspec
 import pytest
@@ -17,27 +17,27 @@ from creekdb.simulation import Scenario, Simulation, parse_faults
 FAULTS = "partition 0|1,2 at 100ms; heal at 400ms; crash 1 at 500ms; restart 1 at 700ms"
 
 
-class Watched(CreekReplica):
-    """Keeps what it tells."""
+class RecordingCreek(CreekReplica):
+    """Creek replica that records its digests."""
 
-    told: dict[int, list[Digest]]
-
-    def take_effects(self) -> Effects:
-        effects = super().take_effects()
-        self.told.setdefault(self.index, []).extend(effects.digests)
-        return effects
-
-
-class WatchedArchie(ArchieReplica):
-    told: dict[int, list[Digest]]
+    recorded: dict[int, list[Digest]]
 
     def take_effects(self) -> Effects:
         effects = super().take_effects()
-        self.told.setdefault(self.index, []).extend(effects.digests)
+        self.recorded.setdefault(self.index, []).extend(effects.digests)
         return effects
 
 
-def recomputed(replica: VersionedReplica) -> int:
+class RecordingArchie(ArchieReplica):
+    recorded: dict[int, list[Digest]]
+
+    def take_effects(self) -> Effects:
+        effects = super().take_effects()
+        self.recorded.setdefault(self.index, []).extend(effects.digests)
+        return effects
+
+
+def recompute_digest(replica: VersionedReplica) -> int:
     digest = StateDigest()
     for key, value in replica.stable_items():
         digest.replace(key, replica._datatype.base.read(key), value)
@@ -46,10 +46,14 @@ def recomputed(replica: VersionedReplica) -> int:
 
 @pytest.mark.parametrize(
     ("scheme", "datatype", "kept_apart"),
-    [(Watched, "kv", 4), (Watched, "list", 65_536), (WatchedArchie, "bank", 65_536)],
+    [
+        (RecordingCreek, "kv", 4),
+        (RecordingCreek, "list", 65_536),
+        (RecordingArchie, "bank", 65_536),
+    ],
 )
-def test_replicas_have_the_same_digest_at_every_length_they_share(
-    scheme: type[Watched] | type[WatchedArchie], datatype: str, kept_apart: int
+def test_replicas_agree_on_the_digest_at_every_common_length(
+    scheme: type[RecordingCreek] | type[RecordingArchie], datatype: str, kept_apart: int
 ) -> None:
     scenario = Scenario(
         datatype=datatype, replicas=3, seed=5, duration_us=800_000, faults=parse_faults(FAULTS)
@@ -60,29 +64,29 @@ def test_replicas_have_the_same_digest_at_every_length_they_share(
         kept_apart=kept_apart,
         checkpoint_every=50,
     )
-    told: dict[int, list[Digest]] = {}
-    made: dict[int, Watched | WatchedArchie] = {}
+    recorded: dict[int, list[Digest]] = {}
+    created: dict[int, RecordingCreek | RecordingArchie] = {}
 
-    def make(index: int) -> Watched | WatchedArchie:
+    def make(index: int) -> RecordingCreek | RecordingArchie:
         replica = scheme(index, settings, datatypes.get_datatype(datatype))
-        replica.told = told
-        made[index] = replica
+        replica.recorded = recorded
+        created[index] = replica
         return replica
 
     Simulation(scenario, make, SAMPLERS[datatype]).run()
     by_length: dict[int, set[int]] = {}
-    for digests in told.values():
+    for digests in recorded.values():
         for digest in digests:
             by_length.setdefault(digest.length, set()).add(digest.value)
     assert len(by_length) > 10
     assert all(len(values) == 1 for values in by_length.values())
     assert len({value for values in by_length.values() for value in values}) > 5
-    for index, replica in made.items():
-        assert recomputed(replica) == told[index][-1].value
-        assert replica._stable_prefix.length == told[index][-1].length
+    for index, replica in created.items():
+        assert recompute_digest(replica) == recorded[index][-1].value
+        assert replica._stable_prefix.length == recorded[index][-1].length
 
 
-def test_requests_are_told_with_the_digest_that_they_led_to() -> None:
+def test_a_digest_carries_the_requests_since_the_previous_one() -> None:
     replica = CreekReplica(0, Settings(members=(0,), digest_every=2), datatypes.get_datatype("kv"))
     replica.tick(0)
     digests: list[Digest] = []
@@ -97,7 +101,7 @@ def test_requests_are_told_with_the_digest_that_they_led_to() -> None:
     assert names == [[("a", number)] for number in range(5)]
 
 
-def test_a_digest_does_not_depend_on_the_way_to_the_state() -> None:
+def test_a_digest_depends_on_the_state_alone() -> None:
     one, other = StateDigest(), StateDigest()
     one.replace("a", ABSENT, 1)
     one.replace("b", ABSENT, (2, 3))
@@ -112,7 +116,7 @@ def test_a_digest_does_not_depend_on_the_way_to_the_state() -> None:
     assert other.value == 0
 
 
-def test_values_that_changed_places_make_another_digest() -> None:
+def test_swapped_values_change_the_digest() -> None:
     one, other = StateDigest(), StateDigest()
     for digest, (left, right) in ((one, ("x", "y")), (other, ("y", "x"))):
         digest.replace("left", ABSENT, left)

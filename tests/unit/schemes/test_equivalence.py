@@ -1,10 +1,11 @@
-"""`creek` gives what `basic` gives: same deliveries, same order, same stable answers, same state.
+"""Equivalence of `creek` and `basic`: equal orders, stable responses and states.
 
-Two replicas, one of each scheme, are fed the very same inputs; each executes in its own way and at
-its own pace, `creek` completing its tasks in any order. Both must agree with each other and with a
-sequential execution of the committed order; at every step everything that `creek` counts as
-executed and sure must give the same outcome if it is executed again where it stands; and each of
-its tentative answers must be what the serialization that it names gives.
+Two replicas, one of each scheme, get the same inputs. Each executes at its own pace, and `creek`
+completes its tasks in any order. The test checks:
+
+- Both agree with each other and with a sequential execution of the committed order.
+- At every step, each valid execution of `creek` gives the same outcome if repeated in its position.
+- Each tentative response of `creek` is the outcome of the serialisation that it reports.
 """
 
 from collections.abc import Callable
@@ -26,12 +27,12 @@ from creekdb.protocol.settings import Settings
 from creekdb.schemes.basic import BasicReplica
 from creekdb.schemes.creek import CreekReplica
 
-APART = Settings(members=(0, 1, 2), checkpoint_every=7, record_orders=1)
+SEPARATE = Settings(members=(0, 1, 2), checkpoint_every=7, record_orders=1)
 MERGING = Settings(members=(0, 1, 2), checkpoint_every=7, record_orders=1, kept_apart=8)
 
 
-class Side:
-    """One replica and what came out of it."""
+class SchemeRun:
+    """A replica, its pending tasks and its outputs."""
 
     def __init__(self, replica: BasicReplica | CreekReplica) -> None:
         self.replica = replica
@@ -42,12 +43,12 @@ class Side:
         self.final: dict[Dot, Response] = {}
         self.observed: list[Response] = []
 
-    def take(self) -> None:
+    def take_effects(self) -> None:
         effects = self.replica.take_effects()
         self.tasks += effects.tasks
         self.committed += [each.id for each in effects.events if isinstance(each, Committed)]
         for response in effects.respond:
-            assert response.id not in self.stable, "nothing comes after a stable answer"
+            assert response.id not in self.stable, "no response follows a stable one"
             if response.kind is ResponseKind.STABLE:
                 self.stable[response.id] = response.outcome
             elif response.kind is ResponseKind.FINAL:
@@ -60,59 +61,59 @@ class Side:
         if self.tasks:
             task = self.tasks.pop(choice % len(self.tasks))
             self.replica.completed(task, self.replica.run(task), 0)
-            self.take()
+            self.take_effects()
 
 
-class Twins:
+class SchemePair:
     def __init__(self, datatype: DataType, settings: Settings) -> None:
         self.datatype = datatype
-        self.basic = Side(BasicReplica(0, settings, datatype))
-        self.creek = Side(CreekReplica(0, settings, datatype))
+        self.basic = SchemeRun(BasicReplica(0, settings, datatype))
+        self.creek = SchemeRun(CreekReplica(0, settings, datatype))
         self.requests: dict[Dot, Request] = {}
         self.undecided: list[Dot] = []
         self.events = {0: 0, 1: 0, 2: 0}
         self.instances = 0
         self.now = 1_000
 
-    def both(self, act: Callable[[BasicReplica | CreekReplica], Any]) -> None:
+    def apply_to_both(self, act: Callable[[BasicReplica | CreekReplica], Any]) -> None:
         for side in (self.basic, self.creek):
             act(side.replica)
-            side.take()
+            side.take_effects()
 
     def invoke(self, operation: Operation, strong: bool) -> None:
         self.now += 10
         session = len(self.requests) % 3
         if not strong and self.datatype.is_readonly(operation.name):
-            self._read(operation, session)
+            self._invoke_local_read(operation, session)
             return
-        self.both(lambda replica: replica.invoke(operation, strong, session, self.now))
-        self._issued(0, strong)
+        self.apply_to_both(lambda replica: replica.invoke(operation, strong, session, self.now))
+        self._record_issued(0, strong)
 
-    def _read(self, operation: Operation, session: int) -> None:
-        """It makes no difference to anyone, so `basic` need not hear of it."""
+    def _invoke_local_read(self, operation: Operation, session: int) -> None:
+        """Invoke a local read on `creek` alone, since it has no effect on other requests."""
         replica = self.creek.replica
         assert isinstance(replica, CreekReplica)
         id = replica.invoke(operation, False, session, self.now)
         self.requests[id] = replica._local_reads[id].request
-        self.creek.take()
+        self.creek.take_effects()
 
     def deliver(self, origin: int, operation: Operation, strong: bool, random: Random) -> None:
-        """From a replica that knows some of what there is, with a clock of its own."""
+        """Deliver a request of a peer with its own clock and a random part of the context."""
         timestamp = max(1, self.now + random.randrange(-200, 50))
         timestamp = max([timestamp, *self._timestamps_of(origin)]) + 1
         id = Dot(origin, self.events[origin] + 1)
         context = self._context(origin, timestamp, random) if strong else None
         request = Request(timestamp, id, operation, strong, context)
         self.requests[id] = request
-        self.both(lambda replica: replica.receive(Cast((request,)), origin, self.now))
-        self._issued(origin, strong)
+        self.apply_to_both(lambda replica: replica.receive(Cast((request,)), origin, self.now))
+        self._record_issued(origin, strong)
 
     def decide(self, choice: int) -> None:
         if self.undecided:
             id = self.undecided.pop(choice % len(self.undecided))
             message = Decisions(self.instances, ((id,),))
             self.instances += 1
-            self.both(lambda replica: replica.receive(message, 1, self.now))
+            self.apply_to_both(lambda replica: replica.receive(message, 1, self.now))
 
     def finish(self) -> None:
         while self.undecided:
@@ -122,7 +123,7 @@ class Twins:
                 side.run(0)
             assert side.replica.is_idle()
 
-    def assert_alike(self) -> None:
+    def assert_equal_results(self) -> None:
         assert self.basic.committed == self.creek.committed
         assert self.basic.replica.tentative_ids() == self.creek.replica.tentative_ids()
         assert self.basic.stable == self.creek.stable
@@ -137,7 +138,7 @@ class Twins:
         )
         assert local <= set(self.creek.tentative)
 
-    def assert_sequential(self) -> None:
+    def assert_sequential_order(self) -> None:
         machine = self.datatype.sequential()
         assert len(self.creek.committed) == self.creek.replica.committed_length()
         for id in (*self.creek.committed, *self.creek.replica.tentative_ids()):
@@ -149,7 +150,7 @@ class Twins:
                 assert final.changed == (self.creek.tentative[id] != [outcome])
         assert machine.state == self.creek.replica.state()
 
-    def assert_observed(self) -> None:
+    def assert_observed_orders(self) -> None:
         for response in self.creek.observed:
             assert response.observed is not None
             machine = self.datatype.sequential()
@@ -158,7 +159,7 @@ class Twins:
                 machine.apply(self._request(id))
             assert machine.apply(self._request(response.id)) == response.outcome
 
-    def assert_valid(self) -> None:
+    def assert_valid_executions(self) -> None:
         replica = self.creek.replica
         assert isinstance(replica, CreekReplica)
         for entry in replica._entries.values():
@@ -166,20 +167,20 @@ class Twins:
                 entry.position
             ):
                 snapshot = replica._store.snapshot(entry.position)
-                again = self.datatype.run(entry.request, snapshot)
-                assert again.outcome == entry.outcome
-                assert set(again.writes) | set(again.blind_adds) == set(entry.versions)
+                repeated = self.datatype.run(entry.request, snapshot)
+                assert repeated.outcome == entry.outcome
+                assert set(repeated.writes) | set(repeated.blind_adds) == set(entry.versions)
 
     def _request(self, id: Dot) -> Request:
         return self.requests[id]
 
-    def _issued(self, origin: int, strong: bool) -> None:
+    def _record_issued(self, origin: int, strong: bool) -> None:
         self.events[origin] += 1
         id = Dot(origin, self.events[origin])
         if id not in self.requests:
-            found = self.creek.replica._order.find_tentative(id)
-            assert found is not None
-            self.requests[id] = found
+            tentative = self.creek.replica._order.find_tentative(id)
+            assert tentative is not None
+            self.requests[id] = tentative
         if strong:
             self.undecided.append(id)
 
@@ -194,8 +195,8 @@ class Twins:
         committed = set(self.creek.committed)
         known = DotSet()
         for replica, events in self.events.items():
-            upto = events if replica == origin else random.randint(0, events)
-            for event in range(1, upto + 1):
+            known_events = events if replica == origin else random.randint(0, events)
+            for event in range(1, known_events + 1):
                 id = Dot(replica, event)
                 earlier = self.requests[id].timestamp < timestamp
                 if id in committed or (earlier and not self.requests[id].strong):
@@ -203,34 +204,38 @@ class Twins:
         return known.freeze()
 
 
-@pytest.mark.parametrize("settings", [APART, MERGING], ids=["apart", "merging"])
-@pytest.mark.parametrize("name", sorted(DATATYPES))
-@given(seed=st.integers(0, 2**32), length=st.integers(1, 60))
-def test_creek_and_basic_agree_whatever_comes_when(
-    name: str, settings: Settings, seed: int, length: int
-) -> None:
+def check_random_schedule(name: str, settings: Settings, seed: int, length: int) -> None:
     random = Random(seed)
-    twins = Twins(DATATYPES[name], settings)
+    pair = SchemePair(DATATYPES[name], settings)
     strong_share = random.choice((0.1, 0.5))
     for _ in range(length):
-        operation = twins.datatype.call(*_flat(SAMPLERS[name](random)))
+        operation = pair.datatype.call(*_flatten(SAMPLERS[name](random)))
         strong = random.random() < strong_share
         if random.random() < 0.4:
-            twins.invoke(operation, strong)
+            pair.invoke(operation, strong)
         else:
-            twins.deliver(random.choice((1, 2)), operation, strong, random)
+            pair.deliver(random.choice((1, 2)), operation, strong, random)
         for _ in range(random.randrange(4)):
-            side = random.choice((twins.basic, twins.creek, twins.creek))
+            side = random.choice((pair.basic, pair.creek, pair.creek))
             side.run(random.randrange(16))
         if random.random() < 0.3:
-            twins.decide(random.randrange(8))
-        twins.assert_valid()
-    twins.finish()
-    twins.assert_valid()
-    twins.assert_alike()
-    twins.assert_sequential()
-    twins.assert_observed()
+            pair.decide(random.randrange(8))
+        pair.assert_valid_executions()
+    pair.finish()
+    pair.assert_valid_executions()
+    pair.assert_equal_results()
+    pair.assert_sequential_order()
+    pair.assert_observed_orders()
 
 
-def _flat(sample: tuple[str, tuple[Any, ...]]) -> tuple[Any, ...]:
+@pytest.mark.parametrize("settings", [SEPARATE, MERGING], ids=["apart", "merging"])
+@pytest.mark.parametrize("name", sorted(DATATYPES))
+@given(seed=st.integers(0, 2**32), length=st.integers(1, 60))
+def test_creek_and_basic_agree_on_random_schedules(
+    name: str, settings: Settings, seed: int, length: int
+) -> None:
+    check_random_schedule(name, settings, seed, length)
+
+
+def _flatten(sample: tuple[str, tuple[Any, ...]]) -> tuple[Any, ...]:
     return sample[0], *sample[1]

@@ -1,113 +1,118 @@
-"""One that was removed while it issued something: nothing that it answered is lost."""
+"""Handover from a removed replica: no request with a response is lost."""
 
 from creekdb.protocol.effects import ResponseKind
 from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.messages import PullResponse
-from tests.unit.schemes.bench import Bench
+from tests.unit.schemes.replica_harness import ReplicaHarness
 
-LEAVES = 2
-
-
-def remove(bench: Bench, replica: int, at: int = 0) -> None:
-    removal = bench[at].configuration().remove_operation(replica)
-    bench.invoke(at, removal.name, *removal.arguments, strong=True)
-    bench.tick(40)
-    assert replica in bench[at].configuration().former
+REMOVED = 2
 
 
-def answered(bench: Bench, replica: int, key: str) -> Dot:
-    """A weak call."""
-    issued = bench.invoke(replica, "put", key, 1)
-    assert [each.kind for each in bench.answers if each.id == issued] == [ResponseKind.TENTATIVE]
+def remove(harness: ReplicaHarness, replica: int, at: int = 0) -> None:
+    removal = harness[at].configuration().remove_operation(replica)
+    harness.invoke(at, removal.name, *removal.arguments, strong=True)
+    harness.tick(40)
+    assert replica in harness[at].configuration().former
+
+
+def invoke_weak_put(harness: ReplicaHarness, replica: int, key: str) -> Dot:
+    """Make a weak call and check its tentative response."""
+    issued = harness.invoke(replica, "put", key, 1)
+    assert [each.kind for each in harness.responses if each.id == issued] == [
+        ResponseKind.TENTATIVE
+    ]
     return issued
 
 
-def removed_while_it_issues() -> tuple[Bench, Dot]:
-    """Others know that it is no member any more; it does not, and has answered a weak call."""
-    bench = Bench()
-    bench.tick(40)
-    bench.isolate(LEAVES)
-    remove(bench, LEAVES)
-    assert bench[0].configuration().replica_ids == bench[1].configuration().replica_ids == (0, 1)
-    return bench, answered(bench, LEAVES, "a")
+def removed_while_issuing() -> tuple[ReplicaHarness, Dot]:
+    """Return a replica that has not learned of its removal and has responded to a weak call."""
+    harness = ReplicaHarness()
+    harness.tick(40)
+    harness.isolate(REMOVED)
+    remove(harness, REMOVED)
+    assert (
+        harness[0].configuration().replica_ids == harness[1].configuration().replica_ids == (0, 1)
+    )
+    return harness, invoke_weak_put(harness, REMOVED, "a")
 
 
-def until_dismissed(bench: Bench, replica: int) -> None:
-    """And then it is gone."""
+def run_until_shutdown(harness: ReplicaHarness, replica: int) -> None:
+    """Tick until the removed replica can shut down, and stop it."""
     for _ in range(400):
-        bench.tick()
-        if bench[replica].can_shut_down():
+        harness.tick()
+        if harness[replica].can_shut_down():
             break
-    assert bench[replica].can_shut_down()
-    bench.crash(replica)
+    assert harness[replica].can_shut_down()
+    harness.crash(replica)
 
 
-def test_what_it_issued_before_it_knew_is_handed_over_before_it_is_dismissed() -> None:
-    bench, issued = removed_while_it_issues()
-    bench.cut.clear()
-    until_dismissed(bench, LEAVES)
-    bench.tick(100)
+def test_requests_issued_after_the_removal_are_handed_over_before_shutdown() -> None:
+    harness, issued = removed_while_issuing()
+    harness.cut_links.clear()
+    run_until_shutdown(harness, REMOVED)
+    harness.tick(100)
     for each in (0, 1):
-        assert bench[each].is_committed(issued)
-        assert bench[each].state()["a"] == 1
+        assert harness[each].is_committed(issued)
+        assert harness[each].state()["a"] == 1
 
 
-def test_it_is_not_dismissed_while_nobody_gets_it() -> None:
-    bench, issued = removed_while_it_issues()
-    bench.cut.clear()
+def test_a_removed_replica_does_not_shut_down_before_its_requests_arrive() -> None:
+    harness, issued = removed_while_issuing()
+    harness.cut_links.clear()
     for _ in range(400):
-        bench.beat()
-        for _ in range(len(bench.network)):
-            sender, receiver, message = bench.network.popleft()
-            if not (sender == LEAVES and isinstance(message, PullResponse)):
-                bench.network.append((sender, receiver, message))
-        bench.deliver()
-    assert LEAVES in bench[LEAVES].configuration().former
-    assert not bench[LEAVES].can_shut_down()
-    assert not bench[0].has_request(issued)
-    bench.tick(20)
-    assert bench[LEAVES].can_shut_down()
-    assert bench[0].has_request(issued)
+        harness.tick_without_delivery()
+        for _ in range(len(harness.network)):
+            sender, receiver, message = harness.network.popleft()
+            if not (sender == REMOVED and isinstance(message, PullResponse)):
+                harness.network.append((sender, receiver, message))
+        harness.deliver()
+    assert REMOVED in harness[REMOVED].configuration().former
+    assert not harness[REMOVED].can_shut_down()
+    assert not harness[0].has_request(issued)
+    harness.tick(20)
+    assert harness[REMOVED].can_shut_down()
+    assert harness[0].has_request(issued)
 
 
-def test_it_is_not_dismissed_while_only_one_of_two_has_it() -> None:
-    bench, issued = removed_while_it_issues()
-    bench.cut = {(LEAVES, 1), (0, 1), (1, 0)}
-    bench.tick(100)
-    assert bench[0].has_request(issued)
-    assert not bench[1].has_request(issued)
-    assert not bench[LEAVES].can_shut_down()
-    bench.cut.clear()
-    until_dismissed(bench, LEAVES)
+def test_a_removed_replica_does_not_shut_down_while_one_of_two_members_has_its_requests() -> None:
+    harness, issued = removed_while_issuing()
+    harness.cut_links = {(REMOVED, 1), (0, 1), (1, 0)}
+    harness.tick(100)
+    assert harness[0].has_request(issued)
+    assert not harness[1].has_request(issued)
+    assert not harness[REMOVED].can_shut_down()
+    harness.cut_links.clear()
+    run_until_shutdown(harness, REMOVED)
 
 
-def test_it_is_not_dismissed_while_it_knows_of_one_alone_who_knows() -> None:
-    """Should that one forget it, nobody would ask the others any more."""
-    bench = Bench(4)
-    bench.tick(40)
-    bench.cut = {(1, 3), (2, 3)}
-    remove(bench, 3)
-    bench.tick(100)
-    assert 3 in bench[3].configuration().former
-    assert not bench[3].can_shut_down()
-    bench.cut.clear()
-    until_dismissed(bench, 3)
+def test_a_removed_replica_does_not_shut_down_while_one_member_alone_has_confirmed() -> None:
+    """If that member lost its disk, no replica would report the removal any more."""
+    harness = ReplicaHarness(4)
+    harness.tick(40)
+    harness.cut_links = {(1, 3), (2, 3)}
+    remove(harness, 3)
+    harness.tick(100)
+    assert 3 in harness[3].configuration().former
+    assert not harness[3].can_shut_down()
+    harness.cut_links.clear()
+    run_until_shutdown(harness, 3)
 
 
-def test_what_its_own_requests_come_after_is_handed_over_with_them() -> None:
-    """Two are cut off together; the one whose request the other's comes after never comes back."""
-    bench = Bench(5)
-    bench.tick(40)
-    bench.isolate(3, 4)
-    before = answered(bench, 4, "a")
-    bench.tick(5)
-    strong = bench.invoke(3, "put", "b", 1, strong=True)
-    after = answered(bench, 3, "c")
-    bench.crash(4)
-    remove(bench, 4)
-    remove(bench, 3)
-    bench.cut.clear()
-    until_dismissed(bench, 3)
-    bench.tick(100)
+def test_causal_predecessors_are_handed_over_with_a_removed_replicas_requests() -> None:
+    """Two replicas are isolated together. The one whose request the other's depends on never
+    returns."""
+    harness = ReplicaHarness(5)
+    harness.tick(40)
+    harness.isolate(3, 4)
+    before = invoke_weak_put(harness, 4, "a")
+    harness.tick(5)
+    strong = harness.invoke(3, "put", "b", 1, strong=True)
+    after = invoke_weak_put(harness, 3, "c")
+    harness.crash(4)
+    remove(harness, 4)
+    remove(harness, 3)
+    harness.cut_links.clear()
+    run_until_shutdown(harness, 3)
+    harness.tick(100)
     for each in (before, strong, after):
-        assert bench[0].is_committed(each)
+        assert harness[0].is_committed(each)

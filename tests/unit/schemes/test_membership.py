@@ -1,30 +1,30 @@
-"""The members change under a replica that is busy."""
+"""Membership changes during the execution of earlier requests."""
 
 from creekdb.protocol.membership.configuration import find_configuration
 from creekdb.protocol.messages import CatchUp, Snapshot
-from tests.unit.schemes.bench import Bench
+from tests.unit.schemes.replica_harness import ReplicaHarness
 
 
-def test_a_snapshot_does_not_tell_of_members_that_are_no_more() -> None:
-    """A change that is delivered and not executed yet: there will be a later one."""
-    bench = Bench()
-    bench.tick(40)
-    bench.invoke(1, "put", "a", 1, strong=True)
-    bench.tick(5)
-    bench.holding[0] = []
-    removal = bench[1].configuration().remove_operation(2)
-    bench.invoke(1, removal.name, *removal.arguments, strong=True)
-    bench.tick(40)
-    assert bench[0].configuration().replica_ids == (0, 1)
+def test_no_snapshot_with_outdated_members_is_sent() -> None:
+    """The change is delivered but not executed. A later snapshot will contain it."""
+    harness = ReplicaHarness()
+    harness.tick(40)
+    harness.invoke(1, "put", "a", 1, strong=True)
+    harness.tick(5)
+    harness.held_tasks[0] = []
+    removal = harness[1].configuration().remove_operation(2)
+    harness.invoke(1, removal.name, *removal.arguments, strong=True)
+    harness.tick(40)
+    assert harness[0].configuration().replica_ids == (0, 1)
 
     def snapshots() -> list[Snapshot]:
-        bench.sent.clear()
-        bench.receive(0, 1, CatchUp(0))
-        return [each for _, _, each in bench.sent if isinstance(each, Snapshot)]
+        harness.sent.clear()
+        harness.receive(0, 1, CatchUp(0))
+        return [each for _, _, each in harness.sent if isinstance(each, Snapshot)]
 
     assert snapshots() == []
-    bench.run_held(0)
-    (told,) = snapshots()
-    known = find_configuration(told.checkpoint.state)
-    assert known is not None
-    assert known.replica_ids == (0, 1)
+    harness.run_held_tasks(0)
+    (snapshot,) = snapshots()
+    configuration = find_configuration(snapshot.checkpoint.state)
+    assert configuration is not None
+    assert configuration.replica_ids == (0, 1)

@@ -1,4 +1,4 @@
-"""Records to write, each different from every other, and journals to look into."""
+"""Distinct records, and helpers that write and read journals."""
 
 from pathlib import Path
 
@@ -12,7 +12,7 @@ def record(event: int, size: int = 0) -> Record:
     return Received(Request(event, Dot(0, event), Operation("put", ("x" * size,)), False))
 
 
-def image(event: int) -> Record:
+def checkpoint_record(event: int) -> Record:
     return CheckpointRecord(Checkpoint(event, 0, Dots(), 0, (), ()), Ballot(0, 0), (), (), ())
 
 
@@ -20,14 +20,14 @@ def records(first: int, count: int, size: int = 0) -> list[Record]:
     return [record(event, size) for event in range(first, first + count)]
 
 
-def found(directory: Path) -> list[Record]:
+def read_journal(directory: Path) -> list[Record]:
     journal = Journal(directory)
-    read = journal.open()
+    recovered = journal.open()
     journal.close()
-    return read
+    return recovered
 
 
-def written(directory: Path, *groups: list[Record], segment_bytes: int = 1 << 20) -> None:
+def write_journal(directory: Path, *groups: list[Record], segment_bytes: int = 1 << 20) -> None:
     journal = Journal(directory, segment_bytes=segment_bytes)
     journal.open()
     for group in groups:
@@ -36,5 +36,5 @@ def written(directory: Path, *groups: list[Record], segment_bytes: int = 1 << 20
     journal.close()
 
 
-def segments(directory: Path) -> list[Path]:
+def segment_paths(directory: Path) -> list[Path]:
     return sorted(directory.glob("*.journal"))

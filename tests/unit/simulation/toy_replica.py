@@ -1,7 +1,7 @@
-"""A toy replica that keeps the driver's contract and nothing else: a counter that floods.
+"""Toy replica that satisfies the contract of the driver: a counter without agreement.
 
-Requests are cast to everyone and repaired by summaries. There is no agreement: a request counts as
-committed when it arrives, and its answer is the number of requests executed here so far.
+Requests are RB-cast to all peers and repaired by summaries. A request counts as committed when it
+arrives, and its response is the number of requests executed by the replica so far.
 """
 
 from collections.abc import Iterable, Iterator
@@ -39,7 +39,7 @@ class ToyReplica:
         self.probes = Probes()
         self.rejected: dict[str, int] = {}
         self.drift_us: dict[int, int] = {}
-        self.heard: list[tuple[IncomingMessage, int]] = []
+        self.received_messages: list[tuple[IncomingMessage, int]] = []
         self.ticks = 0
         self.recovered: list[Record] = []
         self._peers = tuple(each for each in range(replicas) if each != index)
@@ -55,7 +55,7 @@ class ToyReplica:
         for record in records:
             self.recovered.append(record)
             assert isinstance(record, Received)
-            self._take_in(record.request)
+            self._accept(record.request)
 
     def invoke(
         self,
@@ -71,26 +71,26 @@ class ToyReplica:
         self._sessions[request.id] = session
         self._outbox.records.append(Received(request))
         self._outbox.sends.append(Send(self._peers, Cast((request,))))
-        self._take_in(request)
+        self._accept(request)
         return request.id
 
     def new_state_loader(self) -> RegisterLoader:
-        raise NotImplementedError("nothing is brought to it")
+        raise NotImplementedError("a toy replica receives no snapshots")
 
     def receive(self, message: IncomingMessage, sender: int, now: int) -> None:
         if sender not in self._peers:
             self.rejected["stranger"] = self.rejected.get("stranger", 0) + 1
             return
-        self.heard.append((message, sender))
+        self.received_messages.append((message, sender))
         if isinstance(message, Cast | PullResponse):
             for request in message.requests:
                 if request.id not in self._received:
                     self._outbox.records.append(Received(request))
-                    self._take_in(request)
+                    self._accept(request)
         elif isinstance(message, Summary):
-            lacking = DotSet(message.received).missing(self._received)
-            if len(lacking):
-                requests = tuple(self._requests[id] for id in lacking)
+            missing = DotSet(message.received).missing(self._received)
+            if len(missing):
+                requests = tuple(self._requests[id] for id in missing)
                 self._outbox.sends.append(Send((sender,), PullResponse(requests)))
 
     def tick(self, now: int) -> None:
@@ -181,7 +181,7 @@ class ToyReplica:
         return iter(self.state().items())
 
     def lazy_checkpoint(self) -> LazyCheckpoint:
-        raise NotImplementedError("it never forgets")
+        raise NotImplementedError("a toy replica takes no checkpoints")
 
     def stable_instances(self) -> dict[int, int]:
         return {}
@@ -192,7 +192,7 @@ class ToyReplica:
     def is_idle(self) -> bool:
         return self._tasks == self._tasks_done
 
-    def _take_in(self, request: Request) -> None:
+    def _accept(self, request: Request) -> None:
         self._received.add(request.id)
         self._requests[request.id] = request
         self._outbox.events.append(Committed(request.id, len(self._received) - 1))
@@ -204,12 +204,12 @@ def sample(random: Random) -> tuple[str, tuple[Any, ...]]:
     return "increment", (random.randrange(100),)
 
 
-def simulation_of(scenario: Scenario) -> Simulation:
+def build_toy_simulation(scenario: Scenario) -> Simulation:
     return Simulation(scenario, lambda index: ToyReplica(index, scenario.replicas), sample)
 
 
 def run(scenario: Scenario) -> SimulationRun:
-    return simulation_of(scenario).run()
+    return build_toy_simulation(scenario).run()
 
 
 def request(event: int, replica: int = 0) -> Request:

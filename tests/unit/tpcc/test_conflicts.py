@@ -1,4 +1,4 @@
-"""Which transactions conflict: one reads a register that the other writes or adds to."""
+"""Conflicts between transactions: one reads a register that the other writes or adds to."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.request import Request
 from creekdb.protocol.values import Key
 from creekdb.tpcc import tpcc_datatype
-from tests.unit.tpcc.terminal import base
+from tests.unit.tpcc.tpcc_database import base
 
 NEW_ORDER = ("new_order", 1, 4, 77, ((11, 1, 3), (22, 1, 5)))
 OTHER_ITEMS = ("new_order", 1, 5, 77, ((33, 1, 3), (44, 1, 5)))
@@ -18,28 +18,28 @@ SAME_ITEM = ("new_order", 1, 5, 77, ((11, 1, 3), (44, 1, 5)))
 PAYMENT = ("payment", 1, 4, 1, 4, 99, 5_00)
 OTHER_CUSTOMER = ("payment", 1, 4, 1, 4, 98, 5_00)
 OTHER_WAREHOUSE = ("payment", 2, 4, 2, 4, 99, 5_00)
-OF_ANOTHER_WAREHOUSE = ("payment", 2, 4, 1, 4, 99, 5_00)
+PAYMENT_AT_ANOTHER_WAREHOUSE = ("payment", 2, 4, 1, 4, 99, 5_00)
 DELIVERY = ("delivery", 1, 3)
 ORDER_STATUS = ("order_status", 1, 4, 77)
-STATUS_OF_ANOTHER = ("order_status", 1, 4, 78)
+STATUS_OF_OTHER_CUSTOMER = ("order_status", 1, 4, 78)
 STOCK_LEVEL = ("stock_level", 1, 4, 15)
-STOCK_LEVEL_ELSEWHERE = ("stock_level", 1, 5, 15)
+STOCK_LEVEL_OF_OTHER_DISTRICT = ("stock_level", 1, 5, 15)
 
 
-def run(layout: str, call: tuple[Any, ...]) -> tuple[set[Key], set[Key]]:
-    """What it reads, and what it writes or adds to, on the initial data."""
+def reads_and_writes(layout: str, call: tuple[Any, ...]) -> tuple[set[Key], set[Key]]:
+    """Return the registers that a call reads, and those that it writes or adds to."""
     request = Request(5, Dot(0, 1), tpcc_datatype(layout).call(*call), strong=False)
     entry = RequestEntry(request, tentative_position(request))
     snapshot = VersionStore(base(layout)).snapshot(entry.position)
     execution = tpcc_datatype(layout).run(request, snapshot)
     assert execution.outcome.error is None
-    assert snapshot.scanned_ranges == []  # nothing scans
+    assert snapshot.scanned_ranges == []  # transactions do not scan
     return {*snapshot.base_reads, *snapshot.reads}, {*execution.writes, *execution.blind_adds}
 
 
-def conflict(layout: str, earlier: tuple[Any, ...], later: tuple[Any, ...]) -> bool:
-    _, written = run(layout, earlier)
-    read, _ = run(layout, later)
+def conflicts(layout: str, earlier: tuple[Any, ...], later: tuple[Any, ...]) -> bool:
+    _, written = reads_and_writes(layout, earlier)
+    read, _ = reads_and_writes(layout, later)
     return not written.isdisjoint(read)
 
 
@@ -49,7 +49,7 @@ def conflict(layout: str, earlier: tuple[Any, ...], later: tuple[Any, ...]) -> b
         (PAYMENT, OTHER_CUSTOMER, True, False),
         (PAYMENT, PAYMENT, True, True),
         (PAYMENT, OTHER_WAREHOUSE, False, False),
-        (PAYMENT, OF_ANOTHER_WAREHOUSE, True, True),
+        (PAYMENT, PAYMENT_AT_ANOTHER_WAREHOUSE, True, True),
         (PAYMENT, NEW_ORDER, True, False),
         (PAYMENT, STOCK_LEVEL, True, False),
         (PAYMENT, DELIVERY, False, False),
@@ -59,16 +59,16 @@ def conflict(layout: str, earlier: tuple[Any, ...], later: tuple[Any, ...]) -> b
         (NEW_ORDER, SAME_ITEM, True, True),
         (NEW_ORDER, DELIVERY, False, False),
         (NEW_ORDER, ORDER_STATUS, True, True),
-        (NEW_ORDER, STATUS_OF_ANOTHER, False, False),
+        (NEW_ORDER, STATUS_OF_OTHER_CUSTOMER, False, False),
         (NEW_ORDER, STOCK_LEVEL, True, True),
-        (NEW_ORDER, STOCK_LEVEL_ELSEWHERE, False, False),
+        (NEW_ORDER, STOCK_LEVEL_OF_OTHER_DISTRICT, False, False),
         (DELIVERY, DELIVERY, True, True),
         (DELIVERY, NEW_ORDER, False, False),
         (DELIVERY, STOCK_LEVEL, False, False),
     ],
 )
-def test_two_transactions_conflict_or_not(
+def test_transactions_conflict_as_their_layout_implies(
     earlier: tuple[Any, ...], later: tuple[Any, ...], rows: bool, fine: bool
 ) -> None:
-    assert conflict("rows", earlier, later) is rows
-    assert conflict("fine", earlier, later) is fine
+    assert conflicts("rows", earlier, later) is rows
+    assert conflicts("fine", earlier, later) is fine

@@ -1,4 +1,4 @@
-"""What is left of an answer without the numbers of orders."""
+"""Responses without the numbers of orders."""
 
 from typing import Any
 
@@ -16,20 +16,20 @@ def layout(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
-def answers(layout: str, *calls: tuple[Any, ...]) -> list[Any]:
-    declared, state = tpcc_datatype(layout), OverlayState(PopulationBase(Population(0, 1), layout))
-    told = []
+def responses(layout: str, *calls: tuple[Any, ...]) -> list[Any]:
+    datatype, state = tpcc_datatype(layout), OverlayState(PopulationBase(Population(0, 1), layout))
+    values = []
     for name, *arguments in calls:
-        outcome = state.apply(declared, request(declared.call(name, *arguments), 1))
+        outcome = state.apply(datatype, request(datatype.call(name, *arguments), 1))
         assert outcome.error is None
-        told.append(outcome.value)
-    return told
+        values.append(outcome.value)
+    return values
 
 
-def test_a_new_order_is_told_the_same_whatever_number_it_gets(layout: str) -> None:
+def test_new_order_responses_differ_only_in_the_order_number(layout: str) -> None:
     order = ("new_order", 1, 1, 7, LINES)
     other = ("new_order", 1, 1, 8, ((9, 1, 5),) * 5)
-    (first,), (_, second) = answers(layout, order), answers(layout, other, order)
+    (first,), (_, second) = responses(layout, order), responses(layout, other, order)
 
     assert second == (first[0] + 1, *first[1:])
     assert (
@@ -39,8 +39,8 @@ def test_a_new_order_is_told_the_same_whatever_number_it_gets(layout: str) -> No
     )
 
 
-def test_a_delivery_is_told_which_districts_had_one(layout: str) -> None:
-    first, second = answers(layout, ("delivery", 1, 3), ("delivery", 1, 3))
+def test_a_delivery_response_is_reduced_to_the_districts_with_an_order(layout: str) -> None:
+    first, second = responses(layout, ("delivery", 1, 3), ("delivery", 1, 3))
 
     assert first != second
     assert (
@@ -51,18 +51,18 @@ def test_a_delivery_is_told_which_districts_had_one(layout: str) -> None:
     assert without_order_numbers("delivery", (None, 4)) == (False, True)
 
 
-def test_an_order_status_is_told_everything_but_the_number(layout: str) -> None:
+def test_only_the_number_is_removed_from_an_order_status(layout: str) -> None:
     order, status = ("new_order", 1, 1, 7, LINES), ("order_status", 1, 1, 7)
-    number, told = (each for each in answers(layout, order, status))
-    left = without_order_numbers("order_status", told)
+    ordered, response = (each for each in responses(layout, order, status))
+    reduced = without_order_numbers("order_status", response)
 
-    assert told[5] == number[0]
-    assert len(left) == len(told) - 1
-    assert set(told) - set(left) == {number[0]}
+    assert response[5] == ordered[0]
+    assert len(reduced) == len(response) - 1
+    assert set(response) - set(reduced) == {ordered[0]}
 
 
 @pytest.mark.parametrize("name", ["payment", "stock_level", "new_order"])
-def test_everything_else_is_told_as_it_is(name: str) -> None:
+def test_other_responses_are_unchanged(name: str) -> None:
     assert without_order_numbers(name, None) is None
     assert without_order_numbers("stock_level", 7) == 7
     assert without_order_numbers("payment", (1, 2)) == (1, 2)

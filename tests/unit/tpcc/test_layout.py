@@ -1,4 +1,4 @@
-"""Which registers are touched, and that rows look the same in both layouts."""
+"""Registers of both layouts, and equal rows through their common interface."""
 
 from typing import Any
 
@@ -13,25 +13,25 @@ from creekdb.tpcc.schema import ORDERS, S_QUANTITY, S_YTD, STOCK
 ROW = ("texts", "data", 50, 7, 2, 1)
 
 
-def used(layout: str) -> Sequential:
-    """A machine with operations that use the tables directly."""
-    declared = DataType("tables")
+def sequential_tables(layout: str) -> Sequential:
+    """Return a sequential store whose operations use the tables directly."""
+    datatype = DataType("tables")
     tables = TpccTables(layout)
 
-    @declared.operation
+    @datatype.operation
     def insert(tx: Transaction, *values: Any) -> None:
         tables.stock.insert(tx, (1, 2), values)
 
-    @declared.operation
+    @datatype.operation
     def order(tx: Transaction, carrier: int | None) -> None:
         tables.orders.insert(tx, (1, 2, 3), (4, 5, 6, 1, carrier))
 
-    @declared.operation
+    @datatype.operation
     def delete(tx: Transaction) -> None:
         tables.stock.delete(tx, 1, 2)
 
-    @declared.operation
-    def change(tx: Transaction) -> tuple[Any, ...]:
+    @datatype.operation
+    def update_row(tx: Transaction) -> tuple[Any, ...]:
         row: TableRow = tables.stock.row(tx, 1, 2)
         row.set(S_QUANTITY, row.get(S_QUANTITY) + 1)
         row.add(S_YTD, 10)
@@ -40,52 +40,52 @@ def used(layout: str) -> Sequential:
         row.save()
         return seen
 
-    @declared.operation
-    def look(tx: Transaction) -> tuple[Any, ...]:
-        found = tables.stock.find(tx, 1, 2)
-        fixed = None if found is None else found[:2]
+    @datatype.operation
+    def read_row(tx: Transaction) -> tuple[Any, ...]:
+        row_values = tables.stock.find(tx, 1, 2)
+        fixed = None if row_values is None else row_values[:2]
         row = tables.stock.row(tx, 1, 2)
         quantity = tables.stock.value(tx, S_QUANTITY, 1, 2)
         return fixed, tables.stock.pick(tx, (1, 2), 0, 1), quantity, row.get(S_YTD)
 
-    @declared.operation
+    @datatype.operation
     def find(tx: Transaction) -> bool:
         return tables.stock.find(tx, 1, 2) is not None
 
-    return declared.sequential()
+    return datatype.sequential()
 
 
 @pytest.mark.parametrize("layout", ["rows", "fine"])
-def test_a_row_is_inserted_changed_and_deleted(layout: str) -> None:
-    machine = used(layout)
-    machine.call("insert", *ROW)
-    assert machine.call("look") == (("texts", "data"), ("texts", "data"), 50, 7)
-    assert machine.call("change") == (("texts", "data"), 51, 117)
-    assert machine.call("look") == (("texts", "data"), ("texts", "data"), 51, 117)
-    machine.call("delete")
-    assert not machine.call("find")
-    assert machine.state == {}
+def test_rows_can_be_inserted_updated_and_deleted(layout: str) -> None:
+    sequential = sequential_tables(layout)
+    sequential.call("insert", *ROW)
+    assert sequential.call("read_row") == (("texts", "data"), ("texts", "data"), 50, 7)
+    assert sequential.call("update_row") == (("texts", "data"), 51, 117)
+    assert sequential.call("read_row") == (("texts", "data"), ("texts", "data"), 51, 117)
+    sequential.call("delete")
+    assert not sequential.call("find")
+    assert sequential.state == {}
 
 
 @pytest.mark.parametrize("layout", ["rows", "fine"])
-def test_a_row_that_is_not_there_is_an_error(layout: str) -> None:
+def test_access_to_a_missing_row_is_an_error(layout: str) -> None:
     with pytest.raises(OperationRaised, match=r"^LookupError: there is no stock 1, 2$"):
-        used(layout).call("look")
+        sequential_tables(layout).call("read_row")
 
 
-def test_rows_is_a_register_per_row() -> None:
-    machine = used("rows")
-    machine.call("insert", *ROW)
-    machine.call("order", None)
+def test_layout_rows_uses_one_register_per_row() -> None:
+    sequential = sequential_tables("rows")
+    sequential.call("insert", *ROW)
+    sequential.call("order", None)
 
-    assert machine.state == {("stock", 1, 2): ROW, ("orders", 1, 2, 3): (4, 5, 6, 1, None)}
+    assert sequential.state == {("stock", 1, 2): ROW, ("orders", 1, 2, 3): (4, 5, 6, 1, None)}
 
 
-def test_fine_is_a_register_for_the_fixed_columns_and_one_for_each_other() -> None:
-    machine = used("fine")
-    machine.call("insert", *ROW)
+def test_layout_fine_uses_a_register_for_the_fixed_columns_and_one_per_other_column() -> None:
+    sequential = sequential_tables("fine")
+    sequential.call("insert", *ROW)
 
-    assert machine.state == {
+    assert sequential.state == {
         ("stock", 1, 2): ("texts", "data"),
         ("s_quantity", 1, 2): 50,
         ("s_ytd", 1, 2): 7,
@@ -95,13 +95,13 @@ def test_fine_is_a_register_for_the_fixed_columns_and_one_for_each_other() -> No
     assert STOCK.columns[2:] == ("s_quantity", "s_ytd", "s_order_cnt", "s_remote_cnt")
 
 
-def test_fine_has_no_register_for_a_column_that_is_none() -> None:
-    machine = used("fine")
-    machine.call("order", None)
-    assert machine.state == {("orders", 1, 2, 3): (4, 5, 6, 1)}
+def test_layout_fine_has_no_register_for_a_null_column() -> None:
+    sequential = sequential_tables("fine")
+    sequential.call("order", None)
+    assert sequential.state == {("orders", 1, 2, 3): (4, 5, 6, 1)}
 
-    machine.call("order", 9)
-    assert machine.state == {
+    sequential.call("order", 9)
+    assert sequential.state == {
         ("orders", 1, 2, 3): (4, 5, 6, 1),
         (*ORDERS.mutable, 1, 2, 3): 9,
     }

@@ -1,4 +1,4 @@
-"""A state is its initial data with some registers replaced, added and deleted."""
+"""A state is initial data with some registers replaced, added or deleted."""
 
 from collections.abc import Iterator
 from random import Random
@@ -18,7 +18,7 @@ from creekdb.tpcc import OverlayState
 KEYS: list[Key] = [("a", x, y) for x in range(4) for y in range(4)]
 
 
-class Initial:
+class DictBase:
     def __init__(self, values: dict[Key, int]) -> None:
         self.values = values
 
@@ -31,23 +31,25 @@ class Initial:
 
 
 @pytest.mark.parametrize("seed", range(50))
-def test_it_is_like_a_dict_with_the_overrides_in_it(seed: int) -> None:
+def test_the_state_equals_a_dict_with_the_overrides_applied(seed: int) -> None:
     random = Random(seed)
     initial = {key: random.randrange(9) for key in KEYS if random.random() < 0.5}
     overrides: dict[Key, object] = {
         key: random.choice([ABSENT, random.randrange(9)]) for key in KEYS if random.random() < 0.3
     }
-    state = OverlayState(Initial(initial), overrides)
-    wanted: dict[Key, object] = {**initial, **overrides}
+    state = OverlayState(DictBase(initial), overrides)
+    expected: dict[Key, object] = {**initial, **overrides}
     for _ in range(5):
-        there = sorted((key for key in wanted if wanted[key] is not ABSENT), key=collation_key)
+        present = sorted(
+            (key for key in expected if expected[key] is not ABSENT), key=collation_key
+        )
         for key in KEYS:
-            assert state.read(key) == wanted.get(key, ABSENT)
-        assert list(state.keys(FIRST_COLLATION_KEY, LAST_COLLATION_KEY, False)) == there
+            assert state.read(key) == expected.get(key, ABSENT)
+        assert list(state.keys(FIRST_COLLATION_KEY, LAST_COLLATION_KEY, False)) == present
         start, stop = collation_key(random.choice(KEYS)), collation_key(random.choice(KEYS))
-        inside = [key for key in there if start <= collation_key(key) < stop]
+        inside = [key for key in present if start <= collation_key(key) < stop]
         assert list(state.keys(start, stop, False)) == inside
         assert list(state.keys(start, stop, True)) == inside[::-1]
         key, value = random.choice(KEYS), random.choice([ABSENT, 7])
         state.write(key, value)
-        wanted[key] = value
+        expected[key] = value

@@ -1,4 +1,4 @@
-"""The schema is that of clause 1.3, and every position is the one its name says."""
+"""The schema is that of clause 1.3, and position constants match the columns."""
 
 from creekdb.tpcc import schema
 from creekdb.tpcc.schema import TABLES
@@ -20,19 +20,19 @@ COLUMNS = {
 }
 
 
-def test_the_tables_have_the_columns_of_clause_1_3() -> None:
-    found = {name: sorted((*table.key, *table.columns)) for name, table in TABLES.items()}
+def test_tables_have_the_columns_of_clause_1_3() -> None:
+    actual = {name: sorted((*table.key, *table.columns)) for name, table in TABLES.items()}
 
-    assert found == {name: sorted(columns.split()) for name, columns in COLUMNS.items()}
+    assert actual == {name: sorted(columns.split()) for name, columns in COLUMNS.items()}
 
 
-def test_every_position_is_that_of_the_column_it_is_named_after() -> None:
+def test_position_constants_match_their_columns() -> None:
     for table in TABLES.values():
         for index, column in enumerate(table.columns):
             assert getattr(schema, column.upper()) == index
 
 
-def test_no_two_columns_have_the_same_name_for_they_may_name_registers() -> None:
+def test_column_names_are_unique_because_they_name_registers() -> None:
     names = [column for table in TABLES.values() for column in table.columns]
 
     assert len({*names, *TABLES}) == len(names) + len(TABLES)

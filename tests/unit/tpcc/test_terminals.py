@@ -1,4 +1,4 @@
-"""Where clients sit: every replica serves every warehouse."""
+"""Placement of terminals: every replica serves every warehouse."""
 
 from random import Random
 
@@ -11,7 +11,7 @@ from creekdb.tpcc.workload import client_numbers
 
 @pytest.mark.parametrize("replicas", [1, 2, 3, 5, 7, 10, 12, 30])
 @pytest.mark.parametrize("warehouses", [1, 5, 20])
-def test_terminals_are_spread_and_every_warehouse_is_in_use_everywhere(
+def test_terminals_are_spread_and_every_replica_serves_every_warehouse(
     replicas: int, warehouses: int
 ) -> None:
     clients = [client_numbers(each, replicas, warehouses) for each in range(replicas)]
@@ -24,20 +24,20 @@ def test_terminals_are_spread_and_every_warehouse_is_in_use_everywhere(
     assert max(sizes) - min(sizes) <= warehouses
 
 
-def test_what_is_asked_for_comes_from_all_terminals_of_a_replica_and_is_repeatable() -> None:
+def test_calls_come_from_all_terminals_of_a_replica_and_are_repeatable() -> None:
     datatype = populated_datatype(populated_datatype_name("rows", 2, 0))
 
-    def asked() -> list[object]:
+    def operations() -> list[object]:
         terminals = Terminals(datatype, datatype.base.population, 3, 5)  # type: ignore[attr-defined]
         random = Random(1)
         return [terminals(number % 5, random) for number in range(200)]
 
-    first = asked()
-    assert first == asked()
+    first = operations()
+    assert first == operations()
     assert {operation.arguments[0] for operation in first} == {1, 2}  # type: ignore[attr-defined]
 
 
-def test_a_data_type_is_built_again_from_its_name() -> None:
+def test_a_data_type_is_rebuilt_from_its_name() -> None:
     name = populated_datatype_name("fine", 3, 7)
     datatype = populated_datatype(name)
 
@@ -48,12 +48,12 @@ def test_a_data_type_is_built_again_from_its_name() -> None:
 
 
 @pytest.mark.parametrize("name", ["tpcc", "tpcc-rows", "tpcc-rows-x-1", "tpcc-rows-1", "bank"])
-def test_a_name_that_says_too_little_is_refused(name: str) -> None:
+def test_incomplete_names_are_rejected(name: str) -> None:
     with pytest.raises(UnknownName):
         populated_datatype(name)
 
 
-def test_a_population_that_cannot_be_is_refused() -> None:
+def test_invalid_populations_are_rejected() -> None:
     with pytest.raises(UnknownName, match="layout"):
         populated_datatype_name("columns", 1, 0)
     with pytest.raises(BadValue, match="warehouses"):

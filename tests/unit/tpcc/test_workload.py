@@ -1,4 +1,4 @@
-"""What clients ask for: the shares of Section 6.1, the distributions of clauses 2.4.1 to 2.8.1."""
+"""Workload: the shares of Section 6.1 and the distributions of clauses 2.4.1 to 2.8.1."""
 
 from collections import Counter
 from functools import lru_cache
@@ -17,7 +17,7 @@ from creekdb.tpcc import (
 )
 from creekdb.tpcc.population.random_values import LAST_NAME_NUMBERS, run_constants
 from creekdb.tpcc.workload import UNUSED_ITEM, draw_constants
-from tests.unit.tpcc.terminal import is_uniform, population
+from tests.unit.tpcc.tpcc_database import is_uniform, population
 
 COUNT = 40_000
 
@@ -27,13 +27,13 @@ def stream(client: int, warehouses: int = 5, seed: int = 1) -> TransactionInputs
 
 
 @lru_cache(1)
-def drawn() -> list[TransactionInput]:
-    """Of client 7 of five warehouses: its home is warehouse 3, its terminal in district 2."""
+def sampled_inputs() -> list[TransactionInput]:
+    """Inputs of client 7 with five warehouses: home warehouse 3, terminal in district 2."""
     return list(islice(stream(7), COUNT))
 
 
 def arguments(kind: str) -> list[tuple[Any, ...]]:
-    return [each.operation.arguments for each in drawn() if each.kind == kind]
+    return [each.operation.arguments for each in sampled_inputs() if each.kind == kind]
 
 
 def is_share(count: int, total: int, share: float) -> bool:
@@ -41,8 +41,8 @@ def is_share(count: int, total: int, share: float) -> bool:
     return abs(count - total * share) < 5 * deviation
 
 
-def test_the_mix_is_that_of_the_paper() -> None:
-    kinds = Counter(each.kind for each in drawn())
+def test_the_mix_has_the_shares_of_the_paper() -> None:
+    kinds = Counter(each.kind for each in sampled_inputs())
 
     assert list(TRANSACTION_SHARES.items())[:2] == [("new_order", 45), ("payment", 43)]
     assert list(TRANSACTION_SHARES.items())[2:] == [
@@ -55,14 +55,14 @@ def test_the_mix_is_that_of_the_paper() -> None:
 
 
 def test_payment_is_strong_and_the_others_are_weak() -> None:
-    assert {(each.kind, each.is_strong) for each in drawn()} == {
+    assert {(each.kind, each.is_strong) for each in sampled_inputs()} == {
         (kind, kind == "payment") for kind in TRANSACTION_SHARES
     }
-    assert all(each.kind == each.operation.name for each in drawn())
+    assert all(each.kind == each.operation.name for each in sampled_inputs())
 
 
 def test_a_client_stays_at_its_home_warehouse() -> None:
-    for each in drawn():
+    for each in sampled_inputs():
         assert each.operation.arguments[0] == 3
     homes = [(stream(client).warehouse, stream(client).district) for client in range(50)]
     assert sorted(homes) == [(w, d) for w in range(1, 6) for d in range(1, 11)]
@@ -104,7 +104,7 @@ def test_payment_inputs_of_clause_2_5_1() -> None:
     assert is_uniform(Counter((each[5] - 100) // 49_990 for each in payments).values())
 
 
-def test_the_other_inputs_of_clauses_2_6_1_to_2_8_1() -> None:
+def test_other_inputs_of_clauses_2_6_1_to_2_8_1() -> None:
     statuses = arguments("order_status")
     deliveries = arguments("delivery")
     levels = arguments("stock_level")
@@ -117,8 +117,8 @@ def test_the_other_inputs_of_clauses_2_6_1_to_2_8_1() -> None:
     assert {each[2] for each in levels} == set(range(10, 21))
 
 
-def test_customers_and_items_come_as_often_as_nurand_says() -> None:
-    """Compare with the exact distribution, coarsened to a hundred groups."""
+def test_customers_are_distributed_by_nurand() -> None:
+    """Compare with the exact distribution, reduced to a hundred groups."""
     run = draw_constants(1, population(5))
     customers = Counter(
         ((coarse | fine) + run.customer) % 3000 + 1
@@ -126,14 +126,14 @@ def test_customers_and_items_come_as_often_as_nurand_says() -> None:
         for fine in range(1, 3001)
     )
     expected = [sum(customers[c] for c in range(low, low + 30)) for low in range(1, 3001, 30)]
-    found = Counter((order[2] - 1) // 30 for order in arguments("new_order"))
-    total = sum(found.values())
+    counts = Counter((order[2] - 1) // 30 for order in arguments("new_order"))
+    total = sum(counts.values())
     statistic = 0.0
     for group, weight in enumerate(expected):
         mean = total * weight / (1024 * 3000)
-        statistic += (found[group] - mean) ** 2 / mean
+        statistic += (counts[group] - mean) ** 2 / mean
     assert abs(statistic - 99) < 5 * (2 * 99) ** 0.5
-    assert not is_uniform(found[group] for group in range(100))
+    assert not is_uniform(counts[group] for group in range(100))
 
 
 def test_all_clients_of_a_run_share_constants_that_fit_the_population() -> None:
@@ -146,7 +146,7 @@ def test_all_clients_of_a_run_share_constants_that_fit_the_population() -> None:
     assert len({draw_constants(seed, population(5)) for seed in range(50)}) == 50
 
 
-def test_with_one_warehouse_nothing_is_remote() -> None:
+def test_one_warehouse_implies_no_remote_access() -> None:
     for each in islice(stream(3, warehouses=1), 2000):
         used = each.operation.arguments
         if each.kind == "payment":
@@ -155,20 +155,20 @@ def test_with_one_warehouse_nothing_is_remote() -> None:
             assert {line[1] for line in used[3]} == {1}
 
 
-def test_the_same_seed_and_client_give_the_same_stream_and_others_do_not() -> None:
+def test_a_stream_depends_on_seed_and_client_only() -> None:
     first = list(islice(stream(7), 50))
 
-    assert first == drawn()[:50]
+    assert first == sampled_inputs()[:50]
     assert first != list(islice(stream(8), 50))
     assert first != list(islice(stream(7, seed=2), 50))
 
 
 @pytest.mark.parametrize("client", [-1, "3", None])
-def test_a_client_that_cannot_be_is_refused(client: Any) -> None:
-    with pytest.raises(BadValue, match="a client is a number from 0"):
+def test_invalid_clients_are_rejected(client: Any) -> None:
+    with pytest.raises(BadValue, match="must be an integer from 0"):
         stream(client)
 
 
-def test_the_test_of_uniformity_can_fail() -> None:
+def test_the_uniformity_test_can_fail() -> None:
     assert is_uniform([100, 104, 98, 95, 103])
     assert not is_uniform([100, 104, 98, 95, 203])

@@ -1,4 +1,4 @@
-"""Addresses as people write them, and as they are told."""
+"""Parsing and formatting of addresses."""
 
 import pytest
 
@@ -15,17 +15,17 @@ from creekdb.wire.addresses import format_address, parse_address
         ("[fe80::2%eth0]:7100", "fe80::2%eth0", 7100),
     ],
 )
-def test_what_is_read_is_written_again(text: str, host: str, port: int) -> None:
+def test_parsing_and_formatting_are_inverse(text: str, host: str, port: int) -> None:
     assert parse_address(text) == (host, port)
     assert format_address(host, port) == text
 
 
-def test_without_a_host_it_is_this_machine() -> None:
+def test_the_default_host_is_loopback() -> None:
     assert parse_address(":7100") == ("127.0.0.1", 7100)
 
 
 @pytest.mark.parametrize(
-    ("text", "write"),
+    ("text", "expected"),
     [
         ("here", "HOST:PORT"),
         ("[::1]", "HOST:PORT"),
@@ -36,6 +36,6 @@ def test_without_a_host_it_is_this_machine() -> None:
         ("fe80::2", r"\[HOST\]:PORT"),
     ],
 )
-def test_what_is_no_address_is_refused(text: str, write: str) -> None:
-    with pytest.raises(BadValue, match=f"is not an address: write {write}$"):
+def test_malformed_addresses_are_rejected(text: str, expected: str) -> None:
+    with pytest.raises(BadValue, match=f"is not an address: write {expected}$"):
         parse_address(text)

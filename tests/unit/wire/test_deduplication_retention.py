@@ -1,4 +1,4 @@
-"""A call that is asked for again is not executed again; what is kept of calls is bounded."""
+"""Retained outcomes: retried calls are executed once, and retention is bounded."""
 
 from typing import Any
 
@@ -21,60 +21,62 @@ def count(tx: Transaction, text: str) -> tuple[int, str]:
     return times, text
 
 
-class Machine:
+class StateMachine:
     def __init__(self) -> None:
         self.state = StateObject(DeduplicatingDataType(COUNTING))
-        self._requests = 0
+        self._request_count = 0
 
-    def carry_out(self, operation: Operation) -> Outcome:
-        self._requests += 1
-        request = Request(self._requests, Dot(0, self._requests), operation, strong=False)
+    def execute(self, operation: Operation) -> Outcome:
+        self._request_count += 1
+        request = Request(self._request_count, Dot(0, self._request_count), operation, strong=False)
         execution = self.state.run(request)
         self.state.install(request, execution)
         return execution.outcome
 
-    def kept(self) -> list[Any]:
+    def retained_calls(self) -> list[Any]:
         registers = self.state.items()
         return [key for key, _ in registers if isinstance(key, tuple) and key[0] == CALLS_PREFIX]
 
 
-def counted(client: str, number: int, text: str = "") -> Operation:
+def count_call(client: str, number: int, text: str = "") -> Operation:
     return wrap_call(client, number, COUNTING.call("count", text))
 
 
-def test_a_call_that_is_asked_again_answers_what_it_answered() -> None:
-    machine = Machine()
-    first = machine.carry_out(counted("ann", 1))
-    assert machine.carry_out(counted("bob", 1)).value == (2, "")
-    assert machine.carry_out(counted("ann", 1)) == first
-    assert machine.carry_out(counted("ann", 2)).value == (3, "")
+def test_a_retried_call_returns_its_first_outcome() -> None:
+    state_machine = StateMachine()
+    first = state_machine.execute(count_call("ann", 1))
+    assert state_machine.execute(count_call("bob", 1)).value == (2, "")
+    assert state_machine.execute(count_call("ann", 1)) == first
+    assert state_machine.execute(count_call("ann", 2)).value == (3, "")
 
 
-def test_another_operation_under_the_same_number_is_a_mistake() -> None:
-    machine = Machine()
-    machine.carry_out(counted("ann", 1))
-    said = machine.carry_out(counted("ann", 1, "another"))
-    assert said.error == "NumberUsed: call 1 of ann was another operation"
+def test_another_operation_with_the_same_number_fails() -> None:
+    state_machine = StateMachine()
+    state_machine.execute(count_call("ann", 1))
+    outcome = state_machine.execute(count_call("ann", 1, "another"))
+    assert outcome.error == "NumberUsed: call 1 of ann was another operation"
 
 
-def test_of_each_client_so_many_calls_are_kept_and_no_more() -> None:
-    machine = Machine()
+def test_the_retained_calls_of_a_client_are_bounded() -> None:
+    state_machine = StateMachine()
     for number in range(1, CALLS_PER_CLIENT_MAX + 11):
-        machine.carry_out(counted("ann", number))
-    assert len(machine.kept()) == CALLS_PER_CLIENT_MAX
-    assert machine.carry_out(counted("ann", 11)).value == (11, ""), "the oldest that is kept"
+        state_machine.execute(count_call("ann", number))
+    assert len(state_machine.retained_calls()) == CALLS_PER_CLIENT_MAX
+    assert state_machine.execute(count_call("ann", 11)).value == (11, ""), (
+        "the oldest retained call"
+    )
 
 
-def test_a_call_that_many_later_ones_overtook_is_executed_and_keeps_none_of_them_out() -> None:
-    machine = Machine()
-    last = machine.carry_out(counted("ann", 1 + CALLS_PER_CLIENT_MAX))
-    assert machine.carry_out(counted("ann", 1)).value == (2, "")
-    assert machine.carry_out(counted("ann", 1 + CALLS_PER_CLIENT_MAX)) == last
+def test_an_overtaken_call_is_executed_and_replaces_no_later_one() -> None:
+    state_machine = StateMachine()
+    last = state_machine.execute(count_call("ann", 1 + CALLS_PER_CLIENT_MAX))
+    assert state_machine.execute(count_call("ann", 1)).value == (2, "")
+    assert state_machine.execute(count_call("ann", 1 + CALLS_PER_CLIENT_MAX)) == last
 
 
-def test_an_answer_that_is_too_long_is_given_once() -> None:
-    machine = Machine()
+def test_a_long_return_value_is_not_retained() -> None:
+    state_machine = StateMachine()
     long = "x" * (KEPT_RESPONSE_BYTES_MAX + 1)
-    again = counted("ann", 1, long)
-    assert machine.carry_out(again).value == (1, long)
-    assert str(machine.carry_out(again).error).startswith("Forgotten")
+    call = count_call("ann", 1, long)
+    assert state_machine.execute(call).value == (1, long)
+    assert str(state_machine.execute(call).error).startswith("Forgotten")

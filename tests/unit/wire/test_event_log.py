@@ -1,4 +1,4 @@
-"""What is told to who looks after a replica."""
+"""The event log: formats, levels, rate limits, and logged state changes."""
 
 import io
 import json
@@ -13,30 +13,29 @@ from creekdb.server.observability.status import (
     REJECTION_LOG_CHECKS,
     StateChangeLogger,
 )
-from creekdb.server.security.authentication import NO_TLS_FROM_PEER
 from creekdb.wire import event_log
+from creekdb.wire.counters import ServerCounter
 from creekdb.wire.event_log import EVENTS_PER_WINDOW_MAX, EventLog
-from creekdb.wire.framing import UNEXPECTED_TLS
 
 
 @pytest.fixture(autouse=True)
-def _as_before() -> Iterator[None]:
-    root, ours = logging.getLogger(), logging.getLogger(event_log.LOGGER_NAME)
-    before = root.handlers[:], root.level, ours.level
+def _restore_logging() -> Iterator[None]:
+    root, creek = logging.getLogger(), logging.getLogger(event_log.LOGGER_NAME)
+    before = root.handlers[:], root.level, creek.level
     yield
-    root.handlers[:], level, own = before
+    root.handlers[:], level, creek_level = before
     root.setLevel(level)
-    ours.setLevel(own)
+    creek.setLevel(creek_level)
 
 
-def told(form: str, level: str = "info") -> tuple[EventLog, io.StringIO]:
+def configured_log(form: str, level: str = "info") -> tuple[EventLog, io.StringIO]:
     stream = io.StringIO()
     event_log.configure_logging(form, level, stream)
     return EventLog(3), stream
 
 
-def test_an_event_is_a_line_for_people() -> None:
-    events, stream = told("text")
+def test_text_format_writes_one_line_per_event() -> None:
+    events, stream = configured_log("text")
     events.warning("peer.lost", "no connection to replica 2", peer=2)
     line = stream.getvalue()
     assert line.endswith("warning replica 3: no connection to replica 2 (peer.lost peer=2)\n")
@@ -44,12 +43,12 @@ def test_an_event_is_a_line_for_people() -> None:
     assert line[19] == "."
 
 
-def test_an_event_is_an_object_for_programs() -> None:
-    events, stream = told("json")
+def test_json_format_writes_one_object_per_event() -> None:
+    events, stream = configured_log("json")
     events.info("leader.changed", "replica 2 leads now", leader=2)
-    found = json.loads(stream.getvalue())
-    assert found.pop("at").endswith("Z")
-    assert found == {
+    events_logged = json.loads(stream.getvalue())
+    assert events_logged.pop("at").endswith("Z")
+    assert events_logged == {
         "level": "info",
         "event": "leader.changed",
         "message": "replica 2 leads now",
@@ -59,49 +58,49 @@ def test_an_event_is_an_object_for_programs() -> None:
 
 
 @pytest.mark.parametrize("form", ["text", "json"])
-def test_nobody_can_make_up_a_line(form: str) -> None:
-    events, stream = told(form)
-    events.info("x", "first\nsecond", who="a\nb")
+def test_a_line_break_in_a_message_does_not_start_a_line(form: str) -> None:
+    events, stream = configured_log(form)
+    events.info("x", "first\nsecond", text="a\nb")
     assert stream.getvalue().count("\n") == 1
 
 
-def test_what_is_below_the_level_is_not_told() -> None:
-    events, stream = told("text", "error")
-    events.warning("x", "quiet")
+def test_events_below_the_level_are_not_logged() -> None:
+    events, stream = configured_log("text", "error")
+    events.warning("x", "a warning")
     assert stream.getvalue() == ""
 
 
-def test_libraries_are_told_in_the_same_form() -> None:
-    _, stream = told("json")
+def test_records_of_libraries_have_the_same_format() -> None:
+    _, stream = configured_log("json")
     try:
         raise ValueError("broken")
     except ValueError:
-        logging.getLogger("asyncio").exception("it failed")
-    found = json.loads(stream.getvalue())
-    assert (found["event"], found["message"]) == ("asyncio", "it failed")
-    assert "ValueError: broken" in found["trace"]
+        logging.getLogger("asyncio").exception("task failed")
+    events_logged = json.loads(stream.getvalue())
+    assert (events_logged["event"], events_logged["message"]) == ("asyncio", "task failed")
+    assert "ValueError: broken" in events_logged["trace"]
 
 
-def names(stream: io.StringIO) -> list[str]:
-    found = [json.loads(line)["event"] for line in stream.getvalue().splitlines()]
+def take_event_names(stream: io.StringIO) -> list[str]:
+    events_logged = [json.loads(line)["event"] for line in stream.getvalue().splitlines()]
     stream.seek(0)
     stream.truncate()
-    return found
+    return events_logged
 
 
 MEMBERS = Configuration(0, ((0, "a:1"), (1, "b:1"), (3, "c:1")))
 
 
-def test_a_change_is_told_once() -> None:
-    events, stream = told("json")
-    watch = StateChangeLogger(events, 3)
-    watch.check(None, [], {}, MEMBERS)
-    assert names(stream) == []
-    watch.check(1, [0, 1], {}, MEMBERS)
-    watch.check(1, [0, 1], {}, MEMBERS)
-    assert names(stream) == ["leader.changed", "peer.connected", "peer.connected"]
-    watch.check(None, [0], {}, MEMBERS)
-    assert names(stream) == ["leader.lost", "peer.lost"]
+def test_a_change_is_logged_once() -> None:
+    events, stream = configured_log("json")
+    logger = StateChangeLogger(events, 3)
+    logger.check(None, [], {}, MEMBERS)
+    assert take_event_names(stream) == []
+    logger.check(1, [0, 1], {}, MEMBERS)
+    logger.check(1, [0, 1], {}, MEMBERS)
+    assert take_event_names(stream) == ["leader.changed", "peer.connected", "peer.connected"]
+    logger.check(None, [0], {}, MEMBERS)
+    assert take_event_names(stream) == ["leader.lost", "peer.lost"]
 
 
 class Clock:
@@ -111,89 +110,112 @@ class Clock:
         return self.now_s
 
 
-def test_what_comes_and_goes_is_told_so_often_and_then_how_it_is() -> None:
-    _, stream = told("json")
+def test_frequent_events_are_rate_limited_and_the_last_one_is_logged() -> None:
+    _, stream = configured_log("json")
     clock = Clock()
     events = EventLog(3, clock)
-    watch = StateChangeLogger(events, 3)
-    for look in range(1000):
+    logger = StateChangeLogger(events, 3)
+    for check in range(1000):
         clock.now_s += 0.25
-        watch.check(1, [0, 1] if look % 2 else [0], {}, MEMBERS)
+        logger.check(1, [0, 1] if check % 2 else [0], {}, MEMBERS)
     lines = [json.loads(line) for line in stream.getvalue().splitlines()]
     assert lines[0]["event"] == "leader.changed"
-    of_zero = [each for each in lines if each.get("peer") == 0]
-    assert [each["event"] for each in of_zero] == ["peer.connected"], "the other link does not flap"
-    of_one = [each for each in lines if each.get("peer") == 1]
-    assert len(of_one) == 4 * EVENTS_PER_WINDOW_MAX + 10
-    summed_up = [each for each in of_one if "left_out" in each]
-    assert len(summed_up) == 4
-    assert "such events before it were left out" in summed_up[0]["message"]
-    left_out = sum(each["left_out"] for each in summed_up)
+    events_of_zero = [each for each in lines if each.get("peer") == 0]
+    assert [each["event"] for each in events_of_zero] == ["peer.connected"], (
+        "the other link does not flap"
+    )
+    events_of_one = [each for each in lines if each.get("peer") == 1]
+    assert len(events_of_one) == 4 * EVENTS_PER_WINDOW_MAX + 10
+    summaries = [each for each in events_of_one if "left_out" in each]
+    assert len(summaries) == 4
+    assert "events before it were suppressed" in summaries[0]["message"]
+    suppressed = sum(each["left_out"] for each in summaries)
 
     stream.truncate(0)
     stream.seek(0)
-    for _ in range(300):  # all is quiet
+    for _ in range(300):  # the connection stays up
         clock.now_s += 0.25
-        watch.check(1, [0, 1], {}, MEMBERS)
+        logger.check(1, [0, 1], {}, MEMBERS)
     (last,) = [json.loads(line) for line in stream.getvalue().splitlines()]
-    assert (last["event"], last["peer"]) == ("peer.connected", 1), "how it is now"
-    assert len(of_one) + 1 + left_out + last["left_out"] == 999, "nothing is lost"
+    assert (last["event"], last["peer"]) == ("peer.connected", 1), "the current state"
+    assert len(events_of_one) + 1 + suppressed + last["left_out"] == 999, (
+        "every event is logged or counted"
+    )
 
 
-def test_a_replica_that_stops_tells_what_it_held_back() -> None:
-    _, stream = told("json")
+def test_stopping_flushes_suppressed_events() -> None:
+    _, stream = configured_log("json")
     events = EventLog(3, Clock())
     for number in range(EVENTS_PER_WINDOW_MAX + 7):
-        events.warning("peer.refused", f"cannot talk: {number}", peer=2)
-        events.warning("journal.noticed", "is not bounded")
-    events.info(event_log.REPLICA_STOPPING, "is being stopped")
-    found = [json.loads(line) for line in stream.getvalue().splitlines()]
-    assert [each["event"] for each in found[-2:]] == ["peer.refused", "replica.stopping"]
-    assert (found[-2]["left_out"], found[-2]["message"][:16]) == (6, "cannot talk: 16;")
-    assert sum(each["event"] == "journal.noticed" for each in found) == EVENTS_PER_WINDOW_MAX + 7
+        events.warning("peer.refused", f"cannot connect: {number}", peer=2)
+        events.warning("journal.noticed", "not rate-limited")
+    events.info(event_log.REPLICA_STOPPING, "stopping")
+    events_logged = [json.loads(line) for line in stream.getvalue().splitlines()]
+    assert [each["event"] for each in events_logged[-2:]] == ["peer.refused", "replica.stopping"]
+    assert (events_logged[-2]["left_out"], events_logged[-2]["message"][:19]) == (
+        6,
+        "cannot connect: 16;",
+    )
+    assert (
+        sum(each["event"] == "journal.noticed" for each in events_logged)
+        == EVENTS_PER_WINDOW_MAX + 7
+    )
 
 
-def test_many_refusals_are_few_events() -> None:
-    events, stream = told("json")
-    watch = StateChangeLogger(events, 3)
+def test_many_rejections_are_few_events() -> None:
+    events, stream = configured_log("json")
+    logger = StateChangeLogger(events, 3)
     for count in range(1, REJECTION_LOG_CHECKS + 2):
-        refused = {"malformed": count, "sent to a peer that is away": count}
-        watch.check(None, [0, 1], refused, MEMBERS)
-    found = [json.loads(line) for line in stream.getvalue().splitlines()]
-    found = [each for each in found if each["event"] == "input.refused"]
-    assert [each["reasons"] for each in found] == [
+        rejections: dict[str, int] = {
+            ServerCounter.MALFORMED: count,
+            ServerCounter.PEER_NOT_CONNECTED: count,
+        }
+        logger.check(None, [0, 1], rejections, MEMBERS)
+    events_logged = [json.loads(line) for line in stream.getvalue().splitlines()]
+    events_logged = [each for each in events_logged if each["event"] == "input.refused"]
+    assert [each["reasons"] for each in events_logged] == [
         {"malformed": 1},
         {"malformed": REJECTION_LOG_CHECKS},
     ]
 
 
-def test_where_one_side_encrypts_and_the_other_does_not_it_is_told_what_to_do() -> None:
-    events, stream = told("text")
-    watch = StateChangeLogger(events, 3)
-    watch.check(None, [], {UNEXPECTED_TLS: 1}, MEMBERS)
-    assert "1 input was refused. Somebody encrypts, and this replica does not" in stream.getvalue()
+def test_a_tls_mismatch_is_logged_with_a_remedy() -> None:
+    events, stream = configured_log("text")
+    logger = StateChangeLogger(events, 3)
+    logger.check(None, [], {ServerCounter.UNEXPECTED_TLS: 1}, MEMBERS)
+    assert (
+        "1 input was rejected. A connection used TLS, but this replica does not"
+        in stream.getvalue()
+    )
     for _ in range(REJECTION_LOG_CHECKS):
-        watch.check(None, [], {UNEXPECTED_TLS: 1, NO_TLS_FROM_PEER: 2}, MEMBERS)
+        rejections: dict[str, int] = {
+            ServerCounter.UNEXPECTED_TLS: 1,
+            ServerCounter.TLS_MISSING: 2,
+        }
+        logger.check(None, [], rejections, MEMBERS)
     last = stream.getvalue().splitlines()[-1]
-    assert "2 inputs were refused. Somebody does not encrypt, and this replica does" in last
+    assert (
+        "2 inputs were rejected. A connection without TLS reached this replica, which requires"
+        in last
+    )
 
 
-def test_who_reaches_no_majority_says_whom_it_misses() -> None:
-    events, stream = told("text")
-    watch = StateChangeLogger(events, 3)
+def test_a_missing_majority_is_logged_with_the_missing_members() -> None:
+    events, stream = configured_log("text")
+    logger = StateChangeLogger(events, 3)
     for connected in ([0], [], [1], []):
         for _ in range(NO_MAJORITY_LOG_CHECKS + 5):
-            watch.check(None, connected, {}, MEMBERS)
-    found = [line for line in stream.getvalue().splitlines() if "majority.missing" in line]
-    assert len(found) == 2
-    assert "strong calls wait: is there replica 0 at a:1, replica 1 at b:1?" in found[0]
+            logger.check(None, connected, {}, MEMBERS)
+    events_logged = [line for line in stream.getvalue().splitlines() if "majority.missing" in line]
+    assert len(events_logged) == 2
+    assert "strong calls wait for replica 0 at a:1, replica 1 at b:1;" in events_logged[0]
 
 
-def test_one_that_was_removed_and_cannot_stop_says_what_it_waits_for() -> None:
-    events, stream = told("text")
-    watch = StateChangeLogger(events, 3)
+def test_a_removed_replica_that_cannot_stop_logs_the_members_it_waits_for() -> None:
+    events, stream = configured_log("text")
+    logger = StateChangeLogger(events, 3)
     for _ in range(2 * NO_MAJORITY_LOG_CHECKS):
-        watch.check(None, [0], {}, Configuration(1, ((0, "a:1"), (1, "b:1")), (3,)))
-    (said,) = [line for line in stream.getvalue().splitlines() if "majority.missing" in line]
-    assert "was removed from its cluster" in said
-    assert "it waits for replica 1 at b:1. If they are gone for good, stop it" in said
+        logger.check(None, [0], {}, Configuration(1, ((0, "a:1"), (1, "b:1")), (3,)))
+    (line,) = [line for line in stream.getvalue().splitlines() if "majority.missing" in line]
+    assert "was removed from its cluster" in line
+    assert "It waits for replica 1 at b:1. If these members are lost, stop" in line

@@ -1,4 +1,4 @@
-"""A server's event loop."""
+"""Creation of event loops."""
 
 import asyncio
 import importlib.util
@@ -9,18 +9,18 @@ import pytest
 from creekdb.wire.event_loop import new_loop, run_in_new_loop
 
 
-def test_a_server_runs_on_uvloop_where_there_is_one() -> None:
-    found: list[str] = []
+def test_the_loop_is_that_of_uvloop_where_it_is_installed() -> None:
+    modules: list[str] = []
 
-    async def look() -> None:
-        found.append(type(asyncio.get_running_loop()).__module__)
+    async def record_loop() -> None:
+        modules.append(type(asyncio.get_running_loop()).__module__)
 
-    run_in_new_loop(look())
+    run_in_new_loop(record_loop())
     expected = "uvloop" if importlib.util.find_spec("uvloop") else "asyncio"
-    assert found[0].startswith(expected)
+    assert modules[0].startswith(expected)
 
 
-def test_it_runs_without_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_loop_is_that_of_asyncio_without_uvloop(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "uvloop", None)
     monkeypatch.setattr("creekdb.wire.event_loop.find_spec", lambda name: None)
     loop = new_loop()

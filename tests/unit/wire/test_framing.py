@@ -1,4 +1,4 @@
-"""Frames: whole payloads out, wherever the bytes were cut, and nothing but our own errors."""
+"""Frames: decoding of split, damaged and arbitrary bytes."""
 
 import struct
 from contextlib import suppress
@@ -13,7 +13,7 @@ from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.request import Outcome
 from creekdb.wire import messages
 
-MOST = 1000
+PAYLOAD_BYTES_MAX = 1000
 DECODERS = (
     messages.decode_peer_hello,
     messages.decode_peer_message,
@@ -21,7 +21,7 @@ DECODERS = (
     messages.decode_server_message,
 )
 
-SAID = (
+MESSAGES = (
     messages.PeerHello(1, "creek", 0, (0, 1, 2), "kv"),
     messages.ClientHello(1, "me", "secret", "kv"),
     messages.CallRequest(
@@ -34,31 +34,31 @@ SAID = (
     messages.CallResponse(7, "final", ("a", 1), None, True),
     messages.Rejected(7, "busy", "later", False),
     messages.StatusResponse(8, {"committed": 3, "refused": {"busy": 1}}),
-    messages.ConnectionRejected("token", "none that is known"),
+    messages.ConnectionRejected("token", "unknown token"),
 )
 
 
-def pieces(data: bytes, cuts: list[int]) -> list[bytes]:
-    places = [0, *sorted(each % (len(data) + 1) for each in cuts), len(data)]
-    return [data[start:end] for start, end in pairwise(places)]
+def split(data: bytes, cuts: list[int]) -> list[bytes]:
+    offsets = [0, *sorted(each % (len(data) + 1) for each in cuts), len(data)]
+    return [data[start:end] for start, end in pairwise(offsets)]
 
 
-def fed(data: bytes, cuts: list[int]) -> list[bytes]:
-    frames = messages.FrameDecoder(MOST)
-    return [payload for piece in pieces(data, cuts) for payload in frames.feed(piece)]
+def decoded(data: bytes, cuts: list[int]) -> list[bytes]:
+    decoder = messages.FrameDecoder(PAYLOAD_BYTES_MAX)
+    return [payload for chunk in split(data, cuts) for payload in decoder.feed(chunk)]
 
 
 @given(st.lists(st.binary(max_size=50), max_size=10), st.lists(st.integers(0, 1000), max_size=10))
-def test_payloads_come_out_as_they_went_in_wherever_they_were_cut(
+def test_payloads_are_decoded_however_the_bytes_are_split(
     payloads: list[bytes], cuts: list[int]
 ) -> None:
-    assert fed(b"".join(map(messages.frame_payload, payloads)), cuts) == payloads
+    assert decoded(b"".join(map(messages.frame_payload, payloads)), cuts) == payloads
 
 
 @given(st.binary(max_size=200), st.lists(st.integers(0, 1000), max_size=5))
 def test_arbitrary_bytes_raise_nothing_but_malformed(data: bytes, cuts: list[int]) -> None:
     with suppress(MalformedMessage):
-        for payload in fed(data, cuts):
+        for payload in decoded(data, cuts):
             for decode in DECODERS:
                 with suppress(MalformedMessage):
                     decode(payload)
@@ -72,42 +72,42 @@ def test_an_arbitrary_payload_is_a_message_or_malformed(payload: bytes) -> None:
 
 
 @given(
-    st.sampled_from(SAID),
+    st.sampled_from(MESSAGES),
     st.lists(st.tuples(st.integers(0, 1000), st.integers(0, 255)), min_size=1, max_size=4),
     st.integers(0, 3),
 )
-def test_a_message_that_was_damaged_is_another_one_or_malformed(
+def test_a_damaged_message_is_another_one_or_malformed(
     message: messages.PeerHello | messages.ClientMessage | messages.ServerMessage,
     damage: list[tuple[int, int]],
     cut: int,
 ) -> None:
     data = bytearray(messages.encode_frame(message)[4:])
-    for place, value in damage:
-        data[place % len(data)] = value
+    for offset, value in damage:
+        data[offset % len(data)] = value
     for decode in DECODERS:
         with suppress(MalformedMessage):
             decode(bytes(data[: len(data) - cut]))
 
 
-@pytest.mark.parametrize("message", SAID, ids=lambda each: type(each).__name__)
-def test_every_message_is_the_same_after_a_journey(
+@pytest.mark.parametrize("message", MESSAGES, ids=lambda each: type(each).__name__)
+def test_encoding_and_decoding_are_inverse(
     message: messages.PeerHello | messages.ClientMessage | messages.ServerMessage,
 ) -> None:
-    read = []
+    decoded_messages = []
     for decode in DECODERS:
         with suppress(MalformedMessage):
-            read.append(decode(messages.encode_frame(message)[4:]))
-    assert read == [message]
+            decoded_messages.append(decode(messages.encode_frame(message)[4:]))
+    assert decoded_messages == [message]
 
 
-@given(st.integers(MOST + 1, 2**32 - 1))
-def test_a_frame_that_is_too_long_is_refused_by_its_length_alone(length: int) -> None:
-    frames = messages.FrameDecoder(MOST)
-    begins = struct.pack(">I", length)
-    assert list(frames.feed(begins[:3])) == []
+@given(st.integers(PAYLOAD_BYTES_MAX + 1, 2**32 - 1))
+def test_a_frame_that_is_too_long_is_rejected_by_its_length_alone(length: int) -> None:
+    decoder = messages.FrameDecoder(PAYLOAD_BYTES_MAX)
+    header = struct.pack(">I", length)
+    assert list(decoder.feed(header[:3])) == []
     with pytest.raises(FrameTooLong, match=str(length)) as raised:
-        list(frames.feed(begins[3:]))
-    assert raised.value.first_bytes == begins
+        list(decoder.feed(header[3:]))
+    assert raised.value.first_bytes == header
 
 
 def test_a_deeply_nested_value_is_malformed() -> None:
@@ -123,9 +123,9 @@ def test_a_tag_of_another_kind_of_message_is_malformed() -> None:
         )
 
 
-def test_an_answer_that_was_never_made_is_the_same_frame() -> None:
+def test_a_response_frame_equals_the_encoded_object() -> None:
     for outcome in (Outcome(("a", 1)), Outcome(None, "ValueError: no")):
-        made = messages.CallResponse(7, "stable", outcome.value, outcome.error, True)
+        response = messages.CallResponse(7, "stable", outcome.value, outcome.error, True)
         assert messages.encode_response_frame(7, "stable", outcome, True) == messages.encode_frame(
-            made
+            response
         )

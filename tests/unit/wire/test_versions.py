@@ -1,5 +1,4 @@
-"""Releases side by side: which versions talk to each other, and what an old one makes of a new
-one's messages (`docs/upgrade.md`)."""
+"""Compatibility of releases: supported versions, and messages of newer ones (`docs/upgrade.md`)."""
 
 import msgspec
 import pytest
@@ -19,47 +18,47 @@ OURS = messages.PeerHello(
 )
 
 
-def two() -> PeerNetwork:
+def two_replicas() -> PeerNetwork:
     addresses = {0: ("127.0.0.1", 1), 1: ("127.0.0.1", 2)}
     return PeerNetwork(
         OURS,
         addresses,
         lambda message, sender: None,
-        lambda: StateLoader(EmptyBase(), digested=False),
+        lambda: StateLoader(EmptyBase(), with_digest=False),
         lambda reason: None,
         TaskSupervisor(lambda error: None).spawn,
     )
 
 
-def told(version: int, oldest: int) -> str | None:
-    """Why a peer that speaks these versions is left alone."""
-    peers = two()
+def rejection_reason(version: int, oldest: int) -> str | None:
+    """Return the reason to reject a peer with these versions, or None."""
+    peers = two_replicas()
     theirs = messages.PeerHello(version, "creek", 1, (0, 1), "kv", oldest_version=oldest)
     problem = peers.check_hello(theirs)
     return None if problem is None else problem.reason
 
 
-def test_a_later_release_that_still_speaks_our_version_is_talked_to() -> None:
+def test_a_later_release_that_supports_our_version_is_accepted() -> None:
     later = messages.WIRE_VERSION + 1
 
     assert messages.common_version(later, messages.WIRE_VERSION) == messages.WIRE_VERSION
-    assert told(later, messages.WIRE_VERSION) is None
-    assert told(later, later) == "version"
+    assert rejection_reason(later, messages.WIRE_VERSION) is None
+    assert rejection_reason(later, later) == "version"
 
 
-def test_a_release_whose_version_we_speak_no_more_is_left_alone() -> None:
-    before = messages.OLDEST_WIRE_VERSION - 1
+def test_a_release_with_an_unsupported_version_is_rejected() -> None:
+    older = messages.OLDEST_WIRE_VERSION - 1
 
-    assert messages.common_version(before, before) is None
-    assert told(before, before) == "version"
-
-
-def test_one_who_does_not_tell_its_oldest_version_speaks_only_one() -> None:
-    assert told(messages.WIRE_VERSION, 0) is None
-    assert told(messages.WIRE_VERSION + 1, 0) == "version"
+    assert messages.common_version(older, older) is None
+    assert rejection_reason(older, older) == "version"
 
 
-SAID = (
+def test_a_peer_without_an_oldest_version_supports_only_one() -> None:
+    assert rejection_reason(messages.WIRE_VERSION, 0) is None
+    assert rejection_reason(messages.WIRE_VERSION + 1, 0) == "version"
+
+
+MESSAGES = (
     OURS,
     messages.StateDigests(((64, 1),)),
     Heartbeat(Ballot(1, 0), None, (0, 1)),
@@ -70,20 +69,20 @@ SAID = (
 )
 
 
-@pytest.mark.parametrize("message", SAID, ids=lambda message: type(message).__name__)
-def test_a_field_that_a_later_release_adds_at_the_end_is_left_out(message: object) -> None:
+@pytest.mark.parametrize("message", MESSAGES, ids=lambda message: type(message).__name__)
+def test_a_field_that_a_later_release_appends_is_ignored(message: object) -> None:
     fields = msgspec.msgpack.decode(msgspec.msgpack.encode(message))
     longer = msgspec.msgpack.encode([*fields, "something new"])
-    read = (
+    decode = (
         messages.decode_peer_hello
         if isinstance(message, messages.PeerHello)
         else messages.decode_peer_message
     )
 
-    assert read(longer) == message
+    assert decode(longer) == message
 
 
-def test_a_hello_of_the_release_before_has_defaults_for_what_is_new() -> None:
+def test_a_hello_of_the_previous_release_gets_defaults_for_new_fields() -> None:
     short = msgspec.msgpack.encode([1, messages.WIRE_VERSION, "creek", 1, [0, 1], "kv"])
 
     hello = messages.decode_peer_hello(short)
@@ -95,8 +94,8 @@ def test_a_hello_of_the_release_before_has_defaults_for_what_is_new() -> None:
     )
 
 
-def test_of_those_who_say_that_they_came_later_only_a_few_are_dialled() -> None:
-    peers = two()
+def test_only_a_few_replicas_outside_the_configuration_are_dialled() -> None:
+    peers = two_replicas()
     for number in range(2, 100):
         hello = messages.PeerHello(
             1, "creek", number, (0, 1), "kv", f"127.0.0.1:{number}", 7, "a:1"

@@ -1,17 +1,21 @@
-"""Conditional atomic broadcast keeps its word (Section 3.3), with `checkDep` as its predicate.
+"""Conditional atomic broadcast has its properties (Section 3.3), with `checkDep` as predicate.
 
-"validity: if a correct process CAB-casts a message m with predicate q, and eventual stable
-evaluation holds for q, then [it] eventually CAB-delivers m; uniform integrity: [...] every process
-CAB-delivers m at most once, and only if (m, q) was previously CAB-cast and q(m) = true at p_i;
-uniform agreement: if a process (correct or faulty) CAB-delivers m [...] then all correct processes
-eventually CAB-deliver m; uniform total order: if some process (correct or faulty) CAB-delivers m
-before m', then every process CAB-delivers m' only after it has CAB-delivered m."
+- "validity: if a correct process CAB-casts a message m with predicate q, and eventual stable
+  evaluation holds for q, then [it] eventually CAB-delivers m"
+- "uniform integrity: [...] every process CAB-delivers m at most once, and only if (m, q) was
+  previously CAB-cast and q(m) = true at p_i"
+- "uniform agreement: if a process (correct or faulty) CAB-delivers m [...] then all correct
+  processes eventually CAB-deliver m"
+- "uniform total order: if some process (correct or faulty) CAB-delivers m before m', then every
+  process CAB-delivers m' only after it has CAB-delivered m"
 
-The predicate (lines 10-14) is about the causal context that the request was cast with, so that is
-checked too: line 19 to the letter, "causalCtx \\ {x.id | x ∈ tentative ∧ r < x}", with `causalCtx`
-as lines 22, 30 and 34 build it. Where the terms of a run say that every request is ordered for
-itself, all are strong and all contexts empty. A checkpoint delivers what it covers. What others
-could know to be delivered is delivered for ever: a replica that restarts finds it on its disk.
+The predicate (lines 10-14) depends on the causal context that the request was cast with. The
+checker therefore compares the context with line 19, "causalCtx \\ {x.id | x ∈ tentative ∧ r < x}".
+Lines 22, 30 and 34 define `causalCtx`. If the scheme orders every request individually, all
+requests are strong and all contexts empty.
+
+A checkpoint delivers the requests that it covers. A delivery that other processes could observe is
+permanent: a restarted replica recovers it from disk.
 """
 
 from bisect import bisect_left, bisect_right, insort
@@ -56,7 +60,7 @@ def check(run: RunIndex) -> Verdict:
 
 
 class _LogChecker:
-    """One incarnation, event by event, with what Algorithm 1 knows at each."""
+    """Checks the events of one incarnation, with the variables of Algorithm 1 at each event."""
 
     def __init__(self, run: RunIndex, log: ReplicaLog) -> None:
         self.run = run
@@ -85,8 +89,8 @@ class _LogChecker:
                     self.committed.add(dot)
                     self.context.add(dot)
                 case CheckpointInstalled(ids=dots):
-                    for mine in (self.received, self.delivered, self.committed, self.context):
-                        mine.update(dots)
+                    for ids in (self.received, self.delivered, self.committed, self.context):
+                        ids.update(dots)
                 case _:
                     pass
             if problem is not None:
@@ -97,7 +101,7 @@ class _LogChecker:
         self.received.add(dot)
         if request is not None and not request.strong:
             self.context.add(dot)
-            insort(self.weak_keys, request.key)  # nearly always at the end
+            insort(self.weak_keys, request.key)  # almost always appends
 
     def _check_cast(self, logged: LoggedEvent, request: Request) -> Illegal | None:
         problem: Illegal | None = None
@@ -110,31 +114,33 @@ class _LogChecker:
 
     def _check_empty_context(self, logged: LoggedEvent, request: Request) -> Illegal | None:
         if not request.strong or request.context is None:
-            return self._illegal(f"{request.id} was cast, but not to be ordered", logged)
+            message = f"{request.id} was cast, but not CAB-cast; every request must be ordered"
+            return self._illegal(message, logged)
         for dot in IdSet(request.context):
-            message = f"{request.id}, which is ordered for itself, has {dot} in its causal context"
+            message = f"{request.id} is ordered individually, but has {dot} in its causal context"
             return self._illegal(message, logged, dot)
         return None
 
     def _check_causal_context(self, logged: LoggedEvent, request: Request) -> Illegal | None:
         if request.context is None:
             return self._illegal(f"strong {request.id} was cast without a causal context", logged)
-        unknown = self.context.first_missing(request.context)
-        if unknown is not None:
-            known = self.run.request_at(unknown, logged.at_us)
-            kind = "a strong request not committed" if known and known.strong else "not delivered"
-            message = f"the causal context of {request.id} has {unknown}, {kind} where it was cast"
-            return self._illegal(message, logged, unknown)
-        cast = IdSet(request.context)
+        extra = self.context.first_missing(request.context)
+        if extra is not None:
+            extra_request = self.run.request_at(extra, logged.at_us)
+            is_strong = extra_request is not None and extra_request.strong
+            cause = "strong and not committed" if is_strong else "not delivered"
+            message = f"the causal context of {request.id} contains {extra}, {cause} at its origin"
+            return self._illegal(message, logged, extra)
+        context = IdSet(request.context)
         later = self.weak_keys[bisect_right(self.weak_keys, request.key) :]
         tentative = {dot for _, dot in later if dot not in self.committed}
-        for dot in cast.missing(self.context):
+        for dot in context.missing(self.context):
             if dot not in tentative:
-                message = f"the causal context of {request.id} lacks {dot}, which comes before it"
+                message = f"the causal context of {request.id} lacks {dot}, which precedes it"
                 return self._illegal(message, logged, dot)
         for dot in sorted(tentative):
-            if dot in cast:
-                message = f"the causal context of {request.id} has {dot}, which comes after it"
+            if dot in context:
+                message = f"the causal context of {request.id} contains {dot}, which follows it"
                 return self._illegal(message, logged, dot)
         return None
 
@@ -144,13 +150,15 @@ class _LogChecker:
             message = f"{dot} was CAB-delivered twice, or after a checkpoint that covers it"
             return self._illegal(message, logged, dot)
         if request is None or not request.strong or request.context is None:
-            return self._illegal(f"{dot} was CAB-delivered, but nobody had CAB-cast it", logged)
+            return self._illegal(f"{dot} was CAB-delivered, but had not been CAB-cast", logged)
         if dot not in self.received:
             message = f"{dot} was CAB-delivered before it was RB-delivered: predicate false"
             return self._illegal(message, logged)
         missing = self.context.first_missing(request.context)
         if missing is not None:
-            message = f"{dot} was CAB-delivered without {missing} of its context: predicate false"
+            message = (
+                f"{dot} was CAB-delivered without {missing} of its causal context: predicate false"
+            )
             return self._illegal(message, logged, missing)
         return None
 
@@ -160,24 +168,24 @@ class _LogChecker:
             return self._illegal(f"strong {dot} was committed, but not CAB-delivered", logged)
         return None
 
-    def _illegal(self, message: str, logged: LoggedEvent, about: Dot | None = None) -> Illegal:
-        seen: list[Witness] = []
-        if about is not None:
-            casts = self.run.casts.get(about, ())
-            seen += [event_witness(cast.log, cast.logged) for cast in casts]
-            seen += [
+    def _illegal(self, message: str, logged: LoggedEvent, subject: Dot | None = None) -> Illegal:
+        witnesses: list[Witness] = []
+        if subject is not None:
+            casts = self.run.casts.get(subject, ())
+            witnesses += [event_witness(cast.log, cast.logged) for cast in casts]
+            witnesses += [
                 event_witness(self.log, each)
                 for each in self.log.events
-                if _is_event_of(each, about)
+                if _is_event_of(each, subject)
             ]
         last = event_witness(self.log, logged)
-        return Illegal(NAME, message, (*[each for each in seen if each != last][:3], last))
+        return Illegal(NAME, message, (*[each for each in witnesses if each != last][:3], last))
 
 
 def _is_event_of(logged: LoggedEvent, dot: Dot) -> bool:
     match logged.event:
-        case RbDelivered(id=named) | CabDelivered(id=named) | Committed(id=named):
-            return named == dot
+        case RbDelivered(id=event_dot) | CabDelivered(id=event_dot) | Committed(id=event_dot):
+            return event_dot == dot
         case _:
             return False
 
@@ -193,7 +201,7 @@ def _check_unique_instance(run: RunIndex) -> Illegal | None:
 
 
 def _check_total_order(run: RunIndex) -> Illegal | None:
-    """Each log is one stretch of the merged order, but for jumps over checkpoints."""
+    """Check that each log is a contiguous part of the merged order, except at checkpoints."""
     for log in run.logs:
         at = 0
         for logged in log.visible_events:
@@ -215,7 +223,7 @@ def _order_violation(
 ) -> Illegal:
     if expected is None:
         return Illegal(NAME, "CAB deliveries out of order", (event_witness(log, logged),))
-    message = f"CAB deliveries out of order: {expected[1]} of instance {expected[0]} comes next"
+    message = f"CAB deliveries out of order: {expected[1]} of instance {expected[0]} is next"
     return Illegal(
         NAME, message, (*_delivery_witnesses(run, expected[1])[:2], event_witness(log, logged))
     )
@@ -224,20 +232,21 @@ def _order_violation(
 def _check_recovery(run: RunIndex) -> Illegal | None:
     for old, new in pairwise(run.logs):
         if old.replica == new.replica and not new.has_empty_disk:
-            had = _order_position_after(run, old.visible_events)
-            found = tuple(each for each in new.events if each.at_us == new.started_us)
-            at = _order_position_after(run, found)
-            if at < had:
-                instance, dot = run.cab_order[at]
+            old_position = _order_position_after(run, old.visible_events)
+            recovered = tuple(each for each in new.events if each.at_us == new.started_us)
+            position = _order_position_after(run, recovered)
+            if position < old_position:
+                instance, dot = run.cab_order[position]
                 message = f"replica {new.replica} restarted without {dot} of instance {instance}"
-                seen = _delivery_witnesses(run, dot)
-                mine = [each for each in seen if each.who.startswith(f"replica {new.replica} ")]
-                return Illegal(NAME, message, tuple(mine[:1] or seen[:1]))
+                witnesses = _delivery_witnesses(run, dot)
+                prefix = f"replica {new.replica} "
+                own = [each for each in witnesses if each.actor.startswith(prefix)]
+                return Illegal(NAME, message, tuple(own[:1] or witnesses[:1]))
     return None
 
 
 def _order_position_after(run: RunIndex, events: tuple[LoggedEvent, ...]) -> int:
-    """How far in the merged order."""
+    """Return the position in the merged order after the events."""
     at = 0
     for logged in events:
         match logged.event:
@@ -251,14 +260,14 @@ def _order_position_after(run: RunIndex, events: tuple[LoggedEvent, ...]) -> int
 
 
 def _check_validity(run: RunIndex) -> Illegal | None:
-    """A strong request survived when a replica that is up at the end has it."""
+    """Check that every strong request that a replica has at the end was CAB-delivered."""
     if not run.history.quiescent:
         return None
     delivered = {dot for _, dot in run.cab_order}
     for dot, casts in run.casts.items():
         cast = casts[-1]
-        waiting = cast.request.strong and dot not in delivered and dot not in run.positions
-        if waiting and any(dot in known for known in run.known_ids.values()):
+        is_pending = cast.request.strong and dot not in delivered and dot not in run.positions
+        if is_pending and any(dot in ids for ids in run.rb_delivered_ids.values()):
             message = f"strong {dot} was CAB-cast and never CAB-delivered"
             return Illegal(NAME, message, (event_witness(cast.log, cast.logged),))
     return None
@@ -279,7 +288,7 @@ def _check_agreement(run: RunIndex) -> Illegal | None:
 
 
 def _first_position_of(run: RunIndex, instance: int) -> int:
-    """The first place of the merged order that does not come before `instance`."""
+    """Return the first position of the merged order that does not precede `instance`."""
     return bisect_left(run.cab_order, instance, key=lambda each: each[0])
 
 

@@ -1,14 +1,16 @@
-"""Whoever votes for a request has it and its causal context; so what is delivered is never lost.
+"""A voter has received the request and its causal context, so no delivered request is lost.
 
 Section 5: "no loss: if a process decides v at time t, then for one correct process rcv(v) = true at
-time t"; "in CAB, instead of rcv(v), we use a conjunction of rcv(v) and test predicates q(m) for
-each CAB-cast message m, whose identifier is in v". Since a majority decides, and any minority may
-be faulty, rcv(v) ∧ q(m) must hold at a majority when a request is first CAB-delivered anywhere: it
-has the request, every weak request of its context, and has committed every strong one. A majority
-is one of those who have a vote: where a primary decides alone, the primary has it; where the
-members were changed, one of those who had it at some time.
+time t". "In CAB, instead of rcv(v), we use a conjunction of rcv(v) and test predicates q(m) for
+each CAB-cast message m, whose identifier is in v". A majority decides, and any minority may be
+faulty. Therefore rcv(v) ∧ q(m) must hold at a majority when a request is first CAB-delivered
+anywhere. Such a replica has received the request and every weak request of its context, and has
+committed every strong one.
 
-What counts is what others could learn of: by then it is on disk, and outlives a crash.
+The majority is one of the voters. If a primary decides alone, the primary must have received the
+request. If the membership changed, a majority of the voters of any epoch suffices.
+
+Only events that other processes could observe count. They are on disk, and survive a crash.
 """
 
 from collections.abc import Iterable
@@ -40,12 +42,12 @@ def check(run: RunIndex) -> Verdict:
 
 
 class _ReceivedRequests:
-    """What a replica has, as far as predicates ask for it."""
+    """Requests of a replica, as far as predicates depend on them."""
 
     def __init__(self) -> None:
         self.received = IdSet()
         self.context = IdSet()
-        """As `causalCtx`: weak requests that were received, and strong ones that are committed."""
+        """`causalCtx`: received weak requests, and committed strong requests."""
 
     def apply(self, run: RunIndex, logged: LoggedEvent) -> None:
         match logged.event:
@@ -67,32 +69,32 @@ class _ReceivedRequests:
             self.context.add(dot)
 
     def first_missing(self, dot: Dot, request: Request | None) -> Dot | None:
-        """What the predicate of a request waits for."""
+        """Return the first dependency for which the predicate of a request waits, or None."""
         if dot not in self.received or request is None or request.context is None:
             return dot
         return self.context.first_missing(request.context)
 
 
 def _check_votes(run: RunIndex, log: ReplicaLog) -> Illegal | None:
-    """`rcv(v) ∧ q(m)` at the one who votes, for all that it votes for."""
-    mine = _ReceivedRequests()
+    """Check that `rcv(v) ∧ q(m)` holds at a voter for every request of the batch."""
+    received = _ReceivedRequests()
     for logged in log.visible_events:
         if isinstance(logged.event, Voted):
-            if problem := _check_vote(run, log, logged, logged.event.batch, mine):
+            if problem := _check_vote(run, log, logged, logged.event.batch, received):
                 return problem
         else:
-            mine.apply(run, logged)
+            received.apply(run, logged)
     return None
 
 
 def _check_vote(
-    run: RunIndex, log: ReplicaLog, logged: LoggedEvent, batch: Batch, mine: _ReceivedRequests
+    run: RunIndex, log: ReplicaLog, logged: LoggedEvent, batch: Batch, received: _ReceivedRequests
 ) -> Illegal | None:
     for dot in batch:
-        missing = mine.first_missing(dot, run.request_at(dot, logged.at_us))
+        missing = received.first_missing(dot, run.request_at(dot, logged.at_us))
         if missing is not None:
-            what = "it" if missing == dot else f"{missing} of its causal context"
-            message = f"replica {log.replica} voted for {dot} without {what}"
+            dependency = "it" if missing == dot else f"{missing} of its causal context"
+            message = f"replica {log.replica} voted for {dot}, but had not received {dependency}"
             return Illegal(
                 NAME, message, (*_cast_witnesses(run, missing), event_witness(log, logged))
             )
@@ -100,44 +102,46 @@ def _check_vote(
 
 
 def _check_deliveries(run: RunIndex) -> Illegal | None:
-    """In the order of time; what happens at one moment is all there when that moment is judged."""
-    holdings = {voter: _ReceivedRequests() for voters in run.electorates for voter in voters}
+    """Check each first delivery, after all events of the same microsecond."""
+    received = {voter: _ReceivedRequests() for voters in run.electorates for voter in voters}
     first: list[tuple[ReplicaLog, LoggedEvent, Dot]] = []
     seen: set[Dot] = set()
     now_us = 0
     for log, logged in _events_by_time(run):
         if logged.at_us > now_us:
-            if problem := _check_held_by_majority(run, holdings, first):
+            if problem := _check_received_by_majority(run, received, first):
                 return problem
             first, now_us = [], logged.at_us
         if isinstance(logged.event, CabDelivered) and logged.event.id not in seen:
             seen.add(logged.event.id)
             first.append((log, logged, logged.event.id))
-        if log.replica in holdings:
-            holdings[log.replica].apply(run, logged)
-    return _check_held_by_majority(run, holdings, first)
+        if log.replica in received:
+            received[log.replica].apply(run, logged)
+    return _check_received_by_majority(run, received, first)
 
 
 def _events_by_time(run: RunIndex) -> list[tuple[ReplicaLog, LoggedEvent]]:
     return sorted(run.events(), key=lambda each: each[1].at_us)
 
 
-def _check_held_by_majority(
+def _check_received_by_majority(
     run: RunIndex,
-    holdings: dict[int, _ReceivedRequests],
+    received: dict[int, _ReceivedRequests],
     delivered: Iterable[tuple[ReplicaLog, LoggedEvent, Dot]],
 ) -> Illegal | None:
     for log, logged, dot in delivered:
         request = run.request_at(dot, logged.at_us)
-        missing = {each: mine.first_missing(dot, request) for each, mine in holdings.items()}
-        holders = [each for each, lacks in missing.items() if lacks is None]
+        missing = {
+            each: requests.first_missing(dot, request) for each, requests in received.items()
+        }
+        holders = [each for each, dependency in missing.items() if dependency is None]
         if all(
             len([each for each in voters if each in holders]) <= len(voters) // 2
             for voters in run.electorates
         ):
             message = (
-                f"{dot} was CAB-delivered when {len(holders)} of {len(holdings)} replicas had it "
-                f"and its causal context: {', '.join(map(str, holders)) or 'none'}"
+                f"{dot} was CAB-delivered when {len(holders)} of {len(received)} replicas had "
+                f"received it and its causal context: {', '.join(map(str, holders)) or 'none'}"
             )
             return Illegal(NAME, message, (*_cast_witnesses(run, dot), event_witness(log, logged)))
     return None

@@ -1,0 +1,1 @@
+"""Commands of `creek`, one module each."""

@@ -1,8 +1,7 @@
-"""`creek backup`: what a live cluster has committed, in a file.
+"""`creek backup`, `creek restore` and `creek export`: the committed state of a cluster.
 
-`creek restore`: the folders of a new cluster, made of a backup.
-
-`creek export`: what a cluster has committed, as Parquet.
+A backup is a file, a restore creates the data directories of a new cluster from it, and an export
+is Parquet.
 """
 
 import asyncio
@@ -35,18 +34,18 @@ from creekdb.client import NotDone
 from creekdb.client.backup_download import download_backup
 from creekdb.errors import UsageError
 from creekdb.server.backup.format import BackupHeader, open_backup_writer, read_header
-from creekdb.server.backup.restore import restore as make
+from creekdb.server.backup.restore import restore as restore_data_dirs
 from creekdb.server.runtime.config import ServerConfig, load_datatype, read_config
 
 
-@click.command(short_help="Keep what a live cluster has committed in a file.")
+@click.command(short_help="Write the committed state of a live cluster to a file.")
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option(
     "--operations",
     is_flag=True,
-    help="Also the last operations, as far as the replica's journal has them: for 'creek export'.",
+    help="Include the latest operations of the replica's journal, for 'creek export'.",
 )
-@click.option("--force", is_flag=True, help="Replace FILE if it is there.")
+@click.option("--force", is_flag=True, help="Replace FILE if it exists.")
 @addresses_option
 @token_option
 @authority_option
@@ -58,9 +57,9 @@ def backup(
     token: str,
     authority: str | None,
 ) -> int:
-    """Keep the committed state of a cluster in FILE, while it runs. It is what one replica has
-    executed and what will never change, up to one place of the order; what is tentative is not in
-    it. FILE gets its name once it is whole and on disk. Exits with 1 when there is no backup.
+    """Write the committed state of a running cluster to FILE. It is the executed, stable state of
+    one replica at one position of the order; tentative operations are not included. FILE gets its
+    name once it is complete and on disk. Exits with 1 if no backup could be made.
 
     \b
     Examples:
@@ -70,12 +69,12 @@ def backup(
       creek restore shop.backup --data new --members 5 --cluster shop-2
     """
     try:
-        head = fetch_backup(file, addresses, token, authority, operations=operations, force=force)
+        header = fetch_backup(file, addresses, token, authority, operations=operations, force=force)
     except NotDone as error:
-        click.echo(f"creek: there is no backup: {error_text(error, addresses)}", err=True)
+        click.echo(f"creek: cannot make a backup: {error_text(error, addresses)}", err=True)
         return FAILURE
-    click.echo(f"{file}: {describe_backup(head)}, {file.stat().st_size} bytes")
-    click.echo(f"start a new cluster with it: '{command_name()} restore {file} --help' tells how")
+    click.echo(f"{file}: {describe_backup(header)}, {file.stat().st_size} bytes")
+    click.echo(f"to start a new cluster from it, see '{command_name()} restore --help'")
     return SUCCESS
 
 
@@ -88,65 +87,72 @@ def fetch_backup(
     operations: bool,
     force: bool = False,
 ) -> BackupHeader:
-    with open_backup_writer(file, force) as kept, progress_bar("backing up", "registers") as moved:
+    with (
+        open_backup_writer(file, force) as writer,
+        progress_bar("backing up", "registers") as progress,
+    ):
         asyncio.run(
             download_backup(
                 addresses,
-                kept.write,
+                writer.write,
                 token=token,
                 authority=authority,
                 operations=operations,
-                progress=moved,
+                progress=progress,
                 refused=REFUSED_RETRY_S,
             )
         )
     return read_header(file)
 
 
-def describe_backup(head: BackupHeader) -> str:
-    length = pluralize(head.length, "committed operation")
-    return f"'{head.datatype}' of cluster '{head.cluster}' after {length}"
+def describe_backup(header: BackupHeader) -> str:
+    length = pluralize(header.length, "committed operation")
+    return f"'{header.datatype}' of cluster '{header.cluster}' after {length}"
 
 
 LOCAL_HOST = "127.0.0.1"
 
 
 class _RestorePlan(NamedTuple):
-    """What is to be made."""
+    """Cluster to create, and its data directories."""
 
     cluster: str
     datatype: str
     members: tuple[int, ...]
     data_dirs: dict[int, Path]
     configs: dict[int, Path]
-    """By replica: files that are there, or are to be written."""
+    """Configuration files by replica, existing or to be written."""
 
 
-@click.command(short_help="Make the folders of a new cluster from a backup.")
+@click.command(short_help="Create the data directories of a new cluster from a backup.")
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option(
     "--config",
     "configs",
     multiple=True,
     type=click.Path(path_type=Path, exists=True, dir_okay=False),
-    help="Of a replica, as for 'creek serve': its folder is made. Once for each that runs here.",
+    help="Configuration file of a replica, as for 'creek serve': create its data directory. Repeat "
+    "it for each replica on this machine.",
 )
 @click.option(
     "--data",
     type=click.Path(path_type=Path, file_okay=False),
-    help="Without --config: make the folders here, and a configuration file for each.",
+    help="Without --config: directory for the data directories and a configuration file for each.",
 )
-@click.option("--members", type=click.IntRange(1, 15), help="With --data: how many replicas.")
+@click.option(
+    "--members", type=click.IntRange(1, 15), help="With --data: number of members of the cluster."
+)
 @click.option(
     "--replica",
     "replicas",
     multiple=True,
     type=int,
-    help="With --data: only for this one. Once for each.",
+    help="With --data: restrict the output to this replica. May be repeated.",
 )
-@click.option("--cluster", help="With --data: the new cluster's name.")
+@click.option("--cluster", help="With --data: name of the new cluster.")
 @click.option(
-    "--datatype", help="With --data: where the data type is imported from, if not as before."
+    "--datatype",
+    help="With --data: data type, as package.module:variable.  [default: as in the backup]",
 )
 def restore(
     file: Path,
@@ -157,12 +163,12 @@ def restore(
     cluster: str | None,
     datatype: str | None,
 ) -> int:
-    """Make the folders with which the replicas of a new cluster begin, as the backup in FILE left
-    off. The cluster may have another size than the old one; it has another name. Make all of its
-    folders from the same file; those on other machines, there. Nothing is made unless the backup is
-    whole, of the same data type, and all folders are empty.
+    """Create the data directories of a new cluster that continues from the backup in FILE. The new
+    cluster may have another size, and must have another name. Create all data directories from the
+    same file, each on its own machine. Nothing is written unless the backup is complete, the data
+    type matches, and all data directories are empty.
 
-    When it is started first, every replica waits until it has heard of all others.
+    At the first start, every replica waits until it has connected to all others.
 
     \b
     Examples:
@@ -171,17 +177,17 @@ def restore(
                     --cluster shop-2
       creek restore shop.backup --config replica-0.toml
     """
-    head = read_header(file)
+    header = read_header(file)
     if configs:
         if data or members or replicas or cluster or datatype:
-            raise UsageError("--config says all the rest: leave out the other options")
+            raise UsageError("--config defines the cluster: omit the other options")
         plan = _plan_from_configs(configs)
     else:
         if data is None or members is None or cluster is None:
-            raise UsageError("name --data, --members and --cluster, or --config for each replica")
-        plan = _plan_from_options(head, data, members, replicas, cluster, datatype)
+            raise UsageError("add --data, --members and --cluster, or --config for each replica")
+        plan = _plan_from_options(header, data, members, replicas, cluster, datatype)
     add_working_directory_to_path()
-    make(
+    restore_data_dirs(
         file,
         plan.data_dirs,
         cluster=plan.cluster,
@@ -190,9 +196,11 @@ def restore(
     )
     if not configs:
         _write_configs(plan)
-    click.echo(f"{file}: {describe_backup(head)}")
-    made = pluralize(len(plan.data_dirs), "folder")
-    click.echo(f"{made} for cluster '{plan.cluster}' of {pluralize(len(plan.members), 'replica')}:")
+    click.echo(f"{file}: {describe_backup(header)}")
+    count = len(plan.data_dirs)
+    created = f"{count} data {'directory' if count == 1 else 'directories'}"
+    members_text = pluralize(len(plan.members), "replica")
+    click.echo(f"{created} for cluster '{plan.cluster}' of {members_text}:")
     for replica in plan.data_dirs:
         click.echo(f"  {command_name()} serve --config {os.path.relpath(plan.configs[replica])}")
     return SUCCESS
@@ -204,17 +212,17 @@ def _plan_from_configs(paths: tuple[Path, ...]) -> _RestorePlan:
     for other in others:
         _check_same_cluster(first, other)
     if len({each.replica for each in configs.values()}) < len(configs):
-        raise UsageError("two of the configuration files are of the same replica")
-    folders = {each.replica: Path(each.data) for each in configs.values()}
-    for folder in folders.values():
-        reject_working_directory(folder, "data")
-    if len({each.resolve() for each in folders.values()}) < len(folders):
-        raise UsageError("two of the configuration files share a folder: name one for each")
+        raise UsageError("two configuration files have the same replica number: change one")
+    data_dirs = {each.replica: Path(each.data) for each in configs.values()}
+    for data_dir in data_dirs.values():
+        reject_working_directory(data_dir, "data")
+    if len({each.resolve() for each in data_dirs.values()}) < len(data_dirs):
+        raise UsageError("two configuration files have the same data directory: change one")
     return _RestorePlan(
         first.cluster,
         first.datatype,
         tuple(sorted(first.members)),
-        folders,
+        data_dirs,
         {each.replica: path for path, each in configs.items()},
     )
 
@@ -222,11 +230,11 @@ def _plan_from_configs(paths: tuple[Path, ...]) -> _RestorePlan:
 def _check_same_cluster(one: ServerConfig, other: ServerConfig) -> None:
     for key in ("cluster", "datatype", "members"):
         if getattr(one, key) != getattr(other, key):
-            raise UsageError(f"the configuration files are not of one cluster: {key} differs")
+            raise UsageError(f"the configuration files are of different clusters: {key} differs")
 
 
 def _plan_from_options(
-    head: BackupHeader,
+    header: BackupHeader,
     data: Path,
     members: int,
     replicas: tuple[int, ...],
@@ -236,16 +244,16 @@ def _plan_from_options(
     numbers = tuple(range(members))
     for replica in replicas:
         if replica not in numbers:
-            raise UsageError(f"--replica {replica}: the members are 0 to {members - 1}")
+            raise UsageError(f"--replica is {replica}: it must be between 0 and {members - 1}")
     chosen = sorted({*replicas}) or numbers
     base = data.resolve()
     configs = {each: base / f"replica-{each}.toml" for each in chosen}
     for path in configs.values():
         if path.exists():
-            raise UsageError(f"{path} exists already: name another folder")
+            raise UsageError(f"{path} exists already: name another directory with --data")
     return _RestorePlan(
         cluster,
-        datatype or head.imported,
+        datatype or header.imported,
         numbers,
         {each: base / f"data-{each}" for each in chosen},
         configs,
@@ -266,15 +274,15 @@ def _write_configs(plan: _RestorePlan) -> None:
         path.write_text(text, encoding="utf-8")
 
 
-@click.command(short_help="Write what a cluster has committed as Parquet, for Spark.")
+@click.command(short_help="Write the committed state of a cluster as Parquet, for Spark.")
 @click.argument("backup", required=False, type=click.Path(path_type=Path))
-@click.option("--out", type=NewDirectory(), required=True, help="The new folder.")
+@click.option("--out", type=NewDirectory(), required=True, help="Directory to create.")
 @click.option(
     "--recording",
     "recordings",
     multiple=True,
     type=click.Path(path_type=Path, exists=True, file_okay=False),
-    help="Where replicas recorded what they did ('creek serve --record'): more operations.",
+    help="Directory of recordings ('creek serve --record'), as a source of earlier operations.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @addresses_option
@@ -291,9 +299,9 @@ def export(
     token: str,
     authority: str | None,
 ) -> int:
-    """Write the state and the committed operations of a cluster as Parquet: of a cluster that runs,
-    or of a BACKUP. A replica has the operations since its last checkpoint, and a recording those
-    since it began: from which one on they are complete is told, and stands in export.json.
+    """Write the state and the committed operations of a running cluster, or of a BACKUP, as
+    Parquet. A replica has the operations since its last checkpoint, a recording those since its
+    start. The output and export.json state the index from which operations are complete.
 
     \b
     Examples:
@@ -303,22 +311,22 @@ def export(
       spark.read.parquet("shop/state")         in Spark
     """
     if backup is not None and is_explicit(context, "addresses"):
-        raise UsageError("name a backup, or replicas with --at, but not both")
+        raise UsageError("BACKUP and --at exclude each other: omit one of them")
     if find_spec("pyarrow") is None:
-        raise UsageError("creek export needs another package: pip install 'creekdb[pipeline]'")
-    from creekdb.pipeline.stages.export import export_backup as write  # noqa: PLC0415 - if it is there
+        raise UsageError("creek export requires pyarrow: pip install 'creekdb[pipeline]'")
+    from creekdb.pipeline.stages.export import export_backup  # noqa: PLC0415 - optional package
 
     if backup is not None:
-        exported = write(backup, out, recordings)
+        exported = export_backup(backup, out, recordings)
     else:
-        with tempfile.TemporaryDirectory(prefix="creek-") as folder:
-            fetched = Path(folder) / "fetched.backup"
+        with tempfile.TemporaryDirectory(prefix="creek-") as directory:
+            fetched = Path(directory) / "fetched.backup"
             try:
                 fetch_backup(fetched, addresses, token, authority, operations=True)
             except NotDone as error:
-                click.echo(f"creek: nothing was exported: {error_text(error, addresses)}", err=True)
+                click.echo(f"creek: cannot export: {error_text(error, addresses)}", err=True)
                 return FAILURE
-            exported = write(fetched, out, recordings)
+            exported = export_backup(fetched, out, recordings)
     if as_json:
         print_json(exported)
         return SUCCESS
@@ -328,7 +336,7 @@ def export(
     )
     operations = pluralize(exported.operations, "operation")
     if exported.complete_from == exported.length:
-        click.echo(f"{operations}; the last ones are not at hand")
+        click.echo(f"{operations}; the latest operations are not available")
     else:
         click.echo(f"{operations}, complete from index {exported.complete_from} on")
     return SUCCESS

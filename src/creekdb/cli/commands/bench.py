@@ -1,4 +1,4 @@
-"""`creek bench`: what a live cluster can do, and what it is like to use it."""
+"""`creek bench`: throughput and latency of a live cluster."""
 
 import shutil
 import sys
@@ -40,29 +40,29 @@ from creekdb.load.workload import Workload, kv_workload, tpcc_workload
 from creekdb.wire.event_loop import run_in_new_loop
 
 DEFAULT_CLIENTS = 64
-COMPILE_HINT = ": it takes less when compiled ('make compiled')"
+COMPILE_HINT = "; compiled code is faster ('make compiled')"
 
 
 @click.group(short_help="Measure a live cluster.")
 def bench() -> None:
-    """Measure a live cluster: one that runs, or one that is started for it on this machine.
+    """Measure a live cluster: a running one, or one started for the measurement on this machine.
 
-    With --clients, so many clients each wait for an answer before they ask again: that shows how
-    much the cluster can do. With --load, so many calls are made in a second, whatever becomes of
-    them: that shows how fast answers come under that load.
+    --clients sets a closed loop: each client waits for the response before its next call. It
+    measures the maximum throughput. --load sets an open loop: calls are made at a fixed rate,
+    independently of responses. It measures the latency under that load.
 
     \b
     Examples:
-      creek bench kv                           three replicas here, 64 clients
-      creek bench kv --strong 1 --clients 200
-      creek bench kv --load 500 --strong 0.1 --at 127.0.0.1:7100
-      creek bench tpcc --warehouses 5 --load 300 --out runs/live
-      creek bench kv --at 10.0.0.2:7100 --token $TOKEN --authority authority.pem
+        creek bench kv                           three local replicas, 64 clients
+        creek bench kv --strong 1 --clients 200
+        creek bench kv --load 500 --strong 0.1 --at 127.0.0.1:7100
+        creek bench tpcc --warehouses 5 --load 300 --out runs/live
+        creek bench kv --at 10.0.0.2:7100 --token $TOKEN --authority authority.pem
     """
 
 
 def _shared_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """The options that all workloads have."""
+    """Add the options shared by all workloads."""
     for option in reversed(
         (
             click.option(
@@ -70,58 +70,60 @@ def _shared_options(command: Callable[..., Any]) -> Callable[..., Any]:
                 "addresses",
                 multiple=True,
                 metavar="HOST:PORT",
-                help="Where clients find a replica of a cluster that runs; once for each.",
+                help="Client address of a replica of a running cluster. May be repeated.",
             ),
             token_option,
             authority_option,
             click.option(
                 "--replicas",
                 type=click.IntRange(1, 9),
-                help="Without --at: start so many here.  [default: 3]",
+                help="Without --at: number of replicas to start on this machine.  [default: 3]",
             ),
             click.option(
                 "--durability",
                 type=click.Choice(["disk", "memory"]),
                 default="disk",
                 show_default=True,
-                help="Of a cluster that is started: what a tentative answer waits for.",
+                help="Durability of the local replicas: whether a tentative response waits for the "
+                "disk.",
             ),
             click.option(
                 "--clients",
                 type=click.IntRange(min=1),
-                help=f"Closed loop: who wait for their answers.  [default: {DEFAULT_CLIENTS}]",
+                help=f"Number of closed-loop clients.  [default: {DEFAULT_CLIENTS}]",
             ),
             click.option(
                 "--load",
                 type=Rate(),
-                help="Open loop: calls in a second.",
+                help="Open-loop rate, in calls per second.",
             ),
             click.option(
                 "--duration",
                 type=DurationParam(MEASUREMENT_US_MIN),
                 default="10s",
                 show_default=True,
-                help="Measured.",
+                help="Duration of the measurement.",
             ),
             click.option(
                 "--warm-up",
                 type=DurationParam(),
                 default="2s",
                 show_default=True,
-                help="Before that.",
+                help="Duration of the warm-up, which is not measured.",
             ),
             click.option(
                 "--seed",
                 type=int,
                 default=0,
                 show_default=True,
-                help="What is drawn comes from it.",
+                help="Seed of the random calls.",
             ),
             click.option("--json", "as_json", is_flag=True, help="Print one JSON object."),
             click.option(
                 "--out",
                 type=NewDirectory(),
-                help="Keep the run there, recorded in full, for 'check' and the pipeline.",
+                help="Run directory to create, with complete recordings, for 'check' and the "
+                "pipeline.",
             ),
         )
     ):
@@ -130,7 +132,7 @@ def _shared_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 class _BenchOptions(NamedTuple):
-    """What all workloads were asked for."""
+    """Options shared by all workloads."""
 
     addresses: tuple[str, ...]
     token: str
@@ -146,15 +148,15 @@ class _BenchOptions(NamedTuple):
     out: Path | None
 
 
-@bench.command(short_help="Keys and values.")
+@bench.command(short_help="Measure a key-value store.")
 @click.option(
-    "--strong", default=0.0, show_default=True, help="The share of calls that are strong, 0 to 1."
+    "--strong", default=0.0, show_default=True, help="Share of strong calls, from 0 to 1."
 )
-@click.option("--reads", default=0.0, show_default=True, help="The share that are gets, 0 to 1.")
-@click.option("--value-bytes", default=256, show_default=True, help="The size of a value.")
-@click.option("--keys", default=10_000, show_default=True, help="How many there are.")
+@click.option("--reads", default=0.0, show_default=True, help="Share of gets, from 0 to 1.")
+@click.option("--value-bytes", default=256, show_default=True, help="Size of a value, in bytes.")
+@click.option("--keys", default=10_000, show_default=True, help="Number of keys.")
 @_shared_options
-def kv(strong: float, reads: float, value_bytes: int, keys: int, **shared: Any) -> int:
+def kv(strong: float, reads: float, value_bytes: int, keys: int, **shared_options: Any) -> int:
     """Measure puts and gets of the data type 'kv'.
 
     \b
@@ -163,119 +165,133 @@ def kv(strong: float, reads: float, value_bytes: int, keys: int, **shared: Any) 
       creek bench kv --strong 1 --value-bytes 1024 --json
       creek bench kv --load 500 --out runs/live
     """
-    asked = _BenchOptions(**shared)
+    options = _BenchOptions(**shared_options)
     stream = kv_workload(
-        keys=keys, value_bytes=value_bytes, reads=reads, strong=strong, seed=asked.seed
+        keys=keys, value_bytes=value_bytes, reads=reads, strong=strong, seed=options.seed
     )
-    return _run_bench(asked, "kv", lambda replicas: stream, strong)
+    return _run_bench(options, "kv", lambda replicas: stream, strong)
 
 
-@bench.command("tpcc", short_help="TPC-C's transactions.")
+@bench.command("tpcc", short_help="Measure TPC-C transactions.")
 @warehouses_option
 @click.option(
     "--strong",
     type=click.FloatRange(0, 1),
-    help="The share of transactions that are strong.  [default: every Payment]",
+    help="Share of strong transactions, from 0 to 1.  [default: every Payment]",
 )
 @_shared_options
-def tpcc_command(warehouses: int, strong: float | None, **shared: Any) -> int:
-    """Measure TPC-C. A cluster that runs must replicate tpcc-rows-WAREHOUSES-SEED.
+def tpcc_command(warehouses: int, strong: float | None, **shared_options: Any) -> int:
+    """Measure TPC-C. A running cluster must have the data type tpcc-rows-WAREHOUSES-SEED.
 
     \b
     Examples:
       creek bench tpcc
       creek bench tpcc --warehouses 1 --load 200 --out runs/tpcc
     """
-    asked = _BenchOptions(**shared)
-    datatype = tpcc.populated_datatype_name("rows", warehouses, asked.seed)
+    options = _BenchOptions(**shared_options)
+    datatype = tpcc.populated_datatype_name("rows", warehouses, options.seed)
     return _run_bench(
-        asked,
+        options,
         datatype,
-        lambda replicas: tpcc_workload(datatype, replicas, strong, asked.seed),
+        lambda replicas: tpcc_workload(datatype, replicas, strong, options.seed),
         strong,
     )
 
 
 def _run_bench(
-    asked: _BenchOptions, datatype: str, stream: Callable[[int], Workload], strong: float | None
+    options: _BenchOptions, datatype: str, stream: Callable[[int], Workload], strong: float | None
 ) -> int:
-    if asked.clients and asked.load:
-        raise UsageError("--clients is for a closed loop and --load for an open one: choose one")
-    if asked.addresses and asked.replicas:
-        raise UsageError("--at measures a cluster that runs, --replicas starts one: choose one")
-    if asked.out is not None and asked.addresses:
+    if options.clients and options.load:
+        raise UsageError("--clients and --load exclude each other: omit one of them")
+    if options.addresses and options.replicas:
+        raise UsageError("--at and --replicas exclude each other: omit one of them")
+    if options.out is not None and options.addresses:
         raise UsageError(
-            "--out keeps what replicas recorded, and those that run already keep that themselves: "
-            "start them with 'creek serve --record DIR', then 'creek gather DIR --out RUN'"
+            "--out requires replicas that this command starts: omit --at, or "
+            "start the cluster with 'creek serve --record DIR', then 'creek gather DIR --out RUN'"
         )
-    if asked.out is not None and asked.out.exists():
-        raise UsageError(f"{asked.out} exists already, and a run is never written over")
-    if asked.addresses:
-        result, _ = run_in_new_loop(_measure(asked, datatype, asked.addresses, stream, {}))
+    if options.out is not None and options.out.exists():
+        raise UsageError(
+            f"{options.out} exists already, and runs are never overwritten: name another"
+        )
+    if options.addresses:
+        result, _ = run_in_new_loop(_measure(options, datatype, options.addresses, stream, {}))
     else:
-        result = _measure_local_cluster(asked, datatype, stream, strong)
-    if asked.as_json:
+        result = _measure_local_cluster(options, datatype, stream, strong)
+    if options.as_json:
         print_json(msgspec.to_builtins(result))
     else:
         _print_result(result)
-    if asked.out is not None:
-        click.echo(f"kept in {asked.out}: see '{command_name()} check {asked.out}'", err=True)
+    if options.out is not None:
+        click.echo(
+            f"saved to {options.out}; check it with '{command_name()} check {options.out}'",
+            err=True,
+        )
     return SUCCESS if result.throughput_per_s else FAILURE
 
 
 def _measure_local_cluster(
-    asked: _BenchOptions, datatype: str, stream: Callable[[int], Workload], strong: float | None
+    options: _BenchOptions, datatype: str, stream: Callable[[int], Workload], strong: float | None
 ) -> LoadResult:
-    """Started for it, on the disk of the working folder: that for temporary files may be none."""
-    folder = Path(tempfile.mkdtemp(prefix=".creek-bench-", dir=Path.cwd()))
-    options = ["--durability", asked.durability]
-    if asked.out is not None:
-        options += ["--record", str(folder / "recorded")]
-    cluster = LocalCluster(folder, replicas=asked.replicas or 3, datatype=datatype, options=options)
+    """Start a cluster in the working directory, measure it and stop it.
 
-    async def story() -> tuple[LoadResult, LoadMeter]:
-        with spinner(f"starting {pluralize(asked.replicas or 3, 'replica')}"):
+    The directory for temporary files may be in memory, which would distort the measurement.
+    """
+    directory = Path(tempfile.mkdtemp(prefix=".creek-bench-", dir=Path.cwd()))
+    serve_options = ["--durability", options.durability]
+    if options.out is not None:
+        serve_options += ["--record", str(directory / "recorded")]
+    cluster = LocalCluster(
+        directory, replicas=options.replicas or 3, datatype=datatype, options=serve_options
+    )
+
+    async def run() -> tuple[LoadResult, LoadMeter]:
+        with spinner(f"starting {pluralize(options.replicas or 3, 'replica')}"):
             await cluster.wait_until_ready()
-        told = await _measure(asked, datatype, cluster.addresses, stream, cluster.processes)
-        if asked.out is not None:
+        measurement = await _measure(
+            options, datatype, cluster.addresses, stream, cluster.processes
+        )
+        if options.out is not None:
             await cluster.wait_until_stable()
-        return told
+        return measurement
 
     try:
         cluster.start()
         try:
-            result, meter = run_in_new_loop(story())
+            result, meter = run_in_new_loop(run())
         finally:
             cluster.stop()
-        if asked.out is not None:
-            _save_run(asked, folder / "recorded", meter, strong)
+        if options.out is not None:
+            _save_run(options, directory / "recorded", meter, strong)
     finally:
         with suppress(OSError):
-            shutil.rmtree(folder)
+            shutil.rmtree(directory)
     return result
 
 
-def _save_run(asked: _BenchOptions, recorded: Path, meter: LoadMeter, strong: float | None) -> None:
-    assert asked.out is not None
+def _save_run(
+    options: _BenchOptions, recorded: Path, meter: LoadMeter, strong: float | None
+) -> None:
+    assert options.out is not None
     history = merge_recordings(recorded, (meter.begin_ns // 1000, meter.end_ns // 1000))
-    known = {
-        "load_tps": asked.load,
+    extra = {
+        "load_tps": options.load,
         "strong_share": strong,
-        "seed": asked.seed,
+        "seed": options.seed,
         "command": " ".join(["creek", *sys.argv[1:]]),
     }
-    save_run(msgspec.structs.replace(history, config={**history.config, **known}), asked.out)
+    save_run(msgspec.structs.replace(history, config={**history.config, **extra}), options.out)
 
 
 async def _measure(
-    asked: _BenchOptions,
+    options: _BenchOptions,
     datatype: str,
     addresses: Sequence[str],
     stream: Callable[[int], Workload],
     processes: dict[str, int],
 ) -> tuple[LoadResult, LoadMeter]:
     cpu = CpuClock(processes)
-    total_s = (asked.warm_up + asked.duration) / 1e6
+    total_s = (options.warm_up + options.duration) / 1e6
     bar = Progress(
         BarColumn(),
         TextColumn("{task.description}"),
@@ -285,32 +301,32 @@ async def _measure(
     )
     task = bar.add_task("warming up", total=total_s)
 
-    def watch(elapsed_s: float, meter: LoadMeter) -> None:
-        measured_s = elapsed_s - asked.warm_up / 1e6
-        told = "warming up"
+    def on_progress(elapsed_s: float, meter: LoadMeter) -> None:
+        measured_s = elapsed_s - options.warm_up / 1e6
+        description = "warming up"
         if measured_s > 0:
-            told = f"{meter.completed / measured_s:,.0f}/s"
+            description = f"{meter.completed / measured_s:,.0f}/s"
             for name, kind in (("weak", WEAK_TENTATIVE), ("strong", STRONG_STABLE)):
                 recent = sorted(meter.latencies_ns[kind][-1000:])
                 if recent:
-                    told += f"  {name} {recent[len(recent) // 2] / 1e6:.2f} ms"
-        bar.update(task, completed=elapsed_s, description=told)
+                    description += f"  {name} {recent[len(recent) // 2] / 1e6:.2f} ms"
+        bar.update(task, completed=elapsed_s, description=description)
 
     plan = LoadPlan(
         addresses,
         stream(len(addresses)),
-        warm_up_s=asked.warm_up / 1e6,
-        duration_s=asked.duration / 1e6,
-        clients=0 if asked.load else asked.clients or DEFAULT_CLIENTS,
-        load=asked.load or 0.0,
-        seed=asked.seed,
-        watch=watch,
-        cpu=cpu,
+        warm_up_s=options.warm_up / 1e6,
+        duration_s=options.duration / 1e6,
+        clients=0 if options.load else options.clients or DEFAULT_CLIENTS,
+        calls_per_s=options.load or 0.0,
+        seed=options.seed,
+        on_progress=on_progress,
+        cpu_clock=cpu,
         dial=partial(
             dial,
-            token=asked.token,
-            secured=client_tls_context(asked.authority),
-            refused=REFUSED_RETRY_S,
+            token=options.token,
+            tls_context=client_tls_context(options.authority),
+            refused_timeout_s=REFUSED_RETRY_S,
             datatype=datatype,
         ),
     )
@@ -319,21 +335,21 @@ async def _measure(
             meter = await generate_load(plan)
     except ReplicaUnreachable as error:
         raise UsageError(
-            f"{error} (is it started there? --at names another address; without it, a cluster is "
-            "started for the time)"
+            f"{error} (start the cluster, set another address with --at, or omit --at to start a "
+            "local cluster)"
         ) from error
     return load_result(meter, cpu.used_s), meter
 
 
 def _print_result(result: LoadResult) -> None:
-    told = [
-        f"{result.throughput_per_s:,.0f} calls a second",
+    rates = [
+        f"{result.throughput_per_s:,.0f} calls per second",
         f"{result.weak_per_s:,.0f} weak",
         f"{result.strong_per_s:,.0f} strong",
     ]
-    click.echo(", ".join(told))
+    click.echo(", ".join(rates))
     print_latencies(result)
     used = ", ".join(f"{name} {each:,.0f}" for name, each in result.cpu_us.items())
-    stdout_console().print(f"CPU for a call, in µs: {sum(result.cpu_us.values()):,.0f}; of {used}")
+    stdout_console().print(f"CPU time per call, in µs: {sum(result.cpu_us.values()):,.0f} ({used})")
     click.echo(f"Creek ran {build_kind()}{COMPILE_HINT if build_kind() == 'interpreted' else ''}")
     print_errors(result)

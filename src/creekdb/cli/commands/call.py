@@ -1,4 +1,4 @@
-"""`creek call`: one operation on a live cluster, from the command line."""
+"""`creek call`: call one operation on a live cluster."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -18,11 +18,14 @@ from creekdb.errors import UsageError
 
 TIMEOUT_S = 10.0
 DEFAULT_ADDRESSES = ("127.0.0.1:7100", "127.0.0.1:7101", "127.0.0.1:7102")
-"""Where `creek up` has its first replicas: of up to five, one of these is up, or no majority is."""
+"""Client addresses of the first replicas of `creek up`.
+
+With up to five replicas, at least one of these is up if a majority is.
+"""
 REFUSED_RETRY_S = 5.0
-"""How long is looked for a cluster where nobody listens: it may be about to start."""
+"""Time for which refused connections are retried, in seconds: the cluster may be starting."""
 NOTICE_DELAY_S = 1.0
-"""After so long it is told that nobody has answered yet."""
+"""Delay before the notice that a response is pending, in seconds."""
 
 addresses_option = click.option(
     "--at",
@@ -30,31 +33,33 @@ addresses_option = click.option(
     multiple=True,
     default=DEFAULT_ADDRESSES,
     metavar="HOST:PORT",
-    help="Where clients find a replica; more than one: whichever can be reached.  "
-    "[default: where 'creek up' has its first three]",
+    help="Client address of a replica; with several, the first reachable one is used.  "
+    "[default: the first three replicas of 'creek up']",
 )
 token_option = click.option(
-    "--token", default="", envvar="CREEK_TOKEN", show_envvar=True, help="Who you are, if asked."
+    "--token", default="", envvar="CREEK_TOKEN", show_envvar=True, help="Token of the client."
 )
 authority_option = click.option(
     "--authority",
     envvar="CREEK_AUTHORITY",
     show_envvar=True,
-    help="A file with the certificates that you trust.",
+    help="File with the trusted certificates, in PEM format.",
 )
 
 
-@click.command(short_help="Carry out an operation on a live cluster.")
+@click.command(short_help="Call an operation on a live cluster.")
 @click.argument("operation")
 @click.argument("arguments", nargs=-1)
-@click.option("--strong", is_flag=True, help="Wait for the stable answer.")
-@click.option("--final", is_flag=True, help="Weakly, but wait until it is known how it ended.")
+@click.option(
+    "--strong", is_flag=True, help="Make a strong call, and wait for its stable response."
+)
+@click.option("--final", is_flag=True, help="Make a weak call, but wait for its final response.")
 @click.option(
     "--timeout",
     type=click.FloatRange(0, 86_400, min_open=True),
     default=TIMEOUT_S,
     show_default=True,
-    help="For how many seconds the answer is waited for.",
+    help="Upper bound for the wait for the response, in seconds.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @addresses_option
@@ -71,9 +76,9 @@ def call(
     token: str,
     authority: str | None,
 ) -> int:
-    """Carry out an operation, weakly unless told otherwise. Arguments are JSON where they can be,
-    else texts; '--' goes before one that begins with '-'. Exits with 1 when the operation raised,
-    was not done, or was answered tentatively and then not in time.
+    """Call an operation, weakly by default. An argument that is JSON is parsed, any other is a
+    string; write '--' before an argument that begins with '-'. Exits with 1 if the operation raised
+    an error, was not executed, or got no last response in time.
 
     \b
     Examples:
@@ -83,74 +88,76 @@ def call(
       creek call --strong -- increment visits -1
     """
     if strong and final:
-        raise UsageError("a strong call's answer is final: leave out --strong or --final")
+        raise UsageError("--strong and --final exclude each other: omit one of them")
     values = tuple(map(parse_argument, arguments))
 
-    async def ask() -> tuple[dict[str, Any], list[str]]:
+    async def invoke() -> tuple[dict[str, Any], list[str]]:
         async with open_database(addresses, token, authority, timeout) as db:
-            asked = (db.strong if strong else db.weak)(operation, *values)
+            call = (db.strong if strong else db.weak)(operation, *values)
             try:
-                return await (_wait_final(asked, timeout) if final else _wait_response(asked)), []
+                return await (_wait_final(call, timeout) if final else _wait_response(call)), []
             except Unknown as error:
-                return await _first_response(asked), _timeout_lines(asked, error)
+                return await _first_response(call), _timeout_lines(call, error)
 
     try:
-        told, unfinished = asyncio.run(ask())
+        response, notices = asyncio.run(invoke())
     except (OperationFailed, NotDone, Unknown) as error:
         click.echo(f"creek: {_failure_summary(error)}: {error_text(error, addresses)}", err=True)
         return FAILURE
-    if unfinished and strong:
-        click.echo(f"creek: tentatively {_result_text(told)}", err=True)
+    if notices and strong:
+        click.echo(f"creek: tentative response: {_result_text(response)}", err=True)
     elif as_json:
-        print_json(told)
+        print_json(response)
     else:
-        click.echo(
-            f"{_result_text(told)}  ({told['kind']}{', changed' if told.get('changed') else ''})"
-        )
-    for line in unfinished:
+        changed = ", changed" if response.get("changed") else ""
+        click.echo(f"{_result_text(response)}  ({response['kind']}{changed})")
+    for line in notices:
         click.echo(f"creek: {line}", err=True)
-    return FAILURE if unfinished else SUCCESS
+    return FAILURE if notices else SUCCESS
 
 
-async def _wait_response(asked: Call) -> dict[str, Any]:
-    return {"kind": STABLE if asked.message.strong else TENTATIVE, "value": await asked}
+async def _wait_response(call: Call) -> dict[str, Any]:
+    return {"kind": STABLE if call.message.strong else TENTATIVE, "value": await call}
 
 
-async def _wait_final(asked: Call, timeout: float) -> dict[str, Any]:
-    """Who has to wait for it is told what was answered so far."""
-    so_far = _result_text(await _first_response(asked))
-    told = f"creek: tentatively {so_far}; waiting up to {timeout:g} s for the final answer"
-    telling = asyncio.get_running_loop().call_later(
-        NOTICE_DELAY_S, partial(click.echo, told, err=True)
+async def _wait_final(call: Call, timeout: float) -> dict[str, Any]:
+    """Wait for the final response; print the tentative one if the wait takes long."""
+    tentative = _result_text(await _first_response(call))
+    text = (
+        f"creek: tentative response: {tentative}; "
+        f"waiting up to {timeout:g} s for the final response"
+    )
+    notice = asyncio.get_running_loop().call_later(
+        NOTICE_DELAY_S, partial(click.echo, text, err=True)
     )
     try:
-        ended = await asked.final
+        last = await call.final
     finally:
-        telling.cancel()
-    return {"kind": FINAL, "value": ended.value, "changed": ended.changed}
+        notice.cancel()
+    return {"kind": FINAL, "value": last.value, "changed": last.changed}
 
 
-async def _first_response(asked: Call) -> dict[str, Any]:
-    """The first answer, which may be that it raised; without any, why there is none."""
+async def _first_response(call: Call) -> dict[str, Any]:
+    """Return the first response, which may be an error. Raises the failure if there is none."""
     try:
-        return {"kind": TENTATIVE, "value": await asked.tentative}
+        return {"kind": TENTATIVE, "value": await call.tentative}
     except OperationFailed as error:
         return {"kind": TENTATIVE, "error": str(error)}
 
 
-def _result_text(told: dict[str, Any]) -> str:
-    if "error" in told:
-        return f"raised {told['error']}"
-    return msgspec.json.encode(told["value"]).decode()
+def _result_text(response: dict[str, Any]) -> str:
+    if "error" in response:
+        return f"raised {response['error']}"
+    return msgspec.json.encode(response["value"]).decode()
 
 
-def _timeout_lines(asked: Call, error: Unknown) -> list[str]:
-    """What becomes of a call that has a tentative answer, and no other one in time."""
-    where = "the replica that answered" if asked.id is None else f"replica {asked.id.replica}"
+def _timeout_lines(call: Call, error: Unknown) -> list[str]:
+    """Describe the future of a call with a tentative response but no last one in time."""
+    replica = "the replica" if call.id is None else f"replica {call.id.replica}"
     return [
-        f"{error}: is a majority up? 'creek status' tells",
-        f"it is not lost: {where} keeps it until a majority fixes its place; "
-        "read strongly then what came of it",
+        f"{error}; check with 'creek status' whether a majority is up",
+        f"the call is not lost: {replica} retains it until a majority fixes its position; "
+        "then read the result with a strong call",
     ]
 
 
@@ -158,7 +165,7 @@ def _timeout_lines(asked: Call, error: Unknown) -> list[str]:
 async def open_database(
     addresses: tuple[str, ...], token: str, authority: str | None, timeout: float
 ) -> AsyncIterator[Database]:
-    """Who has to wait for it is told why."""
+    """Connect to a cluster; print a notice if that takes long."""
     db = connect(
         addresses,
         token=token,
@@ -168,40 +175,41 @@ async def open_database(
         refused=REFUSED_RETRY_S,
     )
 
-    def tell() -> None:
-        told = f"nobody answers yet: {db.discovery_progress()}; trying again for some seconds"
-        click.echo(f"creek: {told}", err=True)
+    def print_notice() -> None:
+        text = f"no replica responds yet: {db.discovery_progress()}; retrying for a few seconds"
+        click.echo(f"creek: {text}", err=True)
 
-    telling = asyncio.get_running_loop().call_later(NOTICE_DELAY_S, tell)
+    notice = asyncio.get_running_loop().call_later(NOTICE_DELAY_S, print_notice)
     try:
         async with db:
-            telling.cancel()
+            notice.cancel()
             yield db
     finally:
-        telling.cancel()
+        notice.cancel()
 
 
 def error_text(error: Exception, addresses: tuple[str, ...]) -> str:
-    """What an error says, and what to do where no cluster runs."""
+    """Return the text of an error, with a hint if no cluster is reachable."""
     if not isinstance(error, NotDone) or error.reason != "unreachable":
         return str(error)
     return f"{error} ({unreachable_hint(addresses == DEFAULT_ADDRESSES)})"
 
 
-def unreachable_hint(is_here: bool) -> str:
-    """Where no cluster runs."""
-    if is_here:
+def unreachable_hint(is_default: bool) -> str:
+    """Return the hint for an unreachable cluster. `is_default`: no address was set with --at."""
+    if is_default:
         return (
-            "'creek up' starts a cluster here; --at names another address, such as 127.0.0.1:7500"
+            "start a cluster here with 'creek up', or set its address with --at, "
+            "such as --at 127.0.0.1:7500"
         )
-    return "is it started there? --at names another address, 'creek up' starts a cluster here"
+    return "start the cluster, or set another address with --at"
 
 
 def _failure_summary(error: Exception) -> str:
     match error:
         case OperationFailed():
-            return "it was carried out, and raised"
+            return "the operation raised an error"
         case NotDone():
-            return "it was not done"
+            return "the call was not executed"
         case _:
-            return "it is not known whether it was done"
+            return "the outcome of the call is unknown"

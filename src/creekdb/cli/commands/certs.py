@@ -1,4 +1,4 @@
-"""`creek certs`: certificates, tokens and configuration files for a trial with TLS."""
+"""`creek certs`: certificates, tokens and configuration files for a cluster with TLS."""
 
 import re
 import secrets
@@ -18,17 +18,17 @@ from creekdb.server.runtime.config import SecurityConfig
 HOST_PATTERN: Final = r"[A-Za-z0-9._:-]+"
 NAME_PATTERN: Final = r"[A-Za-z0-9_-]+"
 AUTHORITY_DAYS: Final = 3650
-"""It is to outlive what it vouches for."""
+"""Validity of the authority's certificate, which must outlive the certificates it signs."""
 
 
-@click.command(short_help="Make certificates, tokens and configuration files for a trial.")
-@click.argument("folder", type=click.Path(path_type=Path, file_okay=False))
+@click.command(short_help="Create certificates, tokens and configuration files.")
+@click.argument("directory", type=click.Path(path_type=Path, file_okay=False))
 @click.option(
     "--hosts",
     default="127.0.0.1,127.0.0.1,127.0.0.1",
     show_default=True,
     metavar="HOST,HOST,…",
-    help="Where the replicas are, one name or address for each.",
+    help="Hosts of the replicas: one name or address for each.",
 )
 @click.option(
     "--clients",
@@ -36,27 +36,27 @@ AUTHORITY_DAYS: Final = 3650
     default="trial",
     show_default=True,
     metavar="NAME,NAME,…",
-    help="Who may call: each gets a token.",
+    help="Names of the clients; each gets a token.",
 )
-@click.option("--cluster", default="creek", show_default=True, help="The cluster's name.")
-@click.option("--datatype", default="kv", show_default=True, help="What is replicated.")
+@click.option("--cluster", default="creek", show_default=True, help="Name of the cluster.")
+@click.option("--datatype", default="kv", show_default=True, help="Replicated data type.")
 @click.option(
     "--days",
     type=click.IntRange(1, 3650),
     default=365,
     show_default=True,
-    help="How long the certificates are valid.",
+    help="Validity of the certificates, in days.",
 )
 @click.option(
     "--more",
     metavar="HOST,HOST,…",
-    help="To the set in FOLDER, add what further replicas need to join.",
+    help="Hosts of further replicas: add certificates and configuration files to DIRECTORY.",
 )
-@click.option("--renew", is_flag=True, help="Issue all certificates in FOLDER again.")
+@click.option("--renew", is_flag=True, help="Reissue all certificates in DIRECTORY.")
 @click.pass_context
 def certs(
     context: click.Context,
-    folder: Path,
+    directory: Path,
     hosts: str,
     names: str,
     cluster: str,
@@ -65,62 +65,63 @@ def certs(
     more: str | None,
     renew: bool,
 ) -> int:
-    """Make a working set for a trial in FOLDER: an authority, a certificate and a configuration
-    file for each replica, and tokens for clients. Replicas show each other their certificates;
-    clients trust the authority and show a token.
+    """Create a set of files for a cluster with TLS in DIRECTORY: an authority, a certificate and a
+    configuration file for each replica, and tokens for clients. Replicas authenticate each other by
+    certificate; clients trust the authority and authenticate by token.
 
     \b
     Examples:
-      creek certs trial
-      creek certs trial --hosts 10.0.0.1,10.0.0.2,10.0.0.3 --clients ann,bob
-      creek certs trial --days 30
-      creek certs trial --more 10.0.0.4
-      creek certs trial --renew
+        creek certs trial
+        creek certs trial --hosts 10.0.0.1,10.0.0.2,10.0.0.3 --clients ann,bob
+        creek certs trial --days 30
+        creek certs trial --more 10.0.0.4
+        creek certs trial --renew
     """
-    where = _split_names(hosts, HOST_PATTERN, "--hosts")
-    who = _split_names(names, NAME_PATTERN, "--clients")
+    host_names = _split_names(hosts, HOST_PATTERN, "--hosts")
+    client_names = _split_names(names, NAME_PATTERN, "--clients")
     if find_spec("cryptography") is None:
-        raise UsageError("creek certs needs another package: pip install 'creekdb[certs]'")
+        raise UsageError("creek certs requires cryptography: pip install 'creekdb[certs]'")
     if more is not None or renew:
         _reject_combination(context, more, renew)
-        from creekdb.cli.commands.certs_update import add_replicas, renew_certificates  # noqa: PLC0415 - if it is there
+        from creekdb.cli.commands.certs_update import (  # noqa: PLC0415 - optional package
+            add_replicas,
+            renew_certificates,
+        )
 
         if more is None:
-            renew_certificates(folder, days)
+            renew_certificates(directory, days)
         else:
-            add_replicas(folder, _split_names(more, HOST_PATTERN, "--more"), days)
+            add_replicas(directory, _split_names(more, HOST_PATTERN, "--more"), days)
         return SUCCESS
-    if folder.is_dir() and any(folder.iterdir()):
-        raise UsageError(f"{folder} is not empty: name a folder that is, or does not exist")
-    folder.mkdir(parents=True, exist_ok=True)
-    base = folder.resolve()
-    _issue_certificates(base, cluster, where, days)
-    tokens = {name: secrets.token_urlsafe(24) for name in who}
-    for replica in range(len(where)):
-        text = _replica_config(base, cluster, datatype, replica, where, tokens)
+    if directory.is_dir() and any(directory.iterdir()):
+        raise UsageError(f"{directory} is not empty: name an empty or a new directory")
+    directory.mkdir(parents=True, exist_ok=True)
+    base = directory.resolve()
+    _issue_certificates(base, cluster, host_names, days)
+    tokens = {name: secrets.token_urlsafe(24) for name in client_names}
+    for replica in range(len(host_names)):
+        text = _replica_config(base, cluster, datatype, replica, host_names, tokens)
         write_private_file(base / f"replica-{replica}.toml", text.encode())
-    _print_instructions(folder, where, tokens, datatype)
+    _print_instructions(directory, host_names, tokens, datatype)
     return SUCCESS
 
 
 def _reject_combination(context: click.Context, more: str | None, renew: bool) -> None:
-    given = ("hosts", "names", "cluster", "datatype")
-    if (more is not None and renew) or any(is_explicit(context, each) for each in given):
-        raise UsageError(
-            "--more and --renew are each for a set that is there: leave out all else but --days"
-        )
+    others = ("hosts", "names", "cluster", "datatype")
+    if (more is not None and renew) or any(is_explicit(context, each) for each in others):
+        raise UsageError("--more and --renew change an existing set: combine each with --days only")
 
 
-def _split_names(text: str, form: str, option: str) -> list[str]:
-    words = [word.strip() for word in text.split(",")]
-    for word in words:
-        if not re.fullmatch(form, word):
-            raise UsageError(f"{option} '{text}': '{word}' is not a name; write NAME,NAME,…")
-    return words
+def _split_names(text: str, pattern: str, option: str) -> list[str]:
+    names = [name.strip() for name in text.split(",")]
+    for name in names:
+        if not re.fullmatch(pattern, name):
+            raise UsageError(f"{option} is '{text}': '{name}' is not a name; write NAME,NAME,…")
+    return names
 
 
 def _issue_certificates(base: Path, cluster: str, hosts: list[str], days: int) -> None:
-    from creekdb.server.security.certificates import (  # noqa: PLC0415 - if it is there
+    from creekdb.server.security.certificates import (  # noqa: PLC0415 - optional package
         issue,
         new_authority,
     )
@@ -159,12 +160,12 @@ def _replica_config(
         data=base / f"data-{replica}",
         host=hosts[replica],
         members=hosts,
-        more=security_section(base, replica, SecurityConfig(tokens=tokens)),
+        extra=security_section(base, replica, SecurityConfig(tokens=tokens)),
     )
 
 
 def security_section(base: Path, replica: int, known: SecurityConfig) -> tuple[str, ...]:
-    """What the file of a replica says of it. `known`: tokens, and whose may do more."""
+    """Return the lines of the section `security`. `known`: tokens and administrators to copy."""
     admins = f"admins = [{', '.join(map(toml_string, known.admins))}]"
     return (
         "[security]",
@@ -184,30 +185,32 @@ def _toml_key(name: str) -> str:
 
 
 def _print_instructions(
-    folder: Path, hosts: list[str], tokens: dict[str, str], datatype: str
+    directory: Path, hosts: list[str], tokens: dict[str, str], datatype: str
 ) -> None:
     name, token = next(iter(tokens.items()))
-    at = client_address(hosts[0], 0)
+    address = client_address(hosts[0], 0)
     click.echo(
-        f"{folder} holds an authority, and for {pluralize(len(hosts), 'replica')} a certificate,"
+        f"{directory} contains an authority and, for each of {pluralize(len(hosts), 'replica')}, a"
     )
-    click.echo("its key and a configuration file each. Start them, each where it belongs:")
+    click.echo("certificate, its key and a configuration file. Start each replica on its host:")
     click.echo()
     for replica, host in enumerate(hosts):
-        config = folder / f"replica-{replica}.toml"
+        config = directory / f"replica-{replica}.toml"
         click.echo(f"  {command_name()} serve --config {config}    # on {host}")
     click.echo()
-    click.echo("The tokens of those who may call are in the configuration files:")
+    click.echo("The configuration files contain these tokens for clients:")
     click.echo()
     for each, secret in tokens.items():
         click.echo(f"  {each}  {secret}")
     click.echo()
-    click.echo(f"To call, as {name}:")
+    click.echo(f"To call operations as {name}:")
     click.echo()
-    click.echo(f"  export CREEK_AUTHORITY={folder / 'authority.pem'} CREEK_TOKEN={token}")
-    called = "put lamp 3" if datatype == "kv" else "OPERATION ARGUMENT …"
-    click.echo(f"  {command_name()} call --at {at} {called}")
+    click.echo(f"  export CREEK_AUTHORITY={directory / 'authority.pem'} CREEK_TOKEN={token}")
+    call = "put lamp 3" if datatype == "kv" else "OPERATION ARGUMENT …"
+    click.echo(f"  {command_name()} call --at {address} {call}")
     click.echo()
-    click.echo("To another machine go authority.pem and that replica's three files; adapt the")
-    click.echo("paths in its configuration. authority-key.pem makes further certificates, with")
-    click.echo("--more and --renew: keep it.")
+    click.echo(
+        "Copy authority.pem and the three files of a replica to its host, and adapt the paths"
+    )
+    click.echo("in its configuration file. Keep authority-key.pem: --more and --renew sign further")
+    click.echo("certificates with it.")

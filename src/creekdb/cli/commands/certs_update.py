@@ -1,4 +1,4 @@
-"""What `creek certs` adds to a set that is there: for further replicas, and when a year is over."""
+"""Additions to an existing set of `creek certs`: further replicas and renewed certificates."""
 
 import re
 from datetime import UTC, datetime, timedelta
@@ -17,54 +17,59 @@ from creekdb.server.security.certificates import CertificatePair, issue, read_pa
 _CERTIFICATE_NAME: Final = re.compile(r"replica-(\d+)\.pem")
 
 
-def add_replicas(folder: Path, hosts: list[str], days: int) -> None:
-    """A certificate, its key and a configuration file for each of these hosts."""
-    base = folder.resolve()
-    authority, known = _read_authority(folder, days), _certified_replicas(folder)
-    like = read_config(folder / f"replica-{known[0]}.toml", {}, {})
+def add_replicas(directory: Path, hosts: list[str], days: int) -> None:
+    """Create a certificate, its key and a configuration file for each host."""
+    base = directory.resolve()
+    authority, known = _read_authority(directory, days), _certified_replicas(directory)
+    template = read_config(directory / f"replica-{known[0]}.toml", {}, {})
     click.echo(
-        f"{folder} holds what it takes to join, for {pluralize(len(hosts), 'further replica')}."
+        f"{directory} contains the files for {pluralize(len(hosts), 'further replica')} to join."
     )
-    click.echo("One after the other, each where it belongs:")
+    click.echo("Start them one after the other, each on its host:")
     click.echo()
     for replica, host in enumerate(hosts, known[-1] + 1):
         _write_pair(
-            base, replica, issue(authority, f"replica {replica} of {like.cluster}", (host,), days)
+            base,
+            replica,
+            issue(authority, f"replica {replica} of {template.cluster}", (host,), days),
         )
-        path = folder / f"replica-{replica}.toml"
-        write_private_file(path, _joining_config(base, like, replica, host).encode())
-        how = f"--join {like.clients} --listen {peer_address(host, replica)}"
-        click.echo(f"  {command_name()} serve --config {path} {how}    # on {host}")
+        path = directory / f"replica-{replica}.toml"
+        write_private_file(path, _joining_config(base, template, replica, host).encode())
+        options = f"--join {template.clients} --listen {peer_address(host, replica)}"
+        click.echo(f"  {command_name()} serve --config {path} {options}    # on {host}")
     click.echo()
-    click.echo("CREEK_AUTHORITY and CREEK_TOKEN must be set where they join.")
+    click.echo("Joining requires CREEK_AUTHORITY and CREEK_TOKEN in the environment.")
 
 
-def renew_certificates(folder: Path, days: int) -> None:
-    """All certificates, with new keys, for so long from now."""
-    base = folder.resolve()
-    authority, known = _read_authority(folder, days), _certified_replicas(folder)
+def renew_certificates(directory: Path, days: int) -> None:
+    """Reissue all certificates with new keys, valid for this many days from now."""
+    base = directory.resolve()
+    authority, known = _read_authority(directory, days), _certified_replicas(directory)
     for replica in known:
-        pair = read_pair(*(folder / f"replica-{replica}{each}.pem" for each in ("", "-key")))
+        pair = read_pair(*(directory / f"replica-{replica}{each}.pem" for each in ("", "-key")))
         _write_pair(base, replica, renew(authority, pair.certificate, days))
-    told = pluralize(len(known), "certificate")
-    click.echo(f"{told} in {folder} issued again, with new keys. Bring each with its key to where")
-    click.echo("it belongs, and send SIGHUP to the replica there: it goes on.")
+    count = pluralize(len(known), "certificate")
+    click.echo(f"{count} in {directory} reissued, with new keys. Copy each certificate and key to")
+    click.echo("its host, and send SIGHUP to the replica there; it need not restart.")
 
 
-def _read_authority(folder: Path, days: int) -> CertificatePair:
-    pair = read_pair(folder / "authority.pem", folder / "authority-key.pem")
+def _read_authority(directory: Path, days: int) -> CertificatePair:
+    pair = read_pair(directory / "authority.pem", directory / "authority-key.pem")
     end = pair.certificate.not_valid_after_utc
     if end < datetime.now(UTC) + timedelta(days=days):
-        raise UsageError(f"{folder / 'authority.pem'} ends on {end:%Y-%m-%d} itself: fewer --days")
+        path = directory / "authority.pem"
+        raise UsageError(
+            f"{path} expires on {end:%Y-%m-%d}, before the certificates: reduce --days"
+        )
     return pair
 
 
-def _certified_replicas(folder: Path) -> list[int]:
-    found = [_CERTIFICATE_NAME.fullmatch(each.name) for each in folder.iterdir()]
-    numbers = sorted(int(each[1]) for each in found if each is not None)
+def _certified_replicas(directory: Path) -> list[int]:
+    matches = [_CERTIFICATE_NAME.fullmatch(each.name) for each in directory.iterdir()]
+    numbers = sorted(int(match[1]) for match in matches if match is not None)
     if not numbers:
         raise UsageError(
-            f"{folder} holds no certificate of a replica: is it a set of 'creek certs'?"
+            f"{directory} contains no certificate of a replica: name a directory of 'creek certs'"
         )
     return numbers
 
@@ -73,13 +78,13 @@ def _write_pair(base: Path, replica: int, pair: CertificatePair) -> None:
     write_certificate(base, replica, pair.certificate_pem(), pair.key_pem())
 
 
-def _joining_config(base: Path, like: ServerConfig, replica: int, host: str) -> str:
+def _joining_config(base: Path, template: ServerConfig, replica: int, host: str) -> str:
     return render_config(
         base / f"replica-{replica}.toml",
-        cluster=like.cluster,
-        datatype=like.datatype,
+        cluster=template.cluster,
+        datatype=template.datatype,
         replica=replica,
         data=base / f"data-{replica}",
         host=host,
-        more=security_section(base, replica, like.security),
+        extra=security_section(base, replica, template.security),
     )

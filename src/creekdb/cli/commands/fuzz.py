@@ -1,4 +1,4 @@
-"""`creek fuzz`: look for a seed that breaks the protocol."""
+"""`creek fuzz`: check random runs, one per seed."""
 
 import os
 from collections.abc import Iterator
@@ -41,18 +41,20 @@ from creekdb.simulation.fuzz.campaign import (
 from creekdb.simulation.fuzz.scenario_generator import scenario_from_seed
 
 PROBES_REQUIRED_SEEDS = 2000
-"""So many seeds are expected to reach every probe."""
+"""Number of seeds that are expected to fire every probe."""
 
 FAILURES_DETAILED_MAX = 10
-"""Failures that are described in full; of the others the seed is enough."""
+"""Upper bound for the failures described in full; for others, only the seed is printed."""
 
 
 def usable_cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-@click.command(short_help="Look for a seed that breaks the protocol.")
-@click.option("--seeds", type=click.IntRange(1), default=200, show_default=True, help="How many.")
+@click.command(short_help="Check random runs under random faults.")
+@click.option(
+    "--seeds", type=click.IntRange(1), default=200, show_default=True, help="Number of seeds."
+)
 @click.option(
     "--from",
     "first",
@@ -60,11 +62,15 @@ def usable_cores() -> int:
     default=0,
     show_default=True,
     metavar="SEED",
-    help="The first seed.",
+    help="First seed.",
 )
-@click.option("--jobs", type=click.IntRange(1, 256), help="Processes.  [default: one per core]")
+@click.option(
+    "--jobs",
+    type=click.IntRange(1, 256),
+    help="Number of worker processes.  [default: one per core]",
+)
 @scheme_option
-@click.option("--debug", is_flag=True, help="Run once more, with every operation executed twice.")
+@click.option("--debug", is_flag=True, help="Repeat each run, and execute every operation twice.")
 @click.option("--verbose", is_flag=True, help="Describe each seed, and list the probes.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of tables.")
 def fuzz(
@@ -76,10 +82,10 @@ def fuzz(
     verbose: bool,
     as_json: bool,
 ) -> int:
-    """Run random clusters under random faults, one for each seed, and check every run.
+    """Run a random cluster under random faults for each seed, and check every run.
 
-    Exits with 1 when a seed fails. Also, with 2000 seeds or more, when a probe never fired: a rare
-    branch that no run reached is a hole in the test.
+    Exits with 1 if a seed fails or, with 2000 seeds or more, if a probe never fired. Such a probe
+    marks a rare branch that no run has tested.
 
     \b
     Examples:
@@ -87,54 +93,57 @@ def fuzz(
       creek fuzz --from 291 --seeds 1 --verbose
     """
     add_working_directory_to_path()
-    score = CampaignSummary(scheme)
-    findings = run_campaign(range(first, first + seeds), scheme, jobs or usable_cores())
+    summary = CampaignSummary(scheme)
+    results = run_campaign(range(first, first + seeds), scheme, jobs or usable_cores())
     if debug:
-        findings = map(_rerun_in_debug_mode, findings)
-    for finding in _with_progress(findings, seeds, score):
-        score.add(finding)
+        results = map(_rerun_in_debug_mode, results)
+    for result in _with_progress(results, seeds, summary):
+        summary.add(result)
         if verbose and not as_json:
             print_lines(
-                [*scenario_lines(scenario_from_seed(finding.seed, scheme)), _result_line(finding)]
+                [*scenario_lines(scenario_from_seed(result.seed, scheme)), _result_line(result)]
             )
-    silent = score.unfired_probes if seeds >= PROBES_REQUIRED_SEEDS else []
+    unfired = summary.unfired_probes if seeds >= PROBES_REQUIRED_SEEDS else []
     if as_json:
-        print_json(_json_summary(score, first, scheme))
+        print_json(_json_summary(summary, first, scheme))
     else:
         if verbose or seeds >= PROBES_REQUIRED_SEEDS:
-            _print_probes(score, bool(silent))
-        _print_summary(score, bool(silent), verbose)
-    return FAILURE if score.failures or silent else SUCCESS
+            _print_probes(summary, bool(unfired))
+        _print_summary(summary, bool(unfired), verbose)
+    return FAILURE if summary.failures or unfired else SUCCESS
 
 
-def replay_command(finding: SeedResult) -> str:
-    scheme = "" if finding.scheme == DEFAULT_SCHEME else f" --scheme {finding.scheme}"
-    debug = " --debug" if isinstance(finding, DebugFinding) else ""
-    return f"{command_name()} simulate --replay {finding.seed}{scheme}{debug}"
+def replay_command(result: SeedResult) -> str:
+    scheme = "" if result.scheme == DEFAULT_SCHEME else f" --scheme {result.scheme}"
+    debug = " --debug" if isinstance(result, DebugFinding) else ""
+    return f"{command_name()} simulate --replay {result.seed}{scheme}{debug}"
 
 
 class DebugFinding(SeedResult, frozen=True, kw_only=True):
-    """Of a seed with an operation that is not deterministic, which is its `crash`."""
+    """Result of a seed with a nondeterministic operation, which is its `crash`."""
 
 
-def _rerun_in_debug_mode(finding: SeedResult) -> SeedResult:
-    """The same scenario in debug mode: what else it shows may follow from what is found there."""
-    if finding.crash is not None:
-        return finding
-    scenario = scenario_from_seed(finding.seed, finding.scheme)
+def _rerun_in_debug_mode(result: SeedResult) -> SeedResult:
+    """Repeat the scenario in debug mode.
+
+    Nondeterminism takes precedence over other failures of the seed, which it may have caused.
+    """
+    if result.crash is not None:
+        return result
+    scenario = scenario_from_seed(result.seed, result.scheme)
     datatype = DebugDataType(resolve_datatype(scenario.datatype))
     try:
         build_simulation(scenario, datatype).run(FUZZ_EVENTS_MAX)
     except NotDeterministic as error:
-        known = {**msgspec.structs.asdict(finding), "crash": str(error)}
-        return DebugFinding(**known)
-    return finding
+        fields = {**msgspec.structs.asdict(result), "crash": str(error)}
+        return DebugFinding(**fields)
+    return result
 
 
 def _with_progress(
-    findings: Iterator[SeedResult], seeds: int, score: CampaignSummary
+    results: Iterator[SeedResult], seeds: int, summary: CampaignSummary
 ) -> Iterator[SeedResult]:
-    """Each finding in turn, under a progress bar; failures are described as they come."""
+    """Yield the results under a progress bar, and describe each failure as it occurs."""
     console = stderr_console()
     bar = Progress(
         TextColumn("fuzzing"),
@@ -142,89 +151,89 @@ def _with_progress(
         MofNCompleteColumn(),
         TextColumn("seeds, {task.fields[failures]} failed"),
         TimeElapsedColumn(),
-        TextColumn("gone,"),
+        TextColumn("elapsed,"),
         TimeRemainingColumn(),
-        TextColumn("left"),
+        TextColumn("remaining"),
         console=console,
         transient=True,
         disable=not console.is_terminal,
     )
     with bar:
         task = bar.add_task("fuzzing", total=seeds, failures=0)
-        for finding in findings:
-            yield finding
-            failures = len(score.failures)
+        for result in results:
+            yield result
+            failures = len(summary.failures)
             bar.update(task, advance=1, failures=failures)
-            if finding.has_failed and failures <= FAILURES_DETAILED_MAX:
-                bar.console.print(_failure_text(finding), soft_wrap=True)
+            if result.has_failed and failures <= FAILURES_DETAILED_MAX:
+                bar.console.print(_failure_text(result), soft_wrap=True)
 
 
-def _failure_text(finding: SeedResult) -> Text:
+def _failure_text(result: SeedResult) -> Text:
     return Text.assemble(
-        (f"seed {finding.seed} failed", "bold red"),
-        f": {finding.summary}\n{finding.describe()}\n",
+        (f"seed {result.seed} failed", "bold red"),
+        f": {result.summary}\n{result.describe()}\n",
         ("replay it: ", "dim"),
-        replay_command(finding),
+        replay_command(result),
         "\n",
     )
 
 
-def _result_line(finding: SeedResult) -> Text:
-    if finding.has_failed:
-        return Text(f"  failed     {replay_command(finding)}\n", style="red")
+def _result_line(result: SeedResult) -> Text:
+    if result.has_failed:
+        return Text(f"  failed     {replay_command(result)}\n", style="red")
     return Text(
-        f"  ok         {pluralize(finding.operations, 'operation')}, trace {finding.trace_hash}\n"
+        f"  ok         {pluralize(result.operations, 'operation')}, trace {result.trace_hash}\n"
     )
 
 
-def _print_probes(score: CampaignSummary, must_fire: bool) -> None:
+def _print_probes(summary: CampaignSummary, must_fire: bool) -> None:
     table = Table(box=None, pad_edge=False, header_style="dim")
     table.add_column("fired", justify="right")
     table.add_column("probe")
-    for probe, count in sorted(score.probes.items(), key=lambda item: (-item[1], item[0].name)):
+    for probe, count in sorted(summary.probes.items(), key=lambda item: (-item[1], item[0].name)):
         style = "" if count else "bold red" if must_fire else "yellow"
         table.add_row(str(count) if count else "never", probe.value, style=style)
     print_table(table)
     print_lines([Text()])
 
 
-def _print_summary(score: CampaignSummary, must_fire: bool, verbose: bool) -> None:
+def _print_summary(summary: CampaignSummary, must_fire: bool, verbose: bool) -> None:
     lines = [
         Text(
-            f"{pluralize(score.seeds, 'seed')}, {pluralize(score.operations, 'operation')}, "
-            f"{len(score.failures)} failed; {pluralize(score.repeated_seeds, 'seed')} run twice "
+            f"{pluralize(summary.seeds, 'seed')}, {pluralize(summary.operations, 'operation')}, "
+            f"{len(summary.failures)} failed; {pluralize(summary.repeated_seeds, 'seed')} repeated "
             f"(one in {REPEAT_EVERY})"
         ),
-        Text(f"trace hash {score.trace_hash}"),
-        Text(_probe_summary(score, must_fire, verbose)),
+        Text(f"trace hash {summary.trace_hash}"),
+        Text(_probe_summary(summary, must_fire, verbose)),
     ]
     lines += [
         Text(f"failed: seed {each.seed}, replay it: {replay_command(each)}", style="red")
-        for each in score.failures
+        for each in summary.failures
     ]
     print_lines(lines)
 
 
-def _probe_summary(score: CampaignSummary, must_fire: bool, verbose: bool) -> str:
-    probes, silent = len(score.probes), len(score.unfired_probes)
-    fired = f"{probes - silent} of {pluralize(probes, 'probe')} fired"
+def _probe_summary(summary: CampaignSummary, must_fire: bool, verbose: bool) -> str:
+    probes, unfired = len(summary.probes), len(summary.unfired_probes)
+    fired = f"{probes - unfired} of {pluralize(probes, 'probe')} fired"
     if must_fire:
-        return f"{fired}: the others are a hole in the test"
-    few = f", fine below {PROBES_REQUIRED_SEEDS} seeds" if silent else ""
-    listed = verbose or score.seeds >= PROBES_REQUIRED_SEEDS
-    return f"{fired}{few}" if listed else f"{fired}{few}; --verbose lists them"
+        return f"{fired}: the others are branches that no run tested"
+    note = f", sufficient below {PROBES_REQUIRED_SEEDS} seeds" if unfired else ""
+    listed = verbose or summary.seeds >= PROBES_REQUIRED_SEEDS
+    return f"{fired}{note}" if listed else f"{fired}{note}; --verbose lists them"
 
 
-def _json_summary(score: CampaignSummary, first: int, scheme: str) -> dict[str, object]:
+def _json_summary(summary: CampaignSummary, first: int, scheme: str) -> dict[str, object]:
     return {
         "scheme": scheme,
         "from": first,
-        "seeds": score.seeds,
-        "operations": score.operations,
-        "run_twice": score.repeated_seeds,
-        "trace_hash": score.trace_hash,
-        "probes": {probe.name.lower(): count for probe, count in score.probes.items()},
-        "never_fired": [probe.name.lower() for probe in score.unfired_probes],
+        "seeds": summary.seeds,
+        "operations": summary.operations,
+        "run_twice": summary.repeated_seeds,
+        "trace_hash": summary.trace_hash,
+        "probes": {probe.name.lower(): count for probe, count in summary.probes.items()},
+        "never_fired": [probe.name.lower() for probe in summary.unfired_probes],
         "failures": [
             {
                 "seed": each.seed,
@@ -235,6 +244,6 @@ def _json_summary(score: CampaignSummary, first: int, scheme: str) -> dict[str, 
                 "repeatable": each.is_repeatable,
                 "verdicts": verdict_rows(each.verdicts),
             }
-            for each in score.failures
+            for each in summary.failures
         ],
     }

@@ -1,4 +1,4 @@
-"""`creek live-run`: a live cluster, driven and broken, and kept as a run."""
+"""`creek live-run`: a live cluster under load and faults, saved as a run."""
 
 import shutil
 import sys
@@ -27,29 +27,29 @@ from creekdb.simulation.faults.language import describe_fault, format_duration
 
 REPLICAS: Final = 3
 DEFAULT_FAULT_TIMES: Final = ((Crash, 0.2), (Restart, 0.35), (Partition, 0.55), (Heal, 0.75))
-"""What happens where nothing else is asked for, and at which part of the duration."""
+"""Default faults, each with the share of the duration after which it is injected."""
 RECENT_RESPONSES: Final = 1000
-"""Answers whose median is shown."""
+"""Number of latest responses in the displayed median."""
 
 
-@click.command("live-run", short_help="Drive a live cluster, break it meanwhile, and keep the run.")
-@click.option("--out", type=NewDirectory(), required=True, help="The new run folder.")
+@click.command("live-run", short_help="Run a live cluster under load and faults, and save the run.")
+@click.option("--out", type=NewDirectory(), required=True, help="Run directory to create.")
 @click.option(
     "--duration",
     type=DurationParam(MEASUREMENT_US_MIN),
     default="15s",
     show_default=True,
-    help="For how long.",
+    help="Duration of the load.",
 )
 @click.option(
     "--faults",
     metavar="TEXT",
-    help="What happens meanwhile: crash, restart, partition, heal.  [default: all of them, once]",
+    help="Faults to inject: crash, restart, partition, heal.  [default: each of them once]",
 )
 @click.option(
     "--load",
     type=Rate(),
-    help="Transactions in a second.  [default: a part of what this machine can do]",
+    help="Transactions per second.  [default: a share of the capacity of this machine]",
 )
 @warehouses_option
 @click.option(
@@ -57,9 +57,9 @@ RECENT_RESPONSES: Final = 1000
     type=click.IntRange(min=0),
     default=0,
     show_default=True,
-    help="What clients ask for comes from it.",
+    help="Seed of the random transactions.",
 )
-@click.option("--force", is_flag=True, help="Replace an earlier live run in the folder.")
+@click.option("--force", is_flag=True, help="Replace an earlier live run in the directory.")
 def live_run(
     out: Path,
     duration: int,
@@ -69,12 +69,12 @@ def live_run(
     seed: int,
     force: bool,
 ) -> int:
-    """Start three replicas on this machine, each in a process of its own, load TPC-C, and ask for
-    transactions, a steady number in a second. Meanwhile kill a replica, start it again, cut one off
-    from the others, and mend it. What they recorded is kept as a run, for check and the pipeline.
+    """Start three replicas on this machine, each in its own process, load TPC-C, and call
+    transactions at a constant rate. Meanwhile, kill and restart a replica, and isolate another one
+    and heal the partition. The recordings are saved as a run, for 'check' and the pipeline.
 
-    Who would ask the replica that was killed goes on at another one until it is back. Exits with 1
-    when replicas were not at rest in the end.
+    Clients of a killed replica use another one until it is back. Exits with 1 if the replicas were
+    not quiescent at the end.
 
     \b
     Examples:
@@ -84,52 +84,52 @@ def live_run(
       creek check runs/live
       creek pipeline run --grid quick --live runs/live
     """
-    planned = (
+    fault_schedule = (
         default_faults(duration)
         if faults is None
         else parse_fault_schedule(faults, REPLICAS, duration)
     )
     _check_output(out, force)
-    asked = LiveRunConfig(
+    config = LiveRunConfig(
         replicas=REPLICAS,
         warehouses=warehouses,
         load=load,
         duration_us=duration,
-        faults=planned,
+        faults=fault_schedule,
         seed=seed,
         command=" ".join(["creek", *sys.argv[1:]]),
     )
     population = f"{pluralize(warehouses, 'warehouse')} of TPC-C"
     click.echo(
-        f"{REPLICAS} replicas, a process each, with {population}, for {format_duration(duration)}"
+        f"{REPLICAS} replicas in separate processes, {population}, {format_duration(duration)}"
     )
     out.parent.mkdir(parents=True, exist_ok=True)
-    # Beside the run, not where temporary files go: that may be no disk.
-    folder = Path(tempfile.mkdtemp(prefix=f".{out.name}-", dir=out.parent))
+    # Beside the run, because the directory for temporary files may be in memory.
+    directory = Path(tempfile.mkdtemp(prefix=f".{out.name}-", dir=out.parent))
     try:
-        with _LiveRunProgress(duration / 1e6).display() as onlooker:
-            lived = run_live(asked, folder, onlooker)
+        with _LiveRunProgress(duration / 1e6).display() as observer:
+            run = run_live(config, directory, observer)
         if out.exists():
             shutil.rmtree(out)
-        save_run(lived.history, out)
+        save_run(run.history, out)
     finally:
         with suppress(OSError):
-            shutil.rmtree(folder)
-    result = lived.result
+            shutil.rmtree(directory)
+    result = run.result
     click.echo(
-        f"{lived.load:g} transactions a second asked for, {result.throughput_per_s:.1f} done"
+        f"{run.load:g} transactions per second offered, {result.throughput_per_s:.1f} completed"
     )
     print_latencies(result)
     print_errors(result)
-    if not lived.history.quiescent:
-        click.echo("the replicas were not at rest when they were stopped", err=True)
-    click.echo(f"kept in {out}: {pluralize(len(lived.history.operations), 'operation')}")
+    if not run.history.quiescent:
+        click.echo("the replicas were not quiescent when they stopped", err=True)
+    click.echo(f"saved to {out}: {pluralize(len(run.history.operations), 'operation')}")
     click.echo(f"check it with '{command_name()} check {out}'", err=True)
-    return SUCCESS if lived.history.quiescent else FAILURE
+    return SUCCESS if run.history.quiescent else FAILURE
 
 
 def default_faults(duration_us: int) -> tuple[Fault, ...]:
-    at_us = {kind: round(duration_us * part) for kind, part in DEFAULT_FAULT_TIMES}
+    at_us = {kind: round(duration_us * share) for kind, share in DEFAULT_FAULT_TIMES}
     last = REPLICAS - 1
     return (
         Crash(at_us[Crash], last),
@@ -147,13 +147,13 @@ def _check_output(out: Path, force: bool) -> None:
     except CreekError:
         is_live = False
     if not is_live:
-        raise UsageError(f"{out} exists already, and is no live run: name another")
+        raise UsageError(f"{out} exists already and is not a live run: name another directory")
     if not force:
-        raise UsageError(f"{out} holds a live run: name another, or replace it with --force")
+        raise UsageError(f"{out} contains a live run: name another directory, or add --force")
 
 
 class _LiveRunProgress:
-    """What happens as lines, and how far it is as a bar, where there is a terminal."""
+    """Faults and stages as lines, and the progress as a bar on a terminal."""
 
     def __init__(self, duration_s: float) -> None:
         self._console: Console = stderr_console()
@@ -179,12 +179,12 @@ class _LiveRunProgress:
         self._print(f"{fault.at_us / 1e6:5.1f} s  {describe_fault(fault)}")
 
     def on_progress(self, elapsed_s: float, meter: LoadMeter) -> None:
-        told = f"{max(0.0, elapsed_s):.0f} s"
+        description = f"{max(0.0, elapsed_s):.0f} s"
         for name, kind in (("weak", WEAK_TENTATIVE), ("strong", STRONG_STABLE)):
             recent = sorted(meter.latencies_ns[kind][-RECENT_RESPONSES:])
             if recent:
-                told += f"  {name} {recent[len(recent) // 2] / 1e6:.1f} ms"
-        self._bar.update(self._task, completed=elapsed_s + WARM_UP_S, description=told)
+                description += f"  {name} {recent[len(recent) // 2] / 1e6:.1f} ms"
+        self._bar.update(self._task, completed=elapsed_s + WARM_UP_S, description=description)
 
     def _print(self, line: str) -> None:
         self._console.print(line, soft_wrap=True)

@@ -1,4 +1,4 @@
-"""`creek member`: who the members of a live cluster are, and how that is changed."""
+"""`creek member`: list and change the members of a live cluster."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator
@@ -26,47 +26,49 @@ from creekdb.server.membership.join_ticket import make_data_dir, make_ticket, wr
 
 TIMEOUT_S = 30.0
 STATUS_TIMEOUT_S = 5.0
-"""Until a replica has said how it is."""
+"""Upper bound for the wait for the status of a replica, in seconds."""
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 data_option = click.option(
     "--data",
     type=click.Path(path_type=Path),
     required=True,
-    help="The folder for its journal, which must not exist yet, or be empty.",
+    help="Data directory of the new replica; it must be empty or not exist.",
 )
 
 
 @click.group(short_help="Show or change the members of a live cluster.")
 def member() -> None:
-    """Add, remove and replace replicas while the cluster runs. A change is a strong operation: a
-    majority of the members must be up, and one change is made at a time.
+    """Add, remove and replace replicas while the cluster runs.
+
+    A change is a strong operation: it requires a majority of the members, and changes are made one
+    at a time.
 
     \b
     Examples:
-      creek member list
-      creek member add 127.0.0.1:7203 --data data/3
-      creek serve --data data/3                and it runs
-      creek member remove 1
-      creek member replace 1 127.0.0.1:7203 --data data/3
+        creek member list
+        creek member add 127.0.0.1:7203 --data data/3
+        creek serve --data data/3                starts the new replica
+        creek member remove 1
+        creek member replace 1 127.0.0.1:7203 --data data/3
     """
 
 
-@member.command("list", short_help="Show who the members are, and where they are found.")
+@member.command("list", short_help="Show the members and their addresses.")
 @json_option
 @addresses_option
 @token_option
 @authority_option
-def list_members(as_json: bool, **where: Any) -> int:
-    """Show the members, as the replica that answers knows them: where the others find each, and
-    where clients do, as far as it has met them.
+def list_members(as_json: bool, **target: Any) -> int:
+    """Show the members as the responding replica knows them, with their addresses for peers and,
+    if that replica has connected to them, for clients.
 
     \b
     Example:
       creek member list --at 127.0.0.1:7101
     """
 
-    async def ask(db: Database) -> dict[str, Any]:
+    async def action(db: Database) -> dict[str, Any]:
         status = await db.status()
         return {
             "epoch": status["epoch"],
@@ -75,7 +77,7 @@ def list_members(as_json: bool, **where: Any) -> int:
             "clients_at": status["addresses"],
         }
 
-    return _run_on_cluster(ask, as_json, **where, otherwise="the members are not known")
+    return _run_on_cluster(action, as_json, **target, failure="cannot list the members")
 
 
 @member.command()
@@ -85,9 +87,10 @@ def list_members(as_json: bool, **where: Any) -> int:
 @addresses_option
 @token_option
 @authority_option
-def add(address: str, data: Path, as_json: bool, **where: Any) -> int:
-    """Make a new replica a member; others are to find it at HOST:PORT. It is started where its
-    folder is, with 'creek serve --data': there it finds who it is. 'creek serve --join' does both.
+def add(address: str, data: Path, as_json: bool, **target: Any) -> int:
+    """Add a new replica, which its peers reach at HOST:PORT. The command writes the replica's
+    identity to the data directory; start the replica with 'creek serve --data' on that machine.
+    'creek serve --join' does both.
 
     \b
     Example:
@@ -95,10 +98,10 @@ def add(address: str, data: Path, as_json: bool, **where: Any) -> int:
     """
     make_data_dir(data)
 
-    async def ask(db: Database) -> dict[str, Any]:
+    async def action(db: Database) -> dict[str, Any]:
         return await add_member(db, address, data)
 
-    return _run_on_cluster(ask, as_json, **where)
+    return _run_on_cluster(action, as_json, **target)
 
 
 @member.command()
@@ -107,8 +110,8 @@ def add(address: str, data: Path, as_json: bool, **where: Any) -> int:
 @addresses_option
 @token_option
 @authority_option
-def remove(replica: int, as_json: bool, **where: Any) -> int:
-    """Make a replica a member no more. If it runs, it stops by itself once enough others know. Its
+def remove(replica: int, as_json: bool, **target: Any) -> int:
+    """Remove a replica. A running replica stops by itself once enough members have the change. Its
     number is never used again.
 
     \b
@@ -116,10 +119,10 @@ def remove(replica: int, as_json: bool, **where: Any) -> int:
       creek member remove 1
     """
 
-    async def ask(db: Database) -> dict[str, Any]:
+    async def action(db: Database) -> dict[str, Any]:
         return await _remove_member(db, replica)
 
-    return _run_on_cluster(ask, as_json, **where)
+    return _run_on_cluster(action, as_json, **target)
 
 
 @member.command()
@@ -130,10 +133,9 @@ def remove(replica: int, as_json: bool, **where: Any) -> int:
 @addresses_option
 @token_option
 @authority_option
-def replace(replica: int, address: str, data: Path, as_json: bool, **where: Any) -> int:
-    """Let a new replica take the place of another one. One that takes part is removed last; one
-    that does not, first, so that there is never a majority to miss. The new one is started as with
-    'add'.
+def replace(replica: int, address: str, data: Path, as_json: bool, **target: Any) -> int:
+    """Replace a replica by a new one. A replica that is up is removed last, one that is down first,
+    so that a majority remains reachable. Start the new replica as after 'add'.
 
     \b
     Example:
@@ -141,49 +143,49 @@ def replace(replica: int, address: str, data: Path, as_json: bool, **where: Any)
     """
     make_data_dir(data)
 
-    async def ask(db: Database) -> dict[str, Any]:
+    async def action(db: Database) -> dict[str, Any]:
         status = await db.status()
         if replica not in status["members"]:
             members = ", ".join(map(str, status["members"]))
-            message = f"replica {replica} is no member: members are {members}"
+            message = f"replica {replica} is not a member: the members are {members}"
             raise NotDone("bad_arguments", message)
-        if await _is_participating(status, replica, where["token"], where["authority"]):
+        if await _is_participating(status, replica, target["token"], target["authority"]):
             new = await add_member(db, address, data)
             number = new["added"]
-            done = f"replica {number} was added, and replica {replica} stays"
-            rest = f"start replica {number}, then: {command_name()} member remove {replica}"
+            done = f"replica {number} was added, but replica {replica} was not removed"
+            rest = f"start replica {number}, then run: {command_name()} member remove {replica}"
             with _reports_partial_change(done, rest):
                 return {**new, **await _remove_member(db, replica)}
         old = await _remove_member(db, replica)
-        done = f"replica {replica} was removed, and none is in its place"
-        rest = f"when that is mended: {command_name()} member add {address} --data {data}"
+        done = f"replica {replica} was removed, but no replica was added"
+        rest = f"run: {command_name()} member add {address} --data {data}"
         with _reports_partial_change(done, rest):
             return {**old, **await add_member(db, address, data)}
 
-    return _run_on_cluster(ask, as_json, **where)
+    return _run_on_cluster(action, as_json, **target)
 
 
 async def _is_participating(
     status: dict[str, Any], replica: int, token: str, authority: str | None
 ) -> bool:
-    """As far as can be told. One that began with nothing may be up, and wait for somebody."""
+    """True if the replica is up and, as far as known, not waiting to join with an empty disk."""
     if replica == status["replica"]:
         return status["waits_for"] is None
-    at = status["addresses"].get(str(replica))
-    if replica not in status["connected"] or at is None:
+    address = status["addresses"].get(str(replica))
+    if replica not in status["connected"] or address is None:
         return replica in status["connected"]
     try:
         async with connect(
-            at, token=token, authority=authority, patience=STATUS_TIMEOUT_S
-        ) as there:
-            theirs = await there.status()
+            address, token=token, authority=authority, patience=STATUS_TIMEOUT_S
+        ) as db:
+            replica_status = await db.status()
     except CallFailed:
-        return True  # others are connected to it
-    return theirs["replica"] != replica or theirs["waits_for"] is None
+        return True  # other members are connected to it
+    return replica_status["replica"] != replica or replica_status["waits_for"] is None
 
 
 class _PartialChange(CreekError):
-    """One of two changes was made."""
+    """A replacement of which only one of two changes was made."""
 
 
 @contextmanager
@@ -191,11 +193,11 @@ def _reports_partial_change(done: str, rest: str) -> Iterator[None]:
     try:
         yield
     except CallFailed as error:
-        raise _PartialChange(f"{done}: {error}. To do the rest, {rest}") from error
+        raise _PartialChange(f"{done}: {error}; to complete the replacement, {rest}") from error
 
 
 async def add_member(db: Database, address: str, data: Path) -> dict[str, Any]:
-    """Add a replica, and leave its ticket where it is to be started."""
+    """Add a replica, and write its join ticket to its data directory."""
     value = await db.strong(ADD_MEMBER, address)
     ticket = make_ticket(value, address)
     write_ticket(ticket, data)
@@ -212,47 +214,49 @@ def _membership_summary(value: Any) -> dict[str, Any]:
 
 
 def _run_on_cluster(
-    ask: Callable[[Database], Awaitable[dict[str, Any]]],
+    action: Callable[[Database], Awaitable[dict[str, Any]]],
     as_json: bool,
     addresses: tuple[str, ...],
     token: str,
     authority: str | None,
-    otherwise: str = "the members were not changed",
+    failure: str = "cannot change the members",
 ) -> int:
-    async def asked() -> dict[str, Any]:
+    async def run() -> dict[str, Any]:
         async with open_database(addresses, token, authority, TIMEOUT_S) as db:
-            return await ask(db)
+            return await action(db)
 
     try:
-        told = asyncio.run(asked())
+        result = asyncio.run(run())
     except (OperationFailed, NotDone) as error:
-        click.echo(f"creek: {otherwise}: {error_text(error, addresses)}", err=True)
+        click.echo(f"creek: {failure}: {error_text(error, addresses)}", err=True)
         return FAILURE
     except _PartialChange as error:
         click.echo(f"creek: {error}", err=True)
         return FAILURE
     except Unknown as error:
-        click.echo(f"creek: look with 'creek member list' what was done: {error}", err=True)
+        click.echo(
+            f"creek: the outcome is unknown: {error}; check with 'creek member list'", err=True
+        )
         return FAILURE
     if as_json:
-        print_json(told)
+        print_json(result)
         return SUCCESS
-    for what in ("added", "removed"):
-        if what in told:
-            click.echo(f"replica {told[what]} was {what}")
-    members = ", ".join(map(str, told["members"]))
-    click.echo(f"members are {members}, after {pluralize(told['epoch'], 'change')}")
-    if "found_at" in told:
-        print_table(_address_table(told))
+    for change in ("added", "removed"):
+        if change in result:
+            click.echo(f"replica {result[change]} was {change}")
+    members = ", ".join(map(str, result["members"]))
+    click.echo(f"members {members}, after {pluralize(result['epoch'], 'change')}")
+    if "found_at" in result:
+        print_table(_address_table(result))
     return SUCCESS
 
 
-def _address_table(told: dict[str, Any]) -> Table:
+def _address_table(result: dict[str, Any]) -> Table:
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
     table.add_column("replica", justify="right")
-    for column in ("others find it at", "clients at"):
+    for column in ("peer address", "client address"):
         table.add_column(column, overflow="fold")
-    for member in map(str, told["members"]):
-        places = told["found_at"].get(member), told["clients_at"].get(member)
-        table.add_row(member, *(at or "-" for at in places))
+    for member in map(str, result["members"]):
+        addresses = result["found_at"].get(member), result["clients_at"].get(member)
+        table.add_row(member, *(address or "-" for address in addresses))
     return table

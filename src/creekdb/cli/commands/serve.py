@@ -1,9 +1,7 @@
-"""How `creek serve --join` makes a new replica a member of a cluster that runs.
+"""`creek serve`: one replica, in this process; with --join, a new member of a running cluster.
 
-Everything that can be looked at is looked at first: a member that was added and cannot start is one
-that the others miss.
-
-`creek serve`: one replica, in this process.
+Joining validates everything possible before the change, because a member that cannot start weakens
+the cluster.
 """
 
 import asyncio
@@ -40,56 +38,58 @@ JOIN_TIMEOUT_S: Final = 30.0
 
 
 def join_cluster(
-    at: tuple[str, ...], listen: str | None, path: Path | None, given: Mapping[str, Any]
+    addresses: tuple[str, ...], listen: str | None, path: Path | None, options: Mapping[str, Any]
 ) -> None:
-    """Become a member, unless it is one already. `path` and `given`: as for `read_config`."""
+    """Become a member unless it is one already. `path`, `options`: as for `read_config`."""
     if listen is None:
-        raise click.UsageError("--join needs --listen, where the others find this one")
-    config = read_config(path, {**given, "replica": 0, "members": {"0": listen}})
-    folder = Path(config.data)
-    if read_ticket(folder) is not None:
+        raise click.UsageError(
+            "--join requires --listen, the address of this replica for its peers"
+        )
+    config = read_config(path, {**options, "replica": 0, "members": {"0": listen}})
+    data_dir = Path(config.data)
+    if read_ticket(data_dir) is not None:
         return
     datatype = load_datatype(config.datatype).name
     if config.is_secured:
         certificate_expiry_s(config.security)
-    make_data_dir(folder)
+    make_data_dir(data_dir)
 
-    async def ask() -> None:
+    async def join() -> None:
         async with connect(
-            at,
+            addresses,
             token=os.environ.get("CREEK_TOKEN", ""),
             authority=os.environ.get("CREEK_AUTHORITY"),
             timeout=JOIN_TIMEOUT_S,
             patience=JOIN_TIMEOUT_S,
         ) as db:
             await _check_compatible(db, config, datatype)
-            told = await add_member(db, listen, folder)
-        click.echo(f"replica {told['added']} was added")
+            result = await add_member(db, listen, data_dir)
+        click.echo(f"replica {result['added']} was added")
 
     try:
-        asyncio.run(ask())
+        asyncio.run(join())
     except CallFailed as error:
-        raise UsageError(f"cannot join the cluster at {', '.join(at)}: {error}") from error
+        raise UsageError(f"cannot join the cluster at {', '.join(addresses)}: {error}") from error
 
 
 async def _check_compatible(db: Database, config: ServerConfig, datatype: str) -> None:
-    """The others would refuse to talk to a replica that is set up otherwise."""
+    """Raise `UsageError` if the members would reject a replica with this configuration."""
     status = await db.status()
     ours = {"cluster": config.cluster, "datatype": datatype, "scheme": config.scheme}
     for key, value in ours.items():
         if status[key] != value:
             raise UsageError(
-                f"the {key} there is '{status[key]}', and here it is '{value}': nothing was "
-                f"changed; set {key}, or join another cluster"
+                f"cannot join: {key} is '{value}', but '{status[key]}' in the cluster; "
+                f"set {key}, or join another cluster"
             )
 
 
 GC_INTERVAL_S: Final = 0.5
-"""Between two looks for garbage."""
+"""Interval between two garbage collections, in seconds."""
 GC_SAMPLE_S: Final = 0.005
-"""How much is looked at, of one that is busy."""
+"""Allocation period that one collection of a busy replica covers, in seconds."""
 IDLE_EXECUTIONS_MAX: Final = 50
-"""Operations, between two looks: after more of them it is busy."""
+"""Upper bound for the executions per interval of an idle replica."""
 
 
 @click.command(short_help="Run one replica of a live cluster.")
@@ -97,109 +97,122 @@ IDLE_EXECUTIONS_MAX: Final = 50
     "--config",
     "path",
     type=click.Path(path_type=Path, exists=True, dir_okay=False),
-    help="A TOML file with any of what follows.",
+    help="TOML file with any of the following options.",
 )
-@click.option("--cluster", help="The cluster's name: replicas of another one are refused.")
-@click.option("--replica", type=int, help="Which one of the members this is.")
+@click.option("--cluster", help="Name of the cluster; replicas of other clusters are rejected.")
+@click.option("--replica", type=int, help="Number of this replica among the members.")
 @click.option(
     "--member",
     "members",
     multiple=True,
     metavar="NUMBER=HOST:PORT",
-    help="A replica and where the others find it; one for each.",
+    help="Number of a member and its address for peers. Repeat it for each member.",
 )
 @click.option(
     "--join",
     multiple=True,
     metavar="HOST:PORT",
-    help="Become a member of the cluster whose clients find it there: a new replica.",
+    help="Join the cluster at this client address, as a new replica. May be repeated.",
 )
-@click.option("--listen", metavar="HOST:PORT", help="With --join: where the others find this one.")
-@click.option("--clients", metavar="HOST:PORT", help="Where clients find this one; port 0: any.")
 @click.option(
-    "--http", metavar="HOST:PORT", help="Speak HTTP there: operations, state, status, metrics."
+    "--listen", metavar="HOST:PORT", help="With --join: address of this replica for its peers."
+)
+@click.option(
+    "--clients",
+    metavar="HOST:PORT",
+    help="Address of this replica for clients; port 0 selects a free port.",
+)
+@click.option(
+    "--http",
+    metavar="HOST:PORT",
+    help="Address for HTTP: operations, state, status, metrics, and the live page.",
 )
 @click.option(
     "--datatype",
-    help="What is replicated: kv, tpcc-rows-5-0, or yours as package.module:variable, which may be "
-    "in this folder.",
+    help="Replicated data type: kv, tpcc-rows-5-0, or package.module:variable, also from the "
+    "working directory.",
 )
-@click.option("--data", help="The folder for its journal.")
+@click.option("--data", help="Data directory, with the journal and checkpoints.")
 @click.option(
     "--durability",
     type=click.Choice(["disk", "memory"]),
-    help="What a tentative answer waits for. A stable one waits for a majority's disks. With "
-    "'memory' a crash may take back weak calls that were answered.",
+    help="Whether a tentative response waits for the disk. A stable response waits for the disks "
+    "of a majority. With 'memory', a crash may lose weak calls that had a response.",
 )
 @click.option(
     "--io-uring/--no-io-uring",
     default=None,
-    help="Let Linux write to the journal by itself, where it can; or always have a thread do it.",
+    help="Write the journal with io_uring if Linux supports it, or always in a thread.",
 )
-@click.option("--scheme", help="The replication scheme, the same at all.")
+@click.option("--scheme", help="Replication scheme, the same on all members.")
 @click.option(
     "--execution",
     type=click.Choice(["inline", "threads"]),
-    help="Where operations run. In a thread of their own, long ones hold up only each other.",
+    help="Executor of operations: the event loop ('inline'), or a thread of its own, where long "
+    "operations block only each other.",
 )
 @click.option(
     "--operation-limit",
     type=float,
     metavar="SECONDS",
-    help="After which an operation that still runs is reported.",
+    help="Report an operation that runs longer than this, in seconds.",
 )
 @click.option(
     "--busy-after",
     type=float,
     metavar="SECONDS",
-    help="While a call has waited to be executed for so long, others are told to come later.",
+    help="Age of the oldest queued call, in seconds, above which new calls get `busy`.",
 )
 @click.option(
-    "--strong-max", type=int, help="Strong calls that may wait for a stable answer, at most."
+    "--strong-max",
+    type=int,
+    help="Upper bound for the strong calls that wait for a stable response.",
 )
 @click.option(
     "--forget-after",
     type=float,
     metavar="SECONDS",
-    help="After which a call is forgotten: asked for again, it would be executed again.",
+    help="Expiry of deduplication, in seconds: a later retry of a call is executed again.",
 )
 @click.option(
     "--fresh",
     is_flag=True,
     default=None,
-    help="Begin before every member was heard of. Only if none of them has ever run.",
+    help="Start without waiting for every member. Use it only if no member has ever run.",
 )
-@click.option("--record", metavar="DIR", help="Write down there what it does: see 'creek gather'.")
+@click.option("--record", metavar="DIR", help="Directory for recordings: see 'creek gather'.")
 @click.option(
-    "--record-orders", is_flag=True, default=None, help="And what answers were computed on: slow."
+    "--record-orders",
+    is_flag=True,
+    default=None,
+    help="Also record the order on which each response was computed; slow.",
 )
-@click.option(
-    "--log", type=click.Choice(["text", "json"]), help="How events are told: for people, or not."
-)
+@click.option("--log", type=click.Choice(["text", "json"]), help="Format of the log, on stderr.")
 @click.option(
     "--log-level",
     type=click.Choice(["debug", "info", "warning", "error"]),
-    help="From which level on events are told.",
+    help="Minimum level of logged events.",
 )
 @click.option(
     "--tick-ms",
     type=int,
     metavar="MILLISECONDS",
-    help="How often it looks for what has been lost on its way, or has waited for too long.",
+    help="Interval of the timers for retransmission and failure detection, in milliseconds.",
 )
-@click.option("--with-parent", is_flag=True, hidden=True, help="Stop when the input ends.")
+@click.option("--with-parent", is_flag=True, hidden=True, help="Stop at the end of stdin.")
 def serve(
     path: Path | None,
     members: tuple[str, ...],
     join: tuple[str, ...],
     listen: str | None,
     with_parent: bool,
-    **given: Any,
+    **options: Any,
 ) -> int:
     """Run one replica, until it is interrupted.
 
-    Every option can also stand in the file, or in the environment as CREEK_CLUSTER, CREEK_DATA and
-    so on; what stands here goes first, then the environment, then the file.
+    Every option can also be set in the file, or in the environment as CREEK_CLUSTER, CREEK_DATA and
+    so on. The command line takes precedence over the environment, which takes precedence over the
+    file.
 
     \b
     Examples:
@@ -207,30 +220,29 @@ def serve(
       creek serve --replica 0 --member 0=127.0.0.1:7200 \\
                   --clients 127.0.0.1:7100 --data data/0
       creek serve --join 127.0.0.1:7100 --listen 127.0.0.1:7203 --data data/3
-      creek up --replicas 3                    three of them, for a trial
+      creek up --replicas 3                    runs three, for development
 
-    On SIGHUP it reads its configuration again, and takes over tokens, certificates and what is
-    logged.
+    On SIGHUP the replica reloads tokens, certificates and the log settings from its configuration.
 
-    A replica that was added, by --join or by 'creek member add', finds in its folder who it is: it
-    is started again without --join, or with it. To join, the token and the authority for clients
-    are taken from CREEK_TOKEN and CREEK_AUTHORITY.
+    A replica that was added, by --join or by 'creek member add', finds its identity in its data
+    directory; --join is optional at later starts. Joining reads the client's token and authority
+    from CREEK_TOKEN and CREEK_AUTHORITY.
     """
     if members:
-        given["members"] = dict(_parse_member(each) for each in members)
+        options["members"] = dict(_parse_member(each) for each in members)
     add_working_directory_to_path()
     if join:
-        join_cluster(join, listen, path, given)
-    config = read_config(path, given)
+        join_cluster(join, listen, path, options)
+    config = read_config(path, options)
     event_log.configure_logging(config.log, config.log_level)
     raise_open_files_limit()
     with reduced_gc():
-        event_loop.run_in_new_loop(_serve(config, with_parent, lambda: read_config(path, given)))
+        event_loop.run_in_new_loop(_serve(config, with_parent, lambda: read_config(path, options)))
     return SUCCESS
 
 
 def _add_default_help(command: click.Command) -> None:
-    """Those of the configuration: an option that is not given is left to the file."""
+    """Add the defaults of the configuration to the help; options themselves have no defaults."""
     defaults = {each.name: each.default for each in msgspec.structs.fields(ServerConfig)}
     for option in command.params:
         default = defaults.get(option.name or "")
@@ -245,38 +257,38 @@ _add_default_help(serve)
 def _parse_member(text: str) -> tuple[str, str]:
     number, equals, address = text.partition("=")
     if not equals or not number.isdecimal():
-        raise click.UsageError(f"--member '{text}': write NUMBER=HOST:PORT")
+        raise click.UsageError(f"--member is '{text}': write NUMBER=HOST:PORT")
     return number, address
 
 
 async def _serve(
-    config: ServerConfig, with_parent: bool, again: Callable[[], ServerConfig]
+    config: ServerConfig, with_parent: bool, reread: Callable[[], ServerConfig]
 ) -> None:
-    """`again`: the configuration, as it is now."""
+    """Run the replica until it is stopped. `reread`: read the configuration again."""
     if with_parent:
         kill_after_parent_exit(0)
-    speaker = _http_server_class(config)
+    http_server_class = _http_server_class(config)
     server = Server(config)
     loop = asyncio.get_running_loop()
     loop.set_exception_handler(server.handle_loop_exception)
-    loop.add_signal_handler(signal.SIGHUP, _reload, server, again)
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # a long journal is not waited for
+    loop.add_signal_handler(signal.SIGHUP, _reload, server, reread)
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # interrupts a long journal replay
     await server.start()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, server.stop_requested.set)
     server.task_supervisor.spawn(_collect_garbage(server))
     if with_parent:
         loop.add_reader(0, _parent_pipe(server, loop).read)
-    gateway = speaker(server) if speaker is not None else None
-    if gateway is not None:
-        await _start_http(gateway, server)
-    at = format_address(parse_address(config.clients)[0], server.client_port)
+    http_server = http_server_class(server) if http_server_class is not None else None
+    if http_server is not None:
+        await _start_http(http_server, server)
+    address = format_address(parse_address(config.clients)[0], server.client_port)
     click.echo(
-        f"replica {config.replica} of {config.cluster}: clients at {at}, journal in {config.data}"
+        f"replica {config.replica} of {config.cluster}: clients at {address}, data in {config.data}"
     )
     await server.stop_requested.wait()
-    if gateway is not None:
-        await gateway.stop()
+    if http_server is not None:
+        await http_server.stop()
     await server.stop()
     if server.failure is not None:
         raise server.failure
@@ -302,23 +314,23 @@ def _parent_pipe(server: Server, loop: asyncio.AbstractEventLoop) -> ParentPipe:
     return ParentPipe(0, server.apply_dev_control, ended)
 
 
-def _reload(server: Server, again: Callable[[], ServerConfig]) -> None:
+def _reload(server: Server, reread: Callable[[], ServerConfig]) -> None:
     try:
-        server.reload(again())
+        server.reload(reread())
     except UsageError as error:
-        server.event_log.error("configuration.refused", f"stays as it was: {error}")
+        server.event_log.error("configuration.refused", f"configuration not reloaded: {error}")
 
 
-async def _start_http(gateway: "HttpServer", server: Server) -> None:
+async def _start_http(http_server: "HttpServer", server: Server) -> None:
     try:
-        await gateway.start()
+        await http_server.start()
     except BaseException:
         await server.stop()
         raise
 
 
 def _http_server_class(config: ServerConfig) -> "type[HttpServer] | None":
-    """Imported only where HTTP is spoken, and before anything runs: it takes its time."""
+    """Import the HTTP server only if configured, and before the start, because it is slow."""
     if not config.http:
         return None
     from creekdb.http import HttpServer  # noqa: PLC0415

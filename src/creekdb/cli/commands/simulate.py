@@ -1,9 +1,4 @@
-"""The language of faults, explained: what `creek simulate --help-faults` prints.
-
-Running a simulation while somebody watches.
-
-`creek simulate`: one run of a simulated cluster, measured and checked.
-"""
+"""`creek simulate`: one run of a simulated cluster, measured and checked."""
 
 import shlex
 import time
@@ -64,13 +59,13 @@ EXAMPLE_WIDTH = 37
 MEANING_WIDTH = 80 - EXAMPLE_WIDTH
 
 _INTRODUCTION = """\
-Give faults with --fault, once for each, or in a file with --faults. A fault is a name, what it is
-about, and when it happens. Replicas are numbered from 0. A time is a number and its unit, without a
+Set faults with --fault, once for each, or in a file with --faults. A fault is a name, its arguments
+and its time. Replicas are numbered from 0. A time is a number and its unit, without a
 space: us, ms, s, m, h or d. A probability is 10% or 0.1."""
 
 _REMARKS = """\
-Of five replicas, 'partition 0,1 at 1s' is 'partition 0,1|2,3,4 at 1s': the rest is one group.
-At the end of --duration every fault is healed, but for death, severed links and wrong clocks."""
+With five replicas, 'partition 0,1 at 1s' is 'partition 0,1|2,3,4 at 1s': the rest is one group.
+At the end of --duration every fault is healed, except death, severed links and wrong clocks."""
 
 
 def fault_help() -> str:
@@ -86,96 +81,96 @@ BAR_DELAY_S = 1.0
 BAR_STEPS = 200
 
 
-def run_with_progress(simulation: Simulation, what: str = "simulating") -> SimulationRun:
-    """Run it, with a progress bar if it takes a while and somebody watches."""
+def run_with_progress(simulation: Simulation, activity: str = "simulating") -> SimulationRun:
+    """Run the simulation, with a progress bar on a terminal if it takes long."""
     with reduced_gc():
-        return _run_with_progress(simulation, what)
+        return _run_with_progress(simulation, activity)
 
 
-def _run_with_progress(simulation: Simulation, what: str) -> SimulationRun:
+def _run_with_progress(simulation: Simulation, activity: str) -> SimulationRun:
     console, duration_us = stderr_console(), simulation.scenario.duration_us
     if not console.is_terminal or not duration_us:
         return simulation.run()
     bar = Progress(
-        TextColumn(what),
+        TextColumn(activity),
         BarColumn(),
         TextColumn("{task.completed:.0f} of {task.total:.0f} ms"),
         TimeRemainingColumn(),
         console=console,
         transient=True,
     )
-    task = bar.add_task(what, total=duration_us / 1000)
-    begun = time.monotonic()
+    task = bar.add_task(activity, total=duration_us / 1000)
+    started = time.monotonic()
 
-    def moved(now_us: int) -> None:
-        if time.monotonic() - begun > BAR_DELAY_S:
+    def update(now_us: int) -> None:
+        if time.monotonic() - started > BAR_DELAY_S:
             bar.start()
         bar.update(task, completed=now_us / 1000)
 
-    # Events that touch nothing: they change neither the run nor its trace.
+    # These events touch no simulated state, so they change neither the run nor its trace.
     for step in range(1, BAR_STEPS):
         at_us = duration_us * step // BAR_STEPS
-        simulation.heap.schedule_at(at_us, moved, at_us)
+        simulation.heap.schedule_at(at_us, update, at_us)
     try:
         return simulation.run()
     finally:
         bar.stop()
 
 
-def _print_fault_help(context: click.Context, parameter: click.Parameter, asked: bool) -> None:
-    if asked:
+def _print_fault_help(context: click.Context, parameter: click.Parameter, is_set: bool) -> None:
+    if is_set:
         click.echo(fault_help())
         context.exit()
 
 
-@click.command(short_help="Run a simulated cluster once, measure and check it.")
-@click.option("--seed", default=0, show_default=True, help="All chance in the run comes from it.")
+@click.command(short_help="Simulate a cluster once, measure and check the run.")
+@click.option("--seed", default=0, show_default=True, help="Seed of all randomness in the run.")
 @scheme_option
 @click.option(
     "--datatype",
     default="bank",
     show_default=True,
-    help="What is replicated: bank, kv, …, or yours as package.module:variable, which may be in "
-    "this folder, with --call.",
+    help="Replicated data type: bank, kv, …, or package.module:variable, also from the working "
+    "directory, with --call.",
 )
 @click.option(
     "--replicas",
     type=click.IntRange(1, REPLICAS_MAX),
     default=5,
     show_default=True,
-    help="How many. More than about 20 take long to simulate.",
+    help="Number of replicas. More than about 20 take long to simulate.",
 )
 @click.option(
     "--duration",
     type=DurationParam(),
     default="2s",
     show_default=True,
-    help="How long clients ask and faults happen, in simulated time; then all is healed.",
+    help="Simulated time during which clients call and faults happen; then all faults are healed.",
 )
 @click.option(
     "--strong-share",
     type=float,
-    help="The share of operations that are strong, from 0 to 1.  "
-    f"[default: {DEFAULT_STRONG_SHARE}; of TPC-C every Payment and nothing else]",
+    help="Share of strong operations, from 0 to 1.  "
+    f"[default: {DEFAULT_STRONG_SHARE}; with TPC-C exactly the Payments]",
 )
 @click.option(
     "--sessions",
     "--clients",
     type=click.IntRange(0),
-    help=f"Clients at each replica.  [default: {DEFAULT_SESSIONS}, or 0 with --call]",
+    help=f"Number of clients per replica.  [default: {DEFAULT_SESSIONS}, or 0 with --call]",
 )
 @click.option(
     "--think",
     type=DurationParam(),
     default="10ms",
     show_default=True,
-    help="How long a client thinks, on average, before it asks again.",
+    help="Mean think time of a client between a response and its next call.",
 )
 @click.option(
     "--load",
     type=float,
     metavar="TPS",
-    help="Ask for so many operations per second in all, answered or not, instead of --sessions.  "
+    help="Open-loop load of the cluster, in operations per second, instead of --sessions.  "
     f"[default for TPC-C: {DEFAULT_TPCC_LOAD_TPS:.0f}]",
 )
 @click.option(
@@ -183,103 +178,104 @@ def _print_fault_help(context: click.Context, parameter: click.Parameter, asked:
     type=click.IntRange(1, CORES_MAX),
     default=16,
     show_default=True,
-    help="Of each replica: how many operations it can execute at once.",
+    help="Cores of each replica: the number of operations that it executes concurrently.",
 )
 @click.option(
     "--exec-scale",
     type=float,
     default=1.0,
     show_default=True,
-    help="How many times longer than usual an execution takes.",
+    help="Factor for the execution time of an operation.",
 )
 @click.option(
     "--workload",
     type=click.Choice([TPCC]),
     help="Measure TPC-C instead of checking a small run: five transactions, an open loop of "
-    "clients, Payment strong. Only answers are recorded, unless the run is kept with --out.",
+    "clients, Payment strong. Only responses are recorded, unless the run is saved with --out.",
 )
 @click.option(
     "--warehouses",
     type=int,
     default=DEFAULT_WAREHOUSES,
     show_default=True,
-    help="Of TPC-C: its scale.",
+    help="TPC-C: number of warehouses.",
 )
 @click.option(
     "--layout",
     type=click.Choice(tpcc.LAYOUTS),
     default="rows",
     show_default=True,
-    help="Of TPC-C: a register per row, or the columns that change in registers of their own.",
+    help="TPC-C: one register per row, or separate registers for the columns that change.",
 )
 @click.option(
     "--find-peak",
     is_flag=True,
-    help="Of TPC-C: run again and again, to find the highest load that it keeps up with.",
+    help="TPC-C: search for the highest load that the cluster sustains, in several runs.",
 )
 @click.option(
     "--local-reads",
     is_flag=True,
-    help="Of TPC-C, scheme creek: execute a weak operation that only reads at one replica alone "
-    "(Section 4.4).  [default: at all of them, as the paper's figures have it]",
+    help="TPC-C, scheme creek: execute a weak read-only operation on its own replica only "
+    "(Section 4.4).  [default: on all replicas, as in the paper's figures]",
 )
 @click.option(
     "--population",
     type=click.Path(path_type=Path),
-    metavar="FOLDER",
-    help="Of TPC-C: initial data that creek pipeline generate wrote.  [default: computed]",
+    metavar="DIRECTORY",
+    help="TPC-C: directory of initial data, from 'creek pipeline generate'.  [default: computed]",
 )
 @click.option(
     "--warm-up",
     type=DurationParam(),
-    help="Of TPC-C: how much of the duration passes before anything is measured.  "
-    "[default: a fifth]",
+    help="TPC-C: time before the measurement begins, as part of --duration.  [default: a fifth]",
 )
 @click.option(
     "--call",
     "calls",
     multiple=True,
     metavar="CALL",
-    help=f"One operation of your own; may be repeated. Write {CALL_SYNTAX}.",
+    help=f"Scripted operation; may be repeated. Write {CALL_SYNTAX}.",
 )
 @click.option(
     "--fault",
     "faults",
     multiple=True,
     metavar="FAULT",
-    help="Such as 'crash 2 at 150ms', 'restart 2 at 1s', 'partition 0,1|2,3,4 at 300ms', "
+    help="Fault, such as 'crash 2 at 150ms', 'restart 2 at 1s', 'partition 0,1|2,3,4 at 300ms', "
     "'heal at 1s', 'loss 10% at 0s'; may be repeated. See --help-faults.",
 )
 @click.option(
     "--faults",
     "fault_file",
     type=click.Path(path_type=Path, exists=True, dir_okay=False),
-    help="A file with one fault per line; # begins a comment.",
+    help="File with one fault per line; # begins a comment.",
 )
-@click.option("--random-faults", is_flag=True, help="Faults drawn from the seed.")
-@click.option("--story", is_flag=True, help="Tell what happens when a network breaks and heals.")
-@click.option("--replay", type=click.IntRange(0), metavar="SEED", help="Run a seed of the fuzzer.")
+@click.option("--random-faults", is_flag=True, help="Add random faults, derived from the seed.")
+@click.option("--story", is_flag=True, help="Walk through a network partition and its healing.")
+@click.option(
+    "--replay", type=click.IntRange(0), metavar="SEED", help="Repeat the run of a fuzzer seed."
+)
 @click.option(
     "--debug",
     is_flag=True,
-    help="Execute every operation twice, and all again in another process, and compare.",
+    help="Execute every operation twice, repeat the run in another process, and compare.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of tables.")
-@click.option("--out", type=NewDirectory(), help="Keep the run in this folder, for creek check.")
+@click.option("--out", type=NewDirectory(), help="Run directory to create, for 'creek check'.")
 @click.option(
     "--help-faults",
     is_flag=True,
     is_eager=True,
     expose_value=False,
     callback=_print_fault_help,
-    help="Show every fault, how to write it and what it means, and exit.",
+    help="Show the syntax and the meaning of every fault, and exit.",
 )
 @click.pass_context
 def simulate(context: click.Context, /, as_json: bool, out: Path | None, **options: Any) -> int:
-    """Run a simulated cluster once, measure it, and check what it did.
+    """Simulate a cluster once, measure the run, and check it.
 
-    The same options give the same run, on any machine. Exits with 1 when a checker finds something
-    that must not be, or --debug an operation that is not deterministic.
+    Equal options give equal runs, on any machine. Exits with 1 if a checker finds a violation, or
+    if --debug finds a nondeterministic operation.
 
     \b
     Examples:
@@ -293,32 +289,32 @@ def simulate(context: click.Context, /, as_json: bool, out: Path | None, **optio
       creek simulate --workload tpcc --scheme smr --find-peak --duration 1s
 
     \b
-    What is measured, all in simulated time, while clients ask:
-      tentative        an answer that may still change
-      stable           the answer that never changes; of a weak operation: final,
-                       when it is certain how it ended
-      throughput       operations per second that were done: weak ones with their
-                       first answer, strong ones with their stable answer
-      saturated        when more is asked for than is done: less than 97 % of it,
-                       or with a backlog that grows
-      accuracy         weak operations whose first answer was the final one; of
-                       TPC-C, but for the numbers that orders got
-      execution ratio  executions per operation and replica: 1 without repetition
-      came to rest     when, with clients gone and all healed, every replica had
-                       committed all; strong no-ops, which replicas add by
-                       themselves, may be among the requests
-      trace hash       the same hash is the same run, event by event
+    Measures, all in simulated time, while clients call:
+      tentative        a response that may still change
+      stable           the response that never changes; for a weak operation,
+                       the final response, when its position is fixed
+      throughput       completed operations per second: weak ones with their first
+                       response, strong ones with their stable response
+      saturated        yes if fewer than 97 % of the offered operations complete,
+                       or the backlog grows
+      accuracy         share of weak operations whose first response was final;
+                       for TPC-C, without the numbers of orders
+      execution ratio  executions per operation and replica: 1 if none is repeated
+      quiescent        the time after the last call at which every replica had
+                       committed all requests; they may include strong no-ops,
+                       which replicas add by themselves
+      trace hash       hash of all events: equal for equal runs
     """
-    scenario = scenario_from_options(context, options, kept=out is not None)
+    scenario = scenario_from_options(context, options, saved=out is not None)
     if out is not None and out.exists() and not (out.is_dir() and not any(out.iterdir())):
-        raise UsageError(f"{out} exists already, and a run is never written over: name another")
+        raise UsageError(f"{out} exists already, and runs are never overwritten: name another")
     if options["find_peak"]:
         return _find_peak(scenario, as_json)
-    initial: Path | None = options["population"]
+    population: Path | None = options["population"]
     datatype = (
         resolve_datatype(scenario.datatype)
-        if initial is None
-        else populated_datatype(initial, scenario)
+        if population is None
+        else populated_datatype(population, scenario)
     )
     debugged = DebugDataType(datatype) if options["debug"] else None
     try:
@@ -347,9 +343,9 @@ def simulate(context: click.Context, /, as_json: bool, out: Path | None, **optio
         if debugged is not None:
             print_lines([Text(), Text(_debug_summary(debugged))])
         if out is not None:
-            folder = shlex.quote(str(out))
+            directory = shlex.quote(str(out))
             print_lines(
-                [Text(), Text(f"kept in {out}; check it with: {command_name()} check {folder}")]
+                [Text(), Text(f"saved to {out}; check it with: {command_name()} check {directory}")]
             )
     return SUCCESS if is_legal(verdicts) and not conditions else FAILURE
 
@@ -358,9 +354,9 @@ def _find_peak(scenario: Scenario, as_json: bool) -> int:
     datatype = resolve_datatype(scenario.datatype)
 
     def attempt(load_tps: float) -> Measures:
-        tried = with_load(scenario, load_tps)
-        run = run_with_progress(build_simulation(tried), f"{load_tps:.0f} operations per second")
-        return measure(tried, run, [], violated_conditions(run.history, datatype))
+        loaded = with_load(scenario, load_tps)
+        run = run_with_progress(build_simulation(loaded), f"{load_tps:.0f} operations per second")
+        return measure(loaded, run, [], violated_conditions(run.history, datatype))
 
     peak = find_peak(attempt, scenario.clients.rate_per_second * scenario.replicas)
     conditions = [each for tried in peak.tried for each in tried.violated]
@@ -369,15 +365,17 @@ def _find_peak(scenario: Scenario, as_json: bool) -> int:
     else:
         print_lines([*scenario_lines(scenario), Text()])
         print_table(peak_table(peak))
-        found = f"peak: {peak.peak_tps:.0f} operations per second"
-        higher = f"at a load of {peak.saturating_tps:.0f} it is saturated"
-        print_lines([Text(), Text(f"{found}; {higher}"), *_condition_lines(conditions)])
+        summary = f"peak: {peak.peak_tps:.0f} operations per second"
+        saturation = f"saturated at a load of {peak.saturating_tps:.0f}"
+        print_lines([Text(), Text(f"{summary}; {saturation}"), *_condition_lines(conditions)])
     return FAILURE if conditions else SUCCESS
 
 
 def _debug_summary(datatype: DebugDataType) -> str:
     executions = pluralize(len(datatype.execution_log), "execution")
-    return f"{executions}, repeated here and in another process: all operations are deterministic"
+    return (
+        f"{executions}, repeated twice, once in another process: all operations are deterministic"
+    )
 
 
 def _print_run(

@@ -1,6 +1,6 @@
-"""What `creek up` lets people do to its replicas, on their page: kill and start them, cut links.
+"""`creek up`: a development cluster on this machine, with a table of its replicas.
 
-`creek up`: a cluster on this machine, one process for each replica, with a view of them.
+Each replica is a process. The page of the cluster can kill and start replicas, and cut links.
 """
 
 import asyncio
@@ -34,20 +34,22 @@ from creekdb.wire.event_log import OPERATION_LONG, REPLICA_REMOVED
 
 
 class LocalFaultInjector:
-    """`tell` is told what was done."""
+    """`FaultPort` of a local cluster. `report` receives a line for each injected fault."""
 
-    def __init__(self, cluster: LocalCluster, tell: Callable[[str], None]) -> None:
+    def __init__(self, cluster: LocalCluster, report: Callable[[str], None]) -> None:
         self._cluster = cluster
-        self._report = tell
+        self._report = report
         self._cut_links: set[tuple[int, int]] = set()
         self._control = ""
         self._secret = secrets.token_urlsafe(16)
-        self._pages = {replica: f"http://{at}" for replica, at in enumerate(cluster.http_addresses)}
+        self._pages = {
+            replica: f"http://{address}" for replica, address in enumerate(cluster.http_addresses)
+        }
 
     @asynccontextmanager
     async def serve_control(self) -> AsyncIterator[None]:
-        """By pages, for so long."""
-        from creekdb.http.page.fault_control import FaultControlServer  # noqa: PLC0415 - it takes its time
+        """Run the endpoint through which pages inject faults."""
+        from creekdb.http.page.fault_control import FaultControlServer  # noqa: PLC0415 - slow import
 
         control = FaultControlServer(self, self._pages.values(), self._secret)
         await control.start()
@@ -63,45 +65,48 @@ class LocalFaultInjector:
         self._check_replica(replica)
         if self._cluster.is_running(replica):
             self._cluster.kill(replica)
-            self._report(f"replica {replica} was killed, on the page")
+            self._report(f"replica {replica} was killed from the page")
 
     def start(self, replica: int) -> None:
         self._check_replica(replica)
         if not self._cluster.is_running(replica):
             self._cluster.start(replica)
-            self._report(f"replica {replica} is started again")
+            self._report(f"replica {replica} was started from the page")
 
     def cut(self, links: Iterable[tuple[int, int]]) -> None:
-        wanted = self._checked_links(links)
-        self._set_cut_links(self._cut_links | wanted, "cut", wanted - self._cut_links)
+        requested = self._checked_links(links)
+        self._set_cut_links(self._cut_links | requested, "cut", requested - self._cut_links)
 
     def heal(self, links: Iterable[tuple[int, int]]) -> None:
-        wanted = self._checked_links(links)
-        self._set_cut_links(self._cut_links - wanted, "healed", wanted & self._cut_links)
+        requested = self._checked_links(links)
+        self._set_cut_links(self._cut_links - requested, "healed", requested & self._cut_links)
 
     def _set_cut_links(
-        self, cut: set[tuple[int, int]], done: str, to: Iterable[tuple[int, int]]
+        self, cut: set[tuple[int, int]], change: str, changed: Iterable[tuple[int, int]]
     ) -> None:
         self._cut_links = cut
         self._send_to_all()
-        for one, other in sorted(to):
-            self._report(f"the link between {one} and {other} is {done}")
+        for one, other in sorted(changed):
+            self._report(f"the link between {one} and {other} is {change}")
 
     def _checked_links(self, links: Iterable[tuple[int, int]]) -> set[tuple[int, int]]:
-        """Each with the smaller number first. One of both must be ours: it does without the link to
-        the other, which may have joined later."""
-        found = set()
+        """Return the links with the smaller number first.
+
+        One end must be a replica of this command, which then drops the link. The other end may be a
+        replica that joined later.
+        """
+        checked = set()
         for one, other in links:
             if one == other:
-                raise UsageError(f"replica {one} has no link to itself")
+                raise UsageError(f"replica {one} has no link to itself: name two replicas")
             if not self._pages.keys() & {one, other}:
                 self._check_replica(one)
-            found.add((min(one, other), max(one, other)))
-        return found
+            checked.add((min(one, other), max(one, other)))
+        return checked
 
     def _check_replica(self, replica: int) -> None:
         if replica not in self._pages:
-            raise UsageError(f"there is no replica {replica}: they are {sorted(self._pages)}")
+            raise UsageError(f"unknown replica {replica}: the replicas are {sorted(self._pages)}")
 
     def _send_to_all(self) -> None:
         for replica in self._pages:
@@ -127,51 +132,51 @@ CLUSTER_FILE: Final = "cluster.json"
 
 
 class _ClusterFile(msgspec.Struct, forbid_unknown_fields=True):
-    """What the data in a folder belongs to."""
+    """Cluster to which the data in a directory belongs."""
 
     replicas: int
     datatype: str
 
 
-@click.command(short_help="Run a whole cluster on this machine, for a trial.")
+@click.command(short_help="Run a development cluster on this machine.")
 @click.option(
     "--replicas",
     type=click.IntRange(1, 15),
     default=3,
     show_default=True,
-    help="How many; a majority of them answers strongly.",
+    help="Number of replicas; strong calls require a majority of them.",
 )
 @click.option(
     "--datatype",
     default="kv",
     show_default=True,
-    help="What is replicated: kv, bank, …, or yours as package.module:variable, which may be in "
-    "this folder.",
+    help="Replicated data type: kv, bank, …, or package.module:variable, also from the working "
+    "directory.",
 )
 @click.option(
     "--data",
-    "folder",
+    "directory",
     type=click.Path(path_type=Path, file_okay=False),
-    help="A folder for journals, to go on with later. Without it, a temporary one.",
+    help="Directory for the data, to continue later.  [default: a temporary directory]",
 )
 @click.option(
     "--port",
     type=click.IntRange(1024, 65_000),
     default=7100,
     show_default=True,
-    help="Where clients find replica 0; the others follow.",
+    help="Client port of replica 0; the other replicas use the following ports.",
 )
 @click.option(
     "--durability",
     type=click.Choice(["disk", "memory"]),
     default="disk",
     show_default=True,
-    help="What a tentative answer waits for.",
+    help="Whether a tentative response waits for the disk.",
 )
-def up(replicas: int, datatype: str, folder: Path | None, port: int, durability: str) -> int:
-    """Run a cluster on this machine, one process for each replica, until it is interrupted, and
-    show how it is. A replica that is killed is started again; one that ends by itself is not.
-    Each serves a page that shows the cluster as it lives, and lets you break it.
+def up(replicas: int, datatype: str, directory: Path | None, port: int, durability: str) -> int:
+    """Run a cluster on this machine, one process per replica, and show its state until Ctrl-C. A
+    replica that is killed is restarted; one that exits by itself is not. Each replica serves a live
+    page of the cluster, which can also inject faults.
 
     \b
     Examples:
@@ -180,87 +185,92 @@ def up(replicas: int, datatype: str, folder: Path | None, port: int, durability:
       creek up --datatype shop.stock:shop --port 7500
     """
     add_working_directory_to_path()
-    replicated = load_datatype(datatype)
-    made = _ClusterFile(replicas, datatype)
-    if folder is not None:
-        _check_directory(folder, made)
+    loaded = load_datatype(datatype)
+    identity = _ClusterFile(replicas, datatype)
+    if directory is not None:
+        _check_directory(directory, identity)
     _check_ports_free(port, replicas)
-    with _data_directory(folder, made) as home:
+    with _data_directory(directory, identity) as data_dir:
         options = ("--durability", durability)
         cluster = LocalCluster(
-            home, replicas=replicas, datatype=datatype, options=options, port=port, http=True
+            data_dir, replicas=replicas, datatype=datatype, options=options, port=port, http=True
         )
-        _print_introduction(cluster, replicated, folder)
+        _print_introduction(cluster, loaded, directory)
         cluster.start()
         try:
             asyncio.run(_ClusterView(cluster).run())
         finally:
             for replica in cluster.stop(STOP_TIMEOUT_S):
                 click.echo(
-                    f"replica {replica} did not stop in {STOP_TIMEOUT_S:g} s, and was killed"
+                    f"replica {replica} did not stop within {STOP_TIMEOUT_S:g} s and was killed"
                 )
-    click.echo("stopped" if folder is None else f"stopped; go on with --data {folder}")
+    click.echo("stopped" if directory is None else f"stopped; continue with --data {directory}")
     return SUCCESS
 
 
-def _check_directory(folder: Path, made: _ClusterFile) -> None:
-    """Data of another cluster, or of something else."""
-    kept = folder / CLUSTER_FILE
-    if not kept.exists():
-        if folder.is_dir() and any(folder.iterdir()):
-            raise UsageError(f"{folder} holds something else: name an empty folder, or a new one")
+def _check_directory(directory: Path, identity: _ClusterFile) -> None:
+    """Reject a directory with other files, or with the data of another cluster."""
+    path = directory / CLUSTER_FILE
+    if not path.exists():
+        if directory.is_dir() and any(directory.iterdir()):
+            raise UsageError(f"{directory} contains other files: name an empty or a new directory")
         return
     try:
-        before = msgspec.json.decode(kept.read_bytes(), type=_ClusterFile)
+        existing = msgspec.json.decode(path.read_bytes(), type=_ClusterFile)
     except msgspec.DecodeError as error:
-        raise UsageError(f"{kept}: {error}") from error
-    if before != made:
-        how = f"--replicas {before.replicas} --datatype {before.datatype}"
-        raise UsageError(f"{folder} is of another cluster: go on with {how}")
+        raise UsageError(f"{path}: {error}") from error
+    if existing != identity:
+        options = f"--replicas {existing.replicas} --datatype {existing.datatype}"
+        raise UsageError(f"{directory} belongs to another cluster: add {options}")
 
 
 @contextmanager
-def _data_directory(folder: Path | None, made: _ClusterFile) -> Iterator[Path]:
-    if folder is None:
+def _data_directory(directory: Path | None, identity: _ClusterFile) -> Iterator[Path]:
+    if directory is None:
         with tempfile.TemporaryDirectory(prefix="creek-") as temporary:
             yield Path(temporary)
     else:
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / CLUSTER_FILE).write_bytes(msgspec.json.encode(made))
-        yield folder
+        directory.mkdir(parents=True, exist_ok=True)
+        (directory / CLUSTER_FILE).write_bytes(msgspec.json.encode(identity))
+        yield directory
 
 
 def _check_ports_free(first: int, replicas: int) -> None:
     numbers = range(first, first + replicas)
     for port in [
-        each + after for after in (0, PEER_PORT_OFFSET, HTTP_PORT_OFFSET) for each in numbers
+        each + offset for offset in (0, PEER_PORT_OFFSET, HTTP_PORT_OFFSET) for each in numbers
     ]:
-        with socket.socket() as tried:
-            tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        with socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             try:
-                tried.bind(("127.0.0.1", port))
+                probe.bind(("127.0.0.1", port))
             except OSError as error:
                 raise UsageError(
-                    f"port {port}: {error.strerror}; is there another cluster? choose with --port"
+                    f"cannot use port {port}: {error.strerror}; another cluster may be running, "
+                    "choose other ports with --port"
                 ) from error
 
 
-def _print_introduction(cluster: LocalCluster, datatype: DataType, folder: Path | None) -> None:
-    name, at = command_name(), cluster.addresses[0]
-    option = "" if at.endswith(":7100") else f" --at {at}"
+def _print_introduction(cluster: LocalCluster, datatype: DataType, directory: Path | None) -> None:
+    name, address = command_name(), cluster.addresses[0]
+    option = "" if address.endswith(":7100") else f" --at {address}"
     number = pluralize(len(cluster.addresses), "replica")
     click.echo(f"{number} of '{datatype.name}' on this machine, until Ctrl-C.")
-    click.echo(f"Their data is in {folder}." if folder else "Data goes with them: --data keeps it.")
+    click.echo(
+        f"The data is in {directory}."
+        if directory
+        else "The data is deleted at the end; --data keeps it."
+    )
     click.echo()
     click.echo(
-        f"  http://{cluster.http_addresses[0]}    # a page: watch them, call operations, cut links"
+        f"  http://{cluster.http_addresses[0]}    # live page: watch, call operations, cut links"
     )
     click.echo()
     if datatype.name == "kv":
         calls = f"{name} call{option} put lamp 3", f"{name} call{option} get lamp --strong"
         width = max(map(len, calls))
-        for call, told in zip(calls, ("weak: at once", "strong: linearizable"), strict=True):
-            click.echo(f"  {call:{width}}  # {told}")
+        for call, note in zip(calls, ("weak: at once", "strong: linearizable"), strict=True):
+            click.echo(f"  {call:{width}}  # {note}")
     else:
         click.echo(f"  {name} call{option} OPERATION ARGUMENT … [--strong]")
         for operation in datatype.operations:
@@ -277,14 +287,16 @@ def _print_introduction(cluster: LocalCluster, datatype: DataType, folder: Path 
 
 
 class _ClusterView:
-    """Looks at all replicas, again and again, and shows what it sees: on a terminal as a table
-    that changes, elsewhere as a line for whatever happens."""
+    """Polls and supervises all replicas, and shows them.
+
+    The output is a live table on a terminal, and a line for each event elsewhere.
+    """
 
     def __init__(self, cluster: LocalCluster) -> None:
         self._cluster = cluster
         self._rows = [
-            ReplicaRow(str(replica), at, None, STARTING)
-            for replica, at in enumerate(cluster.addresses)
+            ReplicaRow(str(replica), address, None, STARTING)
+            for replica, address in enumerate(cluster.addresses)
         ]
         self._last_progress: dict[int, tuple[float, int]] = {}
         self._leader: int | None = None
@@ -295,23 +307,23 @@ class _ClusterView:
         self._console = stdout_console()
 
     async def run(self) -> None:
-        over = asyncio.Event()
+        stopped = asyncio.Event()
         loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM):
-            loop.add_signal_handler(number, over.set)
-        watching = [loop.create_task(self._poll_status(each)) for each in range(len(self._rows))]
+            loop.add_signal_handler(number, stopped.set)
+        polls = [loop.create_task(self._poll_status(each)) for each in range(len(self._rows))]
         try:
             with self._display() as draw:
                 draw()
                 async with LocalFaultInjector(self._cluster, self._report).serve_control():
-                    while not over.is_set():
+                    while not stopped.is_set():
                         self._supervise()
                         draw()
-                        await _wait_or_timeout(over, POLL_INTERVAL_S)
+                        await _wait_or_timeout(stopped, POLL_INTERVAL_S)
         finally:
-            for task in watching:
+            for task in polls:
                 task.cancel()
-            await asyncio.gather(*watching, return_exceptions=True)
+            await asyncio.gather(*polls, return_exceptions=True)
 
     @contextmanager
     def _display(self) -> Iterator[Callable[[], None]]:
@@ -336,12 +348,12 @@ class _ClusterView:
                 await asyncio.sleep(POLL_INTERVAL_S / 2)
 
     def _on_status(self, replica: int, status: dict[str, Any]) -> None:
-        now, known = time.monotonic(), status["committed"] + status["tentative"]
+        now, length = time.monotonic(), status["committed"] + status["tentative"]
         before = self._last_progress.get(replica)
         rate = None
         if before is not None and now > before[0]:
-            rate = max(0, known - before[1]) / (now - before[0])
-        self._last_progress[replica] = now, known
+            rate = max(0, length - before[1]) / (now - before[0])
+        self._last_progress[replica] = now, length
         row = self._rows[replica]
         if row.status is None:
             self._report(f"replica {replica} is up at {row.address}")
@@ -351,48 +363,52 @@ class _ClusterView:
         leader = status["leader"]
         if leader == replica != self._leader and self._rows[replica].state == "up":
             self._leader = leader
-            self._report(f"replica {leader} leads")
+            self._report(f"replica {leader} is the leader")
 
     def _on_unreachable(self, replica: int) -> None:
         row = self._rows[replica]
         if row.status is not None:
-            self._report(f"replica {replica} does not answer")
+            self._report(f"replica {replica} is unreachable")
             self._last_progress.pop(replica, None)
-            self._rows[replica] = row._replace(status=None, state="silent", operations_per_s=None)
+            self._rows[replica] = row._replace(
+                status=None, state="unreachable", operations_per_s=None
+            )
 
     def _supervise(self) -> None:
         for replica, code in self._cluster.reap_exited().items():
             row = self._rows[replica]
             if code < 0:
-                self._report(f"replica {replica} was ended by signal {-code}: it is started again")
+                self._report(f"replica {replica} was killed by signal {-code} and is restarted")
                 self._cluster.start(replica)
                 self._rows[replica] = row._replace(
                     status=None, state=STARTING, operations_per_s=None
                 )
             else:
-                why = (
+                reason = (
                     self._cluster.last_output_line(replica) if code else self._stop_reason(replica)
                 )
-                self._report(f"replica {replica} ended: {why}")
+                self._report(f"replica {replica} exited: {reason}")
                 self._rows[replica] = row._replace(
-                    status=None, state="ended", operations_per_s=None
+                    status=None, state="exited", operations_per_s=None
                 )
-                if all(each.state == "ended" for each in self._rows):
-                    self._report("all replicas have ended: Ctrl-C, mend what they say, start again")
+                if all(each.state == "exited" for each in self._rows):
+                    self._report(
+                        "all replicas have exited: press Ctrl-C, fix the reported causes, restart"
+                    )
         for replica, row in enumerate(self._rows):
-            if row.state == "silent":
+            if row.state == "unreachable":
                 self._report_long_operation(replica)
 
     def _stop_reason(self, replica: int) -> str:
         removed = self._cluster.last_event_text(replica, REPLICA_REMOVED)
-        return removed or "it was told to stop; the page can start it again"
+        return removed or "stopped on request; the page can start it again"
 
     def _report_long_operation(self, replica: int) -> None:
-        """One that is busy with a long operation cannot say so, but writes it down."""
-        why = self._cluster.last_event_text(replica, OPERATION_LONG)
-        if why is not None and why != self._long_operations[replica]:
-            self._long_operations[replica] = why
-            self._report(f"replica {replica}: {why}")
+        """Report the long operation of a replica that cannot respond, from its log."""
+        text = self._cluster.last_event_text(replica, OPERATION_LONG)
+        if text is not None and text != self._long_operations[replica]:
+            self._long_operations[replica] = text
+            self._report(f"replica {replica}: {text}")
 
     def _report(self, event: str) -> None:
         if self._console.is_terminal:
@@ -405,10 +421,10 @@ class _ClusterView:
         return Group(replicas_table(self._rows, self._console.width, live=True), Text(), *events)
 
 
-async def _wait_or_timeout(over: asyncio.Event, seconds: float) -> None:
-    """Until it is over, or so long."""
+async def _wait_or_timeout(event: asyncio.Event, seconds: float) -> None:
+    """Wait for the event, for at most this many seconds."""
     try:
         async with asyncio.timeout(seconds):
-            await over.wait()
+            await event.wait()
     except TimeoutError:
         return

@@ -1,9 +1,4 @@
-"""What a load took, as a table for the terminal.
-
-The measures of a run as tables for people.
-
-The search for a peak as a table for people.
-"""
+"""Tables of latencies, measures and peak loads for the terminal."""
 
 import click
 from rich.table import Table
@@ -15,8 +10,8 @@ from creekdb.load.measurement import LoadResult
 
 
 def print_latencies(result: LoadResult) -> None:
-    table = new_latency_table("answers", "mean", "p50", "p95", "p99", "max")
-    rows = [*result.latency_ms.items(), ("asked late by", result.late_ms)]
+    table = new_latency_table("responses", "mean", "p50", "p95", "p99", "max")
+    rows = [*result.latency_ms.items(), ("start delay", result.late_ms)]
     for kind, each in rows:
         if each is not None:
             numbers = (each.mean, each.p50, each.p95, each.p99, each.max)
@@ -26,13 +21,13 @@ def print_latencies(result: LoadResult) -> None:
 
 def print_errors(result: LoadResult) -> None:
     if result.raised:
-        click.echo(f"{pluralize(result.raised, 'operation')} answered with an error")
+        click.echo(f"{pluralize(result.raised, 'operation')} raised an error")
     for reason, count in result.errors.items():
-        click.echo(f"{pluralize(count, 'call')} without an answer: {reason}")
+        click.echo(f"{pluralize(count, 'call')} without a response: {reason}")
 
 
 def new_latency_table(*columns: str) -> Table:
-    """It fits into 80 columns, also where somebody waited for minutes."""
+    """Return a table that fits into 80 columns even with latencies of minutes."""
     table = Table(box=None, pad_edge=False, header_style="dim")
     table.add_column("latency in ms", min_width=17, no_wrap=True)
     for name in columns:
@@ -41,7 +36,7 @@ def new_latency_table(*columns: str) -> Table:
 
 
 def format_ms(ms: float) -> str:
-    """With as many digits as mean something."""
+    """Format milliseconds with three significant digits."""
     return f"{ms:.2f}" if ms < 10 else f"{ms:.1f}" if ms < 100 else f"{ms:,.0f}"
 
 
@@ -54,7 +49,7 @@ def print_measures(measures: Measures) -> None:
 
 
 def _latency_table(measures: Measures) -> Table:
-    table = new_latency_table("answers", "mean", "p50", "p95", "p99")
+    table = new_latency_table("responses", "mean", "p50", "p95", "p99")
     for label, latency in (
         ("weak, tentative", measures.weak_tentative_ms),
         ("weak, final", measures.weak_stable_ms),
@@ -96,9 +91,9 @@ def _facts_table(measures: Measures) -> Table:
             "network busy",
             _format_optional(measures.network_utilisation, "{:.3%}") + _messages(measures),
         ),
-        ("refused", _rejections(measures)),
-        ("clocks ahead", _clock_drift(measures)),
-        ("came to rest", _quiescence(measures)),
+        ("rejected", _rejections(measures)),
+        ("clock drift", _clock_drift(measures)),
+        ("quiescent", _quiescence(measures)),
         ("trace hash", measures.trace_hash),
     ):
         if value:
@@ -111,29 +106,29 @@ def _format_optional(value: float | None, form: str) -> str:
 
 
 def _accuracy(measures: Measures) -> str:
-    text = _format_optional(measures.accuracy, "{:.2%} of weak first answers were final")
+    text = _format_optional(measures.accuracy, "{:.2%} of first weak responses were final")
     if measures.warehouses is None or measures.exact_accuracy is None:
         return text
-    return f"{text}; {measures.exact_accuracy:.2%} counting the numbers of orders"
+    return f"{text}; {measures.exact_accuracy:.2%} with order numbers"
 
 
 def _response_counts(measures: Measures) -> str:
     lost = measures.weak + measures.strong - measures.answered
-    fates = [f"{measures.answered} answered"]
+    counts = [f"{measures.answered} completed"]
     if lost:
-        fates.append(f"{lost} never")
+        counts.append(f"{lost} without a response")
     if measures.gave_up:
-        fates.append(f"{pluralize(measures.gave_up, 'time')} a client gave up")
+        counts.append(pluralize(measures.gave_up, "client timeout"))
     if measures.unserved:
-        fates.append(f"{measures.unserved} found {_possessive(measures.unserved)} replica down")
-    return ", ".join(fates)
+        counts.append(f"{measures.unserved} found {_possessive(measures.unserved)} replica down")
+    return ", ".join(counts)
 
 
 def _saturated(measures: Measures) -> str:
-    """Nothing in a closed loop, where clients wait."""
+    """Return an empty string for a closed loop, which cannot saturate."""
     if measures.saturated is None:
         return ""
-    return f"{'yes' if measures.saturated else 'no'}, {measures.backlog} not done in the end"
+    return f"{'yes' if measures.saturated else 'no'}, {measures.backlog} pending at the end"
 
 
 def _possessive(number: int) -> str:
@@ -160,7 +155,7 @@ def _rejections(measures: Measures) -> str:
 
 def _clock_drift(measures: Measures) -> str:
     ahead = measures.drift_us.items()
-    return ", ".join(f"replica {replica} by {us / 1_000_000:.1f} s" for replica, us in ahead)
+    return ", ".join(f"replica {replica} {us / 1_000_000:.1f} s ahead" for replica, us in ahead)
 
 
 def _quiescence(measures: Measures) -> str:
@@ -168,7 +163,7 @@ def _quiescence(measures: Measures) -> str:
         return f"no: {measures.unsettled}"
     committed = pluralize(measures.committed, "request")
     after_ms = measures.simulated_ms - measures.duration_ms
-    return f"{after_ms:.0f} ms after clients stopped, {committed} committed"
+    return f"{after_ms:.0f} ms after the last call, {committed} committed"
 
 
 def peak_table(peak: PeakLoad) -> Table:

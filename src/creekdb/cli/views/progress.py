@@ -1,4 +1,4 @@
-"""A progress bar for what may take long."""
+"""Progress bars and spinners on stderr."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -13,39 +13,42 @@ BAR_DELAY_S: Final = 2.0
 
 
 @contextmanager
-def progress_bar(doing: str, what: str) -> Iterator[Callable[[int, int], None]]:
-    """To be told how much of how much is done. Shown on a terminal, and after a while."""
+def progress_bar(activity: str, unit: str) -> Iterator[Callable[[int, int], None]]:
+    """Yield a function that takes the completed and the total number.
+
+    The bar appears on a terminal only, after BAR_DELAY_S seconds.
+    """
     console = stderr_console()
-    shown = Progress(
-        TextColumn(doing),
+    bar = Progress(
+        TextColumn(activity),
         BarColumn(),
         MofNCompleteColumn(),
-        TextColumn(what),
+        TextColumn(unit),
         TimeRemainingColumn(),
         console=console,
         transient=True,
         disable=not console.is_terminal,
     )
-    task = shown.add_task(doing, total=None)
-    begun = time.monotonic()
+    task = bar.add_task(activity, total=None)
+    started = time.monotonic()
 
-    def moved(done: int, of: int) -> None:
-        if time.monotonic() - begun > BAR_DELAY_S:
-            shown.start()
-        shown.update(task, completed=done, total=of)
+    def update(completed: int, total: int) -> None:
+        if time.monotonic() - started > BAR_DELAY_S:
+            bar.start()
+        bar.update(task, completed=completed, total=total)
 
     try:
-        yield moved
+        yield update
     finally:
-        shown.stop()
+        bar.stop()
 
 
 @contextmanager
-def spinner(doing: str) -> Iterator[None]:
-    """A sign of life, on a terminal, while nobody knows how long it takes."""
+def spinner(activity: str) -> Iterator[None]:
+    """Show a spinner on a terminal, for an activity of unknown duration."""
     console = stderr_console()
     if not console.is_terminal:
         yield
         return
-    with console.status(doing):
+    with console.status(activity):
         yield

@@ -1,4 +1,4 @@
-"""How the replicas of a live cluster are, as a table."""
+"""Table of the replicas of a live cluster."""
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -6,9 +6,9 @@ from typing import Any, NamedTuple
 from rich.table import Table
 
 _NO_VALUE = "-"
-_AGREED_COLUMN = "same at"
+_AGREED_COLUMN = "agreed"
 _STATUS_COLUMNS = (
-    *("replica", "clients at", "process", "leader", "links"),
+    *("replica", "address", "process", "leader", "links"),
     *("committed", "lag", "tentative", _AGREED_COLUMN),
 )
 _LIVE_COLUMNS = (
@@ -25,16 +25,16 @@ _OPTIONAL_COLUMNS = (
     "leader",
     "ops/s",
 )
-"""Where there is no room for all, in this order."""
+"""Columns in the order in which a narrow terminal omits them."""
 _STATE_WIDTH_MIN = 11
-"""So much room there is for the state at least; a longer one goes on in the next line."""
+"""Minimum width of the column `state`; a longer text is wrapped."""
 
 
 STARTING = "starting"
 
 
 class ReplicaRow(NamedTuple):
-    """A replica: where clients find it, and what it says of itself, or why it does not."""
+    """A replica: its address for clients, its status, or the reason for its absence."""
 
     name: str
     address: str
@@ -44,10 +44,12 @@ class ReplicaRow(NamedTuple):
 
 
 def replicas_table(rows: list[ReplicaRow], width: int, live: bool = False) -> Table:
-    """In a terminal so wide: what there is no room for is left out, and never the state. `live`:
-    with what it does at the moment, and not which process it is."""
-    known = [row.status["committed"] for row in rows if row.status is not None]
-    shown = [_cells(row, max(known, default=0)) for row in rows]
+    """Return a table for a terminal of this width; a narrow one omits columns, but not the state.
+
+    `live`: show the current throughput instead of the process.
+    """
+    committed = [row.status["committed"] for row in rows if row.status is not None]
+    shown = [_cells(row, max(committed, default=0)) for row in rows]
     gap, names = _layout(shown, width, live)
     table = Table(box=None, pad_edge=False, padding=(0, gap, 0, 0), header_style="dim")
     for name in names:
@@ -62,13 +64,13 @@ def replicas_table(rows: list[ReplicaRow], width: int, live: bool = False) -> Ta
 
 
 def _layout(shown: list[dict[str, str]], width: int, live: bool) -> tuple[int, tuple[str, ...]]:
-    """How wide gaps are, and which columns there are beside the state."""
+    """Return the gap between columns and the columns beside the state."""
     names: tuple[str, ...] = _LIVE_COLUMNS if live else _STATUS_COLUMNS
     if _required_width(shown, names, 2) <= width:
         return 2, names
-    names = tuple("port" if name == "clients at" else name for name in names)
-    for left_out in ("", *_OPTIONAL_COLUMNS):
-        names = tuple(name for name in names if name != left_out)
+    names = tuple("port" if name == "address" else name for name in names)
+    for omitted in ("", *_OPTIONAL_COLUMNS):
+        names = tuple(name for name in names if name != omitted)
         if _required_width(shown, names, 1) <= width:
             break
     return 1, names
@@ -80,9 +82,9 @@ def _required_width(shown: list[dict[str, str]], names: tuple[str, ...], gap: in
     return sum(columns) + gap * len(columns) + min(state, _STATE_WIDTH_MIN)
 
 
-def _cells(row: ReplicaRow, most: int) -> dict[str, str]:
+def _cells(row: ReplicaRow, committed_max: int) -> dict[str, str]:
     cells = dict.fromkeys((*_STATUS_COLUMNS, *_LIVE_COLUMNS), _NO_VALUE)
-    cells |= {"replica": row.name, "clients at": row.address, "state": row.state}
+    cells |= {"replica": row.name, "address": row.address, "state": row.state}
     cells["port"] = row.address.rpartition(":")[2]
     status = row.status
     if status is None:
@@ -96,30 +98,31 @@ def _cells(row: ReplicaRow, most: int) -> dict[str, str]:
         "process": str(status["process"]),
         "links": ",".join(map(str, status["connected"])) or _NO_VALUE,
         "committed": f"{status['committed']:,}",
-        "lag": f"{most - status['committed']:,}",
+        "lag": f"{committed_max - status['committed']:,}",
         "tentative": f"{status['tentative']:,}",
         _AGREED_COLUMN: _agreed_text(status["digests"]),
     }
 
 
 def _agreed_text(digests: Mapping[str, Any]) -> str:
-    """After how many requests its state was last seen to be that of others, or whose is another."""
+    """Return the number of requests after which states were last equal, or the diverged
+    replicas."""
     if digests["differs_from"]:
         return f"not {','.join(map(str, digests['differs_from']))}"
     return _NO_VALUE if digests["digest"] is None else f"{digests['agreed']:,}"
 
 
 def state_text(status: Mapping[str, Any]) -> str:
-    """In a word, or in what is wrong."""
-    if wrong := status["failure"] or status["disk"]:
-        return str(wrong)
+    """Return the state in a few words, or the failure of the replica."""
+    if failure := status["failure"] or status["disk"]:
+        return str(failure)
     if status["waits_for"] is not None:
         others = ",".join(map(str, status["waits_for"]))
-        return f"new: waits for {others}" if others else "new: catches up"
+        return f"joining: awaits {others}" if others else "joining: catching up"
     if not status.get("is_member", True):
-        return "no member"
-    reached = len(status["connected"]) + 1
-    return "up" if 2 * reached > len(status["members"]) else "no majority"
+        return "not a member"
+    reachable = len(status["connected"]) + 1
+    return "up" if 2 * reachable > len(status["members"]) else "no majority"
 
 
 def _style(row: ReplicaRow) -> str:

@@ -1,7 +1,4 @@
-"""A scenario in a few lines: the cluster, what differs from the usual, and its faults.
-
-Verdicts as lines of text, and what they mean for the exit code.
-"""
+"""Summary of a run as lines of text: its scenario, its faults and the verdicts."""
 
 from collections.abc import Sequence
 from textwrap import wrap
@@ -23,7 +20,7 @@ SCENARIO_WIDTH_MIN = 20
 
 
 def scenario_lines(scenario: Scenario) -> list[Text]:
-    usual = Scenario()
+    default = Scenario()
     network = scenario.network
     facts = {
         "clients": _clients_text(scenario),
@@ -32,7 +29,7 @@ def scenario_lines(scenario: Scenario) -> list[Text]:
         "cores": _cores_text(scenario.cpu),
         "fsync": _range_text(scenario.disk.fsync_us_min, scenario.disk.fsync_us_max),
     }
-    if scenario.clock != usual.clock:
+    if scenario.clock != default.clock:
         skews = (format_duration_rounded(each) for each in scenario.clock.skews_us)
         drifts = ", ".join(map(str, scenario.clock.drifts_ppm))
         facts["clocks"] = f"off by {', '.join(skews)}; drift {drifts} ppm"
@@ -55,10 +52,10 @@ def scenario_lines(scenario: Scenario) -> list[Text]:
 
 
 def _cores_text(cpu: CpuModel) -> str:
-    each = f"{cpu.cores}, {_microseconds_text(cpu.execution_us)} an execution"
+    text = f"{cpu.cores}, {_microseconds_text(cpu.execution_us)} per execution"
     if cpu.access_us != CpuModel().access_us:
-        each += f" and {_microseconds_text(cpu.access_us)} a register"
-    return each if cpu.scale == 1 else f"{each}, {cpu.scale:g} times"
+        text += f" and {_microseconds_text(cpu.access_us)} per register"
+    return text if cpu.scale == 1 else f"{text}, scaled by {cpu.scale:g}"
 
 
 def _microseconds_text(us: float) -> str:
@@ -66,11 +63,11 @@ def _microseconds_text(us: float) -> str:
 
 
 def _faults_text(scenario: Scenario) -> str:
-    """Those that happen, in the order of time."""
+    """Return the faults that take effect, in the order of time."""
     faults = sorted(scenario.faults, key=lambda fault: fault.at_us)
     entries = [format_fault_rounded(each) for each in faults if each.at_us <= scenario.duration_us]
     if late := len(faults) - len(entries):
-        entries.append(f"({late} more would come after the end, when all is healed)")
+        entries.append(f"({late} more after the end, not applied)")
     return "; ".join(entries) or "none"
 
 
@@ -85,8 +82,8 @@ def _clients_text(scenario: Scenario) -> str:
         return pluralize(len(scenario.script), "scripted call")
     limit = clients.operations_per_session
     each = f", {pluralize(limit, 'operation')} each" if limit else ""
-    think = f"thinking {format_duration(clients.think_us)}"
-    return f"{clients.sessions} at each replica{each}, {think}, {strong}"
+    think = f"think time {format_duration(clients.think_us)}"
+    return f"{clients.sessions} per replica{each}, {think}, {strong}"
 
 
 def _range_text(low_us: int, high_us: int) -> str:
@@ -99,23 +96,23 @@ VERDICT_WIDTH_MIN, VERDICT_WIDTH_MAX = 20, 76
 
 
 def is_legal(verdicts: Sequence[Verdict]) -> bool:
-    """Unknown is no accusation: the history does not tell."""
+    """True if no verdict is illegal; an inconclusive verdict is not a violation."""
     return not any(isinstance(each, Illegal) for each in verdicts)
 
 
 def verdict_lines(verdicts: Sequence[Verdict]) -> list[Text]:
-    """What was found, with its counterexample, and the names of the checkers that found nothing."""
-    good = [each.checker for each in verdicts if isinstance(each, Ok)]
+    """Return the counts, the names of the checkers that passed, and every counterexample."""
+    passed = [each.checker for each in verdicts if isinstance(each, Ok)]
     sign = ("✓ ", "green") if is_legal(verdicts) else ("✗ ", "red")
-    unsure = [each for each in verdicts if isinstance(each, Inconclusive)]
-    cannot = f", {len(unsure)} cannot tell" if unsure else ""
-    lines = [Text.assemble(sign, f"{len(good)} of {len(verdicts)} checkers say ok{cannot}")]
+    inconclusive = [each for each in verdicts if isinstance(each, Inconclusive)]
+    suffix = f", {len(inconclusive)} inconclusive" if inconclusive else ""
+    lines = [Text.assemble(sign, f"{len(passed)} of {len(verdicts)} checkers passed{suffix}")]
     width = min(VERDICT_WIDTH_MAX, max(VERDICT_WIDTH_MIN, stdout_console().width - 2))
-    names = ", ".join(name.replace("_", " ") for name in good)
+    names = ", ".join(name.replace("_", " ") for name in passed)
     lines += [Text(f"  {line}", style="dim") for line in wrap(names, width)]
     lines += [
-        Text(f"unknown  {each.checker}: not checked, which is no fault: {each.reason}", "yellow")
-        for each in unsure
+        Text(f"unknown  {each.checker}: not checked, not a violation: {each.reason}", "yellow")
+        for each in inconclusive
     ]
     lines += [Text(each.describe(), "red") for each in verdicts if isinstance(each, Illegal)]
     return lines

@@ -1,13 +1,9 @@
-"""How each operation was finally ordered, and what it finally answered.
+"""A run as lines of text: its calls, responses and faults over time, and the final order.
 
-Read off a history alone: the committed order, replayed by the data type run sequentially. A strong
-operation's client is told the same in its stable answer, a weak one's in its final answer.
-
-A run as lines of text: who asked what where, and what was answered when.
-
-Every line is derived from the history and the scenario in it: crashes and restarts when they
-happened, not when they were asked for. Meant for runs of a few dozen operations; longer ones are
-summed up in `creekdb.evaluation.measures`.
+Every line is derived from the history and its scenario; crashes and restarts appear when they took
+effect. The final responses come from a sequential replay of the committed order. Clients receive
+them as the stable response of a strong call and the final response of a weak one. The views suit
+runs of a few dozen operations; `creekdb.evaluation.measures` summarises longer ones.
 """
 
 from collections import Counter
@@ -34,8 +30,10 @@ from creekdb.simulation.kernel.scenario import Scenario, scenario_from_config
 
 
 class CommittedOperation(NamedTuple):
-    """One request of `committed`, whose places count from 0. Without a `record` it is a replica's
-    own, such as a no-op."""
+    """One request of `committed`, with its position from 0.
+
+    `record` is None for a request that a replica issued itself, such as a no-op.
+    """
 
     position: int
     request: Request
@@ -44,30 +42,32 @@ class CommittedOperation(NamedTuple):
 
     @property
     def first_response(self) -> ResponseRecord | None:
-        """The first answer that its client got."""
-        return self.record.answers[0] if self.record is not None and self.record.answers else None
+        """First response to the client, or None."""
+        return (
+            self.record.responses[0] if self.record is not None and self.record.responses else None
+        )
 
     @property
     def changed(self) -> bool:
-        """Is the first answer another than the final one?"""
+        """True if the first response differs from the final one."""
         return self.first_response is not None and not self.first_response.outcome.same_as(
             self.outcome
         )
 
 
 def committed_operations(history: History) -> list[CommittedOperation]:
-    """`committed`, up to the first place of which no log tells."""
+    """Return the committed operations up to the first position that no log contains."""
     datatype = resolve_datatype(history.datatype)
     run = RunIndex(history, datatype)
     machine = datatype.sequential()
     records = _committed_records(run)
     finals: list[CommittedOperation] = []
-    for place, dot in enumerate(run.committed):
+    for position, dot in enumerate(run.committed):
         request = run.request(dot) if dot is not None else None
         if request is None:
             break
         finals.append(
-            CommittedOperation(place, request, machine.apply(request), records.get(request.id))
+            CommittedOperation(position, request, machine.apply(request), records.get(request.id))
         )
     return finals
 
@@ -91,7 +91,7 @@ PartitionGroups: TypeAlias = tuple[tuple[int, ...], ...]
 
 
 class _TimelineRow(NamedTuple):
-    """A call with its first answer, or a later answer. Without one, `missing` says why."""
+    """A call with its first response, or a later response; `missing` explains its absence."""
 
     at_us: int
     replica: int
@@ -104,7 +104,7 @@ class _TimelineRow(NamedTuple):
 
 
 class _TimelineEvent(NamedTuple):
-    """A heading, and what is different from then on."""
+    """A heading, and the changes that take effect with it."""
 
     at_us: int
     text: str
@@ -123,7 +123,7 @@ def call_text(operation: Operation) -> str:
 
 
 def outcome_text(outcome: Outcome) -> str:
-    """The value or, after a cross, what the error says."""
+    """Return the value, or a cross and the message of the error."""
     if outcome.error is None:
         return _value_text(outcome.value)
     kind, colon, message = outcome.error.partition(": ")
@@ -131,16 +131,16 @@ def outcome_text(outcome: Outcome) -> str:
 
 
 def timeline_lines(history: History) -> list[Text]:
-    """Operations and answers in the order of time; faults stand between them as headings."""
+    """Return calls and responses in the order of time, with faults as headings."""
     scenario = scenario_from_config(history.config)
     rows = [*_call_rows(history.operations), *_unserved_rows(history.operations, scenario)]
     widths = _widths((row.operation, row.response) for row in rows)
     lines = [_header_line(scenario.replicas, widths)]
-    lines.append(_heading(0, "every replica reaches every other"))
+    lines.append(_heading(0, "all replicas are connected"))
     groups: PartitionGroups = ()
     down: set[int | None] = set()
-    both: list[_TimelineEvent | _TimelineRow] = [*_timeline_events(history, scenario), *rows]
-    for each in sorted(both, key=lambda each: each.at_us):
+    entries: list[_TimelineEvent | _TimelineRow] = [*_timeline_events(history, scenario), *rows]
+    for each in sorted(entries, key=lambda each: each.at_us):
         if isinstance(each, _TimelineEvent):
             groups = groups if each.groups is None else each.groups
             down = (down | {each.stopped_replica}) - {each.started_replica}
@@ -154,18 +154,18 @@ def timeline_lines(history: History) -> list[Text]:
 def committed_order_lines(
     finals: Sequence[CommittedOperation], remark: Callable[[CommittedOperation], Text]
 ) -> list[Text]:
-    """The final order, with when each operation was asked and what it was answered at first."""
+    """Return the final order, with the call order and the first response of each operation."""
     records = [each.record for each in finals if each.record is not None]
     records.sort(key=lambda record: record.invoked_us)
-    asked = {record.id: number for number, record in enumerate(records, start=1)}
+    call_numbers = {record.id: number for number, record in enumerate(records, start=1)}
     call_width = _widths((each.request.operation, each.first_response) for each in finals).call
     first_width = max([5, *(len(_first_response_text(each)) for each in finals)])
-    last_width = max([7, *(len(outcome_text(each.outcome)) for each in finals)])
-    columns = f"{'operation':{call_width}}  {'first':{first_width}}  finally"
-    lines = [Text(f"final asked  {'':6} {columns}", style="dim")]
+    last_width = max([5, *(len(outcome_text(each.outcome)) for each in finals)])
+    columns = f"{'operation':{call_width}}  {'first':{first_width}}  final"
+    lines = [Text(f"order  call  {'':6} {columns}", style="dim")]
     for each in finals:
         first = _first_response_text(each)
-        line = Text(f"{each.position + 1:>5} {asked.get(each.request.id, ''):>5}  ")
+        line = Text(f"{each.position + 1:>5} {call_numbers.get(each.request.id, ''):>5}  ")
         line.append_text(_consistency_text(each.request.strong))
         line.append(f" {call_text(each.request.operation):{call_width}}  ")
         line.append(first, style="strike dim" if each.changed else "")
@@ -185,28 +185,28 @@ def _heading(at_us: int, text: str) -> Text:
     return Text.assemble((f"{at_us / 1000:4.0f}  ", "dim"), (f"── {text}", "bold"))
 
 
-# --- the parts of a line ----------------------------------------------------------------------
+# --- parts of a line --------------------------------------------------------------------------
 
 
 def _call_rows(records: Iterable[OperationRecord]) -> Iterable[_TimelineRow]:
     for record in records:
-        asked = _TimelineRow(record.invoked_us, record.replica, record.operation, record.strong)
-        if not record.answers:
-            yield asked._replace(missing="no answer")
-        for number, answer in enumerate(record.answers):
-            if answer.kind is ResponseKind.FINAL and not answer.changed:
+        call = _TimelineRow(record.invoked_us, record.replica, record.operation, record.strong)
+        if not record.responses:
+            yield call._replace(missing="no response")
+        for number, response in enumerate(record.responses):
+            if response.kind is ResponseKind.FINAL and not response.changed:
                 continue
-            after_us = answer.at_us - record.invoked_us
-            at_us = answer.at_us if number else record.invoked_us
-            yield asked._replace(
-                at_us=at_us, response=answer, after_us=after_us, is_later_response=number > 0
+            after_us = response.at_us - record.invoked_us
+            at_us = response.at_us if number else record.invoked_us
+            yield call._replace(
+                at_us=at_us, response=response, after_us=after_us, is_later_response=number > 0
             )
 
 
 def _unserved_rows(
     records: Iterable[OperationRecord], scenario: Scenario
 ) -> Iterator[_TimelineRow]:
-    """Scripted calls that left no record: they found their replica down."""
+    """Yield the scripted calls without a record, because their replica was down."""
     served = Counter(
         (each.invoked_us, each.replica, each.strong, call_text(each.operation)) for each in records
     )
@@ -222,14 +222,14 @@ def _widths(pairs: Iterable[tuple[Operation, ResponseRecord | None]]) -> _Column
     pairs = list(pairs)
     return _ColumnWidths(
         max([9, *(len(call_text(operation)) for operation, _ in pairs)]),
-        max([6, *(len(outcome_text(answer.outcome)) for _, answer in pairs if answer)]),
+        max([8, *(len(outcome_text(response.outcome)) for _, response in pairs if response)]),
     )
 
 
 def _header_line(replicas: int, widths: _ColumnWidths) -> Text:
     names = " ".join(map(str, range(replicas)))
-    text = f"{'ms':>4}  {names}  {'':6} {'operation':{widths.call}}  {'answer':{widths.response}}"
-    return Text(f"{text}  {'which':5} {'after ms':>10}", style="dim")
+    text = f"{'ms':>4}  {names}  {'':6} {'operation':{widths.call}}  {'response':{widths.response}}"
+    return Text(f"{text}  {'kind':5} {'after ms':>10}", style="dim")
 
 
 def _row_line(row: _TimelineRow, links: Text, widths: _ColumnWidths) -> Text:
@@ -253,7 +253,7 @@ def _consistency_text(strong: bool) -> Text:
 
 
 def _links_text(at: int, groups: PartitionGroups, down: set[int | None], replicas: int) -> Text:
-    """The replicas in a row, neighbours linked unless they are in different groups."""
+    """Return the replicas in a row; a cross separates neighbours in different groups."""
     group_of = {replica: number for number, group in enumerate(groups) for replica in group}
     text = Text()
     for replica in range(replicas):
@@ -269,45 +269,43 @@ def _links_text(at: int, groups: PartitionGroups, down: set[int | None], replica
 
 
 def _timeline_events(history: History, scenario: Scenario) -> list[_TimelineEvent]:
-    """What happened to replicas and links, in the order of time."""
+    """Return the events of replicas and links, in the order of time."""
     end_us = scenario.duration_us
     faults = sorted(
         (each for each in scenario.faults if each.at_us <= end_us), key=lambda each: each.at_us
     )
-    moments = [
-        moment
+    events = [
+        event
         for fault in faults
-        if (moment := _fault_event(fault, scenario, history.operations)) is not None
+        if (event := _fault_event(fault, scenario, history.operations)) is not None
     ]
     deaths = {
         (each.at_us, each.replica) for each in faults if isinstance(each, Die) and not each.telling
     }
-    moments += _crash_events(history, deaths)
+    events += _crash_events(history, deaths)
     if not _is_healed_at_end(faults):
-        # Sorting keeps what stands first: replicas that the end brings back come after it.
-        before = [each for each in moments if each.started_replica is None or each.at_us < end_us]
-        after = [each for each in moments if each not in before]
-        end = _TimelineEvent(
-            end_us, "the end: clients stop, and whatever is broken is healed", groups=()
-        )
-        moments = [*before, end, *after]
-    return sorted(moments, key=lambda each: each.at_us)
+        # Sorting is stable, so restarts caused by the end come after its heading.
+        before = [each for each in events if each.started_replica is None or each.at_us < end_us]
+        after = [each for each in events if each not in before]
+        end = _TimelineEvent(end_us, "the end: clients stop, and all faults are healed", groups=())
+        events = [*before, end, *after]
+    return sorted(events, key=lambda each: each.at_us)
 
 
 def _is_healed_at_end(faults: Sequence[Fault]) -> bool:
-    """Is there nothing left to heal at the end, as far as one can easily see?"""
+    """True if the faults certainly leave nothing to heal at the end."""
     links_only = all(isinstance(each, (Partition, Cut, Heal)) for each in faults)
     return not faults or (links_only and isinstance(faults[-1], Heal))
 
 
 def _crash_events(history: History, deaths: set[tuple[int, int]]) -> Iterator[_TimelineEvent]:
-    """Crashes and restarts, as the logs have them; of deaths their faults tell."""
-    born: set[int] = set()
+    """Yield crashes and restarts of the logs; deaths have their own heading."""
+    started: set[int] = set()
     for log in sorted(history.logs, key=lambda log: (log.replica, log.incarnation)):
-        if log.replica in born:
+        if log.replica in started:
             text = f"replica {log.replica} restarts"
             yield _TimelineEvent(log.started_us, text, started_replica=log.replica)
-        born.add(log.replica)
+        started.add(log.replica)
         if log.crashed_us is not None and (log.crashed_us, log.replica) not in deaths:
             text = f"replica {log.replica} crashes (○)"
             yield _TimelineEvent(log.crashed_us, text, stopped_replica=log.replica)
@@ -316,29 +314,27 @@ def _crash_events(history: History, deaths: set[tuple[int, int]]) -> Iterator[_T
 def _fault_event(
     fault: Fault, scenario: Scenario, records: Iterable[OperationRecord]
 ) -> _TimelineEvent | None:
-    """None when the logs tell better whether and when it struck."""
+    """Return the heading of a fault, or None for crashes and restarts, which the logs contain."""
     at_us = fault.at_us
     match fault:
         case Partition(groups=groups):
             return _TimelineEvent(at_us, _partition_text(groups, scenario.replicas), groups=groups)
         case Heal():
-            left = [call_text(each.operation) for each in records if _awaits_stable(each, at_us)]
-            waiting = f"; still waiting to be stable: {', '.join(left)}" if left else ""
-            return _TimelineEvent(at_us, f"the network heals{waiting}", groups=())
+            pending = [call_text(each.operation) for each in records if _awaits_stable(each, at_us)]
+            suffix = f"; not yet stable: {', '.join(pending)}" if pending else ""
+            return _TimelineEvent(at_us, f"the network heals{suffix}", groups=())
         case Cut(sender=sender, receiver=receiver):
-            return _TimelineEvent(at_us, f"nothing gets from {sender} to {receiver} any more")
+            return _TimelineEvent(at_us, f"messages from {sender} to {receiver} are dropped")
         case Die(replica=replica, telling=True):
             return _TimelineEvent(
-                at_us, f"replica {replica} is to die when it has promised a ballot"
+                at_us, f"replica {replica} will die after its next ballot promise"
             )
         case Die(replica=replica):
             return _TimelineEvent(
-                at_us, f"replica {replica} dies (○): it never comes back", stopped_replica=replica
+                at_us, f"replica {replica} dies (○) and never restarts", stopped_replica=replica
             )
         case Crash(replica=replica, writing=True):
-            return _TimelineEvent(
-                at_us, f"replica {replica} is to crash when it writes to disk next"
-            )
+            return _TimelineEvent(at_us, f"replica {replica} will crash at its next disk write")
         case Crash() | Restart():
             return None
         case _:
@@ -346,16 +342,16 @@ def _fault_event(
 
 
 def _partition_text(groups: PartitionGroups, replicas: int) -> str:
-    named = {replica for group in groups for replica in group}
-    rest = tuple(each for each in range(replicas) if each not in named)
+    grouped = {replica for group in groups for replica in group}
+    rest = tuple(each for each in range(replicas) if each not in grouped)
     sides = {each: ",".join(map(str, each)) for each in (*groups, rest) if each}
-    most = [text for group, text in sides.items() if len(group) > replicas // 2]
-    majority = f"only {most[0]} are a majority" if most else "none is a majority"
-    return f"the network breaks into {' and '.join(sides.values())}; {majority}"
+    largest = [text for group, text in sides.items() if len(group) > replicas // 2]
+    majority = f"only {largest[0]} has a majority" if largest else "no side has a majority"
+    return f"the network splits into {' and '.join(sides.values())}; {majority}"
 
 
 def _awaits_stable(record: OperationRecord, at_us: int) -> bool:
-    """Was its client still without a stable answer by then?"""
+    """True if a strong call had no stable response at this time."""
     stable = record.stable
     answered = stable is not None and stable.at_us < at_us
     return record.strong and record.invoked_us < at_us and not answered

@@ -1,7 +1,8 @@
-"""The story that `make run` tells: five replicas of a bank, a broken network, and its healing.
+"""Walkthrough of `creek simulate --story`: a bank on five replicas, a network partition, its
+healing.
 
-Only the questions are written here: who asks what, when, and when the network breaks and heals.
-Answers, orders and verdicts are read off the history of the run.
+This module scripts only the calls and the faults. Responses, orders and verdicts come from the
+history of the run.
 """
 
 from collections.abc import Sequence
@@ -39,7 +40,7 @@ def walkthrough_scenario(seed: int, scheme: str) -> Scenario:
             _scripted_call(20, 0, WEAK, "open", "ann", 100),
             _scripted_call(40, 3, WEAK, "deposit", "ann", 30),
             _scripted_call(60, 1, STRONG, "withdraw", "ann", 10),
-            # By now both sides have noticed the partition, and the larger one has a leader.
+            # By now both sides have detected the partition, and the larger one has a leader.
             _scripted_call(200, 0, WEAK, "withdraw", "ann", 80),
             _scripted_call(210, 3, WEAK, "withdraw", "ann", 70),
             _scripted_call(220, 4, STRONG, "withdraw", "ann", 20),
@@ -62,14 +63,14 @@ def _scripted_call(
 
 
 def walkthrough_lines(history: History, verdicts: Sequence[Verdict]) -> list[Text]:
-    """The run of `story_scenario`, as lines."""
+    """Return the run of `walkthrough_scenario` as lines of text."""
     finals = committed_operations(history)
     return [
         *_introduction(history),
         Text(),
         *timeline_lines(history),
         Text(),
-        Text("The final order, and what each operation answers in it:", style="bold"),
+        Text("The final order, with the final response of each operation:", style="bold"),
         *committed_order_lines(finals, _remark),
         _change_summary(finals),
         _state_summary(history),
@@ -83,28 +84,28 @@ def walkthrough_lines(history: History, verdicts: Sequence[Verdict]) -> list[Tex
 
 def _introduction(history: History) -> list[Text]:
     return [
-        Text(f"A bank on {len(history.members)} replicas. A client asks the one next to it (●):"),
+        Text(f"A bank on {len(history.members)} replicas. A client calls the replica marked ●:"),
         Text.assemble(
             ("  weak    ", "magenta"),
-            "one answer, at once, also when cut off from the other replicas; where",
+            "one response at once, even on an isolated replica; the operation's",
         ),
         Text.assemble(
-            "          it stands among all operations may change: then a last word (",
+            "          position may still change, and then a last response follows (",
             ("final", "blue"),
             ")",
         ),
         Text.assemble(
             ("  strong  ", "cyan"),
-            "such an answer (",
+            "any number of such responses (",
             ("tentative", "yellow"),
-            "), or several, or none, before a majority",
+            "), and a last one when a",
         ),
         Text.assemble(
-            "          has fixed the order for good; then a last one (",
+            "          majority has fixed the order (",
             ("stable", "green"),
             ")",
         ),
-        Text("An answer is the new balance of the account, or ✗ and why it was refused.", "dim"),
+        Text("A response is the new balance of the account, or ✗ and the error.", "dim"),
     ]
 
 
@@ -122,8 +123,8 @@ def _change_summary(finals: Sequence[CommittedOperation]) -> Text:
     weak_changed = sum(each.changed for each in weak)
     stable_changed = sum(_stable_changed(each) for each in stable)
     return Text(
-        f"  {weak_changed} of {len(weak)} weak answers changed; "
-        f"{stable_changed} of {len(stable)} stable ones did"
+        f"  {weak_changed} of {len(weak)} weak responses changed; "
+        f"{stable_changed} of {len(stable)} stable responses changed"
     )
 
 
@@ -136,7 +137,7 @@ def _state_summary(history: History) -> Text:
     finals = history.final_states
     count = len({(each.first, each.committed, each.tentative, each.state) for each in finals})
     if count > 1:
-        return Text.assemble(("✗ ", "red"), f"{len(finals)} replicas ended in {count} ways")
+        return Text.assemble(("✗ ", "red"), f"{len(finals)} replicas ended in {count} states")
     accounts = ", ".join(f"{_key_text(key)} has {value}" for key, value in finals[0].state)
     return Text.assemble(
         ("✓ ", "green"), f"all {len(finals)} replicas ended with this order: {accounts}"

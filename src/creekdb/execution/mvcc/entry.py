@@ -1,7 +1,7 @@
-"""Requests in the eyes of the version store, the versions that they wrote, and who has read these.
+"""Entries of the version store: requests, the versions that they wrote, and the readers of these.
 
-A version knows its readers. One that reads something else by now is dropped when they are next
-looked at, so that forgetting a read costs nothing.
+A version refers to its readers. A reader that has since read another version is dropped when the
+readers are next traversed, so that removing a read costs nothing.
 """
 
 import enum
@@ -14,11 +14,11 @@ from creekdb.protocol.request import Outcome, Request
 from creekdb.protocol.values import Key
 
 Position: TypeAlias = tuple[int, ...]
-"""Where a request stands in `committed · tentative`; positions compare like the order itself."""
+"""Position of a request in `committed · tentative`. Positions compare like the order itself."""
 
 _TENTATIVE: Final = 2**63
 END_POSITION: Final[Position] = (_TENTATIVE + 1,)
-"""After every request."""
+"""Position after every request."""
 
 _COMPACT_READERS_MIN: Final = 16
 
@@ -27,13 +27,13 @@ def committed_position(index: int) -> Position:
     return (index,)
 
 
-def optimistic_position(instance: int, place: int, id: Dot) -> Position:
-    """Of a request that a leader proposed at this place of an instance of consensus."""
-    return (_TENTATIVE, instance, place, *id)
+def optimistic_position(instance: int, index: int, id: Dot) -> Position:
+    """Return the position of a request that a leader proposed at `index` of an instance."""
+    return (_TENTATIVE, instance, index, *id)
 
 
 def local_position(number: int) -> Position:
-    """Of an operation that only reads, after everything there is."""
+    """Return the position of a read-only operation, after every request."""
     return (*END_POSITION, number)
 
 
@@ -43,18 +43,20 @@ def tentative_position(request: Request) -> Position:
 
 
 class ExecutionPhase(enum.Enum):
+    """Phase of a request in the version store."""
+
     WAITING = "to be executed"
     RUNNING = "being executed"
     EXECUTED = "executed, and valid"
-    MERGED = "executed, and a part of a stretch"
-    STABLE = "executed and committed, like all before it"
+    MERGED = "executed, and part of a merged run"
+    STABLE = "executed and committed, like all requests before it"
 
 
 _NOT_EXECUTED: Final = (ExecutionPhase.WAITING, ExecutionPhase.RUNNING)
 
 
 class RequestEntry:
-    """A request in the eyes of the store: where it stands, what it read and what it wrote."""
+    """Request in the version store, with its position, reads and writes."""
 
     __slots__ = (
         "base_reads",
@@ -80,31 +82,31 @@ class RequestEntry:
         self.request = request
         self.position = position
         self.session = session
-        """Of the client that issued it here; None for what came from elsewhere."""
+        """Session of the client that issued the request here. None if it came from elsewhere."""
         self.phase = ExecutionPhase.WAITING
         self.session_predecessor: RequestEntry | None = None
-        """The request before it in its session: it must be seen."""
+        """Previous request of the session, which this request must see."""
         self.dependencies: tuple[RequestEntry, ...] = ()
-        """Requests of others that must be seen as well."""
+        """Requests of other sessions that this request must see."""
         self.has_moved_ahead = False
-        """Did it move before others since it was last started?"""
+        """True if the entry moved ahead of others since its execution started."""
         self.failed_attempts = 0
-        """How often it was executed in vain."""
+        """Number of executions that were not valid when they ended."""
         self.outcome: Outcome | None = None
-        """Of the last execution that was valid when it ended."""
+        """Outcome of the last execution that was valid when it ended."""
         self.base_reads: dict[Key, Read] = NO_READS
-        """What it read of registers that nobody had written to; never changed, for others may have
-        read the same."""
+        """Reads of registers that were never written. Never modified, because executions that
+        read the same registers may share it."""
         self.reads: dict[Key, Read] = NO_READS
-        """What else it read; and of the same registers, what it reads now."""
+        """All other reads, and current reads that replace those in `base_reads`."""
         self.picks: Picks = NO_PICKS
-        """Of which of them it looked at some items only."""
+        """Items that were read, for reads that used only some items of a value."""
         self.versions: dict[Key, Version] = NO_VERSIONS
         self.hidden_versions: dict[Key, Version] = NO_VERSIONS
-        """Of an execution that was withdrawn: versions that others have read."""
+        """Versions of a rolled-back execution that other requests have read."""
         self.scanned_ranges: tuple[ScannedRange, ...] = ()
         self.blind_adds: tuple[Key, ...] = ()
-        """Registers that it added to without reading them."""
+        """Registers that the request added to without reading them."""
         self.merged_run: MergedRun | None = None
 
     @property
@@ -112,23 +114,25 @@ class RequestEntry:
         return self.phase not in _NOT_EXECUTED
 
     def find_read(self, key: Key) -> "Read | None":
-        """What it read there, if anything."""
+        """Return the read of `key`, or None."""
         return self.reads.get(key) or self.base_reads.get(key)
 
     def all_reads(self) -> "dict[Key, Read]":
         return self.base_reads | self.reads
 
     def clear(self) -> None:
-        """What it read and wrote is no longer its own."""
+        """Drop all reads and versions."""
         self.base_reads, self.reads, self.picks = NO_READS, NO_READS, NO_PICKS
         self.versions = NO_VERSIONS
         self.scanned_ranges, self.blind_adds = (), ()
 
 
 class MergedRun(RequestEntry):
-    """One entry in place of many that were executed one after the other: what they read from before
-    them, and what they left behind. It saves what lay between, and is taken apart when one of them
-    has to be looked at alone."""
+    """Entry that replaces requests executed one after another.
+
+    It holds their reads from before the run, and the versions that they left. The intermediate
+    versions are dropped. The run is split when a member must be examined alone.
+    """
 
     __slots__ = ("entries", "pending_entries", "start_position")
 
@@ -138,37 +142,39 @@ class MergedRun(RequestEntry):
         self.start_position = members[0].position
         self.entries = members
         self.pending_entries: dict[RequestEntry, None] = {}
-        """Once it is taken apart: the members that have not been executed again."""
+        """Members of a split run that have not been executed again."""
 
 
 class Version:
+    """Value or delta that a request wrote to a register."""
+
     __slots__ = ("is_delta", "readers", "running_total", "stable_value", "value", "writer")
 
-    def __init__(self, writer: RequestEntry, value: Any, delta: bool = False) -> None:
+    def __init__(self, writer: RequestEntry, value: Any, is_delta: bool = False) -> None:
         self.writer: RequestEntry | None = writer
-        """None once it is settled."""
+        """None once the version is stable."""
         self.value = value
-        self.is_delta = delta
+        self.is_delta = is_delta
         self.running_total: int | None = None
-        """Of a delta: the sum up to and with it, once somebody asked. Then those of the deltas
-        right before it are known as well."""
+        """Sum up to and including a delta, computed when it is first read. The deltas directly
+        before it then have their sums as well."""
         self.readers: Readers = None
         self.stable_value: Any = None
-        """What is settled below it, as long as it is the only one and stands for itself."""
+        """Stable value below the version, while it is the only version and there is no chain."""
 
 
 class ReaderGroup:
-    """Several who have read the same."""
+    """Several readers of the same version."""
 
     __slots__ = ("entries", "is_sorted")
 
     def __init__(self, *entries: RequestEntry) -> None:
         self.entries = list(entries)
         self.is_sorted = False
-        """Do they stand in the order of their positions, for all one knows?"""
+        """True if the entries are in the order of their positions."""
 
     def drop_cleared(self) -> bool:
-        """One of them was forgotten. Was it the last?"""
+        """Drop cleared entries at the end. Return True if none are left."""
         entries = self.entries
         while entries and not entries[-1].reads and not entries[-1].base_reads:
             entries.pop()
@@ -176,25 +182,25 @@ class ReaderGroup:
 
 
 Readers: TypeAlias = RequestEntry | ReaderGroup | None
-"""Who has read one version of a register, or its ground. Mostly it is one, who stands for itself;
-some may read something else by now."""
+"""Readers of one version of a register, or of its stable value. A single reader, the usual case,
+needs no group. Some readers may have read another version since."""
 
 Read: TypeAlias = tuple[Version | None, Any]
-"""The version that was read and its value there; no version for what stands on settled ground."""
+"""Version that was read, and its value there. The version is None for a stable value."""
 
 Picks: TypeAlias = dict[Key, tuple[int | str, ...]]
-"""What was looked at of a value, where it was not the whole."""
+"""Items that were read of a value, where it was not the whole value."""
 
 NO_READS: Final[dict[Key, Read]] = {}
 NO_PICKS: Final[Picks] = {}
 NO_VERSIONS: Final[dict[Key, Version]] = {}
-"""Shared by all entries that have none, and never written to."""
+"""Shared by all entries that have none, and never modified."""
 
 
 def add_reader(
     readers: Readers, reader: RequestEntry, key: Key, version: Version | None
 ) -> RequestEntry | ReaderGroup:
-    """The readers of `version`, and one more."""
+    """Return the readers of `version`, with one more."""
     if readers is None or readers is reader:
         return reader
     if not isinstance(readers, ReaderGroup):
@@ -204,13 +210,13 @@ def add_reader(
         readers.is_sorted = False
     entries.append(reader)
     count = len(entries)
-    if count >= _COMPACT_READERS_MIN and not count & (count - 1):  # each time it has doubled
+    if count >= _COMPACT_READERS_MIN and not count & (count - 1):  # whenever it has doubled
         _drop_stale_readers(readers, key, version)
     return readers
 
 
 def mark_unsorted(readers: Readers) -> None:
-    """One of them moved, or reads this no longer."""
+    """Record that a reader moved, or no longer reads the version."""
     if isinstance(readers, ReaderGroup):
         readers.is_sorted = False
 
@@ -218,7 +224,7 @@ def mark_unsorted(readers: Readers) -> None:
 def readers_after(
     readers: Readers, key: Key, version: Version | None, position: Position
 ) -> list[RequestEntry]:
-    """Those who still read `version`, and stand after `position`."""
+    """Return the readers after `position` that still read `version`."""
     if readers is None:
         return []
     if not isinstance(readers, ReaderGroup):
@@ -237,8 +243,8 @@ def readers_after(
 
 
 def _drop_stale_readers(readers: ReaderGroup, key: Key, version: Version | None) -> None:
-    once = dict.fromkeys(readers.entries)  # however often they came back
-    readers.entries = [each for each in once if reads_version(each, key, version)]
+    unique = dict.fromkeys(readers.entries)  # a reader may have been added repeatedly
+    readers.entries = [each for each in unique if reads_version(each, key, version)]
 
 
 def reads_version(reader: RequestEntry, key: Key, version: Version | None) -> bool:
@@ -249,7 +255,7 @@ def reads_version(reader: RequestEntry, key: Key, version: Version | None) -> bo
 
 
 class ScannedRange:
-    """A part of the key space that a scan went through: it read every key that was there."""
+    """Range of the key space that a scan passed. The scan has read every key in it."""
 
     __slots__ = ("reader", "start", "stop")
 

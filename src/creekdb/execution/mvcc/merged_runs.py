@@ -1,11 +1,11 @@
-"""Many requests as one, when `tentative` grows long (Section 4.4: "complete snapshots").
+"""Merged runs: one entry for many requests, when `tentative` grows long.
 
-A stretch stands for requests that were executed one after the other: it has read what they read
-from before them, and wrote what they left behind. What lay between need not be kept. When something
-changes before it, or inside, it is withdrawn like any other entry, and its members are executed
-again, each for itself: that recreates their versions.
+Section 4.4 calls them "complete snapshots". A merged run replaces requests that were executed one
+after another. It holds their reads from before the run, and the versions that they left; versions
+in between are dropped. A change before or inside the run rolls it back like any other entry. Its
+members are then executed again one by one, which recreates their versions.
 
-This module merges, and knows which stretches are whole. What is withdrawn is decided in `versions`.
+This module merges, and keeps an index of the intact runs. `version_store` decides on rollbacks.
 """
 
 from bisect import bisect_right, insort
@@ -18,76 +18,81 @@ from creekdb.execution.result import ExecutionResult
 
 
 class MergedRuns:
+    """Intact merged runs of a version store."""
+
     __slots__ = ("_read_index", "_table", "intact_runs")
 
-    def __init__(self, contents: RegisterTable, readership: ReadIndex) -> None:
-        self._table = contents
-        self._read_index = readership
+    def __init__(self, table: RegisterTable, read_index: ReadIndex) -> None:
+        self._table = table
+        self._read_index = read_index
         self.intact_runs: list[MergedRun] = []
-        """In their order."""
+        """Intact runs in the order of their positions."""
 
     def merge(self, members: list[RequestEntry]) -> MergedRun:
-        """Let one entry stand for these. All are executed and sure, and no other is among them."""
+        """Replace consecutive entries, all executed and without pending rollbacks, by one."""
         self._table.record_full_change()
-        stretch = MergedRun(members)
-        stretch.phase = ExecutionPhase.EXECUTED
-        stretch.reads, stretch.picks, stretch.versions = {}, {}, {}
-        inside = set(members)
+        run = MergedRun(members)
+        run.phase = ExecutionPhase.EXECUTED
+        run.reads, run.picks, run.versions = {}, {}, {}
+        member_set = set(members)
         for entry in members:
-            self._absorb_reads(entry, stretch, inside)
-            stretch.versions.update(entry.versions)
-        for key, version in stretch.versions.items():
-            self._table.chain(key).merge(version, stretch, inside)
+            self._absorb_reads(entry, run, member_set)
+            run.versions.update(entry.versions)
+        for key, version in run.versions.items():
+            self._table.chain(key).merge(version, run, member_set)
         adds = {key: None for entry in members for key in entry.blind_adds}
-        ranges = union_ranges(passed for entry in members for passed in entry.scanned_ranges)
-        self._read_index.add_blind_adds(stretch, adds)
-        self._read_index.add_ranges(stretch, ranges)
+        ranges = union_ranges(scanned for entry in members for scanned in entry.scanned_ranges)
+        self._read_index.add_blind_adds(run, adds)
+        self._read_index.add_ranges(run, ranges)
         for entry in members:
             self._read_index.mark_unsorted(entry)
             self._read_index.remove(entry)
             entry.phase = ExecutionPhase.MERGED
-            entry.merged_run = stretch
-        insort(self.intact_runs, stretch, key=_position)
-        return stretch
+            entry.merged_run = run
+        insort(self.intact_runs, run, key=_position)
+        return run
 
     def find_conflict(self, entry: RequestEntry, execution: ExecutionResult) -> MergedRun | None:
-        """In the midst of which one did it read or write what that wrote? Additions change nothing
-        for a stretch that only added as well, and did not look at the sum."""
+        """Return the run around `entry` that wrote a register which `entry` read or wrote.
+
+        Return None if there is no such run. Additions do not conflict with a run that only added
+        to the register as well, and did not read the sum.
+        """
         index = bisect_right(self.intact_runs, entry.position, key=_position)
         if (
             index == len(self.intact_runs)
             or self.intact_runs[index].start_position > entry.position
         ):
             return None
-        stretch = self.intact_runs[index]
+        run = self.intact_runs[index]
         touched = (*execution.read_set.reads, *execution.writes)
-        written = stretch.versions
+        written = run.versions
         if not any(key in written for key in touched) and not any(
-            key in written and (key in stretch.reads or not written[key].is_delta)
+            key in written and (key in run.reads or not written[key].is_delta)
             for key in execution.blind_adds
         ):
             return None
-        return stretch
+        return run
 
     def _absorb_reads(
-        self, entry: RequestEntry, stretch: MergedRun, inside: set[RequestEntry]
+        self, entry: RequestEntry, run: MergedRun, member_set: set[RequestEntry]
     ) -> None:
         for key, (version, value) in entry.all_reads().items():
-            if version is not None and version.writer in inside:
+            if version is not None and version.writer in member_set:
                 if not version.is_delta:
                     continue
-                # A sum that stands on what came before the stretch, for all one knows.
-                version, value = self._table.read_at(key, stretch.start_position)
+                # The sum may include a value from before the run.
+                version, value = self._table.read_at(key, run.start_position)
             items = entry.picks.get(key)
-            if key not in stretch.reads:
-                self._read_index.record_read(stretch, key, version, value)
+            if key not in run.reads:
+                self._read_index.record_read(run, key, version, value)
                 if items is not None:
-                    stretch.picks[key] = items
-            elif key in stretch.picks:
+                    run.picks[key] = items
+            elif key in run.picks:
                 if items is None:
-                    del stretch.picks[key]
+                    del run.picks[key]
                 else:
-                    stretch.picks[key] = union_items(stretch.picks[key], items)
+                    run.picks[key] = union_items(run.picks[key], items)
 
 
 def _position(entry: RequestEntry) -> Position:

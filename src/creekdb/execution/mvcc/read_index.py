@@ -1,17 +1,18 @@
-"""What scans went through: who has to be told of a key that is new to the store.
+"""Index of the reads that a change may affect.
 
-A range is filed under what every key inside it starts with, so that a new key is held against the
-ranges around it only: those filed under one of its own beginnings.
+`RangeIndex` holds scanned ranges, to find the readers that a new key affects. A range is filed
+under the common prefix of all keys inside it. A new key is therefore compared only with the ranges
+filed under one of its own prefixes.
 
-Who relies on what: on settled ground, be it the base's, that was read; on ranges that were
-scanned; on registers that were added to without a look.
+`ReadIndex` holds the readers of stable values, including those of the base, the scanned ranges, and
+the registers that were added to without a read. A version refers to its own readers, but most
+registers have no version. Readers of a stable value are indexed by register, with two exceptions:
 
-Who has read a version is noted there; for most registers there is none. Who has read the ground is
-noted by register, unless
-- it has written there as well: then its version stands right on the ground, and is found there;
-- those who may be asked are few: these, the *fresh* ones, are asked one by one what they read.
-  Where requests are settled soon after they are executed, that is all there are; where they are
-  not, hardly anybody is fresh, and hardly anybody is asked in vain.
+- A request that has also written the register is found through its version, which directly
+  follows the stable value.
+- A small number of *recent* requests is not indexed; the reads of each are searched instead. If
+  requests become stable soon after their execution, all are recent. Otherwise hardly any is
+  recent, and few searches are in vain.
 """
 
 from collections.abc import Iterable, Iterator
@@ -35,6 +36,8 @@ from creekdb.protocol.values import Key
 
 
 class RangeIndex:
+    """Scanned ranges by the common prefix of their keys."""
+
     __slots__ = ("_by_prefix",)
 
     def __init__(self) -> None:
@@ -43,58 +46,61 @@ class RangeIndex:
     def __bool__(self) -> bool:
         return bool(self._by_prefix)
 
-    def add(self, passed: ScannedRange, reader: RequestEntry) -> None:
-        passed.reader = reader
-        self._by_prefix.setdefault(_common_prefix(passed), {})[passed] = None
+    def add(self, scanned: ScannedRange, reader: RequestEntry) -> None:
+        scanned.reader = reader
+        self._by_prefix.setdefault(_common_prefix(scanned), {})[scanned] = None
 
-    def remove(self, passed: ScannedRange) -> None:
-        common = _common_prefix(passed)
-        filed = self._by_prefix[common]
-        del filed[passed]
-        if not filed:
-            del self._by_prefix[common]
+    def remove(self, scanned: ScannedRange) -> None:
+        prefix = _common_prefix(scanned)
+        ranges = self._by_prefix[prefix]
+        del ranges[scanned]
+        if not ranges:
+            del self._by_prefix[prefix]
 
-    def readers_at(self, here: CollationKey) -> Iterator[RequestEntry]:
-        """Who scanned past this place."""
-        for length in range(len(here) + 1):
-            for passed in self._by_prefix.get(here[:length], ()):
-                if passed.start <= here < passed.stop and passed.reader is not None:
-                    yield passed.reader
+    def readers_at(self, collation: CollationKey) -> Iterator[RequestEntry]:
+        """Yield the requests that scanned past this collation key."""
+        for length in range(len(collation) + 1):
+            for scanned in self._by_prefix.get(collation[:length], ()):
+                if scanned.start <= collation < scanned.stop and scanned.reader is not None:
+                    yield scanned.reader
 
 
 def union_ranges(ranges: Iterable[ScannedRange]) -> list[ScannedRange]:
-    """As few ranges as possible that cover the same places."""
-    whole: list[ScannedRange] = []
+    """Return the smallest number of ranges that cover the same keys."""
+    merged: list[ScannedRange] = []
     for each in sorted(ranges, key=_start):
-        if whole and each.start <= whole[-1].stop:
-            whole[-1].stop = max(whole[-1].stop, each.stop)
+        if merged and each.start <= merged[-1].stop:
+            merged[-1].stop = max(merged[-1].stop, each.stop)
         else:
-            whole.append(ScannedRange(each.start, each.stop))
-    return whole
+            merged.append(ScannedRange(each.start, each.stop))
+    return merged
 
 
-def _start(passed: ScannedRange) -> CollationKey:
-    return passed.start
+def _start(scanned: ScannedRange) -> CollationKey:
+    return scanned.start
 
 
-def _common_prefix(passed: ScannedRange) -> CollationKey:
-    """What every key inside the range starts with."""
+def _common_prefix(scanned: ScannedRange) -> CollationKey:
+    """Return the common prefix of all keys inside the range."""
     length = 0
-    for left, right in zip(passed.start, passed.stop, strict=False):
+    for left, right in zip(scanned.start, scanned.stop, strict=False):
         if left != right:
             break
         length += 1
-    return passed.start[:length]
+    return scanned.start[:length]
 
 
 NO_READERS: Final[list[RequestEntry]] = []
-"""Never written to."""
+"""Never modified."""
 
 EAGER_INDEX_FACTOR: Final = 8
-"""When there were too many fresh ones, so many times as many that come next are not fresh."""
+"""Number of entries that are indexed at once after an overflow of recent entries, as a multiple of
+the maximum of recent entries."""
 
 
 class ReadIndex:
+    """Readers of stable values and ranges, and blind adders."""
+
     __slots__ = (
         "_eager_count",
         "_recent",
@@ -104,18 +110,18 @@ class ReadIndex:
         "stable_readers",
     )
 
-    def __init__(self, fresh_max: int) -> None:
-        self._recent_max = fresh_max
+    def __init__(self, recent_max: int) -> None:
+        self._recent_max = recent_max
         self.stable_readers: dict[Key, RequestEntry | ReaderGroup] = {}
-        """By register, who has read what stands on settled ground, as far as it is noted."""
+        """Readers of the stable value by register, as far as they are indexed."""
         self._recent: dict[RequestEntry, set[Key]] = {}
-        """With what they read, and perhaps more."""
+        """Recent entries, each with a superset of the registers that it read."""
         self._eager_count = 0
-        """So many that come next are not fresh."""
+        """Number of coming entries that are indexed at once."""
         self.scanned_ranges = RangeIndex()
-        """What scans passed."""
+        """Ranges that scans passed."""
         self.blind_adders: dict[Key, dict[RequestEntry, None]] = {}
-        """Who added without reading: they rely on the register holding small integers only."""
+        """Entries that added without a read. They rely on registers holding small integers only."""
 
     def clear(self) -> None:
         self.stable_readers = {}
@@ -125,7 +131,7 @@ class ReadIndex:
         self.blind_adders = {}
 
     def add(self, entry: RequestEntry, snapshot: StoreSnapshot) -> None:
-        """It was executed, on this snapshot."""
+        """Add an entry that was executed on this snapshot."""
         if snapshot.scanned_ranges:
             self.add_ranges(entry, snapshot.scanned_ranges)
         if snapshot.blind_adds:
@@ -133,7 +139,7 @@ class ReadIndex:
         for key, (version, value) in entry.reads.items():
             if version is None:
                 continue
-            if version.writer is None:  # settled meanwhile
+            if version.writer is None:  # stable meanwhile
                 entry.reads[key] = None, value
             elif version.readers is None:
                 version.readers = entry
@@ -143,17 +149,17 @@ class ReadIndex:
             self._eager_count -= 1
             self._index_reads(entry)
             return
-        fresh = self._recent
-        fresh[entry] = snapshot.read_keys()
-        if len(fresh) > self._recent_max:
+        recent = self._recent
+        recent[entry] = snapshot.read_keys()
+        if len(recent) > self._recent_max:
             self._eager_count = EAGER_INDEX_FACTOR * self._recent_max
-            for each in tuple(fresh):
+            for each in tuple(recent):
                 self._index_recent(each)
 
     def add_ranges(self, entry: RequestEntry, ranges: Iterable[ScannedRange]) -> None:
         entry.scanned_ranges = tuple(ranges)
-        for passed in entry.scanned_ranges:
-            self.scanned_ranges.add(passed, entry)
+        for scanned in entry.scanned_ranges:
+            self.scanned_ranges.add(scanned, entry)
 
     def add_blind_adds(self, entry: RequestEntry, keys: Iterable[Key]) -> None:
         entry.blind_adds = tuple(keys)
@@ -163,7 +169,7 @@ class ReadIndex:
     def record_read(
         self, entry: RequestEntry, key: Key, version: Version | None, value: Any
     ) -> None:
-        """It has read this as well, or instead of something else."""
+        """Record an additional read, or one that replaces another."""
         entry.reads[key] = version, value
         if version is not None:
             version.readers = add_reader(version.readers, entry, key, version)
@@ -173,48 +179,50 @@ class ReadIndex:
             self.stable_readers[key] = add_reader(self.stable_readers.get(key), entry, key, None)
 
     def mark_unsorted(self, entry: RequestEntry) -> None:
-        """It has moved, or has read nothing any more."""
+        """Record that the entry moved, or lost its reads."""
         reads = entry.all_reads() if self.stable_readers else entry.reads
         for key, (version, _) in reads.items():
             self.mark_readers_unsorted(key, version)
 
     def mark_readers_unsorted(self, key: Key, version: Version | None) -> None:
-        """One of those who read this has moved, or reads it no longer."""
+        """Record that a reader of the version moved, or no longer reads it."""
         mark_unsorted(self.stable_readers.get(key) if version is None else version.readers)
 
     def transfer_readers(self, key: Key, version: Version) -> None:
-        """The version is settled: who has read it has read the ground. Who had read what was the
-        ground until now, is settled as well."""
-        noted: list[RequestEntry] = []
+        """Make the readers of a version that became stable readers of the stable value.
+
+        The readers of the previous stable value are stable themselves.
+        """
+        indexed: list[RequestEntry] = []
         for reader in readers_after(version.readers, key, version, ()):
             reader.reads[key] = None, version.value
-            is_found = key in reader.versions and not isinstance(reader, MergedRun)
-            if not is_found and reader not in self._recent:
-                noted.append(reader)
-        if noted:
-            self.stable_readers[key] = noted[0] if len(noted) == 1 else ReaderGroup(*noted)
+            is_found_by_version = key in reader.versions and not isinstance(reader, MergedRun)
+            if not is_found_by_version and reader not in self._recent:
+                indexed.append(reader)
+        if indexed:
+            self.stable_readers[key] = indexed[0] if len(indexed) == 1 else ReaderGroup(*indexed)
 
     def remove(self, entry: RequestEntry) -> None:
-        """What it read and wrote is no longer its own."""
+        """Remove the entry, and clear its reads and versions."""
         if entry.scanned_ranges or entry.blind_adds:
             self._remove_ranges_and_adds(entry)
         if entry in self._recent:
             del self._recent[entry]
             entry.clear()
             return
-        initial, reads = entry.base_reads, entry.reads
+        base_reads, reads = entry.base_reads, entry.reads
         entry.clear()
         if self.stable_readers:
             for key, (version, _) in reads.items():
                 if version is None:
                     self._remove_stable_reader(key, entry)
-            for key in initial:
+            for key in base_reads:
                 if key not in reads:
                     self._remove_stable_reader(key, entry)
 
     def _remove_ranges_and_adds(self, entry: RequestEntry) -> None:
-        for passed in entry.scanned_ranges:
-            self.scanned_ranges.remove(passed)
+        for scanned in entry.scanned_ranges:
+            self.scanned_ranges.remove(scanned)
         for key in entry.blind_adds:
             adders = self.blind_adders[key]
             adders.pop(entry, None)
@@ -224,28 +232,30 @@ class ReadIndex:
     def recent_readers_after(
         self, position: Position, keys: dict[Key, Version]
     ) -> list[RequestEntry]:
-        """The fresh ones after `position` that may have read any of these registers."""
+        """Return the recent entries after `position` that may have read one of these registers."""
         if not self._recent:
             return NO_READERS
         return [
             reader
-            for reader, read in self._recent.items()
-            if reader.position > position and not read.isdisjoint(keys)
+            for reader, read_keys in self._recent.items()
+            if reader.position > position and not read_keys.isdisjoint(keys)
         ]
 
     def stable_readers_after(
-        self, key: Key, position: Position, fresh: list[RequestEntry]
+        self, key: Key, position: Position, recent: list[RequestEntry]
     ) -> list[RequestEntry]:
-        """Who has read the ground, and stands after `position`, in their order. `fresh`: which of
-        the fresh ones may have."""
+        """Return the readers of the stable value after `position`, in order.
+
+        `recent` holds the recent entries that may have read it.
+        """
         readers = readers_after(self.stable_readers.get(key), key, None, position)
-        asked = [reader for reader in fresh if reads_version(reader, key, None)]
-        if asked:
-            readers = sorted({*readers, *asked}, key=_position)
+        recent_readers = [reader for reader in recent if reads_version(reader, key, None)]
+        if recent_readers:
+            readers = sorted({*readers, *recent_readers}, key=_position)
         return readers
 
     def _index_recent(self, entry: RequestEntry) -> None:
-        """It is not fresh any more."""
+        """Index an entry, which is then no longer recent."""
         del self._recent[entry]
         self._index_reads(entry)
 
@@ -265,7 +275,7 @@ class ReadIndex:
         )
 
     def _remove_stable_reader(self, key: Key, entry: RequestEntry) -> None:
-        """One who has read the ground there is forgotten."""
+        """Remove a cleared reader of the stable value."""
         readers = self.stable_readers.get(key)
         if readers is entry or (isinstance(readers, ReaderGroup) and readers.drop_cleared()):
             del self.stable_readers[key]

@@ -1,22 +1,19 @@
-"""The settled state as it was at one moment, gone through a few registers at a time.
+"""Registers that were ever written: stable values, and versions above them.
 
-Meanwhile requests go on being settled. So whoever changes a register says before what it held, and
-the image, which may not have come to it yet, remembers that. Taking an image costs nothing, however
-large the state is; what is settled while it is gone through costs a place to remember it.
+Most registers hold initial data, or the value that stable requests left. The table keeps only the
+value of the latter, and nothing of the former. A register has versions only while one of them may
+still change. All data of a register is stored under its key, in one dict.
 
-A dictionary that changes cannot be gone through in parts. The keys can, since they also stand in a
-list that only grows; the images themselves rid it of those that are gone.
+The table also records the registers of the last changes. A snapshot taken shortly before then need
+not read everything again. The table neither records reads nor decides on rollbacks.
 
-What the registers hold that were ever written to: settled values, and versions above them.
+A `CheckpointCursor` traverses the stable state of one moment, a few registers at a time, while
+requests continue to become stable. When a register changes, the table passes the previous value to
+each open cursor, which preserves it. Opening a cursor costs nothing, however large the state is.
+Each change during the traversal costs one entry in a dict.
 
-Most registers hold what they held in the beginning, or what settled requests left in them: of these
-nothing is kept but the value. A register has versions only as long as one of them may still change.
-All of it is found under the key at once, in one place.
-
-It is also remembered which registers were changed last, so that whoever has read something a moment
-ago need not look at all of it again.
-
-This module does not know who has read what, and decides nothing.
+A dict that changes cannot be traversed in parts. The keys are therefore also kept in a list that
+only grows. Cursors compact the list by dropping removed keys.
 """
 
 from collections.abc import Iterator
@@ -32,14 +29,14 @@ from creekdb.protocol.values import Key
 
 
 class KeyList:
-    """The registers of a state, each once, in a list that only grows."""
+    """Keys of the registers, each once, in a list that only grows."""
 
     __slots__ = ("keys", "removed")
 
     def __init__(self, keys: list[Key]) -> None:
         self.keys = keys
         self.removed: set[Key] = set()
-        """Those on the list that the state does not have any more."""
+        """Keys in the list that no longer have a register."""
 
     def add(self, key: Key) -> None:
         if key in self.removed:
@@ -52,8 +49,11 @@ class KeyList:
 
 
 class CheckpointCursor:
-    """Of what `held` holds below all versions. `tidies`: in the end the list of keys is replaced by
-    one without those that are gone; only one image at a time may do that."""
+    """Traversal of the stable values of `registers` at one moment.
+
+    With `compacts_keys`, the end of the traversal replaces the key list by one without removed
+    keys. Only one cursor at a time may do that.
+    """
 
     __slots__ = (
         "_absent_keys",
@@ -69,18 +69,20 @@ class CheckpointCursor:
         "is_closed",
     )
 
-    def __init__(self, held: dict[Key, Any], keys: KeyList, base: BaseState, tidies: bool) -> None:
-        self._registers = held
-        self._key_list = keys
-        self._listed_keys = keys.keys
+    def __init__(
+        self, registers: dict[Key, Any], key_list: KeyList, base: BaseState, compacts_keys: bool
+    ) -> None:
+        self._registers = registers
+        self._key_list = key_list
+        self._listed_keys = key_list.keys
         self._base = base
-        self._compacts_keys = tidies
+        self._compacts_keys = compacts_keys
         self._next_index = 0
         self._end = len(self._listed_keys)
         self._preserved: dict[Key, Any] = {}
         self._present_keys: list[Key] = []
         self._absent_keys: list[Key] = []
-        """Those that the state did not have when they were come to."""
+        """Keys that had no register when the cursor reached them."""
         self.is_closed = False
 
     @property
@@ -88,61 +90,66 @@ class CheckpointCursor:
         return self._end
 
     def preserve(self, key: Key, value: Any) -> None:
-        """The register is about to change, and held this."""
+        """Preserve the previous value of a register that changes."""
         self._preserved.setdefault(key, value)
 
-    def take(self, most: int) -> tuple[list[tuple[Key, Any]], list[Key]] | None:
-        """Of the next so many registers those that differ from the base, and those that hold
-        nothing where the base has something; None when there are no more."""
+    def take(self, count: int) -> tuple[list[tuple[Key, Any]], list[Key]] | None:
+        """Return the next `count` registers: items that differ from the base, and deleted keys.
+
+        Deleted keys are those that only the base holds. Return None at the end.
+        """
         if self._next_index == self._end:
             self._compact_keys()
             self.close()
         if self.is_closed:
             return None
-        registers, before, base = self._registers, self._preserved, self._base
-        held: list[tuple[Key, Any]] = []
+        registers, preserved, base = self._registers, self._preserved, self._base
+        items: list[tuple[Key, Any]] = []
         deleted: list[Key] = []
-        some = self._listed_keys[self._next_index : min(self._next_index + most, self._end)]
-        self._next_index += len(some)
-        for key in some:
+        batch = self._listed_keys[self._next_index : min(self._next_index + count, self._end)]
+        self._next_index += len(batch)
+        for key in batch:
             value = stable_part(registers.get(key, FROM_BASE))
             if self._compacts_keys:
                 (self._present_keys if key in registers else self._absent_keys).append(key)
-            value = before.get(key, value)
+            value = preserved.get(key, value)
             if value is FROM_BASE or value is base.read(key):
                 continue
             if value is ABSENT:
                 deleted.append(key)
             else:
-                held.append((key, value))
-        return held, deleted
+                items.append((key, value))
+        return items, deleted
 
     def close(self) -> None:
-        """Nobody goes on with it."""
+        """End the traversal and release its memory."""
         self.is_closed = True
         self._preserved, self._present_keys, self._absent_keys = {}, [], []
 
     def _compact_keys(self) -> None:
-        keys, alive = self._key_list, self._present_keys
+        key_list, present_keys = self._key_list, self._present_keys
         if not self._compacts_keys or self.is_closed:
             return
         for key in self._absent_keys:
-            if key in keys.removed:
-                keys.removed.discard(key)
+            if key in key_list.removed:
+                key_list.removed.discard(key)
             else:
-                alive.append(key)  # it is back
-        alive += self._listed_keys[self._end :]
-        keys.keys = alive
+                present_keys.append(key)  # added again
+        present_keys += self._listed_keys[self._end :]
+        key_list.keys = present_keys
 
 
 REMOVED_FRACTION: Final = 4
-"""The list of keys is tidied when those that are gone are such a part of the others, or more."""
+"""Divisor of the number of registers. The key list is compacted if more keys were removed than the
+quotient."""
 
 RECENT_CHANGES_MIN: Final = 32
-"""How many of the last changes are remembered, at least."""
+"""Minimum number of recent changes that the table records."""
 
 
 class RegisterTable:
+    """Contents of all registers, and the log of their recent changes."""
+
     __slots__ = (
         "_cursors",
         "_digest",
@@ -155,63 +162,63 @@ class RegisterTable:
         "registers",
     )
 
-    def __init__(self, base: BaseState, digest: StateDigest | None, images: bool) -> None:
+    def __init__(self, base: BaseState, digest: StateDigest | None, with_cursors: bool) -> None:
         self.base = base
         self.registers: dict[Key, Any] = {}
-        """By register, what settled requests left in it, `INITIAL` if there were none; or its
-        `Chain` of versions. A version that is the only one stands for itself."""
+        """Content by register: the stable value, `FROM_BASE` if no version is stable, or a
+        `VersionChain`. An only version is stored without a chain."""
         self.change_count = 0
-        """Grows with whatever may change what a snapshot shows."""
+        """Number of changes that may affect a snapshot."""
         self._recent_changes: list[set[Key] | tuple[Key, ...]] = []
-        """The registers that the last changes touched: as sets, once somebody looked."""
+        """Registers of the last changes, converted to sets when they are first needed."""
         self._recent_changes_start = 0
-        """The number of the first of these changes."""
+        """Number of the first of these changes."""
         self._digest = digest
-        self._key_list = KeyList([]) if images else None
+        self._key_list = KeyList([]) if with_cursors else None
         self._cursors: list[CheckpointCursor] = []
-        """Those that may not be over."""
-        self._sorted_keys = SortedKeys() if images else None
-        """The registers; unless it is allowed to take long when somebody first asks for them."""
+        """Cursors that may still be open."""
+        self._sorted_keys = SortedKeys() if with_cursors else None
+        """Keys of the registers. None if sorting them may be deferred to the first scan."""
 
     # --- reading ---------------------------------------------------------------------------------
 
     def read_at(self, key: Key, position: Position) -> Read:
-        """What a request at `position` reads."""
-        found = self.registers.get(key, FROM_BASE)
-        if isinstance(found, Version):
-            writer = found.writer
-            if not found.is_delta and writer is not None:
+        """Return the version and value that a request at `position` reads."""
+        content = self.registers.get(key, FROM_BASE)
+        if isinstance(content, Version):
+            writer = content.writer
+            if not content.is_delta and writer is not None:
                 if writer.position < position:
-                    return found, found.value  # as mostly
-                found = found.stable_value
+                    return content, content.value  # the usual case
+                content = content.stable_value
             else:
                 return self.chain(key).read_at(position)
-        elif isinstance(found, VersionChain):
-            last = found.versions[-1]
+        elif isinstance(content, VersionChain):
+            last = content.versions[-1]
             writer = last.writer
             if writer is not None and writer.position < position and not last.is_delta:
                 return last, last.value
-            return found.read_at(position)
-        return None, self.base.read(key) if found is FROM_BASE else found
+            return content.read_at(position)
+        return None, self.base.read(key) if content is FROM_BASE else content
 
     def stable_value(self, key: Key) -> Any:
-        """What settled requests left, or the base holds."""
-        found = stable_part(self.registers.get(key, FROM_BASE))
-        return self.base.read(key) if found is FROM_BASE else found
+        """Return the value that stable requests left, or that of the base."""
+        content = stable_part(self.registers.get(key, FROM_BASE))
+        return self.base.read(key) if content is FROM_BASE else content
 
     def has_versions(self, key: Key) -> bool:
-        found = self.registers.get(key)
-        return isinstance(found, Version) or isinstance(found, VersionChain)  # noqa: SIM101 - compiled
+        content = self.registers.get(key)
+        return isinstance(content, Version) or isinstance(content, VersionChain)  # noqa: SIM101 - compiled
 
     def written_keys(self, reads: dict[Key, Read]) -> list[Key]:
-        """Those of the registers that somebody has written to, in the order of the reads."""
-        held = self.registers
-        if held.keys().isdisjoint(reads):
-            return []  # as mostly, and quickly told
-        return [key for key in reads if key in held]
+        """Return the registers that were ever written, in the order of the reads."""
+        registers = self.registers
+        if registers.keys().isdisjoint(reads):
+            return []  # the usual case, and fast
+        return [key for key in reads if key in registers]
 
     def known_keys(self, start: CollationKey, stop: CollationKey, reverse: bool) -> Iterator[Key]:
-        """Every key that holds, or ever held, something in this range."""
+        """Return the keys in the range that hold, or ever held, a value."""
         written = self._written_keys().between(start, stop, reverse)
         return merge_sorted_keys(written, self.base.keys(start, stop, reverse), reverse)
 
@@ -223,63 +230,65 @@ class RegisterTable:
     # --- changing --------------------------------------------------------------------------------
 
     def record_change(self, keys: dict[Key, Version]) -> None:
-        """What these registers hold is changed now."""
+        """Record a change of these registers."""
         self.change_count += 1
         changed = self._recent_changes
-        changed.append(tuple(keys))  # not the versions: nobody knows how long these would stay
+        changed.append(tuple(keys))  # without the versions, which would otherwise stay in memory
         if len(changed) == 2 * RECENT_CHANGES_MIN:
             del changed[:RECENT_CHANGES_MIN]
             self._recent_changes_start += RECENT_CHANGES_MIN
 
     def record_full_change(self) -> None:
-        """Anything may be changed now."""
+        """Record a change that may affect every register."""
         self.change_count += 1
         self._recent_changes = []
         self._recent_changes_start = self.change_count
 
-    def changed_since(self, changes: int) -> list[set[Key]] | None:
-        """The registers that were changed since there were so many changes; None if that was too
-        long ago."""
-        begin = changes - self._recent_changes_start
-        if begin < 0:
+    def changed_since(self, change_count: int) -> list[set[Key]] | None:
+        """Return the registers of the changes after the first `change_count`.
+
+        Return None if these changes are no longer recorded.
+        """
+        first = change_count - self._recent_changes_start
+        if first < 0:
             return None
         since: list[set[Key]] = []
-        for index in range(begin, len(self._recent_changes)):
+        for index in range(first, len(self._recent_changes)):
             keys = self._recent_changes[index]
             if not isinstance(keys, set):
-                keys = self._recent_changes[index] = set(keys)  # compared faster than anything else
+                keys = self._recent_changes[index] = set(keys)  # a set compares fastest
             since.append(keys)
         return since
 
     def add_key(self, key: Key) -> None:
-        """Nobody had ever written to it until now."""
+        """Add a key that was never written before."""
         if self._key_list is not None:
             self._key_list.add(key)
         if self._sorted_keys is not None:
             self._sorted_keys.add(key)
 
     def chain(self, key: Key) -> VersionChain:
-        """The versions that are not settled, as a chain, also where there is only one."""
-        found = self.registers[key]
-        if isinstance(found, VersionChain):
-            return found
-        assert isinstance(found, Version)
-        on_base = found.stable_value is FROM_BASE
-        chain = VersionChain(key, self.base.read(key) if on_base else found.stable_value)
+        """Return the versions that are not stable as a chain, even if there is only one."""
+        content = self.registers[key]
+        if isinstance(content, VersionChain):
+            return content
+        assert isinstance(content, Version)
+        on_base = content.stable_value is FROM_BASE
+        chain = VersionChain(key, self.base.read(key) if on_base else content.stable_value)
         chain.is_on_base = on_base
-        chain.insert(found, [])
+        chain.insert(content, [])
         self.registers[key] = chain
-        found.stable_value = None
+        content.stable_value = None
         return chain
 
     def stabilise(self, key: Key, version: Version) -> None:
-        """What stands before the version cannot change any more."""
-        found = self.registers[key]
-        if found is version and not version.is_delta:
+        """Make a version stable: no request can precede it any more."""
+        content = self.registers[key]
+        if content is version and not version.is_delta:
             old = version.stable_value
             self.registers[key] = version.value
         else:
-            old = stable_part(found)
+            old = stable_part(content)
             chain = self.chain(key)
             chain.stabilise(version)
             if chain.is_empty:
@@ -291,14 +300,14 @@ class RegisterTable:
             self._preserve(key, old)
 
     def remove_chain(self, key: Key, chain: VersionChain) -> None:
-        """There is no version in the chain any more."""
+        """Replace a chain without versions by its stable value."""
         self.registers[key] = FROM_BASE if chain.is_on_base else chain.stable_value
         self.drop_if_absent(key)
 
     def drop_if_absent(self, key: Key) -> None:
-        """A register that holds nothing, and is not to hold anything, need not be remembered."""
-        found = self.registers[key]
-        if found is not ABSENT and found is not FROM_BASE:
+        """Drop a register that holds no value, unless the base has one."""
+        content = self.registers[key]
+        if content is not ABSENT and content is not FROM_BASE:
             return
         if self.base.read(key) is ABSENT:
             del self.registers[key]
@@ -307,36 +316,39 @@ class RegisterTable:
             if self._sorted_keys is not None:
                 self._sorted_keys.remove(key)
 
-    def load(self, arrived: StateLoader) -> None:
-        """Start anew from what has arrived; what was here before is left there, unless an image of
-        it is still gone through."""
+    def load(self, loader: StateLoader) -> None:
+        """Install a loaded state.
+
+        The loader receives the replaced state, unless a cursor still traverses it.
+        """
         self.record_full_change()
-        held, keys, in_order = self.registers, self._key_list, self._sorted_keys
-        self.registers, self._sorted_keys = arrived.registers, arrived.sorted_keys
-        if keys is not None:
-            self._key_list = KeyList(arrived.keys)
+        registers, key_list, sorted_keys = self.registers, self._key_list, self._sorted_keys
+        self.registers, self._sorted_keys = loader.registers, loader.sorted_keys
+        if key_list is not None:
+            self._key_list = KeyList(loader.keys)
         if self._digest is not None:
-            assert arrived.digest is not None
-            self._digest.value = arrived.digest.value
+            assert loader.digest is not None
+            self._digest.value = loader.digest.value
         if all(each.is_closed for each in self._cursors):
-            arrived.adopt_replaced(held, [] if keys is None else keys.keys, in_order)
+            loader.adopt_replaced(registers, [] if key_list is None else key_list.keys, sorted_keys)
         else:
-            arrived.adopt_replaced({}, [], in_order)
+            loader.adopt_replaced({}, [], sorted_keys)
         self._cursors = []
 
-    # --- as a whole ------------------------------------------------------------------------------
+    # --- whole state -----------------------------------------------------------------------------
 
     def stable_items(self) -> Iterator[tuple[Key, Any]]:
-        """The registers as the settled requests left them, in the order of their keys; with
-        `ABSENT` for what was deleted."""
+        """Yield the registers of the stable state in key order, with `ABSENT` for deleted ones."""
         for key in self._written_keys():
             value = stable_part(self.registers[key])
             if value is not FROM_BASE and value is not self.base.read(key):
                 yield key, value
 
     def values(self) -> dict[Key, Any]:
-        """The registers as all executed requests left them, with `ABSENT` for what was deleted, and
-        perhaps some that are as the base has them."""
+        """Return the registers after all executed requests, with `ABSENT` for deleted ones.
+
+        The result may include registers that are equal to the base.
+        """
         values = self.registers.copy()
         others = [key for key, value in values.items() if _needs_lookup(value)]
         for key in others:
@@ -347,16 +359,16 @@ class RegisterTable:
         return values
 
     def open_cursor(self) -> CheckpointCursor:
-        """The registers as the settled requests left them, now: to be gone through in time."""
+        """Return a cursor over the current stable state."""
         assert self._key_list is not None
         self._cursors = [each for each in self._cursors if not each.is_closed]
-        tidies = (
+        compacts_keys = (
             not self._cursors
             and len(self._key_list.removed) > len(self.registers) // REMOVED_FRACTION
         )
-        image = CheckpointCursor(self.registers, self._key_list, self.base, tidies)
-        self._cursors.append(image)
-        return image
+        cursor = CheckpointCursor(self.registers, self._key_list, self.base, compacts_keys)
+        self._cursors.append(cursor)
+        return cursor
 
     def _written_keys(self) -> SortedKeys:
         if self._sorted_keys is None:
@@ -364,12 +376,12 @@ class RegisterTable:
         return self._sorted_keys
 
     def _preserve(self, key: Key, old: Any) -> None:
-        """It was settled anew, and the images are to show what it held."""
+        """Pass the previous value of a register to the open cursors."""
         if any(each.is_closed for each in self._cursors):
             self._cursors = [each for each in self._cursors if not each.is_closed]
-        for image in self._cursors:
-            image.preserve(key, old)
+        for cursor in self._cursors:
+            cursor.preserve(key, old)
 
 
-def _needs_lookup(found: Any) -> bool:
-    return found is FROM_BASE or isinstance(found, Version) or isinstance(found, VersionChain)  # noqa: SIM101
+def _needs_lookup(content: Any) -> bool:
+    return content is FROM_BASE or isinstance(content, Version) or isinstance(content, VersionChain)  # noqa: SIM101

@@ -1,17 +1,16 @@
-"""What is executed next: the earliest request first, as many at once as there are cores.
+"""Scheduling of executions: the earliest request first, as many at once as there are cores.
 
-Rules kept here:
-- a request runs only when the one before it in its session has been executed, unless the order
-  has it the other way round by now;
-- one that was executed in vain `LOSSES_MAX` times runs when everything before it is done, so that
-  nothing but a newcomer can make it lose again.
+Rules:
+- A request runs only after its predecessor in the session has been executed, unless the order of
+  the two was reversed meanwhile.
+- A request with `FAILED_ATTEMPTS_MAX` failed attempts runs only after everything before it has been
+  executed. Only a newly arrived request can then make it fail again.
 
-It chooses; running, validating and installing is for others.
+The scheduler chooses; other modules execute, validate and install.
 
-How long clients' requests wait to be executed: to tell when more comes than can be done.
-
-Time is counted in ticks in which something was executed. While a replica is stopped, or carries out
-one long operation, it stands still: who waits for that is served soon after.
+`QueueDelay` measures how long client requests wait for execution, to detect overload. It counts
+only ticks in which a request was executed. Its time stands still while a replica is paused or
+executes one long operation: requests that wait for that are served soon after.
 """
 
 from collections import deque
@@ -23,35 +22,37 @@ from creekdb.protocol.sorted_blocks import SortedBlocks
 
 FAILED_ATTEMPTS_MAX: Final = 8
 LOOKAHEAD_MAX: Final = 64
-"""How many of the earliest requests are considered, when some of them must wait."""
+"""Number of the earliest requests that are considered if some of them must wait."""
 
 
 class Scheduler:
+    """Requests that wait for execution, and running tasks."""
+
     def __init__(self, cores: int) -> None:
         self._cores = cores
         self._waiting: SortedBlocks[RequestEntry] = SortedBlocks()
-        """By their positions."""
+        """Waiting entries by position."""
         self.running: dict[int, RequestEntry] = {}
-        """By the number of the task."""
+        """Running entries by task number."""
         self._cancelled: set[int] = set()
-        """Tasks that are under way for nothing."""
+        """Running tasks whose results will be discarded."""
 
     def add(self, entry: RequestEntry) -> None:
         assert entry.phase is ExecutionPhase.WAITING
         self._waiting.add(entry.position, entry)
 
     def remove(self, entry: RequestEntry) -> bool:
-        """Before it moves; False when it was not waiting."""
+        """Remove an entry before it moves. Return False if it was not waiting."""
         return entry.phase is ExecutionPhase.WAITING and self._waiting.remove(entry.position, entry)
 
     def start(self, number: int) -> RequestEntry | None:
-        """The next entry to run, as task `number`; None when there is none or no core is free."""
+        """Start the next entry as task `number`. Return None if none can run or no core is free."""
         if not self._waiting or len(self.running) + len(self._cancelled) >= self._cores:
             return None
         entry = self._waiting.first()
         if entry is None or not self._can_run(entry):
-            ahead = islice(self._waiting, LOOKAHEAD_MAX)
-            entry = next((each for each in ahead if self._can_run(each)), None)
+            candidates = islice(self._waiting, LOOKAHEAD_MAX)
+            entry = next((each for each in candidates if self._can_run(each)), None)
             if entry is None:
                 return None
         self._waiting.remove(entry.position, entry)
@@ -60,12 +61,12 @@ class Scheduler:
         return entry
 
     def finish(self, number: int) -> RequestEntry | None:
-        """The entry of the task; None when it was started before the last `clear`."""
+        """Return the entry of the task, or None if it was started before the last `clear`."""
         self._cancelled.discard(number)
         return self.running.pop(number, None)
 
     def first_pending_up_to(self, position: Position) -> RequestEntry | None:
-        """The earliest that is to be executed there, or before."""
+        """Return the earliest entry at or before `position` that awaits execution, or None."""
         first = self._waiting.first()
         for running in self.running.values():
             if first is None or running.position < first.position:
@@ -73,7 +74,7 @@ class Scheduler:
         return first if first is not None and first.position <= position else None
 
     def has_executed_up_to(self, position: Position) -> bool:
-        """Is there nothing to be executed there, or before?"""
+        """True if no entry at or before `position` awaits execution."""
         return self.first_pending_up_to(position) is None
 
     def is_idle(self) -> bool:
@@ -85,8 +86,8 @@ class Scheduler:
         self.running.clear()
 
     def _can_run(self, entry: RequestEntry) -> bool:
-        after = entry.session_predecessor
-        if after is not None and not after.is_executed and after.position < entry.position:
+        prior = entry.session_predecessor
+        if prior is not None and not prior.is_executed and prior.position < entry.position:
             return False
         return entry.failed_attempts < FAILED_ATTEMPTS_MAX or self._is_first(entry)
 
@@ -97,16 +98,16 @@ class Scheduler:
 
 
 class QueueDelay:
-    """Requests in the order in which they were issued; some are executed by now."""
+    """Client requests in the order of their arrival. Some may have been executed."""
 
     __slots__ = ("_entries", "_has_executed", "_ticks")
 
     def __init__(self) -> None:
         self._entries: deque[tuple[int, RequestEntry]] = deque()
-        """With how many ticks there had been."""
+        """Entries, each with the tick count at its arrival."""
         self._ticks = 0
         self._has_executed = False
-        """Since the last tick?"""
+        """True if a request was executed since the last tick."""
 
     def add(self, entry: RequestEntry) -> None:
         self._drop_executed()
@@ -115,8 +116,8 @@ class QueueDelay:
     def clear(self) -> None:
         self._entries.clear()
 
-    def completed(self) -> None:
-        """Something was executed."""
+    def record_execution(self) -> None:
+        """Record that a request was executed."""
         self._has_executed = True
 
     def tick(self) -> None:
@@ -125,7 +126,7 @@ class QueueDelay:
         self._drop_executed()
 
     def delay_ticks(self) -> int:
-        """The ticks that the oldest one has waited for."""
+        """Return the number of ticks that the oldest request has waited."""
         self._drop_executed()
         return self._ticks - self._entries[0][0] if self._entries else 0
 

@@ -1,8 +1,8 @@
-"""What one execution sees: the state as all requests before it left it, and what it looked at.
+"""Snapshot of one execution: the state after all requests before it, and a record of its reads.
 
-Whether it would see the same again is asked when the execution is over. Then only registers that
-were changed meanwhile have to be looked at once more. What is equal is taken for the same, and of a
-value of which some items were picked, so are these.
+The store validates a snapshot when the execution ends: would every read return the same again? Only
+registers that changed meanwhile are read again. Equal values count as the same. Where a read picked
+some items of a value, only these are compared.
 """
 
 from collections.abc import Iterator
@@ -24,28 +24,28 @@ from creekdb.execution.transaction import ABSENT
 from creekdb.protocol.values import Key
 
 AddabilityCheck: TypeAlias = tuple[Key, bool]
-"""Of a register it was asked whether one can add to it; and what it was told."""
+"""Register whose addability was checked, and the result of the check."""
 
 NO_RANGES: Final[list[ScannedRange]] = []
 NO_ADDS: Final[dict[Key, None]] = {}
-"""Shared by all snapshots that have none, and never written to."""
+"""Shared by all snapshots that have none, and never modified."""
 
 
 class RecordedReads:
-    """What an execution looked at, for another one that may see the same elsewhere."""
+    """Reads of one execution, for another one that may read the same values elsewhere."""
 
     __slots__ = ("addability_checks", "base_reads", "keys", "picks", "reads")
 
-    def __init__(self, snapshot: "StoreSnapshot", told: list[AddabilityCheck]) -> None:
+    def __init__(self, snapshot: "StoreSnapshot", addability_checks: list[AddabilityCheck]) -> None:
         self.base_reads = snapshot.base_reads
         self.reads: list[tuple[Key, Any]] = [(key, read[1]) for key, read in snapshot.reads.items()]
         self.picks = snapshot.picks
-        self.addability_checks = told
+        self.addability_checks = addability_checks
         self.keys = snapshot.read_keys()
 
 
 class StoreSnapshot:
-    """What one execution sees, and a record of what it looked at. A `View`."""
+    """State that one execution reads, with a record of its reads. A `View`."""
 
     __slots__ = (
         "_position",
@@ -59,14 +59,14 @@ class StoreSnapshot:
         "scanned_ranges",
     )
 
-    def __init__(self, contents: RegisterTable, position: Position) -> None:
-        self._table = contents
+    def __init__(self, table: RegisterTable, position: Position) -> None:
+        self._table = table
         self._position = position
-        self.change_count = contents.change_count
+        self.change_count = table.change_count
         self.base_reads: dict[Key, Read] = NO_READS
-        """What it read of registers that nobody had written to."""
+        """Reads of registers that were never written."""
         self.reads: dict[Key, Read] = {}
-        """What else it read."""
+        """All other reads."""
         self.scanned_ranges: list[ScannedRange] = NO_RANGES
         self.blind_adds: dict[Key, None] = NO_ADDS
         self.picks: Picks = NO_PICKS
@@ -75,37 +75,37 @@ class StoreSnapshot:
     # --- as a view -------------------------------------------------------------------------------
 
     def read(self, key: Key) -> Any:
-        known = self.reads.get(key) or self.base_reads.get(key) or self._look_up(key)
+        read = self.reads.get(key) or self.base_reads.get(key) or self._look_up(key)
         if self.picks and key in self.picks:
             del self.picks[key]
-        return known[1]
+        return read[1]
 
     def pick(self, key: Key, items: tuple[int | str, ...]) -> Any:
-        known = self.reads.get(key) or self.base_reads.get(key)
-        if known is None:
+        read = self.reads.get(key) or self.base_reads.get(key)
+        if read is None:
             if self.picks is NO_PICKS:
                 self.picks = {}
             self.picks[key] = items
-            known = self._look_up(key)
+            read = self._look_up(key)
         elif key in self.picks:
             self.picks[key] = union_items(self.picks[key], items)
-        return known[1]
+        return read[1]
 
     def keys(self, start: CollationKey, stop: CollationKey, reverse: bool) -> Iterator[Key]:
-        """Only what the operation really went through counts as read."""
-        passed = ScannedRange(stop, stop) if reverse else ScannedRange(start, start)
+        """Yield keys. Only the part of the range that the operation iterates counts as read."""
+        scanned = ScannedRange(stop, stop) if reverse else ScannedRange(start, start)
         if self.scanned_ranges is NO_RANGES:
             self.scanned_ranges = []
-        self.scanned_ranges.append(passed)
+        self.scanned_ranges.append(scanned)
         for key in self._table.known_keys(start, stop, reverse):
-            here = collation_key(key)
+            current = collation_key(key)
             if reverse:
-                passed.start = here
+                scanned.start = current
             else:
-                passed.stop = (*here, -1)  # right behind the key, before any other
+                scanned.stop = (*current, -1)  # directly after the key, before any other
             if self.read(key) is not ABSENT:
                 yield key
-        passed.start, passed.stop = start, stop
+        scanned.start, scanned.stop = start, stop
 
     def is_addable(self, key: Key) -> bool:
         if not self._table.is_addable(key):
@@ -116,23 +116,23 @@ class StoreSnapshot:
         return True
 
     def _look_up(self, key: Key) -> Read:
-        contents = self._table
-        found = contents.registers.get(key, FROM_BASE)
-        if isinstance(found, Version) or isinstance(found, VersionChain):  # noqa: SIM101 - compiled
-            read = self.reads[key] = contents.read_at(key, self._position)
+        table = self._table
+        content = table.registers.get(key, FROM_BASE)
+        if isinstance(content, Version) or isinstance(content, VersionChain):  # noqa: SIM101 - compiled
+            read = self.reads[key] = table.read_at(key, self._position)
             return read
-        if found is not FROM_BASE:
-            read = self.reads[key] = None, found
+        if content is not FROM_BASE:
+            read = self.reads[key] = None, content
             return read
         if self.base_reads is NO_READS:
             self.base_reads = {}
-        read = self.base_reads[key] = None, contents.base.read(key)
+        read = self.base_reads[key] = None, table.base.read(key)
         return read
 
-    # --- what was looked at ----------------------------------------------------------------------
+    # --- recorded reads --------------------------------------------------------------------------
 
     def read_keys(self) -> set[Key]:
-        """The registers that were looked at one by one: not to be changed."""
+        """Return the registers that were read one by one. The set must not be modified."""
         keys = self._read_keys
         if keys is None:
             keys = set(self.reads)
@@ -142,51 +142,55 @@ class StoreSnapshot:
         return keys
 
     def reset(self) -> None:
-        """As if nothing had been looked at."""
+        """Drop all recorded reads."""
         self.change_count = self._table.change_count
         self.base_reads, self.reads, self.scanned_ranges = NO_READS, {}, NO_RANGES
         self.blind_adds, self.picks = NO_ADDS, NO_PICKS
         self._read_keys = None
 
-    def replay(self, seen: RecordedReads) -> bool:
-        """Does one see here, too, what another snapshot showed: initial data, other values, picked
-        items of either, and whether one can add? Then all of it has been looked at; otherwise
-        nothing has."""
-        contents, position, picks = self._table, self._position, seen.picks
+    def replay(self, recorded: RecordedReads) -> bool:
+        """Return True if all reads of another snapshot return the same here, and record them.
+
+        This covers initial data, other values, picked items of either, and addability checks. If
+        any differs, nothing is recorded.
+        """
+        table, position, picks = self._table, self._position, recorded.picks
         reads: dict[Key, Read] = {}
-        for key, value in seen.reads:
-            read = contents.read_at(key, position)
+        for key, value in recorded.reads:
+            read = table.read_at(key, position)
             reads[key] = read
             if read[1] is not value and not is_same_read(read[1], value, picks.get(key)):
                 return False
-        initial = seen.base_reads
-        for key in contents.written_keys(initial):
-            read = reads[key] = contents.read_at(key, position)
-            if not is_same_read(read[1], initial[key][1], picks.get(key)):
+        base_reads = recorded.base_reads
+        for key in table.written_keys(base_reads):
+            read = reads[key] = table.read_at(key, position)
+            if not is_same_read(read[1], base_reads[key][1], picks.get(key)):
                 return False
-        for key, answer in seen.addability_checks:
-            if contents.is_addable(key) is not answer:
+        for key, addable in recorded.addability_checks:
+            if table.is_addable(key) is not addable:
                 return False
-        self.base_reads, self.reads, self.picks = initial, reads, picks
-        if seen.addability_checks:
-            self.blind_adds = {key: None for key, answer in seen.addability_checks if answer}
-        self._read_keys = seen.keys
+        self.base_reads, self.reads, self.picks = base_reads, reads, picks
+        if recorded.addability_checks:
+            self.blind_adds = {key: None for key, addable in recorded.addability_checks if addable}
+        self._read_keys = recorded.keys
         return True
 
-    # --- is it still so? -------------------------------------------------------------------------
+    # --- validation ------------------------------------------------------------------------------
 
     def is_current(self) -> bool:
-        """Would one see the same again?"""
-        return self.is_valid_at(self._position, jumped=False)
+        """True if every read would return the same again."""
+        return self.is_valid_at(self._position, moved_ahead=False)
 
-    def is_valid_at(self, position: Position, jumped: bool) -> bool:
-        """Would every read give the same again, at what is its position now? `jumped`: does it
-        stand before others that it used to follow?"""
-        contents = self._table
-        if not jumped:
-            if contents.change_count == self.change_count:
+    def is_valid_at(self, position: Position, moved_ahead: bool) -> bool:
+        """True if every read would return the same at `position`, the current one of the entry.
+
+        `moved_ahead` is True if the entry now precedes others that it used to follow.
+        """
+        table = self._table
+        if not moved_ahead:
+            if table.change_count == self.change_count:
                 return True
-            changed = contents.changed_since(self.change_count)
+            changed = table.changed_since(self.change_count)
             if changed is not None and not self.scanned_ranges:
                 return self._revalidate_changed(changed, position)
         return self._revalidate_all(position)
@@ -194,48 +198,48 @@ class StoreSnapshot:
     def _revalidate_changed(self, changed: list[set[Key]], position: Position) -> bool:
         keys = self.read_keys()
         touched: set[Key] = set()
-        for each in changed:
-            if not keys.isdisjoint(each):
-                touched.update(keys & each)
+        for changed_keys in changed:
+            if not keys.isdisjoint(changed_keys):
+                touched.update(keys & changed_keys)
         if not touched:
             return True
-        reads, initial, picks = self.reads, self.base_reads, self.picks
-        contents = self._table
-        found = 0
+        reads, base_reads, picks = self.reads, self.base_reads, self.picks
+        table = self._table
+        checked_count = 0
         for key in touched:
             read = reads.get(key)
             if read is None:
                 continue
-            found += 1
-            now = contents.read_at(key, position)
-            if now[0] is not read[0] or now[1] is not read[1]:
-                if not is_same_read(now[1], read[1], picks.get(key)):
+            checked_count += 1
+            current = table.read_at(key, position)
+            if current[0] is not read[0] or current[1] is not read[1]:
+                if not is_same_read(current[1], read[1], picks.get(key)):
                     return False
-                reads[key] = now
-        if found == len(touched):
+                reads[key] = current
+        if checked_count == len(touched):
             return not self.blind_adds or self._can_still_add()
-        for key in [key for key in initial if key in touched]:
-            now = reads[key] = contents.read_at(key, position)
-            if not is_same_read(now[1], initial[key][1], picks.get(key)):
+        for key in [key for key in base_reads if key in touched]:
+            current = reads[key] = table.read_at(key, position)
+            if not is_same_read(current[1], base_reads[key][1], picks.get(key)):
                 return False
         return self._can_still_add()
 
     def _revalidate_all(self, position: Position) -> bool:
-        contents, reads, initial, picks = self._table, self.reads, self.base_reads, self.picks
+        table, reads, base_reads, picks = self._table, self.reads, self.base_reads, self.picks
         for key, (version, value) in reads.items():
-            now_version, now = contents.read_at(key, position)
-            if now_version is not version or now is not value:
-                if not is_same_read(now, value, picks.get(key)):
+            current_version, current = table.read_at(key, position)
+            if current_version is not version or current is not value:
+                if not is_same_read(current, value, picks.get(key)):
                     return False
-                reads[key] = now_version, now
-        for key in contents.written_keys(initial):
-            read = reads[key] = contents.read_at(key, position)
-            if not is_same_read(read[1], initial[key][1], picks.get(key)):
+                reads[key] = current_version, current
+        for key in table.written_keys(base_reads):
+            read = reads[key] = table.read_at(key, position)
+            if not is_same_read(read[1], base_reads[key][1], picks.get(key)):
                 return False
-        for passed in self.scanned_ranges:
-            for key in contents.known_keys(passed.start, passed.stop, False):
-                if key not in reads and key not in initial:  # new since then
-                    read = reads[key] = contents.read_at(key, position)
+        for scanned in self.scanned_ranges:
+            for key in table.known_keys(scanned.start, scanned.stop, False):
+                if key not in reads and key not in base_reads:  # new since the scan
+                    read = reads[key] = table.read_at(key, position)
                     if read[1] is not ABSENT:
                         return False
                     self._read_keys = None

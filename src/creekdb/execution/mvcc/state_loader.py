@@ -1,17 +1,16 @@
-"""A number that stands for a state: replicas whose states differ have, in all likelihood, others.
+"""Loading of a state in small batches, and its digest.
 
-It is the sum, over all registers, of a hash of key and value. So the order in which registers were
-written does not matter, and a write changes it by two hashes, however large the state is. What a
-data type begins with counts nothing: a register counts by how it differs from that.
+`StateLoader` derives all data about a register when it is added. Once all registers are loaded, the
+state is installed in constant time, however large it is. The loader then receives the replaced
+state and releases it in small batches, because freeing a large state at once takes long.
 
-The hash finds mistakes, not malice, and must be cheap: it is made of a checksum. Checksums of equal
-length add up alike when values change places; so each is multiplied with itself first.
+`StateDigest` is a number that, in all likelihood, differs between replicas with different states.
+It is the sum of a hash of key and value over all registers. The order of writes does not matter,
+and a write changes it by two hashes, however large the state is. The initial data of a data type
+counts nothing: a register counts by its difference from the initial data.
 
-Registers that are to be a state, taken in a few at a time.
-
-Whatever is to be known of each one is found out as it comes: once all are there they are put in
-place together, at no cost, however many they are. What was in that place before is left here, to be
-given up a few at a time as well: to forget much at once takes long, too.
+The hash detects faults, not malice, and must be cheap, so it is based on a checksum. The sum of
+checksums of equal length does not change when two values are swapped. Each is therefore squared.
 """
 
 from collections.abc import Sequence
@@ -32,13 +31,13 @@ _encode: Final = msgspec.msgpack.Encoder().encode
 
 
 class StateDigest:
-    """A checksum c counts c (c + odd)."""
+    """Digest of a state. A checksum c contributes c (c + odd)."""
 
     __slots__ = ("_square_sum", "_sum")
 
     def __init__(self) -> None:
         self._sum = 0
-        """Of the checksums."""
+        """Sum of the checksums."""
         self._square_sum = 0
 
     @property
@@ -50,10 +49,12 @@ class StateDigest:
         self._sum, self._square_sum = 0, value
 
     def replace(self, key: Key, old: Any, new: Any) -> None:
-        """A register holds another value than before; `ABSENT`: none."""
-        now, before = _checksum(key, new), _checksum(key, old)
-        self._sum += now - before
-        self._square_sum += (now - before) * (now + before)  # one product, not two
+        """Replace the value of a register; `ABSENT` stands for no value."""
+        new_checksum, old_checksum = _checksum(key, new), _checksum(key, old)
+        self._sum += new_checksum - old_checksum
+        self._square_sum += (new_checksum - old_checksum) * (
+            new_checksum + old_checksum
+        )  # one product, not two
 
 
 def _checksum(key: Key, value: Any) -> int:
@@ -61,55 +62,57 @@ def _checksum(key: Key, value: Any) -> int:
 
 
 class StateLoader:
-    """`base` is what lies below them. `digested`: is a digest of them asked for? `ordered`: will
-    somebody ask for them in order?"""
+    """State that is loaded from batches of registers above `base`.
+
+    `with_digest` requests a digest, `with_order` the keys in order.
+    """
 
     __slots__ = ("_base", "_count", "digest", "keys", "registers", "sorted_keys")
 
-    def __init__(self, base: BaseState, digested: bool, ordered: bool = False) -> None:
+    def __init__(self, base: BaseState, with_digest: bool, with_order: bool = False) -> None:
         self._base = base
         self._count = 0
         self.registers: dict[Key, Any] = {}
-        """By register; `ABSENT` where one of the base was deleted."""
+        """Values by register, `ABSENT` for a deleted register of the base."""
         self.keys: list[Key] = []
-        self.sorted_keys = SortedKeys() if ordered else None
-        self.digest = StateDigest() if digested else None
+        self.sorted_keys = SortedKeys() if with_order else None
+        self.digest = StateDigest() if with_digest else None
 
-    def add(self, held: Sequence[tuple[Key, Any]], deleted: Sequence[Key]) -> None:
-        self._count += len(held) + len(deleted)
-        before = len(self.keys)
-        self.registers.update(held)
-        self.keys += [key for key, _ in held]
+    def add(self, items: Sequence[tuple[Key, Any]], deleted: Sequence[Key]) -> None:
+        self._count += len(items) + len(deleted)
+        old_count = len(self.keys)
+        self.registers.update(items)
+        self.keys += [key for key, _ in items]
         if deleted:
             self.registers.update(dict.fromkeys(deleted, ABSENT))
             self.keys += deleted
         if self.sorted_keys is not None:
-            for key in self.keys[before:]:
+            for key in self.keys[old_count:]:
                 self.sorted_keys.add(key)
         digest, base = self.digest, self._base
         if digest is not None:
-            for key, value in held:
+            for key, value in items:
                 digest.replace(key, base.read(key), value)
             for key in deleted:
                 digest.replace(key, base.read(key), ABSENT)
 
     def has_unique_keys(self) -> bool:
-        """Was no register taken in twice?"""
+        """True if no register was added twice."""
         return len(self.registers) == self._count
 
     def adopt_replaced(
-        self, held: dict[Key, Any], keys: list[Key], in_order: SortedKeys | None
+        self, registers: dict[Key, Any], keys: list[Key], sorted_keys: SortedKeys | None
     ) -> None:
-        """These were taken over from here, and replaced those."""
-        self.registers, self.keys, self.sorted_keys = held, keys, in_order
-        self._count = len(held)
+        """Take over the state that the loaded state replaced, to be discarded."""
+        self.registers, self.keys, self.sorted_keys = registers, keys, sorted_keys
+        self._count = len(registers)
 
-    def discard(self, most: int) -> bool:
-        """Forget at most so many of what is here; False when there is nothing any more."""
-        held, keys = self.registers, self.keys
-        del keys[max(0, len(keys) - most) :]
-        for _ in range(min(most, len(held))):
-            held.popitem()
-        if self.sorted_keys is not None and not self.sorted_keys.discard(most):
+    def discard(self, count: int) -> bool:
+        """Release at most `count` registers. Return False once none are left."""
+        registers, keys = self.registers, self.keys
+        del keys[max(0, len(keys) - count) :]
+        for _ in range(min(count, len(registers))):
+            registers.popitem()
+        if self.sorted_keys is not None and not self.sorted_keys.discard(count):
             self.sorted_keys = None
-        return bool(held or keys or self.sorted_keys is not None)
+        return bool(registers or keys or self.sorted_keys is not None)

@@ -1,12 +1,12 @@
-"""The versions of one register, in the order of the requests that wrote them.
+"""Versions of one register, in the order of the requests that wrote them.
 
-A chain stands on its *ground*: the value that the settled requests left, which no request can get
-behind any more. Each version belongs to the request that wrote it, and stands where that request
-stands. A version is a value, or a *delta*: an integer to be added to whatever comes before it.
-Versions stand in the order of their writers' positions, at all times.
+A chain starts at its *stable value*, left by the stable requests; no request can precede it any
+more. Each version belongs to the request that wrote it, and has its position. A version is a value,
+or a *delta*: an integer to be added to the preceding value. Versions are always in the order of
+their writers' positions.
 
-This module finds who may be affected by a change (`doubts`). Whether they are, the store decides;
-it also knows who has read the ground, for most registers have no chain at all.
+A chain finds the reads that a change may affect (`suspects`); the store decides which are affected.
+The store also indexes the readers of stable values, because most registers have no chain.
 """
 
 from bisect import bisect_left
@@ -24,33 +24,35 @@ from creekdb.execution.transaction import ABSENT, pick_item
 from creekdb.protocol.values import Key, is_same_value
 
 FROM_BASE: Final = object()
-"""In place of a value that the base holds."""
+"""Placeholder for a value that the base holds."""
 
 ADDABLE_MAX: Final = 2**61
-"""While no sum can exceed this, adding can neither fail nor overflow, whatever comes before it."""
+"""Bound for all sums below which an addition can neither fail nor overflow, at any position."""
 
 _LONG_CHAIN_MIN: Final = 1024
-"""Versions of a chain that is not moved as a whole each time its base changes."""
+"""Length of a chain from which stable versions keep their slots, so that the rest does not move."""
 _SPARE_MAX: Final = 64
 
 
 SuspectReads: TypeAlias = list[tuple[RequestEntry, Key]]
-"""Readers whose read of a key may have to be answered otherwise now."""
+"""Reads, as reader and key, that a change may have made invalid."""
 
 
 class VersionChain:
+    """Stable value and versions of one register."""
+
     __slots__ = ("is_on_base", "key", "magnitude_bound", "spare_count", "stable_value", "versions")
 
-    def __init__(self, key: Key, ground: Any) -> None:
+    def __init__(self, key: Key, stable_value: Any) -> None:
         self.key = key
-        self.stable_value = ground
+        self.stable_value = stable_value
         self.is_on_base = False
-        """Is the ground the base's, and nothing settled yet?"""
+        """True if the stable value is that of the base: no version is stable yet."""
         self.versions: list[Version] = []
         self.spare_count = 0
-        """How many of the versions, from the first on, are settled: room to spare."""
-        self.magnitude_bound = _magnitude(ground)
-        """No integer in this chain, nor any sum, is greater; None: it holds something else."""
+        """Number of stable versions at the front, which are kept as spare slots."""
+        self.magnitude_bound = _magnitude(stable_value)
+        """Upper bound for every integer and sum in the chain; None if it holds another type."""
 
     @property
     def is_addable(self) -> bool:
@@ -58,11 +60,11 @@ class VersionChain:
 
     @property
     def is_empty(self) -> bool:
-        """Is there nothing but the ground?"""
+        """True if the chain consists of the stable value alone."""
         return len(self.versions) == self.spare_count
 
     def read_at(self, position: Position) -> Read:
-        """What a request at `position` reads."""
+        """Return the version and value that a request at `position` reads."""
         versions = self.versions
         index = len(versions) - 1
         if index >= self.spare_count and _position_of_version(versions[index]) >= position:
@@ -72,8 +74,11 @@ class VersionChain:
         version = versions[index]
         return version, self._total_at(index) if version.is_delta else version.value
 
-    def insert(self, version: Version, doubts: SuspectReads) -> bool:
-        """Does it stand right on the ground? Then its readers may have to be looked at, too."""
+    def insert(self, version: Version, suspects: SuspectReads) -> bool:
+        """Insert a version. Return True if it directly follows the stable value.
+
+        The readers of the stable value are then suspect as well.
+        """
         versions = self.versions
         position = _position_of_version(version)
         if self.magnitude_bound is not None:
@@ -86,60 +91,65 @@ class VersionChain:
         if _position_of_version(last) < position:
             versions.append(version)
             if last.readers is not None:
-                self._suspect_readers(last, position, doubts)
+                self._suspect_readers(last, position, suspects)
             return False
         index = self._insert_at(self._find(position, end), version)
         if index > self.spare_count:
-            self._suspect_readers(versions[index - 1], position, doubts)
-        self._suspect_deltas(index + 1, doubts)
+            self._suspect_readers(versions[index - 1], position, suspects)
+        self._suspect_deltas(index + 1, suspects)
         return index == self.spare_count
 
-    def remove(self, version: Version, doubts: SuspectReads) -> bool:
-        """Was it read? Its readers are not in doubt yet: its writer may well write it again. But
-        whoever read a sum that it is a part of, is."""
+    def remove(self, version: Version, suspects: SuspectReads) -> bool:
+        """Remove a version. Return True if it has readers.
+
+        Its readers are not suspect yet, because its writer may write it again. Readers of a sum
+        that includes it are.
+        """
         index = self.index_of(version)
         del self.versions[index]
-        self._suspect_deltas(index, doubts)
+        self._suspect_deltas(index, suspects)
         return bool(readers_after(version.readers, self.key, version, ()))
 
-    def reposition(self, old: int, doubts: SuspectReads) -> bool:
-        """The writer of the version at index `old` has just moved to an earlier position. Does it
-        stand right on the ground now?"""
+    def reposition(self, old_index: int, suspects: SuspectReads) -> bool:
+        """Move a version from `old_index`, after its writer moved to an earlier position.
+
+        Return True if the version now directly follows the stable value.
+        """
         versions = self.versions
-        version = versions[old]
+        version = versions[old_index]
         position = _position_of_version(version)
-        new = self._find(position, old)
-        if new != old:
-            del versions[old]
-            follower = old + 1
-            if self._insert_at(new, version) < new:
-                new, follower = new - 1, old
-            self._suspect_readers(version, (), doubts)
-            self._suspect_deltas(follower, doubts)
-        if new > self.spare_count:
-            self._suspect_readers(versions[new - 1], position, doubts)
+        new_index = self._find(position, old_index)
+        if new_index != old_index:
+            del versions[old_index]
+            follower = old_index + 1
+            if self._insert_at(new_index, version) < new_index:
+                new_index, follower = new_index - 1, old_index
+            self._suspect_readers(version, (), suspects)
+            self._suspect_deltas(follower, suspects)
+        if new_index > self.spare_count:
+            self._suspect_readers(versions[new_index - 1], position, suspects)
         version.running_total = None
-        self._suspect_deltas(new + 1, doubts)
-        return new == self.spare_count
+        self._suspect_deltas(new_index + 1, suspects)
+        return new_index == self.spare_count
 
     def stabilise(self, version: Version) -> None:
-        """Nothing can come before this version any more: let its value be the ground."""
+        """Make the version the stable value: no request can precede it any more."""
         versions = self.versions
         index = self.index_of(version)
         if version.is_delta:
             _resolve_delta(version, self._total_at(index))
         self.stable_value, self.is_on_base = version.value, False
-        settled = index + 1
-        if settled <= _SPARE_MAX and len(versions) > _LONG_CHAIN_MIN:
-            self.spare_count = settled
+        stable_count = index + 1
+        if stable_count <= _SPARE_MAX and len(versions) > _LONG_CHAIN_MIN:
+            self.spare_count = stable_count
         else:
-            del versions[:settled]
+            del versions[:stable_count]
             self.spare_count = 0
         if not versions:
             self.magnitude_bound = _magnitude(self.stable_value)
 
-    def merge(self, last: Version, stretch: MergedRun, members: set[RequestEntry]) -> None:
-        """Let `last`, and the members' versions right before it, be one version of the stretch."""
+    def merge(self, last: Version, run: MergedRun, members: set[RequestEntry]) -> None:
+        """Replace `last`, and the members' versions directly before it, by one of the run."""
         versions = self.versions
         end = self.index_of(last)
         begin = end
@@ -150,7 +160,7 @@ class VersionChain:
                 last.value = sum(version.value for version in versions[begin : end + 1])
             else:
                 _resolve_delta(last, self._total_at(end))
-        last.writer = stretch
+        last.writer = run
         del versions[begin:end]
 
     def index_of(self, version: Version) -> int:
@@ -158,38 +168,38 @@ class VersionChain:
         last = len(versions) - 1
         if versions[last] is version:
             return last
-        found = self._find(_position_of_version(version), last)
-        assert versions[found] is version
-        return found
+        index = self._find(_position_of_version(version), last)
+        assert versions[index] is version
+        return index
 
     def second_writer(self) -> RequestEntry | None:
-        """Who wrote the version after the one that stands right on the ground, if there is one."""
+        """Return the writer of the second version after the stable value, or None."""
         second = self.spare_count + 1
         return self.versions[second].writer if second < len(self.versions) else None
 
     def summands(self, version: Version) -> list[Version]:
-        """The versions whose values, on the ground perhaps, its value is the sum of."""
+        """Return the versions whose sum is the value of `version`, without the stable value."""
         begin = end = self.index_of(version)
         while begin > self.spare_count and self.versions[begin].is_delta:
             begin -= 1
         return self.versions[begin : end + 1]
 
     def _find(self, position: Position, end: int) -> int:
-        """Where a version of this position stands, or would stand, before `end`."""
+        """Return the index below `end` of the version at `position`, or where it belongs."""
         return bisect_left(self.versions, position, self.spare_count, end, key=_position_of_version)
 
     def _insert_at(self, index: int, version: Version) -> int:
-        """Put it before the version at `index`. Answers its index: one less, if there is room."""
+        """Insert a version before `index`. Return its index: one less, if it fills a spare slot."""
         versions = self.versions
         if self.spare_count and index == self.spare_count:
             self.spare_count = index - 1
             versions[index - 1] = version
             return index - 1
-        versions[index:index] = (version,)  # moves what follows faster than `insert` does
+        versions[index:index] = (version,)  # moves the following versions faster than `insert`
         return index
 
     def _total_at(self, index: int) -> int:
-        """The sum of the deltas that end at `index` and the value that they stand on."""
+        """Return the sum of the deltas that end at `index` and the value before them."""
         versions, spare = self.versions, self.spare_count
         first = index
         while first >= spare and versions[first].is_delta and versions[first].running_total is None:
@@ -217,46 +227,50 @@ class VersionChain:
                 else max(self.magnitude_bound, magnitude)
             )
 
-    def _suspect_readers(self, version: Version, position: Position, doubts: SuspectReads) -> None:
+    def _suspect_readers(
+        self, version: Version, position: Position, suspects: SuspectReads
+    ) -> None:
         for reader in readers_after(version.readers, self.key, version, position):
-            doubts.append((reader, self.key))
+            suspects.append((reader, self.key))
 
-    def _suspect_deltas(self, index: int, doubts: SuspectReads) -> None:
-        """The deltas from `index` on, up to the next value, stand on other ground now. Of those
-        without a total nobody has read, nor of any behind them: that is where it ends."""
+    def _suspect_deltas(self, index: int, suspects: SuspectReads) -> None:
+        """Invalidate the sums of the deltas from `index` to the next value, and their readers.
+
+        A delta without a sum has no readers, nor has any delta after it. The loop ends there.
+        """
         versions = self.versions
         while index < len(versions) and versions[index].running_total is not None:
             versions[index].running_total = None
-            self._suspect_readers(versions[index], (), doubts)
+            self._suspect_readers(versions[index], (), suspects)
             index += 1
 
 
-def stable_part(found: Any) -> Any:
-    """What settled requests left in a register, `INITIAL` if there were none; of what is found
-    there: just that, its only version, or its chain."""
-    if isinstance(found, Version):
-        return found.stable_value
-    if isinstance(found, VersionChain):
-        return FROM_BASE if found.is_on_base else found.stable_value
-    return found
+def stable_part(content: Any) -> Any:
+    """Return the stable value of a register, or `FROM_BASE` if no version is stable.
+
+    `content` is that value itself, the only version, or the chain.
+    """
+    if isinstance(content, Version):
+        return content.stable_value
+    if isinstance(content, VersionChain):
+        return FROM_BASE if content.is_on_base else content.stable_value
+    return content
 
 
 def is_same_read(left: Any, right: Any, items: tuple[int | str, ...] | None) -> bool:
-    """To one who looked at these items, or at the whole."""
+    """True if both values are equal for a reader of these items, or of the whole value."""
     if items is None or left is ABSENT or right is ABSENT:
         return is_same_value(left, right)
     return all(is_same_value(pick_item(left, item), pick_item(right, item)) for item in items)
 
 
-def union_items(
-    some: tuple[int | str, ...], others: tuple[int | str, ...]
-) -> tuple[int | str, ...]:
-    return tuple(dict.fromkeys((*some, *others)))
+def union_items(left: tuple[int | str, ...], right: tuple[int | str, ...]) -> tuple[int | str, ...]:
+    return tuple(dict.fromkeys((*left, *right)))
 
 
-def _resolve_delta(version: Version, sum_: int) -> None:
-    """Let a delta be the value that it amounts to."""
-    version.value, version.is_delta, version.running_total = sum_, False, None
+def _resolve_delta(version: Version, total: int) -> None:
+    """Replace a delta by the value of its sum."""
+    version.value, version.is_delta, version.running_total = total, False, None
 
 
 def is_addable(value: Any) -> bool:
@@ -272,5 +286,5 @@ def _magnitude(value: Any) -> int | None:
 
 def _position_of_version(version: Version) -> Position:
     writer = version.writer
-    assert writer is not None, "what is settled stands nowhere any more"
+    assert writer is not None, "a stable version has no position"
     return writer.position

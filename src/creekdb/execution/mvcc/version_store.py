@@ -1,25 +1,23 @@
-"""What was withdrawn and may come back otherwise, and who rests on it.
+"""Version store (Section 4.4): the writes of every executed request, side by side.
 
-The versions of a withdrawn request are hidden from new snapshots, but who has read them is not in
-doubt yet: executed again, the request may write the same. Until then what rests on them is not
-*sure*, and must not be answered.
+An operation runs on a `StoreSnapshot`: the state after all requests before it. The store keeps the
+reads of the operation. An executed request is *valid*: each of its reads would return the same
+value again.
 
-The version store (Section 4.4): every executed request's writes, side by side.
+A change is a new version, a rollback or a move. The store follows it to exactly those later
+requests whose reads it may affect. A request that would read another value is *rolled back*, to be
+executed again. A request that would read an equal value stays valid. If it picked some items of a
+value, it stays valid if these are equal.
 
-An operation runs on a `StoreSnapshot`: the state as all requests before it left it. What it read is
-kept. A request that counts as executed is *valid*: each of its reads would give the same value
-again. A change, be it a new version, a rollback or a move, is followed to exactly those later
-requests whose reads it may have changed; one that would read something else is *withdrawn*, to be
-executed again. One that would read an equal value is kept; and one that picked some items of a
-value, if these are equal.
+The versions of a rolled-back request are hidden from new snapshots. Their readers stay valid at
+first, because the request may write the same again. Until it is re-executed, no response may be
+sent that depends on these versions (`PendingRollbacks`). Afterwards their readers are validated.
 
-The versions of a withdrawn request are hidden from new snapshots; who has read them is in doubt
-when it is executed again (`unsure`).
+A scan reads every key that it passes, present or not, and the range itself. A key that is new to
+the store is a change for every later request that scanned past it (no phantoms).
 
-A scan reads every key it passes, present or not, and the range itself: a key that is new to the
-store is a change for every later request that scanned past it (no phantoms).
-
-The store knows positions, not lists: what is committed and what runs next is decided elsewhere.
+The store works with positions, not with lists. Other modules decide on the commit order and on the
+next request to execute.
 """
 
 from collections.abc import Iterator
@@ -52,14 +50,16 @@ from creekdb.protocol.values import Key
 
 
 class PendingRollbacks:
+    """Index of rolled-back requests that await re-execution, and of their dependents."""
+
     __slots__ = ("_first_position", "_positions", "_table")
 
-    def __init__(self, contents: RegisterTable) -> None:
-        self._table = contents
+    def __init__(self, table: RegisterTable) -> None:
+        self._table = table
         self._positions: SortedList[Position] = SortedList()
-        """Where the entries stand that have hidden versions."""
+        """Positions of the entries that have hidden versions."""
         self._first_position: Position | None = None
-        """Of these; mostly there are none."""
+        """First of these positions, or None, as is common."""
 
     def add(self, position: Position) -> None:
         self._positions.add(position)
@@ -74,31 +74,33 @@ class PendingRollbacks:
         self._first_position = None
 
     def is_clear_up_to(self, position: Position) -> bool:
-        """Is everything that counts as executed up to here valid for now?"""
+        """True if every executed request up to `position` is currently valid."""
         return self._first_position is None or position < self._first_position
 
     def find_pending_writer(self, reads: dict[Key, Read]) -> RequestEntry | None:
-        """Whose hidden version was read, or is behind what others wrote that was read; None when
-        all of it is sure."""
+        """Return a rolled-back request that the reads depend on, or None.
+
+        A dependency is a read of a hidden version, directly or through other requests.
+        """
         first = self._first_position
         if first is None:
             return None
-        seen: set[RequestEntry] = set()
-        reading = [reads]
-        while reading:
-            for key, (read, _) in reading.pop().items():
+        visited: set[RequestEntry] = set()
+        unvisited = [reads]
+        while unvisited:
+            for key, (read, _) in unvisited.pop().items():
                 for version in self._summands(key, read):
                     writer = version.writer
-                    if writer is None or writer.position < first or writer in seen:
+                    if writer is None or writer.position < first or writer in visited:
                         continue
                     if writer.hidden_versions.get(key) is version:
                         return writer
-                    seen.add(writer)
-                    reading.append(writer.reads)
+                    visited.add(writer)
+                    unvisited.append(writer.reads)
         return None
 
     def _summands(self, key: Key, read: Version | None) -> list[Version]:
-        """The versions that a value comes from: of a sum, more than one."""
+        """Return the versions that a value is computed from. A sum has several."""
         if read is None:
             return []
         if not read.is_delta or read.writer is None or read.writer.hidden_versions.get(key) is read:
@@ -107,21 +109,23 @@ class PendingRollbacks:
 
 
 RECENT_READERS_MAX: Final = 32
-"""Executed and not settled: if there are no more, they are asked one by one what they read."""
+"""Maximum number of executed requests, not yet stable, whose reads are searched one by one."""
 
 
 class VersionStore:
+    """Registers of a replica, with the versions and reads of all requests that are not stable."""
+
     def __init__(
         self,
         base: BaseState | None = None,
         digest: StateDigest | None = None,
-        fresh_max: int = RECENT_READERS_MAX,
-        images: bool = False,
+        recent_max: int = RECENT_READERS_MAX,
+        with_cursors: bool = False,
     ) -> None:
-        """`digest` is kept up with what is settled. `images`: can they be taken, and
-        are keys in order before somebody asks?"""
-        self._table = RegisterTable(base or EmptyBase(), digest, images)
-        self._read_index = ReadIndex(fresh_max)
+        """`digest` is updated with every stable write. `with_cursors` enables checkpoint cursors
+        and keeps the keys in order from the start."""
+        self._table = RegisterTable(base or EmptyBase(), digest, with_cursors)
+        self._read_index = ReadIndex(recent_max)
         self._merged_runs = MergedRuns(self._table, self._read_index)
         self._pending_rollbacks = PendingRollbacks(self._table)
         self._suspect_reads: SuspectReads = []
@@ -133,12 +137,11 @@ class VersionStore:
         return StoreSnapshot(self._table, position)
 
     def is_valid_up_to(self, position: Position) -> bool:
-        """Is everything that counts as executed up to here valid for now?"""
+        """True if every executed request up to `position` is currently valid."""
         return self._pending_rollbacks.is_clear_up_to(position)
 
     def find_pending_writer(self, reads: dict[Key, Read]) -> RequestEntry | None:
-        """Whose hidden version was read, or is behind what others wrote that was read; None when
-        all of it is sure."""
+        """Return a rolled-back request that the reads depend on, or None."""
         return self._pending_rollbacks.find_pending_writer(reads)
 
     # --- changing --------------------------------------------------------------------------------
@@ -146,13 +149,13 @@ class VersionStore:
     def install(
         self, entry: RequestEntry, snapshot: StoreSnapshot, execution: ExecutionResult
     ) -> bool:
-        """Take over what an execution gave, if it is still valid where `entry` stands now."""
+        """Install the result of an execution. Return False if it is invalid at its position."""
         if not snapshot.is_valid_at(entry.position, entry.has_moved_ahead):
             return False
         if self._merged_runs.intact_runs:
-            stretch = self._merged_runs.find_conflict(entry, execution)
-            if stretch is not None:
-                self.split(stretch)
+            run = self._merged_runs.find_conflict(entry, execution)
+            if run is not None:
+                self.split(run)
                 return False
         entry.phase = ExecutionPhase.EXECUTED
         entry.base_reads, entry.reads, entry.picks = (
@@ -162,7 +165,7 @@ class VersionStore:
         )
         versions = {key: Version(entry, value) for key, value in execution.writes.items()}
         for key, amount in execution.blind_adds.items():
-            versions[key] = Version(entry, amount, delta=True)
+            versions[key] = Version(entry, amount, is_delta=True)
         if versions:
             entry.versions = versions
         self._read_index.add(entry, snapshot)
@@ -175,162 +178,165 @@ class VersionStore:
         return True
 
     def renumber(self, entry: RequestEntry, position: Position) -> None:
-        """The entry has another position now, but stands where it stood among the others."""
+        """Give the entry another position, without a change of its order among the others."""
         if entry.hidden_versions:
             self._pending_rollbacks.remove(entry.position)
             self._pending_rollbacks.add(position)
         entry.position = position
 
     def move(self, entry: RequestEntry, position: Position) -> None:
-        """The entry now stands at an earlier position, before others that it used to follow."""
+        """Move the entry to an earlier position, before others that it used to follow."""
         assert position < entry.position
         if entry.phase is not ExecutionPhase.EXECUTED:
             entry.has_moved_ahead = True
             self.renumber(entry, position)
             return
-        contents, readership = self._table, self._read_index
-        held = contents.registers
-        places = {
+        table, read_index = self._table, self._read_index
+        registers = table.registers
+        indices = {
             key: chain.index_of(version)
             for key, version in entry.versions.items()
-            if isinstance(chain := held[key], VersionChain)
+            if isinstance(chain := registers[key], VersionChain)
         }
         entry.position = position
-        readership.mark_unsorted(entry)
-        contents.record_change(entry.versions)
-        fresh = readership.recent_readers_after(position, entry.versions)
-        for key in contents.written_keys(entry.base_reads):
-            if key not in entry.reads and contents.has_versions(key):
+        read_index.mark_unsorted(entry)
+        table.record_change(entry.versions)
+        recent = read_index.recent_readers_after(position, entry.versions)
+        for key in table.written_keys(entry.base_reads):
+            if key not in entry.reads and table.has_versions(key):
                 self._suspect_reads.append((entry, key))
         for key, (version, _) in entry.reads.items():
-            if version is not None or contents.has_versions(key):
+            if version is not None or table.has_versions(key):
                 self._suspect_reads.append((entry, key))
         for key in entry.versions:
-            if key in places:
-                chain = contents.chain(key)
-                if not chain.reposition(places[key], self._suspect_reads):
+            if key in indices:
+                chain = table.chain(key)
+                if not chain.reposition(indices[key], self._suspect_reads):
                     continue
                 self._suspect_second_writer(chain, key)
-            self._suspect_stable_readers(key, position, fresh)
-        if readership.blind_adders:
-            for key in entry.versions:  # all in order again: who is withdrawn, leaves its chains
+            self._suspect_stable_readers(key, position, recent)
+        if read_index.blind_adders:
+            for key in entry.versions:  # after all chains are in order: rollbacks modify chains
                 self._roll_back_blind_adders(key, position)
         self._revalidate_suspects()
 
     def stabilise(self, entry: RequestEntry) -> None:
-        """The entry and all before it are committed and executed: nothing there can change."""
+        """Make the entry stable: it and all entries before it are committed and executed."""
         assert entry.phase is ExecutionPhase.EXECUTED
         entry.phase = ExecutionPhase.STABLE
         if isinstance(entry, MergedRun):
             self._merged_runs.intact_runs.remove(entry)
-        contents = self._table
+        table = self._table
         for key, version in entry.versions.items():
-            contents.stabilise(key, version)
+            table.stabilise(key, version)
             version.writer = None
             if version.readers is not None:
                 self._read_index.transfer_readers(key, version)
             if version.value is ABSENT:
-                contents.drop_if_absent(key)
+                table.drop_if_absent(key)
         self._read_index.remove(entry)
 
     def take_rolled_back(self) -> list[RequestEntry]:
-        """The entries that lost their validity since the last time, to be executed again."""
-        withdrawn, self._rolled_back = self._rolled_back, []
-        return withdrawn
+        """Return the entries that were rolled back since the last call, for re-execution."""
+        rolled_back, self._rolled_back = self._rolled_back, []
+        return rolled_back
 
-    # --- stretches -------------------------------------------------------------------------------
+    # --- merged runs -----------------------------------------------------------------------------
 
     def merge(self, members: list[RequestEntry]) -> MergedRun:
-        """Let one entry stand for these. All are executed and sure, and no other is among them."""
+        """Replace consecutive entries, all executed and without pending rollbacks, by one."""
         return self._merged_runs.merge(members)
 
-    def split(self, stretch: MergedRun) -> None:
-        """Its members have to be executed again, each for itself."""
-        if stretch.phase is ExecutionPhase.EXECUTED:
-            self._roll_back(stretch)
+    def split(self, run: MergedRun) -> None:
+        """Roll back a merged run, so that its members are executed again one by one."""
+        if run.phase is ExecutionPhase.EXECUTED:
+            self._roll_back(run)
             self._revalidate_suspects()
 
-    def finish_split(self, stretch: MergedRun) -> None:
-        """The members of a stretch that was taken apart have been executed again."""
-        if stretch.hidden_versions:
-            self._suspect_hidden_readers(stretch)
+    def finish_split(self, run: MergedRun) -> None:
+        """Validate the readers of a split run, after all its members were executed again."""
+        if run.hidden_versions:
+            self._suspect_hidden_readers(run)
             self._revalidate_suspects()
 
-    # --- as a whole ------------------------------------------------------------------------------
+    # --- whole state -----------------------------------------------------------------------------
 
     def stable_items(self) -> Iterator[tuple[Key, Any]]:
-        """The registers as the settled requests left them, in the order of their keys; with
-        `ABSENT` for what was deleted."""
+        """Yield the registers of the stable state in key order, with `ABSENT` for deleted ones."""
         return self._table.stable_items()
 
     def open_cursor(self) -> CheckpointCursor:
-        """The registers as the settled requests left them, now: to be gone through in time."""
+        """Return a cursor over the current stable state."""
         return self._table.open_cursor()
 
     def values(self) -> dict[Key, Any]:
-        """The registers as all executed requests left them, with `ABSENT` for what was deleted, and
-        perhaps some that are as the base has them."""
+        """Return the registers after all executed requests, with `ABSENT` for deleted ones.
+
+        The result may include registers that are equal to the base.
+        """
         return self._table.values()
 
     def register_count(self) -> int:
         return len(self._table.registers)
 
-    def load(self, arrived: StateLoader) -> None:
-        """Start anew from a checkpoint's state: every entry of before is void."""
-        self._table.load(arrived)
+    def load(self, loader: StateLoader) -> None:
+        """Install the state of a checkpoint. All previous entries become invalid."""
+        self._table.load(loader)
         self._read_index.clear()
         self._merged_runs.intact_runs = []
         self._pending_rollbacks.clear()
         self._suspect_reads = []
         self._rolled_back = []
 
-    # --- inside -----------------------------------------------------------------------------------
+    # --- internals -------------------------------------------------------------------------------
 
     def _insert_versions(self, entry: RequestEntry, versions: dict[Key, Version]) -> None:
-        contents, readership, position = self._table, self._read_index, entry.position
-        held, of_ground = contents.registers, readership.stable_readers
-        contents.record_change(versions)
-        fresh = readership.recent_readers_after(position, versions)
+        table, read_index, position = self._table, self._read_index, entry.position
+        registers, stable_readers = table.registers, read_index.stable_readers
+        table.record_change(versions)
+        recent = read_index.recent_readers_after(position, versions)
         for key, version in versions.items():
-            found = held.setdefault(key, version)
-            if found is version:
+            content = registers.setdefault(key, version)
+            if content is version:
                 version.stable_value = FROM_BASE
-                contents.add_key(key)
-                if readership.scanned_ranges:
+                table.add_key(key)
+                if read_index.scanned_ranges:
                     self._suspect_scans(key)
-                    fresh = readership.recent_readers_after(position, versions)
-            elif isinstance(found, Version) or isinstance(found, VersionChain):  # noqa: SIM101 - compiled
-                chain = contents.chain(key)
+                    recent = read_index.recent_readers_after(position, versions)
+            elif isinstance(content, Version) or isinstance(content, VersionChain):  # noqa: SIM101 - compiled
+                chain = table.chain(key)
                 if not chain.insert(version, self._suspect_reads):
                     continue
                 self._suspect_second_writer(chain, key)
             else:
-                version.stable_value = found
-                held[key] = version
-            if fresh or of_ground.get(key, entry) is not entry:
-                self._suspect_stable_readers(key, position, fresh)
-        if readership.blind_adders:
+                version.stable_value = content
+                registers[key] = version
+            if recent or stable_readers.get(key, entry) is not entry:
+                self._suspect_stable_readers(key, position, recent)
+        if read_index.blind_adders:
             for key in versions:
                 self._roll_back_blind_adders(key, position)
 
     def _roll_back_blind_adders(self, key: Key, position: Position) -> None:
-        """Who added blindly to what may be no integer, or too large a one, has to look."""
+        """Roll back later blind adders if the register may hold no integer, or one too large."""
         adders = self._read_index.blind_adders.get(key)
         if adders and not self._table.is_addable(key):
             for adder in [each for each in adders if each.position > position]:
                 self._roll_back(adder)
 
     def _suspect_stable_readers(
-        self, key: Key, position: Position, fresh: list[RequestEntry]
+        self, key: Key, position: Position, recent: list[RequestEntry]
     ) -> None:
-        """Something stands right on the ground now, at `position`. `fresh`: which of the fresh ones
-        may have read it."""
-        if fresh or self._read_index.stable_readers:
-            for reader in self._read_index.stable_readers_after(key, position, fresh):
+        """Suspect the readers of the stable value, which a version at `position` now follows.
+
+        `recent` holds the recent entries that may have read it.
+        """
+        if recent or self._read_index.stable_readers:
+            for reader in self._read_index.stable_readers_after(key, position, recent):
                 self._suspect_reads.append((reader, key))
 
     def _suspect_second_writer(self, chain: VersionChain, key: Key) -> None:
-        """Another version stands right on the ground now, before the one that did."""
+        """Suspect the writer of the version before which another one was inserted."""
         writer = chain.second_writer()
         if writer is not None and reads_version(writer, key, None):
             self._suspect_reads.append((writer, key))
@@ -338,12 +344,12 @@ class VersionStore:
     def _suspect_scans(self, key: Key) -> None:
         for reader in self._read_index.scanned_ranges.readers_at(collation_key(key)):
             if reader.find_read(key) is None:
-                # It passed where the key was not: that is a read of its absence.
+                # The scan passed the missing key, which is a read of its absence.
                 self._read_index.record_read(reader, key, None, self._table.stable_value(key))
             self._suspect_reads.append((reader, key))
 
     def _suspect_hidden_readers(self, entry: RequestEntry) -> None:
-        """What it wrote before it was withdrawn is gone for good."""
+        """Drop the hidden versions of the entry, and suspect their readers."""
         self._pending_rollbacks.remove(entry.position)
         for key, version in entry.hidden_versions.items():
             for reader in readers_after(version.readers, key, version, ()):
@@ -351,9 +357,9 @@ class VersionStore:
         entry.hidden_versions = NO_VERSIONS
 
     def _revalidate_suspects(self) -> None:
-        doubts = self._suspect_reads
-        while doubts:
-            entry, key = doubts.pop()
+        suspects = self._suspect_reads
+        while suspects:
+            entry, key = suspects.pop()
             read = entry.find_read(key) if entry.phase is ExecutionPhase.EXECUTED else None
             if read is None or _may_be_restored(read[0], key, entry):
                 continue
@@ -369,21 +375,21 @@ class VersionStore:
                 self._roll_back(entry)
 
     def _roll_back(self, entry: RequestEntry) -> None:
-        """Hide what the entry wrote: it has to be executed again."""
+        """Roll back the entry and hide its versions, so that it is executed again."""
         if entry.phase is not ExecutionPhase.EXECUTED:
             return
         entry.phase = ExecutionPhase.WAITING
         if isinstance(entry, MergedRun):
             self._merged_runs.intact_runs.remove(entry)
-        contents = self._table
-        contents.record_change(entry.versions)
+        table = self._table
+        table.record_change(entry.versions)
         hidden: dict[Key, Version] = {}
         for key, version in entry.versions.items():
-            chain = contents.chain(key)
+            chain = table.chain(key)
             if chain.remove(version, self._suspect_reads):
                 hidden[key] = version
             if chain.is_empty:
-                contents.remove_chain(key, chain)
+                table.remove_chain(key, chain)
         if hidden:
             entry.hidden_versions = hidden
             self._pending_rollbacks.add(entry.position)
@@ -393,7 +399,7 @@ class VersionStore:
 
 
 def _may_be_restored(version: Version | None, key: Key, reader: RequestEntry) -> bool:
-    """Is the version hidden, by a writer before the reader that may yet write it again?"""
+    """True if the version is hidden and its writer, before the reader, may write it again."""
     writer = version.writer if version is not None else None
     return (
         writer is not None
@@ -403,7 +409,7 @@ def _may_be_restored(version: Version | None, key: Key, reader: RequestEntry) ->
 
 
 def _is_inside_run(version: Version | None, entry: RequestEntry) -> bool:
-    """Is it a late one's, in the midst of a stretch? Some of its members do not read it."""
+    """True if a late request wrote the version inside a run: some members do not read it."""
     return (
         isinstance(entry, MergedRun)
         and version is not None

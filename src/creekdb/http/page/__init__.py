@@ -1,11 +1,10 @@
-"""A page that shows the cluster as it lives: served by any replica that speaks HTTP.
+"""Live page of the cluster, served by any replica with an HTTP address.
 
-lives       what becomes of the operations that a replica has seen lately
-feed        all that a page shows of one replica, a few times a second
-paths       the page itself, and its stream
-control     where pages of a trial ask `creek up` to break things, and to mend them
-assets/     what the browser gets
+- feed: state of one replica as the page shows it, several times a second
+- routes: the page, its assets and its event stream
+- fault_control: endpoint of `creek up` that injects faults for the page
+- assets/: files for the browser
 
-A page opens one stream to each replica that it knows, so every column is that replica's own side
-of the story. While no page is open, none of this does anything.
+The page opens one event stream to each replica, so every column shows the state of that replica.
+While no page is open, the feed is inactive.
 """

@@ -1,8 +1,9 @@
-"""Where pages of a trial ask `creek up` to break things, and to mend them.
+"""Endpoint of `creek up` through which pages of its development cluster inject and heal faults.
 
-It listens on this machine only, and hears nobody but pages that replicas of this trial have served:
-the `Origin` must be one of theirs, `Host` this machine, and the secret is one that only those pages
-were told. Bodies are JSON, so that no plain form of another site can send one.
+It listens on the loopback interface and accepts only pages that replicas of this cluster served.
+The `Origin` must be one of those replicas, `Host` must be this endpoint, and the secret must match.
+Only those pages receive the secret. Bodies are JSON, so that no HTML form of another site can send
+one.
 """
 
 import hmac
@@ -24,13 +25,13 @@ Link = tuple[int, int]
 
 
 class FaultPort(Protocol):
-    """A cluster that can be broken. What makes no sense raises an error, and changes nothing."""
+    """Fault injection into a cluster. An invalid request raises an error and changes nothing."""
 
     def kill(self, replica: int) -> None:
-        """It stays dead until it is started."""
+        """Kill a replica; it stays down until `start`."""
 
     def start(self, replica: int) -> None:
-        """If it does not run."""
+        """Start a replica unless it runs."""
 
     def cut(self, links: Iterable[Link]) -> None: ...
 
@@ -51,13 +52,13 @@ class FaultControlServer:
         self._pages = frozenset(pages)
         self._secret = secret
         app = web.Application(middlewares=[self._guard], client_max_size=BODY_MAX)
-        for path, work in (
+        for path, handler in (
             ("/kill", self._kill),
             ("/start", self._start),
             ("/cut", self._cut),
             ("/heal", self._heal),
         ):
-            app.router.add_post(path, work)
+            app.router.add_post(path, handler)
         self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.2)
         self.address = ""
 
@@ -75,7 +76,9 @@ class FaultControlServer:
     async def _guard(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         origin = request.headers.get("Origin", "")
         if numeric_origin(origin) not in self._pages or f"http://{request.host}" != self.address:
-            return _error_response(403, "only pages of this trial may ask")
+            return _error_response(
+                403, "request rejected: only pages of this cluster may inject faults"
+            )
         response = await self._respond(request, handler)
         response.headers["Access-Control-Allow-Origin"] = origin
         response.headers["Cache-Control"] = "no-store"
@@ -88,11 +91,13 @@ class FaultControlServer:
                 "Access-Control-Allow-Headers": f"content-type, {SECRET_HEADER.lower()}",
             }
             return web.Response(status=204, headers=allowed)
-        given = request.headers.get(SECRET_HEADER, "").encode()
-        if not hmac.compare_digest(given, self._secret.encode()):
-            return _error_response(403, "the page is of an earlier trial: load it again")
+        secret = request.headers.get(SECRET_HEADER, "").encode()
+        if not hmac.compare_digest(secret, self._secret.encode()):
+            return _error_response(
+                403, "request rejected: the page is of an earlier cluster; reload it"
+            )
         if request.content_type != "application/json":
-            return _error_response(415, "the body must be JSON")
+            return _error_response(415, "request rejected: the body must be JSON")
         try:
             return await handler(request)
         except msgspec.DecodeError as error:
@@ -102,7 +107,7 @@ class FaultControlServer:
         except web.HTTPException as error:
             return _error_response(error.status, error.reason)
 
-    # --- what can be asked --------------------------------------------------------------------
+    # --- handlers -----------------------------------------------------------------------------
 
     async def _kill(self, request: web.Request) -> web.Response:
         self._cluster.kill(msgspec.json.decode(await request.read(), type=_ReplicaBody).replica)
@@ -125,8 +130,8 @@ def _done_response() -> web.Response:
     return _json_response(200, {"done": True})
 
 
-def _error_response(status: int, why: str) -> web.Response:
-    return _json_response(status, {"status": status, "detail": why})
+def _error_response(status: int, detail: str) -> web.Response:
+    return _json_response(status, {"status": status, "detail": detail})
 
 
 def _json_response(status: int, body: Any) -> web.Response:

@@ -1,11 +1,8 @@
-"""What becomes of the operations that a replica has seen lately: how often each was executed here,
-and of those that were called here, which answers left and when.
+"""State of one replica as the page shows it: recent operations, links, latencies and counters.
 
-All that a page shows of one replica, a few times a second.
-
-It is the same for every page that is open, and is put together once. What it costs is bounded: the
-last operations, so many times a second. When the last page is closed it goes on for a while, since
-pages are reloaded, and then it stops and forgets.
+All open pages share one update, so the cost is bounded by the update rate and by the number of
+operations shown. After the last page is closed, updates continue for a while because pages are
+reloaded. Then they stop, and the history is discarded.
 """
 
 import asyncio
@@ -24,11 +21,12 @@ from creekdb.server.observability.latency import LATENCY_BOUNDS_S
 from creekdb.server.observability.metrics import lag_instances
 from creekdb.server.observability.status import UNLOGGED_REASONS
 from creekdb.server.runtime.server import Server
+from creekdb.wire.counters import ServerCounter
 from creekdb.wire.deduplication import INTERNAL_PREFIX, describe_call
 
 OPERATIONS_MAX: Final = 1024
 RESPONSES_MAX: Final = 8
-"""Of one call: the first, and the last ones."""
+"""Upper bound for the retained responses of one call: the first and the latest ones."""
 TEXT_MAX: Final = 80
 
 
@@ -38,36 +36,36 @@ class OperationHistory:
     def __init__(self) -> None:
         self.executions = 0
         self.started_s: float | None = None
-        """When it was called, if that was here, to count from."""
+        """Monotonic time of the call in seconds, or None for a call of another replica."""
         self.called_at_ms = 0
-        """The same, by the clock on the wall, in milliseconds."""
+        """Wall-clock time of the call, in milliseconds since the epoch."""
         self.responses: list[dict[str, Any]] = []
 
 
 class CallHistory:
-    """An `Onlooker`. The oldest are forgotten."""
+    """`CallObserver` that counts executions and records responses of the latest operations."""
 
     def __init__(self) -> None:
         self._by_id: dict[Dot, OperationHistory] = {}
 
     def on_invocation(self, id: Dot) -> None:
-        life = self._history_of(id)
-        life.started_s, life.called_at_ms = time.perf_counter(), time.time_ns() // 1_000_000
+        history = self._history_of(id)
+        history.started_s, history.called_at_ms = time.perf_counter(), time.time_ns() // 1_000_000
 
     def on_response(self, response: Response) -> None:
-        life = self._by_id.get(response.id)
-        if life is None or life.started_s is None:
+        history = self._by_id.get(response.id)
+        if history is None or history.started_s is None:
             return
-        answer = {
+        entry = {
             "kind": response.kind.value,
-            "ms": round((time.perf_counter() - life.started_s) * 1000, 2),
+            "ms": round((time.perf_counter() - history.started_s) * 1000, 2),
             "says": short_outcome(response.outcome),
             "raised": response.outcome.error is not None,
             "changed": response.changed,
         }
-        if len(life.responses) == RESPONSES_MAX:
-            del life.responses[1]
-        life.responses.append(answer)
+        if len(history.responses) == RESPONSES_MAX:
+            del history.responses[1]
+        history.responses.append(entry)
 
     def on_tasks(self, tasks: tuple[Task, ...]) -> None:
         for task in tasks:
@@ -75,31 +73,31 @@ class CallHistory:
                 self._history_of(task.request.id).executions += 1
 
     def entry(self, request: Request) -> dict[str, Any]:
-        """A request as a page shows it."""
+        """Return the request as the page shows it."""
         operation = request.operation
-        life = self._by_id.get(request.id)
-        shown: dict[str, Any] = {
+        history = self._by_id.get(request.id)
+        fields: dict[str, Any] = {
             "id": str(request.id),
             "says": shorten(describe_call(operation)),
             "strong": request.strong,
             "own": is_internal(operation),
-            "runs": 0 if life is None else life.executions,
+            "runs": 0 if history is None else history.executions,
         }
-        if life is not None and life.started_s is not None:
-            shown |= {"called_at": life.called_at_ms, "answers": life.responses}
-        return shown
+        if history is not None and history.started_s is not None:
+            fields |= {"called_at": history.called_at_ms, "answers": history.responses}
+        return fields
 
     def _history_of(self, id: Dot) -> OperationHistory:
-        life = self._by_id.get(id)
-        if life is None:
-            life = self._by_id[id] = OperationHistory()
+        history = self._by_id.get(id)
+        if history is None:
+            history = self._by_id[id] = OperationHistory()
             if len(self._by_id) > OPERATIONS_MAX:
                 del self._by_id[next(iter(self._by_id))]
-        return life
+        return history
 
 
 def is_internal(operation: Operation) -> bool:
-    """Is it the cluster's, and not a client's?"""
+    """True if the cluster, not a client, issued the operation."""
     return operation == NOOP or (
         operation.name.startswith(INTERNAL_PREFIX)
         and describe_call(operation).startswith(INTERNAL_PREFIX)
@@ -116,13 +114,13 @@ def shorten(text: str) -> str:
 
 UPDATE_INTERVAL_S: Final = 0.2
 IDLE_TIMEOUT_S: Final = 300.0
-"""How long it goes on without a page."""
+"""Time for which updates continue without an open page, in seconds."""
 KEEPALIVE_S: Final = 2.0
-"""Between two signs of life, when nothing happens."""
+"""Interval between keepalive comments on an idle stream, in seconds."""
 OPERATIONS_SHOWN: Final = 50
-"""Operations of each list."""
-NETWORK_REASONS: Final = UNLOGGED_REASONS | {"cut"}
-"""Counted like inputs that are refused; the page shows it as links that are down."""
+"""Upper bound for the operations in each list."""
+NETWORK_REASONS: Final = UNLOGGED_REASONS | {ServerCounter.CUT}
+"""Reasons counted like rejected inputs; the page shows them as links that are down."""
 
 
 class PageFeed:
@@ -150,15 +148,18 @@ class PageFeed:
         self.open_pages = 0
         self._call_history = CallHistory()
         self._committed: deque[tuple[int, Request]] = deque(maxlen=OPERATIONS_SHOWN)
-        """The last ones with their places, also when the replica has summed them up."""
+        """Latest committed requests with their positions, also after the replica compacted them."""
         self._state: dict[str, Any] = {}
         self._changed = asyncio.Event()
         self._update_task: asyncio.Task[None] | None = None
         self._is_stopped = False
 
     async def follow(self) -> AsyncGenerator[tuple[str, Any] | None, None]:
-        """`about` the replica, first and when that changes; how it is `now`; None when nothing has
-        happened for a while."""
+        """Iterate over the events of one page.
+
+        `about` describes the replica, at first and after changes; `now` is its state. None stands
+        for a keepalive.
+        """
         self.open_pages += 1
         try:
             if self._update_task is None:
@@ -167,8 +168,8 @@ class PageFeed:
             about: dict[str, Any] = {}
             while not self._is_stopped:
                 changed, now = self._changed, self._state
-                if about != (known := self._describe_replica()):
-                    about = known
+                if about != (description := self._describe_replica()):
+                    about = description
                     yield "about", about
                 yield "now", now
                 try:
@@ -189,12 +190,12 @@ class PageFeed:
 
     async def _update_loop(self) -> None:
         self._server.set_observer(self._call_history)
-        alone = 0
+        idle_updates = 0
         try:
-            while alone * UPDATE_INTERVAL_S < IDLE_TIMEOUT_S:
+            while idle_updates * UPDATE_INTERVAL_S < IDLE_TIMEOUT_S:
                 await asyncio.sleep(UPDATE_INTERVAL_S)
                 self._update()
-                alone = 0 if self.open_pages else alone + 1
+                idle_updates = 0 if self.open_pages else idle_updates + 1
         finally:
             self._server.set_observer(None)
             self._call_history = CallHistory()
@@ -208,29 +209,29 @@ class PageFeed:
             changed, self._changed = self._changed, asyncio.Event()
             changed.set()
 
-    # --- what is shown ------------------------------------------------------------------------
+    # --- contents -----------------------------------------------------------------------------
 
     def _describe_replica(self) -> dict[str, Any]:
         server = self._server
-        status, trial = server.status(), server.dev_control
-        pages = {str(replica): at for replica, at in server.peers.http_urls.items() if at}
-        shown = {
+        status, dev_control = server.status(), server.dev_control
+        pages = {str(replica): url for replica, url in server.peers.http_urls.items() if url}
+        fields = {
             name: status[name] for name in ("cluster", "replica", "members", "datatype", "scheme")
         }
-        told = None
-        if trial is not None:
-            told = {
-                "control": trial.control,
-                "secret": trial.secret,
-                "replicas": sorted(trial.pages),
+        dev_fields = None
+        if dev_control is not None:
+            dev_fields = {
+                "control": dev_control.control,
+                "secret": dev_control.secret,
+                "replicas": sorted(dev_control.pages),
             }
-            pages |= {str(replica): at for replica, at in trial.pages.items()}
-        return shown | {
+            pages |= {str(replica): url for replica, url in dev_control.pages.items()}
+        return fields | {
             "version": self._version,
             "pages": pages,
             "operations": self._operations,
             "bounds_s": LATENCY_BOUNDS_S,
-            "trial": told,
+            "trial": dev_fields,
         }
 
     def replica_state(self) -> dict[str, Any]:
@@ -238,7 +239,7 @@ class PageFeed:
         replica, counts = server.driver.replica, server.driver.replica.probes.counts
         length = replica.committed_length()
         self._record_committed(length, replica.last_committed(OPERATIONS_SHOWN))
-        lives = self._call_history
+        call_history = self._call_history
         return {
             "leader": replica.leader(),
             "connected": sorted(server.peers.connected_members()),
@@ -249,12 +250,15 @@ class PageFeed:
             "committed_length": length,
             "tentative_length": replica.tentative_length(),
             "committed": [
-                lives.entry(request) | {"place": place} for place, request in self._committed
+                call_history.entry(request) | {"place": position}
+                for position, request in self._committed
             ],
-            "tentative": [lives.entry(each) for each in replica.last_tentative(OPERATIONS_SHOWN)],
+            "tentative": [
+                call_history.entry(each) for each in replica.last_tentative(OPERATIONS_SHOWN)
+            ],
             "calls": {
-                answer: {"counts": list(histogram.counts), "total_s": round(histogram.total, 6)}
-                for answer, histogram in server.latencies.by_response().items()
+                response: {"counts": list(histogram.counts), "total_s": round(histogram.total, 6)}
+                for response, histogram in server.latencies.by_response().items()
             },
             "backlog": server.driver.backlog,
             "undecided": len(server.pending_strong_calls),
@@ -268,19 +272,19 @@ class PageFeed:
         }
 
     def _record_committed(self, length: int, last: tuple[Request, ...]) -> None:
-        known = self._committed[-1][0] + 1 if self._committed else 0
-        for place, request in enumerate(last, length - len(last)):
-            if place >= known:
-                self._committed.append((place, request))
+        next_position = self._committed[-1][0] + 1 if self._committed else 0
+        for position, request in enumerate(last, length - len(last)):
+            if position >= next_position:
+                self._committed.append((position, request))
 
 
 def _declaration_order(operation: OperationSpec) -> tuple[bool, int]:
-    """Those of the data type as they stand in its file, and then that of all."""
+    """Sort key: operations of the data type in source order, and then the no-op."""
     return operation.name == NOOP.name, operation.source_line
 
 
 def _failure_text(server: Server) -> str | None:
-    """Why it cannot do its part."""
+    """Return the reason why the replica cannot continue, or None."""
     if server.failure is not None:
         return str(server.failure)
     return None if server.journal.fault is None else str(server.journal.fault)

@@ -1,7 +1,7 @@
-"""The page itself, and its stream; and a page of the operations and how to call them.
+"""Routes of the live page, its event stream, and the page that documents the operations.
 
-The pages hold nothing of the replica: everybody may have them. The stream asks for a token where
-others do. Pages that another replica of the same cluster has served may follow it, too.
+The files contain no data of the replica, so they require no token. The event stream requires one if
+the cluster has tokens. Pages served by other replicas of the cluster may follow the stream too.
 """
 
 import mimetypes
@@ -29,7 +29,7 @@ CORS_HEADERS: Final = {
     "Access-Control-Allow-Headers": "authorization, content-type",
     "Access-Control-Max-Age": "600",
 }
-"""To pages of fellow replicas."""
+"""CORS headers for pages that other replicas served."""
 
 
 class PageRoutes:
@@ -37,8 +37,10 @@ class PageRoutes:
         self._server = server
         self._feed = feed
         self._limits = limits
-        folder = files("creekdb.http.page") / "assets"
-        self._assets = {each.name: each.read_bytes() for each in folder.iterdir() if each.is_file()}
+        asset_directory = files("creekdb.http.page") / "assets"
+        self._assets = {
+            each.name: each.read_bytes() for each in asset_directory.iterdir() if each.is_file()
+        }
 
     def add_routes(self, app: web.Application) -> None:
         for path in PAGE_FILES:
@@ -46,28 +48,28 @@ class PageRoutes:
         app.router.add_get(ASSETS_PATH + "{name}", self.asset)
         app.router.add_get(WATCH_PATH, self.watch)
 
-    # --- who may ask --------------------------------------------------------------------------
+    # --- authorisation ------------------------------------------------------------------------
 
     def is_public(self, request: web.Request) -> bool:
-        """May everybody ask for this, without a token?"""
+        """True if the path requires no token."""
         return request.path in PAGE_FILES or request.path.startswith(ASSETS_PATH)
 
     def is_from_peer_page(self, request: web.Request) -> bool:
-        """Does a page ask that another replica has served, and may it ask for this?"""
-        origin, trial = request.headers.get("Origin"), self._server.dev_control
+        """True if a page of another replica sent the request and may request this path."""
+        origin, dev_control = request.headers.get("Origin"), self._server.dev_control
         if origin is None or is_same_origin(origin, request):
             return False
-        if trial is not None and numeric_origin(origin) in trial.pages.values():
+        if dev_control is not None and numeric_origin(origin) in dev_control.pages.values():
             return True
-        fellows = map(numeric_origin, self._server.peers.http_urls.values())
-        return request.path == WATCH_PATH and numeric_origin(origin) in fellows
+        peer_origins = map(numeric_origin, self._server.peers.http_urls.values())
+        return request.path == WATCH_PATH and numeric_origin(origin) in peer_origins
 
     async def add_cors_headers(self, request: web.Request, response: web.StreamResponse) -> None:
         if self.is_from_peer_page(request):
             response.headers["Access-Control-Allow-Origin"] = request.headers["Origin"]
             response.headers["Vary"] = "Origin"
 
-    # --- what they get ------------------------------------------------------------------------
+    # --- handlers -----------------------------------------------------------------------------
 
     async def page(self, request: web.Request) -> web.StreamResponse:
         return self._file_response(PAGE_FILES[request.path])
@@ -90,22 +92,22 @@ class PageRoutes:
 
     async def watch(self, request: web.Request) -> web.StreamResponse:
         requests.reject_query_parameters(request)
-        most = self._limits.pages_max
-        if self._feed.open_pages >= most:
-            raise HttpProblem("busy", f"{most} pages are open already: close one")
+        pages_max = self._limits.pages_max
+        if self._feed.open_pages >= pages_max:
+            raise HttpProblem("busy", f"{pages_max} pages are open; close one")
         stream = web.StreamResponse(headers={"Content-Type": EVENT_STREAM})
         await stream.prepare(request)
-        token, desk = requests.bearer_token(request), self._server.dispatcher
-        async with aclosing(self._feed.follow()) as following:
-            async for told in following:
-                if not desk.tokens.can_call(token):
-                    break  # it was taken away meanwhile
-                await stream.write(b": still there\n\n" if told is None else sse_event(*told))
+        token, dispatcher = requests.bearer_token(request), self._server.dispatcher
+        async with aclosing(self._feed.follow()) as events:
+            async for event in events:
+                if not dispatcher.tokens.can_call(token):
+                    break  # the token was revoked
+                await stream.write(b": keepalive\n\n" if event is None else sse_event(*event))
         return stream
 
 
 def numeric_origin(origin: str) -> str:
-    """Of this machine, people know another name."""
+    """Return the origin with `localhost` replaced by its IPv4 address."""
     return origin.replace("//localhost:", "//127.0.0.1:")
 
 

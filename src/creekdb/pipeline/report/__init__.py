@@ -1,16 +1,17 @@
-"""The report: one page with the paper's figures redrawn, and pictures of them beside it.
+"""Report: one page with the paper's figures redrawn, and picture files of them.
 
-    write_report    from the tables of an output folder to `report.html` and `figures/`
+    write_report    from the tables of an output directory to `report.html` and `figures/`
 
-A page opens without a network, says where each number is from, and says so where there is none.
+The page opens without a network. It names the source of each number, and marks missing numbers.
 
-    reading     the tables                    theme       colours and dashes
-    evidence    questions to them             curves      the lines of Figure 1
-    found       numbers found in them         charts/     Vega-Lite
-    quantities  units, and bands              figures, variations, timelines    what is drawn
-    paper/      what the paper states         live        live runs beside their twins
-    judging     whether that holds            headline, statements, checks, made_with, page
-    partitions  runs with faults
+    evidence     reads the tables; lookups by setup      charts/       Vega-Lite specifications
+    queries      numbers derived from the evidence       figures       Figure 1
+    quantities   units and bands                         variations    Section 6.3
+    paper/       statements of the paper                 timelines     Section 6.4
+    claims       comparison with those statements        live_runs     live runs and counterparts
+    checks       verdicts of the checkers                partitions    runs with a split network
+    summary      headline and key numbers                formatting    numbers and names as text
+    page         template, provenance and files
 """
 
 from creekdb.pipeline.report.page import write_report as write_report

@@ -1,4 +1,4 @@
-"""Verdicts: by checker and scheme, and every one that is not fine."""
+"""Verdicts by checker and scheme, and a list of every failure."""
 
 from collections import Counter
 from typing import Any, Final, TypeAlias
@@ -10,32 +10,32 @@ from creekdb.pipeline.report.evidence import Evidence, ReportRow
 from creekdb.pipeline.report.quantities import Unit
 
 ENTRIES_MAX: Final = 50
-"""Of each kind; a page that lists thousands is not read."""
+"""Upper bound for the listed entries of each kind."""
 UNKNOWN_COLUMN: Final = (False, "?")
-"""The column of runs that nobody knows."""
+"""Column of verdicts whose run is missing from the tables."""
 VERDICTS_BY_SEVERITY: Final = ("illegal", "unknown", "ok")
 
 CHECKER_DESCRIPTIONS: Final = {
-    "prefix_order": "what replicas have committed is one order, of which some have less",
-    "reliable_broadcast": "every replica gets every request, each origin’s in their order",
-    "promises": "acceptors keep their promises, across crashes too",
-    "no_loss": "who votes for a request has it, so that it is never lost",
-    "conditional_atomic_broadcast": "a strong request is delivered when its context is there",
-    "commit_order": "committed grows as the paper’s procedure says",
-    "replay": "the committed order, replayed, gives the last answers and the state",
-    "real_time": "who asks strongly after a stable answer sees its effect",
-    "session_order": "what a client did first comes first",
-    "answers": "clients get the answers that were promised, and no others",
-    "fluctuating": "every answer comes from one order of what was asked",
-    "convergence": "once all is calm replicas are the same, and nothing answered is lost",
-    "committed_once": "what was answered for good stands in the order, in one place",
-    "tpcc_conditions": "TPC-C’s own conditions on its tables hold",
-    "events": "unknown where a run did not record what replicas did, as large ones do not",
+    "prefix_order": "committed orders of all replicas are prefixes of one order",
+    "reliable_broadcast": "every replica receives every request, in the order of its origin",
+    "promises": "acceptors keep their promises, also across crashes",
+    "no_loss": "a member that votes for a request stores it, so no request is lost",
+    "conditional_atomic_broadcast": "a strong request is delivered after its causal context",
+    "commit_order": "committed grows by the paper’s procedure",
+    "replay": "a replay of the committed order yields the final responses and the state",
+    "real_time": "a strong operation invoked after a stable response observes its effect",
+    "session_order": "operations of one client are ordered as it invoked them",
+    "answers": "clients receive the responses of their consistency level, and no others",
+    "fluctuating": "each response follows from one order of the invoked operations",
+    "convergence": "idle replicas are equal, and no operation with a response is missing",
+    "committed_once": "every operation with a stable response has exactly one commit position",
+    "tpcc_conditions": "TPC-C’s consistency conditions hold on its tables",
+    "events": "unknown if a run has no replica events; large runs omit them",
 }
-"""What a checker asks, in a line; of others, nothing."""
+"""The property that each checker verifies, in one line."""
 
 _Column: TypeAlias = tuple[bool, str]
-"""Is it of live runs, and of which scheme?"""
+"""True for live runs, and the scheme."""
 
 
 def checks_section(evidence: Evidence) -> dict[str, Any]:
@@ -56,7 +56,7 @@ def checks_section(evidence: Evidence) -> dict[str, Any]:
         "rows": [
             {
                 "checker": checker.replace("_", " "),
-                "asks": CHECKER_DESCRIPTIONS.get(checker, ""),
+                "property": CHECKER_DESCRIPTIONS.get(checker, ""),
                 "cells": [_cell(counts.get((checker, column), Counter())) for column in columns],
             }
             for checker in dict.fromkeys(row["checker"] for row in verdicts)
@@ -70,7 +70,7 @@ def _column_of(run: ReportRow) -> _Column:
 
 
 def _sorted_columns(columns: set[_Column]) -> list[_Column]:
-    """Live ones come last."""
+    """Sort columns by scheme, simulated runs before live runs."""
     schemes = curves.in_paper_order(sorted({scheme for _, scheme in columns}))
     return sorted(columns, key=lambda each: (each[0], schemes.index(each[1])))
 
@@ -82,14 +82,14 @@ def _summary_text(evidence: Evidence) -> str:
     counted = Counter(row["verdict"] for row in verdicts)
     total = formatting.format_number(len(verdicts), Unit.COUNT)
     runs = formatting.format_number(len({row["run"] for row in verdicts}), Unit.COUNT)
-    unsure = f"; {counted['unknown']} could not be decided" if counted["unknown"] else ""
+    undecided = f"; {counted['unknown']} could not be decided" if counted["unknown"] else ""
     illegal = counted["illegal"]
-    found = (
+    outcome = (
         "none is illegal" if not illegal else f"{illegal} {'is' if illegal == 1 else 'are'} illegal"
     )
     return (
-        f"Independent checkers went through the histories of {runs} runs. Of {total} verdicts "
-        f"{found}{unsure}."
+        f"Independent checkers verified the histories of {runs} runs. Of {total} verdicts "
+        f"{outcome}{undecided}."
     )
 
 
@@ -118,49 +118,49 @@ def _failure_details(evidence: Evidence) -> list[tuple[str, list[dict[str, str]]
         if row["violated"]
     ]
     unsettled = [
-        _run_entry("did not come to rest", row, row["unsettled"])
+        _run_entry("did not converge", row, row["unsettled"])
         for row in tables.runs
         if row["unsettled"] is not None
     ]
     failed = [
-        {"what": "failed", "run": row["cell"], "detail": row["detail"], "command": ""}
+        {"title": "failed", "run": row["cell"], "detail": row["detail"], "command": ""}
         for row in tables.failed
     ]
     return [
-        (f"{name}: {len(found)}", _deduplicate(found), is_open)
-        for name, found, is_open in (
-            ("Experiments that failed", failed, True),
+        (f"{name}: {len(entries)}", _deduplicate(entries), is_open)
+        for name, entries, is_open in (
+            ("Failed experiments", failed, True),
             ("Illegal", illegal, True),
-            ("Conditions violated", violated, True),
-            ("Not at rest", unsettled, True),
-            ("Not known", unknown, False),
+            ("Violated conditions", violated, True),
+            ("Not converged", unsettled, True),
+            ("Undecided", unknown, False),
         )
-        if found
+        if entries
     ]
 
 
-def _deduplicate(found: list[dict[str, str]]) -> list[dict[str, str]]:
-    """What says the same of many runs is there once, with the first of them."""
+def _deduplicate(entries: list[dict[str, str]]) -> list[dict[str, str]]:
+    """Merge entries with equal title and detail; keep the first run and the number of others."""
     groups: dict[tuple[str, str], list[dict[str, str]]] = {}
-    for each in found:
-        groups.setdefault((each["what"], each["detail"]), []).append(each)
+    for entry in entries:
+        groups.setdefault((entry["title"], entry["detail"]), []).append(entry)
     shown = [
         first | ({"run": f"{first['run']} and {len(others)} more"} if others else {})
         for first, *others in groups.values()
     ]
-    left_out = len(shown) - ENTRIES_MAX
-    more = {"what": f"… and {left_out} more", "run": "", "detail": "", "command": ""}
-    return shown[:ENTRIES_MAX] + ([more] if left_out > 0 else [])
+    omitted = len(shown) - ENTRIES_MAX
+    more = {"title": f"… and {omitted} more", "run": "", "detail": "", "command": ""}
+    return shown[:ENTRIES_MAX] + ([more] if omitted > 0 else [])
 
 
 def _verdict_entry(row: ReportRow) -> dict[str, str]:
     return {
-        "what": row["checker"].replace("_", " "),
+        "title": row["checker"].replace("_", " "),
         "run": row["run"],
         "detail": row["detail"],
         "command": row["command"],
     }
 
 
-def _run_entry(what: str, row: ReportRow, detail: str) -> dict[str, str]:
-    return {"what": what, "run": row["run"], "detail": detail, "command": row["command"]}
+def _run_entry(title: str, row: ReportRow, detail: str) -> dict[str, str]:
+    return {"title": title, "run": row["run"], "detail": detail, "command": row["command"]}

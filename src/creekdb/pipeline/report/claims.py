@@ -1,9 +1,4 @@
-"""Whether what the paper states holds in the runs at hand.
-
-The paper's statements beside what was measured, as rows of a table.
-
-The paper's statements beside what was measured, as a table in Markdown: for documents.
-"""
+"""Comparison of the paper's statements with the runs, as rows for the page and as Markdown."""
 
 from enum import StrEnum
 from itertools import groupby
@@ -31,133 +26,129 @@ class ClaimResult(NamedTuple):
 
 
 def evaluate_claims(evidence: Evidence) -> list[ClaimResult]:
-    judged = []
-    for statement in CLAIMS:
-        found = None if statement.query is None else statement.query.evaluate(evidence)
-        judged.append(ClaimResult(statement, found, _claim_status(statement, found)))
-    return judged
+    """Evaluate all statements of the paper, in their order."""
+    results = []
+    for claim in CLAIMS:
+        result = None if claim.query is None else claim.query.evaluate(evidence)
+        results.append(ClaimResult(claim, result, _claim_status(claim, result)))
+    return results
 
 
-def _claim_status(statement: Claim, found: QueryResult | None) -> ClaimStatus:
-    """The paper's numbers are rounded, and so are ours before they are compared.
+def _claim_status(claim: Claim, result: QueryResult | None) -> ClaimStatus:
+    """Compare a measured value with its band, rounded like the paper's numbers.
 
-    A lower bound tells something only when it is already enough, or already too much; and loads
-    that are too far apart tell nothing as long as the value might lie in the band.
+    A lower bound decides a claim only if it lies above an open band's low end or above the band.
+    A possible range that overlaps the band leaves the claim undecided.
     """
-    if found is None:
+    if result is None:
         return ClaimStatus.NOT_MEASURED
-    band, digits = statement.band, DECIMAL_DIGITS[statement.unit]
-    least, most = found.possible_range or (found.low, found.high)
-    if found.is_lower_bound:
-        if isinf(band.high) and least >= band.low:
+    band, digits = claim.band, DECIMAL_DIGITS[claim.unit]
+    lowest, highest = result.possible_range or (result.low, result.high)
+    if result.is_lower_bound:
+        if isinf(band.high) and lowest >= band.low:
             return ClaimStatus.HOLDS
-        return ClaimStatus.DIFFERS if least > band.high else ClaimStatus.NOT_MEASURED
-    if band.low <= round(found.low, digits) and round(found.high, digits) <= band.high:
+        return ClaimStatus.DIFFERS if lowest > band.high else ClaimStatus.NOT_MEASURED
+    if band.low <= round(result.low, digits) and round(result.high, digits) <= band.high:
         return ClaimStatus.HOLDS
-    might = found.possible_range is not None and least <= band.high and band.low <= most
-    return ClaimStatus.NOT_MEASURED if might else ClaimStatus.DIFFERS
+    overlaps = result.possible_range is not None and lowest <= band.high and band.low <= highest
+    return ClaimStatus.NOT_MEASURED if overlaps else ClaimStatus.DIFFERS
 
 
 PICTURE_WIDTH: Final = 120
-"""Of the picture in a row."""
+"""Width of the range picture in a table row, in pixels."""
 RESULT_WIDTH_MIN: Final = 5.0
-"""A single value is drawn so wide."""
+"""Width of a single value in the range picture, in pixels."""
 NOT_MEASURED_SHARE_MAX: Final = 0.25
-"""Of the statements: where more are open, the runs are but a part of the paper's."""
+"""Share of unmeasured statements above which PARTIAL_GRID_HINT is appended."""
 PARTIAL_GRID_HINT: Final = (
-    " These are few of the paper’s experiments; “make reproduce” runs all of them."
+    " These runs cover few of the paper’s experiments; “make reproduce” runs all of them."
 )
 
 
-def claim_rows_by_section(judged: list[ClaimResult]) -> list[tuple[str, list[dict[str, Any]]]]:
-    """By section. How a number is found is said once for rows that follow each other."""
+def claim_rows_by_section(results: list[ClaimResult]) -> list[tuple[str, list[dict[str, Any]]]]:
+    """Group the rows by section. Consecutive rows with one method state it once."""
     sections = []
-    for section, group in groupby(judged, key=lambda each: each.claim.section):
+    for section, group in groupby(results, key=lambda each: each.claim.section):
         rows = [_claim_row(each) for each in group]
-        hows = [row["how"] for row in rows]
-        for row, how, before in zip(rows, hows, [None, *hows], strict=False):
-            row["how"] = "" if how == before else how
+        methods = [row["method"] for row in rows]
+        for row, method, previous in zip(rows, methods, [None, *methods], strict=False):
+            row["method"] = "" if method == previous else method
         sections.append((section, rows))
     return sections
 
 
-def tally_text(judged: list[ClaimResult]) -> str:
-    marks = [each.status for each in judged]
-    hold, differ, open_ = (marks.count(mark) for mark in ClaimStatus)
+def tally_text(results: list[ClaimResult], source: str) -> str:
+    """Return the number of statements by status; `source` is `simulated` or `live`."""
+    statuses = [each.status for each in results]
+    hold, differ, not_measured = (statuses.count(status) for status in ClaimStatus)
     return (
-        f"Of {len(marks)} statements {hold} hold and {differ} do not; of the other {open_} these "
-        "runs do not tell. Where the paper gives a range, that is what is accepted; where it gives "
-        "a number, the number and a tolerance."
-        + (PARTIAL_GRID_HINT if open_ > NOT_MEASURED_SHARE_MAX * len(marks) else "")
+        f"Of {len(statuses)} statements, {hold} hold in the {source} runs and {differ} do not. "
+        f"These runs do not measure the other {not_measured}. The accepted band is the paper’s "
+        "range, or its number with a tolerance."
+        + (PARTIAL_GRID_HINT if not_measured > NOT_MEASURED_SHARE_MAX * len(statuses) else "")
     )
 
 
-def _claim_row(judged: ClaimResult) -> dict[str, Any]:
-    statement, found = judged.claim, judged.result
-    how = statement.not_measured_reason if statement.query is None else statement.query.description
+def _claim_row(claim_result: ClaimResult) -> dict[str, Any]:
+    claim, result = claim_result.claim, claim_result.result
     return {
-        "what": statement.subject,
-        "how": how,
-        "paper": statement.paper_text,
-        "band": formatting.format_band(statement.band, statement.unit),
-        "measured": _measured_text(judged),
-        "seeds": "" if found is None else formatting.format_seeds(found.seeds),
-        "picture": None if found is None else _range_picture(judged),
-        "mark": judged.status.value,
+        "subject": claim.subject,
+        "method": claim.not_measured_reason if claim.query is None else claim.query.description,
+        "paper": claim.paper_text,
+        "band": formatting.format_band(claim.band, claim.unit),
+        "measured": _measured_text(claim_result),
+        "seeds": "" if result is None else formatting.format_seeds(result.seeds),
+        "picture": None if result is None else _range_picture(claim_result),
+        "status": claim_result.status.value,
     }
 
 
-def _measured_text(judged: ClaimResult) -> str:
-    found = judged.result
-    if found is None:
+def _measured_text(claim_result: ClaimResult) -> str:
+    result, unit = claim_result.result, claim_result.claim.unit
+    if result is None:
         return formatting.NO_VALUE
-    unit = judged.claim.unit
     if (
-        judged.status is ClaimStatus.NOT_MEASURED
-        and found.possible_range
-        and not found.is_lower_bound
+        claim_result.status is ClaimStatus.NOT_MEASURED
+        and result.possible_range
+        and not result.is_lower_bound
     ):
-        return f"in {formatting.format_span(*found.possible_range, unit)}"
-    text = formatting.format_span(found.low, found.high, unit)
-    return f"at least {text}" if found.is_lower_bound else text
+        return f"in {formatting.format_span(*result.possible_range, unit)}"
+    text = formatting.format_span(result.low, result.high, unit)
+    return f"at least {text}" if result.is_lower_bound else text
 
 
-def _range_picture(judged: ClaimResult) -> dict[str, float]:
-    """Where the band and the value lie between the edges; what is open goes to the edge."""
-    band, found = judged.claim.band, judged.result
-    assert found is not None
-    if judged.status is ClaimStatus.NOT_MEASURED and found.possible_range is not None:
-        found = found._replace(low=found.possible_range[0], high=found.possible_range[1])
-    ends = [end for end in (band.low, band.high, found.low, found.high) if not isinf(end)]
+def _range_picture(claim_result: ClaimResult) -> dict[str, float]:
+    """Return positions of band and value, in pixels. An open end extends to the edge."""
+    band, result = claim_result.claim.band, claim_result.result
+    assert result is not None
+    if claim_result.status is ClaimStatus.NOT_MEASURED and result.possible_range is not None:
+        result = result._replace(low=result.possible_range[0], high=result.possible_range[1])
+    ends = [end for end in (band.low, band.high, result.low, result.high) if not isinf(end)]
     low, high = min(ends), max(ends)
-    room = 0.25 * ((high - low) or abs(high) or 1)
-    low, high = low - room, high + room
+    margin = 0.25 * ((high - low) or abs(high) or 1)
+    low, high = low - margin, high + margin
 
-    def place(value: float) -> float:
+    def position(value: float) -> float:
         return round(PICTURE_WIDTH * (min(max(value, low), high) - low) / (high - low), 1)
 
-    width = max(place(found.high) - place(found.low), RESULT_WIDTH_MIN)
+    width = max(position(result.high) - position(result.low), RESULT_WIDTH_MIN)
     return {
-        "band_from": place(band.low),
-        "band_width": round(max(place(band.high) - place(band.low), 1.0), 1),
-        "from": round((place(found.low) + place(found.high) - width) / 2, 1),
+        "band_from": position(band.low),
+        "band_width": round(max(position(band.high) - position(band.low), 1.0), 1),
+        "from": round((position(result.low) + position(result.high) - width) / 2, 1),
         "width": round(width, 1),
     }
 
 
-MARKDOWN_HEADER = (
-    "| | paper | accepted | measured | seeds | |",
-    "|---|---|---|---|---|---|",
-)
-
-
-def markdown_table(judged: list[ClaimResult]) -> str:
+def markdown_table(results: list[ClaimResult], source: str) -> str:
+    """Return one table per section; `source` heads the column of measured values."""
+    header = (f"| | paper | accepted | {source} | seeds | |", "|---|---|---|---|---|---|")
     lines: list[str] = []
-    for section, rows in claim_rows_by_section(judged):
-        lines += [f"**Section {section}**", "", *MARKDOWN_HEADER]
+    for section, rows in claim_rows_by_section(results):
+        lines += [f"**Section {section}**", "", *header]
         for row in rows:
-            cells = (row[name] for name in ("what", "paper", "band", "measured", "seeds", "mark"))
-            lines.append(f"| {' | '.join(map(_escape_cell, cells))} |")
+            columns = ("subject", "paper", "band", "measured", "seeds", "status")
+            lines.append(f"| {' | '.join(_escape_cell(row[name]) for name in columns)} |")
         lines.append("")
     return "\n".join(lines)
 

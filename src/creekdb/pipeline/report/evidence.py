@@ -1,14 +1,11 @@
-"""Reading the tables that the other stages left in an output folder.
+"""Tables of an output directory, and lookups in them.
 
-By now they are small: a few rows for each run. What is no finite number counts as null. A table
-that is not there is empty; one that is damaged, or whose columns are not those of `schemas`, is
-named and refused.
+Reading: the tables are small, a few rows per run. A non-finite number counts as null, and a missing
+table as empty. A damaged table, or one whose columns differ from `schemas`, is rejected by name.
 
-What the tables say, as questions and answers.
-
-`usual` is the paper's environment, the defaults of an experiment; every question names what
-differs from it: `curve("creek", "accuracy", warehouses=1)`. Where an experiment was run more than
-once with one load, the longest run counts. Nothing here knows how an answer is shown.
+Lookups: the default setup is the paper's environment, that is the defaults of an experiment. Each
+lookup names its differences from that setup: `curve("creek", "accuracy", warehouses=1)`. Of several
+runs of an experiment at one load, the longest counts. Other modules format the results.
 """
 
 from collections import defaultdict
@@ -34,8 +31,10 @@ ReportRow = dict[str, Any]
 
 
 class ReportTables(NamedTuple):
-    """The rows of every table, as plain values; RUNS of those that were measured, and SAMPLES of
-    live ones and those with faults."""
+    """Rows of all tables as plain values.
+
+    `runs` covers measured runs only. `samples` covers live runs and runs with faults.
+    """
 
     measures: list[ReportRow]
     latencies: list[ReportRow]
@@ -46,21 +45,24 @@ class ReportTables(NamedTuple):
     samples: list[ReportRow]
     over_time: list[ReportRow]
     failed: list[ReportRow]
-    """Cells of which there is no run: `cell`, and `detail`, what was written down about it."""
+    """Cells without a run: `cell`, and the recorded `detail` of the failure."""
 
 
 def read_report_tables(out: Path) -> ReportTables:
+    """Read all tables of an output directory."""
     if not out.is_dir():
-        raise UsageError(f"{out} is no folder: name one that 'creek pipeline simulate' has made")
+        raise UsageError(
+            f"cannot read {out}: not a directory; name an output of 'creek pipeline simulate'"
+        )
     if not _parquet_files(out / "summary") or not _parquet_files(out / "measures"):
-        raise UsageError(f"{out} holds no measures yet: run 'creek pipeline measure {out}' first")
+        raise UsageError(f"{out} holds no measures: run 'creek pipeline measure {out}' first")
     measures = _read_rows(_parquet_files(out / "measures"), schemas.MEASURES)
     measured = {row["run"] for row in measures}
-    folders = [
-        folder for folder in output_dir.run_directories(out) if folder.resolve().name in measured
+    directories = [
+        path for path in output_dir.run_directories(out) if path.resolve().name in measured
     ]
-    runs = _read_rows(_existing_files(folders, "runs"), schemas.RUNS)
-    watched = {row["run"] for row in runs if row["faults"] or row["source"] == LIVE_SOURCE}
+    runs = _read_rows(_existing_files(directories, "runs"), schemas.RUNS)
+    sampled = {row["run"] for row in runs if row["faults"] or row["source"] == LIVE_SOURCE}
     return ReportTables(
         measures=measures,
         latencies=_read_rows(_parquet_files(out / "latencies"), schemas.LATENCIES),
@@ -70,7 +72,7 @@ def read_report_tables(out: Path) -> ReportTables:
         runs=runs,
         samples=_read_rows(
             _existing_files(
-                [each for each in folders if each.resolve().name in watched], "samples"
+                [each for each in directories if each.resolve().name in sampled], "samples"
             ),
             schemas.SAMPLES,
         ),
@@ -83,13 +85,13 @@ def read_report_tables(out: Path) -> ReportTables:
 
 
 def _parquet_files(table: Path) -> list[Path]:
-    """What a stage wrote, without the marks that Spark leaves beside it."""
-    found = table.rglob("*.parquet") if table.is_dir() else iter([table.with_suffix(".parquet")])
-    return sorted(path for path in found if path.is_file() and not path.name.startswith(("_", ".")))
+    """Return the data files of a table, without Spark's marker files."""
+    paths = table.rglob("*.parquet") if table.is_dir() else iter([table.with_suffix(".parquet")])
+    return sorted(path for path in paths if path.is_file() and not path.name.startswith(("_", ".")))
 
 
-def _existing_files(folders: Sequence[Path], table: str) -> list[Path]:
-    files = (folder / run_tables.TABLE_FILES[table] for folder in folders)
+def _existing_files(directories: Sequence[Path], table: str) -> list[Path]:
+    files = (directory / run_tables.TABLE_FILES[table] for directory in directories)
     return [file for file in files if file.is_file()]
 
 
@@ -101,14 +103,14 @@ def _read_file_rows(path: Path, schema: pa.Schema) -> Iterable[ReportRow]:
     try:
         table = pq.ParquetFile(path).read()
     except (pa.ArrowInvalid, OSError) as error:
-        raise StorageFault(f"{path} cannot be read as Parquet: {error}") from error
-    kinds = dict(zip(table.schema.names, table.schema.types, strict=True))
+        raise StorageFault(f"cannot read {path} as Parquet: {error}") from error
+    types = dict(zip(table.schema.names, table.schema.types, strict=True))
     for field in schema:
-        if kinds.get(field.name) != field.type:
-            found = kinds.get(field.name, "missing")
+        actual = types.get(field.name, "missing")
+        if actual != field.type:
             raise StorageFault(
-                f"{path} is of another version: its column '{field.name}' should be {field.type} "
-                f"and is {found}"
+                f"cannot read {path}: column '{field.name}' must be {field.type} and is {actual}; "
+                "another version of Creek wrote it"
             )
     for row in table.select(schema.names).to_pylist():
         yield {name: None if _is_not_finite(value) else value for name, value in row.items()}
@@ -121,7 +123,7 @@ def _is_not_finite(value: object) -> bool:
 SETUP_COLUMNS: Final = tuple(
     name for name in EXPERIMENT_COLUMNS if name not in ("scheme", "load_tps", "duration_us")
 )
-"""What the points of one curve have in common."""
+"""Columns that the points of one curve share."""
 
 
 class CurvePoint(NamedTuple):
@@ -132,21 +134,23 @@ class CurvePoint(NamedTuple):
     mean: float
     low: float | None
     high: float | None
-    """The interval of confidence; None with a single seed."""
+    """Confidence interval of 95 %; None with a single seed."""
     seeds: int
     is_saturated: bool
 
 
 class MeasuredPeak(NamedTuple):
-    """The highest load that was kept up with, over all seeds."""
+    """Throughput at the highest load below saturation, over all seeds."""
 
     mean: float
     seeds: int
     saturating_tps: float
-    """The lowest load that was too much, on average; infinite if, for some seed, none was."""
+    """Mean of the lowest saturating loads; infinite if a seed has no saturating load."""
 
 
 class Evidence:
+    """Lookups in the tables by scheme, setup and measure."""
+
     def __init__(self, tables: ReportTables) -> None:
         self.tables = tables
         self._curve_rows = _curve_rows(tables.summary)
@@ -154,7 +158,7 @@ class Evidence:
 
     @cached_property
     def default_setup(self) -> dict[str, Any]:
-        """The paper's environment. Simulated, unless there are only live runs."""
+        """Environment of the paper; its source is `simulated` unless all runs are live."""
         defaults = msgspec.structs.asdict(Experiment())
         sources = {row["source"] for row in self.tables.measures}
         source = "live" if sources == {"live"} else "simulated"
@@ -163,30 +167,39 @@ class Evidence:
             "faults": "",
         }
 
+    @property
+    def source(self) -> str:
+        """Source of the default setup: `simulated` or `live`."""
+        return str(self.default_setup["source"])
+
     @cached_property
     def schemes(self) -> list[str]:
         return sorted({row["scheme"] for row in self.tables.measures})
 
     def setup(self, **differing: Any) -> tuple[Any, ...]:
+        """Return the default setup with some values replaced, in the order of SETUP_COLUMNS."""
         assert set(differing) <= set(SETUP_COLUMNS), differing
         return tuple((self.default_setup | differing)[name] for name in SETUP_COLUMNS)
 
     def values(self, parameter: str) -> list[Any]:
-        """Of one parameter, all that were tried with the others as usual; None comes first."""
-        place = SETUP_COLUMNS.index(parameter)
-        usual = self.setup()
-        found = {
-            setup[place]
+        """Return the values of a parameter among runs of the otherwise default setup.
+
+        None sorts first.
+        """
+        column = SETUP_COLUMNS.index(parameter)
+        default = self.setup()
+        values = {
+            setup[column]
             for _, setup, _ in self._curve_rows
-            if setup[:place] + setup[place + 1 :] == usual[:place] + usual[place + 1 :]
+            if setup[:column] + setup[column + 1 :] == default[:column] + default[column + 1 :]
         }
-        return sorted(found, key=lambda value: (value is not None, value))
+        return sorted(values, key=lambda value: (value is not None, value))
 
     def curve(self, scheme: str, measure: str, **differing: Any) -> list[CurvePoint]:
-        """A measure at all loads, by load."""
+        """Return a measure at all loads, in ascending order of load."""
         setup = self.setup(**differing)
         throughputs = self._curve_rows.get((scheme, setup, "throughput_tps"), {})
-        found = []
+        points = []
         for (load_tps, duration_us), row in self._curve_rows.get(
             (scheme, setup, measure), {}
         ).items():
@@ -194,7 +207,7 @@ class Evidence:
             if throughput is None or row["mean"] is None or throughput["mean"] is None:
                 continue
             saturated = self._saturated_loads[(scheme, setup, load_tps, duration_us)]
-            found.append(
+            points.append(
                 (
                     duration_us,
                     CurvePoint(
@@ -208,16 +221,17 @@ class Evidence:
                     ),
                 )
             )
-        longest = {point.load_tps: point for _, point in sorted(found)}
+        longest = {point.load_tps: point for _, point in sorted(points)}
         return [longest[load_tps] for load_tps in sorted(longest)]
 
     def below_saturation(self, scheme: str, measure: str, **differing: Any) -> list[CurvePoint]:
-        """The loads that the system kept up with, with every seed."""
+        """Return the points of a curve that no seed saturated."""
         return [
             point for point in self.curve(scheme, measure, **differing) if not point.is_saturated
         ]
 
     def peak(self, scheme: str, **differing: Any) -> MeasuredPeak | None:
+        """Return the peak throughput of a scheme, or None without an unsaturated run."""
         setup = self.setup(**differing)
         rows = [
             row
@@ -234,7 +248,7 @@ class Evidence:
         )
 
     def typical_run(self, scheme: str) -> ReportRow | None:
-        """Of the usual runs the one whose load is closest to half the peak."""
+        """Return the default-setup run with the load closest to half the peak, or None."""
         peak, setup = self.peak(scheme), self.setup()
         runs = [
             row
@@ -248,12 +262,12 @@ class Evidence:
         return min(runs, key=lambda row: (abs(row["load_tps"] - peak.mean / 2), row["seed"]))
 
     def latencies_by_kind(self, run: str) -> dict[str, dict[str, ReportRow]]:
-        """The latencies of one run, by kind of operation and answer."""
-        found: dict[str, dict[str, ReportRow]] = defaultdict(dict)
+        """Return the latencies of one run by kind of operation and kind of response."""
+        latencies: dict[str, dict[str, ReportRow]] = defaultdict(dict)
         for row in self.tables.latencies:
             if row["run"] == run and row["kind"] != ALL_KINDS:
-                found[row["kind"]][row["answer"]] = row
-        return dict(sorted(found.items()))
+                latencies[row["kind"]][row["answer"]] = row
+        return dict(sorted(latencies.items()))
 
 
 _CurveKey = tuple[str, tuple[Any, ...], str]
@@ -262,7 +276,7 @@ _CurveKey = tuple[str, tuple[Any, ...], str]
 def _curve_rows(
     summary: Iterable[ReportRow],
 ) -> dict[_CurveKey, dict[tuple[float | None, int], ReportRow]]:
-    """By scheme, setup and measure: the rows by load and duration."""
+    """Index the summary by scheme, setup and measure, then by load and duration."""
     points: dict[_CurveKey, dict[tuple[float | None, int], ReportRow]] = defaultdict(dict)
     for row in summary:
         key = row["scheme"], tuple(row[name] for name in SETUP_COLUMNS), row["measure"]
@@ -271,9 +285,10 @@ def _curve_rows(
 
 
 def _saturated_loads(measures: Iterable[ReportRow]) -> dict[tuple[Any, ...], bool]:
-    """By scheme, setup, load and duration: was it too much with any seed?"""
-    found: dict[tuple[Any, ...], bool] = defaultdict(bool)
+    """Map scheme, setup, load and duration to True if any seed was saturated."""
+    saturated: dict[tuple[Any, ...], bool] = defaultdict(bool)
     for row in measures:
         setup = tuple(row[name] for name in SETUP_COLUMNS)
-        found[row["scheme"], setup, row["load_tps"], row["duration_us"]] |= bool(row["saturated"])
-    return found
+        key = row["scheme"], setup, row["load_tps"], row["duration_us"]
+        saturated[key] |= bool(row["saturated"])
+    return saturated

@@ -1,4 +1,4 @@
-"""Figure 1 of the paper, redrawn, and what belongs beside each drawing in a page."""
+"""Figure 1 of the paper, redrawn, with the texts and controls of each drawing."""
 
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple
@@ -12,18 +12,17 @@ from creekdb.pipeline.report.paper.reference_values import CREEK_ACCURACY, PEAKS
 from creekdb.pipeline.report.quantities import Unit
 
 LATENCY_AXIS_FACTOR: Final = 2.5
-"""How many times the highest latency below saturation the axis goes up to: beyond, curves only
-strike up."""
+"""Upper end of the latency axis, as a multiple of the highest latency below saturation."""
 LATENCY_AXIS_FLOOR: Final = 0.8
-ACCURACY_MEASURES: Final = {"but for order numbers": "accuracy", "to the letter": "exact_accuracy"}
+ACCURACY_MEASURES: Final = {"except order numbers": "accuracy", "exact": "exact_accuracy"}
 PEAK_LABEL_RATIO: Final = 1.3
-"""Peaks that are not further apart are named beside the lowest of them, one below the other."""
+"""Ratio up to which neighbouring peaks share one label position, stacked."""
 PEAK_LABEL_GAP: Final = 4
-"""A peak is named on its right where the next one is so many times as high."""
+"""Ratio to the next higher peak above which a label stands right of its rule."""
 
 
 class Figure(NamedTuple):
-    """A chart with its legend, its numbers and what can be done with it."""
+    """Chart with its legend, its rows and its controls."""
 
     key: str
     title: str
@@ -33,12 +32,12 @@ class Figure(NamedTuple):
     rows: ChartRows
     quantity: str
     choice: str
-    """What can be chosen: of what is the value?"""
+    """Legend of the statistic control."""
     statistics: dict[str, list[float]]
-    """The choices, with the ends of the axis for each; empty where there is none."""
+    """Ends of the value axis by statistic; empty without a choice."""
     x_kind: str
     x_kinds: dict[str, dict[str, Any]]
-    """Its throughput can be shown on either kind of axis; this is how."""
+    """Domain and ticks of the throughput axis by scale type."""
 
 
 FigureFunction = Callable[[Evidence, Palette, bool], Figure | None]
@@ -53,15 +52,17 @@ def figure_1a(evidence: Evidence, palette: Palette, picture: bool = False) -> Fi
     x = _throughput_axis(rows, logarithmic=True)
     ends = {name: _latency_domain(rows, name) for name in curves.STATISTICS}
     low, high = ends["mean"]
-    y = Axis("latency, ms", charts.PLAIN_LABEL, [low, high], logarithmic=True, low=low, high=high)
+    title = f"{evidence.source} latency, ms"
+    y = Axis(title, charts.PLAIN_LABEL, [low, high], logarithmic=True, low=low, high=high)
     spec = charts.throughput_chart(
         rows,
         lines,
         palette,
         x,
         y,
-        description="Latency against achieved throughput, by system and kind of answer",
-        tells="latency",
+        description=f"{evidence.source.capitalize()} latency against achieved throughput, "
+        "by system and kind of response",
+        value_label="latency",
         marks=_paper_peak_marks(evidence, palette),
         statistic="mean",
         picture=picture,
@@ -69,10 +70,10 @@ def figure_1a(evidence: Evidence, palette: Palette, picture: bool = False) -> Fi
     return Figure(
         key="figure-1a",
         title="Latency against throughput",
-        text="How long a client waits at its replica, as the system is asked for more. Where a "
-        "line strikes up, the backlog begins to grow. Solid lines are stable answers, dashed ones "
-        "tentative, dotted ones what a system could have answered but keeps to itself; circles are "
-        "weak transactions, squares strong ones. A hollow mark was asked for more than it can do.",
+        text="Latency at the replica of the client, by load. Where a line rises steeply, the "
+        "backlog starts to grow. Solid lines are stable responses, dashed lines tentative ones, "
+        "and dotted lines responses that a system computes but withholds. Circles are weak "
+        "transactions, squares strong ones. A hollow mark is a saturated run.",
         spec=spec,
         lines=lines,
         rows=rows,
@@ -99,21 +100,21 @@ def figure_1b(evidence: Evidence, palette: Palette, picture: bool = False) -> Fi
         return None
     ends = {name: _accuracy_domain(rows, name) for name in ACCURACY_MEASURES}
     low, high = next(iter(ends.values()))
+    axis_title = f"{evidence.source} accuracy"
     return _linear_figure(
         "figure-1b",
         "Accuracy of speculation",
-        "How many weak transactions were answered at once with what turned out to be true. The "
-        "shaded band is what the paper reports of Creek. It cannot have counted the numbers that "
-        "orders are given: two orders of a district, placed within one network delay, are both "
-        "told the next one.",
+        "Share of weak transactions whose first response equals the final one. The shaded band is "
+        "the paper’s range for Creek. The paper must exclude order numbers: two orders of a "
+        "district, placed within one network delay, both receive the same number at first.",
         "accuracy",
         lines,
         rows,
         palette,
-        Axis("accuracy", charts.PERCENT_LABEL, [low, high], low=low, high=high),
+        Axis(axis_title, charts.PERCENT_LABEL, [low, high], low=low, high=high),
         marks=[{"low": CREEK_ACCURACY[5].low, "high": CREEK_ACCURACY[5].high}],
         picture=picture,
-        choice="Answers compared",
+        choice="Responses compared",
         statistics=ends,
     )
 
@@ -125,12 +126,13 @@ def figure_1c(evidence: Evidence, palette: Palette, picture: bool = False) -> Fi
     )
     if not rows:
         return None
-    y = Axis("executions", charts.PLAIN_LABEL, [row["value"] for row in rows] + [1.0])
+    axis_title = f"{evidence.source} executions"
+    y = Axis(axis_title, charts.PLAIN_LABEL, [row["value"] for row in rows] + [1.0])
     return _linear_figure(
         "figure-1c",
         "Execution ratio",
-        "How often a transaction is executed at a replica, on average. One is never twice: what is "
-        "above it is work that was done in vain.",
+        "Mean number of executions of a transaction per replica. Every execution beyond the first "
+        "follows a rollback.",
         "executions",
         lines,
         rows,
@@ -148,7 +150,7 @@ def _linear_figure(
     key: str,
     title: str,
     text: str,
-    tells: str,
+    quantity: str,
     lines: list[CurveStyle],
     rows: ChartRows,
     palette: Palette,
@@ -165,8 +167,8 @@ def _linear_figure(
         palette,
         x,
         y,
-        description=f"{title} against achieved throughput, a line for each system",
-        tells=tells,
+        description=f"{y.title.capitalize()} against achieved throughput, one line per system",
+        value_label=quantity,
         marks=marks,
         statistic=next(iter(statistics)) if statistics else None,
         height=charts.SMALL_FIGURE_HEIGHT,
@@ -179,7 +181,7 @@ def _linear_figure(
         spec=spec,
         lines=lines,
         rows=rows,
-        quantity=tells,
+        quantity=quantity,
         choice=choice,
         statistics=statistics or {},
         x_kind="linear",
@@ -190,34 +192,34 @@ def _linear_figure(
 def _lines_with_points(
     lines: list[CurveStyle], rows: ChartRows
 ) -> tuple[list[CurveStyle], ChartRows]:
-    """Only lines that have a point."""
-    there = {row["line"] for row in rows}
-    return [line for line in lines if line.label in there], rows
+    """Drop lines without a point."""
+    labels = {row["line"] for row in rows}
+    return [line for line in lines if line.label in labels], rows
 
 
 def _throughput_axis(rows: ChartRows, logarithmic: bool) -> Axis:
-    done = [row["throughput"] for row in rows if row["throughput"] > 0]
+    throughputs = [row["throughput"] for row in rows if row["throughput"] > 0]
     low = None if logarithmic else 0.0
-    return Axis("transactions per second", charts.THOUSANDS_LABEL, done, logarithmic, low=low)
+    title = "transactions per second"
+    return Axis(title, charts.THOUSANDS_LABEL, throughputs, logarithmic, low=low)
 
 
 def _latency_domain(rows: ChartRows, statistic: str) -> list[float]:
     chosen = [row for row in rows if row["statistic"] == statistic]
-    calm = [row["value"] for row in chosen if not row["saturated"]] or [
-        row["value"] for row in chosen
-    ]
-    return [max(min(calm) * LATENCY_AXIS_FLOOR, 0.001), max(calm) * LATENCY_AXIS_FACTOR]
+    unsaturated = [row["value"] for row in chosen if not row["saturated"]]
+    values = unsaturated or [row["value"] for row in chosen]
+    return [max(min(values) * LATENCY_AXIS_FLOOR, 0.001), max(values) * LATENCY_AXIS_FACTOR]
 
 
 def _accuracy_domain(rows: ChartRows, statistic: str) -> list[float]:
     values = [row["value"] for row in rows if row["statistic"] == statistic]
     lowest = min([*values, CREEK_ACCURACY[5].low])
-    room = (1 - lowest) * charts.AXIS_MARGIN
-    return [lowest - room, 1 + room]
+    margin = (1 - lowest) * charts.AXIS_MARGIN
+    return [lowest - margin, 1 + margin]
 
 
 def _paper_peak_marks(evidence: Evidence, palette: Palette) -> ChartRows:
-    """An upright line at every peak of the paper, of systems that are there."""
+    """Return a vertical rule at each peak in the paper, for the schemes of the evidence."""
     schemes: dict[float, list[str]] = {}
     for scheme, peak in PEAKS_TPS.items():
         if scheme in evidence.schemes:

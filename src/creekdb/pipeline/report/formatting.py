@@ -1,4 +1,4 @@
-"""Numbers and names as people read them."""
+"""Numbers and names as text."""
 
 from math import isinf
 from typing import Any
@@ -8,7 +8,7 @@ from creekdb.pipeline.report.quantities import Band, Unit
 
 NO_VALUE = "–"
 NO_BREAK_SPACE = "\u00a0"
-"""Between a number and its unit: no line ends there."""
+"""Separator of a number and its unit; it prevents a line break."""
 
 
 def scheme_name(scheme: str) -> str:
@@ -30,28 +30,28 @@ def format_number(value: float, unit: Unit) -> str:
 
 
 def format_ms(value_us: float) -> str:
-    """Of something that happened once: with as many digits as mean something."""
+    """Format a single observation, with digits according to its magnitude."""
     ms = value_us / 1000
     text = f"{ms:.2f}" if ms < 10 else f"{ms:.1f}" if ms < 100 else f"{ms:,.0f}"
     return f"{text.replace(',', NO_BREAK_SPACE)}{NO_BREAK_SPACE}ms"
 
 
 def format_span(low: float, high: float, unit: Unit) -> str:
-    """A range, with its unit once; one number where both ends look the same."""
-    one, two = format_number(low, unit), format_number(high, unit)
-    if one == two:
-        return one
-    first, _, suffix = one.partition(NO_BREAK_SPACE)
-    shared = not suffix.isdigit() and two.endswith(f"{NO_BREAK_SPACE}{suffix}")
-    return f"{first}–{two}" if suffix and shared else f"{one}–{two}"
+    """Format a range with one unit, or one number if both ends format alike."""
+    start, end = format_number(low, unit), format_number(high, unit)
+    if start == end:
+        return start
+    first, _, suffix = start.partition(NO_BREAK_SPACE)
+    shared = not suffix.isdigit() and end.endswith(f"{NO_BREAK_SPACE}{suffix}")
+    return f"{first}–{end}" if suffix and shared else f"{start}–{end}"
 
 
-def format_band(given: Band, unit: Unit) -> str:
-    if isinf(given.high):
-        return f"≥{NO_BREAK_SPACE}{format_number(given.low, unit)}"
-    if isinf(given.low):
-        return f"≤{NO_BREAK_SPACE}{format_number(given.high, unit)}"
-    return format_span(given.low, given.high, unit)
+def format_band(band: Band, unit: Unit) -> str:
+    if isinf(band.high):
+        return f"≥{NO_BREAK_SPACE}{format_number(band.low, unit)}"
+    if isinf(band.low):
+        return f"≤{NO_BREAK_SPACE}{format_number(band.high, unit)}"
+    return format_span(band.low, band.high, unit)
 
 
 def format_throughput(value: float) -> str:
@@ -65,7 +65,7 @@ def format_thousands(value: float) -> str:
 
 
 def format_share(value: float) -> str:
-    """Never rounded up to all of it."""
+    """Format a share as a percentage; a share below 1 is never rounded up to 100 %."""
     text = f"{value:.1%}"
     if text == "100.0%" and value < 1:
         text = f"{value:.2%}" if value < 0.99995 else "99.99%"
@@ -77,8 +77,8 @@ def format_percent(value: float) -> str:
 
 
 def format_percent_span(low: float, high: float) -> str:
-    one, two = format_percent(low), format_percent(high)
-    return one if one == two else f"{one.partition(NO_BREAK_SPACE)[0]}–{two}"
+    start, end = format_percent(low), format_percent(high)
+    return start if start == end else f"{start.partition(NO_BREAK_SPACE)[0]}–{end}"
 
 
 def format_seeds(count: int) -> str:
@@ -86,7 +86,7 @@ def format_seeds(count: int) -> str:
 
 
 def format_parameter(name: str, value: Any) -> str:
-    """The value of a parameter of an experiment, as a label."""
+    """Format the value of an experiment parameter as a label."""
     match name, value:
         case "strong_share", None:
             return "Payment"

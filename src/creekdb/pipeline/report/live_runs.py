@@ -1,8 +1,8 @@
-"""Live runs, each beside its twin: the same experiment, simulated.
+"""Live runs, each beside its counterpart: the simulated run of the same experiment.
 
-A run is drawn over time, from when it is measured: what was done, how long clients waited, and what
-was still tentative at each replica, with the faults marked. Beside it stands what the simulation of
-the same load and the same faults gave, on the same axes.
+A run is drawn over time from the start of its measurement window: throughput, latency, and the
+tentative requests of each replica, with the faults marked. The simulation of the same load and the
+same faults stands beside it on the same axes.
 """
 
 from collections.abc import Iterable
@@ -22,7 +22,7 @@ from creekdb.simulation.faults.language import describe_fault, format_fault
 
 LIVE_RUNS_MAX: Final = 3
 US_PER_S: Final = 1_000_000
-WEAK_GROUP: Final = "weak, answered"
+WEAK_GROUP: Final = "weak, first response"
 STRONG_GROUP: Final = "strong, stable"
 RESPONSE_GROUPS: Final = {"weak_tentative": WEAK_GROUP, "strong_stable": STRONG_GROUP}
 GROUP_DASHES: Final = {WEAK_GROUP: DASHED, STRONG_GROUP: SOLID}
@@ -38,35 +38,47 @@ COUNTERPART_COLUMNS: Final = (
     "replicas",
     "seed",
 )
-"""What a live run and its twin have in common."""
+"""Columns in which a live run and its counterpart agree."""
 MEASURE_ROWS: Final = (
     ("throughput", "throughput_tps", Unit.PER_SECOND),
-    ("accuracy of first answers", "accuracy", Unit.SHARE),
-    ("executions of a transaction", "execution_ratio", Unit.RATIO),
+    ("accuracy of first responses", "accuracy", Unit.SHARE),
+    ("executions per transaction", "execution_ratio", Unit.RATIO),
 )
 LATENCY_ROWS: Final = (
-    ("weak: first answer", "weak_tentative"),
-    ("weak: final", "weak_stable"),
-    ("strong: first answer", "strong_tentative"),
-    ("strong: stable", "strong_stable"),
+    ("weak: first response", "weak_tentative"),
+    ("weak: final response", "weak_stable"),
+    ("strong: first response", "strong_tentative"),
+    ("strong: stable response", "strong_stable"),
 )
 LATENCY_STATISTICS: Final = (("median", "p50_us"), ("p99", "p99_us"))
 
 
 class LiveRun(NamedTuple):
+    """Texts, panels and table of one live run."""
+
     title: str
     text: str
     faults: list[tuple[str, str]]
-    """When, and what."""
+    """Time and description of each fault."""
     groups: dict[str, tuple[str, str]]
-    """Kinds of lines, with their colours and dashes."""
+    """Colour and dash pattern of each group of lines."""
     columns: list[str]
-    """Of panels, and of the table: live, and simulated if there is a twin."""
+    """Headings of panels and table: live, and simulated if there is a counterpart."""
     panels: list[list[ChartPanel]]
-    """A row for each thing that is drawn."""
+    """One row of panels per quantity."""
     table: dict[str, Any]
     verdict: str
     is_fine: bool
+
+
+class LiveFigures(NamedTuple):
+    """Figures of a live run that the headline states beside the simulated ones."""
+
+    weak_us: float | None
+    """Median latency of the first response to weak transactions, in microseconds."""
+    strong_us: float | None
+    """Median latency of the stable response to strong transactions, in microseconds."""
+    accuracy: float | None
 
 
 def draw_live_runs(evidence: Evidence, palette: Palette) -> list[LiveRun]:
@@ -74,55 +86,74 @@ def draw_live_runs(evidence: Evidence, palette: Palette) -> list[LiveRun]:
 
 
 def live_run_names(evidence: Evidence) -> set[str]:
-    """The names of live runs, and of their twins."""
-    runs = _selected_live_runs(evidence)
-    found = (twin for run in runs if (twin := counterpart_of(evidence, run)) is not None)
-    return {run["run"] for run in (*runs, *found)}
+    """Return the names of the shown live runs and of their counterparts."""
+    live = _selected_live_runs(evidence)
+    simulated = (counterpart_of(evidence, run) for run in live)
+    return {run["run"] for run in (*live, *simulated) if run is not None}
 
 
 def counterpart_of(evidence: Evidence, live: ReportRow) -> ReportRow | None:
-    """The simulated run that differs in nothing but when, to the moment, faults happened."""
+    """Return the simulated run that differs only in the exact times of its faults, or None."""
     for run in evidence.tables.runs:
-        alike = all(run[name] == live[name] for name in COUNTERPART_COLUMNS)
-        if run["source"] != LIVE_SOURCE and alike and _fault_names(run) == _fault_names(live):
+        is_alike = all(run[name] == live[name] for name in COUNTERPART_COLUMNS)
+        if run["source"] != LIVE_SOURCE and is_alike and _fault_names(run) == _fault_names(live):
             return run
     return None
 
 
+def live_figures(evidence: Evidence, scheme: str) -> LiveFigures | None:
+    """Return the figures of the first live run of a scheme, or None."""
+    runs = (run for run in _selected_live_runs(evidence) if run["scheme"] == scheme)
+    run = next(runs, None)
+    if run is None:
+        return None
+    measures = [row for row in evidence.tables.measures if row["run"] == run["run"]]
+    medians = {
+        row["answer"]: row["p50_us"]
+        for row in evidence.tables.latencies
+        if row["run"] == run["run"] and row["kind"] == ALL_KINDS
+    }
+    return LiveFigures(
+        weak_us=medians.get("weak_tentative"),
+        strong_us=medians.get("strong_stable"),
+        accuracy=next((row["accuracy"] for row in measures), None),
+    )
+
+
 def summary_sentences(evidence: Evidence) -> list[str]:
-    """What the page's opening says of it."""
+    """Return the headline's sentence about the live cluster, if there is a live run."""
     runs = _selected_live_runs(evidence)
     if not runs:
         return []
     verdict, _ = _verdict_text(evidence, runs[0])
-    happened = f" while {_faults_text(runs[0])}" if runs[0]["faults"] else ""
+    faults = _faults_text(runs[0])
     return [
-        f"{runs[0]['replicas']} live replicas, real processes on one machine, did it too"
-        f"{happened}: {verdict}."
+        f"The live cluster ran {runs[0]['replicas']} replicas as processes on one machine"
+        f"{f', through {faults}' if faults else ''}: {verdict}."
     ]
 
 
 def summary_lines(evidence: Evidence) -> list[str]:
-    """For a terminal: a line for each run."""
+    """Return one line per live run, for a terminal."""
     lines = []
     for run in _selected_live_runs(evidence):
-        twin = counterpart_of(evidence, run)
-        both = [run] if twin is None else [run, twin]
+        counterpart = counterpart_of(evidence, run)
+        both = [run] if counterpart is None else [run, counterpart]
         rows = {label: cells for label, *cells in _comparison_table(evidence, both)["rows"]}
-        told = [
+        latencies = [
             f"{name} {rows[f'{label}, median'][0]}"
-            + (f" (simulated {rows[f'{label}, median'][1]})" if twin is not None else "")
+            + (f" (simulated {rows[f'{label}, median'][1]})" if counterpart is not None else "")
             for name, label in (("weak", LATENCY_ROWS[0][0]), ("strong", LATENCY_ROWS[-1][0]))
         ]
         verdict, _ = _verdict_text(evidence, run)
-        line = f"live cluster {run['run']}: answered within, median, {', '.join(told)}; {verdict}"
+        line = f"live cluster {run['run']}: median latency {', '.join(latencies)}; {verdict}"
         lines.append(line.replace(formatting.NO_BREAK_SPACE, " "))
     return lines
 
 
 def _selected_live_runs(evidence: Evidence) -> list[ReportRow]:
-    found = [run for run in evidence.tables.runs if run["source"] == LIVE_SOURCE]
-    return sorted(found, key=lambda run: str(run["run"]))[:LIVE_RUNS_MAX]
+    runs = [run for run in evidence.tables.runs if run["source"] == LIVE_SOURCE]
+    return sorted(runs, key=lambda run: str(run["run"]))[:LIVE_RUNS_MAX]
 
 
 def _fault_names(run: ReportRow) -> list[str]:
@@ -130,23 +161,23 @@ def _fault_names(run: ReportRow) -> list[str]:
 
 
 def _faults_text(run: ReportRow) -> str:
-    words_of = {
-        Crash: "one was killed",
-        Restart: "started again",
-        Partition: "one was cut off from the others",
-        Heal: "the network healed",
+    names = {
+        Crash: "a crash",
+        Restart: "a restart",
+        Partition: "a network partition",
+        Heal: "a network repair",
     }
     kinds = dict.fromkeys(map(type, parse_recorded_faults(run["faults"])))
-    told = [words_of[kind] for kind in kinds if kind in words_of]
-    return " and ".join(filter(None, (", ".join(told[:-1]), *told[-1:])))
+    listed = [names[kind] for kind in kinds if kind in names]
+    return " and ".join(filter(None, (", ".join(listed[:-1]), *listed[-1:])))
 
 
 # --- over time ----------------------------------------------------------------------------------
 
 
 def _draw_live_run(evidence: Evidence, palette: Palette, run: ReportRow) -> LiveRun:
-    twin = counterpart_of(evidence, run)
-    both = [run] if twin is None else [run, twin]
+    counterpart = counterpart_of(evidence, run)
+    both = [run] if counterpart is None else [run, counterpart]
     colours = {WEAK_GROUP: palette["good"], STRONG_GROUP: palette.scheme(run["scheme"])}
     verdict, is_fine = _verdict_text(evidence, run)
     load = "" if run["load_tps"] is None else f" at {formatting.format_throughput(run['load_tps'])}"
@@ -154,7 +185,7 @@ def _draw_live_run(evidence: Evidence, palette: Palette, run: ReportRow) -> Live
     return LiveRun(
         title=f"{formatting.scheme_name(run['scheme'])}, {run['replicas']} replicas{load}",
         text=f"{seconds:.0f} seconds of TPC-C with {run['warehouses'] or 'no'} warehouses on "
-        f"{run['cores']} cores that everybody shares, the clients too.",
+        f"{run['cores']} cores, which replicas and clients share.",
         faults=[
             (
                 f"{(each.at_us - run['begin_us']) / US_PER_S:.1f}{formatting.NO_BREAK_SPACE}s",
@@ -177,19 +208,19 @@ def _draw_live_run(evidence: Evidence, palette: Palette, run: ReportRow) -> Live
 def _draw_panels(
     evidence: Evidence, both: list[ReportRow], colours: dict[str, str], palette: Palette
 ) -> list[list[ChartPanel]]:
-    """All in a row have the same axes."""
+    """Draw one row of panels per quantity; the panels of a row have the same axes."""
     steps, samples = rows_by_run(evidence.tables.over_time), rows_by_run(evidence.tables.samples)
     replica = {"a replica": palette.scheme(both[0]["scheme"])}
-    drawn = []
+    panel_rows = []
     for key, title, logarithmic, groups, rows in (
         (
-            "done",
+            "throughput",
             "transactions per second",
             False,
             colours,
             [_throughput_points(steps, run) for run in both],
         ),
-        ("waited", LATENCY_AXIS, True, colours, [_latency_points(steps, run) for run in both]),
+        ("latency", LATENCY_AXIS, True, colours, [_latency_points(steps, run) for run in both]),
         (
             "tentative",
             TENTATIVE_AXIS,
@@ -204,7 +235,7 @@ def _draw_panels(
         x = Axis("seconds", charts.PLAIN_LABEL, [0, _length_s(both[0])], low=0)
         low = None if logarithmic else 0.0
         y = Axis(title, charts.PLAIN_LABEL, values, logarithmic, low=low)
-        drawn.append(
+        panel_rows.append(
             [
                 ChartPanel(
                     f"live-{key}-{run['run']}",
@@ -222,7 +253,7 @@ def _draw_panels(
                 for run, points in zip(both, rows, strict=True)
             ]
         )
-    return drawn
+    return panel_rows
 
 
 def _length_s(run: ReportRow) -> float:
@@ -230,7 +261,7 @@ def _length_s(run: ReportRow) -> float:
 
 
 def _throughput_points(steps: dict[str, list[ReportRow]], run: ReportRow) -> ChartRows:
-    """In a second, at all replicas together."""
+    """Return responses per second over all replicas, by kind of response."""
     done: dict[tuple[str, int], int] = {}
     length_us = 1
     for row in steps.get(run["run"], ()):
@@ -247,28 +278,28 @@ def _throughput_points(steps: dict[str, list[ReportRow]], run: ReportRow) -> Cha
 
 
 def _latency_points(steps: dict[str, list[ReportRow]], run: ReportRow) -> ChartRows:
-    """The median of each replica. A line ends where nobody asked there for more than a step."""
+    """Return the median of each replica. A gap of more than one step interrupts the line."""
 
     def key(row: ReportRow) -> tuple[str, int]:
         return row["answer"], row["replica"]
 
-    mine = [row for row in steps.get(run["run"], ()) if row["p50_us"] is not None]
-    found: ChartRows = []
-    for (answer, replica), of_one in groupby(sorted(mine, key=key), key):
-        rows = sorted(of_one, key=lambda row: int(row["at_us"]))
-        piece = 0
-        for before, row in pairwise([rows[0], *rows]):
-            piece += row["at_us"] - before["at_us"] > 2 * row["length_us"]
+    measured = [row for row in steps.get(run["run"], ()) if row["p50_us"] is not None]
+    points: ChartRows = []
+    for (answer, replica), group in groupby(sorted(measured, key=key), key):
+        rows = sorted(group, key=lambda row: int(row["at_us"]))
+        segment = 0
+        for previous, row in pairwise([rows[0], *rows]):
+            segment += row["at_us"] - previous["at_us"] > 2 * row["length_us"]
             value = max(row["p50_us"] / 1000, LATENCY_MS_MIN)
             shown = formatting.format_ms(row["p50_us"])
             line = f"replica {replica}, {RESPONSE_GROUPS[answer]}"
-            detail = f"{replica} {answer} {piece}"
-            found.append(_point(RESPONSE_GROUPS[answer], detail, row["at_us"], value, shown, line))
-    return found
+            detail = f"{replica} {answer} {segment}"
+            points.append(_point(RESPONSE_GROUPS[answer], detail, row["at_us"], value, shown, line))
+    return points
 
 
 def _tentative_points(samples: dict[str, list[ReportRow]], run: ReportRow) -> ChartRows:
-    """A line ends where its replica does."""
+    """Return the tentative requests of each replica. A crash interrupts the line."""
     begin_us, end_us = run["begin_us"], run["end_us"]
     crashes = [each for each in parse_recorded_faults(run["faults"]) if isinstance(each, Crash)]
 
@@ -304,7 +335,7 @@ def _point(
 
 
 def _fault_marks(run: ReportRow) -> ChartRows:
-    """A fault is shaded until what mends it."""
+    """Return the marks of the faults; a fault is shaded until its repair."""
     faults = parse_recorded_faults(run["faults"])
 
     def seconds(fault: Fault) -> float:
@@ -329,7 +360,7 @@ def _repair_of(fault: Fault, faults: Iterable[Fault]) -> Fault | None:
 
 
 def _fault_name(fault: Fault) -> str:
-    """Short, for a chart."""
+    """Return a short name, for a chart."""
     match fault:
         case Crash(replica=replica):
             return f"kill {replica}"
@@ -355,11 +386,11 @@ def _comparison_table(evidence: Evidence, both: list[ReportRow]) -> dict[str, An
     ]
     rows += [
         [
-            f"{label}, {told}",
+            f"{label}, {statistic}",
             *(_cell(latencies.get((run["run"], answer)), name, Unit.MICROSECONDS) for run in both),
         ]
         for label, answer in LATENCY_ROWS
-        for told, name in LATENCY_STATISTICS
+        for statistic, name in LATENCY_STATISTICS
     ]
     rows += [
         [label, *(_cell(measures.get(run["run"]), name, unit) for run in both)]
@@ -377,15 +408,15 @@ def _cell(row: ReportRow | None, name: str, unit: Unit) -> str:
 
 
 def _verdict_text(evidence: Evidence, run: ReportRow) -> tuple[str, bool]:
-    """In words, and whether all is well."""
-    mine = [row["verdict"] for row in evidence.tables.verdicts if row["run"] == run["run"]]
-    if not mine:
-        return "it was not verified", False
-    fine = mine.count("ok")
-    if fine == len(mine):
-        return f"all {fine} checkers say ok", True
-    illegal, unknown = mine.count("illegal"), len(mine) - fine - mine.count("illegal")
-    told = [f"{fine} of {len(mine)} checkers say ok"]
-    told += [f"{illegal} found something illegal"] if illegal else []
-    told += [f"{unknown} cannot tell"] if unknown else []
-    return ", ".join(told), False
+    """Return the verdict as text, and True if all checkers report ok."""
+    verdicts = [row["verdict"] for row in evidence.tables.verdicts if row["run"] == run["run"]]
+    if not verdicts:
+        return "the run was not verified", False
+    ok, illegal = verdicts.count("ok"), verdicts.count("illegal")
+    if ok == len(verdicts):
+        return f"all {ok} checkers report ok", True
+    unknown = len(verdicts) - ok - illegal
+    counts = [f"{ok} of {len(verdicts)} checkers report ok"]
+    counts += [f"{illegal} found a violation"] if illegal else []
+    counts += [f"{unknown} could not decide"] if unknown else []
+    return ", ".join(counts), False

@@ -1,12 +1,8 @@
-"""The configuration and the command of every run.
+"""Report page and picture files.
 
-The page: everything above, in one file that needs no network.
-
-Whatever comes from data is escaped: in the text by the template, in the charts' data as JSON in
-which no `<` is left, and in tooltips by the browser. A policy in the page itself allows its own two
-scripts, by their hashes, and no request to anywhere.
-
-Writing the page and its pictures.
+The page is one file that needs no network. All data is escaped: in texts by the template, in chart
+data as JSON without `<`, and in tooltips by the browser. The content security policy of the page
+admits its own two scripts, by their hashes, and no network request.
 """
 
 from base64 import b64encode
@@ -46,23 +42,24 @@ from creekdb.pipeline.report.variations import draw_variations, variation_lines
 
 
 def provenance_section(evidence: Evidence) -> dict[str, Any]:
-    done = {row["run"]: row["throughput_tps"] for row in evidence.tables.measures}
+    """Return the default configuration, and the parameters and command of every run."""
+    throughputs = {row["run"]: row["throughput_tps"] for row in evidence.tables.measures}
     order = curves.in_paper_order(evidence.schemes)
     runs = sorted(
         evidence.tables.runs, key=lambda row: (_scheme_position(order, row["scheme"]), row["run"])
     )
     count = formatting.format_number(len(runs), Unit.COUNT)
     return {
-        "text": "What all runs have in common, unless it says otherwise: the paper’s environment. "
-        "Each command makes the same run again, to the last event, on any machine; but that of a "
-        "live run makes another one like it.",
+        "text": f"The default configuration is the paper’s environment, {evidence.source}. The "
+        "table lists the differences of each run. A command repeats its simulated run exactly, on "
+        "any machine; the command of a live run starts a new run with the same parameters.",
         "title": f"All {count} runs and their commands",
-        "usual": [
+        "defaults": [
             (name.replace("_", " "), formatting.format_parameter(name, value))
             for name, value in evidence.default_setup.items()
             if name != "faults"
         ],
-        "rows": [_run_row(evidence, row, done.get(row["run"])) for row in runs],
+        "rows": [_run_row(evidence, row, throughputs.get(row["run"])) for row in runs],
     }
 
 
@@ -70,7 +67,7 @@ def _scheme_position(order: list[str], scheme: str) -> int:
     return order.index(scheme) if scheme in order else len(order)
 
 
-def _run_row(evidence: Evidence, row: ReportRow, done_tps: float | None) -> dict[str, Any]:
+def _run_row(evidence: Evidence, row: ReportRow, throughput_tps: float | None) -> dict[str, Any]:
     differs = [
         f"{name.replace('_', ' ')} {formatting.format_parameter(name, row[name])}"
         for name in SETUP_COLUMNS
@@ -84,26 +81,29 @@ def _run_row(evidence: Evidence, row: ReportRow, done_tps: float | None) -> dict
         if row["load_tps"] is None
         else formatting.format_throughput(row["load_tps"]),
         "seed": row["seed"],
-        "done": formatting.NO_VALUE if done_tps is None else formatting.format_throughput(done_tps),
+        "throughput": formatting.NO_VALUE
+        if throughput_tps is None
+        else formatting.format_throughput(throughput_tps),
         "command": row["command"],
     }
 
 
 VEGA_LITE_VERSION: Final = "6.4"
-"""Of those that vl-convert brings: what altair writes for."""
+"""Vega-Lite version that altair targets, among those in vl-convert."""
 BUNDLE_ENTRY: Final = "window.vegaEmbed = vegaEmbed;"
-"""What the page's script uses of the libraries."""
+"""Entry point of the libraries that the script of the page uses."""
 
 
-def render_page(evidence: Evidence, judged: list[ClaimResult]) -> str:
+def render_page(evidence: Evidence, results: list[ClaimResult]) -> str:
+    """Return the page as HTML."""
     palette = css_palette(evidence.schemes)
     figures = [figure for draw in FIGURES if (figure := draw(evidence, palette, False))]
-    varied = draw_variations(evidence, palette)
-    timed = draw_timelines(evidence, palette)
-    lived = draw_live_runs(evidence, palette)
+    variations = draw_variations(evidence, palette)
+    timelines = draw_timelines(evidence, palette)
+    live = draw_live_runs(evidence, palette)
     charts: dict[str, Any] = {figure.key: _chart_data(figure) for figure in figures}
-    rows = [row.panels for row in varied] + [each.panels for each in timed]
-    rows += [row for each in lived for row in each.panels]
+    rows = [row.panels for row in variations] + [each.panels for each in timelines]
+    rows += [row for each in live for row in each.panels]
     charts |= {panel.key: {"spec": panel.spec} for row in rows for panel in row}
     script, bundle = _template_text("page.js"), _script_bundle()
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True)
@@ -113,27 +113,28 @@ def render_page(evidence: Evidence, judged: list[ClaimResult]) -> str:
         charts=charts,
         checks=checks_section(evidence),
         figures=[figure._asdict() | {"numbers": _figure_table(figure)} for figure in figures],
-        headline=report_summary(evidence, judged),
-        live=lived,
+        headline=report_summary(evidence, results),
+        live=live,
         palette=palette,
         runs=provenance_section(evidence),
         script=Markup(script),
         script_hashes=Markup(" ".join(map(_csp_hash, (bundle, script)))),
-        sections=_sections(figures, bool(varied), bool(timed), bool(lived)),
-        statements=claim_rows_by_section(judged),
+        sections=_sections(figures, bool(variations), bool(timelines), bool(live)),
+        source=evidence.source,
+        statements=claim_rows_by_section(results),
         style=Markup(_css_variables(evidence.schemes) + _template_text("page.css")),
-        tally=tally_text(judged),
+        tally=tally_text(results, evidence.source),
         transactions=transaction_latencies(evidence),
-        timelines=timed,
+        timelines=timelines,
         up_to=formatting.format_percent(LATENCY_LOAD_SHARE_MAX),
         variation_lines=variation_lines(evidence),
-        variations=varied,
+        variations=variations,
         version=creekdb.__version__,
     )
 
 
 def _chart_data(figure: Figure) -> dict[str, Any]:
-    """What the script needs of a figure."""
+    """Return the data of a figure for the script."""
     return {
         "spec": figure.spec,
         "hidden": [line.label for line in figure.lines if not line.shown],
@@ -143,37 +144,38 @@ def _chart_data(figure: Figure) -> dict[str, Any]:
 
 
 def _figure_table(figure: Figure) -> dict[str, Any]:
-    """The points of a figure as a table, its statistics side by side."""
+    """Return the points of a figure as a table, with one column per statistic."""
     names = list(figure.statistics) or [figure.quantity]
     rows: dict[tuple[str, float], dict[str, dict[str, Any]]] = {}
     for row in figure.rows:
         key = row["line"], row["throughput"]
         rows.setdefault(key, {})[row.get("statistic", figure.quantity)] = row
     cells = [
-        [line, first["asked"], first["done"], first["interval"]]
+        [line, first["offered"], first["achieved"], first["interval"]]
         + [by_name[name]["shown"] if name in by_name else formatting.NO_VALUE for name in names]
         for (line, _), by_name in rows.items()
         for first in [next(iter(by_name.values()))]
     ]
-    return {"header": ["line", "asked for", "done", f"{names[0]}, interval", *names], "rows": cells}
+    header = ["line", "offered load", "throughput", f"{names[0]}, interval", *names]
+    return {"header": header, "rows": cells}
 
 
 def _sections(
-    figures: list[Figure], varied: bool, timed: bool, lived: bool
+    figures: list[Figure], has_variations: bool, has_timelines: bool, has_live_runs: bool
 ) -> Iterable[tuple[str, str]]:
     for figure in figures:
         yield figure.key, figure.quantity.capitalize()
-    if varied:
+    if has_variations:
         yield "variations", "Variations"
-    if timed:
+    if has_timelines:
         yield "partition", "Partition"
-    if lived:
+    if has_live_runs:
         yield "live", "Live"
     yield from (("paper", "Paper"), ("checks", "Checks"), ("runs", "Runs"))
 
 
 def _css_variables(schemes: list[str]) -> str:
-    """The colours, in light and dark: by the reader's system, or by the switch. Print is light."""
+    """Return the colours of both themes. The system or the switch selects one; print is light."""
 
     def block(dark: bool) -> str:
         named = colours(schemes, dark) | {"accent": colours(["creek"], dark)["scheme-creek"]}
@@ -189,7 +191,7 @@ def _css_variables(schemes: list[str]) -> str:
 
 @cache
 def _script_bundle() -> str:
-    """The libraries that draw, without anything that would end a script early."""
+    """Return the chart libraries, escaped so that no text in them ends the script element."""
     bundle: str = vl_convert.javascript_bundle(BUNDLE_ENTRY, vl_version=VEGA_LITE_VERSION)
     return bundle.replace("</script", "<\\/script").replace("<!--", "<\\!--")
 
@@ -206,40 +208,43 @@ PAGE_FILE: Final = "report.html"
 CLAIMS_FILE: Final = "statements.md"
 PICTURES_DIR: Final = "figures"
 PNG_SCALE: Final = 2
-"""Pixels of a PNG for each of the drawing."""
+"""Pixels of a PNG per unit of the drawing."""
 
 
 class Report(NamedTuple):
+    """Path of the written page, and its summary."""
+
     page: Path
     summary: list[str]
-    """A line each."""
+    """Lines for a terminal."""
 
 
 def write_report(out: Path) -> Report:
-    """What an earlier report left there is replaced."""
+    """Write the page, the statements and the pictures; replace those of an earlier report."""
     evidence = Evidence(read_report_tables(out))
-    judged = evaluate_claims(evidence)
+    results = evaluate_claims(evidence)
     target = out / PAGE_FILE
-    beside = out / f".{PAGE_FILE}.partial"
+    partial = out / f".{PAGE_FILE}.partial"
+    statements = claims.markdown_table(results, evidence.source)
     try:
         _write_pictures(evidence, out / PICTURES_DIR)
-        (out / CLAIMS_FILE).write_text(claims.markdown_table(judged), encoding="utf-8")
-        beside.write_text(render_page(evidence, judged), encoding="utf-8")
-        beside.replace(target)
+        (out / CLAIMS_FILE).write_text(statements, encoding="utf-8")
+        partial.write_text(render_page(evidence, results), encoding="utf-8")
+        partial.replace(target)
     except OSError as error:
         raise StorageFault(f"cannot write to {out}: {error.strerror or error}") from error
-    return Report(target, [_claims_line(judged), *live_summary(evidence)])
+    return Report(target, [_claims_line(results, evidence.source), *live_summary(evidence)])
 
 
-def _claims_line(judged: list[ClaimResult]) -> str:
-    marks = [each.status for each in judged]
-    hold, differ, not_measured = (marks.count(mark) for mark in ClaimStatus)
+def _claims_line(results: list[ClaimResult], source: str) -> str:
+    statuses = [each.status for each in results]
+    hold, differ, not_measured = (statuses.count(status) for status in ClaimStatus)
     counts = f"{hold} hold, {differ} differ, {not_measured} not measured"
-    return f"{len(marks)} statements of the paper: {counts}"
+    return f"{len(statuses)} statements of the paper, {source} runs: {counts}"
 
 
-def _write_pictures(evidence: Evidence, folder: Path) -> None:
-    folder.mkdir(exist_ok=True)
+def _write_pictures(evidence: Evidence, directory: Path) -> None:
+    directory.mkdir(exist_ok=True)
     palette = picture_palette(evidence.schemes)
     for draw in FIGURES:
         figure = draw(evidence, palette, True)
@@ -249,5 +254,5 @@ def _write_pictures(evidence: Evidence, folder: Path) -> None:
         png: bytes = vl_convert.vegalite_to_png(
             figure.spec, vl_version=VEGA_LITE_VERSION, scale=PNG_SCALE
         )
-        (folder / f"{figure.key}.svg").write_text(svg, encoding="utf-8")
-        (folder / f"{figure.key}.png").write_bytes(png)
+        (directory / f"{figure.key}.svg").write_text(svg, encoding="utf-8")
+        (directory / f"{figure.key}.png").write_bytes(png)

@@ -1,4 +1,4 @@
-"""Runs with faults, and what happened in them over time: Section 6.4."""
+"""Runs with faults, and counters of their replicas during a partition (Section 6.4)."""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -11,14 +11,14 @@ from creekdb.simulation.faults.language import format_fault, parse_faults
 
 
 class FaultMarker(NamedTuple):
-    """A fault as it is marked in a timeline."""
+    """Time and text of a fault in a timeline."""
 
     at_us: int
     text: str
 
 
 class PartitionedRun(NamedTuple):
-    """A run in which the network was split for a while."""
+    """Run with a temporary network partition."""
 
     run: str
     scheme: str
@@ -28,35 +28,36 @@ class PartitionedRun(NamedTuple):
     split_us: int
     healed_us: int
     majority: frozenset[int]
-    """The replicas of the group that is more than half of all; empty where there is none."""
+    """Replicas of the group with more than half of all replicas; empty without such a group."""
     samples: list[ReportRow]
 
     def minority_tentative_growth(self) -> float | None:
-        """How far `tentative` grew while split, at those that were not in the majority."""
+        """Return the growth of `tentative` outside the majority during the partition."""
         return self._growth("tentative", inside=False)
 
     def minority_committed_growth(self) -> float | None:
-        """How many operations were committed by those while split."""
+        """Return the growth of `committed` outside the majority during the partition."""
         return self._growth("committed", inside=False)
 
     def majority_committed_growth(self) -> float | None:
+        """Return the growth of `committed` in the majority during the partition."""
         return self._growth("committed", inside=True)
 
     def _growth(self, column: str, inside: bool) -> float | None:
-        """The largest at any replica, from the first sample of the partition to any later one.
+        """Return the largest growth at any replica during the partition, or None.
 
-        What was under way when the network broke may still arrive: the first sample is skipped.
+        The first sample is skipped, since messages in flight at the split may still arrive.
         """
-        grown: list[int] = []
+        growths: list[int] = []
         for replica, rows in rows_by_replica(self.samples).items():
             during = [row for row in rows if self.split_us < row["at_us"] < self.healed_us][1:]
             if during and (replica in self.majority) == inside:
-                grown.append(max(row[column] for row in during) - during[0][column])
-        return float(max(grown)) if grown else None
+                growths.append(max(row[column] for row in during) - during[0][column])
+        return float(max(growths)) if growths else None
 
 
 def parse_recorded_faults(text: str) -> tuple[Fault, ...]:
-    """What cannot be read, as of a live run, is no fault that could be marked."""
+    """Parse the faults of a run; return none if a live run recorded them in another form."""
     try:
         return parse_faults(text)
     except CreekError:
@@ -70,9 +71,9 @@ def fault_markers(text: str) -> list[FaultMarker]:
 def partitioned_runs(tables: ReportTables) -> list[PartitionedRun]:
     samples = rows_by_run(tables.samples)
     return [
-        found
+        partitioned
         for run in tables.runs
-        if run["faults"] and (found := _partitioned_run(run, samples.get(run["run"], ())))
+        if run["faults"] and (partitioned := _partitioned_run(run, samples.get(run["run"], ())))
     ]
 
 
@@ -102,14 +103,14 @@ def _majority(split: Partition, replicas: int) -> frozenset[int]:
 
 
 def rows_by_run(samples: Sequence[ReportRow]) -> dict[str, list[ReportRow]]:
-    found: dict[str, list[ReportRow]] = defaultdict(list)
+    groups: dict[str, list[ReportRow]] = defaultdict(list)
     for row in samples:
-        found[row["run"]].append(row)
-    return dict(found)
+        groups[row["run"]].append(row)
+    return dict(groups)
 
 
 def rows_by_replica(samples: Sequence[ReportRow]) -> dict[int, list[ReportRow]]:
-    found: dict[int, list[ReportRow]] = defaultdict(list)
+    groups: dict[int, list[ReportRow]] = defaultdict(list)
     for row in sorted(samples, key=lambda row: (row["replica"], row["at_us"])):
-        found[row["replica"]].append(row)
-    return dict(found)
+        groups[row["replica"]].append(row)
+    return dict(groups)

@@ -1,4 +1,4 @@
-"""Numbers as the paper gives them: their units, and the bands that measured ones must lie in."""
+"""Units of the paper's numbers, and bands of accepted values."""
 
 from enum import StrEnum
 from math import inf
@@ -20,10 +20,12 @@ DECIMAL_DIGITS: Final = {
     Unit.RATIO: 2,
     Unit.COUNT: 0,
 }
-"""Behind the point, to which a value is rounded before it is compared with a band."""
+"""Decimal digits to which a value is rounded before the comparison with a band."""
 
 
 class Band(NamedTuple):
+    """Range of accepted values; an open end is infinite."""
+
     low: float
     high: float
 
@@ -41,5 +43,5 @@ def band_up_to(value: float) -> Band:
 
 
 def rounding_band(value: float, last_digit: float) -> Band:
-    """What is rounded to the value, at that digit."""
+    """Return the band of values that round to `value` at the given digit."""
     return Band(value - last_digit / 2, value + last_digit / 2)

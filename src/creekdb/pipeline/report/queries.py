@@ -1,7 +1,7 @@
-"""Numbers found in the evidence, in the ways the paper's statements need.
+"""Numbers that the paper's statements require, computed from the evidence.
 
-Each is a small value that says in words how it is computed, and computes it. None means: the
-runs at hand do not tell.
+Each query is a small value that describes its computation and performs it. The result is None if
+the runs do not determine the number.
 """
 
 import itertools
@@ -18,15 +18,15 @@ NO_OVERRIDES: SetupOverrides = {}
 
 
 class QueryResult(NamedTuple):
-    """From the lowest to the highest value; they are one where a single number is asked for."""
+    """Lowest and highest value of a quantity; both are equal for a single number."""
 
     low: float
     high: float
     seeds: int
     possible_range: tuple[float, float] | None = None
-    """Where it must lie, if loads were tried too far apart to know better."""
+    """Bounds of the true value, if the tried loads are too far apart to determine it."""
     mean: float | None = None
-    """Over the loads; None where a single number is asked for."""
+    """Mean over the loads; None for a single number."""
 
     @property
     def typical(self) -> float:
@@ -34,12 +34,12 @@ class QueryResult(NamedTuple):
 
     @property
     def is_lower_bound(self) -> bool:
-        """Is it only known to be at least this much?"""
+        """True if the true value has no known upper bound."""
         return self.possible_range is not None and isinf(self.possible_range[1])
 
 
 class Query(Protocol):
-    """A way to find a number."""
+    """Computation of one number."""
 
     @property
     def description(self) -> str: ...
@@ -48,12 +48,14 @@ class Query(Protocol):
 
 
 class PeakThroughput(NamedTuple):
+    """Peak throughput of a scheme."""
+
     scheme: str
     overrides: SetupOverrides = NO_OVERRIDES
 
     @property
     def description(self) -> str:
-        return "throughput at the highest load that did not saturate it, mean over seeds"
+        return "throughput at the highest unsaturated load, mean over seeds"
 
     def evaluate(self, evidence: Evidence) -> QueryResult | None:
         peak = evidence.peak(self.scheme, **self.overrides)
@@ -63,7 +65,7 @@ class PeakThroughput(NamedTuple):
 
 
 class PeakRatio(NamedTuple):
-    """How many times as high a peak is as another."""
+    """Ratio of two peaks of one scheme."""
 
     scheme: str
     overrides: SetupOverrides
@@ -74,24 +76,24 @@ class PeakRatio(NamedTuple):
         return "peak throughput ÷ peak throughput"
 
     def evaluate(self, evidence: Evidence) -> QueryResult | None:
-        one = evidence.peak(self.scheme, **self.overrides)
-        two = evidence.peak(self.scheme, **self.base_overrides)
-        if one is None or two is None or isinf(two.saturating_tps) or not two.mean:
+        numerator = evidence.peak(self.scheme, **self.overrides)
+        base = evidence.peak(self.scheme, **self.base_overrides)
+        if numerator is None or base is None or isinf(base.saturating_tps) or not base.mean:
             return None
-        ratio = one.mean / two.mean
-        possible = one.mean / two.saturating_tps, one.saturating_tps / two.mean
-        return QueryResult(ratio, ratio, min(one.seeds, two.seeds), possible)
+        ratio = numerator.mean / base.mean
+        possible = numerator.mean / base.saturating_tps, numerator.saturating_tps / base.mean
+        return QueryResult(ratio, ratio, min(numerator.seeds, base.seeds), possible)
 
 
 class PeakScaling(NamedTuple):
-    """The peak with the most of something, against the usual one."""
+    """Peak at the highest value of a parameter, relative to the peak of the default setup."""
 
     scheme: str
     parameter: str
 
     @property
     def description(self) -> str:
-        return f"peak with the most {self.parameter} that were tried ÷ the usual peak"
+        return f"peak with the most {self.parameter} tried ÷ peak of the default setup"
 
     def evaluate(self, evidence: Evidence) -> QueryResult | None:
         tried = [
@@ -106,14 +108,14 @@ class PeakScaling(NamedTuple):
 
 
 class MeasureRange(NamedTuple):
-    """Of a measure, over all loads below saturation."""
+    """Range of a measure over all loads below saturation."""
 
     scheme: str
     measure: str
     overrides: SetupOverrides = NO_OVERRIDES
     load_share_max: float = 1.0
-    """Up to which share of the first load that is too much: close to it latency strikes up, as
-    cores are short now and then."""
+    """Upper bound of the loads, as a share of the lowest saturating load. Close to that load,
+    latency rises steeply, because all cores are busy at times."""
 
     @property
     def description(self) -> str:
@@ -123,17 +125,18 @@ class MeasureRange(NamedTuple):
         return _result_of_points(self.points(evidence))
 
     def points(self, evidence: Evidence) -> list[CurvePoint]:
+        """Return the points of the curve within the bound."""
         points = evidence.curve(self.scheme, self.measure, **self.overrides)
-        too_much = min((point.load_tps for point in points if point.is_saturated), default=inf)
+        saturating = min((point.load_tps for point in points if point.is_saturated), default=inf)
         return [
             point
             for point in points
-            if not point.is_saturated and point.load_tps <= self.load_share_max * too_much
+            if not point.is_saturated and point.load_tps <= self.load_share_max * saturating
         ]
 
 
 class MeasureMaximum(NamedTuple):
-    """Of a measure, over all loads below saturation."""
+    """Maximum of a measure over all loads below saturation."""
 
     scheme: str
     measure: str
@@ -144,13 +147,12 @@ class MeasureMaximum(NamedTuple):
         return "highest over all loads below saturation, mean over seeds"
 
     def evaluate(self, evidence: Evidence) -> QueryResult | None:
-        found = MeasureRange(self.scheme, self.measure, self.overrides).evaluate(evidence)
-        return None if found is None else found._replace(low=found.high, mean=None)
+        result = MeasureRange(self.scheme, self.measure, self.overrides).evaluate(evidence)
+        return None if result is None else result._replace(low=result.high, mean=None)
 
 
 class CurveComparison(NamedTuple):
-    """Two curves at the same loads, put together by `operation`. Between the loads that were tried
-    the second is taken to be straight."""
+    """Two curves combined by `operation` at equal loads; the right one is interpolated linearly."""
 
     left: MeasureRange
     right: MeasureRange
@@ -162,21 +164,21 @@ class CurveComparison(NamedTuple):
         return f"{self.label} at equal loads: {_load_range_text(self.left.load_share_max)} of both"
 
     def evaluate(self, evidence: Evidence) -> QueryResult | None:
-        two = self.right.points(evidence)
+        right_points = self.right.points(evidence)
         pairs = [
             (point, value)
             for point in self.left.points(evidence)
-            if (value := _interpolate(two, point.load_tps))
+            if (value := _interpolate(right_points, point.load_tps))
         ]
         if not pairs:
             return None
         values = [self.operation(point.mean, value) for point, value in pairs]
-        seeds = min(point.seeds for point in (*two, *(point for point, _ in pairs)))
+        seeds = min(point.seeds for point in (*right_points, *(point for point, _ in pairs)))
         return QueryResult(min(values), max(values), seeds, mean=fmean(values))
 
 
 class OverallMaximum(NamedTuple):
-    """Of a measure, over all schemes and their loads below saturation."""
+    """Maximum of a measure over all schemes and their loads below saturation."""
 
     measure: str
 
@@ -186,12 +188,12 @@ class OverallMaximum(NamedTuple):
 
     def evaluate(self, evidence: Evidence) -> QueryResult | None:
         curves = [evidence.below_saturation(each, self.measure) for each in evidence.schemes]
-        found = _result_of_points([point for curve in curves for point in curve])
-        return None if found is None else found._replace(low=found.high, mean=None)
+        result = _result_of_points([point for curve in curves for point in curve])
+        return None if result is None else result._replace(low=result.high, mean=None)
 
 
 class QueryDifference(NamedTuple):
-    """By how much one number exceeds another."""
+    """Difference of two numbers."""
 
     left: Query
     right: Query
@@ -201,15 +203,15 @@ class QueryDifference(NamedTuple):
         return f"difference of the two: {self.left.description}"
 
     def evaluate(self, evidence: Evidence) -> QueryResult | None:
-        one, two = self.left.evaluate(evidence), self.right.evaluate(evidence)
-        if one is None or two is None:
+        left, right = self.left.evaluate(evidence), self.right.evaluate(evidence)
+        if left is None or right is None:
             return None
-        value = one.typical - two.typical
-        return QueryResult(value, value, min(one.seeds, two.seeds))
+        value = left.typical - right.typical
+        return QueryResult(value, value, min(left.seeds, right.seeds))
 
 
 class ReducedQuery(NamedTuple):
-    """One value of a range: an end of it, or its mean."""
+    """One value of a range: an end, or the mean."""
 
     query: Query
     reduce: Callable[[QueryResult], float]
@@ -220,16 +222,15 @@ class ReducedQuery(NamedTuple):
         return f"{self.label} of: {self.query.description}"
 
     def evaluate(self, evidence: Evidence) -> QueryResult | None:
-        found = self.query.evaluate(evidence)
-        if found is None:
+        result = self.query.evaluate(evidence)
+        if result is None:
             return None
-        value = self.reduce(found)
-        return found._replace(low=value, high=value, mean=None)
+        value = self.reduce(result)
+        return result._replace(low=value, high=value, mean=None)
 
 
 class PartitionGrowth(NamedTuple):
-    """What every run with a partition tells of it, on as many replicas as usual: the range over
-    those runs."""
+    """Range of a growth over all runs of the default size with a partition."""
 
     scheme: str
     measure: Callable[[PartitionedRun], float | None]
@@ -240,25 +241,25 @@ class PartitionGrowth(NamedTuple):
         return self.label
 
     def evaluate(self, evidence: Evidence) -> QueryResult | None:
-        usual = evidence.default_setup["source"], evidence.default_setup["replicas"]
-        told = [
+        default = evidence.default_setup["source"], evidence.default_setup["replicas"]
+        values = [
             value
             for each in partitioned_runs(evidence.tables)
-            if (each.source, each.replicas) == usual
+            if (each.source, each.replicas) == default
             and each.scheme == self.scheme
             and (value := self.measure(each)) is not None
         ]
-        return QueryResult(min(told), max(told), len(told)) if told else None
+        return QueryResult(min(values), max(values), len(values)) if values else None
 
 
 def _load_range_text(up_to: float) -> str:
     if up_to == 1:
         return "all loads below saturation"
-    return f"loads up to {100 * up_to:.0f}\u00a0% of the first that is too much"
+    return f"loads up to {100 * up_to:.0f}\u00a0% of the lowest saturating load"
 
 
 def _interpolate(points: list[CurvePoint], load_tps: float) -> float | None:
-    """The value of a curve at a load; None where it does not reach."""
+    """Return the value of a curve at a load, or None outside its loads."""
     for left, right in itertools.pairwise(points):
         if left.load_tps <= load_tps <= right.load_tps:
             share = (load_tps - left.load_tps) / (right.load_tps - left.load_tps)

@@ -1,13 +1,15 @@
-"""The few numbers that matter, in words.
+"""Headline of the page: key numbers in sentences, and Creek's latency by kind of transaction.
 
-The latencies of Creek by kind of transaction, under a middling load.
+The headline labels simulated numbers as simulated, and states those of a live run beside them.
 """
 
 from typing import Any, Final, NamedTuple
 
+from creekdb.history import LIVE_SOURCE
 from creekdb.pipeline.report import formatting, live_runs
 from creekdb.pipeline.report.claims import ClaimResult, ClaimStatus
 from creekdb.pipeline.report.evidence import Evidence, ReportRow
+from creekdb.pipeline.report.live_runs import LiveFigures
 from creekdb.pipeline.report.paper.claim import (
     STRONG_STABLE,
     WEAK_TENTATIVE,
@@ -19,9 +21,12 @@ from creekdb.pipeline.report.quantities import Unit
 from creekdb.pipeline.report.queries import MeasureRange, PeakThroughput, QueryResult
 
 HIGH_ACCURACY: Final = 0.9
+"""Accuracy from which the title claims correct responses."""
 
 
 class SummaryNumber(NamedTuple):
+    """Number with its label and unit, for the top of the page."""
+
     label: str
     value: str
     unit: str
@@ -29,104 +34,144 @@ class SummaryNumber(NamedTuple):
 
 
 class ReportSummary(NamedTuple):
+    """Title, sentences, numbers and alarms at the top of the page."""
+
     title: str
     sentences: list[str]
     numbers: list[SummaryNumber]
     alarms: list[str]
 
 
-def report_summary(evidence: Evidence, judged: list[ClaimResult]) -> ReportSummary:
-    peak = PeakThroughput("creek").evaluate(evidence)
-    weak = latency_range("creek", WEAK_TENTATIVE).evaluate(evidence)
-    stable = latency_range("creek", STRONG_STABLE).evaluate(evidence)
-    accuracy = MeasureRange("creek", "accuracy").evaluate(evidence)
-    compared = latency_ratio("creek", "archie", WEAK_TENTATIVE).evaluate(evidence)
+class _HeadlineResults(NamedTuple):
+    """Results for Creek in the default setup."""
+
+    source: str
+    """`simulated` or `live`."""
+    peak: QueryResult | None
+    weak: QueryResult | None
+    stable: QueryResult | None
+    accuracy: QueryResult | None
+    live: LiveFigures | None
+    """Figures of a live run; None without one, or if all results are live."""
+
+
+def report_summary(evidence: Evidence, claim_results: list[ClaimResult]) -> ReportSummary:
+    """Return the headline of the page."""
+    results = _HeadlineResults(
+        source=evidence.source,
+        peak=PeakThroughput("creek").evaluate(evidence),
+        weak=latency_range("creek", WEAK_TENTATIVE).evaluate(evidence),
+        stable=latency_range("creek", STRONG_STABLE).evaluate(evidence),
+        accuracy=MeasureRange("creek", "accuracy").evaluate(evidence),
+        live=None if evidence.source == LIVE_SOURCE else live_runs.live_figures(evidence, "creek"),
+    )
+    archie_ratio = latency_ratio("creek", "archie", WEAK_TENTATIVE).evaluate(evidence)
+    is_accurate = results.accuracy is not None and results.accuracy.low >= HIGH_ACCURACY
     return ReportSummary(
-        title="Answers at once, and right almost always"
-        if weak is not None and accuracy is not None and accuracy.low >= HIGH_ACCURACY
-        else "Creek, measured",
+        title="Immediate responses, almost always correct"
+        if results.weak is not None and is_accurate
+        else "Creek: measurements",
         sentences=[
-            *_latency_sentences(weak, stable, accuracy),
-            *_scope_sentences(evidence, judged),
+            *_latency_sentences(results),
+            *_scope_sentences(evidence, claim_results),
             *live_runs.summary_sentences(evidence),
         ],
-        numbers=_summary_numbers(peak, weak, stable, compared, accuracy),
+        numbers=_summary_numbers(results, archie_ratio),
         alarms=_alarms(evidence),
     )
 
 
-def _latency_sentences(
-    weak: QueryResult | None, stable: QueryResult | None, accuracy: QueryResult | None
-) -> list[str]:
+def _latency_sentences(results: _HeadlineResults) -> list[str]:
+    """State latencies and accuracy with their source, and those of a live run beside them."""
+    weak, stable, accuracy, live = results.weak, results.stable, results.accuracy, results.live
     if weak is None or stable is None or accuracy is None:
         return []
-    true = "all" if accuracy.low == 1 else f"at least {formatting.format_share(accuracy.low)}"
+    scope = "On the live cluster" if results.source == LIVE_SOURCE else "In simulation"
+    weak_ms = formatting.format_number(weak.typical, Unit.MICROSECONDS)
+    stable_ms = formatting.format_number(stable.typical, Unit.MICROSECONDS)
+    share = "all" if accuracy.low == 1 else f"at least {formatting.format_share(accuracy.low)}"
+    live_weak = live_stable = live_accuracy = ""
+    if live is not None and live.weak_us is not None:
+        live_weak = f"; on the live cluster of this machine it took {_live_median(live.weak_us)}"
+    if live is not None and live.accuracy is not None:
+        live_accuracy = f"; on the live cluster, {formatting.format_share(live.accuracy)} did"
+    if live is not None and live.strong_us is not None:
+        live_stable = f"; on the live cluster it took {_live_median(live.strong_us)}"
     return [
-        "A weak transaction is answered after "
-        f"{formatting.format_number(weak.typical, Unit.MICROSECONDS)}, without asking any "
-        "other replica, "
-        f"and {true} of these answers turn out to be true. "
-        "A strong one has an answer that will never change after "
-        f"{formatting.format_number(stable.typical, Unit.MICROSECONDS)}."
+        f"{scope}, a weak transaction gets its first response after {weak_ms} (mean){live_weak}. "
+        "The replica responds without contacting others. "
+        f"{scope}, {share} of these responses equal the final response{live_accuracy}. "
+        f"{scope}, a strong transaction gets its stable response after {stable_ms} (mean)"
+        f"{live_stable}."
     ]
 
 
-def _scope_sentences(evidence: Evidence, judged: list[ClaimResult]) -> list[str]:
-    marks = [each.status for each in judged]
-    told = len(marks) - marks.count(ClaimStatus.NOT_MEASURED)
-    runs = len(evidence.tables.runs) or len(evidence.tables.measures)
+def _live_median(value_us: float) -> str:
+    return f"{formatting.format_ms(value_us)} (median)"
+
+
+def _scope_sentences(evidence: Evidence, claim_results: list[ClaimResult]) -> list[str]:
+    statuses = [each.status for each in claim_results]
+    measured = len(statuses) - statuses.count(ClaimStatus.NOT_MEASURED)
+    runs = evidence.tables.runs or evidence.tables.measures
+    live = sum(row["source"] == LIVE_SOURCE for row in runs)
+    counts = [
+        f"{formatting.format_number(count, Unit.COUNT)} {source}"
+        for source, count in (("simulated", len(runs) - live), ("live", live))
+        if count
+    ]
     seeds = len({row["seed"] for row in evidence.tables.measures})
-    held = (
-        f"{marks.count(ClaimStatus.HOLDS)} of the {told} statements of the paper that they "
-        "tell about hold"
+    holding = (
+        f"{statuses.count(ClaimStatus.HOLDS)} of the {measured} statements of the paper that the "
+        f"{evidence.source} runs measure hold"
     )
     return [
-        f"From {formatting.format_number(runs, Unit.COUNT)} runs of TPC-C with "
-        f"{formatting.format_seeds(seeds)}" + (f"; {held}." if told else ".")
+        f"Source: {' and '.join(counts)} runs of TPC-C with "
+        f"{formatting.format_seeds(seeds)}" + (f"; {holding}." if measured else ".")
     ]
 
 
 def _summary_numbers(
-    peak: QueryResult | None,
-    weak: QueryResult | None,
-    stable: QueryResult | None,
-    compared: QueryResult | None,
-    accuracy: QueryResult | None,
+    results: _HeadlineResults, archie_ratio: QueryResult | None
 ) -> list[SummaryNumber]:
+    """Return the key numbers; each label begins with the source of its number."""
+    source, peak, accuracy, live = results.source, results.peak, results.accuracy, results.live
     numbers = []
     if peak is not None:
         numbers.append(
             SummaryNumber(
-                "peak throughput of Creek",
+                f"{source} peak throughput of Creek",
                 ("≥ " if peak.is_lower_bound else "") + formatting.format_thousands(peak.low),
                 "tx/s",
                 _peak_note(peak),
             )
         )
-    for label, found in (
-        ("until a weak transaction is answered", weak),
-        ("until a strong answer is stable", stable),
+    for label, result, live_us in (
+        ("latency of the first response, weak", results.weak, live and live.weak_us),
+        ("latency of the stable response, strong", results.stable, live and live.strong_us),
     ):
-        if found is not None:
-            value, _, unit = formatting.format_number(found.typical, Unit.MICROSECONDS).partition(
+        if result is not None:
+            value, _, unit = formatting.format_number(result.typical, Unit.MICROSECONDS).partition(
                 formatting.NO_BREAK_SPACE
             )
-            note = formatting.format_span(found.low, found.high, Unit.MICROSECONDS)
-            numbers.append(SummaryNumber(label, value, unit, _load_note(note)))
-    if compared is not None:
+            note = _load_note(formatting.format_span(result.low, result.high, Unit.MICROSECONDS))
+            note += "" if live_us is None else f"; live: {_live_median(live_us)}"
+            numbers.append(SummaryNumber(f"{source} {label}", value, unit, note))
+    if archie_ratio is not None:
         numbers.append(
             SummaryNumber(
-                "of Archie’s latency, for weak transactions",
-                f"{compared.typical * 100:.0f}",
+                f"{source} latency of weak transactions, relative to Archie",
+                f"{archie_ratio.typical * 100:.0f}",
                 "%",
-                _load_note(formatting.format_percent_span(compared.low, compared.high)),
+                _load_note(formatting.format_percent_span(archie_ratio.low, archie_ratio.high)),
             )
         )
     if accuracy is not None:
         value, _, unit = formatting.format_share(accuracy.low).partition(formatting.NO_BREAK_SPACE)
-        numbers.append(
-            SummaryNumber("of speculation is right, at worst", value, unit, "below saturation")
-        )
+        note = "below saturation"
+        if live is not None and live.accuracy is not None:
+            note += f"; live: {formatting.format_share(live.accuracy)}"
+        numbers.append(SummaryNumber(f"{source} accuracy, lowest", value, unit, note))
     return numbers
 
 
@@ -134,32 +179,30 @@ def _peak_note(peak: QueryResult) -> str:
     paper = f"paper: {formatting.format_thousands(PEAKS_TPS['creek'])}"
     if peak.is_lower_bound or peak.possible_range is None:
         return paper
-    return f"{formatting.format_thousands(peak.possible_range[1])} was too much; {paper}"
+    return f"saturated at {formatting.format_thousands(peak.possible_range[1])}; {paper}"
 
 
 def _load_note(span: str) -> str:
-    """Loads may have given one value all the same."""
+    """Return the range over the loads, unless all loads gave one value."""
     return f"{span}, by load" if "–" in span else "at all loads below the peak"
 
 
 def _alarms(evidence: Evidence) -> list[str]:
-    """What nobody must overlook."""
+    """Return the failures that the top of the page must show."""
     illegal = [row for row in evidence.tables.verdicts if row["verdict"] == "illegal"]
     unsettled = [row for row in evidence.tables.runs if row["unsettled"] is not None]
     violated = [row for row in evidence.tables.runs if row["violated"]]
     failed = len(evidence.tables.failed)
-    alarms = [f"{failed} of the experiments failed and are not in this page."] if failed else []
+    alarms = [f"Failed experiments, absent from this page: {failed}."] if failed else []
     if illegal:
         runs = len({row["run"] for row in illegal})
-        alarms.append(
-            f"Checkers found something illegal in {runs} of the runs: see the checks below."
-        )
+        alarms.append(f"Checkers found violations in {runs} of the runs; see the checks below.")
     if violated:
         alarms.append(
             f"TPC-C’s consistency conditions are violated in {len(violated)} of the runs."
         )
     if unsettled:
-        alarms.append(f"{len(unsettled)} of the runs did not come to rest.")
+        alarms.append(f"{len(unsettled)} of the runs did not converge.")
     return alarms
 
 
@@ -169,24 +212,25 @@ STATISTIC_COLUMNS = ("mean_us", "p50_us", "p99_us")
 
 
 def transaction_latencies(evidence: Evidence) -> dict[str, Any] | None:
+    """Return Creek's latencies by kind of transaction, at about half of its peak load."""
     run = evidence.typical_run("creek")
     kinds = {} if run is None else evidence.latencies_by_kind(run["run"])
     if run is None or not kinds:
         return None
-    header = ["transaction", "answers"]
-    for answer in ("first answer", "stable"):
-        header += [f"{answer}, {name}" for name in ("mean", "median", "p99")]
+    header = ["transaction", "responses"]
+    for response in ("first response", "stable"):
+        header += [f"{response}, {name}" for name in ("mean", "median", "p99")]
     load = formatting.format_throughput(run["load_tps"])
     return {
-        "title": f"By kind of transaction: Creek at {load}",
+        "title": f"By kind of transaction: Creek at {load}, {run['source']}",
         "header": header,
-        "rows": [_transaction_row(kind, answers) for kind, answers in kinds.items()],
+        "rows": [_transaction_row(kind, latencies) for kind, latencies in kinds.items()],
     }
 
 
-def _transaction_row(kind: str, answers: dict[str, ReportRow]) -> list[str]:
-    first = next((answers[name] for name in FIRST_RESPONSES if name in answers), None)
-    last = next((answers[name] for name in FINAL_RESPONSES if name in answers), None)
+def _transaction_row(kind: str, latencies: dict[str, ReportRow]) -> list[str]:
+    first = next((latencies[name] for name in FIRST_RESPONSES if name in latencies), None)
+    last = next((latencies[name] for name in FINAL_RESPONSES if name in latencies), None)
     count = first or last
     cells = [kind.replace("_", " "), "" if count is None else str(count["answers"])]
     for row in (first, last):

@@ -1,4 +1,4 @@
-"""Section 6.3: what changes when one thing is changed and the rest stays as it was."""
+"""Effects of single parameters, with all others at their defaults (Section 6.3)."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
@@ -24,6 +24,8 @@ from creekdb.pipeline.report.queries import (
 
 
 class Variation(NamedTuple):
+    """Varied parameter, with its title and text."""
+
     parameter: str
     title: str
     text: str
@@ -33,55 +35,57 @@ VARIATIONS: Final = (
     Variation(
         "warehouses",
         "Contention: warehouses",
-        "The fewer warehouses, the more transactions meet in the same rows. With one, speculation "
-        "is often in vain; with twenty, hardly ever.",
+        "With fewer warehouses, more transactions access the same rows. With one warehouse, "
+        "speculation often fails; with twenty, it rarely does.",
     ),
     Variation(
         "strong_share",
         "Share of strong transactions",
-        "Instead of every Payment, transactions drawn at random are strong. The more of them, the "
-        "fewer weak ones there are to take along with each.",
+        "Transactions drawn at random are strong, instead of every Payment. With a higher share, "
+        "each strong transaction commits fewer weak ones along with it.",
     ),
     Variation(
         "exec_scale",
         "Execution time",
-        "When executions take longer, the network matters less and peaks fall in proportion.",
+        "With longer executions, the network matters less, and peaks fall in proportion.",
     ),
     Variation(
         "replicas",
         "Replicas",
-        "Every replica executes everything, so more replicas carry no more load.",
+        "Every replica executes every transaction, so additional replicas add no capacity.",
     ),
     Variation(
         "cores",
         "Cores",
-        "Creek and Archie execute side by side and use cores that are added; SMR and Bayou "
-        "execute one transaction after the other.",
+        "Creek and Archie execute transactions in parallel and use additional cores; SMR and Bayou "
+        "execute transactions sequentially.",
     ),
     Variation(
         "layout",
         "Layout of the data",
-        "A register per row is the plain reading of the paper. With hot columns in registers of "
-        "their own and sums that are added to (dashed), transactions conflict less. By warehouses.",
+        "One register per row is the literal reading of the paper. With separate registers for hot "
+        "columns and with additive sums (dashed), transactions conflict less. By warehouses.",
     ),
     Variation(
         "local_reads",
-        "Reads at one replica",
-        "A weak transaction that only reads may be executed by its replica alone.",
+        "Local reads",
+        "A weak read-only transaction may be executed at its replica alone.",
     ),
 )
 
 
 class VariationRow(NamedTuple):
-    """A variation with its panels."""
+    """Variation with its panels."""
 
     variation: Variation
     panels: list[ChartPanel]
     lines: list[CurveStyle]
-    """Where they are not those of all the others."""
+    """Lines of this variation, if they differ from the common ones."""
 
 
 class _Measure(NamedTuple):
+    """Measure of one panel."""
+
     key: str
     title: str
     unit: Unit
@@ -89,7 +93,7 @@ class _Measure(NamedTuple):
     evaluate: Callable[[Evidence, str, Mapping[str, Any]], QueryResult | None]
     reduce: Callable[[QueryResult], float]
     has_sequential: bool = True
-    """Does it say anything about systems that execute one after the other?"""
+    """True if sequential systems have a meaningful value."""
 
 
 _MEASURES: Final = (
@@ -99,7 +103,7 @@ _MEASURES: Final = (
         Unit.PER_SECOND,
         charts.THOUSANDS_LABEL,
         lambda evidence, scheme, where: PeakThroughput(scheme, where).evaluate(evidence),
-        lambda found: found.high,
+        lambda result: result.high,
     ),
     _Measure(
         "stable",
@@ -109,7 +113,7 @@ _MEASURES: Final = (
         lambda evidence, scheme, where: latency_range(scheme, STRONG_STABLE, **where).evaluate(
             evidence
         ),
-        lambda found: found.typical,
+        lambda result: result.typical,
         has_sequential=False,
     ),
     _Measure(
@@ -118,7 +122,7 @@ _MEASURES: Final = (
         Unit.SHARE,
         charts.PERCENT_LABEL,
         lambda evidence, scheme, where: MeasureRange(scheme, "accuracy", where).evaluate(evidence),
-        lambda found: found.low,
+        lambda result: result.low,
         has_sequential=False,
     ),
     _Measure(
@@ -129,7 +133,7 @@ _MEASURES: Final = (
         lambda evidence, scheme, where: MeasureMaximum(scheme, "execution_ratio", where).evaluate(
             evidence
         ),
-        lambda found: found.high,
+        lambda result: result.high,
         has_sequential=False,
     ),
 )
@@ -145,46 +149,47 @@ def variation_lines(evidence: Evidence) -> list[CurveStyle]:
 
 
 def draw_variations(evidence: Evidence, palette: Palette) -> list[VariationRow]:
-    """Those of which at least two values were tried."""
+    """Draw the variations with at least two values of their parameter."""
     return [row for each in VARIATIONS if (row := _variation_row(evidence, palette, each)).panels]
 
 
 def _variation_row(evidence: Evidence, palette: Palette, variation: Variation) -> VariationRow:
-    parameter, drawn = variation.parameter, _curves(evidence, variation.parameter)
+    parameter, variation_curves = variation.parameter, _curves(evidence, variation.parameter)
     if parameter == "layout":
         parameter = "warehouses"
     panels = []
     for measure in _MEASURES:
-        rows = _chart_rows(evidence, drawn, parameter, measure)
+        rows = _chart_rows(evidence, variation_curves, parameter, measure)
         values = list(dict.fromkeys(row["parameter"] for row in rows))
-        there = {row["line"] for row in rows}
-        lines = [each.line for each in drawn if each.line.label in there]
+        labels = {row["line"] for row in rows}
+        lines = [each.line for each in variation_curves if each.line.label in labels]
         if len(values) < 2 or (variation.parameter == "layout" and len(lines) < 2):
             continue
-        description = f"{measure.title} by {variation.title.lower()}"
+        title = f"{evidence.source} {measure.title.lower()}"
+        description = f"{title.capitalize()} by {variation.title.lower()}"
         y = _value_axis(measure, rows)
         spec = charts.parameter_chart(rows, lines, palette, y, values, description)
         panels.append(ChartPanel(f"{variation.parameter}-{measure.key}", spec, measure.title))
-    own = [each.line for each in drawn] if variation.parameter == "layout" else []
+    own = [each.line for each in variation_curves] if variation.parameter == "layout" else []
     return VariationRow(variation, panels, own)
 
 
 def _curves(evidence: Evidence, parameter: str) -> list[_VariationCurve]:
-    """A line for each scheme; of layouts, one for each of those, by warehouses."""
+    """Return one line per scheme; for layouts, one per scheme and layout."""
     lines = variation_lines(evidence)
     if parameter != "layout":
         return [_VariationCurve(line, {}) for line in lines]
-    usual = evidence.default_setup["layout"]
-    others = [layout for layout in evidence.values("layout") if layout != usual]
+    default = evidence.default_setup["layout"]
+    others = [layout for layout in evidence.values("layout") if layout != default]
     return [
         _VariationCurve(
             line._replace(
-                label=f"{line.label}, {layout}", dash=SOLID if layout == usual else DASHED
+                label=f"{line.label}, {layout}", dash=SOLID if layout == default else DASHED
             ),
             {"layout": layout},
         )
         for line in lines
-        for layout in (usual, *others)
+        for layout in (default, *others)
         if any(evidence.peak(line.scheme, layout=other) for other in others)
     ]
 
@@ -197,38 +202,38 @@ def _value_axis(measure: _Measure, rows: ChartRows) -> Axis:
 
 
 def _chart_rows(
-    evidence: Evidence, drawn: list[_VariationCurve], parameter: str, measure: _Measure
+    evidence: Evidence, variation_curves: list[_VariationCurve], parameter: str, measure: _Measure
 ) -> ChartRows:
     scale = 1000 if measure.unit is Unit.MICROSECONDS else 1
     rows = []
-    for line, differing in drawn:
+    for line, overrides in variation_curves:
         if not measure.has_sequential and line.scheme in SEQUENTIAL_SCHEMES:
             continue
         for value in _sorted_values(evidence.values(parameter)):
-            found = measure.evaluate(evidence, line.scheme, {**differing, parameter: value})
-            if found is None:
+            result = measure.evaluate(evidence, line.scheme, {**overrides, parameter: value})
+            if result is None:
                 continue
-            shown = formatting.format_number(measure.reduce(found), measure.unit)
-            paper = None if differing else _paper_value(measure.key, line.scheme, parameter, value)
+            shown = formatting.format_number(measure.reduce(result), measure.unit)
+            paper = None if overrides else _paper_value(measure.key, line.scheme, parameter, value)
             rows.append(
                 {
                     "line": line.label,
                     "parameter": formatting.format_parameter(parameter, value),
-                    "value": measure.reduce(found) / scale,
+                    "value": measure.reduce(result) / scale,
                     "paper": paper,
-                    "paper_says": formatting.NO_VALUE
+                    "paper_text": formatting.NO_VALUE
                     if paper is None
                     else formatting.format_throughput(paper),
-                    "bound": found.is_lower_bound,
-                    "shown": f"at least {shown}" if found.is_lower_bound else shown,
-                    "seeds": found.seeds,
+                    "bound": result.is_lower_bound,
+                    "shown": f"at least {shown}" if result.is_lower_bound else shown,
+                    "seeds": result.seeds,
                 }
             )
     return rows
 
 
 def _sorted_values(values: list[Any]) -> list[Any]:
-    """What is usual may have no number: every Payment comes between few and many."""
+    """Sort the values; None, every Payment strong, goes between the lowest and the others."""
     if None not in values or len(values) < 2:
         return values
     others = [value for value in values if value is not None]

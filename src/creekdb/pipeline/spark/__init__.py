@@ -1,0 +1,1 @@
+"""Spark sessions, Java discovery, and frames with declared schemas."""

@@ -1,11 +1,12 @@
-"""Frames that are what `schemas` declares: its columns, in its order, of its types.
+"""Frames that conform to `schemas`: columns, order and types.
 
-A null where none may be is an error when the frame is computed: it names the column.
+A null in a column that is not nullable raises an error that names the column, when Spark computes
+the frame.
 """
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
+from pyspark.sql import functions as F  # noqa: N812 - the usual alias
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructField, StructType
 
@@ -15,6 +16,7 @@ def spark_schema(schema: pa.Schema) -> StructType:
 
 
 def conform_to_schema(frame: DataFrame, schema: pa.Schema) -> DataFrame:
+    """Select the columns of a schema, cast to their types."""
     return frame.select(*(_conforming_column(field) for field in spark_schema(schema)))
 
 

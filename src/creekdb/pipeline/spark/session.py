@@ -1,8 +1,8 @@
-"""A Spark session for people: quiet, sized for the machine, and with one clear line if it fails.
+"""Spark session with quiet output, settings for this machine, and errors of one line.
 
-What the Java process says goes into a file from the moment it is started: there is nothing in it
-for a user, unless Spark cannot start, and then the line that tells why is quoted, or ends while it
-is needed, and then the file is kept. Errors of Spark itself still arrive here, as exceptions.
+The standard error of the Java process goes to a log file from its start. If Spark cannot start, the
+error quotes the relevant line of the log. If the process exits early, the log file is kept. Errors
+of Spark itself still arrive as exceptions.
 """
 
 import logging
@@ -32,14 +32,14 @@ if TYPE_CHECKING:
 
 LOCAL_MASTER: Final = "local[*]"
 TASK_ATTEMPTS_MAX: Final = 3
-"""How often a task that lost its process is tried, on this machine."""
+"""Attempts of a task whose process was lost, on a local master."""
 HEAP_DIVISOR: Final = 4
-"""The heap is one part in so many of the machine's memory; the rest is for Python's processes."""
+"""Divisor of the machine's memory for the Java heap. Python processes use the rest."""
 HEAP_MIB_MIN: Final = 1024
 HEAP_MIB_MAX: Final = 4096
 CONNECT_TIMEOUT_S: Final = 5.0
 EXIT_TIMEOUT_S: Final = 5.0
-"""Of a Java process with which the connection broke, if that is because it ended."""
+"""Time for the Java process to exit after its connection broke, in seconds."""
 INSTALL_HINT: Final = "install them with: pip install 'creekdb[pipeline]'"
 
 _LOG4J_CONFIG: Final = """\
@@ -66,71 +66,77 @@ _EXCEPTION_LINE = re.compile(
 def spark_session(
     master: str = LOCAL_MASTER, name: str = "creek", heap_mib: int | None = None
 ) -> Iterator["SparkSession"]:
-    """A session on `master`, which is stopped in the end. A process has one at a time: if there is
-    one already, it is that, and whoever began it stops it. The heap of the driver is sized for the
-    machine, unless it is said how large it is."""
+    """Yield a session on `master`, and stop it at the end.
+
+    A process has one session at a time. An active session is reused, and stays open. The default
+    heap of the driver depends on the machine's memory.
+    """
     try:
-        from pyspark.sql import SparkSession  # noqa: PLC0415 - it is optional
+        from pyspark.sql import SparkSession  # noqa: PLC0415 - optional dependency
     except ImportError as error:
         raise UsageError(
-            f"the pipeline needs packages that are missing ({error}): {INSTALL_HINT}"
+            f"cannot run the pipeline: packages are missing ({error}); {INSTALL_HINT}"
         ) from None
-    if (running := SparkSession.getActiveSession()) is not None:
-        yield running
+    if (active := SparkSession.getActiveSession()) is not None:
+        yield active
         return
     _check_reachable(master)
-    with tempfile.TemporaryDirectory(prefix="creek-spark-") as folder:
-        scratch = Path(folder)
-        chatter = scratch / "chatter"
+    with tempfile.TemporaryDirectory(prefix="creek-spark-") as directory:
+        scratch = Path(directory)
+        log_file = scratch / "java.log"
         os.environ["JAVA_HOME"] = str(java_home(scratch))
         if is_local(master) or "PYSPARK_PYTHON" not in os.environ:
             os.environ["PYSPARK_PYTHON"] = sys.executable
         builder = SparkSession.builder.master(_with_task_retries(master)).appName(name)
         for key, value in _settings(master, scratch, heap_mib or _heap_mib()).items():
             builder = builder.config(key, value)
-        before = signal.getsignal(signal.SIGINT)
+        handler = signal.getsignal(signal.SIGINT)
         try:
-            with _redirect_stderr(chatter):
+            with _redirect_stderr(log_file):
                 spark = builder.getOrCreate()
-        except Exception as error:  # noqa: BLE001 - whatever it is, a user gets one line
+        except Exception as error:  # noqa: BLE001 - any failure becomes one line
             raise UsageError(
-                f"Spark cannot start on {master}: {_startup_failure(error, chatter)}"
+                f"Spark cannot start on {master}: {_startup_failure(error, log_file)}"
             ) from None
-        with _stop_on_exit(spark, chatter), _restore_interrupts(before):
+        with _stop_on_exit(spark, log_file), _restore_interrupts(handler):
             if not is_local(master):
                 spark.sparkContext.addPyFile(str(_package_archive(scratch)))
             yield spark
 
 
 @contextmanager
-def _stop_on_exit(spark: "SparkSession", chatter: Path) -> Iterator[None]:
-    """Unless it has ended before, of which is told. It is stopped on another thread's connection:
-    that of this one an interruption may have broken."""
+def _stop_on_exit(spark: "SparkSession", log_file: Path) -> Iterator[None]:
+    """Stop Spark, or raise `HelperEnded` if its process exited.
+
+    Another thread stops it, since an interruption may have broken this thread's connection.
+    """
     code: int | None = None
     try:
-        with _log_connection_errors(chatter, spark):
+        with _log_connection_errors(log_file, spark):
             yield
     except CreekError:
         raise
     except Exception as error:
         code = _java_exit_code(spark, error)
         if code is not None:
-            raise HelperEnded(_exit_report(code, chatter)) from error
+            raise HelperEnded(_exit_report(code, log_file)) from error
         raise
     finally:
         if code is None:
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # It ends with this process in any case.
+                warnings.simplefilter("ignore")  # The process exits with this one in any case.
                 stopping = threading.Thread(target=spark.stop)
                 stopping.start()
                 stopping.join()
 
 
 @contextmanager
-def _restore_interrupts(before: "_HANDLER") -> Iterator[None]:
-    """An interruption ends as one, and then signals are handled as they were `before` Spark. Its
-    own handler calls Java in the middle of another call; and Py4J, interrupted at the wrong moment,
-    raises an error of its own instead."""
+def _restore_interrupts(handler: "_HANDLER") -> Iterator[None]:
+    """Raise KeyboardInterrupt on SIGINT, and finally restore the `handler` from before Spark.
+
+    Spark's own handler calls Java within another call. Py4J may raise another error if it is
+    interrupted during a call.
+    """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -148,18 +154,18 @@ def _restore_interrupts(before: "_HANDLER") -> Iterator[None]:
         if not interrupted:
             raise
     finally:
-        if before is not None:
-            signal.signal(signal.SIGINT, before)
+        if handler is not None:
+            signal.signal(signal.SIGINT, handler)
     if interrupted:
         raise KeyboardInterrupt
 
 
 def _check_reachable(master: str) -> None:
-    """Spark itself tries for more than a minute before it gives up."""
+    """Raise UsageError if no Spark master accepts connections. Spark retries for over a minute."""
     match = re.fullmatch(r"spark://(.*)", master)
     if match is None:
         return
-    problem = "it is not an address"
+    problem = "not an address"
     for address in match[1].split(","):
         host, _, port = address.rpartition(":")
         try:
@@ -168,7 +174,7 @@ def _check_reachable(master: str) -> None:
             problem = str(error)
         else:
             return
-    raise UsageError(f"no Spark master answers at {master}: {problem}")
+    raise UsageError(f"cannot connect to a Spark master at {master}: {problem}")
 
 
 def is_local(master: str) -> bool:
@@ -180,18 +186,18 @@ def _is_on_this_host(master: str) -> bool:
 
 
 def _with_task_retries(master: str) -> str:
-    """On this machine, too, a task is tried again when its process was lost."""
+    """Enable retries of tasks with lost processes on a local master."""
     match = re.fullmatch(r"local\[([^,\]]+)\]", master)
     return f"local[{match[1]},{TASK_ATTEMPTS_MAX}]" if match else master
 
 
 def _settings(master: str, scratch: Path, heap_mib: int) -> dict[str, str]:
-    logging = scratch / "log4j2.properties"
-    logging.write_text(_LOG4J_CONFIG)
+    log_config = scratch / "log4j2.properties"
+    log_config.write_text(_LOG4J_CONFIG)
     return {
         **(_LOOPBACK_SETTINGS if _is_on_this_host(master) else {}),
         "spark.driver.memory": f"{heap_mib}m",
-        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile=file:{logging}",
+        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile=file:{log_config}",
         "spark.python.unix.domain.socket.enabled": "true",
         "spark.python.unix.domain.socket.dir": str(scratch),
         "spark.sql.execution.arrow.pyspark.enabled": "true",
@@ -204,9 +210,9 @@ def _settings(master: str, scratch: Path, heap_mib: int) -> dict[str, str]:
 
 
 def _local_settings() -> dict[str, str]:
-    """On this machine, tasks find modules where this process does, also those of the user."""
-    here = os.getcwd()
-    paths = {"spark.executorEnv.PYTHONPATH": here} if {"", here} & {*sys.path} else {}
+    """Return settings for a local master. Tasks import modules from the same paths as this one."""
+    cwd = os.getcwd()
+    paths = {"spark.executorEnv.PYTHONPATH": cwd} if {"", cwd} & {*sys.path} else {}
     return {**paths, "spark.sql.shuffle.partitions": str(2 * _core_count())}
 
 
@@ -219,7 +225,7 @@ def _heap_mib() -> int:
 
 
 def _memory_mib() -> int:
-    """What this process may use: the machine's, or less where it is confined."""
+    """Return the memory limit of this process: the cgroup's, or else that of the machine."""
     total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     try:
         allowed = Path("/sys/fs/cgroup/memory.max").read_text().strip()
@@ -230,27 +236,27 @@ def _memory_mib() -> int:
 
 @contextmanager
 def _redirect_stderr(file: Path) -> Iterator[None]:
-    """What this process, and what it starts, writes to its standard error goes to `file`."""
+    """Redirect the standard error of this process and its children to `file`."""
     sys.stderr.flush()
-    kept = os.dup(2)
+    saved = os.dup(2)
     with file.open("wb") as stream:
         os.dup2(stream.fileno(), 2)
     try:
         yield
     finally:
         sys.stderr.flush()
-        os.dup2(kept, 2)
-        os.close(kept)
+        os.dup2(saved, 2)
+        os.close(saved)
 
 
 @contextmanager
 def _log_connection_errors(file: Path, spark: "SparkSession") -> Iterator[None]:
-    """What Spark's side of this process says of a connection that broke goes to `file`, too."""
+    """Append errors of broken connections between this process and Java to `file`."""
     handler = logging.FileHandler(file)
     logging.getLogger().addHandler(handler)
     server: Any = getattr(spark.sparkContext, "_accumulatorServer", None)
     if server is not None:
-        server.handle_error = lambda *_: logging.exception("a connection broke")
+        server.handle_error = lambda *_: logging.exception("connection to Spark failed")
     try:
         yield
     finally:
@@ -259,59 +265,63 @@ def _log_connection_errors(file: Path, spark: "SparkSession") -> Iterator[None]:
 
 
 def task_counts(spark: "SparkSession") -> tuple[int, int]:
-    """How many tasks of what is going on are done, and how many there are in all; none, if Spark
-    has ended, of which somebody else will tell."""
-    from py4j.protocol import Py4JError  # noqa: PLC0415 - it is optional
+    """Return the numbers of completed and of all tasks in active stages.
+
+    Both are 0 if Spark has exited; `spark_session` reports that.
+    """
+    from py4j.protocol import Py4JError  # noqa: PLC0415 - optional dependency
 
     tracker = spark.sparkContext.statusTracker()
     try:
-        found = [tracker.getStageInfo(each) for each in tracker.getActiveStageIds()]
+        infos = [tracker.getStageInfo(each) for each in tracker.getActiveStageIds()]
     except (OSError, Py4JError):
         return 0, 0
-    stages = [stage for stage in found if stage is not None]
+    stages = [info for info in infos if info is not None]
     done = sum(stage.numCompletedTasks for stage in stages)
     return done, sum(stage.numTasks for stage in stages)
 
 
 def _java_exit_code(spark: "SparkSession", error: Exception) -> int | None:
-    """The code with which the Java process ended, if it has."""
-    from py4j.protocol import Py4JError, Py4JJavaError  # noqa: PLC0415 - it is optional
+    """Return the exit code of the Java process, or None if it runs."""
+    from py4j.protocol import Py4JError, Py4JJavaError  # noqa: PLC0415 - optional dependency
 
     process: subprocess.Popen[bytes] | None = getattr(spark.sparkContext._gateway, "proc", None)
     if process is None:
         return None
-    told_by_java = isinstance(error, Py4JJavaError)
-    if isinstance(error, ConnectionError | EOFError | Py4JError) and not told_by_java:
+    is_java_exception = isinstance(error, Py4JJavaError)
+    if isinstance(error, ConnectionError | EOFError | Py4JError) and not is_java_exception:
         with suppress(subprocess.TimeoutExpired):
             return process.wait(EXIT_TIMEOUT_S)
     return process.poll()
 
 
-def _exit_report(code: int, chatter: Path) -> str:
-    """What became of Spark, where its log is kept, and what to do."""
-    how = f"was ended by {signal.Signals(-code).name}" if code < 0 else f"ended with {code}"
+def _exit_report(code: int, log_file: Path) -> str:
+    """Save the log, and return the error text."""
+    cause = f"killed by {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
     file, name = tempfile.mkstemp(prefix="creek-spark-", suffix=".log")
-    with os.fdopen(file, "wb") as kept:
-        kept.write(chatter.read_bytes())
+    with os.fdopen(file, "wb") as saved:
+        saved.write(log_file.read_bytes())
     return (
-        f"Spark {how} in the middle: often there was too little memory for it. Its log is {name}. "
-        "What is done stays, and the same command does the rest"
+        f"Spark exited early: {cause}, often because of too little memory (log: {name}); "
+        "repeat the command to resume, completed work is kept"
     )
 
 
-def _startup_failure(error: Exception, chatter: Path) -> str:
-    """The line that says most: the first that Java named an exception in, or the error's own."""
-    said = chatter.read_text(errors="replace").splitlines() if chatter.exists() else []
-    for line in (*said, *str(error).splitlines()):
+def _startup_failure(error: Exception, log_file: Path) -> str:
+    """Return the most specific line: the first Java exception, or else the first line."""
+    log_lines = log_file.read_text(errors="replace").splitlines() if log_file.exists() else []
+    for line in (*log_lines, *str(error).splitlines()):
         if match := _EXCEPTION_LINE.match(line.strip()):
             return match[1]
-    told = [line for line in (*str(error).splitlines(), *said) if line.strip()]
-    return told[0].strip() if told else type(error).__name__
+    lines = [line for line in (*str(error).splitlines(), *log_lines) if line.strip()]
+    return lines[0].strip() if lines else type(error).__name__
 
 
 def _package_archive(scratch: Path) -> Path:
-    """This package, to be sent where it may not be installed: without what is compiled here, which
-    can be imported neither from an archive nor on any machine."""
+    """Archive this package for executors that may not have it installed.
+
+    Compiled modules are excluded: they cannot be imported from an archive or on other platforms.
+    """
     package = Path(creekdb.__file__).parent
     archive = scratch / "creek.zip"
     with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as file:

@@ -1,14 +1,14 @@
-"""A backup as Parquet, for Spark and whatever else reads it.
+"""Export of a backup as Parquet, for Spark and other readers.
 
-    state/        the registers, as `schemas.REGISTERS` declares them
-    operations/   what was committed, as `schemas.COMMITTED` declares it
-    export.json   what it is of, and from which commit index on the operations are complete
+    state/        registers, by `schemas.REGISTERS`
+    operations/   committed operations, by `schemas.COMMITTED`
+    export.json   source of the export, and the commit index from which operations are complete
 
-A key or a value that is simple stands in a column of its type, and every one of them as JSON text:
-tuples are arrays, and bytes are written as `creekdb.http.schema` says. Registers that are as the
-data type begins with are not there, nor what the cluster keeps for itself.
+A simple key or value has a column of its type. Every key and value is also present as JSON text, in
+which tuples are arrays and bytes are encoded as in `creekdb.http.schema`. Unchanged initial
+registers of the data type and internal registers of the cluster are excluded.
 
-The folder is written once: aside first, then moved into place, so that it is whole or absent.
+The directory is written under a temporary name and then renamed, so it is complete or absent.
 """
 
 import json
@@ -44,7 +44,7 @@ from creekdb.server.backup.format import (
 from creekdb.wire.deduplication import DEDUPLICATED_CALL, unwrap_call
 
 ROWS_PER_GROUP: Final = 65_536
-"""In a group of a file: more are not in memory at once."""
+"""Rows per row group, and upper bound for the rows in memory."""
 INT64_END: Final = 2**63
 
 _VALUE_COLUMNS: Final = {
@@ -60,55 +60,55 @@ _VALUE_COLUMNS: Final = {
 
 
 class ExportManifest(msgspec.Struct, frozen=True, kw_only=True):
-    """What a folder holds."""
+    """Content of an export directory."""
 
     cluster: str
     datatype: str
     length: int
-    """The commit index of the state."""
+    """Commit index of the state."""
     registers: int
     operations: int
     complete_from: int
-    """Of the operations from here to `length`, none is missing."""
+    """Commit index from which no operation up to `length` is missing."""
 
 
 def export_backup(backup: Path, out: Path, recordings: Iterable[Path] = ()) -> ExportManifest:
-    """`recordings`: folders in which replicas of the cluster recorded what they did."""
+    """Write an export; `recordings` are directories with recordings of replicas of the cluster."""
     if out.exists() and not (out.is_dir() and not any(out.iterdir())):
-        raise UsageError(f"{out} holds something already: name a folder that is empty, or new")
-    head = read_header(backup)
-    committed = dict(enumerate(read_requests(backup), head.first))
-    for folder in recordings:
-        _add_recorded_requests(committed, head, folder)
-    aside = out.with_name(f".{out.name}.partial")
+        raise UsageError(f"cannot export to {out}: not empty; name an empty or a new directory")
+    header = read_header(backup)
+    committed = dict(enumerate(read_requests(backup), header.first))
+    for directory in recordings:
+        _add_recorded_requests(committed, header, directory)
+    partial = out.with_name(f".{out.name}.partial")
     try:
-        shutil.rmtree(aside, ignore_errors=True)  # an earlier attempt was interrupted
-        aside.mkdir(parents=True)
-        registers = _write_parquet(aside / "state", REGISTERS, _state_rows(backup))
+        shutil.rmtree(partial, ignore_errors=True)  # left by an interrupted export
+        partial.mkdir(parents=True)
+        registers = _write_parquet(partial / "state", REGISTERS, _state_rows(backup))
         rows = (_operation_row(index, committed[index]) for index in sorted(committed))
-        operations = _write_parquet(aside / "operations", COMMITTED, rows)
-        exported = ExportManifest(
-            cluster=head.cluster,
-            datatype=head.datatype,
-            length=head.length,
+        operations = _write_parquet(partial / "operations", COMMITTED, rows)
+        manifest = ExportManifest(
+            cluster=header.cluster,
+            datatype=header.datatype,
+            length=header.length,
             registers=registers,
             operations=operations,
-            complete_from=_complete_from(committed, head.length),
+            complete_from=_complete_from(committed, header.length),
         )
-        told = msgspec.json.format(msgspec.json.encode(exported))
-        (aside / "export.json").write_bytes(told + b"\n")
-        aside.rename(out)
+        text = msgspec.json.format(msgspec.json.encode(manifest))
+        (partial / "export.json").write_bytes(text + b"\n")
+        partial.rename(out)
     except OSError as error:
         raise StorageFault(f"cannot write {out}: {error.strerror or error}") from error
     finally:
-        shutil.rmtree(aside, ignore_errors=True)
-    return exported
+        shutil.rmtree(partial, ignore_errors=True)
+    return manifest
 
 
-def _write_parquet(folder: Path, schema: pa.Schema, rows: Iterator[dict[str, Any]]) -> int:
-    folder.mkdir()
+def _write_parquet(directory: Path, schema: pa.Schema, rows: Iterator[dict[str, Any]]) -> int:
+    directory.mkdir()
     count = 0
-    with pq.ParquetWriter(folder / "part-0.parquet", schema) as writer:
+    with pq.ParquetWriter(directory / "part-0.parquet", schema) as writer:
         while batch := list(islice(rows, ROWS_PER_GROUP)):
             writer.write_table(pa.Table.from_pylist(batch, schema))
             count += len(batch)
@@ -118,33 +118,35 @@ def _write_parquet(folder: Path, schema: pa.Schema, rows: Iterator[dict[str, Any
 # --- operations -------------------------------------------------------------------------------
 
 
-def _add_recorded_requests(committed: dict[int, Request], head: BackupHeader, folder: Path) -> None:
-    for path in recordings_in(folder):
+def _add_recorded_requests(
+    committed: dict[int, Request], header: BackupHeader, directory: Path
+) -> None:
+    for path in recordings_in(directory):
         started = next(read_frames(path), None)
-        if isinstance(started, RecordingStarted) and started.cluster != head.cluster:
+        if isinstance(started, RecordingStarted) and started.cluster != header.cluster:
             raise UsageError(
-                f"{path} was recorded by cluster '{started.cluster}', and the state is of "
-                f"'{head.cluster}': leave it out"
+                f"cannot use {path}: it is a recording of cluster '{started.cluster}', and the "
+                f"backup is of '{header.cluster}'; omit it"
             )
     requests: dict[Dot, Request] = {}
-    places: dict[int, Dot] = {}
-    for log in merge_recordings(folder).logs:
+    positions: dict[int, Dot] = {}
+    for log in merge_recordings(directory).logs:
         for each in log.visible_events:
             match each.event:
                 case RbCast(request=cast):
                     requests[cast.id] = cast
                 case Committed(id=id, index=index):
-                    places[index] = id
+                    positions[index] = id
                 case _:
                     pass
-    for index, id in places.items():
+    for index, id in positions.items():
         request = requests.get(id)
-        if request is None or index >= head.length:
+        if request is None or index >= header.length:
             continue
-        if id not in head.ids or committed.setdefault(index, request) != request:
+        if id not in header.ids or committed.setdefault(index, request) != request:
             raise UsageError(
-                f"{folder} tells otherwise than the replica what was committed at {index}: is it "
-                "of another cluster of the same name?"
+                f"cannot use {directory}: it differs from the backup at commit index {index}; it "
+                "may be of another cluster with the same name"
             )
 
 
@@ -173,7 +175,7 @@ def _operation_row(index: int, request: Request) -> dict[str, Any]:
     }
 
 
-# --- the state --------------------------------------------------------------------------------
+# --- state ------------------------------------------------------------------------------------
 
 
 def _state_rows(backup: Path) -> Iterator[dict[str, Any]]:
@@ -198,7 +200,7 @@ def _deleted_keys(backup: Path) -> Iterator[Key]:
 
 
 def _is_internal_key(key: Key) -> bool:
-    """What calls came to, and who the members are."""
+    """True for registers of deduplication and of membership."""
     return isinstance(key, tuple) and bool(key) and key[0] in RESERVED_PREFIXES
 
 
@@ -223,7 +225,7 @@ def _register_row(key: Key, value: Any) -> dict[str, Any]:
 
 
 def _int64_or_none(value: int) -> int | None:
-    """None for what has no place in 64 bits with a sign."""
+    """Return None for an integer outside 64 signed bits."""
     return value if -INT64_END <= value < INT64_END else None
 
 

@@ -1,7 +1,7 @@
-"""Grids of experiments: `quick`, `paper`, or a file of your own, in TOML or JSON.
+"""Grids of experiments: `quick`, `paper`, or a file in TOML or JSON.
 
-A grid is a list of blocks. A block gives fields of an experiment one value or several; its cells
-are all combinations:
+A grid is a list of blocks. A block assigns one value or several to fields of an experiment; its
+cells are all combinations:
 
     [[block]]
     scheme = ["creek", "archie"]
@@ -9,9 +9,9 @@ are all combinations:
     seed = [0, 1, 2]
     transactions = 4000
 
-What a block does not name is as `creekdb.evaluation.Experiment` has it. Durations are texts with a
-unit (`duration = "200ms"`); `transactions` stands for a duration in which so many are asked for, at
-least a tenth of a second. A mistake is told with its file, block and key, before anything runs.
+Other fields have the defaults of `creekdb.evaluation.Experiment`. Durations are texts with a unit
+(`duration = "200ms"`). `transactions` sets the duration in which that many are invoked, at least a
+tenth of a second. Before any run starts, errors are reported with file, block and key.
 """
 
 import json
@@ -35,7 +35,7 @@ from creekdb.simulation.faults.language import format_duration, parse_duration_u
 BUILT_IN_GRIDS: Final = ("quick", "paper")
 CELLS_MAX: Final = 100_000
 DURATION_US_MIN: Final = 100_000
-"""How long clients ask at least when a number of transactions is given: less tells little."""
+"""Lower bound for a duration that follows from `transactions`, in microseconds."""
 
 SLUG_CHARS_MAX: Final = 40
 _DURATION_FIELDS: Final = {"duration": "duration_us", "warm_up": "warm_up_us"}
@@ -48,7 +48,7 @@ GRID_KEYS: Final = (*_FIELDS, "transactions")
 
 
 class Cell(NamedTuple):
-    """One run of a grid. The name is that of its run folder."""
+    """One run of a grid. Its name is that of the run directory."""
 
     name: str
     experiment: Experiment
@@ -60,7 +60,7 @@ class Grid(NamedTuple):
 
 
 def load_grid(name: str) -> Grid:
-    """A grid of ours, or the one in the file of that name."""
+    """Load a built-in grid, or the file with that name."""
     if name in BUILT_IN_GRIDS:
         text = (
             resources.files("creekdb.pipeline.stages")
@@ -95,18 +95,18 @@ def _parse_json(name: str, text: str) -> Any:
 
 
 def parse_grid(name: str, content: Any) -> Grid:
-    """`name`: where it comes from, for complaints."""
+    """Parse and validate a grid; `name` is its source, for errors."""
     blocks = content.get("block") if isinstance(content, dict) else None
     if not isinstance(blocks, list) or not blocks or set(content) != {"block"}:
-        raise UsageError(f"{name} is not a grid: it is a list of [[block]], and nothing else")
+        raise UsageError(f"{name} is not a grid: it must consist of [[block]] tables only")
     experiments: list[Experiment] = []
     for number, block in enumerate(blocks, 1):
         where = f"{name}, block {number}"
         if not isinstance(block, dict):
-            raise UsageError(f"{where}: it is not a table of keys and values")
+            raise UsageError(f"{where}: not a table of keys and values")
         experiments += _block_experiments(where, block)
         if len(experiments) > CELLS_MAX:
-            raise UsageError(f"{where}: the grid has more than {CELLS_MAX} experiments by now")
+            raise UsageError(f"{where}: the grid exceeds {CELLS_MAX} experiments")
     distinct = tuple(dict.fromkeys(experiments))
     return Grid(name, tuple(Cell(cell_name(each), each) for each in distinct))
 
@@ -116,10 +116,10 @@ def _block_experiments(where: str, block: dict[str, Any]) -> Iterator[Experiment
         if key not in GRID_KEYS:
             raise UsageError(f"{where}, key '{key}': {UnknownName('key', key, GRID_KEYS)}")
     if "transactions" in block and "duration" in block:
-        raise UsageError(f"{where}, key 'transactions': it excludes 'duration'")
+        raise UsageError(f"{where}, key 'transactions': cannot be combined with 'duration'")
     values = {key: _value_list(where, key, value) for key, value in block.items()}
     if math.prod(map(len, values.values())) > CELLS_MAX:
-        raise UsageError(f"{where}: it has more than {CELLS_MAX} experiments")
+        raise UsageError(f"{where}: the block exceeds {CELLS_MAX} experiments")
     for combination in product(*values.values()):
         yield _build_experiment(where, dict(zip(values, combination, strict=True)))
 
@@ -128,7 +128,7 @@ def _value_list(where: str, key: str, value: Any) -> Sequence[Any]:
     if not isinstance(value, list):
         return [value]
     if not value:
-        raise UsageError(f"{where}, key '{key}': it has no values")
+        raise UsageError(f"{where}, key '{key}': the list is empty")
     return value
 
 
@@ -144,20 +144,20 @@ def _build_experiment(where: str, chosen: dict[str, Any]) -> Experiment:
     try:
         return msgspec.convert(fields, Experiment)
     except (msgspec.ValidationError, UsageError) as error:
-        key, why = _invalid_key(fields, error)
-        raise UsageError(f"{where}, key '{key}': {why}") from error
+        key, reason = _invalid_key(fields, error)
+        raise UsageError(f"{where}, key '{key}': {reason}") from error
 
 
 def _check_durations(where: str, fields: dict[str, Any]) -> None:
-    """Something must be left to measure."""
+    """Raise UsageError if the measurement window would be empty."""
     duration_us = fields.get("duration_us", Experiment().duration_us)
     if duration_us == 0:
-        raise UsageError(f"{where}, key 'duration': it must be longer than 0")
+        raise UsageError(f"{where}, key 'duration': must be longer than 0")
     warm_up_us = fields.get("warm_up_us", 0)
     if not warm_up_us < duration_us:
         raise UsageError(
             f"{where}, key 'warm_up': {format_duration(warm_up_us)} must be shorter than the "
-            f"duration, which is {format_duration(duration_us)}"
+            f"duration of {format_duration(duration_us)}"
         )
 
 
@@ -166,11 +166,11 @@ def _parse_value(where: str, key: str, value: Any) -> Any:
         match key:
             case "faults":
                 if not isinstance(value, str):
-                    raise BadValue(f"{value!r} is not a text: write 'crash 1 at 2s; heal at 3s'")
+                    raise BadValue(f"{value!r} is not a text; write 'crash 1 at 2s; heal at 3s'")
                 return tuple(each.strip() for each in value.split(";") if each.strip())
             case "duration" | "warm_up":
                 if not isinstance(value, str):
-                    raise BadValue(f"{value!r} is not a text: write a number and its unit")
+                    raise BadValue(f"{value!r} is not a text; write a number with its unit")
                 return parse_duration_us(value)
             case _:
                 return value
@@ -179,7 +179,7 @@ def _parse_value(where: str, key: str, value: Any) -> Any:
 
 
 def _invalid_key(fields: dict[str, Any], error: Exception) -> tuple[str, str]:
-    """The key that is wrong by itself, and why; or else the one that does not go with others."""
+    """Return the key that is invalid by itself, or else in combination, with the reason."""
     keys = {field: key for key, field in _DURATION_FIELDS.items()}
     durations = {field: fields[field] for field in _DURATION_FIELDS.values() if field in fields}
     for field, value in (*durations.items(), *fields.items()):
@@ -187,20 +187,20 @@ def _invalid_key(fields: dict[str, Any], error: Exception) -> tuple[str, str]:
             msgspec.convert({**durations, field: value}, Experiment)
         except msgspec.ValidationError:
             return keys.get(field, field), _type_mismatch(field, value)
-        except UsageError as alone:
-            return keys.get(field, field), str(alone)
-    together = ("faults", "warm_up", "duration")
-    return next(key for key in together if _DURATION_FIELDS.get(key, key) in fields), str(error)
+        except UsageError as own_error:
+            return keys.get(field, field), str(own_error)
+    combined = ("faults", "warm_up", "duration")
+    return next(key for key in combined if _DURATION_FIELDS.get(key, key) in fields), str(error)
 
 
 def _type_mismatch(field: str, value: Any) -> str:
-    usual = getattr(Experiment(), field)
-    example = "" if usual is None or usual is False else f", such as {usual}"
-    return f"{value!r} is not {_TYPE_NAMES.get(type(usual), 'a number')}{example}"
+    default = getattr(Experiment(), field)
+    example = "" if default is None or default is False else f", such as {default}"
+    return f"{value!r} is not {_TYPE_NAMES.get(type(default), 'a number')}{example}"
 
 
 def _duration_for_transactions_us(where: str, chosen: dict[str, Any]) -> int:
-    """As long as it takes to ask for so many transactions, in whole milliseconds."""
+    """Return the time to invoke that many transactions, rounded up to milliseconds."""
     number = chosen["transactions"]
     if type(number) is not int or number < 1:
         raise UsageError(f"{where}, key 'transactions': {number!r} is not a whole number above 0")
@@ -214,19 +214,19 @@ def _duration_for_transactions_us(where: str, chosen: dict[str, Any]) -> int:
 
 
 def cell_name(experiment: Experiment) -> str:
-    """Readable, and the same for the same experiment whatever grid it stands in."""
-    usual = Experiment()
+    """Return a readable name that is equal for equal experiments in all grids."""
+    default = Experiment()
     scheme = experiment.scheme if experiment.scheme in SCHEMES else _slug(experiment.scheme)
     parts = [scheme, f"w{experiment.warehouses}", f"{_number_text(experiment.load_tps)}tps"]
     if experiment.strong_share is not None:
         parts.append(f"strong{_number_text(experiment.strong_share)}")
-    if experiment.exec_scale != usual.exec_scale:
+    if experiment.exec_scale != default.exec_scale:
         parts.append(f"x{_number_text(experiment.exec_scale)}")
-    if experiment.replicas != usual.replicas:
+    if experiment.replicas != default.replicas:
         parts.append(f"n{experiment.replicas}")
-    if experiment.cores != usual.cores:
+    if experiment.cores != default.cores:
         parts.append(f"c{experiment.cores}")
-    if experiment.layout != usual.layout:
+    if experiment.layout != default.layout:
         parts.append(experiment.layout)
     if experiment.local_reads:
         parts.append("local")
@@ -234,7 +234,7 @@ def cell_name(experiment: Experiment) -> str:
         parts.append("recorded")
     if experiment.faults:
         parts.append(_slug("; ".join(experiment.faults)))
-    if experiment.duration_us != usual.duration_us:
+    if experiment.duration_us != default.duration_us:
         parts.append(format_duration(experiment.duration_us))
     if experiment.warm_up_us is not None:
         parts.append(f"after{format_duration(experiment.warm_up_us)}")
@@ -246,6 +246,6 @@ def _number_text(value: float) -> str:
 
 
 def _slug(text: str) -> str:
-    """The words that can stand in a file's name, and a number that stands for the rest."""
+    """Return the characters that are valid in file names, and a checksum of the whole text."""
     words = "_".join(re.findall(r"[a-z0-9]+", text.lower()))[:SLUG_CHARS_MAX].rstrip("_")
     return f"{words}_{zlib.crc32(text.encode()):08x}"

@@ -1,8 +1,8 @@
-"""Live runs beside simulated ones: taken into a pipeline's folder, each with a twin.
+"""Import of live runs into an output directory, each with a simulated counterpart.
 
-The twin of a live run is the same experiment, simulated in the paper's environment: as many
-replicas, the same load, the same faults at the same times. A live run of something else than TPC-C,
-or without a steady load, has none.
+The counterpart of a live run is the same experiment, simulated in the paper's environment: the same
+number of replicas, load, faults and fault times. A live run without TPC-C or without a constant
+load has no counterpart.
 """
 
 import shutil
@@ -22,36 +22,38 @@ from creekdb.pipeline.stages.output_dir import RUNS_DIR
 from creekdb.simulation.faults.language import format_fault, parse_faults
 
 COUNTERPART_WARM_UP_US: Final = 1_000_000
-"""Of a twin, before the time that the live run is measured for."""
+"""Warm-up of a counterpart, before a window as long as that of the live run."""
 
 
-def load_live_configs(folders: Iterable[Path]) -> dict[Path, dict[str, Any]]:
-    """Of live runs, by folder; whatever else is there is refused."""
-    found: dict[Path, dict[str, Any]] = {}
-    for folder in folders:
-        if not folder.is_dir():
-            raise UsageError(f"{folder} does not exist: make a run with 'creek live-run'")
-        config = load_run_config(folder)
+def load_live_configs(directories: Iterable[Path]) -> dict[Path, dict[str, Any]]:
+    """Return the configuration of each live run; raise UsageError for any other directory."""
+    configs: dict[Path, dict[str, Any]] = {}
+    for directory in directories:
+        if not directory.is_dir():
+            raise UsageError(f"{directory} does not exist; record a run with 'creek live-run'")
+        config = load_run_config(directory)
         if config.get("source") != LIVE_SOURCE:
-            raise UsageError(f"{folder} is not a live run: it was simulated")
-        if folder.resolve().name in {each.resolve().name for each in found}:
-            raise UsageError(f"two live runs are called {folder.resolve().name}: rename one")
-        found[folder] = config
-    return found
+            raise UsageError(f"{directory} is not a live run: it was simulated")
+        name = directory.resolve().name
+        if name in {each.resolve().name for each in configs}:
+            raise UsageError(f"cannot import two live runs named {name}; rename one")
+        configs[directory] = config
+    return configs
 
 
 def simulated_counterparts(configs: Iterable[dict[str, Any]]) -> tuple[Cell, ...]:
-    made = (_simulated_counterpart(config) for config in configs)
-    return tuple({each.name: each for each in made if each is not None}.values())
+    """Return the distinct counterparts of live runs."""
+    cells = (_simulated_counterpart(config) for config in configs)
+    return tuple({each.name: each for each in cells if each is not None}.values())
 
 
 def _simulated_counterpart(config: dict[str, Any]) -> Cell | None:
     layout, warehouses = parse_tpcc_name(config.get("imported", ""))
     if layout is None or not config.get("load_tps") or "begin_us" not in config:
         return None
-    lasting_us = round(config["end_us"] - config["begin_us"], -3)
+    measured_us = round(config["end_us"] - config["begin_us"], -3)
     faults = parse_faults(config.get(PLANNED_FAULTS, ""))
-    later = (
+    shifted = (
         msgspec.structs.replace(each, at_us=each.at_us + COUNTERPART_WARM_UP_US) for each in faults
     )
     try:
@@ -63,32 +65,34 @@ def _simulated_counterpart(config: dict[str, Any]) -> Cell | None:
             strong_share=config.get("strong_share"),
             replicas=config["replicas"],
             seed=config["seed"],
-            duration_us=COUNTERPART_WARM_UP_US + lasting_us,
+            duration_us=COUNTERPART_WARM_UP_US + measured_us,
             warm_up_us=COUNTERPART_WARM_UP_US,
-            faults=tuple(map(format_fault, later)),
+            faults=tuple(map(format_fault, shifted)),
             recorded=True,
         )
-    except CreekError:  # what runs live need not be what can be simulated
+    except CreekError:  # Not every live configuration can be simulated.
         return None
     return Cell(cell_name(experiment), experiment)
 
 
 def import_live_runs(
-    out: Path, grid: Grid, folders: Sequence[Path], beside: Sequence[Cell]
+    out: Path, grid: Grid, directories: Sequence[Path], counterparts: Sequence[Cell]
 ) -> None:
-    """Copy live runs among those of the grid. What an earlier one left there, with its twin, is
-    removed: it belongs to no cell."""
-    names = {each.resolve().name for each in folders}
+    """Copy live runs beside the runs of the grid.
+
+    Earlier imports and their counterparts belong to no cell and are removed.
+    """
+    names = {each.resolve().name for each in directories}
     cells = {each.name for each in grid.cells}
     if names & cells:
-        same = min(names & cells)
-        raise UsageError(f"a live run is called as an experiment of the grid: rename {same}")
-    kept = cells | {each.name for each in beside}
+        name = min(names & cells)
+        raise UsageError(f"cannot import {name}: the name is that of a grid cell; rename it")
+    retained = cells | {each.name for each in counterparts}
     try:
         for run in (out / RUNS_DIR).iterdir():
-            if run.name not in kept:
+            if run.name not in retained:
                 shutil.rmtree(run)
-        for folder in folders:
-            shutil.copytree(folder, out / RUNS_DIR / folder.resolve().name)
+        for directory in directories:
+            shutil.copytree(directory, out / RUNS_DIR / directory.resolve().name)
     except OSError as error:
         raise StorageFault(f"cannot copy a live run to {out}: {error}") from error

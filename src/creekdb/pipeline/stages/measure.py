@@ -1,25 +1,20 @@
-"""How far a mean over a few seeds can be trusted: Student's t distribution.
+"""Measures of runs, computed from their tables: `evaluation.measures` as DataFrame code.
 
-For whole degrees of freedom its distribution function is a finite sum (Abramowitz and Stegun,
-26.7.3 and 26.7.4), so a quantile takes no table and no library: an interval is halved until it is
-found.
-
-What runs measure, from the tables that they left: `evaluation.measures`, as DataFrame code.
-
-    measures    RUNS, OPERATIONS -> MEASURES    a row per run
+    measures    RUNS, OPERATIONS -> MEASURES    one row per run
     latencies   RUNS, OPERATIONS -> LATENCIES   percentiles by nearest rank, to the microsecond
     summary     MEASURES, LATENCIES -> SUMMARY  means over seeds, with confidence intervals
-    peaks       MEASURES -> PEAKS               the highest load that each system kept up with
+    peaks       MEASURES -> PEAKS               highest unsaturated load of each system
+    over_time   RUNS, OPERATIONS -> OVER_TIME   one row per step, replica and kind of response
 
-What every measure means is said there, and both give the same figures. Ratios of nothing are null.
-Nothing here is computed in Python: rows never leave the JVM.
+`evaluation.measures` defines the measures, and both implementations yield equal figures. A ratio
+with denominator 0 is null. Rows never leave the JVM.
 
-What was done over time, and how long clients waited for it: of runs in which something happened.
+Confidence intervals use Student's t distribution. For integer degrees of freedom, its distribution
+function is a finite sum (Abramowitz and Stegun, 26.7.3 and 26.7.4). Quantiles result from
+bisection, without a table or a library.
 
-    over_time   RUNS, OPERATIONS -> OVER_TIME   a row per step, replica and kind of answer
-
-An operation counts in two steps: as done where it was answered, and with its latency where it was
-asked for, so that a wait is seen where it begins. Rows never leave the JVM.
+In OVER_TIME, an operation counts in two steps: as done in the step of its response, and with its
+latency in the step of its invocation. A long latency thus appears at its start.
 """
 
 from functools import cache
@@ -27,7 +22,7 @@ from math import atan, cos, pi, sin, sqrt, tan
 from typing import Final
 
 from pyspark.sql import Column, DataFrame, Window
-from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it  # noqa: N812 - as everybody calls it
+from pyspark.sql import functions as F  # noqa: N812 - the usual alias
 
 from creekdb.evaluation.measures import (
     BACKLOG_GROWTH_FACTOR,
@@ -52,13 +47,13 @@ BISECTION_STEPS = 80
 
 
 def central_probability(t: float, degrees: int) -> float:
-    """The probability that a value of the t distribution lies between -t and t."""
+    """Return the probability that a t-distributed value lies between -t and t."""
     return _central_probability_of_angle(atan(t / sqrt(degrees)), degrees)
 
 
 @cache
 def t_quantile(degrees: int) -> float:
-    """The t that values stay `within` with a probability of `CONFIDENCE`."""
+    """Return the t within which a value lies with probability CONFIDENCE_LEVEL."""
     low, high = 0.0, pi / 2
     for _ in range(BISECTION_STEPS):
         middle = (low + high) / 2
@@ -70,8 +65,11 @@ def t_quantile(degrees: int) -> float:
 
 
 def _central_probability_of_angle(angle: float, degrees: int) -> float:
-    """The sum is cos + 2/3 cos³ + 2·4/(3·5) cos⁵ … for odd degrees of freedom, and
-    1 + 1/2 cos² + 1·3/(2·4) cos⁴ … for even ones."""
+    """Return the central probability, by a finite sum of powers of the cosine.
+
+    The sum is cos + 2/3 cos³ + 2·4/(3·5) cos⁵ … for odd degrees of freedom, and
+    1 + 1/2 cos² + 1·3/(2·4) cos⁴ … for even ones.
+    """
     odd = degrees % 2
     total, term = 0.0, cos(angle) ** odd
     for power in range(odd, degrees - 1, 2):
@@ -84,28 +82,29 @@ US_PER_S: Final = 1_000_000
 PERCENTILES: Final = (50, 95, 99)
 STATISTICS: Final = ("mean_us", *(f"p{percent}_us" for percent in PERCENTILES))
 SUMMARY_COLUMNS: Final = tuple(MEASURES.names[MEASURES.names.index("asked") + 1 :])
-"""Whether it was saturated as 0 or 1: the mean is the share of the seeds."""
+"""Measures of SUMMARY. `saturated` counts as 0 or 1, so its mean is a share of the seeds."""
 DEGREES_MAX: Final = 100
-"""Beyond so many degrees of freedom, quantiles are those of so many: too wide by a hundredth."""
+"""Upper bound for degrees of freedom. Beyond it, intervals are too wide by about one percent."""
 
 
 def measures(runs: DataFrame, operations: DataFrame) -> DataFrame:
+    """Return MEASURES: one row per run."""
     counts = timed_operations(runs, operations).groupBy("run").agg(*_count_columns())
-    counted = [name for name in counts.columns if name != "run"]
-    joined = runs.join(counts, "run", "left").fillna(0, counted)
+    count_columns = [name for name in counts.columns if name != "run"]
+    joined = runs.join(counts, "run", "left").fillna(0, count_columns)
     length_us = F.col("end_us") - F.col("begin_us")
     throughput_tps = _ratio(F.col("done") * US_PER_S, length_us)
-    asked_tps = _ratio(F.col("asked") * US_PER_S, length_us)
+    invoked_tps = _ratio(F.col("asked") * US_PER_S, length_us)
     is_open = F.col("load_tps").isNotNull()
     return conform_to_schema(
         joined.select(
             *runs.columns,
             "asked",
             throughput_tps.alias("throughput_tps"),
-            F.when(is_open, _is_saturated(throughput_tps, asked_tps)).alias("saturated"),
+            F.when(is_open, _is_saturated(throughput_tps, invoked_tps)).alias("saturated"),
             "backlog",
-            _ratio(F.col("accurate"), F.col("accuracy_told")).alias("accuracy"),
-            _ratio(F.col("exact"), F.col("exact_told")).alias("exact_accuracy"),
+            _ratio(F.col("accurate"), F.col("accurate_known")).alias("accuracy"),
+            _ratio(F.col("exact"), F.col("exact_known")).alias("exact_accuracy"),
             _ratio(F.col("executions"), F.col("to_execute")).alias("execution_ratio"),
             _ratio(F.col("busy_us"), F.col("core_us")).alias("cpu_utilisation"),
             _ratio(F.col("bytes"), F.col("capacity_bytes")).alias("network_utilisation"),
@@ -116,15 +115,15 @@ def measures(runs: DataFrame, operations: DataFrame) -> DataFrame:
 
 
 def latencies(runs: DataFrame, operations: DataFrame) -> DataFrame:
-    """Equal latencies are counted first, so that what is sorted is short however long a run is."""
-    each = (
+    """Return LATENCIES. Equal latencies are counted first, which bounds the rows to be sorted."""
+    responses = (
         timed_operations(runs, operations)
         .where(_is_invoked_in_window())
         .select("run", "kind", F.inline(_response_latencies()))
     )
     keys = ("run", "answer", "kind")
     counted = (
-        each.where("latency_us is not null")
+        responses.where("latency_us is not null")
         .groupBy(*keys, "latency_us")
         .agg(F.count("*").alias("times"))
         .withColumn("kind", F.explode(F.array("kind", F.lit(ALL_KINDS))))
@@ -148,16 +147,19 @@ def latencies(runs: DataFrame, operations: DataFrame) -> DataFrame:
     )
 
 
-def summary(measured: DataFrame, timed: DataFrame) -> DataFrame:
-    """Over runs that differ in their seed alone. A latency is called after the answer and the
-    statistic, as `strong_stable_p99_us`; it is that of all kinds of operations together."""
-    experiments = measured.select("run", *EXPERIMENT_COLUMNS)
-    figures = measured.select("run", F.inline(_measure_rows(SUMMARY_COLUMNS)))
-    named = F.concat_ws("_", "answer", "measure").alias("measure")
-    all_kinds = timed.where(F.col("kind") == ALL_KINDS)
+def summary(measures: DataFrame, latencies: DataFrame) -> DataFrame:
+    """Return SUMMARY: means over runs that differ only in their seed.
+
+    The name of a latency consists of response kind and statistic, such as `strong_stable_p99_us`.
+    It covers all kinds of operations.
+    """
+    experiments = measures.select("run", *EXPERIMENT_COLUMNS)
+    figures = measures.select("run", F.inline(_measure_rows(SUMMARY_COLUMNS)))
+    name = F.concat_ws("_", "answer", "measure").alias("measure")
+    all_kinds = latencies.where(F.col("kind") == ALL_KINDS)
     times = all_kinds.select("run", "answer", F.inline(_measure_rows(STATISTICS)))
-    values = figures.unionByName(times.select("run", named, "value"))
-    # In ascending order, so that the sums are the same however the rows are spread.
+    values = figures.unionByName(times.select("run", name, "value"))
+    # Ascending order makes the sums independent of the partitioning.
     grouped = (
         experiments.join(values.where("value is not null"), "run")
         .groupBy(*EXPERIMENT_COLUMNS, "measure")
@@ -176,29 +178,31 @@ def summary(measured: DataFrame, timed: DataFrame) -> DataFrame:
     )
 
 
-def peaks(measured: DataFrame) -> DataFrame:
-    """Of loads that were tried more than once, the longest run counts. A system that kept up with
-    none of its loads has no row."""
+def peaks(measures: DataFrame) -> DataFrame:
+    """Return PEAKS: the highest unsaturated load; of runs with one load, the longest counts.
+
+    A system that every load saturated has no row.
+    """
     varied = ("load_tps", "duration_us")
     keys = (*(name for name in EXPERIMENT_COLUMNS if name not in varied), "seed")
-    kept_up = F.struct(*varied, F.col("throughput_tps").alias("peak_tps"))
-    found = measured.groupBy(*keys).agg(
-        F.max(F.when(~F.col("saturated"), kept_up)).alias("best"),
+    unsaturated = F.struct(*varied, F.col("throughput_tps").alias("peak_tps"))
+    grouped = measures.groupBy(*keys).agg(
+        F.max(F.when(~F.col("saturated"), unsaturated)).alias("best"),
         F.min(F.when(F.col("saturated"), F.col("load_tps"))).alias("saturating_tps"),
     )
     return conform_to_schema(
-        found.where("best is not null").select(
+        grouped.where("best is not null").select(
             *keys, F.col("best.peak_tps"), F.col("best.load_tps"), "saturating_tps"
         ),
         PEAKS,
     )
 
 
-# --- operations, and when they were answered ---------------------------------------------------
+# --- operations and the times of their responses -----------------------------------------------
 
 
 def timed_operations(runs: DataFrame, operations: DataFrame) -> DataFrame:
-    """Operations with the window of their run, and when each of them was done."""
+    """Return operations with the measurement window of their run, and their completion time."""
     windows = F.broadcast(runs.select("run", "begin_us", "end_us"))
     done_us = F.when(F.col("strong"), F.col("stable_us")).otherwise(_first_response_us())
     return operations.join(windows, "run").withColumn("done_us", done_us)
@@ -209,43 +213,43 @@ def _first_response_us() -> Column:
 
 
 def _is_invoked_in_window() -> Column:
-    """Was it asked for while measuring?"""
+    """True for operations invoked after the warm-up."""
     return F.col("invoked_us") >= F.col("begin_us")
 
 
 def _response_latencies() -> Column:
-    """The answers to an operation, as (answer, latency_us); null what it did not get."""
+    """Return (answer, latency_us) by kind of response; the latency is null without a response."""
     strong = F.col("strong")
-    certain_us = F.coalesce("stable_us", "final_us")
+    final_us = F.coalesce("stable_us", "final_us")
     times_us = {
         "tentative": F.when(strong, F.col("tentative_us")).otherwise(_first_response_us()),
-        "stable": F.when(strong, F.col("stable_us")).otherwise(certain_us),
+        "stable": F.when(strong, F.col("stable_us")).otherwise(final_us),
         "speculated": F.col("speculated_us"),
     }
     strength = F.when(strong, "strong").otherwise("weak")
-    answers = [(F.concat_ws("_", strength, F.lit(name)), at) for name, at in times_us.items()]
-    answers.append((F.lit("all_done"), F.col("done_us")))
+    responses = [(F.concat_ws("_", strength, F.lit(name)), at) for name, at in times_us.items()]
+    responses.append((F.lit("all_done"), F.col("done_us")))
     return F.array(
         *(
             F.struct(name.alias("answer"), (at_us - F.col("invoked_us")).alias("latency_us"))
-            for name, at_us in answers
+            for name, at_us in responses
         )
     )
 
 
 def _percentile(percent: int) -> Column:
-    """By nearest rank: the least latency that so many in a hundred do not exceed."""
+    """Return a percentile by nearest rank."""
     reached = F.col("rank") * 100 >= F.col("answers") * percent
     return F.min(F.when(reached, F.col("latency_us")))
 
 
-# --- a run, in one pass over its operations ----------------------------------------------------
+# --- one pass over the operations of a run -----------------------------------------------------
 
 
 def _count_columns() -> list[Column]:
     weak = _is_invoked_in_window() & ~F.col("strong")
     in_window = F.col("done_us").between(F.col("begin_us"), F.col("end_us"))
-    asked_at, done_at = _sample_index(F.col("invoked_us")), _sample_index(F.col("done_us"))
+    invoked_at, done_at = _sample_index(F.col("invoked_us")), _sample_index(F.col("done_us"))
     half = BACKLOG_SAMPLES // 2
     samples = BACKLOG_SAMPLES + 1
     return [
@@ -253,43 +257,48 @@ def _count_columns() -> list[Column]:
         F.count_if(in_window).alias("done"),
         *(
             column
-            for name, told in (("accurate", "accuracy_told"), ("exact", "exact_told"))
+            for name, known in (("accurate", "accurate_known"), ("exact", "exact_known"))
             for column in (
                 F.count_if(weak & F.col(name)).alias(name),
-                F.count_if(weak & F.col(name).isNotNull()).alias(told),
+                F.count_if(weak & F.col(name).isNotNull()).alias(known),
             )
         ),
-        _backlog_sum(asked_at, done_at, 0, half).alias("backlog_first"),
-        _backlog_sum(asked_at, done_at, samples - half, samples).alias("backlog_second"),
-        _backlog_sum(asked_at, done_at, samples - 1, samples).alias("backlog"),
+        _backlog_sum(invoked_at, done_at, 0, half).alias("backlog_first"),
+        _backlog_sum(invoked_at, done_at, samples - half, samples).alias("backlog_second"),
+        _backlog_sum(invoked_at, done_at, samples - 1, samples).alias("backlog"),
     ]
 
 
 def _sample_index(at_us: Column) -> Column:
-    """The first sample of the backlog that is not before this time: they are taken at
-    `begin + length * sample // BACKLOG_SAMPLES`. Any number beyond the last one: after it."""
+    """Return the index of the first backlog sample at or after a time.
+
+    Sample times are `begin + length * sample // BACKLOG_SAMPLES`. Times after the last sample have
+    an index beyond the last.
+    """
     since_us = at_us - F.col("begin_us")
     length_us = F.col("end_us") - F.col("begin_us")
     rounded_up = F.ceil(since_us * BACKLOG_SAMPLES / F.nullif(length_us, F.lit(0)))
     return F.when(since_us <= 0, 0).otherwise(F.coalesce(rounded_up, F.lit(BACKLOG_SAMPLES + 1)))
 
 
-def _backlog_sum(asked_at: Column, done_at: Column, begin: int, end: int) -> Column:
-    """The sum over the samples from `begin` to before `end`: an operation is in all of them from
-    the one when it was asked for until the one when it was done."""
+def _backlog_sum(invoked_at: Column, done_at: Column, begin: int, end: int) -> Column:
+    """Return the sum of the backlog over the samples from `begin` to before `end`.
 
-    def from_then_on(sample: Column) -> Column:
+    An operation is in the backlog from the sample of its invocation to before that of its response.
+    """
+
+    def samples_from(sample: Column) -> Column:
         return F.lit(end) - F.greatest(F.lit(begin), F.least(sample, F.lit(end)))
 
-    done = F.when(F.col("done_us").isNotNull(), from_then_on(done_at)).otherwise(0)
-    return F.sum(from_then_on(asked_at) - done)
+    done = F.when(F.col("done_us").isNotNull(), samples_from(done_at)).otherwise(0)
+    return F.sum(samples_from(invoked_at) - done)
 
 
-def _is_saturated(throughput_tps: Column, asked_tps: Column) -> Column:
+def _is_saturated(throughput_tps: Column, invoked_tps: Column) -> Column:
     half = F.lit(float(BACKLOG_SAMPLES // 2))
     first, second = F.col("backlog_first") / half, F.col("backlog_second") / half
-    grows = second > BACKLOG_GROWTH_FACTOR * first + BACKLOG_GROWTH_S * asked_tps
-    return (throughput_tps < SATURATION_SHARE * asked_tps) | grows
+    grows = second > BACKLOG_GROWTH_FACTOR * first + BACKLOG_GROWTH_S * invoked_tps
+    return (throughput_tps < SATURATION_SHARE * invoked_tps) | grows
 
 
 def _ratio(part: Column, whole: Column) -> Column:
@@ -300,7 +309,7 @@ def _ratio(part: Column, whole: Column) -> Column:
 
 
 def _measure_rows(columns: tuple[str, ...]) -> Column:
-    """The columns as rows of (measure, value)."""
+    """Return the columns as rows of (measure, value)."""
     return F.array(
         *(
             F.struct(F.lit(name).alias("measure"), F.col(name).cast("double").alias("value"))
@@ -314,26 +323,27 @@ def _sum(numbers: str) -> Column:
 
 
 TIME_STEPS: Final = 30
-"""Of a run, from when it is measured to its end."""
+"""Number of steps in the measurement window of a run."""
 TIME_STEP_KEYS: Final = ("run", "replica", "answer", "step")
 
 
 def over_time(runs: DataFrame, operations: DataFrame) -> DataFrame:
-    watched = runs.where((F.col("faults") != "") | (F.col("source") == LIVE_SOURCE))
-    answered = (
-        timed_operations(watched, operations)
+    """Return OVER_TIME, for live runs and runs with faults."""
+    selected = runs.where((F.col("faults") != "") | (F.col("source") == LIVE_SOURCE))
+    completed = (
+        timed_operations(selected, operations)
         .where("done_us is not null and end_us > begin_us")
         .withColumn("answer", F.when(F.col("strong"), "strong_stable").otherwise("weak_tentative"))
         .withColumn("latency_us", F.col("done_us") - F.col("invoked_us"))
     )
-    kept = ("run", "replica", "answer")
-    nothing = F.lit(None).cast("bigint")
-    done = answered.select(
-        *kept, _step_index("done_us"), F.lit(1).alias("done"), nothing.alias("latency_us")
+    keys = ("run", "replica", "answer")
+    no_latency = F.lit(None).cast("bigint").alias("latency_us")
+    done = completed.select(*keys, _step_index("done_us"), F.lit(1).alias("done"), no_latency)
+    invoked = completed.select(
+        *keys, _step_index("invoked_us"), F.lit(0).alias("done"), "latency_us"
     )
-    asked = answered.select(*kept, _step_index("invoked_us"), F.lit(0).alias("done"), "latency_us")
     grouped = (
-        done.unionByName(asked)
+        done.unionByName(invoked)
         .where(F.col("step").between(0, TIME_STEPS - 1))
         .groupBy(*TIME_STEP_KEYS)
         .agg(
@@ -343,7 +353,7 @@ def over_time(runs: DataFrame, operations: DataFrame) -> DataFrame:
         )
     )
     length_us = F.floor((F.col("end_us") - F.col("begin_us")) / TIME_STEPS)
-    windows = F.broadcast(watched.select("run", length_us.alias("length_us")))
+    windows = F.broadcast(selected.select("run", length_us.alias("length_us")))
     return conform_to_schema(
         grouped.join(windows, "run").withColumns(
             {
@@ -362,5 +372,5 @@ def _step_index(at: str) -> Column:
 
 
 def _value_at_rank(numbers: str, rank: Column) -> Column:
-    """The one of that rank, from 1 on; null where there are none."""
+    """Return the number with that rank, from 1; null for an empty array."""
     return F.when(F.size(numbers) > 0, F.element_at(numbers, rank.cast("int")))

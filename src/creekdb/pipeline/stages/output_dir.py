@@ -1,12 +1,12 @@
-"""The folder that a pipeline works in, and what is where in it.
+"""Output directory of a pipeline.
 
-    pipeline.json    which grid it is of: its cells, and the code that simulates them
-    runs/CELL/       a run folder for each cell that is done
-    failed/CELL.txt  what went wrong, and the command to replay, for each cell that failed
+    pipeline.json    grid of the directory: its cells, and a hash of the simulating code
+    runs/CELL/       run directory of each completed cell
+    failed/CELL.txt  error and replay command of each failed cell
 
-A folder belongs to one grid. Whoever comes with the same grid, or with more cells, goes on with it;
-another grid, another version of the code, or files that are not ours are refused, never mixed.
-Other stages put what they make beside these.
+A directory belongs to one grid. The same grid, or one with additional cells, resumes it. Another
+grid, another version of the code or foreign files are rejected, never mixed. Other stages write
+their tables into the same directory.
 """
 
 import hashlib
@@ -36,7 +36,7 @@ MANIFEST_FILE: Final = "pipeline.json"
 RUNS_DIR: Final = "runs"
 FAILED_DIR: Final = "failed"
 ATTEMPTS_DIR: Final = ".attempts"
-"""Where tasks write before they move what they wrote into place."""
+"""Directory in which tasks write a run before they move it to RUNS_DIR."""
 
 _UNHASHED_PACKAGES: Final = (
     "cli",
@@ -51,21 +51,23 @@ _UNHASHED_PACKAGES: Final = (
 
 
 def code_hash() -> str:
-    """Of all code that a run depends on: runs of different code must not be compared."""
+    """Return a hash of all code that affects runs. Runs of different code are not comparable."""
     package = Path(creekdb.__file__).parent
-    found = hashlib.sha256()
+    digest = hashlib.sha256()
     for path in sorted(package.rglob("*.py")):
-        place = path.relative_to(package)
-        if place.parts[0] not in _UNHASHED_PACKAGES:
-            found.update(f"{place.as_posix()}\n".encode())
-            found.update(path.read_bytes())
-    return found.hexdigest()[:16]
+        relative = path.relative_to(package)
+        if relative.parts[0] not in _UNHASHED_PACKAGES:
+            digest.update(f"{relative.as_posix()}\n".encode())
+            digest.update(path.read_bytes())
+    return digest.hexdigest()[:16]
 
 
 def prepare_output_dir(out: Path, grid: Grid, force: bool = False) -> None:
-    """Make the folder that of the grid, or find that it is. `force`: what another grid left there
-    is removed; what is not ours never is."""
-    mark = {
+    """Create the directory for a grid, or validate that it belongs to the grid.
+
+    `force` removes the output of another grid. Foreign files are never removed.
+    """
+    manifest = {
         "schema_version": SCHEMA_VERSION,
         "creek": creekdb.__version__,
         "code": code_hash(),
@@ -73,98 +75,101 @@ def prepare_output_dir(out: Path, grid: Grid, force: bool = False) -> None:
         "cells": {cell.name: _json_value(cell.experiment) for cell in grid.cells},
     }
     if out.exists() and not out.is_dir():
-        raise UsageError(f"{out} is not a folder: name another")
+        raise UsageError(f"{out} is not a directory; name another")
     try:
         if (
             out.exists()
             and any(out.iterdir())
-            and (problem := _mismatch_reason(out, mark)) is not None
+            and (problem := _mismatch_reason(out, manifest)) is not None
         ):
             if not force or not (out / MANIFEST_FILE).is_file():
                 raise UsageError(problem)
             shutil.rmtree(out)
-        for folder in (out, out / RUNS_DIR, out / FAILED_DIR):
-            folder.mkdir(parents=True, exist_ok=True)
+        for directory in (out, out / RUNS_DIR, out / FAILED_DIR):
+            directory.mkdir(parents=True, exist_ok=True)
         shutil.rmtree(out / ATTEMPTS_DIR, ignore_errors=True)
         (out / ATTEMPTS_DIR).mkdir()
-        aside = out / f".{MANIFEST_FILE}.partial"
-        aside.write_text(json.dumps(mark, indent=2) + "\n", encoding="utf-8")
-        aside.replace(out / MANIFEST_FILE)
+        partial = out / f".{MANIFEST_FILE}.partial"
+        partial.write_text(json.dumps(manifest, indent=2) + "\n", encoding="utf-8")
+        partial.replace(out / MANIFEST_FILE)
     except OSError as error:
         raise StorageFault(f"cannot write to {out}: {error.strerror}") from error
 
 
 def _json_value(experiment: Experiment) -> Any:
-    """As it comes back from a file."""
+    """Return an experiment as it is decoded from a manifest."""
     return msgspec.json.decode(msgspec.json.encode(experiment))
 
 
-def _mismatch_reason(out: Path, mark: dict[str, Any]) -> str | None:
-    """Why what is in the folder is not of this grid, or None."""
+def _mismatch_reason(out: Path, manifest: dict[str, Any]) -> str | None:
+    """Return the reason why a directory does not belong to a grid, or None."""
     if not (out / MANIFEST_FILE).is_file():
-        return f"{out} holds files that are not of a pipeline: name another folder"
+        return f"{out} holds files that are not of a pipeline; name another directory"
     try:
-        found = json.loads((out / MANIFEST_FILE).read_bytes())
-        cells = {name: mark["cells"].get(name) for name in found["cells"]}
-        mark = {**mark, "cells": cells}  # there may be more
-        differing = [key for key in ("schema_version", "cells", "code") if found[key] != mark[key]]
+        stored = json.loads((out / MANIFEST_FILE).read_bytes())
+        cells = {name: manifest["cells"].get(name) for name in stored["cells"]}
+        expected = {**manifest, "cells": cells}  # The grid may have additional cells.
+        keys = ("schema_version", "cells", "code")
+        differing = [key for key in keys if stored[key] != expected[key]]
     except (ValueError, KeyError, TypeError):
-        return f"{out / MANIFEST_FILE} is damaged: name another folder, or replace it with --force"
-    what = {
+        return (
+            f"{out / MANIFEST_FILE} is damaged; name another directory, or replace it with --force"
+        )
+    contents = {
         "schema_version": "another schema version",
-        "cells": f"another grid ({found['grid']})",
+        "cells": f"another grid ({stored['grid']})",
         "code": "the same grid, simulated by another version of Creek",
     }
     if not differing:
         return None
-    return f"{out} holds {what[differing[0]]}: name another folder, or replace it with --force"
+    return (
+        f"{out} holds {contents[differing[0]]}; name another directory, or replace it with --force"
+    )
 
 
-# --- run folders --------------------------------------------------------------------------------
+# --- run directories ------------------------------------------------------------------------------
 
 
-def run_directories(where: Path) -> list[Path]:
-    """All runs of a pipeline's folder, or of any folder that holds run folders, or the one run that
-    the folder is."""
-    if (where / "config.json").is_file():
-        return [where]
-    inside = where / RUNS_DIR if (where / MANIFEST_FILE).is_file() else where
-    if not inside.is_dir():
-        raise UsageError(f"{where} holds no runs")
-    return sorted(each for each in inside.iterdir() if (each / "config.json").is_file())
+def run_directories(path: Path) -> list[Path]:
+    """Return the runs of an output directory or of any directory of runs, or the run itself."""
+    if (path / "config.json").is_file():
+        return [path]
+    parent = path / RUNS_DIR if (path / MANIFEST_FILE).is_file() else path
+    if not parent.is_dir():
+        raise UsageError(f"{path} holds no runs")
+    return sorted(each for each in parent.iterdir() if (each / "config.json").is_file())
 
 
-def check_run_directory(folder: Path) -> None:
-    """Is it a run folder in our schema version, with its tables whole? Otherwise `UsageError` or
-    `StorageFault`."""
-    load_run_config(folder)
-    for name, place in run_tables.TABLE_FILES.items():
-        file = folder / place
+def check_run_directory(directory: Path) -> None:
+    """Raise UsageError or StorageFault unless it is a run of this version with complete tables."""
+    load_run_config(directory)
+    for name, relative in run_tables.TABLE_FILES.items():
+        file = directory / relative
         if not file.is_file():
-            raise StorageFault(f"{folder} has no {place}")
+            raise StorageFault(f"{directory} has no {relative}")
         if not parquet_schema(file).equals(run_tables.RUN_TABLE_SCHEMAS[name]):
-            raise StorageFault(f"{file} is damaged: its columns are others than {name} has")
+            raise StorageFault(f"{file} is damaged: its columns differ from those of {name}")
 
 
 def parquet_schema(file: Path) -> pa.Schema:
-    """Of a file that is whole: a truncated one lacks its end, which says what is in it."""
+    """Return the schema of a complete file. A truncated file lacks the footer with its schema."""
     try:
         return pq.read_schema(file)
     except (OSError, pa.ArrowException) as error:
         raise StorageFault(f"{file} is damaged: {str(error).splitlines()[0]}") from error
 
 
-def ensure_run_tables(folders: Iterable[Path]) -> None:
-    """Give tables to runs that have none yet: those of a live cluster, or of `creek simulate`."""
-    for folder in folders:
-        if not (folder / run_tables.TABLE_FILES["runs"]).exists():
-            run_tables.add_run_tables(folder)
+def ensure_run_tables(directories: Iterable[Path]) -> None:
+    """Add tables to runs without any: those of a live cluster, or of `creek simulate`."""
+    for directory in directories:
+        if not (directory / run_tables.TABLE_FILES["runs"]).exists():
+            run_tables.add_run_tables(directory)
 
 
-def read_run_table(spark: "SparkSession", folders: Sequence[Path], name: str) -> "DataFrame":
-    """One of the tables of `schemas` (`runs`, `operations`, `orders`, `samples`) of all runs."""
+def read_run_table(spark: "SparkSession", directories: Sequence[Path], name: str) -> "DataFrame":
+    """Read one table (`runs`, `operations`, `orders` or `samples`) of all runs."""
     schema = spark_schema(run_tables.RUN_TABLE_SCHEMAS[name])
-    files = [str((folder / run_tables.TABLE_FILES[name]).resolve()) for folder in folders]
+    files = [str((each / run_tables.TABLE_FILES[name]).resolve()) for each in directories]
     if not files:
         return spark.createDataFrame([], schema)
     return spark.read.schema(schema).parquet(*files)

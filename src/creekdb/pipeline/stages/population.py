@@ -1,16 +1,13 @@
-"""`generate`: TPC-C's initial data as Parquet, written by tasks of Spark, and checked with Spark.
+"""TPC-C's initial data as Parquet: written by Spark tasks (`generate`), and read by simulations.
 
-    population.json             the seed, the number of warehouses, and that all is there
-    TABLE/part-NNNNN.parquet    the rows of warehouse NNNNN, or of as many as a file holds
+    population.json             seed, number of warehouses, and completeness
+    TABLE/part-NNNNN.parquet    rows of warehouse NNNNN, or of several warehouses from NNNNN on
 
-What is in a file follows from its name, and its rows are in the order of their keys: so the files
-are the same, byte for byte, on however many machines they are made.
-`creekdb.pipeline.stages.population` reads them back.
+The name of a file determines its content, and its rows are in the order of their keys. Files are
+therefore equal, byte for byte, on any number of machines.
 
-A population that is read from the files of `creekdb.pipeline.stages.population`, not computed.
-
-It stands in for `creekdb.tpcc.Population`: a simulation on it is the same, event by event. A file
-is read when one of its rows is first asked for, and stays in memory.
+`LoadedPopulation` reads the files and replaces `creekdb.tpcc.Population`: a simulation on it is
+equal, event by event. It reads a file on the first access to one of its rows, and caches it.
 """
 
 import json
@@ -36,17 +33,17 @@ if TYPE_CHECKING:
 SCHEMA_VERSION: Final = 1
 MANIFEST_FILE: Final = "population.json"
 WAREHOUSES_PER_FILE: Final = {"warehouse": 10_000, "district": 1_000}
-"""Of tables with few rows for a warehouse; of others it is one. ITEM is one file."""
+"""Warehouses per file of tables with few rows; other tables have one. ITEM is a single file."""
 ROWS_PER_GROUP: Final = 50_000
 
 
 class PopulationFile(NamedTuple):
-    """One file."""
+    """One file of a population: its table, and its range of units."""
 
     table: str
     number: int
     first_unit: int
-    """The first unit in it (`creekdb.tpcc.population.column_arrays`)."""
+    """First unit of the file (see `creekdb.tpcc.population.column_arrays`)."""
     end_unit: int
 
     @property
@@ -55,7 +52,7 @@ class PopulationFile(NamedTuple):
 
 
 def population_files(population: Population) -> list[PopulationFile]:
-    """Every file of a population, the large ones first."""
+    """Return all files of a population, large ones first."""
     return sorted(
         _files_by_table(population), key=lambda part: (_TABLES_BY_SIZE[part.table], part.number)
     )
@@ -78,38 +75,44 @@ def _files_by_table(population: Population) -> Iterator[PopulationFile]:
         if table == "item":
             yield PopulationFile(table, 1, 0, units)
             continue
-        each = units // population.warehouses
+        units_per_warehouse = units // population.warehouses
         step = WAREHOUSES_PER_FILE.get(table, 1)
         for first in range(0, population.warehouses, step):
-            last = min(first + step, population.warehouses)
-            yield PopulationFile(table, first + 1, first * each, last * each)
+            end = min(first + step, population.warehouses)
+            yield PopulationFile(
+                table, first + 1, first * units_per_warehouse, end * units_per_warehouse
+            )
 
 
 def generate(spark: "SparkSession", out: Path, warehouses: int, seed: int = 0) -> int:
-    """Write all files into the folder, which was prepared; how many rows there are."""
+    """Write all files into a prepared directory, and return the number of rows."""
     population = Population(seed, warehouses)
-    work = [(seed, warehouses, part, str(out.resolve())) for part in population_files(population)]
+    tasks = [(seed, warehouses, part, str(out.resolve())) for part in population_files(population)]
     context = spark.sparkContext
-    rows: int = context.parallelize(work, len(work)).map(write_population_file).sum()
+    rows: int = context.parallelize(tasks, len(tasks)).map(write_population_file).sum()
     _write_manifest(out, warehouses, seed, complete=True)
     return rows
 
 
 def prepare_population_dir(out: Path, warehouses: int, seed: int, force: bool = False) -> None:
-    """Make the folder that of the population. What it has of the same population is written again;
-    what is not ours is never removed."""
+    """Create the directory for a population, or validate that it belongs to the population.
+
+    Its existing files are written again. Foreign files are never removed.
+    """
     check_population(seed, warehouses)
     if out.exists() and not out.is_dir():
-        raise UsageError(f"{out} is not a folder: name another")
+        raise UsageError(f"{out} is not a directory; name another")
     if out.exists() and any(out.iterdir()):
         if not (out / MANIFEST_FILE).is_file():
-            raise UsageError(f"{out} holds files that are not of a population: name another folder")
-        found = read_manifest(out)
-        if (found["warehouses"], found["seed"]) != (warehouses, seed):
+            raise UsageError(
+                f"{out} holds files that are not of a population; name another directory"
+            )
+        stored = read_manifest(out)
+        if (stored["warehouses"], stored["seed"]) != (warehouses, seed):
             if not force:
                 raise UsageError(
-                    f"{out} holds another population (warehouses {found['warehouses']}, seed "
-                    f"{found['seed']}): name another folder, or replace it with --force"
+                    f"{out} holds another population (warehouses {stored['warehouses']}, seed "
+                    f"{stored['seed']}); name another directory, or replace it with --force"
                 )
             shutil.rmtree(out)
     try:
@@ -120,53 +123,55 @@ def prepare_population_dir(out: Path, warehouses: int, seed: int, force: bool = 
         raise StorageFault(f"cannot write to {out}: {error.strerror}") from error
 
 
-def read_manifest(folder: Path) -> dict[str, Any]:
-    if not (folder / MANIFEST_FILE).is_file():
-        raise UsageError(f"{folder} is not a population: it has no {MANIFEST_FILE}")
+def read_manifest(directory: Path) -> dict[str, Any]:
+    """Return seed, warehouses and completeness of a population."""
+    if not (directory / MANIFEST_FILE).is_file():
+        raise UsageError(f"{directory} is not a population: it has no {MANIFEST_FILE}")
     try:
-        found = json.loads((folder / MANIFEST_FILE).read_bytes())
-        version, names = found["schema_version"], ("warehouses", "seed", "complete")
-        mark = {name: found[name] for name in names}
-        check_population(mark["seed"], mark["warehouses"])
+        content = json.loads((directory / MANIFEST_FILE).read_bytes())
+        version, names = content["schema_version"], ("warehouses", "seed", "complete")
+        manifest = {name: content[name] for name in names}
+        check_population(manifest["seed"], manifest["warehouses"])
     except (OSError, ValueError, KeyError, TypeError, UsageError) as error:
-        raise StorageFault(f"{folder / MANIFEST_FILE} is damaged: {error}") from error
+        raise StorageFault(f"{directory / MANIFEST_FILE} is damaged: {error}") from error
     if version != SCHEMA_VERSION:
         raise UsageError(
-            f"{folder} was written in schema version {version}; this Creek reads {SCHEMA_VERSION}"
+            f"{directory} was written in schema version {version}; this Creek reads "
+            f"{SCHEMA_VERSION}"
         )
-    return mark
+    return manifest
 
 
 def _write_manifest(out: Path, warehouses: int, seed: int, complete: bool) -> None:
-    mark = {
+    manifest = {
         "schema_version": SCHEMA_VERSION,
         "warehouses": warehouses,
         "seed": seed,
         "complete": complete,
     }
-    aside = out / f".{MANIFEST_FILE}.partial"
-    aside.write_text(json.dumps(mark, indent=2) + "\n", encoding="utf-8")
-    aside.replace(out / MANIFEST_FILE)
+    partial = out / f".{MANIFEST_FILE}.partial"
+    partial.write_text(json.dumps(manifest, indent=2) + "\n", encoding="utf-8")
+    partial.replace(out / MANIFEST_FILE)
 
 
-# --- what a task does -------------------------------------------------------------------------
+# --- tasks ------------------------------------------------------------------------------------
 
 
-def write_population_file(work: tuple[int, int, PopulationFile, str]) -> int:
-    """Write one file; how many rows it has."""
-    seed, warehouses, part, out = work
+def write_population_file(task: tuple[int, int, PopulationFile, str]) -> int:
+    """Write one file, and return its number of rows."""
+    seed, warehouses, part, out = task
     table = arrow_table(Population(seed, warehouses), part)
     file = Path(out) / part.relative_path
-    aside = file.with_name(f".{file.name}.partial")
-    pq.write_table(table, aside, compression="zstd", row_group_size=ROWS_PER_GROUP)
-    aside.replace(file)
+    partial = file.with_name(f".{file.name}.partial")
+    pq.write_table(table, partial, compression="zstd", row_group_size=ROWS_PER_GROUP)
+    partial.replace(file)
     rows: int = table.num_rows
     return rows
 
 
 def arrow_table(population: Population, part: PopulationFile) -> pa.Table:
-    found = compute_columns(population, part.table, part.first_unit, part.end_unit)
-    return pa.table({name: _arrow_array(values) for name, values in found.items()})
+    columns = compute_columns(population, part.table, part.first_unit, part.end_unit)
+    return pa.table({name: _arrow_array(values) for name, values in columns.items()})
 
 
 def _arrow_array(values: Any) -> pa.Array:
@@ -181,12 +186,16 @@ PopulationRow: TypeAlias = tuple[Any, ...]
 
 
 class LoadedPopulation(Population):
-    def __init__(self, folder: Path) -> None:
-        mark = read_manifest(folder)
-        if not mark["complete"]:
-            raise UsageError(f"{folder} is not complete: run the command that makes it once more")
-        super().__init__(mark["seed"], mark["warehouses"])
-        self._directory = folder
+    """Population that is read from files instead of computed."""
+
+    def __init__(self, directory: Path) -> None:
+        manifest = read_manifest(directory)
+        if not manifest["complete"]:
+            raise UsageError(
+                f"{directory} is not complete; repeat the 'creek pipeline generate' that wrote it"
+            )
+        super().__init__(manifest["seed"], manifest["warehouses"])
+        self._directory = directory
         self._files = {(part.table, part.number): part for part in population_files(self)}
         self._columns = lru_cache(None)(self._read_columns)
         self._line_offsets = lru_cache(None)(self._read_line_offsets)
@@ -204,7 +213,7 @@ class LoadedPopulation(Population):
             starts = self._line_offsets(w)
             return int(starts[_row_offset(d, o) + 1] - starts[_row_offset(d, o)])
 
-        setattr(self, "order_line", order_line)  # noqa: B010 - as those above
+        setattr(self, "order_line", order_line)  # noqa: B010 - like the tables above
         setattr(self, "line_count", line_count)  # noqa: B010
 
     def orders(self, w: int, d: int, o: int) -> PopulationRow:
@@ -219,7 +228,7 @@ class LoadedPopulation(Population):
     # --- rows -----------------------------------------------------------------------------------
 
     def _row_reader(self, table: str) -> Callable[..., PopulationRow]:
-        """Keys are consecutive, so a place within a warehouse follows from the key."""
+        """Return a lookup by key. Keys are consecutive, so a key determines the row offset."""
         match table:
             case "item":
                 return lambda i: self._row(table, 1, i - 1)
@@ -236,42 +245,42 @@ class LoadedPopulation(Population):
             case _:
                 return lambda w, d, c: self._row(table, w, _row_offset(d, c))
 
-    def _row(self, table: str, w: int, place: int) -> PopulationRow:
+    def _row(self, table: str, w: int, offset: int) -> PopulationRow:
         step = WAREHOUSES_PER_FILE.get(table, 1)
         first = (w - 1) // step * step
         if step > 1:
-            place += (w - 1 - first) * _ROWS_PER_WAREHOUSE[table]
+            offset += (w - 1 - first) * _ROWS_PER_WAREHOUSE[table]
         columns = self._columns(table, first + 1)
-        return tuple([column[place].as_py() for column in columns])
+        return tuple([column[offset].as_py() for column in columns])
 
     def _read_columns(self, table: str, number: int) -> list[pa.Array]:
-        """Without those of the key."""
-        found = self._read_file(table, number)
-        return [found.column(name).combine_chunks() for name in TABLES[table].columns]
+        """Read the columns of a file, without those of the key."""
+        content = self._read_file(table, number)
+        return [content.column(name).combine_chunks() for name in TABLES[table].columns]
 
     def _read_file(self, table: str, number: int) -> pa.Table:
         part = self._files[table, number]
         file = self._directory / part.relative_path
         try:
-            found = pq.read_table(file)
+            content = pq.read_table(file)
         except FileNotFoundError as error:
             raise StorageFault(f"{file} is missing") from error
         except (OSError, pa.ArrowException) as error:
             raise StorageFault(f"{file} is damaged: {str(error).splitlines()[0]}") from error
-        self._check_file(part, file, found)
-        return found
+        self._check_file(part, file, content)
+        return content
 
-    def _check_file(self, part: PopulationFile, file: Path, found: pa.Table) -> None:
+    def _check_file(self, part: PopulationFile, file: Path, content: pa.Table) -> None:
         table = TABLES[part.table]
-        if found.column_names != [*table.key, *table.columns]:
-            raise StorageFault(f"{file} is damaged: its columns are others than {table.name} has")
-        if table.name != "order_line" and found.num_rows != part.end_unit - part.first_unit:
-            raise StorageFault(f"{file} is damaged: it has {found.num_rows} rows")
+        if content.column_names != [*table.key, *table.columns]:
+            raise StorageFault(f"{file} is damaged: its columns differ from those of {table.name}")
+        if table.name != "order_line" and content.num_rows != part.end_unit - part.first_unit:
+            raise StorageFault(f"{file} is damaged: it has {content.num_rows} rows")
 
-    # --- what takes a whole district, or warehouse, to find out ---------------------------------
+    # --- indexes over a district or a warehouse -------------------------------------------------
 
     def _read_line_offsets(self, w: int) -> Any:
-        """Where the lines of each order of the warehouse begin, and where the last ones end."""
+        """Return the offsets of the first line of each order of a warehouse, and of the end."""
         counts = self._column("orders", w, "o_ol_cnt").to_numpy()
         return numpy.concatenate(([0], numpy.cumsum(counts)))
 
@@ -284,15 +293,15 @@ class LoadedPopulation(Population):
         return orders
 
     def _read_name_index(self, w: int, d: int) -> dict[str, tuple[int, ...]]:
-        """In the order of their first names (clause 2.5.2.2)."""
+        """Return customers by last name, in the order of their first names (clause 2.5.2.2)."""
         lasts, firsts = (
             self._column("customer", w, name).slice(_row_offset(d, 1), CUSTOMERS).to_pylist()
             for name in ("c_last", "c_first")
         )
-        named: dict[str, list[tuple[str, int]]] = {}
+        customers: dict[str, list[tuple[str, int]]] = {}
         for c, (last, first) in enumerate(zip(lasts, firsts, strict=True), 1):
-            named.setdefault(last, []).append((first, c))
-        return {last: tuple(c for _, c in sorted(each)) for last, each in named.items()}
+            customers.setdefault(last, []).append((first, c))
+        return {last: tuple(c for _, c in sorted(each)) for last, each in customers.items()}
 
     def _column(self, table: str, w: int, name: str) -> pa.Array:
         return self._columns(table, w)[TABLES[table].columns.index(name)]
@@ -302,5 +311,5 @@ _ROWS_PER_WAREHOUSE: Final = {"warehouse": 1, "district": DISTRICTS}
 
 
 def _row_offset(d: int, number: int) -> int:
-    """Of what a district has as many of as customers."""
+    """Return the row offset in a table with CUSTOMERS rows per district."""
     return (d - 1) * CUSTOMERS + number - 1

@@ -1,7 +1,7 @@
-"""What TPC-C says about its initial data (clause 4.3.3.1), asked of Parquet files with Spark.
+"""TPC-C's conditions on its initial data (clause 4.3.3.1), checked on Parquet files with Spark.
 
-Counts and keys of every warehouse, and what holds between tables. Everything is DataFrame code: the
-rows stay where Spark has them, and only what is wrong comes back.
+They cover counts and keys of each warehouse, and relations between tables. All checks are DataFrame
+code: only violations leave Spark.
 """
 
 from functools import reduce
@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from pyspark.sql import Column, DataFrame, SparkSession
-from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
+from pyspark.sql import functions as F  # noqa: N812 - the usual alias
 
 from creekdb.tpcc.schema import CUSTOMERS, DELIVERED, DISTRICTS, ITEMS, TABLES
 
@@ -23,17 +23,17 @@ ROWS_PER_WAREHOUSE: Final = {
     "stock": ITEMS,
     "item": ITEMS,
 }
-"""Of a warehouse. ORDER_LINE has as many as its orders say, and ITEM is the same for all."""
+"""Rows per warehouse. ORDER_LINE depends on the orders, and ITEM is common to all warehouses."""
 PROBLEMS_MAX: Final = 20
 
 
-def read_population_tables(spark: SparkSession, folder: Path) -> dict[str, DataFrame]:
-    return {name: spark.read.parquet(str((folder / name).resolve())) for name in TABLES}
+def read_population_tables(spark: SparkSession, directory: Path) -> dict[str, DataFrame]:
+    return {name: spark.read.parquet(str((directory / name).resolve())) for name in TABLES}
 
 
 def find_problems(tables: dict[str, DataFrame], warehouses: int) -> list[str]:
-    """What does not hold, at most so many of it; nothing when all is well."""
-    found = reduce(
+    """Return the first PROBLEMS_MAX violations."""
+    problems = reduce(
         DataFrame.unionByName,
         (
             *(_count_problems(name, tables[name], warehouses) for name in ROWS_PER_WAREHOUSE),
@@ -42,12 +42,12 @@ def find_problems(tables: dict[str, DataFrame], warehouses: int) -> list[str]:
             _new_order_problems(tables["orders"], tables["new_order"]),
         ),
     )
-    told = found.orderBy("problem").limit(PROBLEMS_MAX).collect()
-    return [row.problem for row in told]
+    rows = problems.orderBy("problem").limit(PROBLEMS_MAX).collect()
+    return [row.problem for row in rows]
 
 
 def _count_problems(name: str, table: DataFrame, warehouses: int) -> DataFrame:
-    """Of each warehouse; ITEM counts as that of one."""
+    """Check the rows and keys of each warehouse; ITEM counts as a single warehouse."""
     key = TABLES[name].key
     keyed = table.groupBy(*key).agg(F.count("*").alias("times"))
     warehouse = F.lit(1) if name == "item" else F.col(key[0])
@@ -58,13 +58,13 @@ def _count_problems(name: str, table: DataFrame, warehouses: int) -> DataFrame:
     expected = table.sparkSession.range(1, last + 1).withColumnRenamed("id", "w")
     rows, keys = F.coalesce("rows", F.lit(0)), F.coalesce("keys", F.lit(0))
     wrong = ~F.col("w").between(1, last) | (rows != keys) | (rows != ROWS_PER_WAREHOUSE[name])
-    found = expected.join(counted, "w", "full_outer").where(wrong)
+    problems = expected.join(counted, "w", "full_outer").where(wrong)
     words = (f"{name} of warehouse ", F.col("w"), " has ", rows, " rows and ", keys, " keys")
-    return _problem_rows(found, *words)
+    return _problem_rows(problems, *words)
 
 
 def _order_line_problems(orders: DataFrame, order_line: DataFrame) -> DataFrame:
-    """An order has as many lines as it says, numbered from 1."""
+    """Check that the lines of an order are numbered from 1 to its line count."""
     key = {"ol_w_id": "o_w_id", "ol_d_id": "o_d_id", "ol_o_id": "o_id"}
     lines = (
         order_line.groupBy(*key)
@@ -89,15 +89,15 @@ def _customer_problems(orders: DataFrame) -> DataFrame:
 
 
 def _new_order_problems(orders: DataFrame, new_order: DataFrame) -> DataFrame:
-    waiting = new_order.select(
+    undelivered = new_order.select(
         F.col("no_w_id").alias("o_w_id"),
         F.col("no_d_id").alias("o_d_id"),
         F.col("no_o_id").alias("o_id"),
         F.lit(True).alias("new"),
     )
-    joined = orders.join(waiting, ["o_w_id", "o_d_id", "o_id"], "full_outer")
-    undelivered = F.col("o_c_id").isNotNull() & F.col("o_carrier_id").isNull()
-    wrong = joined.where(undelivered != F.coalesce("new", F.lit(False)))
+    joined = orders.join(undelivered, ["o_w_id", "o_d_id", "o_id"], "full_outer")
+    without_carrier = F.col("o_c_id").isNotNull() & F.col("o_carrier_id").isNull()
+    wrong = joined.where(without_carrier != F.coalesce("new", F.lit(False)))
     return _problem_rows(
         wrong,
         "new_order and the carrier differ in order ",

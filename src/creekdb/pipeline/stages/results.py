@@ -1,13 +1,10 @@
-"""The tables that stages make of all runs, as Parquet in a pipeline's folder.
+"""Result tables over all runs, as Parquet in an output directory: computing, writing, reading.
 
-    measures/  latencies/  over_time/  summary/  peaks/    by measuring
-    verdicts/                                              by verifying
+    measures/  latencies/  over_time/  summary/  peaks/    by `measure_runs`
+    verdicts/                                              by `verify_runs`
 
-They are written as `schemas` declares them, in the order of their rows, so that the same runs give
-the same tables. A file that was cut off, or that holds other columns, is named in one line. Where
-runs are, and what is in their folders, is told by `output`.
-
-Measuring and verifying what is in a folder: tables read, computed and written.
+The tables conform to `schemas` and are sorted by row, so equal runs give equal tables. A truncated
+file, or one with other columns, is reported by name in one line. `output_dir` locates the runs.
 """
 
 from collections.abc import Sequence
@@ -31,35 +28,37 @@ RESULT_SCHEMAS: Final = {
     "verdicts": VERDICTS,
 }
 PRODUCING_STAGE: Final = {"verdicts": "verify"}
-"""The stage that makes a table, where it is not `measure`."""
+"""Stage that writes a table; `measure` for all others."""
 
 
 class RunFrames(NamedTuple):
-    """The tables of all runs in a folder, each as one."""
+    """Tables of all runs, each as one frame."""
 
     runs: DataFrame
     operations: DataFrame
     orders: DataFrame
     directories: tuple[Path, ...]
     skipped: tuple[str, ...]
-    """Why runs were left out: a line each, which names the file."""
+    """Reasons why runs were skipped, one line each, with the file name."""
 
 
 def read_run_frames(spark: SparkSession, out: Path, strict: bool = False) -> RunFrames:
-    """`strict`: a run that cannot be read is an error, not left out. Runs that somebody else
-    recorded, a live cluster for instance, get their tables first."""
+    """Read the tables of all runs; create those of live or otherwise recorded runs first.
+
+    A run that cannot be read is skipped, or raises if `strict`.
+    """
     readable: list[Path] = []
     skipped: list[str] = []
-    for folder in output_dir.run_directories(out):
+    for directory in output_dir.run_directories(out):
         try:
-            output_dir.ensure_run_tables([folder])
-            output_dir.check_run_directory(folder)
+            output_dir.ensure_run_tables([directory])
+            output_dir.check_run_directory(directory)
         except CreekError as error:
             if strict:
                 raise
             skipped.append(str(error))
         else:
-            readable.append(folder)
+            readable.append(directory)
     if not readable:
         raise UsageError(skipped[0] if skipped else f"{out} holds no runs")
     return RunFrames(
@@ -72,15 +71,15 @@ def read_run_frames(spark: SparkSession, out: Path, strict: bool = False) -> Run
 
 
 def write_result(frame: DataFrame, out: Path, name: str) -> None:
-    """In place of an earlier one."""
-    folder = out / name
+    """Write a table, in place of an earlier one."""
+    directory = out / name
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        directory.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise StorageFault(f"cannot write {folder}: {error.strerror}") from error
+        raise StorageFault(f"cannot write {directory}: {error.strerror}") from error
     table = conform_to_schema(frame, RESULT_SCHEMAS[name])
-    in_order = table.coalesce(1).sortWithinPartitions(*table.columns)
-    in_order.write.mode("overwrite").parquet(str(folder))
+    ordered = table.coalesce(1).sortWithinPartitions(*table.columns)
+    ordered.write.mode("overwrite").parquet(str(directory))
 
 
 def read_result(spark: SparkSession, out: Path, name: str) -> DataFrame:
@@ -89,17 +88,17 @@ def read_result(spark: SparkSession, out: Path, name: str) -> DataFrame:
 
 
 def check_result(out: Path, name: str) -> Sequence[Path]:
-    """The files of a table, which are whole and hold its columns."""
+    """Return the files of a table; raise if they are missing, damaged or of other columns."""
     files = sorted((out / name).glob("*.parquet"))
     if not files:
         stage = PRODUCING_STAGE.get(name, "measure")
-        raise UsageError(f"{out} has no {name} yet: make them with 'creek pipeline {stage} {out}'")
+        raise UsageError(f"{out} has no {name}; run 'creek pipeline {stage} {out}' first")
     for file in files:
-        found = output_dir.parquet_schema(file)
-        # Spark writes every column as one that may be null.
+        actual = output_dir.parquet_schema(file)
+        # Spark declares every column as nullable.
         expected = [(field.name, field.type) for field in RESULT_SCHEMAS[name]]
-        if [(field.name, field.type) for field in found] != expected:
-            raise StorageFault(f"{file} is damaged: its columns are others than {name} has")
+        if [(field.name, field.type) for field in actual] != expected:
+            raise StorageFault(f"{file} is damaged: its columns differ from those of {name}")
     return files
 
 
@@ -110,18 +109,18 @@ class MeasureResult(NamedTuple):
 
 
 def measure_runs(spark: SparkSession, out: Path, strict: bool = False) -> MeasureResult:
-    """Writes `measures`, `latencies`, `over_time`, `summary` and `peaks`."""
-    given = read_run_frames(spark, out, strict)
-    measured = _write_and_reread(
-        spark, measure.measures(given.runs, given.operations), out, "measures"
+    """Write `measures`, `latencies`, `over_time`, `summary` and `peaks`."""
+    frames = read_run_frames(spark, out, strict)
+    measures = _write_and_reread(
+        spark, measure.measures(frames.runs, frames.operations), out, "measures"
     )
-    timed = _write_and_reread(
-        spark, measure.latencies(given.runs, given.operations), out, "latencies"
+    latencies = _write_and_reread(
+        spark, measure.latencies(frames.runs, frames.operations), out, "latencies"
     )
-    write_result(over_time(given.runs, given.operations), out, "over_time")
-    _write_and_reread(spark, measure.summary(measured, timed), out, "summary")
-    peaks = _write_and_reread(spark, measure.peaks(measured), out, "peaks")
-    return MeasureResult(measured.collect(), peaks.collect(), given.skipped)
+    write_result(over_time(frames.runs, frames.operations), out, "over_time")
+    _write_and_reread(spark, measure.summary(measures, latencies), out, "summary")
+    peaks = _write_and_reread(spark, measure.peaks(measures), out, "peaks")
+    return MeasureResult(measures.collect(), peaks.collect(), frames.skipped)
 
 
 class VerifyResult(NamedTuple):
@@ -130,17 +129,17 @@ class VerifyResult(NamedTuple):
 
 
 def verify_runs(spark: SparkSession, out: Path, strict: bool = False) -> VerifyResult:
-    """Writes `verdicts`."""
-    given = read_run_frames(spark, out, strict)
-    found = verify.verdicts(given.runs, given.operations, given.orders, given.directories)
-    told = _write_and_reread(spark, found, out, "verdicts").collect()
-    for row in told:
+    """Write `verdicts`."""
+    frames = read_run_frames(spark, out, strict)
+    verdicts = verify.verdicts(frames.runs, frames.operations, frames.orders, frames.directories)
+    rows = _write_and_reread(spark, verdicts, out, "verdicts").collect()
+    for row in rows:
         if strict and row["checker"] == verify.RUN_DIRECTORY_CHECK:
             raise StorageFault(row["detail"])
-    return VerifyResult(told, given.skipped)
+    return VerifyResult(rows, frames.skipped)
 
 
 def _write_and_reread(spark: SparkSession, frame: DataFrame, out: Path, name: str) -> DataFrame:
-    """Written, and read again: what is computed from it need not compute it once more."""
+    """Write a frame and read it back, so that later frames do not compute it again."""
     write_result(frame, out, name)
     return read_result(spark, out, name)

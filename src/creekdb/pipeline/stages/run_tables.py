@@ -1,14 +1,14 @@
-"""The tables of one run, as `schemas` declares them, and where they stand in its run folder.
+"""Tables of one run, by `schemas`, and their files in its run directory.
 
     run.parquet                  RUNS, one row
-    operations/part-0.parquet    OPERATIONS, in the order in which they were asked for
-    replicas/orders.parquet      ORDERS, by replica and place
+    operations/part-0.parquet    OPERATIONS, in the order of invocation
+    replicas/orders.parquet      ORDERS, by replica and position
     replicas/samples.parquet     SAMPLES, by time and replica
 
-They hold what measuring and relational checks need; the history beside them, which is not ours
-(`creekdb.history.run_directory`), holds all that was seen. A simulation that just ended gives both.
-A history alone, of a live run for instance, gives them too (`of_history`), but for what only the
-counters of a simulator know: there it has nulls.
+Measures and relational checks read these tables. The history in the same directory
+(`creekdb.history.run_directory`) holds all events. A simulation yields both. `tables_of_history`
+derives the tables from a history alone, for instance of a live run; columns that only counters of
+the simulator provide are then null.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -39,7 +39,7 @@ from creekdb.simulation.observation.samples import ReplicaSample
 from creekdb.wire.deduplication import unwrap_call
 
 CommitOrder: TypeAlias = Sequence[tuple[int, Dot]]
-"""What a replica committed, and at which place."""
+"""Positions and requests that a replica committed."""
 
 TABLE_FILES: Final = {
     "runs": "run.parquet",
@@ -55,7 +55,7 @@ RUN_TABLE_SCHEMAS: Final = {
 }
 
 _SIMULATION_KEYS: Final = {"clients", "cpu", "network"}
-"""What the configuration of a simulation has, and that of a live cluster has not."""
+"""Keys in the configuration of a simulation that a live cluster does not have."""
 
 SIMULATED: Final = "simulated"
 
@@ -74,7 +74,7 @@ def tables_of_simulation(
     violated: Iterable[str] = (),
     command: str = "",
 ) -> RunArrowTables:
-    """Of a simulation that just ended. `violated`: TPC-C's conditions that do not hold."""
+    """Return the tables of a completed simulation; `violated` lists violated TPC-C conditions."""
     window, finals = run.window, run.history.final_states
     seconds = window.duration_us / 1_000_000
     row = {
@@ -99,13 +99,13 @@ def tables_of_simulation(
 
 
 def tables_of_history(name: str, history: History) -> RunArrowTables:
-    """Of a run that was kept, simulated or live."""
+    """Return the tables of a stored run, simulated or live."""
     row = {
         "run": name,
         **dict.fromkeys(COUNTER_COLUMNS),
         **_config_columns(history),
         "trace_hash": "",
-        "unsettled": None if history.quiescent else "it was not at rest when it ended",
+        "unsettled": None if history.quiescent else "not quiescent at the end",
         "violated": "",
         "command": history.config.get("command", ""),
     }
@@ -114,35 +114,35 @@ def tables_of_history(name: str, history: History) -> RunArrowTables:
     )
 
 
-def write_run_tables(tables: RunArrowTables, folder: Path) -> None:
-    """Into a run folder, which has none yet; that of RUNS last, so that it vouches for the rest."""
+def write_run_tables(tables: RunArrowTables, directory: Path) -> None:
+    """Write the tables of a run. RUNS comes last: its presence implies that of the others."""
     for name in reversed(RunArrowTables._fields):
-        file = folder / TABLE_FILES[name]
+        file = directory / TABLE_FILES[name]
         file.parent.mkdir(exist_ok=True)
-        aside = file.with_name(f".{file.name}.partial")
-        pq.write_table(getattr(tables, name), aside, compression="zstd")
-        aside.replace(file)
+        partial = file.with_name(f".{file.name}.partial")
+        pq.write_table(getattr(tables, name), partial, compression="zstd")
+        partial.replace(file)
 
 
-def add_run_tables(folder: Path) -> None:
-    """To a run folder that somebody else wrote, from its history."""
-    write_run_tables(tables_of_history(folder.resolve().name, load_run(folder)), folder)
+def add_run_tables(directory: Path) -> None:
+    """Add tables to a run directory that has only a history."""
+    write_run_tables(tables_of_history(directory.resolve().name, load_run(directory)), directory)
 
 
-# --- the rows ---------------------------------------------------------------------------------
+# --- rows -------------------------------------------------------------------------------------
 
 
 def _build_tables(
     row: Mapping[str, Any],
     history: History,
-    speculated: Mapping[Dot, Speculation],
+    speculations: Mapping[Dot, Speculation],
     orders: Sequence[CommitOrder],
     samples: Sequence[ReplicaSample],
 ) -> RunArrowTables:
     name = row["run"]
     return RunArrowTables(
         runs=pa.Table.from_pylist([dict(row)], schema=RUNS),
-        operations=_operation_table(name, history, speculated, orders),
+        operations=_operation_table(name, history, speculations, orders),
         orders=_order_table(name, orders),
         samples=_arrow_table(
             SAMPLES,
@@ -166,17 +166,18 @@ def _build_tables(
 def _operation_table(
     name: str,
     history: History,
-    speculated: Mapping[Dot, Speculation],
+    speculations: Mapping[Dot, Speculation],
     orders: Sequence[CommitOrder],
 ) -> pa.Table:
-    places = {id: index for order in reversed(orders) for index, id in order}
-    # A request that a crash lost may share its identifier with a later one: the later one counts.
-    last = {each.id: each.incarnation for each in history.operations}
+    positions = {id: index for order in reversed(orders) for index, id in order}
+    # After a crash, a later request may reuse the identifier of a lost one. The later one counts.
+    last_incarnation = {each.id: each.incarnation for each in history.operations}
     layout, _ = measures.parse_tpcc_name(history.datatype)
-    compared = tpcc.without_order_numbers if layout else measures.full_response
+    comparable = tpcc.without_order_numbers if layout else measures.full_response
 
     def row(each: OperationRecord) -> tuple[Any, ...]:
-        early, lost = speculated.get(each.id), each.incarnation != last[each.id]
+        speculation = speculations.get(each.id)
+        is_lost = each.incarnation != last_incarnation[each.id]
         return (
             name,
             each.replica,
@@ -189,19 +190,19 @@ def _operation_table(
             each.tentative.at_us if each.tentative else None,
             each.stable.at_us if each.stable else None,
             each.final.at_us if each.final else None,
-            early.at_us if early and not lost else None,
-            each.answers[-1].outcome.error is not None if each.answers else None,
-            measures.is_accurate(each, speculated, compared),
-            measures.is_accurate(each, speculated, measures.full_response),
-            None if lost else places.get(each.id),
+            speculation.at_us if speculation and not is_lost else None,
+            each.responses[-1].outcome.error is not None if each.responses else None,
+            measures.is_accurate(each, speculations, comparable),
+            measures.is_accurate(each, speculations, measures.full_response),
+            None if is_lost else positions.get(each.id),
         )
 
     return _arrow_table(OPERATIONS, [row(each) for each in history.operations])
 
 
 def _order_table(name: str, orders: Sequence[CommitOrder]) -> pa.Table:
-    """A place that a replica named twice, after a restart for instance, is there once, unless it
-    gave it to two requests."""
+    """Return ORDERS. A position that a replica recorded twice, as after a restart, has one row,
+    unless the requests differ."""
     return _arrow_table(
         ORDERS,
         [
@@ -218,14 +219,14 @@ def _arrow_table(schema: pa.Schema, rows: Sequence[tuple[Any, ...]]) -> pa.Table
     return pa.Table.from_arrays(arrays, schema=schema)
 
 
-# --- what a scenario or a history tells ---------------------------------------------------------
+# --- columns from a scenario or a history --------------------------------------------------------
 
 
 def _scenario_columns(scenario: Scenario) -> dict[str, Any]:
     layout, warehouses = measures.parse_tpcc_name(scenario.datatype)
     clients = scenario.clients
     every_payment = not clients.strong_share and set(clients.strong_kinds) == tpcc.STRONG_KINDS
-    # A load was divided among the replicas; summed up, it may be off by a rounding.
+    # The load was divided by the number of replicas, so the product may have a rounding error.
     load_tps = round(clients.rate_per_second * scenario.replicas, 6)
     return {
         "source": SIMULATED,
@@ -245,7 +246,7 @@ def _scenario_columns(scenario: Scenario) -> dict[str, Any]:
 
 
 def _config_columns(history: History) -> dict[str, Any]:
-    """Who wrote it says what it was: a scenario, or the columns that it knows, by name."""
+    """Return the columns of RUNS from the configuration: that of a scenario, or of a live run."""
     if not history.config.keys() >= _SIMULATION_KEYS:
         return _live_columns(history)
     scenario = scenario_from_config(history.config)
@@ -256,7 +257,7 @@ def _config_columns(history: History) -> dict[str, Any]:
 def _live_columns(history: History) -> dict[str, Any]:
     layout, warehouses = measures.parse_tpcc_name(history.datatype)
     last_us = max((each.invoked_us for each in history.operations), default=0)
-    known: dict[str, Any] = {
+    defaults: dict[str, Any] = {
         "source": LIVE_SOURCE,
         "scheme": "",
         "layout": layout,
@@ -273,23 +274,25 @@ def _live_columns(history: History) -> dict[str, Any]:
         "begin_us": 0,
         "end_us": last_us,
     }
-    known = {name: history.config.get(name, usual) for name, usual in known.items()}
-    return {**known, **_counter_columns(history, known)}
+    columns = {name: history.config.get(name, default) for name, default in defaults.items()}
+    return {**columns, **_counter_columns(history, columns)}
 
 
-def _counter_columns(history: History, known: Mapping[str, Any]) -> dict[str, int]:
-    """What live replicas counted of themselves, if they recorded that. What the network could
-    carry, nobody knows."""
-    begin_us, end_us = known["begin_us"], known["end_us"]
+def _counter_columns(history: History, columns: Mapping[str, Any]) -> dict[str, int]:
+    """Return the counters that live replicas recorded, or nothing without samples.
+
+    The capacity of a live network is unknown.
+    """
+    begin_us, end_us = columns["begin_us"], columns["end_us"]
     executions = busy_us = sent_bytes = messages = 0
     samples: Sequence[Mapping[str, int]] = history.config.get("samples", ())
     if not samples:
         return {}
     for replica in sorted({each["replica"] for each in samples}):
-        mine = [each for each in samples if each["replica"] == replica]
-        executions += mine[-1]["executions"]
-        first = next((each for each in reversed(mine) if each["at_us"] <= begin_us), mine[0])
-        last = next((each for each in mine if each["at_us"] >= end_us), mine[-1])
+        own = [each for each in samples if each["replica"] == replica]
+        executions += own[-1]["executions"]
+        first = next((each for each in reversed(own) if each["at_us"] <= begin_us), own[0])
+        last = next((each for each in own if each["at_us"] >= end_us), own[-1])
         busy_us += last["busy_us"] - first["busy_us"]
         sent_bytes += last["bytes"] - first["bytes"]
         messages += last["messages"] - first["messages"]
@@ -298,14 +301,14 @@ def _counter_columns(history: History, known: Mapping[str, Any]) -> dict[str, in
         "to_execute": sum(each.first + len(each.committed) for each in history.final_states)
         + sum(each.is_local for each in history.operations),
         "busy_us": busy_us,
-        "core_us": known["cores"] * (end_us - begin_us),
+        "core_us": columns["cores"] * (end_us - begin_us),
         "bytes": sent_bytes,
         "messages": messages,
     }
 
 
 def _live_samples(history: History) -> list[ReplicaSample]:
-    """Of a live run; a scenario says only how many there were to be."""
+    """Return the samples of a live run. The configuration of a scenario holds only their number."""
     if history.config.get("source") != LIVE_SOURCE:
         return []
     names = ReplicaSample.__struct_fields__
@@ -314,19 +317,21 @@ def _live_samples(history: History) -> list[ReplicaSample]:
 
 
 def _speculations(history: History) -> dict[Dot, Speculation]:
-    found: dict[Dot, Speculation] = {}
+    speculations: dict[Dot, Speculation] = {}
     for log in history.logs:
         for each in log.events:
             event = each.event
             if isinstance(event, SpeculativelyExecuted) and event.id.replica == log.replica:
-                found.setdefault(event.id, Speculation(each.at_us, event.outcome))
-    return found
+                speculations.setdefault(event.id, Speculation(each.at_us, event.outcome))
+    return speculations
 
 
 def _commit_orders(history: History) -> list[list[tuple[int, Dot]]]:
-    """What the logs tell, and the finals; of a measured run the logs are empty. What was done in
-    vain fills holes only: it may have come back inside a checkpoint. By the numbers of replicas,
-    also of those that joined later."""
+    """Return the committed orders by replica number, including replicas that joined later.
+
+    Sources are the logs, which are empty in measured runs, and the final states. Lost events only
+    fill gaps, since a checkpoint may have preserved them.
+    """
     numbers = {log.replica for log in history.logs} | {
         each.replica for each in history.final_states
     }
@@ -344,5 +349,5 @@ def _commit_orders(history: History) -> list[list[tuple[int, Dot]]]:
 
 
 def _commit_positions(events: Iterable[LoggedEvent]) -> list[tuple[int, Dot]]:
-    found = (each.event for each in events)
-    return [(event.index, event.id) for event in found if isinstance(event, Committed)]
+    records = (each.event for each in events)
+    return [(record.index, record.id) for record in records if isinstance(record, Committed)]

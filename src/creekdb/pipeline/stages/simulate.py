@@ -1,14 +1,14 @@
-"""`simulate`: the cells of a grid, each a task of Spark that leaves a run folder.
+"""`simulate`: runs the cells of a grid as Spark tasks, each of which writes a run directory.
 
-- Costly cells come first, one task each, so that all cores are busy until the end.
-- A task writes its run aside and moves it into place when it is whole. What moves in first stays:
-  a task that ran twice, because its executor was thought lost, has made the same run twice.
-- A cell that raises is told with its command; the others go on. So does a cell whose process is
-  lost again and again.
-- What is in place already is not simulated again: so an interrupted grid resumes.
+- Expensive cells start first, one task each, so that all cores are busy until the end.
+- A task writes its run to a temporary directory and renames it when complete. The first rename
+  wins: a task that ran twice, after its executor seemed lost, produced the same run twice.
+- A cell that raises is reported with its command, and so is a cell whose process is lost
+  repeatedly. Other cells continue.
+- Completed cells are skipped, so an interrupted grid resumes.
 
-The folder must be one that all executors see. Nothing else is shared: a task has its experiment and
-makes everything else from it.
+All executors must share the output directory. They share nothing else: a task derives everything
+from its experiment.
 """
 
 import os
@@ -47,9 +47,11 @@ _LOST_TASK = re.compile(r"Task (\d+) in stage")
 
 
 class CellFailure(NamedTuple):
+    """Failed cell, with the reason."""
+
     cell: Cell
     reason: str
-    """One line."""
+    """Reason in one line."""
 
     @property
     def command(self) -> str:
@@ -57,16 +59,18 @@ class CellFailure(NamedTuple):
 
 
 class GridProgress(NamedTuple):
+    """Progress of a grid."""
+
     done: int
-    """Cells, with those that failed and those that were there before."""
+    """Number of completed cells, including failed ones and those of earlier runs."""
     total: int
     running: tuple[str, ...]
     remaining_s: float | None
-    """Roughly; None as long as nobody knows."""
+    """Estimated remaining time, in seconds; None before the first completed cell."""
 
 
 def estimated_cost(cell: Cell) -> float:
-    """What simulating a cell takes, in no unit: mostly it is handling transactions at replicas."""
+    """Return the relative cost of a cell. Replicas' handling of transactions dominates it."""
     experiment = cell.experiment
     transactions = experiment.load_tps * experiment.duration_us / 1_000_000
     return transactions * (1 + experiment.replicas)
@@ -76,37 +80,40 @@ def simulate(
     spark: "SparkSession",
     cells: Sequence[Cell],
     out: Path,
-    watch: Callable[[GridProgress], None] = lambda progress: None,
-    tell: Callable[[str], None] = lambda line: None,
+    on_progress: Callable[[GridProgress], None] = lambda progress: None,
+    warn: Callable[[str], None] = lambda line: None,
 ) -> list[CellFailure]:
-    """Simulate the cells that are not yet in the folder, which was prepared. Those that failed."""
+    """Simulate the cells that a prepared directory lacks, and return the failures."""
     for cell in cells:
-        _discard_if_damaged(out, cell, tell)
+        _discard_if_damaged(out, cell, warn)
     missing = sorted(
         (each for each in cells if not is_cell_done(out, each)), key=estimated_cost, reverse=True
     )
     for cell in missing:
         (out / FAILED_DIR / f"{cell.name}.txt").unlink(missing_ok=True)
-    watched = _ProgressReporter(out, missing, len(cells), watch)
+    reporter = _ProgressReporter(out, missing, len(cells), on_progress)
     failures: list[CellFailure] = []
     while missing:
-        failures += _run_job(spark.sparkContext, missing, out, watched)
+        failures += _run_job(spark.sparkContext, missing, out, reporter)
         failed = {failure.cell for failure in failures}
         missing = [each for each in missing if each not in failed and not is_cell_done(out, each)]
-    watched.report(0)
+    reporter.report(0)
     return failures
 
 
 def _run_job(
-    context: "SparkContext", cells: Sequence[Cell], out: Path, watched: "_ProgressReporter"
+    context: "SparkContext", cells: Sequence[Cell], out: Path, reporter: "_ProgressReporter"
 ) -> list[CellFailure]:
-    """One job. It ends early when the process of a task was lost too often; then that cell is among
-    the failures, and others may be missing."""
+    """Run one Spark job.
+
+    The job ends early if the process of a task is lost too often. Then that cell is the only
+    failure, and other cells may be missing.
+    """
     job = _SparkJob(context, cells, out)
     try:
         while job.is_alive():
             job.join(POLL_INTERVAL_S)
-            watched.report(job.running_count())
+            reporter.report(job.running_count())
     except BaseException:
         context.cancelJobGroup(JOB_GROUP)
         raise
@@ -117,39 +124,40 @@ def _run_job(
     for name, reason in job.results:
         if not reason and not is_cell_done(out, by_name[name]):
             raise StorageFault(
-                f"{name} was simulated, but is not in {out}: name a folder that every executor sees"
+                f"{name} was simulated, but is not in {out}; name a directory that all executors "
+                "share"
             )
     return failures
 
 
 def _lost_process_failure(cells: Sequence[Cell], error: Exception) -> CellFailure:
-    """The cell whose task ended the job, as Spark says."""
+    """Return the failure of the cell whose task ended the job, by Spark's error message."""
     match = _LOST_TASK.search(str(error))
     if match is None:
         raise error
-    reason = "its process was lost, again and again: is there enough memory?"
+    reason = "its process was lost repeatedly, possibly for lack of memory"
     return CellFailure(cells[int(match[1])], reason)
 
 
 class _SparkJob(threading.Thread):
-    """Waits for Spark, so that somebody else can look at the clock, and be interrupted."""
+    """Thread that waits for Spark, so that the main thread can report progress."""
 
     def __init__(self, context: "SparkContext", cells: Sequence[Cell], out: Path) -> None:
         super().__init__(name=JOB_GROUP, daemon=True)
         self._context = context
         self._arguments = [(cell, str(out.resolve())) for cell in cells]
         self.results: list[tuple[str, str]] = []
-        """The names of the cells, and why they failed; empty for those that did not."""
+        """Names of cells, with the reason of a failure or an empty text."""
         self.error: Exception | None = None
         self.start()
 
     def run(self) -> None:
         context = self._context
         try:
-            context.setJobGroup(JOB_GROUP, "simulating a grid", interruptOnCancel=True)
+            context.setJobGroup(JOB_GROUP, "simulation of a grid", interruptOnCancel=True)
             tasks = context.parallelize(self._arguments, len(self._arguments))
             self.results = tasks.map(run_cell).collect()
-        except Exception as error:  # noqa: BLE001 - it is for whoever waits
+        except Exception as error:  # noqa: BLE001 - reported by the waiting thread
             self.error = error
 
     def running_count(self) -> int:
@@ -160,62 +168,66 @@ class _SparkJob(threading.Thread):
 
 
 class _ProgressReporter:
-    """What is told of the progress: cells are done when they are in their place."""
+    """Progress by the run directories and failures that exist."""
 
     def __init__(
-        self, out: Path, cells: Sequence[Cell], total: int, watch: Callable[[GridProgress], None]
+        self,
+        out: Path,
+        cells: Sequence[Cell],
+        total: int,
+        on_progress: Callable[[GridProgress], None],
     ) -> None:
         self._out = out
         self._cells = cells
         self._total = total
-        self._on_progress = watch
+        self._on_progress = on_progress
         self._start_s = time.monotonic()
 
     def report(self, running: int) -> None:
-        here = set(os.listdir(self._out / RUNS_DIR))
-        here |= {name.removesuffix(".txt") for name in os.listdir(self._out / FAILED_DIR)}
-        undone = [cell for cell in self._cells if cell.name not in here]
-        left = sum(map(estimated_cost, undone))
-        done = sum(map(estimated_cost, self._cells)) - left
+        completed = set(os.listdir(self._out / RUNS_DIR))
+        completed |= {name.removesuffix(".txt") for name in os.listdir(self._out / FAILED_DIR)}
+        pending = [cell for cell in self._cells if cell.name not in completed]
+        remaining = sum(map(estimated_cost, pending))
+        done = sum(map(estimated_cost, self._cells)) - remaining
         elapsed_s = time.monotonic() - self._start_s
         self._on_progress(
             GridProgress(
-                done=self._total - len(undone),
+                done=self._total - len(pending),
                 total=self._total,
-                # Tasks begin in this order, so these are those that run.
-                running=tuple(cell.name for cell in undone[:running]),
-                remaining_s=elapsed_s * left / done if done else None,
+                # Tasks start in the order of the cells.
+                running=tuple(cell.name for cell in pending[:running]),
+                remaining_s=elapsed_s * remaining / done if done else None,
             )
         )
 
 
-# --- what a task does -------------------------------------------------------------------------
+# --- tasks ------------------------------------------------------------------------------------
 
 
-def run_cell(work: tuple[Cell, str]) -> tuple[str, str]:
-    """The name of the cell; and why it failed, in one line, or nothing."""
-    cell, out = work
+def run_cell(task: tuple[Cell, str]) -> tuple[str, str]:
+    """Simulate a cell; return its name, and the reason of a failure or an empty text."""
+    cell, out = task
     try:
         simulate_cell(cell, Path(out))
-    except Exception as error:  # noqa: BLE001 - whatever it is, other cells have nothing to do with it
+    except Exception as error:  # noqa: BLE001 - a failure must not affect other cells
         reason = " ".join(f"{type(error).__name__}: {error}".split())
-        told = f"{cell.experiment.to_command()}\n\n{traceback.format_exc()}"
-        (Path(out) / FAILED_DIR / f"{cell.name}.txt").write_text(told, encoding="utf-8")
+        text = f"{cell.experiment.to_command()}\n\n{traceback.format_exc()}"
+        (Path(out) / FAILED_DIR / f"{cell.name}.txt").write_text(text, encoding="utf-8")
         return cell.name, reason
     return cell.name, ""
 
 
 def simulate_cell(cell: Cell, out: Path) -> None:
-    """Simulate, and leave the run folder."""
+    """Simulate a cell, and write its run directory."""
     scenario = cell.experiment.to_scenario()
     with reduced_gc():
         run = build_simulation(scenario).run()
         problems = violated_conditions(run.history, resolve_datatype(scenario.datatype))
-        made = run_tables.tables_of_simulation(
+        tables = run_tables.tables_of_simulation(
             cell.name, scenario, run, problems, cell.experiment.to_command()
         )
         attempt = out / ATTEMPTS_DIR / f"{cell.name}-{uuid.uuid4().hex}"
-        save_run(run.history, attempt, lambda folder: run_tables.write_run_tables(made, folder))
+        save_run(run.history, attempt, lambda path: run_tables.write_run_tables(tables, path))
     try:
         attempt.rename(out / RUNS_DIR / cell.name)
     except OSError:
@@ -224,11 +236,11 @@ def simulate_cell(cell: Cell, out: Path) -> None:
         shutil.rmtree(attempt)
 
 
-def _discard_if_damaged(out: Path, cell: Cell, tell: Callable[[str], None]) -> None:
-    """A run that cannot be read is simulated again: it will be what it was."""
+def _discard_if_damaged(out: Path, cell: Cell, warn: Callable[[str], None]) -> None:
+    """Remove a run that cannot be read. A new simulation yields the same run."""
     if is_cell_done(out, cell):
         try:
             check_run_directory(out / RUNS_DIR / cell.name)
         except CreekError as error:
-            tell(f"{error}: it is simulated again")
+            warn(f"{error}; it is simulated again")
             shutil.rmtree(out / RUNS_DIR / cell.name)

@@ -1,14 +1,14 @@
-"""Conditional atomic broadcast (Sections 3.3 and 5): a total order of identifiers, on a condition.
+"""Conditional atomic broadcast (Sections 3.3 and 5): a conditional total order of identifiers.
 
-Joins the three roles of Multi-Paxos and gives them the predicate `rcv(v) ∧ q(m)`. It is tested
-before a leader proposes an identifier, before an acceptor votes for it and before it is delivered.
-It is never polled: it answers with one dot that is missing, and whatever is blocked on that dot is
-looked at again when `arrived(dot)` says so.
+It combines the three roles of Multi-Paxos with the predicate `rcv(v) ∧ q(m)`. The predicate is
+tested before a leader proposes an identifier, before an acceptor votes for it, and before it is
+delivered. It is never polled. A failed test returns one missing dot, and `on_arrived(dot)` resumes
+the steps that are blocked on that dot.
 
-A strong request that reaches a replica by reliable broadcast is `offered` here: it is CAB-cast to
-whoever leads, without a message of its own.
+`cab_cast` takes each strong request that arrives by reliable broadcast. So a request is CAB-cast to
+the current leader without a message of its own.
 
-Nothing is delivered inside another step: inputs leave work behind, and `settle` does it.
+No delivery happens inside another step. Inputs enqueue work, and `process_pending` performs it.
 """
 
 import enum
@@ -41,12 +41,13 @@ from creekdb.protocol.outbox import Outbox
 from creekdb.protocol.probes import Probe, Probes
 from creekdb.protocol.request import Batch
 from creekdb.protocol.settings import Settings
+from creekdb.protocol.validation import RejectionReason
 
 
 class _BlockedStep(enum.Enum):
-    OFFER = "a strong request, to be proposed"
-    VOTE = "an instance, to be voted for"
-    DELIVERY = "the next decided request, to be delivered"
+    OFFER = "proposal of a strong request"
+    VOTE = "vote in an instance"
+    DELIVERY = "delivery of the next decided request"
 
 
 class ConditionalAtomicBroadcast:
@@ -57,34 +58,34 @@ class ConditionalAtomicBroadcast:
         outbox: Outbox,
         probes: Probes,
         omega: Omega,
-        missing: Callable[[Dot], Dot | None],
+        missing_dependency: Callable[[Dot], Dot | None],
         is_delivered: Callable[[Dot], bool],
         deliver: Callable[[list[Dot], int], None],
-        proposed: Callable[[int, Batch], None],
-        outdated: Callable[[int], None],
-        refuse: Callable[[str], None],
+        on_proposed: Callable[[int, Batch], None],
+        on_outdated_peer: Callable[[int], None],
+        count_rejection: Callable[[RejectionReason], None],
     ) -> None:
-        """`missing(id)` is the predicate: None when it holds, or a dot whose arrival may make it
-        hold. Once it holds it must hold for ever (eventual stable evaluation). `proposed` hears of
-        each batch when a leader proposes it: the optimistic delivery, which may turn out wrong."""
+        """`missing_dependency(id)` is the predicate: None if it holds, or else a dot whose arrival
+        may make it hold. Once true it must stay true (eventual stable evaluation).
+        `on_proposed` receives each proposed batch: an optimistic delivery, which may be wrong."""
         self._index = index
         self._peers = settings.peers(index)
         self._can_vote = index in settings.voters
         self.is_abstaining = False
-        """Does it, for the time being, neither promise nor vote nor lead?"""
+        """True while this replica neither promises, votes nor leads."""
         self._settings = settings
         self._outbox = outbox
         self._probes = probes
         self._omega = omega
-        self._missing_dependency = missing
+        self._missing_dependency = missing_dependency
         self._is_delivered = is_delivered
         self._deliver = deliver
-        self._on_proposed = proposed
-        self._on_outdated_peer = outdated
+        self._on_proposed = on_proposed
+        self._on_outdated_peer = on_outdated_peer
 
         self.learner = Learner(index, settings, outbox, probes)
         self.acceptor = Acceptor(
-            self._peers, outbox, probes, self._must_defer_vote, self._on_voted, refuse
+            self._peers, outbox, probes, self._must_defer_vote, self._on_voted, count_rejection
         )
         self.leader = Leader(
             index,
@@ -96,18 +97,18 @@ class ConditionalAtomicBroadcast:
             self.acceptor.is_deferred,
         )
         self._ready: dict[Dot, None] = {}
-        """Strong requests whose predicate holds and that are not delivered: for whoever leads."""
+        """Undelivered strong requests whose predicate holds, for whichever replica leads."""
         self._cast_ids: dict[Dot, None] = {}
-        """The same, but for the predicate: while others lead, it is not asked before it is time to
-        vote or to deliver."""
+        """Undelivered strong requests whose predicate is untested. While another replica leads, it
+        is tested only before a vote or a delivery."""
         self._blocked: dict[Dot, dict[tuple[_BlockedStep, int | Dot], None]] = {}
         self._unblocked: deque[tuple[_BlockedStep, int | Dot]] = deque()
         self._delivery_blocked = False
 
-    # --- what the replica tells us ------------------------------------------------------------
+    # --- inputs from the replica --------------------------------------------------------------
 
     def cab_cast(self, id: Dot) -> None:
-        """A strong request is known here: CAB-cast it (line 20)."""
+        """CAB-cast a strong request that this replica has received (line 20)."""
         if self.leader.phase is not LeaderPhase.LEADING:
             if id not in self._ready:
                 self._cast_ids[id] = None
@@ -119,20 +120,20 @@ class ConditionalAtomicBroadcast:
             self._ready[id] = None
             self.leader.enqueue(id)
         else:
-            self._probes.hit(Probe.OFFER_DEFERRED)
+            self._probes.hit(Probe.PROPOSAL_DEFERRED)
             self._block(missing, _BlockedStep.OFFER, id)
 
     def is_cast(self, id: Dot) -> bool:
-        """Is it known as a strong request that is not delivered?"""
+        """True for an undelivered request that is known to be strong."""
         return id in self._ready or id in self._cast_ids
 
     def on_arrived(self, dot: Dot) -> None:
-        """A dot for which a predicate may have waited is there."""
+        """Resume the steps that are blocked on this dot."""
         if self._blocked and (blocked := self._blocked.pop(dot, None)) is not None:
             self._unblocked.extend(blocked)
 
     def process_pending(self) -> None:
-        """Do all the work that earlier inputs have made possible."""
+        """Perform all work that earlier inputs have made possible."""
         leader = self.leader
         progress = True
         while progress:
@@ -145,25 +146,27 @@ class ConditionalAtomicBroadcast:
                 )
             )
 
-    def tick(self, ticks: int, settled: int) -> None:
-        """`settled`: the instance below which a checkpoint could stand for all decisions."""
-        out_of_office = (
+    def tick(self, ticks: int, stable_instance: int) -> None:
+        """`stable_instance`: instance below which a checkpoint could replace all decisions."""
+        must_campaign = (
             self.leader.phase is LeaderPhase.FOLLOWING and self._omega.leader == self._index
         )
-        if self.leader.tick(ticks) or (out_of_office and not self.is_abstaining):
+        if self.leader.tick(ticks) or (must_campaign and not self.is_abstaining):
             self._campaign()
-        self.exchange_progress(ticks, settled)
+        self.exchange_progress(ticks, stable_instance)
 
-    def exchange_progress(self, ticks: int, settled: int) -> None:
-        """What also one does who takes no part in decisions: tell of them, and ask for them."""
+    def exchange_progress(self, ticks: int, stable_instance: int) -> None:
+        """Send progress and request missing decisions; replicas without a vote do that too."""
         if ticks % self._settings.heartbeat_ticks == 0 and self._peers:
-            self._outbox.sends.append(Send(self._peers, Progress(self.learner.delivered, settled)))
+            self._outbox.sends.append(
+                Send(self._peers, Progress(self.learner.delivered, stable_instance))
+            )
             self.learner.request_catch_up_if_stalled(ticks, self._delivery_blocked)
-            self.learner.discard_delivered_by_all(settled)
+            self.learner.discard_delivered_by_all(stable_instance)
 
     def reconfigure(self, settings: Settings, changed_below: int) -> None:
-        """There are other members from now on; a change of theirs is in an instance below
-        `changed_below`, and in none above that is delivered here."""
+        """Adopt new members. They were last changed by an instance below `changed_below`, and by no
+        later one that is delivered here."""
         self._settings = settings
         self._peers = settings.peers(self._index)
         self._can_vote = self._index in settings.voters
@@ -181,10 +184,10 @@ class ConditionalAtomicBroadcast:
     def on_promise(self, message: Promise, sender: int) -> None:
         self.leader.on_promise(message, sender)
         if self.leader.has_majority_promise():
-            decided, best_informed = self.leader.most_advanced_promise()
+            decided, peer = self.leader.most_advanced_promise()
             if decided > self.learner.first_undecided:
-                self._probes.hit(Probe.PROMISE_TELLS_DECIDED)
-                self.learner.request_catch_up(best_informed, self.learner.first_undecided)
+                self._probes.hit(Probe.DECIDED_IN_PROMISE)
+                self.learner.request_catch_up(peer, self.learner.first_undecided)
 
     def on_accept(self, message: Accept, sender: int) -> None:
         self._observe(message.ballot)
@@ -203,7 +206,7 @@ class ConditionalAtomicBroadcast:
             self.acceptor.on_accept(message, sender)
 
     def on_vote(self, message: Vote, sender: int) -> bool:
-        """True when it decides the instance."""
+        """Process a vote; True if it decides the instance."""
         decides = self.learner.on_vote(message.ballot, message.instance, sender)
         if decides:
             self._on_decided(message.instance)
@@ -226,7 +229,7 @@ class ConditionalAtomicBroadcast:
     def recovery_response(
         self, message: RecoveryQuery, sender: int, received: Dots
     ) -> RecoveryResponse:
-        """What is known here, for one that has forgotten everything."""
+        """Return the protocol state for a replica that lost its disk."""
         self.learner.reset_progress_of(sender)
         decided = self.learner.first_undecided
         if self.is_abstaining:
@@ -241,7 +244,7 @@ class ConditionalAtomicBroadcast:
         )
 
     def join(self, promised: Ballot, accepted: Iterable[AcceptedValue]) -> None:
-        """Take part, as if we had promised and accepted this before."""
+        """Start to participate, with this promise and these votes."""
         self.is_abstaining = False
         self._outbox.records.append(Promised(promised))
         self._outbox.records.extend(Accepted(value) for value in accepted)
@@ -250,13 +253,13 @@ class ConditionalAtomicBroadcast:
     # --- checkpoints and recovery -------------------------------------------------------------
 
     def install(self, instance: int, ids: Dots) -> None:
-        """A checkpoint holds everything that the instances below `instance` delivered."""
+        """Skip the instances below `instance`, whose deliveries a checkpoint covers."""
         self.learner.install(instance)
         self.acceptor.discard_below(self.learner.first_undecided)
         self.leader.step_down()
-        for offered in (self._ready, self._cast_ids):
-            for id in [id for id in offered if id in ids]:
-                del offered[id]
+        for pending in (self._ready, self._cast_ids):
+            for id in [id for id in pending if id in ids]:
+                del pending[id]
         for blocked in self._blocked.values():
             self._unblocked.extend(blocked)
         self._blocked.clear()
@@ -271,7 +274,7 @@ class ConditionalAtomicBroadcast:
         self.learner.restore(decided)
         self._restore_acceptor(promised, accepted)
 
-    # --- inside -------------------------------------------------------------------------------
+    # --- internals ----------------------------------------------------------------------------
 
     def _restore_acceptor(self, promised: Ballot, accepted: Iterable[AcceptedValue]) -> None:
         latest: dict[int, AcceptedValue] = {}
@@ -283,24 +286,24 @@ class ConditionalAtomicBroadcast:
             self._observe(self.acceptor.promised)
 
     def _campaign(self) -> None:
-        least = self._settings.first_round
-        ballot = Ballot(max(self._omega.max_ballot.round + 1, least), self._index)
+        first_round = self._settings.first_round
+        ballot = Ballot(max(self._omega.max_ballot.round + 1, first_round), self._index)
         decided = self.learner.first_undecided
         prepare = self.leader.campaign(ballot, decided)
         self._omega.observe(ballot)
         promise = self.acceptor.promise(prepare, decided)
-        assert promise is not None, "no ballot is greater than the one just made"
+        assert promise is not None, "no ballot is greater than the one just created"
         self.on_promise(promise, self._index)
 
     def _lead_if_caught_up(self) -> bool:
-        """Lead once a majority promised and no decision is unknown here that is known there."""
+        """Lead once a majority promised and all decisions that the majority reported are known."""
         if not self.leader.has_majority_promise():
             return False
         if self.learner.first_undecided < self.leader.most_advanced_promise()[0]:
             return False
         self.leader.start(self.learner.first_undecided, self._ready)
-        offered, self._cast_ids = self._cast_ids, {}
-        for id in offered:
+        cast_ids, self._cast_ids = self._cast_ids, {}
+        for id in cast_ids:
             self.cab_cast(id)
         return True
 
@@ -334,7 +337,7 @@ class ConditionalAtomicBroadcast:
         return False
 
     def _deliver_ready(self) -> bool:
-        """What is decided and may be delivered, as far as nothing else waited for it."""
+        """Deliver decided requests until a predicate fails or an unblocked step has priority."""
         learner, ready = self.learner, self._ready
         if self._delivery_blocked or learner.delivered == learner.first_undecided:
             return False
@@ -343,7 +346,7 @@ class ConditionalAtomicBroadcast:
             if id in ready:  # a predicate that held once holds for ever
                 self._deliver_from(id)
             elif self._is_delivered(id):
-                self._probes.hit(Probe.DELIVERED_TWICE_AVOIDED)
+                self._probes.hit(Probe.DECIDED_TWICE)
                 learner.advance_delivery()
                 self.leader.on_delivered(id)
             elif (missing := self._missing_dependency(id)) is not None:
@@ -357,7 +360,7 @@ class ConditionalAtomicBroadcast:
         return progress
 
     def _deliver_from(self, first: Dot) -> None:
-        """It, and together with it what comes next in its instance, as far as that may."""
+        """Deliver `first` and the deliverable requests that follow it in its instance."""
         learner, leader, ready = self.learner, self.leader, self._ready
         instance = learner.delivered
         run: list[Dot] = []
@@ -378,21 +381,21 @@ class ConditionalAtomicBroadcast:
         self._deliver(run, instance)
 
     def _can_deliver_with_previous(self, id: Dot) -> bool:
-        """Does its predicate hold before what it comes right after is delivered?"""
+        """True if its predicate holds before the preceding requests are delivered."""
         return id in self._ready or (
             not self._is_delivered(id) and self._missing_dependency(id) is None
         )
 
-    def _block(self, missing: Dot, kind: _BlockedStep, what: int | Dot) -> None:
-        self._blocked.setdefault(missing, {})[kind, what] = None
+    def _block(self, missing: Dot, kind: _BlockedStep, subject: int | Dot) -> None:
+        self._blocked.setdefault(missing, {})[kind, subject] = None
 
-    def _resume(self, kind: _BlockedStep, what: int | Dot) -> None:
+    def _resume(self, kind: _BlockedStep, subject: int | Dot) -> None:
         if kind is _BlockedStep.DELIVERY:
             self._delivery_blocked = False
         elif kind is _BlockedStep.VOTE:
-            assert isinstance(what, int)
-            self.acceptor.resume(what)
+            assert isinstance(subject, int)
+            self.acceptor.resume(subject)
         else:
-            assert isinstance(what, Dot)
-            if not self._is_delivered(what):
-                self.cab_cast(what)
+            assert isinstance(subject, Dot)
+            if not self._is_delivered(subject):
+                self.cab_cast(subject)

@@ -1,0 +1,1 @@
+"""Checkpoints on disk and snapshots on the wire: journal compaction, transfer and streaming."""

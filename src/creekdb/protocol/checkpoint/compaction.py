@@ -1,9 +1,8 @@
-"""What a replica finds on its disk, before anything follows from it.
+"""Replay and compaction of the journal.
 
-The whole durable state as one record, so that all before it on disk can go.
-
-What the checkpoint of the image before held is forgotten then: peers that still miss some of it
-were behind for a whole period, and get a snapshot.
+Compaction writes the whole durable state as one record, so that all earlier records can be dropped.
+It also discards the requests and decisions that the previous checkpoint covered. Peers that still
+miss some of them were behind for a whole period, and receive a snapshot.
 """
 
 from collections.abc import Iterable
@@ -42,31 +41,31 @@ class RecoveredState(NamedTuple):
     accepted: list[AcceptedValue]
     decided: dict[int, Batch]
     requests: list[Request]
-    """In the order in which they were received."""
+    """Requests in the order of their receipt."""
 
 
 def replay_records(records: Iterable[Record]) -> RecoveredState:
-    """The sum of `records`; an image stands for all before it, but for what was promised."""
-    found = RecoveredState(None, NO_BALLOT, [], {}, [])
+    """Return the state after `records`. A checkpoint replaces all but the highest promise."""
+    state = RecoveredState(None, NO_BALLOT, [], {}, [])
     for record in records:
         match record:
             case CheckpointRecord():
-                promised = max(found.promised, record.promised)
+                promised = max(state.promised, record.promised)
                 accepted, requests = list(record.accepted), list(record.requests)
-                found = RecoveredState(
+                state = RecoveredState(
                     record.checkpoint, promised, accepted, dict(record.decided), requests
                 )
             case Received(request=request):
-                found.requests.append(request)
+                state.requests.append(request)
             case Promised(ballot=ballot):
-                found = found._replace(promised=max(found.promised, ballot))
+                state = state._replace(promised=max(state.promised, ballot))
             case Accepted(value=value):
-                found.accepted.append(value)
+                state.accepted.append(value)
             case Decided(instance=instance, batch=batch):
-                found.decided[instance] = batch
+                state.decided[instance] = batch
             case _:
                 assert_never(record)
-    return found
+    return state
 
 
 class JournalCompactor:
@@ -84,29 +83,29 @@ class JournalCompactor:
         self,
         outbox: Outbox,
         probes: Probes,
-        gossip: ReliableBroadcast,
+        reliable_broadcast: ReliableBroadcast,
         cab: ConditionalAtomicBroadcast,
         application: Application,
     ) -> None:
         self._outbox = outbox
         self._probes = probes
-        self._reliable_broadcast = gossip
+        self._reliable_broadcast = reliable_broadcast
         self._cab = cab
         self._application = application
         self._previous_ids: Dots | None = None
-        """Which requests the checkpoint of the last image on disk holds; None if there is none."""
+        """Requests that the last checkpoint on disk covers; None if there is none."""
         self._previous_instance = 0
-        """They were delivered by the instances below."""
+        """Instance below which those requests were delivered."""
 
     def set_previous(self, checkpoint: Checkpoint) -> None:
-        """Of the image that is on disk."""
+        """Set the checkpoint that is on disk."""
         self._previous_ids, self._previous_instance = checkpoint.ids, checkpoint.instance
 
     def write(
         self, checkpoint: Checkpoint, registers: RegisterCursor | AssembledSnapshot | None
     ) -> None:
-        """With `registers`, the checkpoint has none."""
-        self._probes.hit(Probe.IMAGE_WRITTEN)
+        """Write a checkpoint record. If `registers` is given, the checkpoint itself holds none."""
+        self._probes.hit(Probe.JOURNAL_COMPACTED)
         acceptor, learner = self._cab.acceptor, self._cab.learner
         if self._previous_ids is not None:
             self._reliable_broadcast.discard_covered(self._previous_ids)
@@ -119,12 +118,12 @@ class JournalCompactor:
             if each >= checkpoint.instance
         )
         requests = (*self._application.live_requests(), *self._reliable_broadcast.held_back())
-        image = CheckpointRecord(checkpoint, acceptor.promised, accepted, decided, requests)
-        after = len(self._outbox.records)
+        record = CheckpointRecord(checkpoint, acceptor.promised, accepted, decided, requests)
+        preceding = len(self._outbox.records)
         if registers is None:
-            self._outbox.records.append(image)
+            self._outbox.records.append(record)
         elif isinstance(registers, AssembledSnapshot):
-            held, deleted = registers.live, registers.deleted
-            self._outbox.checkpoints.append(EncodedCheckpoint(after, image, held, deleted))
+            live, deleted = registers.live, registers.deleted
+            self._outbox.checkpoints.append(EncodedCheckpoint(preceding, record, live, deleted))
         else:
-            self._outbox.checkpoints.append(StreamedCheckpoint(after, image, registers))
+            self._outbox.checkpoints.append(StreamedCheckpoint(preceding, record, registers))

@@ -1,7 +1,7 @@
-"""Replicas that are too far behind, or began with nothing: a snapshot carries them over.
+"""Snapshots for replicas that are too far behind or lost their disk.
 
-It may be large and its link slow: none is sent again before it arrived, or after waiting for longer
-each time, up to a bound, for links may also be bad for a while and then good.
+A snapshot may be large and its link slow. None is repeated before the previous one has arrived or a
+timeout has passed. The timeout doubles up to a bound, because a bad link may recover.
 """
 
 from typing import Final, NamedTuple
@@ -16,7 +16,8 @@ from creekdb.protocol.probes import Probe, Probes
 from creekdb.protocol.settings import Settings
 
 BACKOFF_FACTOR_MAX: Final = 256
-"""The longest waiting, in first ones. A driver drops one that comes while another is on its way."""
+"""Longest timeout, as a multiple of the first one. A driver drops a snapshot while it is still
+transmitting another one."""
 
 
 class _SentSnapshot(NamedTuple):
@@ -45,35 +46,35 @@ class SnapshotSender:
         self._application = application
         self._ticks = 0
         self._sent: dict[int, _SentSnapshot] = {}
-        """The last one sent to each peer."""
+        """Last snapshot sent to each peer."""
         self.recovering: dict[int, int] = {}
-        """Members that began with nothing, and which instances were settled here by then."""
+        """Recovering members, each with the stable instance here at the time of its query."""
 
     def tick(self, ticks: int) -> None:
         self._ticks = ticks
 
     def reconfigure(self, settings: Settings) -> None:
         self._settings = settings
-        for gone in [peer for peer in self._sent if peer not in settings.members]:
-            del self._sent[gone]
-            self.recovering.pop(gone, None)
+        for removed in [peer for peer in self._sent if peer not in settings.members]:
+            del self._sent[removed]
+            self.recovering.pop(removed, None)
 
     def on_recovery_query(self, peer: int, delivered: int, learner: Learner) -> None:
-        """It knows nothing but what a checkpoint of the instances below `delivered` held."""
-        settled = self._application.stable_instance()
-        if settled > delivered:
-            self.recovering[peer] = settled
+        """Send a snapshot if the peer lacks instances from `delivered` on that are stable here."""
+        stable_instance = self._application.stable_instance()
+        if stable_instance > delivered:
+            self.recovering[peer] = stable_instance
             self.send_snapshot(peer, learner)
 
-    def on_pull(self, newcomer: int, learner: Learner) -> None:
-        """It misses requests that may be kept nowhere, and its snapshot may have got lost."""
-        if learner.progress_of(newcomer) >= self.recovering[newcomer]:
-            del self.recovering[newcomer]
+    def on_pull(self, peer: int, learner: Learner) -> None:
+        """Repeat the snapshot if a recovering peer still misses requests, since it may be lost."""
+        if learner.progress_of(peer) >= self.recovering[peer]:
+            del self.recovering[peer]
         else:
-            self.send_snapshot(newcomer, learner)
+            self.send_snapshot(peer, learner)
 
     def send_snapshot(self, peer: int, learner: Learner) -> None:
-        """Send it a snapshot, unless one is on its way."""
+        """Send the peer a snapshot, unless one is in transit."""
         last = self._sent.get(peer)
         wait = self._settings.retry_ticks
         if last is not None and learner.progress_of(peer) < last.instance:
@@ -81,10 +82,10 @@ class SnapshotSender:
                 return
             wait = min(last.wait_ticks * 2, wait * BACKOFF_FACTOR_MAX)
         application = self._application
-        settled = application.stable_instance()
-        if settled < learner.reconfigured_below:
-            return  # what it holds of the members is outdated: there will be a later one
-        self._sent[peer] = _SentSnapshot(settled, self._ticks, wait)
+        stable_instance = application.stable_instance()
+        if stable_instance < learner.reconfigured_below:
+            return  # its members are outdated; a later snapshot will follow
+        self._sent[peer] = _SentSnapshot(stable_instance, self._ticks, wait)
         self._probes.hit(Probe.SNAPSHOT_SENT)
         if self._settings.drafts:
             checkpoint, registers = application.lazy_checkpoint()

@@ -1,12 +1,12 @@
-"""Images and snapshots whose registers are gone through in time.
+"""Checkpoints and snapshots whose registers are streamed.
 
-A state may be large, and whoever writes it down must not be held up by that. A draft has everything
-but the registers; these it has as they were when it was made, to be taken a few at a time. What
-comes of it is what `messages.encode` gives of the whole, but for the order of the registers.
+A state may be large, and writing it must not block the replica. A streamed checkpoint has all
+fields but the registers. Those come from a cursor over one point in time, a few at a time. The
+result equals the encoding of the whole by `messages.encode`, except for the order of the registers.
 
-Nor must whoever is given a state be held up by that. A snapshot that is brought in parts has its
-registers taken in as they come, and encoded again for the image that has to be on disk. When the
-last one is there, all that is left to do costs the same, however many they are.
+Nor must loading a state block the replica. A snapshot that arrives in parts is loaded part by part,
+and its registers are encoded again for the checkpoint on disk. After the last part, the remaining
+work is independent of the number of registers.
 """
 
 import struct
@@ -19,26 +19,26 @@ from creekdb.protocol.messages import Checkpoint, CheckpointRecord, Message, Sna
 from creekdb.protocol.values import Key
 
 CHUNK_ITEMS_MAX: Final = 256
-"""Encoded at a time."""
+"""Number of items encoded at a time."""
 
 
 class RegisterCursor(Protocol):
-    """Those of a state, as they were at one moment."""
+    """Cursor over the registers of a state at one point in time."""
 
     @property
     def count(self) -> int:
-        """How many there are, about."""
+        """Approximate number of registers."""
 
-    def take(self, most: int) -> tuple[list[tuple[Key, Any]], list[Key]] | None:
-        """The next ones, at most so many: what they hold, and which were deleted. Perhaps none of
-        either; None when there are no more."""
+    def take(self, limit: int) -> tuple[list[tuple[Key, Any]], list[Key]] | None:
+        """Return the next registers and deleted keys, at most `limit`. Both may be empty; None at
+        the end."""
 
     def close(self) -> None:
-        """Nobody takes any more."""
+        """Release the cursor."""
 
 
 class InMemoryRegisterCursor:
-    """Registers of a checkpoint that is there as a whole."""
+    """Cursor over the registers of a complete checkpoint."""
 
     __slots__ = ("_at", "_checkpoint")
 
@@ -50,13 +50,13 @@ class InMemoryRegisterCursor:
     def count(self) -> int:
         return len(self._checkpoint.state)
 
-    def take(self, most: int) -> tuple[list[tuple[Key, Any]], list[Key]] | None:
-        held, deleted = self._checkpoint.state, self._checkpoint.deleted
-        begin, self._at = self._at, self._at + most
-        if begin < len(held):
-            return list(held[begin : self._at]), []
-        begin -= -(-len(held) // most) * most
-        return ([], list(deleted[begin : begin + most])) if begin < len(deleted) else None
+    def take(self, limit: int) -> tuple[list[tuple[Key, Any]], list[Key]] | None:
+        live, deleted = self._checkpoint.state, self._checkpoint.deleted
+        begin, self._at = self._at, self._at + limit
+        if begin < len(live):
+            return list(live[begin : self._at]), []
+        begin -= -(-len(live) // limit) * limit
+        return ([], list(deleted[begin : begin + limit])) if begin < len(deleted) else None
 
     def close(self) -> None:
         pass
@@ -75,7 +75,7 @@ def lazy_checkpoint_of(checkpoint: Checkpoint) -> LazyCheckpoint:
 
 class StreamedCheckpoint(NamedTuple):
     preceding_records: int
-    """So many of the records that it comes with come before it; it stands for them, too."""
+    """Number of records in the same batch that precede it. It replaces those too."""
     record: CheckpointRecord
     """Without registers."""
     registers: RegisterCursor
@@ -89,16 +89,15 @@ class StreamedSnapshot(NamedTuple):
 
 
 class RegisterLoader(Protocol):
-    """Where registers are taken in that are to be a state: a few at a time, in any order."""
+    """Destination for the registers of a new state, a few at a time and in any order."""
 
-    def add(self, held: Sequence[tuple[Key, Any]], deleted: Sequence[Key]) -> None: ...
+    def add(self, live: Sequence[tuple[Key, Any]], deleted: Sequence[Key]) -> None: ...
 
     def has_unique_keys(self) -> bool:
-        """Was no register taken in twice?"""
+        """True if no register was added twice."""
 
-    def discard(self, most: int) -> bool:
-        """Forget at most so many of the registers that are here: those that were not wanted, or
-        that were replaced. False when there are none any more."""
+    def discard(self, limit: int) -> bool:
+        """Discard at most `limit` of the unused or replaced registers; False if none remain."""
 
 
 # --- encoding ---------------------------------------------------------------------------------
@@ -107,21 +106,21 @@ _encode: Final = msgspec.msgpack.Encoder().encode
 _ARRAY32: Final = struct.Struct(">BI")
 _ARRAY32_TAG: Final = 0xDD
 _FIXARRAY_TAG: Final = 0x90
-"""An array of less than 16: so many more."""
+"""Tag of an array of less than 16 items, to which the length is added."""
 
 
 class ArrayEncoder:
-    """An array that is encoded in pieces."""
+    """Array that is encoded in chunks."""
 
     __slots__ = ("chunks_by_count", "count")
 
     def __init__(self) -> None:
         self.count = 0
         self.chunks_by_count: list[tuple[int, bytes]] = []
-        """So many items each, one after the other."""
+        """Number of items and encoding of each chunk."""
 
     def extend(self, items: Sequence[object]) -> int:
-        """Answers how many bytes that takes."""
+        """Append items and return the size of their encoding, in bytes."""
         if not items:
             return 0
         data = _encode(items)[_header_size(len(items)) :]
@@ -138,20 +137,22 @@ def array_header(count: int) -> bytes:
 
 
 def encode_chunks(
-    draft: CheckpointRecord | Snapshot, held: ArrayEncoder, deleted: ArrayEncoder
+    container: CheckpointRecord | Snapshot, live: ArrayEncoder, deleted: ArrayEncoder
 ) -> Iterator[bytes]:
-    """The whole in pieces, with these registers: each piece is made when it is asked for. What it
-    is made of cannot change, so that may be in another thread."""
-    found = draft.checkpoint
-    yield _fixarray_header(1 + len(draft.__struct_fields__))
-    yield _encode(draft.__struct_config__.tag)
-    yield _fixarray_header(len(found.__struct_fields__))
-    yield from map(_encode, (found.instance, found.length, found.ids, found.timestamp))
-    yield from held.chunks()
-    yield from _array_chunks(found.outcomes)
+    """Yield the encoding of `container` with these registers. Each chunk is encoded on demand. All
+    parts are immutable, so that may happen in another thread."""
+    checkpoint = container.checkpoint
+    yield _fixarray_header(1 + len(container.__struct_fields__))
+    yield _encode(container.__struct_config__.tag)
+    yield _fixarray_header(len(checkpoint.__struct_fields__))
+    yield from map(
+        _encode, (checkpoint.instance, checkpoint.length, checkpoint.ids, checkpoint.timestamp)
+    )
+    yield from live.chunks()
+    yield from _array_chunks(checkpoint.outcomes)
     yield from deleted.chunks()
-    for name in draft.__struct_fields__[1:]:
-        value = getattr(draft, name)
+    for name in container.__struct_fields__[1:]:
+        value = getattr(container, name)
         if type(value) is tuple:
             yield from _array_chunks(value)
         else:
@@ -161,8 +162,8 @@ def encode_chunks(
 def _array_chunks(items: tuple[object, ...]) -> Iterator[bytes]:
     yield array_header(len(items))
     for first in range(0, len(items), CHUNK_ITEMS_MAX):
-        some = items[first : first + CHUNK_ITEMS_MAX]
-        yield _encode(some)[_header_size(len(some)) :]
+        chunk = items[first : first + CHUNK_ITEMS_MAX]
+        yield _encode(chunk)[_header_size(len(chunk)) :]
 
 
 def _fixarray_header(length: int) -> bytes:
@@ -175,26 +176,26 @@ def _header_size(length: int) -> int:
     return 3 if length < 2**16 else 5
 
 
-# --- what is brought --------------------------------------------------------------------------
+# --- received snapshots -----------------------------------------------------------------------
 
 
 class AssembledSnapshot(NamedTuple):
-    """A snapshot that came in parts."""
+    """Snapshot that was received in parts."""
 
     checkpoint: Checkpoint
-    """With no register but that of the members, if there is one."""
+    """Without registers, except for the membership register if there is one."""
     loader: RegisterLoader
     live: ArrayEncoder
     deleted: ArrayEncoder
 
 
 class EncodedCheckpoint(NamedTuple):
-    """An image whose registers are encoded already."""
+    """Checkpoint whose registers are already encoded."""
 
     preceding_records: int
-    """So many of the records that it comes with come before it; it stands for them, too."""
+    """Number of records in the same batch that precede it. It replaces those too."""
     record: CheckpointRecord
-    """With no register but that of the members, if there is one."""
+    """Without registers, except for the membership register if there is one."""
     live: ArrayEncoder
     deleted: ArrayEncoder
 
@@ -203,4 +204,4 @@ class EncodedCheckpoint(NamedTuple):
 
 
 IncomingMessage: TypeAlias = Message | AssembledSnapshot
-"""What a replica may be given by another one."""
+"""Message that a replica may receive from another one."""

@@ -1,10 +1,10 @@
-"""The acceptor: promises ballots, and votes for batches it can vouch for.
+"""Acceptor: promises ballots, and votes for batches whose requests it has.
 
-Rules kept here:
-- never a promise or a vote for a ballot below the promised one, across restarts too;
-- never a vote before `rcv(v) ∧ q(m)` holds for every identifier of the batch (Section 5): the vote
-  is deferred, not dropped;
-- the promise or the vote is on disk before it is told.
+Invariants:
+- The acceptor neither promises nor votes in a ballot below the promised one, even after a restart.
+- It votes only once `rcv(v) ∧ q(m)` holds for every identifier of the batch (Section 5). Until then
+  the vote is deferred, not dropped.
+- A promise or a vote is on disk before it is sent.
 """
 
 from collections.abc import Callable
@@ -26,8 +26,7 @@ from creekdb.protocol.messages import (
 from creekdb.protocol.outbox import Outbox
 from creekdb.protocol.probes import Probe, Probes
 from creekdb.protocol.request import Batch
-
-STALE_BALLOT = "a ballot from the past"
+from creekdb.protocol.validation import RejectionReason
 
 
 class Acceptor:
@@ -36,30 +35,30 @@ class Acceptor:
         peers: tuple[int, ...],
         outbox: Outbox,
         probes: Probes,
-        wait_for: Callable[[int, Batch], bool],
-        voted: Callable[[Ballot, int], None],
-        refuse: Callable[[str], None],
+        must_defer: Callable[[int, Batch], bool],
+        on_voted: Callable[[Ballot, int], None],
+        count_rejection: Callable[[RejectionReason], None],
     ) -> None:
-        """`wait_for(instance, batch)`: True, and `resume(instance)` later, unless the batch can be
-        voted for now. `voted` tells the local learner; `refuse` counts what was refused."""
+        """`must_defer(instance, batch)` is False if the batch can be voted for now. If it is True,
+        `resume(instance)` must follow. `on_voted` informs the local learner."""
         self._peers = peers
         self._outbox = outbox
         self._probes = probes
-        self._must_defer = wait_for
-        self._on_voted = voted
-        self._count_rejection = refuse
+        self._must_defer = must_defer
+        self._on_voted = on_voted
+        self._count_rejection = count_rejection
 
         self.promised = NO_BALLOT
         self.accepted: dict[int, AcceptedValue] = {}
         self._deferred: dict[int, Accept] = {}
 
     def reconfigure(self, peers: tuple[int, ...]) -> None:
-        """There are other members from now on: what was proposed to the old ones is void."""
+        """Adopt new members and drop the proposals of the old ones."""
         self._peers = peers
         self._deferred.clear()
 
     def promise(self, prepare: Prepare, decided: int) -> Promise | None:
-        """Phase 1b; None when the ballot is behind. Instances below `decided` are decided."""
+        """Phase 1b. Return None if the ballot is stale. Instances below `decided` are decided."""
         if prepare.ballot < self.promised:
             return None
         self._raise_promise(prepare.ballot)
@@ -78,7 +77,7 @@ class Acceptor:
             self._outbox.sends.append(Send((sender,), promise))
 
     def on_accept(self, message: Accept, sender: int) -> None:
-        """Phase 2a, from a peer or from the leader here."""
+        """Process a proposal (phase 2a) of a peer or of the local leader."""
         if message.ballot < self.promised:
             self._reject(sender)
             return
@@ -86,7 +85,7 @@ class Acceptor:
         self._try_vote(message)
 
     def resume(self, instance: int) -> None:
-        """What a deferred vote waited for has arrived."""
+        """Retry a deferred vote whose missing dependency has arrived."""
         deferred = self._deferred.pop(instance, None)
         if deferred is None:
             return
@@ -99,7 +98,7 @@ class Acceptor:
         return instance in self._deferred
 
     def discard_below(self, instance: int) -> None:
-        """These are decided: nobody will ask what we accepted there."""
+        """Discard votes in decided instances: no leader needs them."""
         for each in [each for each in self.accepted if each < instance]:
             del self.accepted[each]
         for each in [each for each in self._deferred if each < instance]:
@@ -110,13 +109,13 @@ class Acceptor:
         self.accepted = accepted
 
     def _try_vote(self, message: Accept) -> None:
-        known = self.accepted.get(message.instance)
-        again = known is not None and known.ballot == message.ballot
-        if not again:
+        accepted = self.accepted.get(message.instance)
+        is_repeated = accepted is not None and accepted.ballot == message.ballot
+        if not is_repeated:
             if message.instance in self._deferred:
-                waits_already = self._deferred[message.instance] == message
+                is_deferred = self._deferred[message.instance] == message
                 self._deferred[message.instance] = message
-                if waits_already:
+                if is_deferred:
                     return
             if self._must_defer(message.instance, message.batch):
                 self._deferred[message.instance] = message
@@ -137,7 +136,7 @@ class Acceptor:
             self._outbox.records.append(Promised(ballot))
 
     def _reject(self, sender: int) -> None:
-        self._probes.hit(Probe.BALLOT_FROM_THE_PAST)
-        self._count_rejection(STALE_BALLOT)
+        self._probes.hit(Probe.BALLOT_STALE)
+        self._count_rejection(RejectionReason.STALE_BALLOT)
         if sender in self._peers:
             self._outbox.sends.append(Send((sender,), Reject(self.promised)))

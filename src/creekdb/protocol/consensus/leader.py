@@ -1,13 +1,13 @@
-"""The leader: proposes batches, in the one ballot that is its own.
+"""Leader: proposes batches in a ballot of its own.
 
-Rules kept here:
-- before it proposes, a majority promised the ballot, and it knows every decision that they know;
-  what they had accepted is proposed again, the value of the highest ballot for each instance, and
-  gaps are closed with empty batches;
-- a batch holds what has arrived by the time there is room for it: nobody waits for it to fill;
-- no instance is proposed that is `window` or more beyond the first undecided one;
-- what only a dead replica could tell is given up by preparing anew, with a majority that does not
-  know of it: the decisions it promised to know, or the requests of a batch it had accepted.
+Invariants:
+- Before it proposes, a majority has promised the ballot, and the leader has every decision that the
+  majority reported. It proposes the accepted values again, for each instance that of the highest
+  ballot, and fills gaps with empty batches.
+- A batch holds the requests that have arrived when the window allows it. It does not wait to fill.
+- No proposed instance is `window` or more beyond the first undecided one.
+- If progress depends on a crashed replica, the leader starts a new ballot with a majority that does
+  not include it. It may miss decisions that the replica reported, or requests of its batch.
 """
 
 import enum
@@ -46,18 +46,18 @@ class Leader:
         settings: Settings,
         outbox: Outbox,
         probes: Probes,
-        accept: Callable[[Accept], None],
+        accept_locally: Callable[[Accept], None],
         is_decided: Callable[[int], bool],
         is_stuck: Callable[[int], bool],
     ) -> None:
-        """`accept` hands a proposal to the acceptor and learner here; `is_stuck(instance)`: has the
-        acceptor here deferred its vote?"""
+        """`accept_locally` passes a proposal to the local acceptor and learner.
+        `is_stuck(instance)` is True if the local acceptor has deferred its vote."""
         self._index = index
         self._peers = settings.peers(index)
         self._settings = settings
         self._outbox = outbox
         self._probes = probes
-        self._accept_locally = accept
+        self._accept_locally = accept_locally
         self._is_decided = is_decided
         self._is_stuck = is_stuck
 
@@ -67,7 +67,7 @@ class Leader:
         self._prepare = Prepare(NO_BALLOT, 0)
         self._prepared_at = 0
         self._campaign_started_at = 0
-        """When the ballot was started."""
+        """Tick at which the ballot was started."""
         self._promises: dict[int, Promise] = {}
         self._next_instance = 0
         self._proposals: dict[int, _Proposal] = {}
@@ -75,7 +75,7 @@ class Leader:
         self._queue: deque[Dot] = deque()
 
     def campaign(self, ballot: Ballot, first: int) -> Prepare:
-        """Phase 1a: start a ballot of one's own for the instances from `first` on."""
+        """Start a ballot of this replica for the instances from `first` on (phase 1a)."""
         assert ballot.replica == self._index
         assert ballot > self.ballot
         self._probes.hit(Probe.CAMPAIGN)
@@ -95,15 +95,15 @@ class Leader:
         self._queue = deque()
 
     def reconfigure(self, settings: Settings) -> None:
-        """There are other members from now on: to lead them takes a ballot of theirs."""
+        """Adopt new members. Leading them requires a ballot of their epoch."""
         self._settings = settings
         self._peers = settings.peers(self._index)
         self.step_down()
 
     def observe_ballot(self, ballot: Ballot) -> None:
-        """Someone promised a ballot; if it is above ours, we lead no longer."""
+        """Step down if `ballot`, which some acceptor promised, is above the own ballot."""
         if self.phase is not LeaderPhase.FOLLOWING and ballot > self.ballot:
-            self._probes.hit(Probe.CAMPAIGN_OUTBID)
+            self._probes.hit(Probe.CAMPAIGN_LOST)
             self.step_down()
 
     def on_promise(self, message: Promise, sender: int) -> None:
@@ -111,28 +111,30 @@ class Leader:
             self._promises[sender] = message
 
     def has_majority_promise(self) -> bool:
-        """Has a majority promised, and do we not lead yet?"""
+        """True if a majority has promised and this replica does not lead yet."""
         return (
             self.phase is LeaderPhase.PREPARING and len(self._promises) >= self._settings.majority
         )
 
     def most_advanced_promise(self) -> tuple[int, int]:
-        """The promise that tells of most decisions: below which instance, and whose it is."""
-        most = max(promise.decided for promise in self._promises.values())
-        return most, min(each for each, told in self._promises.items() if told.decided == most)
+        """Return the highest `decided` of all promises, and the lowest peer that reported it."""
+        decided = max(promise.decided for promise in self._promises.values())
+        return decided, min(
+            peer for peer, promise in self._promises.items() if promise.decided == decided
+        )
 
-    def start(self, start: int, ready: Iterable[Dot]) -> None:
-        """Lead, from instance `start` on: take up what the promises tell, then what is `ready`."""
+    def start(self, first: int, ready: Iterable[Dot]) -> None:
+        """Lead from instance `first` on: propose recovered values, then the `ready` requests."""
         self.phase = LeaderPhase.LEADING
         recovered: dict[int, AcceptedValue] = {}
         for sender in sorted(self._promises):
             for value in self._promises[sender].accepted:
                 known = recovered.get(value.instance)
-                if value.instance >= start and (known is None or known.ballot < value.ballot):
+                if value.instance >= first and (known is None or known.ballot < value.ballot):
                     recovered[value.instance] = value
-        end = max(recovered, default=start - 1) + 1
+        end = max(recovered, default=first - 1) + 1
         self._next_instance = end
-        for instance in range(start, end):
+        for instance in range(first, end):
             if self._is_decided(instance):
                 self._probes.hit(Probe.DECIDED_BEFORE_LEADING)
             elif instance in recovered:
@@ -146,13 +148,13 @@ class Leader:
             self.enqueue(id)
 
     def enqueue(self, id: Dot) -> None:
-        """A strong request whose predicate holds here."""
+        """Enqueue a strong request whose predicate holds here."""
         if self.phase is LeaderPhase.LEADING and id not in self._proposed:
             self._proposed.add(id)
             self._queue.append(id)
 
     def propose_queued(self, first_undecided: int) -> bool:
-        """Propose what is queued, as far as there is room; True when something was proposed."""
+        """Propose one batch of queued requests if the window allows; True if it did."""
         if not self._queue:
             return False
         if self._next_instance >= first_undecided + self._settings.window:
@@ -172,35 +174,35 @@ class Leader:
         self._proposed.discard(id)
 
     def tick(self, ticks: int) -> bool:
-        """Repeat what may have been lost; True when only a new ballot can help."""
+        """Repeat messages that may have been lost; True if a new ballot is required."""
         self._ticks = ticks
         if self.phase is LeaderPhase.PREPARING:
             if (
                 self.has_majority_promise()
                 and ticks - self._campaign_started_at >= self._settings.stuck_ticks
             ):
-                self._probes.hit(Probe.UNINFORMED)
+                self._probes.hit(Probe.DECISIONS_UNREACHABLE)
                 return True
             if ticks - self._prepared_at >= self._settings.retry_ticks:
                 self._prepared_at = ticks
-                self._probes.hit(Probe.PREPARE_AGAIN)
-                waiting_for = tuple(peer for peer in self._peers if peer not in self._promises)
-                self._send(waiting_for, self._prepare)
+                self._probes.hit(Probe.PREPARE_REPEATED)
+                unpromised = tuple(peer for peer in self._peers if peer not in self._promises)
+                self._send(unpromised, self._prepare)
             return False
-        for instance, flight in list(self._proposals.items()):
-            if ticks - flight.proposed_at >= self._settings.stuck_ticks and self._is_stuck(
+        for instance, proposal in list(self._proposals.items()):
+            if ticks - proposal.proposed_at >= self._settings.stuck_ticks and self._is_stuck(
                 instance
             ):
                 self._probes.hit(Probe.STUCK_INSTANCE)
                 return True
-            if ticks - flight.sent_at >= self._settings.retry_ticks:
-                flight.sent_at = ticks
-                self._probes.hit(Probe.ACCEPT_AGAIN)
-                self._send_accept(instance, flight.batch)
+            if ticks - proposal.sent_at >= self._settings.retry_ticks:
+                proposal.sent_at = ticks
+                self._probes.hit(Probe.ACCEPT_REPEATED)
+                self._send_accept(instance, proposal.batch)
         return False
 
     def _propose(self, instance: int, batch: Batch) -> None:
-        """Phase 2a."""
+        """Propose a batch (phase 2a)."""
         self._proposals[instance] = _Proposal(batch, self._ticks)
         self._proposed.update(batch)
         self._send_accept(instance, batch)

@@ -1,9 +1,10 @@
-"""The learner: counts votes, keeps what was decided, and says what is to be delivered next.
+"""Learner: counts votes, retains decisions, and determines the next delivery.
 
-Rules kept here:
-- a batch is decided when a majority voted for it in one ballot, or when a peer says it was decided;
-- decisions are delivered in the order of their instances, the identifiers of a batch in its order;
-- a decision is kept until every member delivered it or a checkpoint covers it.
+Invariants:
+- A batch is decided when a majority voted for it in one ballot, or when a peer reports its
+  decision.
+- Decisions are delivered in the order of their instances, the identifiers of a batch in its order.
+- A decision is retained until every member delivered it or a checkpoint covers it.
 """
 
 from creekdb.protocol.effects import Send
@@ -19,7 +20,7 @@ BACKOFF_DOUBLINGS_MAX = 6
 
 
 class _Tally:
-    """The votes of one ballot in one instance, and its batch once the proposal is here."""
+    """Votes of one ballot in one instance, and its batch once the proposal has arrived."""
 
     __slots__ = ("batch", "voters")
 
@@ -38,36 +39,36 @@ class Learner:
 
         self.decided: dict[int, Batch] = {}
         self.first_retained = 0
-        """Decisions below are forgotten."""
+        """First retained decision; earlier ones are discarded."""
         self.first_undecided = 0
         self.delivered = 0
         """Every instance below is delivered."""
         self._position = 0
-        """How many identifiers of the instance `delivered` are delivered."""
+        """Number of delivered identifiers of the instance `delivered`."""
         self._tallies: dict[int, dict[Ballot, _Tally]] = {}
         self._progress: dict[int, int] = {}
         self._stable_instances: dict[int, int] = {}
         self._stalled_at = (-1, -1)
         self._stalled_since = 0
         self._catch_up_attempts = 0
-        """Since something was last decided or delivered here."""
+        """Attempts since the last decision or delivery here."""
         self.reconfigured_below = 0
-        """The members were last changed by an instance below."""
+        """Upper bound of the instance that last changed the members."""
 
     def reconfigure(self, settings: Settings, changed_below: int) -> None:
-        """There are other members from now on: votes in ballots of the old ones count no more."""
+        """Adopt new members and void the votes in ballots of the old ones."""
         self._settings = settings
         self._peers = settings.peers(self._index)
         self.reconfigured_below = changed_below
         self._tallies.clear()
-        for known in (self._progress, self._stable_instances):
-            for gone in [each for each in known if each not in self._peers]:
-                del known[gone]
+        for by_peer in (self._progress, self._stable_instances):
+            for peer in [each for each in by_peer if each not in self._peers]:
+                del by_peer[peer]
 
     # --- voting -------------------------------------------------------------------------------
 
     def on_proposal(self, ballot: Ballot, instance: int, batch: Batch) -> bool:
-        """A proposal passed by; True when the instance is decided by it."""
+        """Record the batch of a proposal; True if that decides the instance."""
         tally = self._tally(ballot, instance)
         if tally is None:
             return False
@@ -82,7 +83,7 @@ class Learner:
         return self._count(instance, tally)
 
     def has_conflicting_batch(self, ballot: Ballot, instance: int, batch: Batch) -> bool:
-        """Has another batch been proposed in this very ballot?"""
+        """True if another batch was proposed in the same ballot."""
         tally = self._tallies.get(instance, {}).get(ballot)
         return tally is not None and tally.batch not in (None, batch)
 
@@ -100,14 +101,14 @@ class Learner:
         return instance < self.first_undecided or instance in self.decided
 
     def is_beyond_horizon(self, instance: int) -> bool:
-        """Is it beyond the horizon? Then catching up comes first."""
-        too_far = instance >= self._horizon_end()
-        if too_far:
-            self._probes.hit(Probe.INSTANCE_TOO_FAR)
-        return too_far
+        """True if this replica must catch up before it tracks the instance."""
+        is_beyond = instance >= self._horizon_end()
+        if is_beyond:
+            self._probes.hit(Probe.INSTANCE_TOO_FAR_AHEAD)
+        return is_beyond
 
     def _horizon_end(self) -> int:
-        """The first instance that is too far."""
+        """Return the first instance beyond the horizon."""
         return self.first_undecided + self._settings.horizon
 
     def _tally(self, ballot: Ballot, instance: int) -> _Tally | None:
@@ -135,7 +136,7 @@ class Learner:
     # --- delivering ---------------------------------------------------------------------------
 
     def next_to_deliver(self) -> Dot | None:
-        """The next identifier in the total order, if it is decided."""
+        """Return the next identifier in the total order, if it is decided."""
         while self.delivered < self.first_undecided:
             batch = self.decided[self.delivered]
             if self._position < len(batch):
@@ -148,18 +149,18 @@ class Learner:
         self._position += 1
 
     def is_at_batch_boundary(self) -> bool:
-        """Is no batch delivered in part?"""
+        """True if no batch is partially delivered."""
         self.next_to_deliver()
         return self._position == 0
 
     # --- catching up --------------------------------------------------------------------------
 
-    def on_progress(self, sender: int, delivered: int, settled: int = 0) -> None:
+    def on_progress(self, sender: int, delivered: int, stable_instance: int = 0) -> None:
         self._progress[sender] = max(delivered, self._progress.get(sender, 0))
-        self._stable_instances[sender] = max(settled, self._stable_instances.get(sender, 0))
+        self._stable_instances[sender] = max(stable_instance, self._stable_instances.get(sender, 0))
 
     def reset_progress_of(self, peer: int) -> None:
-        """It begins with nothing."""
+        """Reset the progress of a peer that lost its disk."""
         self._progress.pop(peer, None)
         self._stable_instances.pop(peer, None)
 
@@ -170,21 +171,23 @@ class Learner:
         return self._stable_instances.get(peer, 0)
 
     def request_catch_up_if_stalled(self, ticks: int, blocked: bool) -> None:
-        """Ask a peer that is ahead, if nothing has happened here for a while: each time another
-        one, for the first may be dead, and each time later, for an answer may take its time.
+        """Request decisions from a peer that is ahead, if there was no progress for a while.
 
-        What is `blocked` waits for a request. Its decision is known, but whoever has forgotten the
-        request has forgotten the decision too, and answers with a snapshot.
+        Each attempt selects another peer, because the previous one may have crashed. Each attempt
+        waits longer, because a response may take time.
+
+        A `blocked` delivery waits for a request. Its decision is known, but a peer that discarded
+        the request has discarded the decision too, and responds with a snapshot.
         """
-        here = (self.first_undecided, self.delivered)
-        if here != self._stalled_at:
-            self._stalled_at, self._stalled_since, self._catch_up_attempts = here, ticks, 0
+        position = (self.first_undecided, self.delivered)
+        if position != self._stalled_at:
+            self._stalled_at, self._stalled_since, self._catch_up_attempts = position, ticks, 0
         first = self.delivered if blocked else self.first_undecided
         ahead = [peer for peer in self._peers if self.progress_of(peer) > first]
         wait = self._settings.retry_ticks << min(self._catch_up_attempts, BACKOFF_DOUBLINGS_MAX)
-        far = any(self.progress_of(peer) >= self._horizon_end() for peer in ahead)
-        if far and not blocked and not self._catch_up_attempts:
-            wait = self._settings.heartbeat_ticks  # what was decided there cannot be under way here
+        is_beyond_horizon = any(self.progress_of(peer) >= self._horizon_end() for peer in ahead)
+        if is_beyond_horizon and not blocked and not self._catch_up_attempts:
+            wait = self._settings.heartbeat_ticks  # no message under way can decide those here
         if ahead and ticks - self._stalled_since >= wait:
             self.request_catch_up(ahead[self._catch_up_attempts % len(ahead)], first)
             self._catch_up_attempts += 1
@@ -194,7 +197,7 @@ class Learner:
         self._outbox.sends.append(Send((peer,), CatchUp(first)))
 
     def send_decision(self, peer: int, instance: int) -> bool:
-        """Tell one decision; False when it is forgotten."""
+        """Send one decision; False if it was discarded."""
         batch = self.decided.get(instance)
         if batch is None:
             return False
@@ -202,8 +205,8 @@ class Learner:
         return True
 
     def on_catch_up(self, sender: int, first: int) -> bool:
-        """Tell the decisions from `first` on; False when they are forgotten, or when the members
-        have changed since: who does not know them cannot take what they did."""
+        """Send the decisions from `first` on; False if the peer needs a snapshot. That is so if
+        they are discarded, or the members have changed since: the peer could not validate them."""
         if first < self.first_retained or first < self.reconfigured_below:
             return False
         last = min(self.first_undecided, first + self._settings.catch_up_limit)
@@ -213,31 +216,33 @@ class Learner:
         return True
 
     def on_decisions(self, sender: int, first: int, batches: tuple[Batch, ...]) -> list[int]:
-        """The instances that this decided here."""
-        news: list[int] = []
+        """Return the instances that this message decided here."""
+        newly_decided: list[int] = []
         for instance, batch in enumerate(batches, first):
             if not self.is_decided(instance) and not self.is_beyond_horizon(instance):
                 self._probes.hit(Probe.CAUGHT_UP)
                 self.decide(instance, batch)
-                news.append(instance)
-        if news and self.progress_of(sender) > self.first_undecided:
+                newly_decided.append(instance)
+        if newly_decided and self.progress_of(sender) > self.first_undecided:
             self.request_catch_up(sender, self.first_undecided)
-        return news
+        return newly_decided
 
-    def discard_delivered_by_all(self, settled: int) -> None:
-        """Instances from `settled` on are still needed here, to recover from our own disk."""
-        everywhere = min((self.progress_of(peer) for peer in self._peers), default=settled)
-        self.discard_below(min(everywhere, settled))
+    def discard_delivered_by_all(self, stable_instance: int) -> None:
+        """Discard delivered decisions. Recovery from the own disk needs `stable_instance` on."""
+        delivered_by_all = min(
+            (self.progress_of(peer) for peer in self._peers), default=stable_instance
+        )
+        self.discard_below(min(delivered_by_all, stable_instance))
 
     def discard_below(self, instance: int) -> None:
         assert instance <= self.delivered
         for each in range(self.first_retained, instance):
             del self.decided[each]
-            self._probes.hit(Probe.DECISIONS_FORGOTTEN)
+            self._probes.hit(Probe.DECISIONS_DISCARDED)
             self.first_retained = each + 1
 
     def install(self, instance: int) -> None:
-        """A checkpoint holds everything that the instances below `instance` delivered."""
+        """Skip the instances below `instance`, whose deliveries a checkpoint covers."""
         assert instance >= self.delivered
         self.decided = {each: batch for each, batch in self.decided.items() if each >= instance}
         self._tallies = {each: tally for each, tally in self._tallies.items() if each >= instance}

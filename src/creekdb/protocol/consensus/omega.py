@@ -1,12 +1,13 @@
-"""Ω, the leader oracle (Section 3.4): eventually every correct replica trusts one and the same.
+"""Ω, the leader oracle (Section 3.4): eventually all correct replicas trust the same leader.
 
-Replicas send heartbeats and suspect who is silent for too long; a suspicion that proves wrong makes
-the next one slower. Time is counted in ticks, never read off a clock.
+Replicas send heartbeats and suspect a peer after a timeout. A wrong suspicion increases the
+timeout. Time is counted in ticks, never taken from a clock.
 
-Whoever owns the greatest ballot keeps the lead as long as it is *able*: it hears a majority that
-hears it. Otherwise the least of those that are able takes over. A heartbeat tells whom its
-sender hears, so everybody can tell who is able; and whom it trusts, so a replica that lost its link
-to the leader alone follows the majority instead of challenging it.
+The owner of the greatest ballot stays the leader while it is *able*: it has mutual contact with a
+majority. Otherwise the able replica with the lowest number takes over. A heartbeat lists the
+members that its sender receives, so every replica can determine which ones are able. It also names
+the trusted leader. So a replica that lost only its link to the leader follows the majority instead
+of challenging it.
 """
 
 from creekdb.protocol.effects import Send
@@ -17,7 +18,7 @@ from creekdb.protocol.settings import Settings
 
 NO_BALLOT = Ballot(0, 0)
 TIMELY_HEARTBEATS = 100
-"""Heartbeats in time, after which a replica is trusted a tick less."""
+"""Number of timely heartbeats after which the timeout shrinks by one tick."""
 
 
 class Omega:
@@ -29,7 +30,7 @@ class Omega:
         self._probes = probes
 
         self.is_silent = False
-        """Does nobody hear us, so that nobody trusts us?"""
+        """True while this replica sends no heartbeats, so that no replica trusts it."""
         self.leader: int | None = None
         self.max_ballot = NO_BALLOT
         self._ticks = 0
@@ -39,17 +40,17 @@ class Omega:
         self._timeout_ticks = dict.fromkeys(self._peers, settings.suspect_ticks)
 
     def reconfigure(self, settings: Settings) -> None:
-        """There are other members from now on."""
+        """Adopt new members."""
         self._settings = settings
         self._peers = settings.peers(self._index)
-        for known in (
+        for by_peer in (
             self._last_heartbeats,
             self._received_at_ticks,
             self._timely_count,
             self._timeout_ticks,
         ):
-            for gone in [each for each in known if each not in self._peers]:
-                del known[gone]
+            for removed in [each for each in by_peer if each not in self._peers]:
+                del by_peer[removed]
         for peer in self._peers:
             self._timely_count.setdefault(peer, 0)
             self._timeout_ticks.setdefault(peer, settings.suspect_ticks)
@@ -69,7 +70,7 @@ class Omega:
         self.observe(message.ballot)
 
     def observe(self, ballot: Ballot) -> None:
-        """Take note of a ballot, wherever it was seen."""
+        """Record a ballot seen in any message."""
         if ballot > self.max_ballot:
             self.max_ballot = ballot
             self._elect()
@@ -80,22 +81,22 @@ class Omega:
             self.leader = owner
         elif owner is not None and self._is_trusted_by_majority(owner):
             if self.leader != owner:
-                self._probes.hit(Probe.LEADER_FOLLOWED_UNHEARD)
+                self._probes.hit(Probe.LEADER_TRUSTED_INDIRECTLY)
             self.leader = owner
         else:
             able = (each for each in self._settings.voters if self._can_lead(each))
             self.leader = next(able, None)
 
     def _trusted_leader(self) -> int | None:
-        """The leader, if we trust it for what we hear ourselves."""
+        """Return the leader if direct heartbeats confirm it, or None."""
         return self.leader if self.leader is not None and self._can_lead(self.leader) else None
 
     def _adapt_timeout(self, peer: int) -> None:
-        """More of it with each suspicion that was wrong; less, slowly, while there are none."""
+        """Increase the timeout after a wrong suspicion, and decrease it slowly otherwise."""
         if peer in self._received_at_ticks and not self._is_reachable(peer):
             self._probes.hit(Probe.SUSPECTED_WRONGLY)
-            patience = self._timeout_ticks[peer] * 3 // 2
-            self._timeout_ticks[peer] = min(patience, self._settings.suspect_ticks_max)
+            timeout = self._timeout_ticks[peer] * 3 // 2
+            self._timeout_ticks[peer] = min(timeout, self._settings.suspect_ticks_max)
             self._timely_count[peer] = 0
             return
         self._timely_count[peer] += 1
@@ -108,28 +109,28 @@ class Omega:
     def _is_reachable(self, replica: int) -> bool:
         if replica == self._index:
             return True
-        heard_at = self._received_at_ticks.get(replica)
-        return heard_at is not None and self._ticks - heard_at <= self._timeout_ticks[replica]
+        received_at = self._received_at_ticks.get(replica)
+        return received_at is not None and self._ticks - received_at <= self._timeout_ticks[replica]
 
     def _reachable(self) -> tuple[int, ...]:
         return tuple(each for each in self._settings.members if self._is_reachable(each))
 
     def _can_lead(self, replica: int) -> bool:
-        """Is it heard here, and does it hear a majority that hears it? Who hears some, and is heard
-        by others, gets no promise."""
+        """True if the replica is reachable and in mutual contact with a majority. With one-way
+        links only, it would receive no promises."""
         voters = self._settings.voters
         if replica not in voters or not self._is_reachable(replica):
             return False
-        hears = self._reachable_from(replica)
+        reachable = self._reachable_from(replica)
         mutual = sum(
-            each in hears and replica in self._reachable_from(each)
+            each in reachable and replica in self._reachable_from(each)
             for each in self._reachable()
             if each in voters
         )
         return mutual >= self._settings.majority
 
     def _reachable_from(self, replica: int) -> tuple[int, ...]:
-        """Whom it hears, by its own last word."""
+        """Return the members that the replica last reported as reachable."""
         return (
             self._reachable()
             if replica == self._index

@@ -1,0 +1,1 @@
+"""Identifiers of requests, and sets of them as version vectors."""

@@ -1,4 +1,4 @@
-"""A request's identifier, and sets of them as values: see `creekdb.protocol.ids.version_vector`."""
+"""Identifiers of requests, and immutable sets of them (`creekdb.protocol.ids.version_vector`)."""
 
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
@@ -11,7 +11,7 @@ from creekdb.protocol.ids.intervals import count, difference, intervals_of, take
 
 
 class Dot(NamedTuple):
-    """A request's identifier (line 1): the replica that issued it and its event number there."""
+    """Identifier of a request (line 1): the issuing replica and its event number."""
 
     replica: int
     event: int
@@ -21,7 +21,7 @@ class Dot(NamedTuple):
 
 
 class Dots(msgspec.Struct, frozen=True, array_like=True):
-    """An immutable set of dots: what a message or a causal context carries."""
+    """Immutable set of dots, for messages and causal contexts."""
 
     ranges: dict[int, tuple[int, ...]] = {}
 
@@ -40,52 +40,52 @@ class Dots(msgspec.Struct, frozen=True, array_like=True):
         return count(self.ranges)
 
     def count(self) -> int:
-        """Like `len`, but without its limit: a peer may claim any number."""
+        """Return the size without the limit of `len`: a peer may claim any number."""
         return count(self.ranges)
 
     def last(self, replica: int) -> int:
-        """The greatest event number of `replica` in the set; 0 when there is none."""
+        """Return the greatest event number of `replica` in the set, or 0."""
         ranges = self.ranges.get(replica)
         return ranges[-1] - 1 if ranges else 0
 
     def last_contiguous(self, replica: int) -> int:
-        """The event number up to which nothing of `replica` is missing; 0 without the first."""
+        """Return the event number up to which no event of `replica` is missing, or 0."""
         ranges = self.ranges.get(replica)
         return ranges[1] - 1 if ranges and ranges[0] == 1 else 0
 
     def take(self, limit: int) -> "Dots":
-        """At most `limit` dots: of each replica the first, and as many as is its share. So those
-        of different replicas stay beside each other that were issued at the same time."""
+        """Return at most `limit` dots: the first ones of each replica, in proportion to its share.
+        So requests of different replicas that were issued at the same time stay together."""
         total = self.count()
         if total <= limit:
             return self
         taken: dict[int, tuple[int, ...]] = {}
         for replica in sorted(self.ranges):
             ranges = self.ranges[replica]
-            here = count({replica: ranges})
-            share = -(-limit * here // total)
+            available = count({replica: ranges})
+            share = -(-limit * available // total)
             if share > 0:
                 taken[replica] = tuple(take_first(ranges, share))
                 limit -= share
-            total -= here
+            total -= available
         return Dots(taken)
 
     def without(self, dots: Iterable[Dot]) -> "Dots":
-        """The set difference with a few single dots: O(replicas + holes + their number)."""
+        """Return the difference with a few single dots, in O(replicas + holes + dots)."""
         removed: dict[int, list[int]] = {}
         for replica, event in sorted(dots):
             removed.setdefault(replica, []).append(event)
         if not removed:
             return self
-        left = {
-            replica: tuple(kept)
+        remaining = {
+            replica: tuple(rest)
             for replica, ranges in self.ranges.items()
-            if (kept := difference(ranges, intervals_of(removed.get(replica, ()))))
+            if (rest := difference(ranges, intervals_of(removed.get(replica, ()))))
         }
-        return Dots(left)
+        return Dots(remaining)
 
     def validation_error(self) -> str | None:
-        """Why this is not a well-formed set of dots, or None. For values that came from a peer."""
+        """Return the defect of a set received from a peer, or None if it is well-formed."""
         for replica, ranges in self.ranges.items():
             if not ranges or len(ranges) % 2:
                 return f"replica {replica} has a range without an end"

@@ -1,7 +1,7 @@
-"""Runs of consecutive numbers, as flat ascending sequences `start, end, start, end, …`.
+"""Sets of integers as flat ascending sequences `start, end, start, end, …`.
 
-Each pair is a half-open range, with a hole between any two. Nothing here costs more than there are
-ranges.
+Each pair is a half-open interval, with a gap between any two. Every function here costs at most
+O(intervals).
 """
 
 from bisect import bisect_right
@@ -10,7 +10,7 @@ from operator import ne
 
 
 def intervals_of(numbers: Iterable[int]) -> list[int]:
-    """Of numbers that ascend."""
+    """Return the intervals of ascending numbers."""
     runs: list[int] = []
     for number in numbers:
         if not runs or runs[-1] < number:
@@ -29,14 +29,14 @@ def count(ranges: Mapping[int, Sequence[int]]) -> int:
 
 
 def take_first(ranges: Sequence[int], limit: int) -> list[int]:
-    """The first `limit` numbers."""
-    kept: list[int] = []
+    """Return the intervals of the first `limit` numbers."""
+    taken: list[int] = []
     for start, end in _pairs(ranges):
         if limit <= 0:
             break
-        kept += (start, min(end, start + limit))
-        limit -= kept[-1] - start
-    return kept
+        taken += (start, min(end, start + limit))
+        limit -= taken[-1] - start
+    return taken
 
 
 def union(left: Sequence[int], right: Sequence[int]) -> list[int]:
@@ -50,9 +50,9 @@ def union(left: Sequence[int], right: Sequence[int]) -> list[int]:
 
 
 def difference(ranges: Sequence[int], removed: Sequence[int]) -> list[int]:
-    """The ranges of `ranges` that `removed` does not cover. What both begin with, and what one
-    removed range covers, is passed over in one step: the cost is that of the places that differ."""
-    left: list[int] = []
+    """Return the numbers of `ranges` that are not in `removed`. A common prefix, and intervals
+    inside one removed interval, are skipped in one step. The cost is that of the differences."""
+    remaining: list[int] = []
     index = at = _common_prefix_length(ranges, removed)
     while index < len(ranges):
         start, end = ranges[index], ranges[index + 1]
@@ -65,18 +65,18 @@ def difference(ranges: Sequence[int], removed: Sequence[int]) -> list[int]:
                 continue
             cut += 1
         while cut < len(removed) and removed[cut] < end:
-            left += (start, removed[cut])
+            remaining += (start, removed[cut])
             start = removed[cut + 1]
             cut += 2
         if start < end:
-            left += (start, end)
+            remaining += (start, end)
         index += 2
-    return left
+    return remaining
 
 
 def last_outside(ranges: Sequence[int], others: Sequence[int]) -> int | None:
-    """The last number in `ranges` that is not in `others`, or None. The search begins at the end
-    and ends with the first that is found: however many are missing, it costs no more."""
+    """Return the last number of `ranges` that is not in `others`, or None. The search runs from the
+    end and stops at the first hit, so its cost does not depend on how many are missing."""
     index = len(ranges) - 2
     at = bisect_right(others, ranges[index + 1] - 1) - 1 if index >= 0 else 0
     while index >= 0:
@@ -92,7 +92,7 @@ def last_outside(ranges: Sequence[int], others: Sequence[int]) -> int | None:
 
 
 def _common_prefix_length(left: Sequence[int], right: Sequence[int]) -> int:
-    """How many edges, in whole ranges, the two begin with alike."""
+    """Return the length of the common prefix of both, in edges of whole intervals."""
     for index, differs in enumerate(map(ne, left, right)):
         if differs:
             return index & ~1

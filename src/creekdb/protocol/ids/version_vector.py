@@ -1,12 +1,12 @@
 """Dotted version vectors: sets of request identifiers, stored as ranges.
 
 A *dot* is the pair (replica, event number) that identifies a request. Replicas number their events
-1, 2, 3, …, so a set of dots is, per replica, a few runs of consecutive numbers: one run and no more
-when nothing is missing. Every set operation costs O(replicas + holes), never O(dots).
+1, 2, 3, …, so a set of dots is a few runs of consecutive numbers per replica, and a single run if
+none is missing. Every set operation costs O(replicas + holes), never O(dots).
 
-`Dots` is an immutable value that travels in messages; `DotSet` is the growing set a replica keeps.
-Both hold, per replica, a flat ascending sequence `start, end, start, end, …` of half-open ranges
-with a hole between any two.
+`Dots` is an immutable value for messages. `DotSet` is the mutable set of a replica. Both store, per
+replica, a flat ascending sequence `start, end, start, end, …` of half-open ranges with a hole
+between any two.
 """
 
 from bisect import bisect_right
@@ -22,7 +22,7 @@ EMPTY_DOTS: Final = Dots()
 
 
 class DotSet:
-    """A growing set of dots."""
+    """Mutable set of dots."""
 
     __slots__ = ("ranges",)
 
@@ -37,7 +37,7 @@ class DotSet:
         if ranges is None:
             return False
         if event >= ranges[0] and event < ranges[1]:
-            return True  # in the first run: the common case
+            return True  # common case: in the first run
         return len(ranges) > 2 and bisect_right(ranges, event) % 2 == 1
 
     def __iter__(self) -> Iterator[Dot]:
@@ -48,13 +48,13 @@ class DotSet:
         return count(self.ranges)
 
     def add(self, dot: Dot) -> bool:
-        """Add one dot; False when it was there already."""
+        """Add one dot; False if it was already present."""
         replica, event = dot
         ranges = self.ranges.get(replica)
         if ranges is None:
             self.ranges[replica] = [event, event + 1]
             return True
-        if ranges[-1] == event:  # the common case: the next one in line
+        if ranges[-1] == event:  # common case: the next event
             ranges[-1] = event + 1
             return True
         at = bisect_right(ranges, event)
@@ -73,10 +73,10 @@ class DotSet:
         return True
 
     def update(self, other: "Dots | DotSet") -> None:
-        """Set union, in place."""
+        """Add all dots of `other`."""
         for replica, ranges in other.ranges.items():
-            mine = self.ranges.get(replica)
-            self.ranges[replica] = union(mine, ranges) if mine else list(ranges)
+            own = self.ranges.get(replica)
+            self.ranges[replica] = union(own, ranges) if own else list(ranges)
 
     def last_contiguous(self, replica: int) -> int:
         ranges = self.ranges.get(replica)
@@ -87,36 +87,36 @@ class DotSet:
         return ranges[-1] - 1 if ranges else 0
 
     def covers(self, other: "Dots | DotSet") -> bool:
-        """Is `other` a subset of this set?"""
+        """True if `other` is a subset of this set."""
         return self.find_missing(other) is None
 
     def find_missing(self, other: "Dots | DotSet") -> Dot | None:
-        """A dot of `other` that is not in this set, or None. It is the last one of its replica:
-        where these arrive in order, nothing is missing of that replica once it is there."""
+        """Return a dot of `other` that is not in this set, or None. It is the last one of its
+        replica. If dots arrive in order, none of that replica is missing once it is present."""
         for replica, ranges in other.ranges.items():
-            mine = self.ranges.get(replica)
+            own = self.ranges.get(replica)
             last = ranges[-1] - 1
-            if mine is None:
+            if own is None:
                 return Dot(replica, last)
-            if mine[0] <= ranges[0] and last < mine[1]:
-                continue  # all of it inside the first run: the common case
-            event = last_outside(ranges, mine)
+            if own[0] <= ranges[0] and last < own[1]:
+                continue  # common case: all inside the first run
+            event = last_outside(ranges, own)
             if event is not None:
                 return Dot(replica, event)
         return None
 
     def missing(self, other: "Dots | DotSet") -> Dots:
-        """`other` less this set."""
-        left: dict[int, tuple[int, ...]] = {}
+        """Return the dots of `other` that are not in this set."""
+        missing: dict[int, tuple[int, ...]] = {}
         for replica, ranges in other.ranges.items():
-            mine = self.ranges.get(replica)
-            if mine is None:
-                left[replica] = tuple(ranges)
-            elif mine[0] <= ranges[0] and ranges[-1] <= mine[1]:
+            own = self.ranges.get(replica)
+            if own is None:
+                missing[replica] = tuple(ranges)
+            elif own[0] <= ranges[0] and ranges[-1] <= own[1]:
                 continue
-            elif rest := difference(ranges, mine):
-                left[replica] = tuple(rest)
-        return Dots(left) if left else EMPTY_DOTS
+            elif rest := difference(ranges, own):
+                missing[replica] = tuple(rest)
+        return Dots(missing) if missing else EMPTY_DOTS
 
     def clear(self) -> None:
         self.ranges.clear()
@@ -126,17 +126,17 @@ class DotSet:
 
 
 def intersection(sets: Iterable["Dots | DotSet"]) -> Dots:
-    """The dots that are in every one of `sets`."""
+    """Return the dots that are in all of `sets`."""
     common: Dots | None = None
     for each in sets:
         if common is None:
             common = Dots({replica: tuple(ranges) for replica, ranges in each.ranges.items()})
             continue
-        kept: dict[int, tuple[int, ...]] = {}
+        shared: dict[int, tuple[int, ...]] = {}
         for replica, ranges in common.ranges.items():
             outside = difference(ranges, each.ranges.get(replica, ()))
             inside = difference(ranges, outside)
             if inside:
-                kept[replica] = tuple(inside)
-        common = Dots(kept)
+                shared[replica] = tuple(inside)
+        common = Dots(shared)
     return common if common is not None else Dots()

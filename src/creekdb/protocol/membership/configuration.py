@@ -1,16 +1,17 @@
-"""Who the members are, and how that changes while the cluster runs.
+"""Members of a cluster, and their changes at run time.
 
-A *configuration* is the members, with where each is found, and its number: the *epoch*. A change is
-a strong request with the operation `MEMBERS`, which adds or removes one replica. It is based on one
-epoch and leads to the next: when another change was committed in between, it is refused. So a
-change is judged alike wherever it is committed, by its arguments and the epoch it finds.
+A *configuration* consists of the members with their addresses, and of its number, the *epoch*. A
+change is a strong request with the operation `MEMBERSHIP_OPERATION`, which adds or removes one
+replica. It is based on one epoch and leads to the next. If another change was committed in between,
+it is rejected. So every replica judges a change alike, by its arguments and the epoch at its
+commit.
 
-Rules kept here:
-- a configuration and the next one differ by one replica, so each majority of one meets each
-  majority of the other;
-- a number is never given a second time: it is a part of identifiers, ballots and promises.
+Invariants:
+- Two successive configurations differ by one replica, so each majority of one intersects each
+  majority of the other.
+- The number of a replica is never reused, because identifiers, ballots and promises contain it.
 
-`docs/decisions/0018-members-change-by-ballot.md` has the argument.
+`docs/decisions/0018-membership-epochs-in-ballots.md` has the argument.
 """
 
 from typing import Any, Final, Literal, TypeAlias
@@ -22,21 +23,21 @@ from creekdb.protocol.request import Operation
 from creekdb.protocol.values import Key
 
 MEMBERSHIP_OPERATION: Final = "creek.members"
-"""The operation that every data type has, for the cluster itself."""
+"""Operation of every data type that changes the members of the cluster."""
 MEMBERSHIP_KEY: Final[Key] = (MEMBERSHIP_OPERATION,)
-"""Where the state holds the configuration, once it was changed; so checkpoints hold it, too."""
+"""Key of the register with the configuration, once it has changed. Checkpoints contain it too."""
 
 Member: TypeAlias = tuple[int, str]
-"""A replica's number, and where the others find it."""
+"""Number and address of a replica."""
 
 
 class Configuration(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     epoch: int
-    """How often the members have been changed."""
+    """Number of membership changes so far."""
     members: tuple[Member, ...]
-    """By number, ascending."""
+    """Members, in ascending order of their numbers."""
     former: tuple[int, ...] = ()
-    """The numbers of those that were removed."""
+    """Numbers of the removed replicas."""
 
     @property
     def replica_ids(self) -> tuple[int, ...]:
@@ -47,18 +48,18 @@ class Configuration(msgspec.Struct, frozen=True, array_like=True, forbid_unknown
         return max((*self.replica_ids, *self.former)) + 1
 
     def add_operation(self, replica: int, address: str) -> Operation:
-        """The strong operation to ask for; `BadValue` when it could not work."""
+        """Return the strong operation that adds the replica; raise `BadValue` if it would fail."""
         return self._change_operation("add", replica, address)
 
     def remove_operation(self, replica: int) -> Operation:
         return self._change_operation("remove", replica, "")
 
     def apply(self, operation: Operation) -> "Configuration":
-        """The configuration once the change is committed, or `BadValue` with why it is refused."""
+        """Return the configuration after the change, or raise `BadValue` if it is rejected."""
         return _next_configuration(self.epoch, operation.arguments)
 
     def register_value(self) -> tuple[Any, ...]:
-        """As a register holds it."""
+        """Return the value of the membership register."""
         return self.epoch, self.members, self.former
 
     def _change_operation(self, change: str, replica: int, address: str) -> Operation:
@@ -68,7 +69,7 @@ class Configuration(msgspec.Struct, frozen=True, array_like=True, forbid_unknown
 
 
 class _MembershipChange(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """The arguments of the operation: the configuration it is based on, and what is to change."""
+    """Arguments of the operation: the configuration that it is based on, and the change."""
 
     epoch: int
     members: tuple[Member, ...]
@@ -78,19 +79,19 @@ class _MembershipChange(msgspec.Struct, frozen=True, array_like=True, forbid_unk
     address: str
 
 
-def apply_to_register(held: Any, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
-    """What the register holds after the operation; `held` is what it holds before, or None."""
-    return _next_configuration(0 if held is None else held[0], arguments).register_value()
+def apply_to_register(current: Any, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return the register's value after the operation; `current` is its value before, or None."""
+    return _next_configuration(0 if current is None else current[0], arguments).register_value()
 
 
 def find_configuration(state: tuple[tuple[Key, Any], ...]) -> Configuration | None:
-    """The configuration that a checkpoint's state holds, if the members were ever changed."""
+    """Return the configuration in a checkpoint's state, or None if the members never changed."""
     for key, value in reversed(state):
         if key == MEMBERSHIP_KEY:
             try:
                 return msgspec.convert(value, Configuration)
             except msgspec.ValidationError as error:
-                raise BadValue(f"no configuration is kept in {MEMBERSHIP_KEY}: {error}") from error
+                raise BadValue(f"invalid configuration in {MEMBERSHIP_KEY}: {error}") from error
     return None
 
 
@@ -98,40 +99,40 @@ def _next_configuration(epoch: int, arguments: tuple[Any, ...]) -> Configuration
     try:
         change = msgspec.convert(arguments, _MembershipChange)
     except msgspec.ValidationError as error:
-        raise BadValue(f"not a change of members: {error}") from error
+        raise BadValue(f"invalid membership change: {error}") from error
     if change.epoch != epoch:
         raise BadValue(
-            f"the members were changed meanwhile: this is change {change.epoch + 1}, and "
-            f"{epoch} were made; look at the members and ask again"
+            f"the members have changed: the change is based on epoch {change.epoch}, "
+            f"the current epoch is {epoch}; list the members and retry"
         )
-    numbers = [replica for replica, _ in change.members]
-    if not numbers:
-        raise BadValue("not a change of members: there are none")
+    replica_ids = [replica for replica, _ in change.members]
+    if not replica_ids:
+        raise BadValue("invalid membership change: the list of members is empty")
     if change.change == "add":
-        return _add_member(change, numbers)
-    return _remove_member(change, numbers)
+        return _add_member(change, replica_ids)
+    return _remove_member(change, replica_ids)
 
 
-def _add_member(change: _MembershipChange, numbers: list[int]) -> Configuration:
+def _add_member(change: _MembershipChange, replica_ids: list[int]) -> Configuration:
     replica = change.replica
-    if replica in numbers:
-        raise BadValue(f"replica {replica} is a member already")
-    if replica <= max((*numbers, *change.former)):
+    if replica in replica_ids:
+        raise BadValue(f"replica {replica} is already a member")
+    if replica <= max((*replica_ids, *change.former)):
         raise BadValue(
-            f"{replica} cannot be added: a number is never given twice, and "
-            f"{max((*numbers, *change.former)) + 1} is the next"
+            f"replica {replica} cannot be added: numbers are never reused; use "
+            f"{max((*replica_ids, *change.former)) + 1}"
         )
     members = (*change.members, (replica, change.address))
     return Configuration(change.epoch + 1, members, change.former)
 
 
-def _remove_member(change: _MembershipChange, numbers: list[int]) -> Configuration:
+def _remove_member(change: _MembershipChange, replica_ids: list[int]) -> Configuration:
     replica = change.replica
-    if replica not in numbers:
-        known = ", ".join(map(str, numbers))
-        raise BadValue(f"replica {replica} is no member: members are {known}")
-    if len(numbers) == 1:
-        raise BadValue(f"replica {replica} is the last one: without it there is no cluster")
+    if replica not in replica_ids:
+        listed = ", ".join(map(str, replica_ids))
+        raise BadValue(f"replica {replica} is not a member: the members are {listed}")
+    if len(replica_ids) == 1:
+        raise BadValue(f"replica {replica} cannot be removed: it is the last member")
     members = tuple(each for each in change.members if each[0] != replica)
     former = tuple(sorted((*change.former, replica)))
     return Configuration(change.epoch + 1, members, former)

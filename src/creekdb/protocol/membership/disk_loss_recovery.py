@@ -1,31 +1,32 @@
-"""A replica that begins with nothing, where others may know it: it takes no part until it is safe.
+"""Recovery of a replica with an empty disk: it abstains until participation is safe.
 
-It may be new, like all the others. Or it lost its disk, and has forgotten what it promised, what it
-voted for and which event numbers it used. Nobody can tell which, so both begin the same way: it
-asks every other member for what it knows, and for a promise of a ballot of its own. Until all of
-them have answered it neither promises, votes nor leads, is not heard of as alive, and issues
-nothing.
+The replica may be new, like all the others. Or it lost its disk, and with it its promises, its
+votes and the event numbers that it used. The two cases are indistinguishable, so both start the
+same way. The replica queries every other member for its state and for a promise of a ballot of its
+own. Until all members have responded it neither promises, votes nor leads, sends no heartbeat, and
+issues no request.
 
-Why that is enough, when no member but this one has forgotten anything:
+Why that is sufficient, provided that no other member has lost state:
 
-- What it promised: a ballot is promised by its owner first, so the owner tells. The ballot that
-  this replica begins with is above all that it was told, and it promises that one. Of a ballot of
-  its own that nobody else promised, nothing can have come.
-- What it voted for: the ballots of its votes are below its own, and whoever has answered votes in
-  none of them any more. So what may have been decided in them has been accepted by one of those who
-  answered; it tells, and this replica accepts the same. A leader that asks this replica hears of
-  it, as it would have before. What is decided already, this replica knows before it begins.
-- What it vouched for, and which numbers it used: a request that left has arrived at a member or
-  nowhere. It begins once it has all that any of them has received, and counts on from there. A
-  number before that which nobody knows belongs to a request that is lost: another one that does
-  nothing takes it, for what comes after it would be held back for ever.
+- Promises: the owner of a ballot promises it first, so its response contains it. The new ballot of
+  this replica is above all reported ballots, and the replica promises it. A ballot of its own that
+  no other member promised cannot have had any effect.
+- Votes: their ballots are below the new ballot, and no member that has responded votes in them any
+  more. So a value that may have been decided in them was accepted by a member that responded. Its
+  response contains the value, and this replica accepts it too. A leader that prepares receives the
+  value from this replica, as before the loss. Before it joins, the replica learns all decisions.
+- Requests and event numbers: a request that was sent reached a member or was lost. The replica
+  joins once it has every request that any member has received, and continues from the last event
+  number. An earlier number that no member knows belongs to a lost request. A no-op takes its place,
+  because later requests would be held back for ever.
 
-A driver must see to it that nothing arrives that was sent before the loss by a replica that begins
-anew. Members that begin anew as well have nothing to tell; if all do, the cluster is new.
+The driver must ensure that no message arrives that a recovering replica sent before the loss.
+Members that are recovering too have no state to report; if all are, the cluster is new.
 
-One that is added to a cluster that runs is not new like all the others. It finds on its disk, from
-its first day on, that it has promised nothing yet (`ENTERED`), and takes part when it is let in. If
-it does not find that, it lost its disk, and never takes part: the members have been changed.
+A replica that is added to a running cluster is not new in this sense. From the start, its disk
+holds the promise of `JOINED_BALLOT`, and the replica participates once it is admitted. If that
+promise is missing, the disk was lost, and the replica never joins, because the members have
+changed.
 """
 
 from collections.abc import Iterable
@@ -38,7 +39,8 @@ from creekdb.protocol.outbox import Outbox
 from creekdb.protocol.settings import Settings
 
 JOINED_BALLOT: Final = Ballot(0, 1)
-"""Promised by who takes part and knows no real ballot: below all of these, above none at all."""
+"""Sentinel ballot of a member that has seen no real ballot; sorts after NO_BALLOT and before every
+real ballot."""
 
 
 class DiskLossRecovery:
@@ -53,7 +55,7 @@ class DiskLossRecovery:
         self._delivered = 0
 
     def tick(self, ticks: int, delivered: int) -> None:
-        """`delivered`: the first instance of which it has neither a decision nor a checkpoint."""
+        """`delivered`: first instance with neither a decision nor a checkpoint here."""
         self._ticks = ticks
         self._delivered = delivered
         if self._sent_at_ticks is None or ticks - self._sent_at_ticks >= self._settings.retry_ticks:
@@ -63,43 +65,45 @@ class DiskLossRecovery:
         if message.ballot != self._ballot:
             return
         if message.promised > self._ballot:
-            # What others promised of the old ballot is not enough.
+            # Promises of the old ballot are not sufficient.
             self._ballot = Ballot(message.promised.round + 1, self._index)
             self._responses = {
-                each: told for each, told in self._responses.items() if told.is_recovering
+                each: response
+                for each, response in self._responses.items()
+                if response.is_recovering
             }
             self._send_query()
         else:
             self._responses[sender] = message
 
     def awaited_members(self) -> tuple[int, ...]:
-        """Members that have not told yet."""
+        """Return the members that have not responded yet."""
         peers = self._settings.peers(self._index)
         return tuple(peer for peer in peers if peer not in self._responses)
 
     def is_complete(self, first_undecided: int, received: DotSet) -> bool:
-        """Has everybody told, and is here what they told of?"""
+        """True if all members have responded and this replica has the reported state."""
         if self.awaited_members():
             return False
-        for told in self._responses.values():
-            if told.decided > first_undecided or not received.covers(told.received):
+        for response in self._responses.values():
+            if response.decided > first_undecided or not received.covers(response.received):
                 return False
         return True
 
     def promised(self) -> Ballot:
-        """What is to be promised by who takes part from now on."""
-        has_a_vote = self._index in self._settings.voters
-        return self._ballot if has_a_vote and not self.is_new_cluster() else JOINED_BALLOT
+        """Return the ballot that this replica promises when it joins."""
+        is_voter = self._index in self._settings.voters
+        return self._ballot if is_voter and not self.is_new_cluster() else JOINED_BALLOT
 
     def is_new_cluster(self) -> bool:
-        """Did all others begin with nothing as well? Then the cluster is new."""
-        return all(told.is_recovering for told in self._responses.values())
+        """True if all other members started with an empty disk too."""
+        return all(response.is_recovering for response in self._responses.values())
 
     def accepted(self, undecided: int) -> Iterable[AcceptedValue]:
-        """The latest that others have accepted, of instances from `undecided` on."""
+        """Return the latest reported value of each instance from `undecided` on."""
         latest: dict[int, AcceptedValue] = {}
-        for told in self._responses.values():
-            for value in told.accepted:
+        for response in self._responses.values():
+            for value in response.accepted:
                 known = latest.get(value.instance)
                 if value.instance >= undecided and (known is None or known.ballot < value.ballot):
                     latest[value.instance] = value

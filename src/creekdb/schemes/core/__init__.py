@@ -1,0 +1,1 @@
+"""Shared parts of the schemes: contract, ordering, execution, responses, stable prefix."""

@@ -1,14 +1,13 @@
-"""Weak requests that are not stable yet, and the strong no-op that makes them so (Section 4.4).
+"""Algorithm 1 without execution, shared by the schemes that speculate on `committed · tentative`.
 
-A strong request takes along what is in its causal context. Where no client asks for one, a replica
-issues one itself in time: who leads first, the others only if that does not help. Time is counted
-in ticks.
+Lines 1-7, 10-41 and 48-54: requests are issued, delivered, ordered and committed here. The scheme
+on top decides how requests are executed and when responses are sent. It is notified of each
+insertion and each commit, and reports its progress (`stable_prefix`).
 
-Algorithm 1 without execution: what schemes that speculate on `committed · tentative` share.
-
-Lines 1-7, 10-41 and 48-54: here requests are issued, delivered, ordered and committed. How they are
-executed, and when which answer leaves, is up to the scheme on top of it, which hears of each
-insertion and each commit, and tells how far it has come (`settled`).
+The `Stabiliser` issues the strong no-op of Section 4.4. A strong request stabilises the weak
+requests in its causal context. If no client calls a strong operation in time, a replica issues a
+no-op: the leader first, other replicas only if weak requests remain unstable. Time is counted in
+ticks.
 """
 
 from abc import abstractmethod
@@ -43,20 +42,20 @@ from creekdb.schemes.core.responses import Responses
 from creekdb.schemes.core.stable_prefix import ExecutionProgress, StablePrefix
 
 NOOP_FOLLOWER_FACTOR = 4
-"""How many times longer than the leader another replica waits before it issues a no-op."""
+"""Ratio of a follower's waiting time to the leader's before it issues a no-op."""
 
 
 class Stabiliser:
     __slots__ = ("_committed", "_noop_ticks", "_pending", "_ticks", "last_noop")
 
-    def __init__(self, committed: DotSet, patience: int) -> None:
+    def __init__(self, committed: DotSet, noop_ticks: int) -> None:
         self._committed = committed
-        self._noop_ticks = patience
+        self._noop_ticks = noop_ticks
         self._ticks = 0
         self._pending: deque[tuple[int, Dot]] = deque()
-        """With the tick of their arrival, oldest first."""
+        """Weak requests in order of arrival, each with its arrival tick."""
         self.last_noop: Dot | None = None
-        """The last one that was issued here."""
+        """Last no-op issued by this replica."""
 
     def add(self, id: Dot) -> None:
         self._pending.append((self._ticks, id))
@@ -64,21 +63,21 @@ class Stabiliser:
     def tick(self) -> None:
         self._ticks += 1
 
-    def is_noop_due(self, leads: bool) -> bool:
-        """Has one of them waited for long enough, and is no no-op under way?"""
-        arrived = self._pending
-        while arrived and arrived[0][1] in self._committed:
-            arrived.popleft()
-        if not arrived or (self.last_noop is not None and self.last_noop not in self._committed):
+    def is_noop_due(self, is_leader: bool) -> bool:
+        """True if a weak request has waited long enough and no earlier no-op is uncommitted."""
+        pending = self._pending
+        while pending and pending[0][1] in self._committed:
+            pending.popleft()
+        if not pending or (self.last_noop is not None and self.last_noop not in self._committed):
             return False
-        patience = self._noop_ticks if leads else self._noop_ticks * NOOP_FOLLOWER_FACTOR
-        return self._ticks - arrived[0][0] >= patience
+        timeout_ticks = self._noop_ticks if is_leader else self._noop_ticks * NOOP_FOLLOWER_FACTOR
+        return self._ticks - pending[0][0] >= timeout_ticks
 
 
 class OrderingReplica(ExecutionProgress):
     has_total_order: ClassVar[bool] = False
-    """Does CAB order every request, each for itself? Then none carries a causal context, and what
-    is strong is only which answer a client waits for."""
+    """True if CAB orders each request separately. Then no request has a causal context, and
+    `strong` only selects the response that a client waits for."""
     has_tentative_responses: ClassVar[bool] = True
     is_sequential: ClassVar[bool] = False
 
@@ -108,33 +107,33 @@ class OrderingReplica(ExecutionProgress):
         )
         self._stabiliser = Stabiliser(self._order.committed_ids, settings.noop_ticks)
 
-    # --- what a scheme adds -------------------------------------------------------------------
+    # --- hooks for schemes --------------------------------------------------------------------
 
     @abstractmethod
     def _on_inserted(self, request: Request) -> None:
-        """The request has just taken its place on `tentative`."""
+        """Handle a request that has just been inserted into `tentative`."""
 
     @abstractmethod
     def _on_committed(self, moved: list[Request]) -> None:
-        """These, the last of them strong, have just moved to the end of `committed`."""
+        """Handle requests, the last of them strong, just appended to `committed`."""
 
     def _on_delivered(self) -> None:
-        """All that was delivered together is committed: for schemes that make one thing of it."""
+        """Handle the end of one delivery, for schemes that process its commits together."""
 
     @abstractmethod
     def _issue_tasks(self) -> None:
-        """Ask for whatever execution is possible now."""
+        """Issue a task for every execution that is possible now."""
 
     @abstractmethod
     def _executed_before(self, request: Request) -> Iterator[Dot]:
-        """What is not settled, comes before the request in the order, and is executed."""
+        """Return the executed requests between the stable prefix and the request."""
 
     @abstractmethod
     def new_state_loader(self) -> StateLoader: ...
 
     @abstractmethod
-    def _load(self, arrived: StateLoader) -> None:
-        """Start anew from these registers: nothing of what is ordered counts as executed."""
+    def _load(self, loader: StateLoader) -> None:
+        """Restart from these registers: no request in the order counts as executed."""
 
     # --- inputs -------------------------------------------------------------------------------
 
@@ -150,12 +149,12 @@ class OrderingReplica(ExecutionProgress):
         now: int,
         after: tuple[Dot, ...] = (),
     ) -> Dot:
-        """Line 15. What is executed in the order of its place comes `after` all that is here."""
+        """Line 15. Sequential schemes ignore `after`: all requests that have arrived precede."""
         if not self._stack.is_member or operation.name == MEMBERSHIP_OPERATION:
-            self._check_may_invoke(operation, strong)
+            self._validate_invocation(operation, strong)
         request = self._issue(operation, strong or self.has_total_order, now)
-        for_good = strong or not self.has_tentative_responses
-        self._responses.expect(request.id, session, for_good)  # line 25
+        awaits_stable = strong or not self.has_tentative_responses
+        self._responses.expect(request.id, session, awaits_stable)  # line 25
         self._proceed()
         return request.id
 
@@ -166,7 +165,7 @@ class OrderingReplica(ExecutionProgress):
     def tick(self, now: int) -> None:
         self._stabiliser.tick()
         self._stack.tick(now)
-        self._stabilise(now)
+        self._issue_noop_if_due(now)
         self._responses.retained.expire(self._stack.cab.learner.stable_instance_of)
         self._proceed()
 
@@ -183,7 +182,7 @@ class OrderingReplica(ExecutionProgress):
         if id in self._order.committed_ids:
             return None
         request = self._order.find_tentative(id)
-        if request is None or request.context is None:  # a weak one is never CAB-cast
+        if request is None or request.context is None:  # weak requests are never CAB-cast
             return id
         return self._causal_context.find_missing(request.context)
 
@@ -198,13 +197,13 @@ class OrderingReplica(ExecutionProgress):
         return self._order.can_install(checkpoint.length, checkpoint.ids)
 
     def rb_deliver(self, request: Request) -> None:
-        """Lines 26-31. Requests issued here do not come this way (lines 27-28), but for those that
-        were recovered from disk."""
+        """Lines 26-31. A request issued here is delivered only after its recovery from disk (lines
+        27-28)."""
         self._outbox.events.append(RbDelivered(request.id))
         self._add_request(request)
 
     def fill_lost_request(self, id: Dot, timestamp: int) -> None:
-        """Lines 20-24, long after line 16."""
+        """Lines 20-24, for an event number that line 16 assigned before the disk was lost."""
         context = Dots() if self.has_total_order else None
         request = Request(timestamp, id, NOOP, self.has_total_order, context)
         self._outbox.events.append(RbCast(request))
@@ -212,23 +211,23 @@ class OrderingReplica(ExecutionProgress):
         self._add_request(request)
 
     def cab_deliver(self, ids: list[Dot], instance: int) -> None:
-        """Lines 32-35, for one after the other."""
+        """Lines 32-35, for each request in turn."""
         order = self._order
         for id in ids:
             self._outbox.events.append(CabDelivered(id, instance))
             request = order.find_tentative(id)
-            assert request is not None, "CAB delivers only what checkDep let pass"
+            assert request is not None, "CAB delivered a request for which checkDep is false"
             self._causal_context.add(id)
             self._commit(request)
             operation = request.operation
             if operation.name == MEMBERSHIP_OPERATION:
-                self._change_members(operation, instance)
+                self._apply_membership_change(operation, instance)
         self._on_delivered()
         for id in ids:
             self._stack.on_arrived(id)
 
     def on_proposed(self, instance: int, batch: Batch) -> None:
-        """For schemes that execute before the order is decided: most do not."""
+        """Ignore proposals. Schemes that execute before the order is decided override this."""
 
     def stable_instance(self) -> int:
         return self._stable_prefix.instance
@@ -245,18 +244,18 @@ class OrderingReplica(ExecutionProgress):
         )
         yield from self._order.tentative()
 
-    def install(self, checkpoint: Checkpoint, intake: RegisterLoader | None = None) -> None:
-        if intake is None:
-            arrived = self.new_state_loader()
-            arrived.add(checkpoint.state, checkpoint.deleted)
+    def install(self, checkpoint: Checkpoint, loader: RegisterLoader | None = None) -> None:
+        if loader is None:
+            state_loader = self.new_state_loader()
+            state_loader.add(checkpoint.state, checkpoint.deleted)
         else:
-            assert isinstance(intake, StateLoader)
-            arrived = intake
+            assert isinstance(loader, StateLoader)
+            state_loader = loader
         self._outbox.events.append(
             CheckpointInstalled(checkpoint.instance, checkpoint.length, checkpoint.ids)
         )
         self._order.install(checkpoint.length, checkpoint.ids)
-        self._load(arrived)
+        self._load(state_loader)
         self._causal_context.update(checkpoint.ids)
         self._stable_prefix.restart_from(checkpoint)
         self._responses.apply_checkpoint(checkpoint)
@@ -280,7 +279,7 @@ class OrderingReplica(ExecutionProgress):
         return request
 
     def _add_request(self, request: Request) -> None:
-        """Lines 20, 22 and 24 for a request issued here; 29-31 for one that was delivered."""
+        """Lines 20, 22 and 24 for a request issued here; 29-31 for a delivered one."""
         if not request.strong:
             self._causal_context.add(request.id)
             self._stabiliser.add(request.id)
@@ -305,27 +304,36 @@ class OrderingReplica(ExecutionProgress):
     def can_shut_down(self) -> bool:
         return self._stack.can_shut_down
 
-    def _check_may_invoke(self, operation: Operation, strong: bool) -> None:
+    def _validate_invocation(self, operation: Operation, strong: bool) -> None:
         if self._stack.is_removed:
-            raise UsageError(f"replica {self.index} was removed from its cluster: ask another one")
+            raise UsageError(
+                f"call rejected: replica {self.index} was removed from its cluster; "
+                "call another replica"
+            )
         if not self._stack.is_member:
-            raise UsageError(f"replica {self.index} is not a member yet: ask another one")
+            raise UsageError(
+                f"call rejected: replica {self.index} is not a member yet; call another replica"
+            )
         if self.has_total_order or self._settings.acceptors:
-            raise UsageError("members of this scheme do not change: those of creek and basic do")
+            raise UsageError(
+                "membership change rejected: the members of this scheme are fixed; "
+                "use creek or basic"
+            )
         if not strong:
-            raise UsageError("members are changed by strong operations")
+            raise UsageError("membership change rejected: the call is weak; make it strong")
 
-    def _change_members(self, operation: Operation, instance: int) -> None:
-        """The order is what counts, not the execution: that comes to the same in its own time."""
+    def _apply_membership_change(self, operation: Operation, instance: int) -> None:
+        """Apply the change at its position in `committed`. Its execution, whenever it happens, has
+        the same result."""
         try:
             configuration = self.configuration().apply(operation)
         except BadValue:
-            self.probes.hit(Probe.CHANGE_REFUSED)
+            self.probes.hit(Probe.CHANGE_REJECTED)
             return
         self._stack.reconfigure(configuration, instance + 1)
 
     def on_reconfigured(self) -> None:
-        """The members are others from now on."""
+        """Retain outcomes for the new members."""
         peers = self._stack.settings.peers(self.index)
         self._responses.retained.reconfigure(peers)
 
@@ -343,26 +351,26 @@ class OrderingReplica(ExecutionProgress):
 
     # --- the strong no-op (Section 4.4) -------------------------------------------------------
 
-    def _stabilise(self, now: int) -> None:
-        broadcasts = self._stack
-        wanted = self._stabiliser.is_noop_due(leads=broadcasts.omega.leader == self.index)
-        if wanted and broadcasts.is_member and broadcasts.disk_loss_recovery is None:
+    def _issue_noop_if_due(self, now: int) -> None:
+        stack = self._stack
+        noop_due = self._stabiliser.is_noop_due(is_leader=stack.omega.leader == self.index)
+        if noop_due and stack.is_member and stack.disk_loss_recovery is None:
             self.probes.hit(Probe.NOOP_ISSUED)
             self._stabiliser.last_noop = self._issue(NOOP, True, now).id
 
-    # --- what was seen ------------------------------------------------------------------------
+    # --- observed order -----------------------------------------------------------------------
 
     def _observe(self, request: Request) -> ObservedOrder | None:
-        """What is known of the order in which the request was executed, just now in its place."""
+        """Return the stable length and the executed requests that precede the request just now."""
         if not self._settings.record_orders:
             return None
         return ObservedOrder(self._stable_prefix.length, tuple(self._executed_before(request)))
 
-    # --- for those who look on ----------------------------------------------------------------
+    # --- inspection ---------------------------------------------------------------------------
 
     def awaited_members(self) -> tuple[int, ...] | None:
-        newcomer = self._stack.disk_loss_recovery
-        return None if newcomer is None else newcomer.awaited_members()
+        recovery = self._stack.disk_loss_recovery
+        return None if recovery is None else recovery.awaited_members()
 
     def leader(self) -> int | None:
         return self._stack.omega.leader
@@ -377,7 +385,7 @@ class OrderingReplica(ExecutionProgress):
         return id in self._order.committed_ids or self._order.find_tentative(id) is not None
 
     def is_visible(self, id: Dot) -> bool:
-        """What is executed in the order of its place sees all that has one before."""
+        """True if the request has a position: sequential executions follow the order."""
         return self.has_request(id)
 
     def last_issued(self) -> Dot:
@@ -407,8 +415,8 @@ class OrderingReplica(ExecutionProgress):
     def tentative_ids(self) -> tuple[Dot, ...]:
         return tuple(request.id for request in self._order.tentative())
 
-    def last_committed(self, most: int) -> tuple[Request, ...]:
-        return tuple(self._order.committed[-most:])
+    def last_committed(self, limit: int) -> tuple[Request, ...]:
+        return tuple(self._order.committed[-limit:])
 
-    def last_tentative(self, most: int) -> tuple[Request, ...]:
-        return tuple(self._order.last_tentative(most))
+    def last_tentative(self, limit: int) -> tuple[Request, ...]:
+        return tuple(self._order.last_tentative(limit))

@@ -1,11 +1,11 @@
-"""The contract between a replica and its driver: the simulator or a live server.
+"""Contract between a replica and its driver, which is the simulator or a live server.
 
-A replica is a deterministic state machine without I/O. A driver feeds it inputs, one at a time,
-takes the effects after each, and carries them out (`creekdb.protocol.effects` says with which
-obligations). Nothing else passes between the two, so a replica cannot tell which driver it has.
+A replica is a deterministic state machine without I/O. A driver passes inputs to it, one at a time,
+and takes and processes the effects of each input. `creekdb.protocol.effects` states the obligations
+of each effect. Replica and driver share nothing else, so a replica cannot detect its driver.
 
 `now` is the local wall clock in microseconds. It may be wrong, drift and jump: it only ever
-influences the timestamps of requests. `tick` comes at a steady beat, however the clock behaves.
+influences the timestamps of requests. `tick` is called at a steady rate, independent of the clock.
 """
 
 from collections.abc import Iterable, Iterator
@@ -27,15 +27,15 @@ from creekdb.protocol.values import Key
 class Replica(Protocol):
     index: int
     guarantees: SchemeGuarantees
-    """The same at every replica."""
+    """Guarantees of the scheme, identical on every replica."""
     probes: Probes
     rejected: dict[str, int]
-    """Malformed or foreign inputs, counted by reason; none of them changed any other state."""
+    """Number of malformed or foreign inputs by reason. None of them changed any other state."""
     drift_us: dict[int, int]
-    """How far ahead each replica's clock has been seen, where that exceeded the limit."""
+    """Observed lead of each replica's clock, in microseconds, where it exceeded the limit."""
 
     def recover(self, records: Iterable[Record]) -> None:
-        """Take up where the durable `records` left off. At most once, before any other input."""
+        """Resume from the durable `records`. Called at most once, before any other input."""
 
     def invoke(
         self,
@@ -45,94 +45,107 @@ class Replica(Protocol):
         now: int,
         after: tuple[Dot, ...] = (),
     ) -> Dot:
-        """`after`: requests that have arrived here. A tentative answer rests on them, as on what
-        the session did before."""
+        """Issue a request of the session and return its identifier.
+
+        `after` lists requests that have arrived here. A tentative response depends on them, as on
+        the session's earlier requests.
+        """
 
     def can_respond_locally(self, operation: Operation, strong: bool) -> bool:
-        """Does it need neither records nor messages to be answered?"""
+        """True if the operation gets its response without records and messages."""
 
     def new_state_loader(self) -> RegisterLoader:
-        """Where to put the registers of a snapshot that comes in parts: it is received as
-        `AssembledSnapshot` when all are there. In the end it holds what they replaced."""
+        """Return the loader for the registers of a snapshot that arrives in parts.
+
+        The complete snapshot is received as `AssembledSnapshot`. Afterwards the loader holds the
+        registers that the snapshot replaced.
+        """
 
     def receive(self, message: IncomingMessage, sender: int, now: int) -> None: ...
 
     def tick(self, now: int) -> None: ...
 
     def run(self, task: Task) -> ExecutionResult:
-        """Carry out a task without changing the replica: between its hand-out and `completed`."""
+        """Run a task without changing the replica, between its issue and `completed`."""
 
     def completed(self, task: Task, execution: ExecutionResult, now: int) -> None: ...
 
     def take_tasks(self) -> tuple[Task, ...]:
-        """Before the other effects: for a driver that has time for one more, and carries out the
-        rest with what comes of it."""
+        """Take the tasks ahead of the other effects. A driver with capacity for one more task runs
+        it first and processes the other effects together with the task's own."""
 
     def take_effects(self) -> Effects: ...
 
     def has_request(self, id: Dot) -> bool:
-        """Has the request arrived here, and has it taken its place?"""
+        """True if the request has arrived here and has a position."""
 
     def is_visible(self, id: Dot) -> bool:
-        """Has it, and does whatever is issued here from now on, and answered, rest on it?"""
+        """True if `has_request`, and all later responses to requests issued here depend on it."""
 
     def last_issued(self) -> Dot:
-        """The last request that was issued here, in whichever life; number 0 if none was."""
+        """Return the last request issued here, including before restarts; event 0 if none was."""
 
     def has_pending_response(self, id: Dot) -> bool:
-        """Will there be more answers to this request, which was issued here?"""
+        """True if more responses to this request, which was issued here, will follow."""
 
     def committed_length(self) -> int: ...
 
     def awaited_members(self) -> tuple[int, ...] | None:
-        """None when it takes part. One that began with nothing does not, and must not be asked to
-        `invoke`, until these members have told what they know; or, if there are none, until it has
-        caught up with what they told."""
+        """Return the members whose reports are missing until this replica joins; None if it has
+        joined.
+
+        A replica that started without state joins after every member has reported its state. An
+        empty tuple means that the replica has yet to catch up with the reports. Until it joins,
+        the driver must not call `invoke`.
+        """
 
     def leader(self) -> int | None:
-        """Whom this replica trusts to lead at the moment."""
+        """Return the replica that this replica currently trusts as the leader."""
 
     def tentative_length(self) -> int: ...
 
     def configuration(self) -> Configuration:
-        """The members, as far as this replica knows."""
+        """Return the members according to this replica."""
 
     def can_shut_down(self) -> bool:
-        """Was it removed, and is it no longer needed to tell the others? Then it can be stopped."""
+        """True if the replica was removed and no member depends on its messages any more."""
 
     def tentative_ids(self) -> tuple[Dot, ...]: ...
 
     def committed_ids(self) -> tuple[Dot, ...]:
-        """The part of `committed` that is not summed up in a checkpoint."""
+        """Return the part of `committed` that the checkpoint does not cover."""
 
-    def last_committed(self, most: int) -> tuple[Request, ...]:
-        """The end of that part: at most so many."""
+    def last_committed(self, limit: int) -> tuple[Request, ...]:
+        """Return the end of that part, at most `limit` requests."""
 
-    def last_tentative(self, most: int) -> tuple[Request, ...]:
-        """The end of `tentative`: at most so many."""
+    def last_tentative(self, limit: int) -> tuple[Request, ...]:
+        """Return the end of `tentative`, at most `limit` requests."""
 
     def readable_lengths(self) -> range:
-        """After how many requests of `committed` the state can be read; the last is the newest."""
+        """Return the lengths of `committed` whose state can be read; the last is the newest."""
 
     def committed_items(
         self, length: int, start: CollationKey, stop: CollationKey
     ) -> Iterator[tuple[Key, object]]:
-        """The registers that hold something after the first `length` requests of `committed`, from
-        one place to another, in the order of their keys. To be read before the next input."""
+        """Iterate over the registers after the first `length` requests of `committed`.
+
+        Yields present keys from `start` up to `stop`, in key order. The iterator is valid until
+        the next input.
+        """
 
     def lazy_checkpoint(self) -> LazyCheckpoint:
-        """The longest executed prefix of `committed` that ends with an instance, summed up; with
-        the registers left for later."""
+        """Return a checkpoint of the longest executed prefix of `committed` that ends with an
+        instance. Its registers are read later."""
 
     def stable_instances(self) -> dict[int, int]:
-        """The instances that each replica has settled, as far as this one knows."""
+        """Return the number of stable instances of each replica, as last reported to this one."""
 
     def state(self) -> dict[Key, object]:
-        """The registers as `committed · tentative` left them, once everything is executed."""
+        """Return the registers after `committed · tentative`, once everything is executed."""
 
     def queue_delay_ticks(self) -> int:
-        """For how many ticks the oldest of the requests issued here that were never executed has
-        waited for that; counting those in which others were."""
+        """Return the queueing time, in ticks, of the oldest request issued here and never executed.
+        Counts only ticks in which other requests were executed."""
 
     def is_idle(self) -> bool:
-        """Is everything on `committed · tentative` executed?"""
+        """True if everything on `committed · tentative` is executed."""

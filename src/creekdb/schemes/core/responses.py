@@ -1,17 +1,17 @@
-"""Outcomes that are kept for other replicas, which may not compute them any more.
+"""Responses to clients, and outcomes retained for other replicas.
 
-A snapshot carries a replica over requests that it issued: their clients are to be answered all the
-same, so what came of them is told with it. What is kept is bounded, in number and in bytes: of one
-that is too far behind, the oldest are given up first, and its clients ask again.
+`reqsAwaitingResp` (line 9) holds the requests issued here from line 25 on. A weak request leaves
+the map with its response (lines 66-68), a strong one with its stable response (lines 56-57 and
+73-74). Until then the map holds the last tentative response to the strong request (line 70). The
+schemes decide when a response is sent.
 
-Who waits for which answers: `reqsAwaitingResp` (line 9), and the answers themselves.
+Beyond the paper, the client of a weak request also receives a final response once the request is
+stable.
 
-A request that was issued here is awaited from line 25 on: a weak one until it is answered (lines
-66-68), a strong one until it is answered for good (lines 56-57 and 73-74); until then its last
-tentative answer is kept (line 70). When which answer may leave is up to the schemes.
-
-Beyond the paper: the client of a weak request also learns how it ended, once that is settled. And
-answers of requests that other replicas issued are kept for these (`untold`).
+Also beyond the paper, outcomes of requests that other replicas issued are retained. A snapshot can
+skip the execution of requests that its receiver issued, so it carries their outcomes. The number
+and the size of retained outcomes are bounded. For a replica that is too far behind, the oldest
+outcomes are dropped first, and its clients retry.
 """
 
 from collections import deque
@@ -28,9 +28,9 @@ from creekdb.protocol.probes import Probe, Probes
 from creekdb.protocol.request import NOOP, Outcome, Request
 
 RETAINED_MAX = 4096
-"""Outcomes for each replica."""
+"""Number of retained outcomes for each replica."""
 RETAINED_BYTES_MAX = 4 * 1024 * 1024
-"""What they take, encoded, for each replica; more or less."""
+"""Approximate encoded size of the retained outcomes for each replica, in bytes."""
 
 _SMALL_TYPES: Final = frozenset((type(None), bool, int, float))
 _SMALL_BYTES: Final = 16
@@ -39,13 +39,13 @@ _encode: Final = msgspec.msgpack.Encoder().encode
 
 
 class _PeerOutcomes:
-    """For one replica, oldest first."""
+    """Retained outcomes for one replica, oldest first."""
 
     __slots__ = ("byte_count", "outcomes")
 
     def __init__(self) -> None:
         self.outcomes: deque[tuple[int, Dot, Outcome, int]] = deque()
-        """Each with the instance after which it is known, and its size."""
+        """Each outcome with the instance after which it is stable, and with its encoded size."""
         self.byte_count = 0
 
     def drop_first(self) -> None:
@@ -60,44 +60,48 @@ class RetainedOutcomes:
         self._by_peer = {peer: self._by_peer.get(peer) or _PeerOutcomes() for peer in peers}
 
     def add(self, instance: int, id: Dot, outcome: Outcome) -> None:
-        """Of a request that the instances before this one delivered."""
-        kept = self._by_peer.get(id.replica)
-        if kept is None:
-            return  # it was removed
+        """Retain the outcome of a request that the instances below `instance` delivered."""
+        retained = self._by_peer.get(id.replica)
+        if retained is None:
+            return  # the issuing replica was removed
         size = _size_of(outcome)
         if size > RETAINED_BYTES_MAX:
             return
-        kept.outcomes.append((instance, id, outcome, size))
-        kept.byte_count += size
-        while len(kept.outcomes) > RETAINED_MAX or kept.byte_count > RETAINED_BYTES_MAX:
-            kept.drop_first()
+        retained.outcomes.append((instance, id, outcome, size))
+        retained.byte_count += size
+        while len(retained.outcomes) > RETAINED_MAX or retained.byte_count > RETAINED_BYTES_MAX:
+            retained.drop_first()
 
-    def expire(self, settled_by: Callable[[int], int]) -> None:
-        """A replica that executed what an instance delivered needs no outcome of it from us."""
-        for peer, kept in self._by_peer.items():
-            if kept.outcomes:
-                settled = settled_by(peer)
-                while kept.outcomes and kept.outcomes[0][0] <= settled:
-                    kept.drop_first()
+    def expire(self, stable_instance_of: Callable[[int], int]) -> None:
+        """Drop the outcomes of requests that the issuing replica has executed itself."""
+        for peer, retained in self._by_peer.items():
+            if retained.outcomes:
+                stable_instance = stable_instance_of(peer)
+                while retained.outcomes and retained.outcomes[0][0] <= stable_instance:
+                    retained.drop_first()
 
     def outcomes(self) -> tuple[tuple[Dot, Outcome], ...]:
         return tuple(
-            [(each[1], each[2]) for kept in self._by_peer.values() for each in kept.outcomes]
+            [
+                (each[1], each[2])
+                for retained in self._by_peer.values()
+                for each in retained.outcomes
+            ]
         )
 
 
 def _size_of(outcome: Outcome) -> int:
     value = outcome.value
-    kind = type(value)
-    if kind is bytes:
+    value_type = type(value)
+    if value_type is bytes:
         size = len(value)
     else:
-        size = _SMALL_BYTES if kind in _SMALL_TYPES else len(_encode(value))
+        size = _SMALL_BYTES if value_type in _SMALL_TYPES else len(_encode(value))
     return size if outcome.error is None else size + len(outcome.error)
 
 
 class AwaitedResponse:
-    """An entry of `reqsAwaitingResp`: who waits, and the last tentative response."""
+    """Entry of `reqsAwaitingResp`: the waiting session and the last tentative response."""
 
     __slots__ = ("outcome", "session", "strong")
 
@@ -116,7 +120,7 @@ class Responses:
         self._probes = probes
         self.awaiting: dict[Dot, AwaitedResponse] = {}
         self._awaiting_final: dict[Dot, AwaitedResponse] = {}
-        """Weak requests that were answered: their clients are to learn how they ended."""
+        """Weak requests that have their tentative response and await the final one."""
         self.retained = RetainedOutcomes(peers)
 
     def expect(self, id: Dot, session: int, strong: bool) -> None:
@@ -124,7 +128,7 @@ class Responses:
         self.awaiting[id] = AwaitedResponse(session, strong)
 
     def has_pending(self, id: Dot) -> bool:
-        """Will there be more answers to it?"""
+        """True if more responses to the request will follow."""
         return id in self.awaiting or id in self._awaiting_final
 
     def respond_tentative(
@@ -140,11 +144,11 @@ class Responses:
         self._respond(id, awaiting.session, ResponseKind.TENTATIVE, outcome, observed)
 
     def respond_local(self, id: Dot, outcome: Outcome, observed: ObservedOrder | None) -> None:
-        """Of an operation that no other replica hears of: there is nothing more to be told."""
+        """Respond to an operation that only this replica executed. No final response follows."""
         self._respond(id, self.awaiting.pop(id).session, ResponseKind.TENTATIVE, outcome, observed)
 
     def respond_stable(self, id: Dot, outcome: Outcome) -> bool:
-        """Lines 56-57, and 73-74. Did anybody wait for it?"""
+        """Lines 56-57, and 73-74. Return True if a client waited for the response."""
         awaiting = self.awaiting.pop(id, None)
         if awaiting is None:
             return False
@@ -152,21 +156,21 @@ class Responses:
         return True
 
     def record_stable(self, instance: int, request: Request, outcome: Outcome) -> None:
-        """The instances before this one delivered it, and that is how it ended."""
+        """Send or retain the outcome of a request that the instances below `instance` delivered."""
         if request.id.replica == self._index:
             self._respond_final(request.id, outcome)
         elif request.operation != NOOP:
             self.retained.add(instance, request.id, outcome)
 
     def apply_checkpoint(self, checkpoint: Checkpoint) -> None:
-        """What it holds was executed elsewhere: it tells how that ended."""
+        """Respond with the checkpoint's outcomes to requests that other replicas executed."""
         for id, outcome in checkpoint.outcomes:
             if id.replica != self._index:
                 self.retained.add(checkpoint.instance, id, outcome)
                 continue
             awaiting = self.awaiting.pop(id, None)
             if awaiting is not None:
-                self._probes.hit(Probe.ANSWERED_FROM_SNAPSHOT)
+                self._probes.hit(Probe.RESPONSE_FROM_SNAPSHOT)
                 kind = ResponseKind.STABLE if awaiting.strong else ResponseKind.TENTATIVE
                 self._respond(id, awaiting.session, kind, outcome, None)
                 if not awaiting.strong:
@@ -174,19 +178,19 @@ class Responses:
             self._respond_final(id, outcome)
         for pending in (self.awaiting, self._awaiting_final):
             for id in [id for id in pending if id in checkpoint.ids]:
-                del pending[id]  # beyond what others keep for us: its client gives up
+                del pending[id]  # no replica retained the outcome: the client's call times out
 
     def _respond_final(self, id: Dot, outcome: Outcome) -> None:
-        """The client of a weak request learns whether what it was told still holds."""
-        assert id not in self.awaiting, "it was answered before it was settled"
-        told = self._awaiting_final.pop(id, None)
-        if told is not None:
-            assert told.outcome is not None
-            changed = not outcome.same_as(told.outcome)
+        """Send the final response to a weak request, and whether the outcome changed."""
+        assert id not in self.awaiting, "a stable weak request has no tentative response"
+        awaited = self._awaiting_final.pop(id, None)
+        if awaited is not None:
+            assert awaited.outcome is not None
+            changed = not outcome.same_as(awaited.outcome)
             if changed:
                 self._probes.hit(Probe.APOLOGY)
             self._outbox.responses.append(
-                Response(id, told.session, ResponseKind.FINAL, outcome, changed)
+                Response(id, awaited.session, ResponseKind.FINAL, outcome, changed)
             )
 
     def _await_final(self, id: Dot, awaiting: AwaitedResponse, outcome: Outcome) -> None:

@@ -1,8 +1,9 @@
-"""What is settled: the beginning of `committed` that is executed, and never looked at again.
+"""Stable prefix: the executed beginning of `committed`, which never changes again.
 
 Beyond the paper. An instance of consensus delivers a batch, so `committed` has *boundaries* between
-instances; the prefix up to the last boundary that is executed is settled. How its requests ended is
-told then. It is what checkpoints hold, and its beginning is forgotten.
+instances. The prefix up to the last executed boundary is stable. The requests that become stable
+get their final responses. Checkpoints hold the state after this prefix, and its beginning is
+truncated.
 """
 
 from abc import ABC, abstractmethod
@@ -25,7 +26,7 @@ from creekdb.protocol.values import Key
 from creekdb.schemes.core.responses import Responses
 
 DIGEST_BACKLOG_MAX = 4096
-"""Requests that are remembered until there is a digest."""
+"""Number of requests that are retained until the next digest."""
 TRUNCATE_MIN = 64
 
 
@@ -37,34 +38,34 @@ class InstanceBoundary(NamedTuple):
 
 
 class ExecutionProgress(ABC):
-    """What a scheme tells of how far it has come."""
+    """Progress of a scheme's execution, as the stable prefix requires it."""
 
     @abstractmethod
     def executed_length(self) -> int:
-        """How many requests, from the first of the order, are executed in their place."""
+        """Return the length of the longest prefix of the order that is executed in place."""
 
     @abstractmethod
     def stabilise_request(self, request: Request) -> Outcome:
-        """Its place and its execution are final: forget how to undo it. Answers its outcome."""
+        """Discard the undo information of a request whose position is final. Return its outcome."""
 
     @abstractmethod
     def truncate_prefix(self, length: int) -> None:
-        """The first `length` requests of `committed` are about to be forgotten."""
+        """Prepare for the truncation of the first `length` requests of `committed`."""
 
     @abstractmethod
     def stable_items(self) -> Iterable[tuple[Key, Any]]:
-        """What differs from the base of the data type after the settled requests, in key order;
-        with `ABSENT` for what was deleted."""
+        """Return the registers that differ from the base of the data type after the stable prefix.
+        They are in key order, with `ABSENT` for deleted registers."""
 
     def checkpoint_cursor(self) -> RegisterCursor | None:
-        """The same, to be gone through in time; None if only `settled_state` can tell."""
+        """Return a lazy cursor over `stable_items`, or None if the scheme has only the former."""
         return None
 
     @abstractmethod
     def register_count(self) -> int: ...
 
     def digest(self) -> int | None:
-        """Of the state that the settled requests left; None if there is none just now."""
+        """Return the digest of the state after the stable prefix, or None if there is none now."""
         return None
 
 
@@ -87,56 +88,57 @@ class StablePrefix:
         self,
         settings: Settings,
         order: RequestOrder,
-        answers: Responses,
+        responses: Responses,
         outbox: Outbox,
-        executing: ExecutionProgress,
+        progress: ExecutionProgress,
     ) -> None:
         self._settings = settings
         self._order = order
-        self._responses = answers
+        self._responses = responses
         self._outbox = outbox
-        self._progress = executing
+        self._progress = progress
         self.instance = 0
         self.length = 0
-        """What the instances below `instance` delivered: so many requests of `committed`."""
+        """Number of requests of `committed` that the instances below `instance` delivered."""
         self._timestamp = 0
-        """The latest of them."""
+        """Latest timestamp in the stable prefix."""
         self._boundaries: deque[InstanceBoundary] = deque()
-        """Those to come."""
+        """Boundaries after the stable prefix."""
         self._checkpoint_length = 0
         self._digest_backlog: list[Request] = []
-        """What was settled since the last digest."""
+        """Requests that became stable since the last digest."""
 
     def advance(self, learner: Learner) -> None:
-        """Note the boundary, if CAB stands at one, and settle what is executed up to one."""
+        """Record the boundary, if CAB is at one, and stabilise up to the last executed boundary."""
         boundaries = self._boundaries
         newest = boundaries[-1].instance if boundaries else self.instance
         if learner.delivered > newest and learner.is_at_batch_boundary():
             boundaries.append(InstanceBoundary(learner.delivered, self._order.length))
         if boundaries:
-            done = self._progress.executed_length()
-            while boundaries and boundaries[0].length <= done:
+            executed_length = self._progress.executed_length()
+            while boundaries and boundaries[0].length <= executed_length:
                 self._stabilise(boundaries.popleft())
 
     def take_checkpoint_due(self) -> bool:
-        """Is it time for an image, for the first time?"""
-        # A checkpoint costs as much as there are registers: so many requests pay for it. A draft,
-        # which holds up nobody, is worth it earlier: each request may bring a register or two.
-        since_image = self.length - self._checkpoint_length
-        if since_image < self._settings.checkpoint_every:
+        """Return True, once per checkpoint, if a checkpoint of the journal is due."""
+        # A checkpoint costs one unit per register: that many requests must have paid for it. A
+        # streamed checkpoint blocks nothing and is worth it earlier, since each request may add a
+        # register or two.
+        since_checkpoint = self.length - self._checkpoint_length
+        if since_checkpoint < self._settings.checkpoint_every:
             return False
         count = self._progress.register_count()
-        if since_image < (count // 2 if self._settings.drafts else count):
+        if since_checkpoint < (count // 2 if self._settings.drafts else count):
             return False
         self._checkpoint_length = self.length
         return True
 
     def checkpoint(self) -> Checkpoint:
-        settled = tuple(self._progress.stable_items())
+        items = tuple(self._progress.stable_items())
         return msgspec.structs.replace(
             self._checkpoint_header(),
-            state=tuple([item for item in settled if item[1] is not ABSENT]),
-            deleted=tuple([key for key, value in settled if value is ABSENT]),
+            state=tuple([item for item in items if item[1] is not ABSENT]),
+            deleted=tuple([key for key, value in items if value is ABSENT]),
         )
 
     def lazy_checkpoint(self) -> LazyCheckpoint:
@@ -148,7 +150,7 @@ class StablePrefix:
         )
 
     def restart_from(self, checkpoint: Checkpoint) -> None:
-        """What it holds is settled, and loaded."""
+        """Continue after the prefix of a checkpoint that has been loaded."""
         self._boundaries.clear()
         self.instance, self.length = checkpoint.instance, checkpoint.length
         self._timestamp = max(self._timestamp, checkpoint.timestamp)
@@ -167,23 +169,23 @@ class StablePrefix:
         )
 
     def _stabilise(self, boundary: InstanceBoundary) -> None:
-        order, executing = self._order, self._progress
+        order, progress = self._order, self._progress
         first = order.first_position
-        settled = order.committed[self.length - first : boundary.length - first]
-        every = self._settings.digest_every
-        for length, request in enumerate(settled, self.length + 1):
-            outcome = executing.stabilise_request(request)
-            if every:
+        requests = order.committed[self.length - first : boundary.length - first]
+        digest_interval = self._settings.digest_every
+        for length, request in enumerate(requests, self.length + 1):
+            outcome = progress.stabilise_request(request)
+            if digest_interval:
                 self._digest_backlog.append(request)
-                if length % every == 0 or length == boundary.length:
+                if length % digest_interval == 0 or length == boundary.length:
                     self._emit_digest(length)
             self._timestamp = max(self._timestamp, request.timestamp)
             self._responses.record_stable(boundary.instance, request, outcome)
         self.instance, self.length = boundary
-        # Lists lose their beginning in large pieces, so that a request's share of it is small.
-        spare = boundary.length - first
-        if spare >= TRUNCATE_MIN and spare * 2 >= len(order.committed):
-            executing.truncate_prefix(boundary.length)
+        # Lists are truncated in large pieces, so that the cost per request is small.
+        stable_count = boundary.length - first
+        if stable_count >= TRUNCATE_MIN and stable_count * 2 >= len(order.committed):
+            progress.truncate_prefix(boundary.length)
             order.truncate_prefix(boundary.length)
 
     def _emit_digest(self, length: int) -> None:

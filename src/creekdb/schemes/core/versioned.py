@@ -1,11 +1,13 @@
-"""Executing on the version store: what schemes that do so concurrently share (Section 4.4).
+"""Concurrent execution on the version store (Section 4.4), shared by the schemes that use it.
 
-Every request has an `RequestEntry` at the place where it stands, and is executed on a snapshot of
-that place, several at once and in any order. An execution that no longer fits when it completes is
-thrown away; one that is made wrong later is withdrawn and executed again. What is committed, and
-executed like everything before it that may write, is answered for good.
+Every request has a `RequestEntry` at its position, and is executed on a snapshot of that position.
+Executions run concurrently and in any order. An execution whose reads are no longer valid when it
+completes is discarded. One that becomes invalid later is rolled back and executed again. A
+committed request gets its stable response once it and every preceding request that may write are
+executed.
 
-Which place a request gets, when, and who is answered before it is committed, is up to the scheme.
+The scheme decides which position a request gets, when it gets that position, and which tentative
+responses are sent.
 """
 
 from abc import abstractmethod
@@ -43,7 +45,7 @@ class VersionedReplica(OrderingReplica):
         self._state_digest = StateDigest() if settings.digest_every else None
         fresh_max = min(RECENT_READERS_MAX, settings.kept_apart // 4)
         self._store = VersionStore(
-            datatype.base, self._state_digest, fresh_max, images=bool(settings.drafts)
+            datatype.base, self._state_digest, fresh_max, with_cursors=bool(settings.drafts)
         )
         self._scheduler = Scheduler(settings.parallelism)
         self._entries: dict[Dot, RequestEntry] = {}
@@ -51,23 +53,23 @@ class VersionedReplica(OrderingReplica):
             name for name in datatype.operations if datatype.is_readonly(name)
         )
         self._executed_count = 0
-        """How many requests of `committed`, from `order.first` on, are executed: for good."""
+        """Number of finally executed requests of `committed`, from `first_position` on."""
         self._written_count = 0
-        """The same, whether or not those among them that only read are executed: nothing after
-        them depends on it."""
+        """Like `_executed_count`, but read-only requests count without execution. No later request
+        depends on them."""
         self._task_number = 0
 
-    # --- what a scheme adds -------------------------------------------------------------------
+    # --- hooks for schemes --------------------------------------------------------------------
 
     @abstractmethod
     def _on_executed(self, entry: RequestEntry) -> None:
-        """It has just been executed, and is valid."""
+        """Handle a valid execution that has just completed."""
 
     @abstractmethod
     def _on_rolled_back(self, entry: RequestEntry) -> None:
-        """It is no longer valid: to be executed again."""
+        """Schedule the entry, whose execution is no longer valid, for re-execution."""
 
-    # --- executing ----------------------------------------------------------------------------
+    # --- execution ----------------------------------------------------------------------------
 
     def run(self, task: Task) -> ExecutionResult:
         entry = self._scheduler.running.get(task.number)
@@ -81,7 +83,7 @@ class VersionedReplica(OrderingReplica):
 
     def completed(self, task: Task, execution: ExecutionResult, now: int) -> None:
         entry = self._scheduler.finish(task.number)
-        if entry is None:  # handed out before a checkpoint was installed
+        if entry is None:  # issued before a checkpoint was installed
             self._issue_tasks()
             return
         if self._store.install(entry, execution.read_set, execution):
@@ -116,8 +118,8 @@ class VersionedReplica(OrderingReplica):
             self._outbox.tasks.append(Task(self._task_number, TaskKind.EXECUTE, entry.request))
 
     def _respond_to_stable_prefix(self, probe: Probe) -> None:
-        """What is committed, and executed like all before it that may write, can be answered for
-        good."""
+        """Send stable responses to the committed requests that are executed, up to the first
+        pending request that may write."""
         committed, entries = self._order.committed, self._entries
         while (
             self._executed_count < len(committed)
@@ -140,7 +142,7 @@ class VersionedReplica(OrderingReplica):
             if self._responses.respond_stable(request.id, entry.outcome):
                 self.probes.hit(probe)
 
-    # --- what is settled ----------------------------------------------------------------------
+    # --- stable prefix ------------------------------------------------------------------------
 
     def executed_length(self) -> int:
         return self._order.first_position + self._executed_count
@@ -171,23 +173,23 @@ class VersionedReplica(OrderingReplica):
         digested, ordered = self._state_digest is not None, bool(self._settings.drafts)
         return StateLoader(self._datatype.base, digested, ordered)
 
-    def _load(self, arrived: StateLoader) -> None:
-        self._store.load(arrived)
+    def _load(self, loader: StateLoader) -> None:
+        self._store.load(loader)
         self._scheduler.clear()
         self._executed_count = self._written_count = 0
         for entry in self._entries.values():
             for each in (entry, entry.merged_run):
-                if each is not None:  # or it would be kept alive by what it wrote and read
+                if each is not None:  # otherwise its versions and reads would keep it alive
                     each.clear()
                     each.hidden_versions = NO_VERSIONS
             entry.session_predecessor = entry.merged_run = None
         self._entries = {}
 
-    # --- for those who look on ----------------------------------------------------------------
+    # --- inspection ---------------------------------------------------------------------------
 
     def is_visible(self, id: Dot) -> bool:
-        """Where several are executed at once, what has its place may be executed later than what
-        comes behind it."""
+        """True once everything up to the request is executed. With concurrent execution, a request
+        can be executed later than one that follows it in the order."""
         entry = self._entries.get(id)
         if entry is None or self._settings.parallelism == 1:
             return self.has_request(id)
@@ -199,8 +201,8 @@ class VersionedReplica(OrderingReplica):
     def committed_items(
         self, length: int, start: CollationKey, stop: CollationKey
     ) -> Iterator[tuple[Key, Any]]:
-        view = self._store.snapshot(committed_position(length))
-        return ((key, view.read(key)) for key in view.keys(start, stop, reverse=False))
+        snapshot = self._store.snapshot(committed_position(length))
+        return ((key, snapshot.read(key)) for key in snapshot.keys(start, stop, reverse=False))
 
     def state(self) -> dict[Key, Any]:
         return self._datatype.changes(self._store.values())

@@ -1,0 +1,1 @@
+"""Backups of the committed state, and clusters restored from them."""

@@ -1,10 +1,8 @@
-"""What was committed, in its order, as a journal tells: from its last checkpoint on.
+"""Capture of the committed state of a live replica, and of the committed requests in its journal.
 
-A journal holds requests as they arrived and decisions as they were learned. Put together as a
-replica does it (Algorithm 1, lines 48-54), but without executing anything, they tell which request
-took which place.
-
-Taking a copy of what a live replica has committed.
+A journal holds requests as they arrived and decisions as they were learned. Replaying them as a
+replica does (Algorithm 1, lines 48-54), but without execution, yields the order of the requests
+since the last checkpoint.
 """
 
 import asyncio
@@ -26,20 +24,22 @@ from creekdb.server.storage.segments import read_segment_chain
 
 
 class CommittedRequests(NamedTuple):
+    """Committed requests that a journal contains."""
+
     first: int
-    """The place of the first of the requests on `committed`."""
+    """Position of the first of the requests on `committed`."""
     requests: tuple[Request, ...]
 
 
-def read_committed(folder: Path) -> CommittedRequests:
-    """By the journal in a folder, which may be in use. Raises `StorageFault`."""
-    return replay_committed(read_segment_chain(folder).records)
+def read_committed(data_dir: Path) -> CommittedRequests:
+    """Return the committed requests in a journal, which may be in use. Raise `StorageFault`."""
+    return replay_committed(read_segment_chain(data_dir).records)
 
 
 def replay_committed(records: list[Record]) -> CommittedRequests:
     order = RequestOrder()
     instance = 0
-    known: dict[Dot, Request] = {}
+    received: dict[Dot, Request] = {}
     decided: dict[int, Batch] = {}
     for record in records:
         match record:
@@ -47,16 +47,16 @@ def replay_committed(records: list[Record]) -> CommittedRequests:
                 order = RequestOrder()
                 order.install(checkpoint.length, checkpoint.ids)
                 instance = checkpoint.instance
-                known = {each.id: each for each in record.requests}
+                received = {each.id: each for each in record.requests}
                 decided = dict(record.decided)
             case Received(request=request):
-                known[request.id] = request
+                received[request.id] = request
             case Decided():
                 decided[record.instance] = record.batch
             case _:
                 pass
     first = order.length
-    for request in known.values():
+    for request in received.values():
         if request.id not in order.committed_ids:
             order.insert(request)
     while instance in decided and all(_deliver(order, id) for id in decided[instance]):
@@ -65,7 +65,7 @@ def replay_committed(records: list[Record]) -> CommittedRequests:
 
 
 def _deliver(order: RequestOrder, id: Dot) -> bool:
-    """False when the request, or one of its causal context, is not known."""
+    """Commit a request. Return False if it, or a request of its causal context, is missing."""
     if id in order.committed_ids:
         return True
     request = order.find_tentative(id)
@@ -79,19 +79,23 @@ def _deliver(order: RequestOrder, id: Dot) -> bool:
 
 
 DURABLE_TIMEOUT_S: Final = 5.0
-"""Until what is in the state is on disk as well."""
+"""Time limit until the captured state is durable, in seconds."""
 DURABLE_POLL_S: Final = 0.005
 
 
 async def capture_state(
     config: ServerConfig, datatype: str, driver: Driver, journal: Journal, operations: bool
 ) -> CapturedState:
-    """The state after the longest prefix of `committed` that is executed and ends with an instance.
-    `operations`: with those that the journal still tells of."""
+    """Return the state after the longest executed prefix of `committed` that ends with an instance.
+
+    If `operations` is True, include the requests of the prefix that the journal still has.
+    """
     replica = driver.replica
     if replica.awaited_members() is not None:
-        raise UsageError("this replica has an empty disk, and does not take part yet: ask another")
-    driver.apply_effects()  # so that the journal has all that led to it
+        raise UsageError(
+            "this replica has an empty disk and has not joined yet; call another replica"
+        )
+    driver.apply_effects()  # the journal must have all records behind the state
     checkpoint, registers = driver.lazy_checkpoint()
     state = LockedRegisters(registers, driver.executor.lock)
     requests: tuple[Request, ...] = ()
@@ -102,7 +106,7 @@ async def capture_state(
     except BaseException:
         state.close()
         raise
-    head = BackupHeader(
+    header = BackupHeader(
         cluster=config.cluster,
         replica=config.replica,
         members=replica.configuration().replica_ids,
@@ -117,25 +121,27 @@ async def capture_state(
         timestamp=checkpoint.timestamp,
         first=checkpoint.length - len(requests),
     )
-    return CapturedState(head, state, requests)
+    return CapturedState(header, state, requests)
 
 
 async def wait_until_durable(journal: Journal) -> bool:
-    """Is all that the journal has been given? What is not may come to nothing. A disk that has
-    failed is not waited for: perhaps that is why somebody wants a copy."""
+    """Return True if all records of the journal are durable. Volatile records may be lost.
+
+    The function does not wait for a failed disk, which may be the reason for the backup.
+    """
     journal.request_sync()
-    end, tries = journal.end_position, int(DURABLE_TIMEOUT_S / DURABLE_POLL_S)
-    while journal.durable_position < end and journal.fault is None and tries:
-        tries -= 1
+    end, attempts = journal.end_position, int(DURABLE_TIMEOUT_S / DURABLE_POLL_S)
+    while journal.durable_position < end and journal.fault is None and attempts:
+        attempts -= 1
         await asyncio.sleep(DURABLE_POLL_S)
     return journal.durable_position >= end
 
 
-def _read_operations(folder: Path, checkpoint: Checkpoint) -> tuple[Request, ...]:
-    """The last requests of the prefix; none if the journal does not tell of its end."""
+def _read_operations(data_dir: Path, checkpoint: Checkpoint) -> tuple[Request, ...]:
+    """Return the last requests of the prefix. The result is empty if the journal lacks its end."""
     try:
-        first, requests = read_committed(folder)
+        first, requests = read_committed(data_dir)
     except StorageFault:
-        first, requests = read_committed(folder)  # a new checkpoint removed what was being read
+        first, requests = read_committed(data_dir)  # a checkpoint removed a segment during the read
     count = checkpoint.length - first
     return requests[:count] if 0 <= count <= len(requests) else ()

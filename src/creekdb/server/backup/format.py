@@ -1,12 +1,12 @@
-"""Backups: a committed prefix of a cluster in one file.
+"""Backup format: a committed prefix of a cluster in one file.
 
     start    magic, version of the schema
-    blocks   length, and then a message in msgpack: first `BackupHeader`, then the others
+    blocks   length, then a message in msgpack: first `BackupHeader`, then the others
     end      a length of zero, and the SHA-256 of everything before it
 
-The replica that was asked makes these bytes (`encoded`); whoever keeps them writes them as they
-come. A file is read twice: it is found to be whole before anything in it is looked at. Whatever is
-not whole, or not what it is taken for, is refused with the reason.
+The replica encodes the bytes (`encode_backup`), and the client writes them as they arrive. A file
+is read twice: its checksum is verified before its contents are decoded. A damaged file, or a file
+of another kind, is rejected with the reason.
 """
 
 import hashlib
@@ -30,11 +30,11 @@ from creekdb.protocol.values import Key, freeze
 from creekdb.server.storage.file_ops import SYSTEM_FILE_OPS
 
 SCHEMA_VERSION: Final = 1
-"""Raised whenever a reader of the old form would misread the new one."""
+"""Version of the schema. Raised whenever a reader of the old schema would misread the new one."""
 BLOCK_BYTES: Final = 256 * 1024
-"""A block ends when it has that many: a register that has more makes it longer."""
+"""Size at which a block ends, in bytes. A large register can make a block longer."""
 REGISTERS_PER_READ: Final = 256
-"""Registers, at a time."""
+"""Upper bound for the registers that are read at a time."""
 
 _MAGIC = b"CREEKBAK"
 _START = struct.Struct(">8sI")
@@ -43,43 +43,44 @@ _READ_BYTES = 1024 * 1024
 
 
 class BackupHeader(msgspec.Struct, frozen=True, kw_only=True):
-    """What a backup is of."""
+    """Origin and extent of a backup."""
 
     cluster: str
     replica: int
-    """That was asked."""
+    """Replica that encoded the backup."""
     members: tuple[int, ...]
     datatype: str
-    """Its name, and where replicas find it."""
+    """Name of the data type."""
     imported: str
+    """Name or import path by which the replica loaded the data type."""
     scheme: str
     release: str
-    """Of Creek, that wrote it."""
+    """Release of Creek that wrote the backup."""
     taken_us: int
-    """When, by the clock of the replica."""
+    """Time of the capture by the replica's clock, in microseconds."""
     length: int
-    """The commit index: how many requests the state is the result of."""
+    """Commit index: the number of requests that led to the state."""
     instance: int
     ids: Dots
     timestamp: int
     first: int
-    """The commit index from which on the operations follow, too."""
+    """Commit index of the first request in the operation blocks."""
 
 
 class RegisterBlock(msgspec.Struct, frozen=True, array_like=True, tag=1):
-    """What they hold, in any order. What clients' calls came to is among them."""
+    """Registers with their values, in any order, including the outcomes of clients' calls."""
 
     items: tuple[tuple[Key, Any], ...]
 
 
 class DeletedBlock(msgspec.Struct, frozen=True, array_like=True, tag=2):
-    """Registers that the data type begins with and that hold nothing any more."""
+    """Registers of the data type's initial state that have been deleted."""
 
     keys: tuple[Key, ...]
 
 
 class OperationBlock(msgspec.Struct, frozen=True, array_like=True, tag=3):
-    """The last requests of the prefix, in their order."""
+    """Last requests of the prefix, in their order."""
 
     requests: tuple[Request, ...]
 
@@ -92,47 +93,49 @@ _decode_block = msgspec.msgpack.Decoder(BackupBlock).decode
 _DECODE_ERRORS = (msgspec.DecodeError, ValueError, OverflowError, RecursionError)
 
 
-# --- making one -------------------------------------------------------------------------------
+# --- encoding ---------------------------------------------------------------------------------
 
 
 class EncodedChunk(NamedTuple):
+    """Bytes of a backup, with the progress."""
+
     data: bytes
     registers_done: int
-    """Of the registers, those that are in this piece or in one before."""
+    """Number of registers in this chunk and all earlier ones."""
 
 
 def encode_backup(
-    head: BackupHeader, state: stream.RegisterCursor, requests: Iterable[Request]
+    header: BackupHeader, state: stream.RegisterCursor, requests: Iterable[Request]
 ) -> Iterator[EncodedChunk]:
-    """The bytes of a backup, each piece made when it is asked for."""
-    hashed = hashlib.sha256()
+    """Yield the bytes of a backup. Each chunk is encoded on demand."""
+    checksum = hashlib.sha256()
     done = 0
-    for data, registers in _encode_blocks(head, state, requests):
-        hashed.update(data)
+    for data, registers in _encode_blocks(header, state, requests):
+        checksum.update(data)
         done += registers
         yield EncodedChunk(data, done)
-    yield EncodedChunk(hashed.digest(), done)
+    yield EncodedChunk(checksum.digest(), done)
 
 
 def _encode_blocks(
-    head: BackupHeader, state: stream.RegisterCursor, requests: Iterable[Request]
+    header: BackupHeader, state: stream.RegisterCursor, requests: Iterable[Request]
 ) -> Iterator[tuple[bytes, int]]:
-    yield _START.pack(_MAGIC, SCHEMA_VERSION) + _encode_block(head), 0
+    yield _START.pack(_MAGIC, SCHEMA_VERSION) + _encode_block(header), 0
     deleted: list[Key] = []
     for items in _split_by_size(_read_registers(state, deleted)):
         yield _encode_block(RegisterBlock(items)), len(items)
     for keys in _split_by_size(deleted):
         yield _encode_block(DeletedBlock(keys)), 0
-    for told in _split_by_size(requests):
-        yield _encode_block(OperationBlock(told)), 0
+    for batch in _split_by_size(requests):
+        yield _encode_block(OperationBlock(batch)), 0
     yield _LENGTH.pack(0), 0
 
 
 def _read_registers(state: stream.RegisterCursor, deleted: list[Key]) -> Iterator[tuple[Key, Any]]:
-    while (taken := state.take(REGISTERS_PER_READ)) is not None:
-        held, gone = taken
-        deleted += gone
-        yield from held
+    while (batch := state.take(REGISTERS_PER_READ)) is not None:
+        items, keys = batch
+        deleted += keys
+        yield from items
 
 
 def _encode_block(message: BackupHeader | BackupBlock) -> bytes:
@@ -141,60 +144,65 @@ def _encode_block(message: BackupHeader | BackupBlock) -> bytes:
 
 
 def _split_by_size(items: Iterable[Any]) -> Iterator[tuple[Any, ...]]:
-    portion: list[Any] = []
+    batch: list[Any] = []
     size = 0
     for item in items:
-        portion.append(item)
+        batch.append(item)
         size += len(_encode(item))
         if size >= BLOCK_BYTES:
-            yield tuple(portion)
-            portion, size = [], 0
-    if portion:
-        yield tuple(portion)
+            yield tuple(batch)
+            batch, size = [], 0
+    if batch:
+        yield tuple(batch)
 
 
-# --- keeping one ------------------------------------------------------------------------------
+# --- writing ----------------------------------------------------------------------------------
 
 
 @contextmanager
 def open_backup_writer(path: Path, force: bool = False) -> Iterator[BinaryIO]:
-    """A file to write a backup to. It gets its name when it is whole and on disk; if anything goes
-    wrong, nothing is left of it. What is there already is replaced only by `force`."""
+    """Open a file for a backup. The file gets its name when it is complete and durable.
+
+    On an error, no file remains. An existing file is replaced only with `force`.
+    """
     reject_existing(path, force)
     try:
         descriptor, name = tempfile.mkstemp(".partial", f".{path.name}.", path.parent)
     except OSError as error:
         raise StorageFault(f"cannot write {path}: {error.strerror}") from error
-    aside = Path(name)
+    partial = Path(name)
     try:
         with os.fdopen(descriptor, "wb") as file:
             yield file
             file.flush()
             os.fsync(file.fileno())
-        read_header(aside)
+        read_header(partial)
         reject_existing(path, force)
-        aside.replace(path)
+        partial.replace(path)
         SYSTEM_FILE_OPS.sync_directory(path.parent)
     except OSError as error:
         raise StorageFault(f"cannot write {path}: {error.strerror or error}") from error
     finally:
         with suppress(FileNotFoundError):
-            aside.unlink()
+            partial.unlink()
 
 
 def reject_existing(path: Path, force: bool) -> None:
     if path.is_dir():
-        raise UsageError(f"{path} is a folder: name a file in it")
+        raise UsageError(f"{path} is a directory; name a file in it")
     if path.exists() and not force:
-        raise UsageError(f"{path} exists already: name another file, or replace it with --force")
+        raise UsageError(f"{path} exists already; name another file, or replace it with --force")
 
 
-# --- reading one ------------------------------------------------------------------------------
+# --- reading ----------------------------------------------------------------------------------
 
 
 def read_header(path: Path) -> BackupHeader:
-    """What a backup is of, once all of it was found to be whole. Raises `UsageError` for what is
-    no backup, or one of another schema, and `StorageFault` for one that is damaged."""
+    """Verify the whole file, and return its header.
+
+    Raise `UsageError` for a file that is no backup or has another schema, and `StorageFault` for a
+    damaged backup.
+    """
     try:
         with path.open("rb") as file:
             _verify_checksum(path, file)
@@ -203,11 +211,11 @@ def read_header(path: Path) -> BackupHeader:
     except OSError as error:
         raise StorageFault(f"cannot read {path}: {error.strerror}") from error
     except _DECODE_ERRORS as error:
-        raise _damage_error(path, f"its head is not what it should be ({error})") from error
+        raise _damage_error(path, f"its header is invalid ({error})") from error
 
 
 def read_blocks(path: Path) -> Iterator[BackupBlock]:
-    """What follows the head. The backup was found to be whole by `read_head`."""
+    """Yield the blocks after the header. `read_header` must have verified the backup."""
     try:
         with path.open("rb") as file:
             file.seek(_START.size)
@@ -217,11 +225,11 @@ def read_blocks(path: Path) -> Iterator[BackupBlock]:
     except OSError as error:
         raise StorageFault(f"cannot read {path}: {error.strerror}") from error
     except _DECODE_ERRORS as error:
-        raise _damage_error(path, f"it holds what no backup holds ({error})") from error
+        raise _damage_error(path, f"a block is invalid ({error})") from error
 
 
-def read_checkpoint(path: Path, head: BackupHeader) -> Checkpoint:
-    """All of the state, in memory."""
+def read_checkpoint(path: Path, header: BackupHeader) -> Checkpoint:
+    """Return the whole state, in memory."""
     state: list[tuple[Key, Any]] = []
     deleted: list[Key] = []
     for block in read_blocks(path):
@@ -235,10 +243,10 @@ def read_checkpoint(path: Path, head: BackupHeader) -> Checkpoint:
     state.sort(key=lambda item: collation_key(item[0]))
     deleted.sort(key=collation_key)
     return Checkpoint(
-        instance=head.instance,
-        length=head.length,
-        ids=head.ids,
-        timestamp=head.timestamp,
+        instance=header.instance,
+        length=header.length,
+        ids=header.ids,
+        timestamp=header.timestamp,
         state=tuple(state),
         outcomes=(),
         deleted=tuple(deleted),
@@ -261,37 +269,37 @@ def read_requests(path: Path) -> Iterator[Request]:
 def _verify_checksum(path: Path, file: BinaryIO) -> None:
     start = file.read(_START.size)
     if start[: len(_MAGIC)] != _MAGIC:
-        raise UsageError(f"{path} is not a backup: 'creek backup' makes them")
+        raise UsageError(f"{path} is not a backup; 'creek backup' creates one")
     if len(start) < _START.size:
-        raise _damage_error(path, "it is cut short")
+        raise _damage_error(path, "it is truncated")
     _, version = _START.unpack(start)
     if version != SCHEMA_VERSION:
         raise UsageError(
-            f"{path} is written in version {version} of the schema, and version {SCHEMA_VERSION} "
-            "is read: use the release that wrote it"
+            f"cannot read {path}: it has schema version {version}, this release reads version "
+            f"{SCHEMA_VERSION}; use the release that wrote it"
         )
-    hashed = hashlib.sha256(start)
+    checksum = hashlib.sha256(start)
     while True:
         prefix = file.read(_LENGTH.size)
-        hashed.update(prefix)
+        checksum.update(prefix)
         if len(prefix) < _LENGTH.size:
-            raise _damage_error(path, "it is cut short")
-        (left,) = _LENGTH.unpack(prefix)
-        if not left:
+            raise _damage_error(path, "it is truncated")
+        (remaining,) = _LENGTH.unpack(prefix)
+        if not remaining:
             break
-        while left:
-            data = file.read(min(left, _READ_BYTES))
+        while remaining:
+            data = file.read(min(remaining, _READ_BYTES))
             if not data:
-                raise _damage_error(path, "it is cut short")
-            hashed.update(data)
-            left -= len(data)
-    told = file.read(hashed.digest_size)
-    if len(told) < hashed.digest_size:
-        raise _damage_error(path, "it is cut short")
-    if told != hashed.digest():
-        raise _damage_error(path, "its checksum is wrong")
+                raise _damage_error(path, "it is truncated")
+            checksum.update(data)
+            remaining -= len(data)
+    stored = file.read(checksum.digest_size)
+    if len(stored) < checksum.digest_size:
+        raise _damage_error(path, "it is truncated")
+    if stored != checksum.digest():
+        raise _damage_error(path, "its checksum does not match")
     if file.read(1):
-        raise _damage_error(path, "it goes on behind its end")
+        raise _damage_error(path, "it has data after its end")
 
 
 def _read_block(file: BinaryIO) -> bytes:
@@ -299,5 +307,5 @@ def _read_block(file: BinaryIO) -> bytes:
     return file.read(length)
 
 
-def _damage_error(path: Path, what: str) -> StorageFault:
-    return StorageFault(f"{path} is damaged: {what}. Nothing was changed; use another backup")
+def _damage_error(path: Path, cause: str) -> StorageFault:
+    return StorageFault(f"{path} is damaged: {cause}; nothing was changed, use another backup")

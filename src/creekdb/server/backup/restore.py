@@ -1,13 +1,13 @@
-"""From a backup to the folders of a new cluster.
+"""Restore of a backup into the data directories of a new cluster.
 
-The new cluster begins with the state of the backup and with what clients' calls came to, so a call
-that is asked for again is not executed again. It is another cluster: it has its own name, members
-and numbers of requests. To it, all that was committed before is one long past that its first member
-issued, so that commit indices go on where they were.
+The new cluster starts with the state of the backup, including the outcomes of clients' calls. So a
+retry of a call is not executed again. The new cluster has its own name, members and request
+numbers. To it, all committed requests of the backup are requests that its first member issued, so
+commit indices continue.
 
-Each folder holds a journal with one image and no promise. So a replica that starts from it hears
-from all others before it takes part, like one with an empty disk
-(`creekdb.protocol.membership.disk_loss_recovery`): then also a folder that is made again, after the
+Each data directory holds a journal with one checkpoint and no promise. A replica that starts from
+it must receive the state of all others before it joins, like one with an empty disk
+(`creekdb.protocol.membership.disk_loss_recovery`). So a directory that is restored again, after the
 replica has run from it, does no harm.
 """
 
@@ -30,45 +30,47 @@ from creekdb.server.storage.journal import Journal
 
 def restore(
     path: Path,
-    folders: Mapping[int, Path],
+    data_dirs: Mapping[int, Path],
     *,
     cluster: str,
     members: tuple[int, ...],
     datatype: str,
 ) -> BackupHeader:
-    """Make a folder for each of these replicas, all or none. `datatype`: the name of the one that
-    the cluster replicates."""
-    head = read_header(path)
-    _reject_foreign(path, head, cluster, datatype)
-    for folder in folders.values():
-        _reject_nonempty(folder)
-    image = CheckpointRecord(
-        as_initial_state(read_checkpoint(path, head), members), NO_BALLOT, (), (), ()
+    """Create the data directory of each replica, all or none. Return the header of the backup.
+
+    `datatype` is the name of the data type that the new cluster replicates.
+    """
+    header = read_header(path)
+    _reject_foreign(path, header, cluster, datatype)
+    for data_dir in data_dirs.values():
+        _reject_nonempty(data_dir)
+    record = CheckpointRecord(
+        as_initial_state(read_checkpoint(path, header), members), NO_BALLOT, (), (), ()
     )
-    made: list[Path] = []
+    created: list[Path] = []
     try:
-        for folder in folders.values():
-            made.append(_partial_path(folder))
-            _write_data_dir(made[-1], image)
-        for folder in folders.values():
-            _partial_path(folder).rename(folder)
-            made.append(folder)
-            SYSTEM_FILE_OPS.sync_directory(folder.parent)
+        for data_dir in data_dirs.values():
+            created.append(_partial_path(data_dir))
+            _write_data_dir(created[-1], record)
+        for data_dir in data_dirs.values():
+            _partial_path(data_dir).rename(data_dir)
+            created.append(data_dir)
+            SYSTEM_FILE_OPS.sync_directory(data_dir.parent)
     except BaseException as error:
-        for folder in made:
-            shutil.rmtree(folder, ignore_errors=True)
+        for data_dir in created:
+            shutil.rmtree(data_dir, ignore_errors=True)
         if isinstance(error, OSError):
             raise StorageFault(f"cannot restore {path}: {error.strerror or error}") from error
         raise
-    return head
+    return header
 
 
-def _partial_path(folder: Path) -> Path:
-    return folder.with_name(f".{folder.name}.partial")
+def _partial_path(data_dir: Path) -> Path:
+    return data_dir.with_name(f".{data_dir.name}.partial")
 
 
 def as_initial_state(checkpoint: Checkpoint, members: tuple[int, ...]) -> Checkpoint:
-    """The same prefix, for a cluster of these members that begins with it."""
+    """Return the checkpoint as the initial state of a cluster with these members."""
     length = checkpoint.length
     return msgspec.structs.replace(
         checkpoint,
@@ -78,31 +80,31 @@ def as_initial_state(checkpoint: Checkpoint, members: tuple[int, ...]) -> Checkp
     )
 
 
-def _reject_foreign(path: Path, head: BackupHeader, cluster: str, datatype: str) -> None:
-    if head.datatype != datatype:
+def _reject_foreign(path: Path, header: BackupHeader, cluster: str, datatype: str) -> None:
+    if header.datatype != datatype:
         raise UsageError(
-            f"{path} is a backup of '{head.datatype}', not of '{datatype}': "
-            f"name the same data type, which was imported as {head.imported}"
+            f"cannot restore {path}: it is a backup of '{header.datatype}', not of '{datatype}'; "
+            f"use the same data type, which was imported as {header.imported}"
         )
-    if head.cluster == cluster:
+    if header.cluster == cluster:
         raise UsageError(
-            f"{path} is a backup of a cluster named '{cluster}': give the new one another name, so "
-            "that no replica of the old one is ever taken for one of the new"
+            f"cannot restore {path}: it is a backup of a cluster named '{cluster}'; choose another "
+            "name, so that replicas of the two clusters reject each other"
         )
 
 
-def _reject_nonempty(folder: Path) -> None:
-    if folder.exists() and not (folder.is_dir() and not any(folder.iterdir())):
-        raise UsageError(f"{folder} holds something already: name a folder that is empty, or new")
+def _reject_nonempty(data_dir: Path) -> None:
+    if data_dir.exists() and not (data_dir.is_dir() and not any(data_dir.iterdir())):
+        raise UsageError(f"{data_dir} is not empty; use an empty or new data directory")
 
 
-def _write_data_dir(folder: Path, image: CheckpointRecord) -> None:
+def _write_data_dir(data_dir: Path, record: CheckpointRecord) -> None:
     with suppress(FileNotFoundError):
-        shutil.rmtree(folder)  # an earlier attempt was interrupted
-    journal = Journal(folder)
+        shutil.rmtree(data_dir)  # left by an interrupted attempt
+    journal = Journal(data_dir)
     journal.open()
     try:
-        journal.append((image,))
+        journal.append((record,))
         journal.flush()
     finally:
         journal.close()

@@ -1,8 +1,8 @@
-"""Copies of the committed state, for whoever keeps a backup: taken at one moment, told in pieces.
+"""Backup sessions: the committed state at one moment, sent in parts on request.
 
-Whoever wants a copy asks for it once, and then for each piece. So nothing is made, or waits to be
-sent, that was not asked for; and what a copy holds on to is what has changed since it was taken.
-There is one at a time, and it is given up when nobody asks for more.
+A client starts a session, and then requests each part. So no part is encoded or queued before it is
+requested. A session retains only the versions that have changed since its start. There is one
+session at a time, and it ends when it has been idle for too long.
 """
 
 import asyncio
@@ -26,28 +26,28 @@ from creekdb.wire.messages import (
 
 CHUNK_BYTES: Final = 512 * 1024
 IDLE_TIMEOUT_S: Final = 60.0
-"""For which a copy is kept that nobody asks for."""
+"""Time without a request after which a session ends, in seconds."""
 
 
 class CapturedState(NamedTuple):
-    """What a copy is made of."""
+    """Committed state with its header, and the requests that led to it."""
 
-    head: BackupHeader
+    header: BackupHeader
     state: RegisterCursor
     requests: tuple[Request, ...]
 
 
 class LockedRegisters:
-    """Registers that are taken inside a gate: no other thread uses the replica meanwhile."""
+    """Registers that are read under a lock, so that no other thread uses the replica meanwhile."""
 
-    def __init__(self, registers: RegisterCursor, gate: AbstractContextManager[None]) -> None:
+    def __init__(self, registers: RegisterCursor, lock: AbstractContextManager[None]) -> None:
         self._registers = registers
-        self._lock = gate
+        self._lock = lock
         self.count = registers.count
 
-    def take(self, most: int) -> tuple[list[tuple[Key, Any]], list[Key]] | None:
+    def take(self, limit: int) -> tuple[list[tuple[Key, Any]], list[Key]] | None:
         with self._lock:
-            return self._registers.take(most)
+            return self._registers.take(limit)
 
     def close(self) -> None:
         with self._lock:
@@ -55,7 +55,7 @@ class LockedRegisters:
 
 
 class _BackupSession:
-    """One that is being told to its holder."""
+    """Backup that is being sent to its holder."""
 
     def __init__(self, holder: object, number: int) -> None:
         self.holder = holder
@@ -73,10 +73,10 @@ class _BackupSession:
         size = 0
         while size < CHUNK_BYTES:
             if not self._remaining:
-                piece = next(self.chunks, None)
-                if piece is None:
+                chunk = next(self.chunks, None)
+                if chunk is None:
                     break
-                self._remaining, self._registers_done = memoryview(piece.data), piece.registers_done
+                self._remaining, self._registers_done = memoryview(chunk.data), chunk.registers_done
             part, self._remaining = (
                 self._remaining[: CHUNK_BYTES - size],
                 self._remaining[CHUNK_BYTES - size :],
@@ -87,71 +87,79 @@ class _BackupSession:
 
 
 class BackupSessions:
-    """`take(operations)`: the state as it is now, and the operations that led to it, as far as they
-    are at hand, if they are asked for."""
+    """Backup sessions of a replica.
 
-    def __init__(self, take: Callable[[bool], Awaitable[CapturedState]], spawn: Spawn) -> None:
-        self._capture = take
+    `capture(operations)` returns the current state. If `operations` is True, it includes the
+    requests that led to the state, as far as the journal has them.
+    """
+
+    def __init__(self, capture: Callable[[bool], Awaitable[CapturedState]], spawn: Spawn) -> None:
+        self._capture = capture
         self._spawn = spawn
         self._session: _BackupSession | None = None
 
     def start(
-        self, holder: object, asked: BackupRequest, say: Callable[[BackupStarted | Rejected], None]
+        self,
+        holder: object,
+        request: BackupRequest,
+        send: Callable[[BackupStarted | Rejected], None],
     ) -> None:
         if self._session is not None:
-            message = "somebody takes a copy of the state here already: try again later"
-            say(Rejected(asked.number, "busy", message))
+            message = "another backup is in progress on this replica; retry later"
+            send(Rejected(request.number, "busy", message))
             return
-        copy = self._session = _BackupSession(holder, asked.number)
-        copy.start_task = self._spawn(self._start(copy, asked, say))
+        session = self._session = _BackupSession(holder, request.number)
+        session.start_task = self._spawn(self._start(session, request, send))
 
     async def _start(
         self,
-        copy: _BackupSession,
-        asked: BackupRequest,
-        say: Callable[[BackupStarted | Rejected], None],
+        session: _BackupSession,
+        request: BackupRequest,
+        send: Callable[[BackupStarted | Rejected], None],
     ) -> None:
         try:
-            taken = await self._capture(asked.has_operations)
+            captured = await self._capture(request.has_operations)
         except CreekError as error:
             self._session = None
-            say(Rejected(asked.number, "disk", str(error)))
+            send(Rejected(request.number, "disk", str(error)))
             return
-        copy.state = taken.state
-        copy.chunks = encode_backup(taken.head, taken.state, taken.requests)
-        self._restart_idle_timer(copy)
-        say(BackupStarted(asked.number, taken.head.length, taken.state.count))
+        session.state = captured.state
+        session.chunks = encode_backup(captured.header, captured.state, captured.requests)
+        self._restart_idle_timer(session)
+        send(BackupStarted(request.number, captured.header.length, captured.state.count))
 
-    def next_part(self, holder: object, asked: BackupPartRequest) -> BackupPart | Rejected:
-        copy = self._session
+    def next_part(self, holder: object, request: BackupPartRequest) -> BackupPart | Rejected:
+        session = self._session
         if (
-            copy is None
-            or copy.chunks is None
-            or (copy.holder, copy.number) != (holder, asked.number)
+            session is None
+            or session.chunks is None
+            or (session.holder, session.number) != (holder, request.number)
         ):
-            return Rejected(asked.number, "deadline", "the copy was given up: begin again")
-        copied = copy.next_part()
-        if copied.is_last:
+            return Rejected(
+                request.number, "deadline", "the backup session has expired; start again"
+            )
+        part = session.next_part()
+        if part.is_last:
             self.close(holder)
         else:
-            self._restart_idle_timer(copy)
-        return copied
+            self._restart_idle_timer(session)
+        return part
 
     def close(self, holder: object) -> None:
-        """Whoever holds a copy is gone, or has all of it."""
-        copy = self._session
-        if copy is None or copy.holder is not holder:
+        """End the session of a holder that has disconnected or has received everything."""
+        session = self._session
+        if session is None or session.holder is not holder:
             return
         self._session = None
-        if copy.idle_timer is not None:
-            copy.idle_timer.cancel()
-        if copy.start_task is not None:
-            copy.start_task.cancel()
-        if copy.state is not None:
-            copy.state.close()
+        if session.idle_timer is not None:
+            session.idle_timer.cancel()
+        if session.start_task is not None:
+            session.start_task.cancel()
+        if session.state is not None:
+            session.state.close()
 
-    def _restart_idle_timer(self, copy: _BackupSession) -> None:
-        if copy.idle_timer is not None:
-            copy.idle_timer.cancel()
+    def _restart_idle_timer(self, session: _BackupSession) -> None:
+        if session.idle_timer is not None:
+            session.idle_timer.cancel()
         loop = asyncio.get_running_loop()
-        copy.idle_timer = loop.call_later(IDLE_TIMEOUT_S, self.close, copy.holder)
+        session.idle_timer = loop.call_later(IDLE_TIMEOUT_S, self.close, session.holder)

@@ -1,0 +1,1 @@
+"""Admission, dispatch, deduplication and expiry of client calls."""

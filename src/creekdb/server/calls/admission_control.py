@@ -1,9 +1,8 @@
-"""How much may wait for a majority that cannot be reached.
+"""Admission control: the calls that a replica accepts at present, and the reasons for rejections.
 
-Weak calls are answered all the same, and strong ones tentatively; but what they leave behind stays
-until the others are back. So both are bounded, and beyond that clients are told why.
-
-What a replica takes on at present, and what it has to refuse.
+Without a reachable majority, weak calls still receive responses, and strong calls tentative ones.
+But their requests are retained until the other members return. Both kinds are therefore bounded,
+and a call above the bound is rejected with the reason.
 """
 
 from collections.abc import Callable
@@ -17,14 +16,14 @@ if TYPE_CHECKING:
     from creekdb.server.runtime.server import Server
 
 TENTATIVE_REQUESTS_MAX: Final = 1_000_000
-"""Requests that are not committed yet, whoever issued them."""
+"""Upper bound for the requests of all replicas that are not committed."""
 
 
 class PendingStrongCalls:
-    """The strong calls of this replica's clients that have no stable answer yet."""
+    """Strong calls of this replica's clients that have no stable response yet."""
 
-    def __init__(self, most: int) -> None:
-        self._limit = most
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
         self._ids: set[Dot] = set()
 
     def __len__(self) -> int:
@@ -34,41 +33,45 @@ class PendingStrongCalls:
         self._ids.add(id)
 
     def remove(self, id: Dot) -> None:
-        """Stably."""
+        """Remove a call that has received its stable response."""
         self._ids.discard(id)
 
     def remove_installed(self, events: tuple[Event, ...]) -> None:
-        """What a checkpoint brought is answered now, or never."""
+        """Remove the calls that an installed checkpoint covers. They get no later response."""
         for event in events:
             if type(event) is CheckpointInstalled:
                 self._ids = {id for id in self._ids if id not in event.ids}
 
     def rejection(
-        self, strong: bool, tentative: int, reach: Callable[[], tuple[int, int]]
+        self, strong: bool, tentative: int, reachability: Callable[[], tuple[int, int]]
     ) -> tuple[str, str] | None:
-        """Why another call cannot be taken, as (reason, message). `reach`: how many others there
-        is a connection to, and how many members there are."""
+        """Return the reason and message of a rejection, or None to admit the call.
+
+        `reachability()` returns the number of connected peers and the number of members.
+        """
         if strong and len(self._ids) >= self._limit:
-            what = f"{len(self._ids)} strong calls wait for a stable answer"
+            cause = f"{len(self._ids)} strong calls await a stable response"
         elif tentative >= TENTATIVE_REQUESTS_MAX:
-            what = f"{tentative} requests wait to be committed"
+            cause = f"{tentative} requests are not committed"
         else:
             return None
-        connected, members = reach()
+        connected, members = reachability()
         if connected + 1 <= members // 2:
-            reached = f"this replica reaches {connected} of {members - 1} others: no majority"
-            return "no_majority", f"{what}, and {reached}. Ask another one, or try again later"
-        return "busy", f"{what}: try again later"
+            reach = f"this replica reaches {connected} of {members - 1} peers, not a majority"
+            return "no_majority", f"{cause}: {reach}; call another replica or retry later"
+        return "busy", f"{cause}; retry later"
 
 
 BACKLOG_MAX: Final = 20_000
-"""Tasks and batches that wait: beyond that, clients are told that it is busy."""
+"""Upper bound for pending tasks and batches. Above it, calls are rejected with `busy`."""
 UNWRITTEN_BYTES_MAX: Final = 256 * 1024 * 1024
-"""Bytes that wait for the disk: beyond that, it is as if nothing could be heard."""
+"""Upper bound for bytes that wait for the disk. Above it, the replica drops peer messages and
+rejects calls other than local reads."""
 TICK_INTERVAL_MAX_S: Final = 0.25
-"""Of the time between two ticks no more counts: one that was stopped for long was not busy."""
+"""Upper bound for one measured tick interval, in seconds. A longer interval means that the process
+was suspended, not that it was busy."""
 TICK_AVERAGE_WINDOW: Final = 10
-"""Of how many, or so, it is the mean that counts."""
+"""Approximate number of ticks in the moving average of the tick interval."""
 
 
 class AdmissionControl:
@@ -77,57 +80,62 @@ class AdmissionControl:
         self._tick_interval_s = server.config.tick_ms / 1000
 
     def record_tick(self, elapsed_s: float) -> None:
-        """A tick came so long after the one before it: later than it should where there is too
-        much to do."""
+        """Add a tick interval to the moving average. Overload makes ticks late."""
         self._tick_interval_s += (
             min(elapsed_s, TICK_INTERVAL_MAX_S) - self._tick_interval_s
         ) / TICK_AVERAGE_WINDOW
 
     def can_write(self) -> bool:
-        """One that hangs, and does not say so, must not fill the memory."""
+        """True if the disk keeps up. A disk that hangs without an error must not fill memory."""
         server = self._server
         return (
             server.journal.pending_bytes <= UNWRITTEN_BYTES_MAX
             and server.driver.pending_batches <= BACKLOG_MAX
         )
 
-    def rejection(self, strong: bool, alone: bool) -> tuple[str, str] | None:
-        """Why a call cannot be taken, as (reason, message). `alone`: it needs neither records nor
-        messages."""
+    def rejection(self, strong: bool, local_read: bool) -> tuple[str, str] | None:
+        """Return the reason and message of a rejection, or None to admit the call.
+
+        `local_read` is True for a call that needs neither records nor messages.
+        """
         server = self._server
-        driver, desk = server.driver, server.dispatcher
+        driver, dispatcher = server.driver, server.dispatcher
         if server.failure is not None:
-            return "stopping", f"this replica had to stop, ask another one: {server.failure}"
+            return "stopping", f"this replica has failed: {server.failure}; call another replica"
         if server.is_stopping:
-            return "stopping", "this replica is being stopped: ask another one"
-        if not server.membership.is_member and desk.startup_barrier is None:
-            return "stopping", "this replica is no member of its cluster: ask another one"
-        if desk.startup_barrier is not None and must_be_replaced(driver.replica):
-            return "stopping", desk.expiry_message(desk.startup_barrier)
-        failed = server.journal.fault
-        if failed is not None and (not alone or driver.has_volatile_request):
-            return "disk", f"this replica cannot write: {failed}"
-        if not self.can_write() and not alone:
-            return "disk", "the disk of this replica does not keep up: ask another one"
+            return "stopping", "this replica is stopping; call another replica"
+        if not server.membership.is_member and dispatcher.startup_barrier is None:
+            return "stopping", "this replica is not a member of its cluster; call another replica"
+        if dispatcher.startup_barrier is not None and must_be_replaced(driver.replica):
+            return "stopping", dispatcher.expiry_message(dispatcher.startup_barrier)
+        fault = server.journal.fault
+        if fault is not None and (not local_read or driver.has_volatile_request):
+            return "disk", f"this replica cannot write: {fault}"
+        if not self.can_write() and not local_read:
+            return "disk", "the disk of this replica does not keep up; call another replica"
         if driver.backlog > BACKLOG_MAX or self._is_overloaded():
-            return "busy", "this replica has more to do than it can: try again later"
+            return "busy", "this replica is overloaded; retry later"
         tentative = driver.replica.tentative_length()
         return server.pending_strong_calls.rejection(strong, tentative, self._reachability)
 
     def can_run_leader_tasks(self) -> bool:
-        """Is it the one to do what is done once for all, however busy it is? That is little, and
-        if it never came to it, what it has to keep would grow."""
+        """True if this replica is the leader and may run leader tasks, even while it is busy.
+
+        Leader tasks are small. If a busy leader skipped them, retained state would grow.
+        """
         replica = self._server.driver.replica
         if replica.leader() != replica.index or replica.awaited_members() is not None:
             return False
-        refusal = self.rejection(False, False)
-        return refusal is None or refusal[0] == "busy"
+        rejection = self.rejection(False, False)
+        return rejection is None or rejection[0] == "busy"
 
     def _is_overloaded(self) -> bool:
-        """Not for one that is stopped, or carries out one long operation: those who waited for that
-        are soon gone. For more that comes than can be carried out."""
-        waited_s = self._server.driver.replica.queue_delay_ticks() * self._tick_interval_s
-        return waited_s > self._server.config.busy_after
+        """True if calls arrive faster than this replica executes them.
+
+        A suspended process or a single long operation does not count: its queue drains soon.
+        """
+        delay_s = self._server.driver.replica.queue_delay_ticks() * self._tick_interval_s
+        return delay_s > self._server.config.busy_after
 
     def _reachability(self) -> tuple[int, int]:
         server = self._server

@@ -1,17 +1,12 @@
-"""A data type whose operations can be called with a client's number as well.
+"""Operations that each replica supports, and the data type that deduplicates calls.
 
-What clients ask for is refused, if it cannot be carried out, before it is issued
-(`creekdb.server.calls.dispatcher`). So what was issued elsewhere and is unknown here was known
-there: the module of that replica is another one. What comes of it cannot be told here, and this
-replica stops.
+All replicas support the same operations, except during a rolling restart with a module that adds
+some. Every replica must execute the calls issued meanwhile. So the dispatcher rejects a call that a
+connected peer does not support (`creekdb.server.calls.dispatcher`).
 
-Which operations each replica can carry out.
-
-All replicas have the same, but while they are started one after the other with a module that has
-more. What is called meanwhile must be carried out by all, so it must be known to all: who is asked
-for what another one has not heard of refuses. That other one may be away, and have said nothing:
-when such a call reaches it all the same, it stops (`creekdb.server.calls.capabilities`), for it
-cannot know what comes of it.
+A disconnected peer advertises nothing, so such a call may still reach it. A request with an unknown
+operation therefore means that the issuing replica runs another module. This replica cannot compute
+the outcome, and stops.
 """
 
 from collections.abc import Callable, Iterable
@@ -27,6 +22,11 @@ from creekdb.wire.messages import HELLO_FRAME_BYTES_MAX, OperationArity
 
 
 class DeduplicatingDataType(DataTypeWrapper):
+    """Data type whose operations can also be called with a client name and call number.
+
+    Raises `MissingOperation` for a request that this replica's module cannot execute.
+    """
+
     def __init__(self, datatype: DataType) -> None:
         super().__init__(datatype)
         self._run_as = datatype.run_as
@@ -43,52 +43,55 @@ class DeduplicatingDataType(DataTypeWrapper):
             return
         if not self.can_run(operation.name, len(operation.arguments)):
             raise MissingOperation(
-                f"{describe_call(operation)}, which replica {request.id.replica} took from a "
-                "client, "
-                f"calls no operation that '{self.name}' has here. Start this replica again with "
-                f"the module that replica {request.id.replica} had then: nothing is lost"
+                f"cannot execute {describe_call(operation)}, issued by replica "
+                f"{request.id.replica}: "
+                f"'{self.name}' has no such operation on this replica; restart it with "
+                f"the module that replica {request.id.replica} used, no data is lost"
             )
 
 
 ADVERTISED_BYTES_MAX: Final = HELLO_FRAME_BYTES_MAX // 2
-"""Of a hello. Who has more operations than that tells of none."""
+"""Upper bound for the advertised operations in a hello, in bytes. A replica with more operations
+advertises none."""
 
 
 class Capabilities:
+    """Operations of this replica, and the differences that its peers have advertised."""
+
     def __init__(self, datatype: DataType) -> None:
         self._own = {name: datatype.arity(name) for name in datatype.operations}
         self._missing_by_peer: dict[int, dict[str, Arity | None]] = {}
-        """Of those that cannot do all that we can: what they do not, or only with other numbers of
-        arguments. Mostly there are none."""
+        """Per peer, the operations of this replica that the peer does not support, or supports with
+        other numbers of arguments (its arity). Peers with all operations have no entry."""
 
     def advertisement(self) -> tuple[OperationArity, ...]:
-        """To the others."""
+        """Return the operations that the hello to other replicas lists."""
         if sum(len(name.encode()) + 16 for name in self._own) > ADVERTISED_BYTES_MAX:
             return ()
-        return tuple([(name, *taken) for name, taken in self._own.items()])
+        return tuple([(name, *arity) for name, arity in self._own.items()])
 
-    def record_peer(self, replica: int, told: Iterable[OperationArity]) -> None:
-        """What another one has said. One that says nothing is not doubted."""
-        theirs = {name: Arity(least, most) for name, least, most in told}
-        others = {
+    def record_peer(self, replica: int, operations: Iterable[OperationArity]) -> None:
+        """Record the operations of a peer. A peer that lists none is assumed to support all."""
+        theirs = {name: Arity(minimum, maximum) for name, minimum, maximum in operations}
+        missing = {
             name: theirs.get(name)
-            for name, taken in self._own.items()
-            if theirs and not (name in theirs and theirs[name].covers(taken))
+            for name, arity in self._own.items()
+            if theirs and not (name in theirs and theirs[name].covers(arity))
         }
         self._missing_by_peer.pop(replica, None)
-        if others:
-            self._missing_by_peer[replica] = others
+        if missing:
+            self._missing_by_peer[replica] = missing
 
     def find_incapable(
         self, name: str, count: int, connected: Callable[[], Iterable[int]]
     ) -> int | None:
-        """Carry out that operation with so many arguments: one of those that are connected."""
+        """Return a connected replica that cannot run the operation with `count` arguments."""
         if not self._missing_by_peer:
             return None
         for replica in connected():
-            others = self._missing_by_peer.get(replica, {})
-            if name in others:
-                taken = others[name]
-                if taken is None or not taken.accepts(count):
+            missing = self._missing_by_peer.get(replica, {})
+            if name in missing:
+                arity = missing[name]
+                if arity is None or not arity.accepts(count):
                     return replica
         return None

@@ -1,13 +1,13 @@
-"""Calls that come after requests which have not arrived here yet.
+"""Dispatch of client calls from TCP and HTTP.
 
-Each waits for one of those that are missing, and is looked at again when that arrives. How many
-wait is bounded, and for how long: a request may never come.
+The dispatcher validates a call, admits or rejects it, and routes its responses back. A rejected
+call was certainly not executed, and its rejection carries the reason. An issued call receives its
+tentative, stable and final responses as the replica produces them. The number of calls in flight
+is bounded.
 
-Where the clients of a replica call, whoever they are: what they may ask, and what becomes of it.
-
-A call that cannot be carried out is refused with the reason, and then it was certainly not done;
-one that was issued is answered, tentatively, stably, finally, as answers come. How many may be
-under way is bounded.
+A call may depend on requests that have not arrived at this replica. It waits in the
+`DependencyQueue` for one missing request, and is dispatched again when that request arrives. The
+queue is bounded in length and in waiting time, because a request may never arrive.
 """
 
 import asyncio
@@ -30,19 +30,25 @@ if TYPE_CHECKING:
     from creekdb.server.transport.client_connection import ClientConnection
 
 QUEUED_CALLS_MAX: Final = 4096
+"""Upper bound for the calls that wait for a dependency."""
 QUEUE_TIME_S_MAX: Final = 30.0
+"""Upper bound for the waiting time of one call, in seconds."""
 
 _Call = TypeVar("_Call", bound=Hashable)
 
 
 class DependencyQueue(Generic[_Call]):
-    """`again` is called with a call whose request has arrived, `too_late` when it has not."""
+    """Queue of calls whose dependencies have not arrived.
+
+    `retry` is called with a call whose missing request has arrived, `reject_expired` with a call
+    whose waiting time has passed.
+    """
 
     def __init__(
-        self, again: Callable[[_Call], None], too_late: Callable[[_Call, Dot], None]
+        self, retry: Callable[[_Call], None], reject_expired: Callable[[_Call, Dot], None]
     ) -> None:
-        self._retry = again
-        self._reject_expired = too_late
+        self._retry = retry
+        self._reject_expired = reject_expired
         self._by_missing: dict[Dot, dict[_Call, None]] = {}
         self._waiting: dict[_Call, tuple[Dot, asyncio.TimerHandle]] = {}
 
@@ -63,11 +69,11 @@ class DependencyQueue(Generic[_Call]):
         self._by_missing.setdefault(missing, {})[call] = None
 
     def remove(self, call: _Call) -> Dot | None:
-        """Nobody waits for its answer any more. Answers what it waited for, if it did."""
-        found = self._waiting.pop(call, None)
-        if found is None:
+        """Remove a call. Return the request that it waited for, or None if it was not queued."""
+        entry = self._waiting.pop(call, None)
+        if entry is None:
             return None
-        missing, timer = found
+        missing, timer = entry
         timer.cancel()
         calls = self._by_missing[missing]
         del calls[call]
@@ -87,16 +93,16 @@ class DependencyQueue(Generic[_Call]):
 
 
 IN_FLIGHT_MAX: Final = 65_536
-"""Calls of all clients that wait for an answer."""
+"""Upper bound for the calls of all clients that await a response."""
 DEPENDENCIES_MAX: Final = 64
-"""Requests that a call may come after."""
+"""Upper bound for the dependencies of one call."""
 
 
 class ResponseSink(Protocol):
-    """Who calls at the desk: a connection, for instance."""
+    """Origin of a call and receiver of its responses, for example a connection."""
 
     client: str
-    """Its name, so that what it asks for again is not done again; empty: it does not ask again."""
+    """Client name, for the deduplication of retries. Empty if the client does not retry."""
     token: str
 
     def session_id(self, number: int) -> int: ...
@@ -115,7 +121,7 @@ class ResponseSink(Protocol):
 
 
 class CallDispatcher:
-    """What all connections of clients share."""
+    """State shared by all client connections of a replica."""
 
     def __init__(
         self,
@@ -124,57 +130,63 @@ class CallDispatcher:
         datatype: DataType,
         *,
         invoke: Callable[[Operation, bool, int, tuple[Dot, ...]], Dot],
-        has: Callable[[Dot], bool],
-        alone: Callable[[Operation, bool], bool],
-        refusal: Callable[[bool, bool], tuple[str, str] | None],
-        who_cannot: Callable[[str, int], int | None],
+        has_request: Callable[[Dot], bool],
+        is_local_read: Callable[[Operation, bool], bool],
+        rejection: Callable[[bool, bool], tuple[str, str] | None],
+        find_incapable_replica: Callable[[str, int], int | None],
         change_members: Callable[[str, tuple[Any, ...]], Operation],
         status: Callable[[], dict[str, Any]],
         count: Callable[[str], None],
-        copies: BackupSessions,
+        backup_sessions: BackupSessions,
         tokens: AccessTokens,
-        page: str = "",
+        page_url: str = "",
     ) -> None:
-        """`has(id)`: has the request arrived? `alone(operation, strong)`: is it answered without
-        records and messages? `refusal(strong, alone)`: why nothing can be done now, as (reason,
-        message), or None. `who_cannot(name, count)`: a replica that has no such operation, or not
-        with so many arguments. `change_members(name, arguments)`: the operation that such a call
-        stands for, or `BadValue` with the reason. `page`: where browsers find this replica, if that
-        is known."""
+        """Connect the dispatcher to the replica.
+
+        - `has_request(id)` is True if the request has arrived.
+        - `is_local_read(operation, strong)` is True if the call needs no records or messages.
+        - `rejection(strong, local_read)` returns the reason and message that every call is
+          rejected with at present, or None.
+        - `find_incapable_replica(name, count)` returns a replica that does not support the
+          operation with `count` arguments, or None.
+        - `change_members(name, arguments)` returns the operation for a membership change. It
+          raises `BadValue` with the reason for a rejection.
+        - `page_url` is the address of the replica's page for browsers, if it is known.
+        """
         self.cluster = cluster
         self.replica = replica
         self.datatype = datatype
         self.invoke = invoke
-        self._has_request = has
-        self.is_local_read = alone
-        self.rejection = refusal
-        self._find_incapable_replica = who_cannot
+        self._has_request = has_request
+        self.is_local_read = is_local_read
+        self.rejection = rejection
+        self._find_incapable_replica = find_incapable_replica
         self._change_members = change_members
         self.status = status
         self.count = count
-        self.backup_sessions = copies
+        self.backup_sessions = backup_sessions
         self.tokens = tokens
-        self.page_url = page
+        self.page_url = page_url
         self.connections: set[ClientConnection] = set()
         self._open_calls: dict[Dot, tuple[ResponseSink, int]] = {}
         self.in_flight = 0
-        """Calls that wait for an answer."""
+        """Number of calls that await a response."""
         self.dependency_queue: DependencyQueue[tuple[ResponseSink, int]] = DependencyQueue(
             _retry_call, _expire_call
         )
         self._session_count = 0
         self.startup_barrier: Dot | None = None
-        """What all calls wait for, as if it were a request."""
+        """Pseudo-request that all calls wait for until the replica has joined."""
         self._barrier_reason: Callable[[], str | None] = lambda: None
 
-    def block_calls(self, opening: Dot, why: Callable[[], str | None]) -> None:
-        """All calls wait, until it is opened. `why()`: why that takes so long."""
-        self.startup_barrier, self._barrier_reason = opening, why
+    def block_calls(self, barrier: Dot, reason: Callable[[], str | None]) -> None:
+        """Queue all calls until `unblock_calls`. `reason()` returns why they are blocked."""
+        self.startup_barrier, self._barrier_reason = barrier, reason
 
     def unblock_calls(self) -> None:
-        opening, self.startup_barrier = self.startup_barrier, None
-        if opening is not None:
-            self.release_dependents(opening)
+        barrier, self.startup_barrier = self.startup_barrier, None
+        if barrier is not None:
+            self.release_dependents(barrier)
 
     def next_session(self) -> int:
         self._session_count += 1
@@ -192,14 +204,14 @@ class CallDispatcher:
         missing = self.startup_barrier
         if missing is None and call.after:
             missing = next((dot for dot in call.after if not self._has_request(dot)), None)
-        alone = missing is None and self.is_local_read(operation, call.strong)
-        refusal = self.rejection(call.strong, alone)
-        if refusal is None and missing is None and not alone:
-            refusal = self._reject_unsupported(call)
-        if refusal is None and self.in_flight >= IN_FLIGHT_MAX:
-            refusal = "busy", f"{IN_FLIGHT_MAX} calls are under way: try again later"
-        if refusal is not None:
-            caller.reject(call, *refusal)
+        local_read = missing is None and self.is_local_read(operation, call.strong)
+        rejection = self.rejection(call.strong, local_read)
+        if rejection is None and missing is None and not local_read:
+            rejection = self._reject_unsupported(call)
+        if rejection is None and self.in_flight >= IN_FLIGHT_MAX:
+            rejection = "busy", f"too many calls: {IN_FLIGHT_MAX} are in flight; retry later"
+        if rejection is not None:
+            caller.reject(call, *rejection)
             return
         if missing is not None:
             self._enqueue(caller, call, missing)
@@ -208,7 +220,8 @@ class CallDispatcher:
             session = caller.session_id(call.session)
             id = self.invoke(operation, call.strong, session, call.after)
         except UsageError as error:
-            # Of members it knows best; and it may have been removed in this very turn.
+            # The replica validates membership changes itself, and it may have been removed in this
+            # turn of the loop.
             reason = "bad_arguments" if operation.name == MEMBERSHIP_OPERATION else "stopping"
             caller.reject(call, reason, str(error))
             return
@@ -216,68 +229,75 @@ class CallDispatcher:
         caller.report_issued(call.number, id)
 
     def _reject_unsupported(self, call: CallRequest) -> tuple[str, str] | None:
-        """Why others could not carry it out, whoever issued it."""
+        """Return a rejection if a connected replica could not execute the call."""
         replica = self._find_incapable_replica(call.operation, len(call.arguments))
         if replica is None:
             return None
-        what = f"replica {replica} has no operation '{call.operation}', or none to be called so"
-        return "unknown_operation", f"{what}: start it with the module that this one has, then call"
+        cause = f"replica {replica} does not support '{call.operation}' with these arguments"
+        return (
+            "unknown_operation",
+            f"{cause}; restart it with the module of this replica, then retry",
+        )
 
     def _enqueue(self, caller: ResponseSink, call: CallRequest, missing: Dot) -> None:
         if self.dependency_queue.is_full:
-            what = f"{len(self.dependency_queue)} calls wait for requests that are not here"
-            caller.reject(call, "busy", f"{what}: try again later")
+            cause = (
+                f"{len(self.dependency_queue)} calls wait for dependencies that have not arrived"
+            )
+            caller.reject(call, "busy", f"too many calls: {cause}; retry later")
         else:
             self.dependency_queue.enqueue((caller, call.number), missing, call.wait_ms)
 
     def blocked_reason(self) -> str:
-        """Why all calls wait; nothing where they do not, or not for longer than until somebody
-        looks whether they still have to."""
+        """Return why all calls are blocked, or an empty string.
+
+        The string is also empty while calls are still queued but the next check will release them.
+        """
         return "" if self.startup_barrier is None else self._barrier_reason() or ""
 
     def expiry_message(self, missing: Dot) -> str:
         if missing == self.startup_barrier:
             return (
-                f"this replica does not take part: {self.blocked_reason() or 'it began just now'}"
+                f"this replica has not joined yet: {self.blocked_reason() or 'it has just started'}"
             )
-        return f"it comes after request {missing}, which did not arrive here in time"
+        return f"call expired: its dependency {missing} did not arrive in time"
 
     def release_dependents(self, id: Dot) -> None:
-        """A request is here now."""
+        """Dispatch the calls that wait for the request `id`, which has arrived."""
         self.dependency_queue.release(id)
 
     def recheck_dependencies(self) -> None:
-        """At what waits: perhaps it waits in vain."""
+        """Dispatch all queued calls again. Some of them may have to be rejected now."""
         for id in self.dependency_queue.missing_requests():
             self.dependency_queue.release(id)
 
     def release_arrived(self) -> None:
-        """A checkpoint brought more than can be listed."""
+        """Dispatch the calls whose dependencies an installed checkpoint contained."""
         for id in filter(self._has_request, self.dependency_queue.missing_requests()):
             self.dependency_queue.release(id)
 
     def replace_tokens(self, tokens: AccessTokens) -> None:
-        """Those who may call with none of them are let go."""
+        """Use these tokens from now on, and close connections whose token is no longer valid."""
         self.tokens = tokens
         for connection in tuple(self.connections):
             connection.recheck_token()
 
     def respond(self, response: Response) -> None:
-        found = self._open_calls.get(response.id)
-        if found is not None:
-            caller, number = found
+        entry = self._open_calls.get(response.id)
+        if entry is not None:
+            caller, number = entry
             caller.respond(number, response)
 
     def open_calls(self) -> tuple[Dot, ...]:
-        """To which more may be answered."""
+        """Return the calls that may receive further responses."""
         return tuple(self._open_calls)
 
     def abandon(self, ids: Iterable[Dot]) -> None:
-        """What came of these is not known here: nobody is to wait for it."""
+        """Report an unknown outcome to the callers. This replica will never learn the outcome."""
         for id in ids:
-            found = self._open_calls.get(id)
-            if found is not None:
-                caller, number = found
+            entry = self._open_calls.get(id)
+            if entry is not None:
+                caller, number = entry
                 self.count("untold")
                 caller.reject_unknown_outcome(number)
 
@@ -289,9 +309,11 @@ class CallDispatcher:
         name = call.operation
         if name in (ADD_MEMBER, REMOVE_MEMBER):
             if not self.tokens.can_administer(caller.token):
-                raise BadValue("this token may call operations, and not change the members")
+                raise BadValue(
+                    "permission denied: this token may not change the members; use an admin token"
+                )
             if not call.strong:
-                raise BadValue(f"{name} is called strongly")
+                raise BadValue(f"{name} is a weak call: membership changes must be strong calls")
             return self._change_members(name, call.arguments)
         if name == QUERY_OUTCOME and call.strong:
             return Operation(QUERY_OUTCOME, call.arguments)
@@ -300,7 +322,8 @@ class CallDispatcher:
             raise UnknownName(f"operation of {self.datatype.name}", name, known)
         if len(call.after) > DEPENDENCIES_MAX:
             raise BadValue(
-                f"after {len(call.after)} requests: at most {DEPENDENCIES_MAX} can be named"
+                f"too many dependencies: the call names {len(call.after)}, at most "
+                f"{DEPENDENCIES_MAX} are allowed"
             )
         operation = self.datatype.call(name, *call.arguments)
         if self.datatype.is_readonly(name) or not caller.client:

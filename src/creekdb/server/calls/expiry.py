@@ -1,23 +1,23 @@
-"""Calls that are old are forgotten, and no clock that anybody sets says how old they are.
+"""Expiry of old calls, independent of the setting of any clock.
 
-A call is stamped by the clock of its replica, and that may be wrong. So the order has marks in it,
-made by who leads: calls of nobody, which do nothing and are kept like others. A call is forgotten
-when it is stamped before a mark that has enough marks behind it.
+A call carries a timestamp of its replica's clock, which may be wrong. So the leader commits marks:
+calls without a client, which do nothing and are retained like others. A call expires when its
+timestamp precedes a mark that enough later marks follow.
 
-Rules it keeps:
+Rules:
 
-- Who makes a mark has seen the one before it, committed, for a whole part of the time, counted by a
-  clock that only goes on. Marks have numbers, and each is made once: who makes the same comes too
-  late. So between two of them lies a part of the time, whoever leads and however often that
-  changes.
-- Marks are strong: a majority has a mark before it counts, and a replica stamps later than all that
-  it has. So a call that is stamped before a mark was asked for before it, at whatever time the
-  clocks were. Only where a replica was cut off meanwhile, the time that it was is missing.
-- A member that is away may have taken up a call that its client asked another one for as well, and
-  be back with it much later. So while one is, calls are kept for `AWAY` times as long. It counts as
-  away until it has been in step for a whole part: by then all that it had has arrived.
-- Who leads makes marks and has calls forgotten also while it has too much to do for its clients:
-  a mark in each part of the time, and a few calls at a time, with a pause in between.
+- A replica that issues a mark has seen the previous one committed for a whole interval, by a
+  monotonic clock. Marks are numbered, and only the first mark of a number takes effect. So at least
+  one interval separates two marks, regardless of the leader and of leader changes.
+- Marks are strong. A majority holds a mark before it counts, and a replica assigns timestamps above
+  all that it holds. So a call with a timestamp before a mark was invoked before it, whatever the
+  clocks showed. Only the time that a replica was cut off is not counted.
+- An absent member may hold a call that its client also sent to another replica, and may return with
+  it much later. While a member is absent, calls are retained `ABSENT_MEMBER_FACTOR` times as long.
+  A member is absent until it has been in step for a whole interval. By then all its requests have
+  arrived.
+- An overloaded leader still issues marks and expires calls: one mark per interval, and a few calls
+  at a time with a pause in between.
 """
 
 from collections.abc import Iterable
@@ -29,12 +29,13 @@ from creekdb.protocol.values import Key
 from creekdb.wire.deduplication import wrap_call
 
 INTERVALS_PER_RETENTION: Final = 24
-"""Of the time after which a call is forgotten."""
+"""Number of mark intervals in the retention time of a call."""
 ABSENT_MEMBER_FACTOR: Final = 7
+"""Factor by which an absent member prolongs the retention time."""
 IN_STEP_MARKS: Final = 2
-"""Marks, one after the other, by which everybody had settled the mark before."""
+"""Consecutive marks at which every member had stabilised the previous mark."""
 NO_CLIENT: Final = ""
-"""The name of no client."""
+"""Client name of the marks. No client has this name."""
 
 
 class ExpiryMark(NamedTuple):
@@ -43,12 +44,12 @@ class ExpiryMark(NamedTuple):
 
 
 class ExpiryActions(NamedTuple):
-    """What is to be done by who leads."""
+    """Actions that the leader must perform now."""
 
     mark: Operation | None
-    """To be called strongly."""
+    """Mark to be issued as a strong call."""
     before_us: int | None
-    """What is stamped before is to be forgotten."""
+    """Timestamp, in microseconds, before which calls expire."""
 
 
 def mark_key_range() -> tuple[CollationKey, CollationKey]:
@@ -56,47 +57,55 @@ def mark_key_range() -> tuple[CollationKey, CollationKey]:
 
 
 def read_marks(items: Iterable[tuple[Key, Any]]) -> list[ExpiryMark]:
-    """Those that the registers at these places hold, in their order."""
-    return sorted(ExpiryMark(kept[0], kept[1]) for _, kept in items)
+    """Return the marks stored in these registers, in their order."""
+    return sorted(ExpiryMark(value[0], value[1]) for _, value in items)
 
 
 class ExpirySchedule:
-    """Times are in seconds, of a clock that only goes on."""
+    """Schedule of marks and expiry. All times are seconds of a monotonic clock."""
 
-    def __init__(self, forget_after_s: float, now_s: float) -> None:
-        self.interval_s = forget_after_s / INTERVALS_PER_RETENTION
+    def __init__(self, retention_s: float, now_s: float) -> None:
+        self.interval_s = retention_s / INTERVALS_PER_RETENTION
         self._last_mark = 0
-        """The number of the last mark, as far as it was seen here."""
+        """Number of the last mark that this replica has seen."""
         self._last_mark_seen_s = now_s
-        """Since when; or since this replica has made the next one."""
+        """Time when this replica saw the last mark, or issued the next one."""
         self._stable_instance = 0
-        """The instances that were settled here then."""
+        """Number of instances that were stable on this replica at that time."""
         self._in_step_marks = 0
-        """By how many marks in a row everybody had settled the mark before."""
+        """Consecutive marks at which every member had stabilised the previous mark."""
         self._last_expired_mark = 0
-        """The last mark when calls were forgotten."""
+        """Last mark at the time of the last expiry."""
 
     def check(
-        self, marks: list[ExpiryMark], leads: bool, now_s: float, settled: int, by_all: int
+        self,
+        marks: list[ExpiryMark],
+        is_leader: bool,
+        now_s: float,
+        stable: int,
+        stable_everywhere: int,
     ) -> ExpiryActions:
-        """To be asked several times in each part, by who does not lead as well. `settled`: the
-        instances that are settled here; `by_all`: those that every member has settled."""
+        """Return the actions that are due. Call this several times per interval on every replica.
+
+        `stable` is the number of instances that are stable on this replica, `stable_everywhere` the
+        number that is stable on every member.
+        """
         last = marks[-1].number if marks else 0
         if last != self._last_mark:
             self._in_step_marks = (
-                self._in_step_marks + 1 if by_all >= self._stable_instance > 0 else 0
+                self._in_step_marks + 1 if stable_everywhere >= self._stable_instance > 0 else 0
             )
-            self._last_mark, self._last_mark_seen_s, self._stable_instance = last, now_s, settled
+            self._last_mark, self._last_mark_seen_s, self._stable_instance = last, now_s, stable
         mark, before_us = None, None
-        if leads and now_s - self._last_mark_seen_s >= self.interval_s:
+        if is_leader and now_s - self._last_mark_seen_s >= self.interval_s:
             self._last_mark_seen_s = now_s
             mark = wrap_call(NO_CLIENT, last + 1, NOOP)
-        enough = (
+        required = (
             INTERVALS_PER_RETENTION
             if self._in_step_marks >= IN_STEP_MARKS
             else INTERVALS_PER_RETENTION * ABSENT_MEMBER_FACTOR
         )
-        if leads and last != self._last_expired_mark and len(marks) > enough:
+        if is_leader and last != self._last_expired_mark and len(marks) > required:
             self._last_expired_mark = last
-            before_us = marks[-1 - enough].timestamp
+            before_us = marks[-1 - required].timestamp
         return ExpiryActions(mark, before_us)

@@ -1,8 +1,8 @@
-"""Whoever looks on while a replica works: the page, for instance, while somebody has it open.
+"""Path of calls from the dispatcher to the driver, and of responses back.
 
-What goes through a replica: calls on their way in, answers on their way out, both counted.
-
-What follows for those who wait, when something happened at a replica or to its disk.
+`CallRelay` passes both on and measures their latency. A `CallObserver` sees them as well, for
+example the page while a browser has it open. `ReplicaEventHandler` applies replica events and
+changes of the disk to the calls that wait.
 """
 
 import asyncio
@@ -34,33 +34,33 @@ if TYPE_CHECKING:
 
 class CallObserver(Protocol):
     def on_invocation(self, id: Dot) -> None:
-        """A client of this replica has called."""
+        """Observe a call of a client of this replica."""
 
     def on_response(self, response: Response) -> None:
-        """This leaves now."""
+        """Observe a response that is sent now."""
 
     def on_tasks(self, tasks: tuple[Task, ...]) -> None: ...
 
 
 class CallRelay:
-    """Between the `desk` and the `driver`, which are told to it before there is any."""
+    """Link between the dispatcher and the driver. Both are assigned after construction."""
 
-    def __init__(self, latencies: CallLatencies, undecided: PendingStrongCalls) -> None:
+    def __init__(self, latencies: CallLatencies, pending_strong_calls: PendingStrongCalls) -> None:
         self._latencies = latencies
-        self._pending_strong_calls = undecided
+        self._pending_strong_calls = pending_strong_calls
         self.dispatcher: CallDispatcher | None = None
         self.driver: Driver | None = None
         self.observer: CallObserver | None = None
         self.internal_calls: dict[Dot, Future[Any]] = {}
-        """Calls of the replica itself, not of a client."""
+        """Calls of the replica itself, without a client."""
 
     def invoke(
         self, operation: Operation, strong: bool, session: int, after: tuple[Dot, ...]
     ) -> Dot:
         assert self.driver is not None
-        at = time.perf_counter()
+        started_s = time.perf_counter()
         id = self.driver.invoke(operation, strong, session, after)
-        self._latencies.record_invocation(id, strong, at)
+        self._latencies.record_invocation(id, strong, started_s)
         if self.observer is not None:
             self.observer.on_invocation(id)
         if strong:
@@ -68,29 +68,29 @@ class CallRelay:
         return id
 
     def respond(self, responses: Sequence[Response]) -> None:
-        desk, onlooker, own = self.dispatcher, self.observer, self.internal_calls
-        assert desk is not None
-        now = time.perf_counter()
+        dispatcher, observer, internal_calls = self.dispatcher, self.observer, self.internal_calls
+        assert dispatcher is not None
+        now_s = time.perf_counter()
         for response in responses:
-            self._latencies.record_response(response, now)
+            self._latencies.record_response(response, now_s)
             if response.kind is ResponseKind.STABLE:
                 self._pending_strong_calls.remove(response.id)
-            if onlooker is not None:
-                onlooker.on_response(response)
-            if own and response.id in own:
-                own.pop(response.id).set_result(response.outcome.value or ())
-            desk.respond(response)
+            if observer is not None:
+                observer.on_response(response)
+            if internal_calls and response.id in internal_calls:
+                internal_calls.pop(response.id).set_result(response.outcome.value or ())
+            dispatcher.respond(response)
 
 
 DURABLE_POLL_S: Final = 0.05
-"""Between two looks whether all answers have left."""
+"""Interval between two checks of the durable position, in seconds."""
 
 
 class ReplicaEventHandler:
     def __init__(self, server: "Server") -> None:
         self._server = server
         self._logged_disk_failure = ""
-        """Why it does not work, as it was told last."""
+        """Disk failure that was logged last. Empty while the disk works."""
 
     def on_events(self, events: tuple[Event, ...]) -> None:
         server = self._server
@@ -100,8 +100,8 @@ class ReplicaEventHandler:
             asyncio.get_running_loop().call_soon(self._abandon_lost_calls)
         if not server.dispatcher.dependency_queue:
             return
-        # Not before the effects that these events come with are carried out: who comes after a
-        # request is executed after it, and its records follow those of that request.
+        # Release dependents after the effects of this batch are applied. A dependent call is
+        # executed after its request, and its records follow the records of that request.
         loop = asyncio.get_running_loop()
         for event in events:
             if isinstance(event, RbDelivered):
@@ -110,11 +110,11 @@ class ReplicaEventHandler:
                 loop.call_soon(server.dispatcher.release_arrived)
 
     def on_durable(self) -> None:
-        """More has become durable."""
+        """Release held responses and messages. A longer prefix of the journal is durable."""
         server = self._server
         if self._logged_disk_failure:
             self._logged_disk_failure = ""
-            server.event_log.info("disk.works", "the disk works again")
+            server.event_log.info("disk.works", "the disk has recovered")
         server.driver.release()
 
     def on_disk_failure(self, fault: StorageFault) -> None:
@@ -128,22 +128,27 @@ class ReplicaEventHandler:
             server.dispatcher.recheck_dependencies()
 
     def _abandon_lost_calls(self) -> None:
-        """A checkpoint brings answers that clients wait for, but not any number of them."""
+        """Abandon open calls without a pending response, after a checkpoint was installed.
+
+        A checkpoint carries outcomes for waiting clients, but only a bounded number of them.
+        """
         server = self._server
-        awaits = server.driver.replica.has_pending_response
-        untold = [id for id in server.dispatcher.open_calls() if not awaits(id)]
-        if untold:
+        is_awaited = server.driver.replica.has_pending_response
+        lost = [id for id in server.dispatcher.open_calls() if not is_awaited(id)]
+        if lost:
             server.task_supervisor.spawn(
-                _abandon_when_durable(untold, server.dispatcher, server.journal)
+                _abandon_when_durable(lost, server.dispatcher, server.journal)
             )
-        for id in [each for each in server.relay.internal_calls if not awaits(each)]:
+        for id in [each for each in server.relay.internal_calls if not is_awaited(each)]:
             server.relay.internal_calls.pop(id).set_result(())
 
 
-async def _abandon_when_durable(ids: list[Dot], desk: CallDispatcher, journal: Journal) -> None:
-    """Once those answers have left that are known: they wait for the disk."""
+async def _abandon_when_durable(
+    ids: list[Dot], dispatcher: CallDispatcher, journal: Journal
+) -> None:
+    """Abandon the calls after all known responses, which wait for the disk, have been sent."""
     end = journal.end_position
     while journal.durable_position < end:
         await asyncio.sleep(DURABLE_POLL_S)
     await asyncio.sleep(DURABLE_POLL_S)
-    desk.abandon(ids)
+    dispatcher.abandon(ids)

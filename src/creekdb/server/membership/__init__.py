@@ -1,0 +1,1 @@
+"""Membership changes of a live cluster."""

@@ -1,7 +1,4 @@
-"""Members of a live cluster that change: with whom a replica begins, and what may be asked for.
-
-The members of a cluster that runs, as one of its replicas sees them, and whether it is one.
-"""
+"""Membership of a live cluster: initial members of a replica, and changes by clients."""
 
 import asyncio
 from pathlib import Path
@@ -28,28 +25,33 @@ if TYPE_CHECKING:
     from creekdb.server.runtime.server import Server
 
 ADD_MEMBER: Final = "creek.members.add"
-"""What a client calls, strongly, with the address of a new replica."""
+"""Operation that adds a member. A strong call with the address of the new replica."""
 REMOVE_MEMBER: Final = "creek.members.remove"
-"""The same, with the number of the replica."""
+"""Operation that removes a member. A strong call with the number of the replica."""
 
 
 def initial_configuration(config: ServerConfig) -> tuple[ServerConfig, Configuration]:
-    """As it is to run, and the members that it begins with: it may not be one of them yet."""
+    """Return the effective configuration of the server, and the members that it starts with.
+
+    The members need not include this replica yet.
+    """
     ticket = read_ticket(Path(config.data))
     if ticket is None:
         return config, Configuration(0, tuple(sorted(config.members.items())))
-    own = {"replica": ticket.replica, "members": ticket.addresses, "fresh": False}
-    return msgspec.structs.replace(config, **own), ticket.configuration
+    from_ticket = {"replica": ticket.replica, "members": ticket.addresses, "fresh": False}
+    return msgspec.structs.replace(config, **from_ticket), ticket.configuration
 
 
-def initialise_journal(folder: Path) -> bool:
-    """Of one that was added, and is started for the first time: that it has promised nothing yet.
-    Who has begun and does not find that has lost it. True if nothing was there before. Raises
-    `StorageFault` if it cannot be written."""
-    ticket = read_ticket(folder)
+def initialise_journal(data_dir: Path) -> bool:
+    """Record in the journal of an added replica that it has promised nothing.
+
+    A replica that has started before and does not find this record has lost its journal. Return
+    True if the journal was empty. Raise `StorageFault` if it cannot be written.
+    """
+    ticket = read_ticket(data_dir)
     if ticket is None or ticket.begun:
         return False
-    journal = Journal(folder)
+    journal = Journal(data_dir)
     try:
         records = journal.open()
         if replay_records(records).promised == NO_BALLOT:
@@ -57,57 +59,61 @@ def initialise_journal(folder: Path) -> bool:
             journal.flush()
     finally:
         journal.close()
-    write_ticket(msgspec.structs.replace(ticket, begun=True), folder)
+    write_ticket(msgspec.structs.replace(ticket, begun=True), data_dir)
     return not records
 
 
 def validate_change(
-    name: str, arguments: tuple[Any, ...], configuration: Configuration, reached: list[int]
+    name: str, arguments: tuple[Any, ...], configuration: Configuration, reachable: list[int]
 ) -> Operation:
-    """The operation that a call stands for; `BadValue` with the reason when it cannot work.
-    `reached`: the members that can be heard here, this one among them."""
+    """Return the operation for a membership change. Raise `BadValue` if it cannot succeed.
+
+    `reachable` lists the members that are connected, including this one.
+    """
     if name == ADD_MEMBER:
         if len(arguments) != 1 or not isinstance(arguments[0], str):
-            raise BadValue(f"{ADD_MEMBER} takes the address of the new replica, as HOST:PORT")
+            raise BadValue(f"{ADD_MEMBER} requires the address of the new replica, as HOST:PORT")
         host, port = parse_address(arguments[0])
         if not port or host in WILDCARD_HOSTS:
-            raise BadValue(f"{arguments[0]} is not where others find a replica: write HOST:PORT")
+            raise BadValue(f"peers cannot connect to {arguments[0]}; use an address HOST:PORT")
         for number, address in configuration.members:
             if address == arguments[0]:
                 raise BadValue(
-                    f"{address} is where replica {number} is found: if it lost its folder, remove "
-                    "it first"
+                    f"replica {number} has the address {address}; if it lost its data directory, "
+                    "remove it first"
                 )
-        if len(configuration.members) > 1:  # one that is alone waits for the other, then
-            _reject_without_majority(configuration, {*reached}, len(configuration.members) + 1)
+        if len(configuration.members) > 1:  # a single member waits for the new one afterwards
+            _reject_without_majority(configuration, {*reachable}, len(configuration.members) + 1)
         return configuration.add_operation(configuration.next_replica_id, arguments[0])
     if len(arguments) != 1 or type(arguments[0]) is not int:
-        raise BadValue(f"{REMOVE_MEMBER} takes the number of a replica")
+        raise BadValue(f"{REMOVE_MEMBER} requires the number of a replica")
     operation = configuration.remove_operation(arguments[0])
     _reject_without_majority(
-        configuration, {*reached} - {arguments[0]}, len(configuration.members) - 1
+        configuration, {*reachable} - {arguments[0]}, len(configuration.members) - 1
     )
     return operation
 
 
-def _reject_without_majority(configuration: Configuration, reached: set[int], size: int) -> None:
-    """The change would be made, and nothing after it."""
-    up = reached.intersection(configuration.replica_ids)
-    if len(up) <= size // 2:
-        away = [str(each) for each in configuration.replica_ids if each not in reached]
+def _reject_without_majority(configuration: Configuration, reachable: set[int], size: int) -> None:
+    """Raise `BadValue` if no majority would remain. Such a change would be the last one."""
+    remaining = reachable.intersection(configuration.replica_ids)
+    if len(remaining) <= size // 2:
+        missing = [str(member) for member in configuration.replica_ids if member not in reachable]
         raise BadValue(
-            f"of the {size} members that there would be, only {len(up)} can be reached from here, "
-            f"and that is no majority; out of reach or to be removed: {', '.join(away) or 'none'}"
+            f"rejected: only {len(remaining)} of the {size} members would be reachable "
+            f"(missing: {', '.join(missing) or 'none'}); a majority is required"
         )
 
 
 class MembershipView:
+    """Members of the cluster as this replica sees them."""
+
     def __init__(self, server: "Server", configuration: Configuration) -> None:
-        """`configuration`: the one that it begins with."""
+        """`configuration` holds the members that the replica starts with."""
         self._server = server
         self.configuration = configuration
         self._last_issued: Dot | None = None
-        """The last request from before it could be called."""
+        """Last request of this replica from before the start."""
 
     @property
     def is_member(self) -> bool:
@@ -115,11 +121,11 @@ class MembershipView:
 
     def validate_change(self, name: str, arguments: tuple[Any, ...]) -> Operation:
         server = self._server
-        reached = [server.config.replica, *server.peers.connected_members()]
-        return validate_change(name, arguments, server.driver.replica.configuration(), reached)
+        reachable = [server.config.replica, *server.peers.connected_members()]
+        return validate_change(name, arguments, server.driver.replica.configuration(), reachable)
 
     def refresh(self) -> None:
-        """Have the members been changed, and is this replica still one of them?"""
+        """Apply a changed configuration, and stop the server if this replica was removed."""
         server = self._server
         replica = server.driver.replica
         configuration = replica.configuration()
@@ -132,31 +138,34 @@ class MembershipView:
             server.dispatcher.recheck_dependencies()
         if replica.can_shut_down() and not server.stop_requested.is_set():
             server.event_log.warning(
-                REPLICA_REMOVED, "was removed from its cluster: it stops, and its folder can go"
+                REPLICA_REMOVED,
+                "was removed from its cluster and stops; its data directory can be deleted",
             )
             server.stop_requested.set()
 
     def blocked_reason(self) -> str | None:
-        """Why it cannot be called yet; None when it can."""
+        """Return why the replica does not accept calls yet, or None if it does."""
         replica = self._server.driver.replica
-        what = join_blocker(replica)
-        if what is not None or not self.is_member:
-            return what or "it is not let in yet"
+        blocker = join_blocker(replica)
+        if blocker is not None or not self.is_member:
+            return blocker or "it is not admitted yet"
         if self._last_issued is None:
             self._last_issued = replica.last_issued()
-        # Those for whom it was issued may call again, and have to see it.
+        # The clients of this request may call again, and must see it.
         if self._last_issued.event and not replica.is_visible(self._last_issued):
-            return "it executes what was issued here before"
-        # What it would take on now may be more than those can do who are there.
+            return "it executes requests that it issued before the start"
+        # A call admitted now might use an operation that a peer does not support.
         return (
-            None if self._server.peers.has_dialled_all() else "it asks the others what they can do"
+            None
+            if self._server.peers.has_dialled_all()
+            else "it queries the operations of its peers"
         )
 
     async def unblock_when_joined(self) -> None:
-        """Clients wait until this replica takes part."""
+        """Admit calls once this replica has joined."""
         server = self._server
-        beat_s = server.config.tick_ms / 1000
-        await wait_until_joined(server.driver.replica, beat_s, server.event_log)
+        interval_s = server.config.tick_ms / 1000
+        await wait_until_joined(server.driver.replica, interval_s, server.event_log)
         while self.blocked_reason() is not None:
-            await asyncio.sleep(beat_s)
+            await asyncio.sleep(interval_s)
         server.dispatcher.unblock_calls()

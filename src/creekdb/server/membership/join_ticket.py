@@ -1,8 +1,8 @@
-"""The ticket of a replica that is added: its number, where the others find it, and who they are.
+"""Join ticket of an added replica: its number, its address, and the members before it was added.
 
-It lies in the folder of its journal: the two belong together. A number whose folder is lost is lost
-as well, since nobody else knows what it promised; then another replica takes its place. So it is
-when only the journal is lost, of one that has begun.
+The ticket is stored beside the journal, in the data directory. A number whose data directory is
+lost cannot be used again, since no other replica holds its promises. Another replica must replace
+it. The same applies if a replica that has started loses only its journal.
 """
 
 from pathlib import Path
@@ -18,7 +18,7 @@ _FILE_NAME: Final = "member.json"
 
 
 class JoinTicket(msgspec.Struct, frozen=True, kw_only=True):
-    """Who a new replica is, and the members before it was added."""
+    """Identity of a new replica, and the members before it was added."""
 
     replica: int
     address: str
@@ -26,7 +26,7 @@ class JoinTicket(msgspec.Struct, frozen=True, kw_only=True):
     members: tuple[Member, ...]
     former: tuple[int, ...]
     begun: bool = False
-    """Has it been started, so that there must be a journal?"""
+    """True if the replica has been started, so that a journal must exist."""
 
     @property
     def configuration(self) -> Configuration:
@@ -34,15 +34,15 @@ class JoinTicket(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def addresses(self) -> dict[int, str]:
-        """Of all, this one among them."""
+        """Addresses of all members, including this one."""
         return {**dict(self.members), self.replica: self.address}
 
 
-def make_ticket(added: Any, address: str) -> JoinTicket:
-    """The ticket of the replica at that address, from what the change answered."""
-    after = msgspec.convert(added, Configuration)
-    replica = next(number for number, at in after.members if at == address)
-    members = tuple(each for each in after.members if each[0] != replica)
+def make_ticket(response: Any, address: str) -> JoinTicket:
+    """Return the ticket for `address`, from the response to the membership change."""
+    after = msgspec.convert(response, Configuration)
+    replica = next(number for number, member_address in after.members if member_address == address)
+    members = tuple(member for member in after.members if member[0] != replica)
     return JoinTicket(
         replica=replica,
         address=address,
@@ -52,24 +52,27 @@ def make_ticket(added: Any, address: str) -> JoinTicket:
     )
 
 
-def write_ticket(ticket: JoinTicket, folder: Path) -> None:
-    """Into the folder of its journal."""
-    path = folder / _FILE_NAME
+def write_ticket(ticket: JoinTicket, data_dir: Path) -> None:
+    """Write the ticket into the data directory."""
+    path = data_dir / _FILE_NAME
     try:
         write_json_file(path, ticket)
     except OSError as error:
         raise StorageFault(f"cannot write {path}: {error.strerror}") from error
 
 
-def read_ticket(folder: Path) -> JoinTicket | None:
-    return read_json_file(folder / _FILE_NAME, JoinTicket)
+def read_ticket(data_dir: Path) -> JoinTicket | None:
+    return read_json_file(data_dir / _FILE_NAME, JoinTicket)
 
 
-def make_data_dir(folder: Path) -> None:
-    """Before a replica is added that is to begin there: its number would be lost otherwise."""
+def make_data_dir(path: Path) -> None:
+    """Create an empty data directory. Call this before the replica is added.
+
+    Otherwise a failure would lose the number of the replica.
+    """
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        if any(folder.iterdir()):
-            raise UsageError(f"{folder} is not empty: a new replica needs a folder of its own")
+        path.mkdir(parents=True, exist_ok=True)
+        if any(path.iterdir()):
+            raise UsageError(f"{path} is not empty: a new replica needs an empty data directory")
     except OSError as error:
-        raise UsageError(f"cannot make {folder}: {error.strerror}") from error
+        raise UsageError(f"cannot create {path}: {error.strerror}") from error

@@ -1,0 +1,1 @@
+"""Status, metrics, recordings and divergence detection of a live replica."""

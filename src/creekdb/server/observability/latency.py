@@ -1,7 +1,7 @@
-"""How long calls take, counted at next to no cost: a time or two per call.
+"""Latency histograms of calls, at the cost of one or two timestamps per call.
 
-Not in `metrics`, where numbers are told as they are: compiled, an int that stands where a float is
-declared becomes one.
+This module is compiled, `metrics` is not. In compiled code, an int in place of a declared float
+becomes a float, and `metrics` must render numbers exactly.
 """
 
 from bisect import bisect_left
@@ -28,9 +28,9 @@ LATENCY_BOUNDS_S: Final[tuple[float, ...]] = (
     5.0,
     10.0,
 )
-"""Upper bounds of what a histogram tells apart."""
+"""Upper bounds of the histogram buckets, in seconds."""
 TRACKED_CALLS_MAX: Final = 100_000
-"""Calls whose times are known: of more, the oldest are not measured."""
+"""Upper bound for tracked calls. Above it, the oldest calls are not measured."""
 
 
 class Histogram:
@@ -47,7 +47,7 @@ class Histogram:
 
 
 class CallLatencies:
-    """From when a call is invoked here to when its answers leave."""
+    """Latencies from the invocation of a call at this replica to its responses."""
 
     def __init__(self) -> None:
         self.weak_tentative = Histogram()
@@ -55,37 +55,37 @@ class CallLatencies:
         self.strong_stable = Histogram()
         self.weak_final = Histogram()
         self._weak: dict[Dot, float] = {}
-        """When each weak call was made that has no answer yet."""
+        """Start times of weak calls without a response."""
         self._strong: dict[Dot, float] = {}
         self._unfinished: dict[Dot, float] = {}
-        """When each call was made that waits for its last answer."""
+        """Start times of calls that await their last response."""
 
-    def record_invocation(self, id: Dot, strong: bool, at: float) -> None:
-        (self._strong if strong else self._weak)[id] = at
-        if id.event > 0:  # one that only reads has one answer, and no number
-            self._unfinished[id] = at
+    def record_invocation(self, id: Dot, strong: bool, started_s: float) -> None:
+        (self._strong if strong else self._weak)[id] = started_s
+        if id.event > 0:  # a local read has a negative event number and a single response
+            self._unfinished[id] = started_s
             if len(self._unfinished) > TRACKED_CALLS_MAX:
                 oldest = next(iter(self._unfinished))
                 for calls in (self._unfinished, self._weak, self._strong):
                     calls.pop(oldest, None)
 
-    def record_response(self, response: Response, now: float) -> None:
+    def record_response(self, response: Response, now_s: float) -> None:
         id, kind = response.id, response.kind
         if kind is ResponseKind.TENTATIVE:
-            at = self._weak.pop(id, None)
-            if at is not None:
-                self.weak_tentative.observe(now - at)
+            started_s = self._weak.pop(id, None)
+            if started_s is not None:
+                self.weak_tentative.observe(now_s - started_s)
                 return
-            at = self._strong.pop(id, None)
-            if at is not None:
-                self.strong_tentative.observe(now - at)
+            started_s = self._strong.pop(id, None)
+            if started_s is not None:
+                self.strong_tentative.observe(now_s - started_s)
             return
-        at = self._unfinished.pop(id, None)
-        if at is not None:
+        started_s = self._unfinished.pop(id, None)
+        if started_s is not None:
             last = self.strong_stable if kind is ResponseKind.STABLE else self.weak_final
-            last.observe(now - at)
+            last.observe(now_s - started_s)
         if kind is ResponseKind.STABLE:
-            self._strong.pop(id, None)  # it came without a tentative one
+            self._strong.pop(id, None)  # there was no tentative response
 
     def by_response(self) -> dict[str, Histogram]:
         return {

@@ -1,9 +1,6 @@
-"""Numbers for who watches a replica, as Prometheus reads them.
+"""Metrics of one replica for `GET /metrics`, in Prometheus exposition format 0.0.4.
 
-What the replica counts anyway is read when somebody asks. The text is that of Prometheus'
-exposition format 0.0.4.
-
-All that is counted at one replica, for `GET /metrics`.
+The values are counters that the replica maintains anyway. They are read on each request.
 """
 
 import resource
@@ -22,7 +19,7 @@ Labels = Mapping[str, str]
 
 
 class MetricFamily(NamedTuple):
-    """One metric, with a value for each set of labels."""
+    """Metric with one value for each set of labels."""
 
     name: str
     kind: Literal["counter", "gauge", "histogram"]
@@ -41,38 +38,38 @@ def counter(name: str, help: str, value: float) -> MetricFamily:
 def render_metrics(families: Iterable[MetricFamily]) -> str:
     lines: list[str] = []
     for name, kind, help, samples in families:
-        lines += (f"# HELP {name} {_escaped(help)}", f"# TYPE {name} {kind}")
+        lines += (f"# HELP {name} {_escape(help)}", f"# TYPE {name} {kind}")
         for labels, value in samples:
             if isinstance(value, Histogram):
-                lines += _buckets(name, labels, value)
+                lines += _render_histogram(name, labels, value)
             else:
-                lines.append(f"{name}{_labels(labels)} {_number(value)}")
+                lines.append(f"{name}{_format_labels(labels)} {_format_number(value)}")
     return "\n".join(lines) + "\n"
 
 
-def _buckets(name: str, labels: Labels, histogram: Histogram) -> Iterable[str]:
-    """Each counts all that is not above its bound."""
+def _render_histogram(name: str, labels: Labels, histogram: Histogram) -> Iterable[str]:
+    """Yield the cumulative buckets of a histogram, its sum and its count."""
     count = 0
-    for bound, here in zip((*histogram.bounds, "+Inf"), tuple(histogram.counts), strict=True):
-        count += here
-        yield f"{name}_bucket{_labels({**labels, 'le': str(bound)})} {count}"
-    yield f"{name}_sum{_labels(labels)} {_number(histogram.total)}"
-    yield f"{name}_count{_labels(labels)} {count}"
+    for bound, in_bucket in zip((*histogram.bounds, "+Inf"), tuple(histogram.counts), strict=True):
+        count += in_bucket
+        yield f"{name}_bucket{_format_labels({**labels, 'le': str(bound)})} {count}"
+    yield f"{name}_sum{_format_labels(labels)} {_format_number(histogram.total)}"
+    yield f"{name}_count{_format_labels(labels)} {count}"
 
 
-def _number(value: float) -> str:
+def _format_number(value: float) -> str:
     return str(int(value)) if isinstance(value, int) else repr(value)
 
 
-def _labels(labels: Labels) -> str:
-    inside = ",".join(
-        f'{name}="{_escaped(value).replace(chr(34), chr(92) + chr(34))}"'
+def _format_labels(labels: Labels) -> str:
+    pairs = ",".join(
+        f'{name}="{_escape(value).replace(chr(34), chr(92) + chr(34))}"'
         for name, value in labels.items()
     )
-    return f"{{{inside}}}" if inside else ""
+    return f"{{{pairs}}}" if pairs else ""
 
 
-def _escaped(text: str) -> str:
+def _escape(text: str) -> str:
     return text.replace("\\", "\\\\").replace("\n", "\\n")
 
 
@@ -81,95 +78,99 @@ _STARTED_S: Final = time.time()
 
 
 def lag_instances(progress: dict[int, int], replica: int) -> int:
-    """How many instances this replica is behind the one that has settled most."""
+    """Return how many instances this replica lags behind the most advanced one."""
     return max(progress.values()) - progress[replica]
 
 
 def metric_families(server: Server) -> Iterator[MetricFamily]:
     config = server.config
-    about = {
+    labels = {
         "cluster": config.cluster,
         "replica": str(config.replica),
         "datatype": config.datatype,
         "scheme": config.scheme,
     }
-    yield MetricFamily("creek_info", "gauge", "What is replicated here, and how.", [(about, 1)])
-    yield from _calls(server)
-    yield from _order(server)
-    yield from _peers(server)
-    yield from _certificate(server)
-    yield from _disk(server)
-    yield from _process()
+    yield MetricFamily("creek_info", "gauge", "Configuration of the replica.", [(labels, 1)])
+    yield from _call_metrics(server)
+    yield from _order_metrics(server)
+    yield from _peer_metrics(server)
+    yield from _certificate_metrics(server)
+    yield from _disk_metrics(server)
+    yield from _process_metrics()
 
 
-def _calls(server: Server) -> Iterator[MetricFamily]:
+def _call_metrics(server: Server) -> Iterator[MetricFamily]:
     yield MetricFamily(
         "creek_call_seconds",
         "histogram",
-        "From the invocation of a call at this replica to its first answer, and to its last.",
+        "Time from the invocation of a call to its first and last response, by kind of response.",
         [({"answer": kind}, each) for kind, each in server.latencies.by_response().items()],
     )
-    desk = server.dispatcher
+    dispatcher = server.dispatcher
     queues = {
         "backlog": server.driver.backlog,
-        "calls": desk.in_flight,
-        "after": len(desk.dependency_queue),
+        "calls": dispatcher.in_flight,
+        "after": len(dispatcher.dependency_queue),
     }
     yield MetricFamily(
         "creek_queue_length",
         "gauge",
-        "What waits: for execution or the disk (backlog), for answers (calls), for requests that "
-        "have not arrived here (after).",
+        "Tasks and batches that wait for execution or the disk (backlog), calls that await a "
+        "response (calls), and calls that wait for a dependency (after).",
         [({"queue": name}, length) for name, length in queues.items()],
     )
-    yield gauge("creek_clients", "Clients that are connected.", len(desk.connections))
+    yield gauge("creek_clients", "Connected clients.", len(dispatcher.connections))
     yield MetricFamily(
         "creek_refused_total",
         "counter",
-        "Calls, messages and connections that were refused or dropped, by reason.",
+        "Rejected or dropped calls, messages and connections, by reason.",
         [({"reason": reason}, count) for reason, count in server.rejections_by_reason().items()],
     )
 
 
-def _order(server: Server) -> Iterator[MetricFamily]:
+def _order_metrics(server: Server) -> Iterator[MetricFamily]:
     replica, driver = server.driver.replica, server.driver
-    hits = replica.probes.counts
+    probe_counts = replica.probes.counts
     committed, tentative = replica.committed_length(), replica.tentative_length()
-    yield gauge("creek_committed_length", "Requests whose place is final.", committed)
-    yield gauge("creek_tentative_length", "Requests whose place may change.", tentative)
-    yield counter("creek_executions_total", "Tasks of execution.", driver.executions)
+    yield gauge("creek_committed_length", "Committed requests.", committed)
+    yield gauge("creek_tentative_length", "Tentative requests.", tentative)
+    yield counter("creek_executions_total", "Executed tasks.", driver.executions)
     yield counter(
         "creek_execution_seconds_total",
-        "Time for executing, and for what follows from it.",
+        "Time spent on execution and on applying its results.",
         driver.execution_time_s,
     )
     for name, probe, help in (
-        ("reexecutions", Probe.REEXECUTED, "Requests that were executed again."),
-        ("rollbacks", Probe.ROLLED_BACK, "Requests that were rolled back."),
-        ("apologies", Probe.APOLOGY, "Weak calls that ended otherwise than their clients knew."),
-        ("campaigns", Probe.CAMPAIGN, "Ballots that this replica began."),
+        ("reexecutions", Probe.REEXECUTED, "Re-executed requests."),
+        ("rollbacks", Probe.ROLLED_BACK, "Rolled-back requests."),
+        (
+            "apologies",
+            Probe.APOLOGY,
+            "Weak calls whose final response differed from the tentative one.",
+        ),
+        ("campaigns", Probe.CAMPAIGN, "Ballots that this replica started."),
     ):
-        yield counter(f"creek_{name}_total", help, hits.get(probe, 0))
+        yield counter(f"creek_{name}_total", help, probe_counts.get(probe, 0))
 
 
-def _peers(server: Server) -> Iterator[MetricFamily]:
+def _peer_metrics(server: Server) -> Iterator[MetricFamily]:
     own, replica, peers = server.config.replica, server.driver.replica, server.peers
     leader = replica.leader()
     yield gauge(
         "creek_leader",
-        "Whom this replica trusts to lead; -1: none.",
+        "Number of the replica that this replica trusts as leader, or -1 for none.",
         -1 if leader is None else leader,
     )
-    yield gauge("creek_leading", "Is it this replica?", leader == own)
+    yield gauge("creek_leading", "1 if this replica is the leader, otherwise 0.", leader == own)
     members = len(server.membership.configuration.members)
-    yield gauge("creek_members", "Members of the cluster, as far as it knows.", members)
+    yield gauge("creek_members", "Members of the cluster, as this replica sees them.", members)
     progress = replica.stable_instances()
     yield gauge(
         "creek_lag_instances",
-        "Decisions that this replica is behind the one that has settled most.",
+        "Instances that this replica lags behind the replica with the longest stable prefix.",
         lag_instances(progress, own),
     )
-    settled = [
+    peer_lag = [
         ({"peer": str(peer)}, max(0, progress[own] - instance))
         for peer, instance in sorted(progress.items())
         if peer != own
@@ -177,61 +178,59 @@ def _peers(server: Server) -> Iterator[MetricFamily]:
     yield MetricFamily(
         "creek_peer_lag_instances",
         "gauge",
-        "Decisions that each other replica is behind this one, as far as it has told.",
-        settled,
+        "Instances that each peer lags behind this replica, by the peer's last report.",
+        peer_lag,
     )
-    up = peers.connected_members()
+    connected = peers.connected_members()
     yield MetricFamily(
         "creek_peer_up",
         "gauge",
-        "Is there a connection to this peer?",
-        [({"peer": str(peer)}, peer in up) for peer in sorted(peers.links)],
+        "1 if there is a connection to the peer, otherwise 0.",
+        [({"peer": str(peer)}, peer in connected) for peer in sorted(peers.links)],
     )
-    yield counter("creek_peer_sent_bytes_total", "Bytes to other replicas.", peers.sent_bytes)
-    yield counter(
-        "creek_peer_sent_messages_total", "Messages to other replicas.", peers.sent_messages
-    )
+    yield counter("creek_peer_sent_bytes_total", "Bytes sent to peers.", peers.sent_bytes)
+    yield counter("creek_peer_sent_messages_total", "Messages sent to peers.", peers.sent_messages)
     yield MetricFamily(
         "creek_clock_ahead_seconds",
         "gauge",
-        "How far ahead a replica's clock has been seen, where that was too far.",
+        "Largest observed lead of a peer's clock, if above the tolerated drift.",
         [({"peer": str(peer)}, us / 1e6) for peer, us in sorted(replica.drift_us.items())],
     )
     yield gauge(
         "creek_peers_differing",
-        "Other replicas that have come to another state than this one.",
+        "Peers whose state differs from the state of this replica.",
         len(server.divergence.differing_peers()),
     )
 
 
-def _certificate(server: Server) -> Iterator[MetricFamily]:
+def _certificate_metrics(server: Server) -> Iterator[MetricFamily]:
     yield MetricFamily(
         "creek_certificate_expires_seconds",
         "gauge",
-        "When its certificate expires, since 1970, if it has one.",
+        "Expiry time of the certificate, in seconds since 1970. Absent without a certificate.",
         [] if server.certificate_expires_s is None else [({}, server.certificate_expires_s)],
     )
 
 
-def _disk(server: Server) -> Iterator[MetricFamily]:
+def _disk_metrics(server: Server) -> Iterator[MetricFamily]:
     journal = server.journal
     yield MetricFamily(
         "creek_fsync_seconds",
         "histogram",
-        "Until the disk had what was written, and the replica knew.",
+        "Time from a write until the replica is notified that it is durable.",
         [({}, server.fsync_latency)],
     )
-    yield gauge("creek_journal_pending_bytes", "What is not on disk yet.", journal.pending_bytes)
-    yield gauge("creek_disk_failed", "Does the disk refuse to write?", journal.fault is not None)
+    yield gauge("creek_journal_pending_bytes", "Bytes not yet on disk.", journal.pending_bytes)
+    yield gauge("creek_disk_failed", "1 if writes fail, otherwise 0.", journal.fault is not None)
 
 
-def _process() -> Iterator[MetricFamily]:
-    used = resource.getrusage(resource.RUSAGE_SELF)
+def _process_metrics() -> Iterator[MetricFamily]:
+    usage = resource.getrusage(resource.RUSAGE_SELF)
     yield counter(
-        "process_cpu_seconds_total", "User and system time.", used.ru_utime + used.ru_stime
+        "process_cpu_seconds_total", "User and system CPU time.", usage.ru_utime + usage.ru_stime
     )
-    yield gauge("process_start_time_seconds", "When it was started, since 1970.", _STARTED_S)
+    yield gauge("process_start_time_seconds", "Start time, in seconds since 1970.", _STARTED_S)
     if _STATM_PATH.exists():
         pages = int(_STATM_PATH.read_text(encoding="ascii").split()[1])
         size = pages * resource.getpagesize()
-        yield gauge("process_resident_memory_bytes", "Memory that it occupies.", size)
+        yield gauge("process_resident_memory_bytes", "Resident memory size.", size)

@@ -1,11 +1,11 @@
-"""What a replica does, written down for checkers and for who measures it.
+"""Recording of a replica's events, for checkers and measurements.
 
-A recording lies in a file that is mapped into memory. So writing to it costs no system call, and
-what is in it outlives the process, however that ends. It does not outlive a loss of power.
+The recording is a file that is mapped into memory. So a write needs no system call, and the
+recording survives the process, however it ends. It does not survive a power failure.
 
-Everything is there before anybody else can know of it: events before the records that come with
-them are written to the journal, answers before they leave. What others can know of the events is
-there as well, as a number (`Known`).
+Everything is recorded before it becomes visible elsewhere: events before their records reach the
+journal, responses before they are sent. The number of events that may be visible elsewhere is
+recorded as well (`VisibleEvents`).
 """
 
 import mmap
@@ -41,7 +41,7 @@ from creekdb.protocol.request import Operation
 from creekdb.schemes.core.replica import Replica
 
 MAP_BYTES: Final = 8 * 1024 * 1024
-"""Bytes that are mapped at a time."""
+"""Size of the mapped window, in bytes."""
 _BOOT_ID_PATH: Final = Path("/proc/sys/kernel/random/boot_id")
 
 
@@ -50,11 +50,11 @@ def monotonic_us() -> int:
 
 
 class RecordingWriter:
-    """A recording that has just begun. `log` is told if it cannot go on; the replica can."""
+    """Writer of a new recording. `log` is called if it fails; the replica continues."""
 
     def __init__(
         self,
-        folder: Path,
+        directory: Path,
         *,
         cluster: str,
         replica: int,
@@ -63,19 +63,19 @@ class RecordingWriter:
         imported: str,
         scheme: str,
         durability: str,
-        terms: SchemeGuarantees,
-        anew: bool,
+        guarantees: SchemeGuarantees,
+        has_empty_disk: bool,
         log: Callable[[str], None],
     ) -> None:
         self._encode = msgspec.msgpack.Encoder().encode
         self._log = log
         self._event_count = 0
-        self._known_events = 0
-        """Of the events, those that are said to be known."""
-        self._known_at: deque[tuple[int, int]] = deque()
-        """Positions of the journal, and how many events are known once it is durable there."""
+        self._visible_events = 0
+        """Number of events that are recorded as visible."""
+        self._visible_at: deque[tuple[int, int]] = deque()
+        """Journal positions, each with the number of events that are visible once it is durable."""
         self._file: _MappedFile | None = None
-        incarnation, self._file = _open_next_incarnation(folder, replica)
+        incarnation, self._file = _open_next_incarnation(directory, replica)
         self._started_us: int | None = monotonic_us()
         self._cpu_start_ns = time.process_time_ns()
         self._write(
@@ -89,43 +89,45 @@ class RecordingWriter:
                 imported=imported,
                 scheme=scheme,
                 durability=durability,
-                guarantees=terms,
+                guarantees=guarantees,
                 at_us=self._started_us,
                 wall_us=time.time_ns() // 1000,
                 boot_id=_BOOT_ID_PATH.read_text().strip() if _BOOT_ID_PATH.exists() else "",
                 cores=os.cpu_count() or 1,
-                has_empty_disk=anew,
+                has_empty_disk=has_empty_disk,
             )
         )
 
     def start(self, position: int) -> None:
-        """What was recovered from disk counts as of the start, and others may know it as far as the
-        journal is durable; from now on time passes."""
+        """Start the clock. Events recovered from disk count as events of the start.
+
+        They may be visible elsewhere as far as the journal is durable.
+        """
         self._started_us = None
         self.record_durable(position)
-        self._write(VisibleEvents(self._known_events))
+        self._write(VisibleEvents(self._visible_events))
 
-    # --- what happens -------------------------------------------------------------------------
+    # --- events -------------------------------------------------------------------------------
 
     def record_events(self, events: Iterable[Event]) -> None:
         at_us = self._started_us or monotonic_us()
-        frozen = tuple([encode_event(at_us, event) for event in events])
-        self._event_count += len(frozen)
-        self._write(EventsRecorded(frozen))
+        encoded = tuple([encode_event(at_us, event) for event in events])
+        self._event_count += len(encoded)
+        self._write(EventsRecorded(encoded))
 
     def mark_position(self, position: int) -> None:
-        """What happened up to now is known once the journal is durable up to there."""
-        if self._known_at and self._known_at[-1][0] == position:
-            self._known_at.pop()
-        self._known_at.append((position, self._event_count))
+        """Make all events up to now visible once the journal is durable up to `position`."""
+        if self._visible_at and self._visible_at[-1][0] == position:
+            self._visible_at.pop()
+        self._visible_at.append((position, self._event_count))
 
     def record_durable(self, position: int) -> None:
-        known, until = self._known_events, self._known_at
-        while until and until[0][0] <= position:
-            known = until.popleft()[1]
-        if known > self._known_events:
-            self._known_events = known
-            self._write(VisibleEvents(known))
+        visible, pending = self._visible_events, self._visible_at
+        while pending and pending[0][0] <= position:
+            visible = pending.popleft()[1]
+        if visible > self._visible_events:
+            self._visible_events = visible
+            self._write(VisibleEvents(visible))
 
     def record_invocation(
         self, at_us: int, id: Dot, operation: Operation, strong: bool, session: int
@@ -134,9 +136,16 @@ class RecordingWriter:
 
     def record_responses(self, responses: Iterable[Response]) -> None:
         at_us = monotonic_us()
-        for each in responses:
+        for response in responses:
             self._write(
-                ResponseSent(at_us, each.id, each.kind, each.outcome, each.changed, each.observed)
+                ResponseSent(
+                    at_us,
+                    response.id,
+                    response.kind,
+                    response.outcome,
+                    response.changed,
+                    response.observed,
+                )
             )
 
     def record_sample(
@@ -156,7 +165,7 @@ class RecordingWriter:
         )
 
     def record_end(self, replica: Replica) -> None:
-        """The replica was stopped, and does nothing more."""
+        """Record the final state of a stopped replica, and close the file."""
         committed = replica.committed_ids()
         self._write(
             ReplicaStopped(
@@ -171,7 +180,7 @@ class RecordingWriter:
         self._close()
 
     def record_removal(self) -> None:
-        """It was removed, and nobody needs it any more."""
+        """Record the removal of the replica from the cluster, and close the file."""
         self._write(ReplicaRemoved(monotonic_us()))
         self._close()
 
@@ -180,7 +189,7 @@ class RecordingWriter:
             self._file.close()
             self._file = None
 
-    # --- the file -----------------------------------------------------------------------------
+    # --- file ---------------------------------------------------------------------------------
 
     def _write(self, frame: RecordingFrame) -> None:
         if self._file is None:
@@ -190,36 +199,36 @@ class RecordingWriter:
         except OSError as error:
             self._file.close()
             self._file = None
-            self._log(f"nothing more is recorded: {error.strerror}")
+            self._log(f"recording stopped: {error.strerror}")
 
 
 class _MappedFile:
-    """A file that grows at its end, and whose end is in memory."""
+    """Append-only file whose end is mapped into memory."""
 
     def __init__(self, file: int) -> None:
         self._file = file
         self._length = 0
-        """Of the file, as far as it is written."""
+        """Number of bytes written."""
         self._map_offset = 0
-        """Where the mapped part begins."""
+        """Offset of the mapped window in the file."""
         self._map: mmap.mmap | None = None
 
     def append(self, body: bytes) -> None:
-        """The length comes last: until it is there, so is the end."""
+        """Append a frame. Its length is written last, so a partial frame is not visible."""
         size = FRAME_LENGTH.size + len(body)
-        at = self._length - self._map_offset
-        # Four bytes more, so that a length of zero stands behind it.
-        if self._map is None or at + size + FRAME_LENGTH.size > len(self._map):
-            at = self._map_next(size)
+        offset = self._length - self._map_offset
+        # Leave four more bytes, so that a length of zero follows the frame.
+        if self._map is None or offset + size + FRAME_LENGTH.size > len(self._map):
+            offset = self._map_next(size)
         assert self._map is not None
-        self._map[at + FRAME_LENGTH.size : at + size] = body
-        FRAME_LENGTH.pack_into(self._map, at, len(body))
+        self._map[offset + FRAME_LENGTH.size : offset + size] = body
+        FRAME_LENGTH.pack_into(self._map, offset, len(body))
         self._length += size
 
     def _map_next(self, size: int) -> int:
         base = self._length // mmap.ALLOCATIONGRANULARITY * mmap.ALLOCATIONGRANULARITY
         length = MAP_BYTES + -(-size // mmap.ALLOCATIONGRANULARITY) * mmap.ALLOCATIONGRANULARITY
-        # Space is taken up first: a mapped page that finds none kills the process.
+        # Allocate first: a write to a mapped page without disk space kills the process.
         os.posix_fallocate(self._file, base, length)
         if self._map is not None:
             self._map.close()
@@ -235,13 +244,13 @@ class _MappedFile:
         os.close(self._file)
 
 
-def _open_next_incarnation(folder: Path, replica: int) -> tuple[int, _MappedFile]:
-    """The file of the next incarnation."""
+def _open_next_incarnation(directory: Path, replica: int) -> tuple[int, _MappedFile]:
+    """Create the file of the next incarnation."""
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        directory.mkdir(parents=True, exist_ok=True)
         incarnation = 0
         while True:
-            path = folder / recording_name(replica, incarnation)
+            path = directory / recording_name(replica, incarnation)
             try:
                 return incarnation, _MappedFile(
                     os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
@@ -249,4 +258,4 @@ def _open_next_incarnation(folder: Path, replica: int) -> tuple[int, _MappedFile
             except FileExistsError:
                 incarnation += 1
     except OSError as error:
-        raise StorageFault(f"cannot record into {folder}: {error.strerror}") from error
+        raise StorageFault(f"cannot record into {directory}: {error.strerror}") from error

@@ -1,0 +1,1 @@
+"""Server process: configuration, driver, executors, startup and maintenance tasks."""

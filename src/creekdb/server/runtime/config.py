@@ -1,18 +1,19 @@
-"""A data type of one's own, by where it is imported from: `package.module:variable`.
+"""Configuration of a replica, and the data type that it names.
 
-How a replica is set up: a TOML file, in which every key can also come from elsewhere.
+The configuration is a TOML file. Environment variables and options override its keys. A data type
+of one's own is named by its import path, `package.module:variable`.
 
-cluster = "shop"
-replica = 0
-datatype = "shop.stock:shop"        # where it is imported from
-data = "data/0"
-clients = "127.0.0.1:7100"          # where clients find it
-http = "127.0.0.1:7300"             # the same for those who speak HTTP; without it, nobody does
+    cluster = "shop"
+    replica = 0
+    datatype = "shop.stock:shop"        # import path of the data type
+    data = "data/0"
+    clients = "127.0.0.1:7100"          # address for clients
+    http = "127.0.0.1:7300"             # address for HTTP; without it, HTTP is off
 
-[members]                           # where replicas find each other
-0 = "127.0.0.1:7200"
-1 = "127.0.0.1:7201"
-2 = "127.0.0.1:7202"
+    [members]                           # addresses for the other replicas
+    0 = "127.0.0.1:7200"
+    1 = "127.0.0.1:7201"
+    2 = "127.0.0.1:7202"
 """
 
 import os
@@ -43,19 +44,21 @@ def import_datatype(name: str) -> DataType:
     if not isinstance(datatype, DataType):
         kind = type(datatype).__name__
         raise UsageError(
-            f"data type {name}: '{variable}' is a {kind}, no "
+            f"data type {name}: '{variable}' is a {kind}, not a "
             f"creekdb.DataType{_available_datatypes(module)}"
         )
     if datatype.operations == (NOOP.name,):
-        what = f"declare some with @{variable}.operation"
-        raise UsageError(f"data type {name} has no operations: {what}")
+        remedy = f"declare some with @{variable}.operation"
+        raise UsageError(f"data type {name} has no operations; {remedy}")
     return datatype
 
 
 def _available_datatypes(module: ModuleType) -> str:
-    """The data types that it has, to choose from."""
-    there = [f"{module.__name__}:{each}" for each, it in vars(module).items() if _is_datatype(it)]
-    return f"; there is {', '.join(there)}" if there else ""
+    """Return a list of the module's data types, for an error message."""
+    names = [
+        f"{module.__name__}:{name}" for name, value in vars(module).items() if _is_datatype(value)
+    ]
+    return f"; available: {', '.join(names)}" if names else ""
 
 
 def _is_datatype(value: object) -> bool:
@@ -64,92 +67,94 @@ def _is_datatype(value: object) -> bool:
 
 DEFAULT_DATA_DIR: Final = "creek-data"
 ENVIRONMENT_PREFIX: Final = "CREEK_"
-"""Of environment variables: CREEK_DATA is `data`."""
+"""Prefix of environment variables. CREEK_DATA sets `data`."""
 WILDCARD_HOSTS: Final = ("0.0.0.0", "::")
-"""Where one can listen, and nobody can be found."""
+"""Hosts that a server can listen on and no client can connect to."""
 
 
 class SecurityConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Where certificates and keys are. Replicas show each other theirs; clients show a token."""
+    """Files of certificates and keys. Replicas authenticate by certificate, clients by token."""
 
     authority: str = ""
-    """Whose certificates are trusted."""
+    """File of the certificate authority that is trusted."""
     certificate: str = ""
-    """What this replica shows to others and to clients."""
+    """File of the certificate that this replica presents to peers and clients."""
     key: str = ""
-    """The private key that belongs to it."""
+    """File of the private key of the certificate."""
     tokens: dict[str, str] = {}
-    """Who may call: token by name."""
+    """Tokens of the clients that may call, by client name."""
     admins: tuple[str, ...] = ()
-    """Whose of these tokens may also change the members and take backups; without any: all."""
+    """Names of the tokens that may also change members and take backups. Empty: all tokens."""
     plain: bool = False
-    """Let others than this machine connect without any of it."""
+    """Allow unencrypted connections from other machines."""
 
 
 class ServerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """All keys. Each can also be given to `creek serve` as an option, or in the environment, as
-    `CREEK_DATA` for `data`; `members` and `security` stand in the file."""
+    """Keys of the configuration.
+
+    An option of `creek serve` or an environment variable (`CREEK_DATA` for `data`) can set each
+    key, except `members` and `security`, which only the file sets.
+    """
 
     cluster: str = "creek"
-    """Its name: replicas of another one are refused."""
+    """Name of the cluster. Replicas of other clusters are rejected."""
     replica: int = 0
-    """Which one of the members this is."""
+    """Number of this replica among the members."""
     members: dict[int, str]
-    """Every replica's number, and where the others find it."""
+    """Address of every replica for its peers, by number."""
     clients: str = "127.0.0.1:0"
-    """Where clients find this one; port 0: wherever there is room."""
+    """Address for clients. Port 0 selects a free port."""
     datatype: str = "kv"
-    """What is replicated: a ready-made data type, or yours as `package.module:variable`."""
+    """Replicated data type: a built-in name, or an import path `package.module:variable`."""
     scheme: str = "creek"
-    """The replication scheme; the same everywhere."""
+    """Replication scheme, identical on all replicas."""
     data: str = DEFAULT_DATA_DIR
-    """The folder for its journal."""
+    """Data directory for the journal."""
     durability: Literal["disk", "memory"] = "disk"
-    """What a tentative answer waits for; a stable one always waits for the disks of a majority.
-    `memory`: a crash may take back weak calls that were answered, also from who made them."""
+    """Storage that a tentative response waits for. A stable response always waits for the disks of
+    a majority. With `memory`, a crash may undo weak calls that already had a response."""
     io_uring: bool = True
-    """Let Linux write to the journal by itself, where it can. Else, and elsewhere, a thread does:
-    a call takes somewhat longer then."""
+    """Write the journal with io_uring where Linux supports it. Otherwise a thread writes, and calls
+    take somewhat longer."""
     tick_ms: int = 20
-    """How often it looks after what was forgotten."""
+    """Interval between two ticks, which drive timeouts and retransmission, in milliseconds."""
     checkpoint_every: int = 20_000
-    """Requests between two checkpoints, which shorten the journal."""
+    """Number of requests between two checkpoints, which shorten the journal."""
     execution: Literal["inline", "threads"] = "inline"
-    """Where operations run: between all else that a replica does, or in a thread of their own."""
+    """Executor of operations: inline on the loop, or in a thread of their own."""
     operation_limit: float = 5.0
-    """Seconds after which an operation that still runs is reported."""
+    """Duration after which a running operation is reported, in seconds."""
     busy_after: float = 2.0
-    """Seconds that a call may wait to be executed: while one waits for longer, no other is
-    taken."""
+    """Reject new calls with `busy` while the oldest queued call is older than this, in seconds."""
     strong_max: int = 10_000
-    """Strong calls of its clients that may wait for a stable answer."""
+    """Upper bound for the strong calls of clients that await a stable response."""
     forget_after: float = 86_400.0
-    """Seconds after which a call is forgotten: asked for again, it would be executed again. They
-    are counted by no clock that anybody sets, and seven times as many while a member is away, which
-    may have the call as well (`creekdb.server.calls.expiry`)."""
+    """Retention time of a call for deduplication, in seconds. A retry after that is executed again.
+    No settable clock measures this time, and an absent member prolongs it sevenfold, since it may
+    hold the call as well (`creekdb.server.calls.expiry`)."""
     fresh: bool = False
-    """No replica of this cluster has ever run: begin without hearing from all of them."""
+    """Start without the state of all members. Only for a cluster that has never run."""
     record: str = ""
-    """A folder, for what it does to be written down: 'creek gather' makes a run of it."""
+    """Directory for a recording. `creek gather` turns recordings into a run."""
     record_orders: bool = False
-    """Also on which order each tentative answer was computed: slow, and for tests."""
+    """Also record the order behind each tentative response. Slow, intended for tests."""
     log: Literal["text", "json"] = "text"
-    """How events are told, on the standard error stream: for people, or for programs."""
+    """Format of the log on standard error: text for people, JSON for programs."""
     log_level: Literal["debug", "info", "warning", "error"] = "info"
-    """From which level on events are told."""
+    """Lowest level of logged events."""
     http: str = ""
-    """Where HTTP is spoken; empty: nowhere."""
+    """Address for HTTP. Empty: HTTP is off."""
     security: SecurityConfig = SecurityConfig()
-    """Who may connect, and how it is encrypted."""
+    """Encryption and access control."""
 
     def __post_init__(self) -> None:
         if not self.members:
-            raise BadValue("members is empty: name every replica and where it is found")
+            raise BadValue("members is empty: list every replica with its address")
         if self.replica not in self.members:
             known = ", ".join(map(str, sorted(self.members)))
-            raise BadValue(f"replica is {self.replica}: members are {known}")
+            raise BadValue(f"replica is {self.replica}, which is not a member; members are {known}")
         if self.record_orders and not self.record:
-            raise BadValue("record_orders needs record: name a folder to record into")
+            raise BadValue("record_orders requires record: set the directory of the recording")
         for name in ("operation_limit", "busy_after", "forget_after", "strong_max"):
             if not getattr(self, name) > 0:
                 raise BadValue(f"{name} is {getattr(self, name)}: it must be above 0")
@@ -157,14 +162,16 @@ class ServerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
             raise BadValue(f"tick_ms is {self.tick_ms}: it must be at least 1")
         secured = (self.security.authority, self.security.certificate, self.security.key)
         if any(secured) and not all(secured):
-            raise BadValue("security needs all of authority, certificate and key, or none")
+            raise BadValue(
+                "security is incomplete: set all of authority, certificate and key, or none"
+            )
         _check_tokens(self.security)
         for address in filter(None, (*self.members.values(), self.clients, self.http)):
             host, _ = parse_address(address)
             if not (all(secured) or self.security.plain or is_loopback(host)):
                 raise BadValue(
-                    f"{address} can be reached from other machines, and nothing is encrypted: set "
-                    "security.authority, certificate and key ('creek certs' makes a set), or "
+                    f"{address} is reachable from other machines without encryption: set "
+                    "security.authority, certificate and key ('creek certs' creates them), or "
                     "security.plain = true"
                 )
 
@@ -174,14 +181,14 @@ class ServerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
     @property
     def client_address(self) -> str:
-        """Where clients find it, as others may be told; empty when only it will know."""
+        """Address for clients as advertised to others. Empty if the port is chosen at startup."""
         return self._advertised_address(self.clients)
 
     @property
     def page_url(self) -> str:
-        """Where its page is, as others may be told."""
-        told = self._advertised_address(self.http) if self.http else ""
-        return told and f"{'https' if self.is_secured else 'http'}://{told}"
+        """URL of the page as advertised to others."""
+        address = self._advertised_address(self.http) if self.http else ""
+        return address and f"{'https' if self.is_secured else 'http'}://{address}"
 
     def _advertised_address(self, address: str) -> str:
         host, port = parse_address(address)
@@ -197,23 +204,25 @@ class ServerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
 
 def _check_tokens(security: SecurityConfig) -> None:
-    whose: dict[str, str] = {}
+    owners: dict[str, str] = {}
     for name, token in security.tokens.items():
         if not token:
-            raise BadValue(f"security.tokens: that of {name} is empty, and everybody could call")
-        if token in whose:
-            raise BadValue(f"security.tokens: {whose[token]} and {name} have the same")
-        whose[token] = name
+            raise BadValue(f"security.tokens: the token of {name} is empty, which admits everyone")
+        if token in owners:
+            raise BadValue(f"security.tokens: {owners[token]} and {name} have the same token")
+        owners[token] = name
     for name in security.admins:
         if name not in security.tokens:
             raise BadValue(f"security.admins: {name} has no token")
 
 
 def read_config(
-    path: Path | None, given: Mapping[str, Any], environment: Mapping[str, str] = os.environ
+    path: Path | None, overrides: Mapping[str, Any], environment: Mapping[str, str] = os.environ
 ) -> ServerConfig:
-    """The file, then what the environment says, then what was given on the command line. The first
-    mistake is told with its key."""
+    """Return the configuration from the file, the environment and `overrides`, in this order.
+
+    Later sources take precedence. An error names the first invalid key.
+    """
     values: dict[str, Any] = {}
     if path is not None:
         try:
@@ -227,15 +236,15 @@ def read_config(
         text = environment.get(ENVIRONMENT_PREFIX + name.upper())
         if text is not None and name not in ("members", "security"):
             values[name] = text
-    values.update({name: value for name, value in given.items() if value is not None})
+    values.update({name: value for name, value in overrides.items() if value is not None})
     data = values.get("data", DEFAULT_DATA_DIR)
     ticket = read_ticket(Path(data)) if isinstance(data, str) else None
     if ticket is not None:
         values["replica"], values["members"] = ticket.replica, ticket.addresses
     if "members" not in values:
         raise BadValue(
-            "members are missing: name every replica and where the others find it, with --member "
-            "or in a file; 'creek up' runs a whole cluster on this machine"
+            "members are missing: set the address of every replica with --member or in a file; "
+            "'creek up' runs a whole cluster on this machine"
         )
     try:
         return msgspec.convert(values, ServerConfig, strict=False)
@@ -245,7 +254,7 @@ def read_config(
 
 def _reject_unknown_keys(values: Mapping[str, Any], path: Path) -> None:
     security = values.get("security")
-    for kind, keys, what in (
+    for config_type, keys, description in (
         (ServerConfig, values, f"key in {path}"),
         (
             SecurityConfig,
@@ -254,12 +263,12 @@ def _reject_unknown_keys(values: Mapping[str, Any], path: Path) -> None:
         ),
     ):
         for key in keys:
-            if key not in kind.__struct_fields__:
-                raise UnknownName(what, key, kind.__struct_fields__)
+            if key not in config_type.__struct_fields__:
+                raise UnknownName(description, key, config_type.__struct_fields__)
 
 
 def load_datatype(name: str) -> DataType:
-    """A ready-made one by its name, TPC-C's, or yours as `package.module:variable`."""
+    """Return a built-in data type by name, one of TPC-C, or one by its import path."""
     if ":" not in name:
         if name.startswith("tpcc"):
             return tpcc.populated_datatype(name)

@@ -1,25 +1,25 @@
-"""The driver of a live replica: feeds it inputs, and carries out its effects.
+"""Driver of a live replica: feeds inputs to it and applies its effects.
 
-Rules it keeps, as `creekdb.protocol.effects` asks:
+Rules, as `creekdb.protocol.effects` requires:
 
-- What a batch sends and answers leaves only when its records, and all before them, are durable, but
-  for what `creekdb.protocol.durability` tells. So it leaves in order. (Where tentative answers need
-  not survive a crash, they leave at once.)
-- Records that nothing waits for yet are in no hurry: they are synced with the next that something
-  waits for, or at the next tick.
-- Inputs that come in one turn of the loop have their effects taken together. That is as if they had
-  been taken one by one: each kind stays in order, and what leaves, leaves after the records.
-- Tasks are run by an `Executor`, which may use the replica in another thread: whatever else uses it
-  holds the executor's gate. When one is completed the next is asked for at once, and what came of
-  the first is carried out with what comes of others.
-- Images and snapshots are drawn in turns of their own; an image is written beside the records that
-  come after it, and nothing waits for it. But one of a state that was brought is drawn already: all
-  that comes after it waits for it, as for any record.
-- What the replica raises, unless it refuses what it is asked, is a bug: it takes no further part.
+- The messages and responses of a batch are sent only after its records, and all earlier records,
+  are durable. `creekdb.protocol.durability` lists the exceptions. So they are sent in order. (With
+  `respond_before_durable`, tentative responses are sent at once.)
+- Records that no message or response waits for are not urgent. They are synced with the next
+  urgent record, or at the next tick.
+- The effects of all inputs in one turn of the loop are applied together. This is equivalent to
+  applying them one by one: each kind stays in order, and sends follow the records.
+- An `Executor` runs the tasks, possibly in another thread. Every other user of the replica holds
+  the executor's lock. When a task completes, the next one is requested at once, and the effects of
+  several completions are applied together.
+- Checkpoints and snapshots are encoded in turns of their own. A checkpoint is written in parallel
+  to the records after it, and nothing waits for it. Exception: a checkpoint that a peer sent is
+  already encoded, and everything after it waits for it as for any record.
+- An exception from the replica other than `CreekError` is a bug. The replica halts.
 
-A replica whose disk fails takes no further part until it works again: for the others it is as if
-the network were broken. What only reads is answered meanwhile, unless it could show what was issued
-here and is not durable: that may be lost, and nobody must have seen it.
+A replica whose disk fails is silent until the disk recovers. To the other replicas this looks like
+a broken network. Meanwhile it still responds to reads, unless a read could return a request that
+was issued here and is not durable. Such a request may be lost, and no client may have seen it.
 """
 
 import asyncio
@@ -48,27 +48,27 @@ from creekdb.server.storage.checkpoint_writer import CheckpointWriter, EncodedSn
 from creekdb.server.storage.segment_writer import CheckpointSlot
 
 CAST_REQUESTS_MAX: Final = 256
-"""Requests in one message."""
+"""Upper bound for the requests in one `Cast` message."""
 
 _Result = TypeVar("_Result")
 
 
 class JournalPort(Protocol):
-    """What the driver needs of a journal."""
+    """Operations of the journal that the driver uses."""
 
     durable_position: int
     fault: StorageFault | None
 
-    def append(self, records: Sequence[Record], hurry: bool = True) -> int: ...
+    def append(self, records: Sequence[Record], sync: bool = True) -> int: ...
 
     def request_sync(self) -> None: ...
 
-    def append_checkpoint(self, pieces: Iterable[bytes]) -> int: ...
+    def append_checkpoint(self, chunks: Iterable[bytes]) -> int: ...
 
     def reserve_checkpoint(self) -> CheckpointSlot: ...
 
     def write_checkpoint(
-        self, room: CheckpointSlot, pieces: Iterable[bytes], over: Callable[[], None]
+        self, slot: CheckpointSlot, chunks: Iterable[bytes], on_done: Callable[[], None]
     ) -> None: ...
 
 
@@ -80,6 +80,8 @@ class _PendingBatch(NamedTuple):
 
 
 class Driver:
+    """Connection of a replica to its journal, its executor, its peers and its clients."""
+
     def __init__(
         self,
         replica: Replica,
@@ -91,12 +93,15 @@ class Driver:
         respond: Callable[[Sequence[Response]], None],
         observe: Callable[[tuple[Event, ...]], None],
         compare: Callable[[Digest], None],
-        broke: Callable[[Exception], None],
-        tentative_at_once: bool = False,
+        on_internal_error: Callable[[Exception], None],
+        respond_before_durable: bool = False,
         recorder: RecordingWriter | None = None,
     ) -> None:
-        """`observe` and `recorder` see everything before anybody else can know of it; `compare`
-        gets the digests of the state; `broke` is called when there is a bug."""
+        """Connect the replica.
+
+        `observe` and `recorder` receive everything before it becomes visible elsewhere. `compare`
+        receives the digests of the state. `on_internal_error` is called when there is a bug.
+        """
         self.replica = replica
         self._journal = journal
         self._send = send
@@ -105,29 +110,30 @@ class Driver:
         self._respond = respond
         self._observe = observe
         self._compare = compare
-        self._on_internal_error = broke
-        self._responds_before_durable = tentative_at_once
+        self._on_internal_error = on_internal_error
+        self._responds_before_durable = respond_before_durable
         self._recorder = recorder
         self._end_position = journal.durable_position
-        """The position behind the last record."""
+        """Journal position after the last record."""
         self._response_position = self._end_position
-        """The same, but for decisions that it ends with: no answer waits for those."""
+        """Journal position that responses wait for. Excludes trailing `Decided` records."""
         self._proposals = ProposalFilter()
         self._released_position = self._end_position
-        """The position up to which everything has left."""
+        """Journal position up to which all messages and responses have been sent."""
         self._has_unjournaled_request = False
-        """Is a request issued here whose records are not with the journal yet?"""
+        """True if the journal does not have the records of a request issued here yet."""
         self._issued_position = self._end_position
-        """The position behind the last record of a request that was issued here."""
+        """Journal position after the last record of a request that was issued here."""
         self._pending: deque[_PendingBatch] = deque()
         self._is_halted = False
         self._is_apply_scheduled = False
         self._loop = asyncio.get_running_loop()
         self.task_observer: Callable[[tuple[Task, ...]], None] | None = None
-        """Sees them before they run, where somebody looks on."""
+        """Callback that receives tasks before they run, while an observer is attached."""
         self.executor = executor
         self._lock = None if isinstance(executor.lock, NoLock) else executor.lock
-        """None: the replica is shared with nobody, as mostly, and each step is spared a gate."""
+        """Executor lock, or None if the replica is not shared. None is usual and saves the lock in
+        every step."""
         executor.start(replica, self._completed)
 
     # --- inputs -------------------------------------------------------------------------------
@@ -159,7 +165,7 @@ class Driver:
             self._schedule_apply()
 
     def lazy_checkpoint(self) -> LazyCheckpoint:
-        """Whoever takes registers of it holds the gate of the executor."""
+        """Return a checkpoint whose registers are read later, under the executor's lock."""
         with self.executor.lock:
             return self.replica.lazy_checkpoint()
 
@@ -176,11 +182,11 @@ class Driver:
         return self.replica.take_tasks()
 
     def _step(self, step: Callable[..., _Result], *arguments: object) -> _Result:
-        gate = self._lock
+        lock = self._lock
         try:
-            if gate is None:
+            if lock is None:
                 return step(*arguments)
-            with gate:
+            with lock:
                 return step(*arguments)
         except CreekError:
             raise
@@ -189,7 +195,7 @@ class Driver:
             raise
 
     def halt(self) -> None:
-        """Take no further part, and let nothing leave any more."""
+        """Stop the replica, and send nothing any more."""
         self._is_halted = True
         self._pending.clear()
         self._checkpoint_writer.halt()
@@ -205,19 +211,21 @@ class Driver:
 
     @property
     def backlog(self) -> int:
-        """What is to be carried out in this turn, tasks that wait for theirs, and batches that wait
-        for the disk: with none of them, the replica has done all that it can."""
+        """Number of scheduled applications of effects, pending tasks and batches.
+
+        The replica is idle if the backlog is 0.
+        """
         return self._is_apply_scheduled + self.executor.pending_count() + len(self._pending)
 
     @property
     def pending_batches(self) -> int:
-        """Batches that wait for the disk."""
+        """Number of batches that wait for the disk."""
         return len(self._pending)
 
     # --- effects ------------------------------------------------------------------------------
 
     def _schedule_apply(self) -> None:
-        """Carry out together what all inputs of this turn of the loop ask for."""
+        """Apply the effects of all inputs of this turn of the loop together."""
         if not self._is_apply_scheduled:
             self._is_apply_scheduled = True
             self._loop.call_soon(self.apply_effects)
@@ -239,8 +247,8 @@ class Driver:
             recorder.mark_position(self._end_position)
         for digest in effects.digests:
             self._compare(digest)
-        for draft in effects.snapshots:
-            self._checkpoint_writer.add_snapshot(draft, self._end_position)
+        for snapshot in effects.snapshots:
+            self._checkpoint_writer.add_snapshot(snapshot, self._end_position)
         if effects.send or effects.respond:
             self._release_or_hold(effects.send, effects.respond)
         self._submit(effects.tasks)
@@ -252,7 +260,7 @@ class Driver:
             self.executor.submit(tasks)
 
     def _append(self, effects: Effects) -> None:
-        hurry = bool(effects.send or effects.respond or effects.snapshots)
+        sync = bool(effects.send or effects.respond or effects.snapshots)
         if effects.checkpoints:
             self._append_with_checkpoints(effects.checkpoints, effects.persist)
             self._response_position = self._end_position
@@ -260,24 +268,26 @@ class Driver:
         count = required_record_count(effects.persist)
         if count:
             self._response_position = self._end_position + count
-        self._end_position = self._journal.append(effects.persist, hurry)
+        self._end_position = self._journal.append(effects.persist, sync)
 
     def _append_with_checkpoints(
-        self, images: Sequence[StreamedCheckpoint | EncodedCheckpoint], records: Sequence[Record]
+        self,
+        checkpoints: Sequence[StreamedCheckpoint | EncodedCheckpoint],
+        records: Sequence[Record],
     ) -> None:
-        done = 0
-        for draft in images:
-            if done < draft.preceding_records:
-                self._journal.append(records[done : draft.preceding_records])
-                done = draft.preceding_records
-            if isinstance(draft, EncodedCheckpoint):
-                self._end_position = self._journal.append_checkpoint(draft.chunks())
+        appended = 0
+        for checkpoint in checkpoints:
+            if appended < checkpoint.preceding_records:
+                self._journal.append(records[appended : checkpoint.preceding_records])
+                appended = checkpoint.preceding_records
+            if isinstance(checkpoint, EncodedCheckpoint):
+                self._end_position = self._journal.append_checkpoint(checkpoint.chunks())
                 continue
-            room = self._journal.reserve_checkpoint()
-            self._end_position = room.position + 1
-            self._checkpoint_writer.add_checkpoint(draft, room)
-        if done < len(records):
-            self._end_position = self._journal.append(records[done:])
+            slot = self._journal.reserve_checkpoint()
+            self._end_position = slot.position + 1
+            self._checkpoint_writer.add_checkpoint(checkpoint, slot)
+        if appended < len(records):
+            self._end_position = self._journal.append(records[appended:])
 
     def _release_snapshot(self, position: int, snapshot: EncodedSnapshot) -> None:
         if self._is_halted:
@@ -293,21 +303,21 @@ class Driver:
             self._send_responses([each for each in respond if each.kind is ResponseKind.TENTATIVE])
             respond = [each for each in respond if each.kind is not ResponseKind.TENTATIVE]
         durable = self._journal.durable_position
-        # What is held may be durable by now, before anybody said so: nothing overtakes it.
+        # A pending batch may be durable before `release` is called. Nothing overtakes it.
         if not self._pending and self._end_position <= durable:
             self._released_position = self._end_position
             self._transmit(send, respond)
             return
-        at_once, rest = self._proposals.split(send, self._end_position, durable)
+        early_sends, held_sends = self._proposals.split(send, self._end_position, durable)
         if self._journal.fault is not None:
             respond = self._respond_to_reads(respond)
         else:
-            send = rest
-            answers: Sequence[Response] = ()
+            send = held_sends
+            durable_responses: Sequence[Response] = ()
             if not self._pending and self._response_position <= durable:
-                answers, respond = respond, ()
-            if at_once or answers:
-                self._transmit(at_once, answers)
+                durable_responses, respond = respond, ()
+            if early_sends or durable_responses:
+                self._transmit(early_sends, durable_responses)
         if respond:
             self._pending.append(_PendingBatch(self._response_position, (), respond))
         if send:
@@ -316,34 +326,37 @@ class Driver:
 
     @property
     def has_volatile_request(self) -> bool:
-        """Was something issued here that is not durable, and must not be seen before it is?"""
+        """True if a request issued here is not durable and must not be visible before it is."""
         if self._responds_before_durable:
             return False
         return self._has_unjournaled_request or self._issued_position > self._released_position
 
     def release_reads(self) -> None:
-        """What only reads need not wait for it."""
+        """Send the pending responses of reads, which need not wait for the disk."""
         self._pending = deque(
-            [held._replace(respond=self._respond_to_reads(held.respond)) for held in self._pending]
+            [
+                batch._replace(respond=self._respond_to_reads(batch.respond))
+                for batch in self._pending
+            ]
         )
 
     def _respond_to_reads(self, respond: Sequence[Response]) -> Sequence[Response]:
-        """Answers what the disk has nothing to do with, and gives back the others."""
+        """Send the responses that do not depend on the disk, and return the others."""
         if not respond or self.has_volatile_request:
             return respond
         self._send_responses([each for each in respond if each.id.event < 0])
         return [each for each in respond if each.id.event > 0]
 
     def release(self) -> None:
-        """More has become durable."""
-        held, durable = self._pending, self._journal.durable_position
+        """Send the batches whose records have become durable."""
+        pending, durable = self._pending, self._journal.durable_position
         self._released_position = durable
         if self._recorder is not None:
             self._recorder.record_durable(durable)
         send: list[Send] = []
         respond: list[Response] = []
-        while held and held[0].position <= durable:
-            batch = held.popleft()
+        while pending and pending[0].position <= durable:
+            batch = pending.popleft()
             send += batch.send
             respond += batch.respond
             if batch.snapshot is not None:
@@ -365,7 +378,7 @@ class Driver:
 
 
 def merge_casts(sends: Sequence[Send]) -> Iterator[Send]:
-    """The same, with requests that are cast to the same replicas in one message."""
+    """Yield the sends, with requests to the same replicas merged into one `Cast`."""
     casts: dict[tuple[int, ...], list[Request]] = {}
     others: list[Send] = []
     for each in sends:

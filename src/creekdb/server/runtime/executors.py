@@ -1,15 +1,13 @@
-"""Notices operations that take too long, also those that never end.
+"""Executors of a replica's tasks, and the watchdog for long operations.
 
-A replica executes one operation after the other. One that hangs holds up all others, and executed
-inline it stops the replica altogether: then nobody is left to tell but a thread of its own, which
-looks at the clock and says what is being executed, and where it is.
+`InlineExecutor` runs tasks on the loop, in slices of bounded length. Messages, ticks and clients
+get their turns between slices, however many tasks there are. Only a long operation delays them.
+`ThreadExecutor` runs tasks in a thread of its own. There a long operation delays only other
+operations, but each task costs more, because two threads alternate.
 
-Where a replica's tasks are run: inline, between what the loop does, or in a thread of their own.
-
-Inline, tasks are run in turns, and a turn ends after a while: messages, ticks and other clients
-come in between, however much there is to execute. Only an operation that takes long itself holds
-them up. In a thread, such an operation holds up other operations only; but each costs more, for two
-threads take turns.
+A replica executes one operation after the other, so an operation that hangs blocks all others.
+Executed inline, it blocks the whole replica. Therefore the watchdog has a thread of its own, which
+reports the running operation and its stack.
 """
 
 import asyncio
@@ -32,11 +30,13 @@ from creekdb.wire.deduplication import describe_call
 from creekdb.wire.event_log import OPERATION_LONG, EventLog
 
 CHECKS_PER_LIMIT: Final = 4
-"""In the time that an operation may take."""
+"""Number of checks within the time limit of an operation."""
 STACK_FRAMES_MAX: Final = 12
 
 
 class _RunningOperation:
+    """Operation that is being executed, with its thread and start time."""
+
     __slots__ = ("operation", "started_s", "thread")
 
     def __init__(self, operation: Operation) -> None:
@@ -46,7 +46,10 @@ class _RunningOperation:
 
 
 class Watchdog:
-    """`begin` and `end` belong to the thread that executes."""
+    """Reports operations that run for too long, including those that never end.
+
+    The executing thread calls `begin` and `end`.
+    """
 
     def __init__(self, limit_s: float, events: EventLog) -> None:
         self._limit_s = limit_s
@@ -57,7 +60,7 @@ class Watchdog:
         self._stop_event = threading.Event()
         self._worker = threading.Thread(target=self._run, name="watchdog", daemon=True)
         self.long_count = 0
-        """Operations that took too long."""
+        """Number of operations that exceeded the limit."""
         self.last_report = ""
 
     def start(self) -> None:
@@ -74,32 +77,32 @@ class Watchdog:
     def end(self) -> None:
         running, self._running = self._running, None
         if running is not None and running is self._reported:
-            took_s = time.monotonic() - running.started_s
-            self.last_report = f"{describe_call(running.operation)} took {took_s:.1f} s"
+            elapsed_s = time.monotonic() - running.started_s
+            self.last_report = f"{describe_call(running.operation)} took {elapsed_s:.1f} s"
             self._events.warning("operation.ended", self.last_report)
 
     def status(self) -> dict[str, Any]:
-        running, now = self._running, None
+        running, description = self._running, None
         if running is not None and running is self._reported:
-            now = (
+            description = (
                 f"{describe_call(running.operation)} for "
                 f"{time.monotonic() - running.started_s:.1f} s"
             )
-        return {"running": now, "long": self.long_count, "last": self.last_report or None}
+        return {"running": description, "long": self.long_count, "last": self.last_report or None}
 
     def _run(self) -> None:
         while not self._stop_event.wait(self._limit_s / CHECKS_PER_LIMIT):
             self.check(time.monotonic())
 
-    def check(self, now: float) -> None:
-        """Tell of what has been running for too long; and again, each time after twice as long."""
+    def check(self, now_s: float) -> None:
+        """Report an operation that exceeds the limit, and again each time its duration doubles."""
         running = self._running
         if running is None:
             return
-        begun, operation = running.started_s, running.operation
+        started_s, operation = running.started_s, running.operation
         if running is not self._reported:
             self._report_after_s = self._limit_s
-        if now - begun < self._report_after_s:
+        if now_s - started_s < self._report_after_s:
             return
         self.long_count += running is not self._reported
         self._reported = running
@@ -108,39 +111,39 @@ class Watchdog:
         stack = traceback.format_stack(frame)[-STACK_FRAMES_MAX:] if frame is not None else []
         self._events.error(
             OPERATION_LONG,
-            f"{describe_call(operation)} has been running for {now - begun:.1f} s: others "
-            "wait for it",
+            f"{describe_call(operation)} has been running for {now_s - started_s:.1f} s and "
+            "blocks other operations",
             operation=operation.name,
             trace="".join(stack),
         )
 
 
 SLICE_S: Final = 0.004
-"""How long tasks are run before others have their turn."""
+"""Time slice for tasks before other callbacks of the loop get their turn, in seconds."""
 JOIN_TIMEOUT_S: Final = 2.0
-"""How long a thread is waited for that is to end."""
+"""Time limit for joining a thread, in seconds."""
 
 
 class Executor(Protocol):
     lock: AbstractContextManager[None]
-    """To be held by whoever else uses the replica."""
+    """Lock that every other user of the replica must hold."""
     executions: int
     execution_time_s: float
 
     def start(self, replica: Replica, completed: Callable[[Task, ExecutionResult], None]) -> None:
-        """`completed` is called on the loop."""
+        """Start execution. `completed` is called on the loop."""
 
     def submit(self, tasks: tuple[Task, ...]) -> None: ...
 
     def pending_count(self) -> int:
-        """Tasks that are not completed."""
+        """Return the number of tasks that are not completed."""
 
     def halt(self) -> None:
-        """Nothing more is completed."""
+        """Stop execution. No further task is completed."""
 
 
 class NoLock:
-    """For who shares the replica with nobody."""
+    """Null lock for a replica that is not shared between threads."""
 
     def __enter__(self) -> None:
         pass
@@ -150,14 +153,14 @@ class NoLock:
 
 
 class InlineExecutor:
-    """`broke` is called when a task cannot be carried out, and then no other is."""
+    """Executor on the loop. If a task fails, `on_internal_error` is called and execution ends."""
 
-    def __init__(self, watchdog: Watchdog, broke: Callable[[Exception], None]) -> None:
+    def __init__(self, watchdog: Watchdog, on_internal_error: Callable[[Exception], None]) -> None:
         self.lock: AbstractContextManager[None] = NoLock()
         self.executions = 0
         self.execution_time_s = 0.0
         self._watchdog = watchdog
-        self._on_internal_error = broke
+        self._on_internal_error = on_internal_error
         self._loop = asyncio.get_running_loop()
         self._tasks: deque[Task] = deque()
         self._is_scheduled = False
@@ -187,7 +190,7 @@ class InlineExecutor:
 
     def _run_slice(self) -> None:
         tasks, watchdog = self._tasks, self._watchdog
-        begun = now = time.monotonic()
+        started_s = now_s = time.monotonic()
         while tasks:
             task = tasks.popleft()
             watchdog.begin(task.request.operation)
@@ -195,32 +198,32 @@ class InlineExecutor:
             watchdog.end()
             self.executions += 1
             self._completed(task, execution)
-            now = time.monotonic()
-            if now >= begun + SLICE_S:
+            now_s = time.monotonic()
+            if now_s >= started_s + SLICE_S:
                 break
-        self.execution_time_s += now - begun
+        self.execution_time_s += now_s - started_s
         self._is_scheduled = bool(tasks)
         if self._is_scheduled:
             self._loop.call_soon(self._run_slice_guarded)
 
 
 class ThreadExecutor:
-    """`broke` is called on the loop when the thread breaks off."""
+    """Executor in a thread. `on_internal_error` is called on the loop when the thread fails."""
 
     def __init__(
-        self, gate: ReplicaLock, watchdog: Watchdog, broke: Callable[[Exception], None]
+        self, lock: ReplicaLock, watchdog: Watchdog, on_internal_error: Callable[[Exception], None]
     ) -> None:
-        self.lock: AbstractContextManager[None] = gate
+        self.lock: AbstractContextManager[None] = lock
         self.executions = 0
         self.execution_time_s = 0.0
-        self._replica_lock = gate
+        self._replica_lock = lock
         self._watchdog = watchdog
-        self._on_internal_error = broke
+        self._on_internal_error = on_internal_error
         self._loop = asyncio.get_running_loop()
         self._tasks: queue.SimpleQueue[Task | None] = queue.SimpleQueue()
         self._completed_tasks: deque[tuple[Task, ExecutionResult]] = deque()
         self._is_completion_scheduled = False
-        """Does the loop know that something is done?"""
+        """True if a call of `_complete_slice` is scheduled on the loop."""
         self._is_halted = False
         self._in_flight = 0
         self._worker = threading.Thread(target=self._run_worker, name="operations", daemon=True)
@@ -239,14 +242,15 @@ class ThreadExecutor:
         return self._in_flight
 
     def halt(self) -> None:
-        """One who executes an operation that never ends is left alone: it ends with the process."""
+        """Stop execution. A thread in an operation that never ends is not joined: it ends with the
+        process."""
         self._is_halted = True
         self._tasks.put(None)
         if self._worker.is_alive():
             self._worker.join(JOIN_TIMEOUT_S)
 
     def _run_worker(self) -> None:
-        """What the thread does."""
+        """Run tasks until `halt`."""
         self._replica_lock.executor_thread = threading.get_ident()
         try:
             while (task := self._tasks.get()) is not None and not self._is_halted:
@@ -254,11 +258,11 @@ class ThreadExecutor:
                 if not self._is_completion_scheduled:
                     self._is_completion_scheduled = True
                     self._call_on_loop(self._complete_slice)
-        except Exception as error:  # noqa: BLE001 - told to whoever waits, or they wait for ever
+        except Exception as error:  # noqa: BLE001 - reported to the loop, or callers wait for ever
             self._call_on_loop(self._on_internal_error, error)
 
     def _run(self, task: Task) -> ExecutionResult:
-        begun = time.monotonic()
+        started_s = time.monotonic()
         self._watchdog.begin(task.request.operation)
         self._replica_lock.acquire()
         try:
@@ -266,22 +270,22 @@ class ThreadExecutor:
         finally:
             self._replica_lock.release()
             self._watchdog.end()
-            self.execution_time_s += time.monotonic() - begun
+            self.execution_time_s += time.monotonic() - started_s
 
     def _call_on_loop(self, callback: Callable[..., None], *arguments: object) -> None:
         if not self._loop.is_closed():
             self._loop.call_soon_threadsafe(callback, *arguments)
 
     def _complete_slice(self) -> None:
-        """A turn of the loop. What is done after the look below has its own."""
+        """Complete tasks for one slice. A task that finishes later schedules another slice."""
         self._is_completion_scheduled = False
-        until = time.monotonic() + SLICE_S
+        deadline_s = time.monotonic() + SLICE_S
         while self._completed_tasks and not self._is_halted:
             task, execution = self._completed_tasks.popleft()
             self._in_flight -= 1
             self.executions += 1
             self._completed(task, execution)
-            if time.monotonic() >= until:
+            if time.monotonic() >= deadline_s:
                 if not self._is_completion_scheduled:
                     self._is_completion_scheduled = True
                     self._loop.call_soon(self._complete_slice)

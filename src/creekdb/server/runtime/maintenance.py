@@ -1,7 +1,4 @@
-"""What a replica takes over from a changed configuration while it runs.
-
-What a replica looks after from time to time, each for as long as it runs.
-"""
+"""Periodic tasks of a running replica, and the reload of its configuration."""
 
 import asyncio
 import ssl
@@ -24,29 +21,31 @@ from creekdb.wire.deduplication import expire_calls
 from creekdb.wire.event_log import EventLog
 
 RELOADABLE_KEYS: Final = ("security", "log", "log_level")
-"""The keys."""
+"""Configuration keys that a reload applies."""
 _JOURNALED_KEYS: Final = ("members", "replica")
-"""What the journal knows better."""
+"""Configuration keys whose current values are in the journal."""
 
 
 def reload_certificates(
     before: ServerConfig, after: ServerConfig, contexts: Iterable[ssl.SSLContext]
 ) -> float | None:
-    """For connections to come; answers when they expire, if there are any. Raises `UsageError`, and
-    then all stays as it was. Authorities are added to those that are trusted already."""
+    """Load the certificates for new connections. Return their expiry time, or None without TLS.
+
+    Authorities are added to those already trusted. On `UsageError`, nothing has changed.
+    """
     if after.is_secured != before.is_secured:
-        raise UsageError("encryption is switched on or off when the replica is started again")
+        raise UsageError("cannot reload: encryption was switched on or off; restart the replica")
     if not after.is_secured:
         return None
-    expires = certificate_expiry_s(after.security)
+    expires_s = certificate_expiry_s(after.security)
     for context in contexts:
         context.load_verify_locations(after.security.authority)
         context.load_cert_chain(after.security.certificate, after.security.key)
-    return expires
+    return expires_s
 
 
 def restart_keys(before: ServerConfig, after: ServerConfig) -> list[str]:
-    """What is different, and takes effect only when the replica is started again."""
+    """Return the changed keys that take effect only after a restart."""
     return [
         name
         for name in ServerConfig.__struct_fields__
@@ -56,55 +55,56 @@ def restart_keys(before: ServerConfig, after: ServerConfig) -> list[str]:
 
 
 DIGEST_INTERVAL_S: Final = 0.25
-"""Between two messages with digests of the state."""
+"""Interval between two messages with state digests, in seconds."""
 DISK_RETRY_INTERVAL_S: Final = 1.0
-"""Between two looks whether a failed disk works again."""
+"""Interval between two attempts to use a failed disk, in seconds."""
 DAY_S: Final = 86_400
-"""Between two looks whether a certificate will expire soon."""
+"""Interval between two checks of the certificate's expiry, in seconds."""
 CERTIFICATE_WARNING_S: Final = 30 * DAY_S
+"""Remaining validity below which a warning is logged, in seconds."""
 SAMPLE_INTERVAL_S: Final = 0.25
-"""Between two samples of its counters, where they are recorded."""
+"""Interval between two recorded samples of the counters, in seconds."""
 CHECKS_PER_INTERVAL: Final = 4
-"""Whether it is time for the next mark, in the time between two."""
+"""Number of expiry checks per mark interval."""
 EXPIRY_PAUSE_S: Final = 0.02
-"""Before more calls are forgotten: there may be much else to do."""
+"""Pause between two batches of expired calls, in seconds, in favour of other work."""
 
 InternalCall: TypeAlias = Callable[[Operation, bool], Awaitable[Any]]
-"""An operation of Creek's own, strong or weak; the first answer, or nothing."""
+"""Invocation of an internal operation, strong or weak. Returns the first response, or nothing."""
 
 
 async def expire_old_calls(
-    after_s: float, driver: Driver, leads: Callable[[], bool], call: InternalCall
+    retention_s: float, driver: Driver, is_leader: Callable[[], bool], call: InternalCall
 ) -> None:
-    """By who leads, for all."""
+    """Issue marks and expire calls while this replica is the leader."""
     loop, replica = asyncio.get_running_loop(), driver.replica
-    marking, places = ExpirySchedule(after_s, loop.time()), mark_key_range()
+    schedule, mark_keys = ExpirySchedule(retention_s, loop.time()), mark_key_range()
     while True:
-        await asyncio.sleep(marking.interval_s / CHECKS_PER_INTERVAL)
+        await asyncio.sleep(schedule.interval_s / CHECKS_PER_INTERVAL)
         with driver.executor.lock:
             newest = replica.readable_lengths()[-1]
-            marks = read_marks(replica.committed_items(newest, *places))
-        settled = replica.stable_instances()
-        mark, before_us = marking.check(
-            marks, leads(), loop.time(), settled[replica.index], min(settled.values())
+            marks = read_marks(replica.committed_items(newest, *mark_keys))
+        stable = replica.stable_instances()
+        mark, before_us = schedule.check(
+            marks, is_leader(), loop.time(), stable[replica.index], min(stable.values())
         )
         if mark is not None:
             await call(mark, True)
-        rest: tuple[Any, ...] | None = ()
-        while before_us is not None and rest is not None and leads():
-            _, *more = await call(expire_calls(before_us, *rest), False) or (0,)
-            rest = tuple(more) or None
+        cursor: tuple[Any, ...] | None = ()
+        while before_us is not None and cursor is not None and is_leader():
+            _, *following = await call(expire_calls(before_us, *cursor), False) or (0,)
+            cursor = tuple(following) or None
             await asyncio.sleep(EXPIRY_PAUSE_S)
 
 
-async def warn_of_certificate_expiry(expires: Callable[[], float], events: EventLog) -> None:
-    """`expires`: when the certificate does, in seconds since 1970."""
+async def warn_of_certificate_expiry(expires_s: Callable[[], float], events: EventLog) -> None:
+    """Log a daily warning before the certificate expires. `expires_s` is in seconds since 1970."""
     while True:
-        until = expires()
-        if until - time.time() < CERTIFICATE_WARNING_S:
-            when = datetime.fromtimestamp(until, UTC).strftime("%Y-%m-%d %H:%M UTC")
-            what = f"its certificate expires on {when}: renew it, and send SIGHUP"
-            events.warning("certificate.expires", what, expires=when)
+        expiry_s = expires_s()
+        if expiry_s - time.time() < CERTIFICATE_WARNING_S:
+            expiry = datetime.fromtimestamp(expiry_s, UTC).strftime("%Y-%m-%d %H:%M UTC")
+            message = f"the certificate expires on {expiry}; renew it and send SIGHUP"
+            events.warning("certificate.expires", message, expires=expiry)
         await asyncio.sleep(DAY_S)
 
 
@@ -116,7 +116,7 @@ async def retry_disk(journal: Journal) -> None:
 
 
 async def exchange_digests(
-    digests: DivergenceDetector,
+    detector: DivergenceDetector,
     journal: Journal,
     peers: PeerNetwork,
     fail: Callable[[Exception], None],
@@ -126,17 +126,17 @@ async def exchange_digests(
     differing: list[int] = []
     while True:
         await asyncio.sleep(DIGEST_INTERVAL_S)
-        peers.send(peers.connected_members(), digests.take_message(journal.durable_position))
-        verdict = digests.verdict(loop.time())
+        peers.send(peers.connected_members(), detector.take_message(journal.durable_position))
+        verdict = detector.verdict(loop.time())
         if verdict is not None:
             fail(verdict)
             return
-        found = digests.differing_peers()
-        for peer in found:
+        now_differing = detector.differing_peers()
+        for peer in now_differing:
             if peer not in differing:
-                what = f"replica {peer} has come to another state than this one"
-                events.error("state.differs", what, peer=peer)
-        differing = found
+                message = f"the state of replica {peer} differs from the state of this replica"
+                events.error("state.differs", message, peer=peer)
+        differing = now_differing
 
 
 async def record_samples(recorder: RecordingWriter, driver: Driver, peers: PeerNetwork) -> None:

@@ -1,12 +1,12 @@
-"""A replica that two threads use: the loop feeds it, another one executes its operations.
+"""Lock of a replica that two threads use: the loop feeds it, the other executes its operations.
 
-The replica is not made for that, so only one of them is inside at a time. But the code of an
-operation runs outside: it goes in for each look at the state, and out again. So the loop never
-waits for longer than such a look takes, however long the operation.
+The replica is not thread-safe, so only one thread holds the lock at a time. The code of an
+operation runs without the lock, and acquires it for each access to the state. So the loop never
+waits longer than one access takes, however long the operation is.
 
-Meanwhile the state may change. That is what replicas are prepared for: what an operation has read
-is looked at again before it counts. Only one that is answered without that, because it only reads
-and takes no place in the order, is looked at here.
+The state may change in the meantime. Replicas are prepared for that: they validate the reads of an
+operation before its result counts. A read-only operation without a position in the order skips this
+validation, so `LockedDataType` validates it here.
 """
 
 import threading
@@ -25,13 +25,16 @@ from creekdb.protocol.values import Key
 
 SPIN_PAUSE_S: Final = 0.00005
 SCAN_BATCH_MAX: Final = 64
-"""Of a scan, in one look."""
+"""Upper bound for the keys that a scan reads in one access."""
 READ_ATTEMPTS_MAX: Final = 3
-"""To read something that does not change meanwhile; then it is read from inside."""
+"""Attempts to read an unchanged state without the lock. The next attempt holds the lock."""
 
 
 class ReplicaLock:
-    """The loop uses it as a context, and is let in first; the other thread calls its methods."""
+    """Lock with priority for the loop, which uses it as a context manager.
+
+    The executor thread calls `acquire` and `release`.
+    """
 
     __slots__ = ("_is_loop_waiting", "_lock", "executor_thread")
 
@@ -39,7 +42,7 @@ class ReplicaLock:
         self._lock = threading.Lock()
         self._is_loop_waiting = False
         self.executor_thread = 0
-        """The one that executes."""
+        """Identifier of the executor thread."""
 
     def __enter__(self) -> None:
         self._is_loop_waiting = True
@@ -59,12 +62,12 @@ class ReplicaLock:
 
 
 class LockedDataType(DataTypeWrapper):
-    """A data type whose operations run outside."""
+    """Data type whose operations run without the lock."""
 
-    def __init__(self, datatype: DataType, gate: ReplicaLock) -> None:
+    def __init__(self, datatype: DataType, lock: ReplicaLock) -> None:
         super().__init__(datatype)
         self._inner = datatype
-        self._lock = gate
+        self._lock = lock
 
     def run(self, request: Request, view: View) -> ExecutionResult:
         if threading.get_ident() != self._lock.executor_thread:
@@ -87,13 +90,13 @@ class LockedDataType(DataTypeWrapper):
 
 
 class LockedView:
-    """A `View` for one who is outside."""
+    """`View` that holds the lock only during an access."""
 
     __slots__ = ("_lock", "_view")
 
-    def __init__(self, view: View, gate: ReplicaLock) -> None:
+    def __init__(self, view: View, lock: ReplicaLock) -> None:
         self._view = view
-        self._lock = gate
+        self._lock = lock
 
     def read(self, key: Key) -> Any:
         self._lock.acquire()
@@ -117,20 +120,20 @@ class LockedView:
             self._lock.release()
 
     def keys(self, start: CollationKey, stop: CollationKey, reverse: bool) -> Iterator[Key]:
-        """A few more at a time, and each time from where the last one was: what lies there may be
-        another list by then."""
-        at_once = 1
+        """Yield the keys in batches of growing size. Each batch continues after the last key, since
+        the keys may have changed in between."""
+        batch_size = 1
         while True:
             self._lock.acquire()
             try:
-                some = list(islice(self._view.keys(start, stop, reverse), at_once))
+                batch = list(islice(self._view.keys(start, stop, reverse), batch_size))
             finally:
                 self._lock.release()
-            yield from some
-            if len(some) < at_once:
+            yield from batch
+            if len(batch) < batch_size:
                 return
             if reverse:
-                stop = collation_key(some[-1])
+                stop = collation_key(batch[-1])
             else:
-                start = (*collation_key(some[-1]), -1)
-            at_once = min(at_once * 2, SCAN_BATCH_MAX)
+                start = (*collation_key(batch[-1]), -1)
+            batch_size = min(batch_size * 2, SCAN_BATCH_MAX)

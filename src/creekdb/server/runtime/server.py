@@ -1,4 +1,4 @@
-"""One replica in one process: its journal, its driver, its peers and its clients."""
+"""Server process of one replica: journal, driver, peers and clients."""
 
 import asyncio
 from collections import Counter
@@ -14,7 +14,7 @@ from creekdb.protocol.checkpoint.stream import AssembledSnapshot
 from creekdb.protocol.guarantees import SchemeGuarantees
 from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.request import Operation
-from creekdb.protocol.validation import NEVER_ISSUED, UNAPPROVED_MEMBERS
+from creekdb.protocol.validation import RejectionReason
 from creekdb.schemes import registry
 from creekdb.schemes.core.replica import Replica
 from creekdb.server.backup.capture import capture_state
@@ -58,9 +58,9 @@ from creekdb.server.transport.keepalive import LivenessResponder
 from creekdb.server.transport.listeners import RESERVED_FILES_BEYOND_PEERS, Listeners
 from creekdb.server.transport.peers import PeerNetwork, PeerReceiver
 from creekdb.wire.addresses import format_address, parse_address
+from creekdb.wire.counters import ServerCounter
 from creekdb.wire.dev_control import DevControl
-from creekdb.wire.event_log import REPLICA_STOPPING, EventLog
-from creekdb.wire.event_log import configure_logging as set_up_logs
+from creekdb.wire.event_log import REPLICA_STOPPING, EventLog, configure_logging
 from creekdb.wire.messages import (
     OLDEST_WIRE_VERSION,
     WIRE_VERSION,
@@ -70,10 +70,12 @@ from creekdb.wire.messages import (
 )
 
 STATE_CHECK_S: Final = 0.25
-"""Between two looks for what its log should tell."""
+"""Interval between two checks for state changes to log, in seconds."""
 
 
 class Server:
+    """Live replica with all its parts, in one process."""
+
     def __init__(self, config: ServerConfig) -> None:
         config, configuration = initial_configuration(config)
         self.config = config
@@ -90,19 +92,19 @@ class Server:
         self._capabilities = Capabilities(self._datatype)
         self.listeners = Listeners(lambda: self.config, self._count_rejection)
         self.certificate_expires_s: float | None = None
-        """When its certificate does, in seconds since 1970; None: it has none."""
+        """Expiry time of the certificate, in seconds since 1970. None without a certificate."""
         self.task_supervisor = TaskSupervisor(self._handle_internal_error)
         self.pending_strong_calls = PendingStrongCalls(config.strong_max)
         self.relay = CallRelay(self.latencies, self.pending_strong_calls)
         self.dev_control: DevControl | None = None
-        """Is it a replica of `creek up`?"""
+        """Control data from `creek up`. None outside `creek up`."""
         self.is_stopping = False
         self._liveness_responder: LivenessResponder | None = None
         self.client_port = 0
         self.failure: Exception | None = None
-        """Why this replica cannot go on."""
+        """Error that stopped this replica."""
         self.stop_requested = asyncio.Event()
-        """It is time to stop: somebody says so, or there is a failure."""
+        """Set when the replica must stop, on request or after a failure."""
 
     async def start(self) -> None:
         config = self.config
@@ -118,21 +120,21 @@ class Server:
             self.task_supervisor.spawn(self.membership.unblock_when_joined())
         await self._listen()
         self._start_background_tasks()
-        where = format_address(parse_address(config.clients)[0], self.client_port)
+        address = format_address(parse_address(config.clients)[0], self.client_port)
         self.event_log.info(
             "replica.started",
-            f"of cluster '{config.cluster}', for clients at {where}",
+            f"started in cluster '{config.cluster}', clients connect to {address}",
             cluster=config.cluster,
             datatype=self._datatype.name,
-            clients=where,
+            clients=address,
             committed=self.driver.replica.committed_length(),
             writes="io_uring" if self._file_ops.can_write_async else "thread",
         )
 
     async def stop(self) -> None:
-        """Nothing new is begun; what is durable stays, and what is not was not answered."""
+        """Stop the replica. Durable state stays on disk. Volatile state had no response."""
         self.is_stopping = True
-        self.event_log.info(REPLICA_STOPPING, "is being stopped")
+        self.event_log.info(REPLICA_STOPPING, "stopping")
         await self.task_supervisor.stop()
         self.listeners.close()
         if self._liveness_responder is not None:
@@ -153,96 +155,99 @@ class Server:
                 self._recorder.record_removal()
 
     def fail(self, error: Exception) -> None:
-        """Take no further part. What is on disk stays there."""
+        """Halt the replica because of an error. The data directory is kept."""
         if self.failure is None:
             self.failure = error
             self.is_stopping = True
             self.driver.halt()
-            self.event_log.error("replica.failed", f"stops: {error}")
+            self.event_log.error("replica.failed", f"failed: {error}")
             self.stop_requested.set()
 
     def handle_loop_exception(
         self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]
     ) -> None:
-        """Whatever nobody else has heard of, told by the loop that this replica has to itself."""
+        """Handle an exception that reached the loop. The loop belongs to this replica alone."""
         if self.failure is not None and context.get("exception") is self.failure:
-            return  # a turn that ended because of it
+            return  # a callback that the failure ended
         if is_internal_error(context):
             self._handle_internal_error(context["exception"])
         else:
             loop.default_exception_handler(context)
 
     def reload(self, config: ServerConfig) -> None:
-        """Take over what can change while it runs: tokens, certificates, and what is logged. Or
-        raise `UsageError`, and then all stays as it was."""
+        """Apply the keys that can change at runtime: tokens, certificates and logging.
+
+        On `UsageError`, nothing has changed.
+        """
         self.certificate_expires_s = reload_certificates(
             self.config, config, self.listeners.tls_contexts
         )
-        waiting = restart_keys(self.config, config)
-        are_others = config.members != self.config.members
-        kept = {name: getattr(config, name) for name in RELOADABLE_KEYS}
-        self.config = msgspec.structs.replace(self.config, **kept)
+        unapplied = restart_keys(self.config, config)
+        members_differ = config.members != self.config.members
+        reloaded = {name: getattr(config, name) for name in RELOADABLE_KEYS}
+        self.config = msgspec.structs.replace(self.config, **reloaded)
         self.dispatcher.replace_tokens(AccessTokens(config.security))
-        set_up_logs(config.log, config.log_level)
-        self.event_log.info(
-            "configuration.reloaded", "tokens, certificates and logging are taken over"
-        )
-        if waiting:
-            what = f"takes effect when the replica is started again: {', '.join(waiting)}"
-            self.event_log.warning("configuration.waits", what)
-        if are_others:
-            what = "members stay as they are: 'creek member' changes them, and no file has to"
-            self.event_log.warning("configuration.waits", what)
+        configure_logging(config.log, config.log_level)
+        self.event_log.info("configuration.reloaded", "reloaded tokens, certificates and logging")
+        if unapplied:
+            message = f"changed keys take effect after a restart: {', '.join(unapplied)}"
+            self.event_log.warning("configuration.waits", message)
+        if members_differ:
+            message = "members in the file are ignored; change members with 'creek member'"
+            self.event_log.warning("configuration.waits", message)
 
     def status(self) -> dict[str, Any]:
         return replica_status(self)
 
-    def set_observer(self, onlooker: CallObserver | None) -> None:
-        """From now on it is told what happens to calls; None: nobody is."""
-        self.relay.observer = onlooker
-        self.driver.task_observer = None if onlooker is None else onlooker.on_tasks
+    def set_observer(self, observer: CallObserver | None) -> None:
+        """Send calls, responses and tasks to `observer` from now on. None removes the observer."""
+        self.relay.observer = observer
+        self.driver.task_observer = None if observer is None else observer.on_tasks
 
-    def apply_dev_control(self, trial: DevControl) -> None:
-        """What `creek up` says."""
-        self.dev_control = trial
-        self.peers.disconnect(trial.cut)
+    def apply_dev_control(self, control: DevControl) -> None:
+        """Apply the control data of `creek up`."""
+        self.dev_control = control
+        self.peers.disconnect(control.cut)
 
     def rejections_by_reason(self) -> dict[str, int]:
-        """What was refused or dropped, by the replica or at its doors."""
-        return dict(sorted((self.rejections + Counter(self.driver.replica.rejected)).items()))
+        """Return the number of rejected or dropped inputs by reason, of replica and server."""
+        totals = self.rejections + Counter(self.driver.replica.rejected)
+        return {str(reason): count for reason, count in sorted(totals.items())}
 
-    # --- what it is made of -------------------------------------------------------------------
+    # --- assembly -----------------------------------------------------------------------------
 
     def _assemble(self) -> None:
-        """With what its disk has."""
-        config, folder = self.config, Path(self.config.data)
+        """Create all parts, and recover the replica from its journal."""
+        config, data_dir = self.config, Path(self.config.data)
         owner = DataDirOwner(
             cluster=config.cluster, replica=config.replica, datatype=self._datatype.name
         )
-        check_owner(folder, owner)
-        joins = initialise_journal(folder)
+        check_owner(data_dir, owner)
+        is_joining = initialise_journal(data_dir)
         executor, datatype = self._build_executor(DeduplicatingDataType(self._datatype))
         replica = registry.get_scheme(config.scheme)(config.replica, self._settings, datatype)
         self._file_ops = TimedFileOps(self.fsync_latency, config.io_uring, self._log_journal)
         self.journal = Journal(
-            folder,
+            data_dir,
             loop=asyncio.get_running_loop(),
             on_durable=self._event_handler.on_durable,
             on_failure=self._event_handler.on_disk_failure,
             log=self._log_journal,
-            calls=self._file_ops,
+            file_ops=self._file_ops,
         )
-        with log_if_slow("reads its journal", self.event_log):
+        with log_if_slow("reading the journal", self.event_log):
             records = self.journal.open()
-        record_owner(folder, owner)
+        record_owner(data_dir, owner)
         self._recorder = None
         if config.record:
-            self._recorder = self._build_recorder(replica.guarantees, anew=joins or not records)
+            self._recorder = self._build_recorder(
+                replica.guarantees, has_empty_disk=is_joining or not records
+            )
         self.peers = self._build_peers(replica)
         self.dispatcher = self.relay.dispatcher = self._build_dispatcher(replica)
         self.driver = self.relay.driver = self._build_driver(replica, executor)
         if records:
-            with log_if_slow(f"takes up {len(records)} records of its journal", self.event_log):
+            with log_if_slow(f"recovering {len(records)} journal records", self.event_log):
                 self.driver.recover(records)
 
     def _build_peers(self, replica: Replica) -> PeerNetwork:
@@ -278,18 +283,18 @@ class Server:
             self.config.replica,
             self._datatype,
             invoke=self.relay.invoke,
-            has=replica.has_request,
-            alone=replica.can_respond_locally,
-            refusal=self.admission.rejection,
-            who_cannot=lambda name, count: self._capabilities.find_incapable(
+            has_request=replica.has_request,
+            is_local_read=replica.can_respond_locally,
+            rejection=self.admission.rejection,
+            find_incapable_replica=lambda name, count: self._capabilities.find_incapable(
                 name, count, self.peers.connected_members
             ),
             change_members=self.membership.validate_change,
             status=self.status,
             count=self._count_rejection,
-            copies=BackupSessions(self._capture_backup, self.task_supervisor.spawn),
+            backup_sessions=BackupSessions(self._capture_backup, self.task_supervisor.spawn),
             tokens=AccessTokens(self.config.security),
-            page=self.config.page_url,
+            page_url=self.config.page_url,
         )
 
     def _build_driver(self, replica: Replica, executor: Executor) -> Driver:
@@ -302,8 +307,8 @@ class Server:
             respond=self.relay.respond,
             observe=self._event_handler.on_events,
             compare=lambda digest: self.divergence.record(digest, self.journal.end_position),
-            broke=self._handle_internal_error,
-            tentative_at_once=self.config.durability == "memory",
+            on_internal_error=self._handle_internal_error,
+            respond_before_durable=self.config.durability == "memory",
             recorder=self._recorder,
         )
 
@@ -312,12 +317,14 @@ class Server:
         self.watchdog.start()
         if self.config.execution == "inline":
             return InlineExecutor(self.watchdog, self._handle_internal_error), datatype
-        gate = ReplicaLock()
-        return ThreadExecutor(gate, self.watchdog, self._handle_internal_error), LockedDataType(
-            datatype, gate
+        lock = ReplicaLock()
+        return ThreadExecutor(lock, self.watchdog, self._handle_internal_error), LockedDataType(
+            datatype, lock
         )
 
-    def _build_recorder(self, terms: SchemeGuarantees, anew: bool) -> RecordingWriter:
+    def _build_recorder(
+        self, guarantees: SchemeGuarantees, has_empty_disk: bool
+    ) -> RecordingWriter:
         config = self.config
         return RecordingWriter(
             Path(config.record),
@@ -328,25 +335,25 @@ class Server:
             imported=config.datatype,
             scheme=config.scheme,
             durability=config.durability,
-            terms=terms,
-            anew=anew,
+            guarantees=guarantees,
+            has_empty_disk=has_empty_disk,
             log=self._log_recording,
         )
 
-    # --- listening ----------------------------------------------------------------------------
+    # --- listeners ----------------------------------------------------------------------------
 
     async def _listen(self) -> None:
         try:
             await self.listeners.open(
                 lambda: cast(asyncio.Protocol, PeerReceiver(self.peers)),
                 self.config.members[self.config.replica],
-                left_over=RESERVED_FILES_BEYOND_PEERS,
+                reserved_files=RESERVED_FILES_BEYOND_PEERS,
             )
             clients = await self.listeners.open(
                 lambda: cast(asyncio.Protocol, ClientConnection(self.dispatcher)),
                 self.config.clients,
                 mutual=False,
-                word=CONNECTION_LIMIT_FRAME,
+                rejection_frame=CONNECTION_LIMIT_FRAME,
             )
         except BaseException:
             await self.stop()
@@ -355,7 +362,7 @@ class Server:
         self._liveness_responder = LivenessResponder(clients.sockets)
         self._liveness_responder.start()
 
-    # --- what happens -------------------------------------------------------------------------
+    # --- inputs and callbacks -----------------------------------------------------------------
 
     def _receive(self, message: DeliveredPeerMessage | AssembledSnapshot, sender: int) -> None:
         if isinstance(message, StateDigests):
@@ -363,11 +370,11 @@ class Server:
         elif self.admission.can_write():
             self.driver.receive(message, sender)
         else:
-            self._count_rejection("dropped for a slow disk")
+            self._count_rejection(ServerCounter.SLOW_DISK)
 
     def _handle_internal_error(self, error: Exception) -> None:
         if error is self.failure:
-            return  # a task that ended because of it
+            return  # a task that the failure ended
         if not isinstance(error, MissingOperation):
             self.event_log.error(
                 "replica.broke", repr(error), trace="".join(format_exception(error))
@@ -375,10 +382,13 @@ class Server:
         self.fail(error)
 
     async def _invoke_internal(self, operation: Operation, strong: bool) -> Any:
-        """Not for a client. The first answer, or nothing if that is not known, or if it raised."""
+        """Invoke an operation without a client. Return the first response.
+
+        The result is empty if the outcome is unknown or an exception.
+        """
         id = self.driver.invoke(operation, strong, 0)
-        own = self.relay.internal_calls[id] = asyncio.get_running_loop().create_future()
-        return await own
+        response = self.relay.internal_calls[id] = asyncio.get_running_loop().create_future()
+        return await response
 
     async def _capture_backup(self, operations: bool) -> CapturedState:
         name = self._datatype.name
@@ -396,17 +406,17 @@ class Server:
     def _count_rejection(self, reason: str) -> None:
         self.rejections[reason] += 1
 
-    # --- from time to time --------------------------------------------------------------------
+    # --- periodic tasks -----------------------------------------------------------------------
 
     def _start_background_tasks(self) -> None:
-        """With all that it does by itself, until it is stopped."""
+        """Start the peer links and all tasks that run until the replica stops."""
         spawn = self.task_supervisor.spawn
         self.peers.start()
         spawn(self._tick())
         spawn(retry_disk(self.journal))
-        if not self.config.record:  # a run has only what clients asked for
-            after_s, leads = self.config.forget_after, self.admission.can_run_leader_tasks
-            spawn(expire_old_calls(after_s, self.driver, leads, self._invoke_internal))
+        if not self.config.record:  # a recorded run contains only calls of clients
+            retention_s, is_leader = self.config.forget_after, self.admission.can_run_leader_tasks
+            spawn(expire_old_calls(retention_s, self.driver, is_leader, self._invoke_internal))
         spawn(
             exchange_digests(self.divergence, self.journal, self.peers, self.fail, self.event_log)
         )
@@ -420,49 +430,52 @@ class Server:
 
     async def _tick(self) -> None:
         loop = asyncio.get_running_loop()
-        beat = self.config.tick_ms / 1000
-        due = last = loop.time()
+        interval_s = self.config.tick_ms / 1000
+        due_s = last_s = loop.time()
         while True:
-            now = loop.time()
-            self.admission.record_tick(now - last)
-            last = now
+            now_s = loop.time()
+            self.admission.record_tick(now_s - last_s)
+            last_s = now_s
             self._check_for_data_loss()
             if self.admission.can_write():
                 self.driver.tick()
             self.journal.request_sync()
             self.membership.refresh()
-            due = max(due + beat, loop.time())
-            await asyncio.sleep(due - loop.time())
+            due_s = max(due_s + interval_s, loop.time())
+            await asyncio.sleep(due_s - loop.time())
 
     def _check_for_data_loss(self) -> None:
-        """No request leaves before it is on disk: whoever tells of one that is not there tells that
-        the disk has lost it. Then what was promised with it is lost as well. So it is with members,
-        where one that knows of no others had let them in."""
-        replica, folder = self.driver.replica, self.config.data
-        if UNAPPROVED_MEMBERS in replica.rejected:
+        """Fail if peers prove that the disk has lost data.
+
+        No request is sent before it is durable. A peer that holds an unknown request of this
+        replica proves that the disk has lost it, and the promises made with it. The same holds
+        for members that a replica without knowledge of other members had admitted.
+        """
+        replica, data_dir = self.driver.replica, self.config.data
+        if RejectionReason.UNAPPROVED_MEMBERS in replica.rejected:
             self.fail(
                 StorageFault(
-                    f"there are other members, which this replica let in, and {folder} does not "
-                    "hold that: what counted as safe is lost. Nothing more is promised from there: "
-                    "let a new one take its place: "
+                    f"data lost: this replica admitted members that {data_dir} does not contain. "
+                    "Records that counted as durable are gone, and it may make no more promises. "
+                    "Replace it with a new replica: "
                     f"'creek member replace {replica.index} HOST:PORT --data DIR'"
                 )
             )
-        elif NEVER_ISSUED in replica.rejected:
+        elif RejectionReason.NEVER_ISSUED in replica.rejected:
             self.fail(
                 StorageFault(
-                    f"others have requests of this replica that {folder} does not hold: what "
-                    "counted as safe is lost, or an older copy took its place. Nothing more is "
-                    f"promised from there: move {folder} away and start this replica as one that "
-                    "lost its disk"
+                    f"data lost: peers hold requests of this replica that {data_dir} does not "
+                    "contain. Records that counted as durable are gone, or the directory is an "
+                    f"older copy. Move {data_dir} away, and start this replica as one that lost "
+                    "its disk"
                 )
             )
 
     async def _log_state_changes(self) -> None:
-        watch = StateChangeLogger(self.event_log, self.config.replica)
+        logger = StateChangeLogger(self.event_log, self.config.replica)
         while True:
             await asyncio.sleep(STATE_CHECK_S)
-            watch.check(
+            logger.check(
                 self.driver.replica.leader(),
                 self.peers.connected_members(),
                 self.rejections_by_reason(),

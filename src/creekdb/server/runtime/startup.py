@@ -1,7 +1,4 @@
-"""The numbers that a live replica runs the protocol with.
-
-A replica that begins: what takes it long, and whom it waits for, told to who looks after it.
-"""
+"""Startup of a replica: protocol settings, progress reports, and the wait for its peers."""
 
 import asyncio
 import threading
@@ -17,19 +14,19 @@ from creekdb.server.runtime.config import ServerConfig
 from creekdb.wire.event_log import EventLog
 
 NOOP_TICKS: Final = 5
-"""How long a weak request may stay unstable: what becomes stable together is handled in one turn of
-the loop, so it should not be much."""
+"""Upper bound for the time a weak request stays unstable, in ticks. One turn of the loop handles
+all requests that become stable together, so there should be few of them."""
 CONSENSUS_WINDOW: Final = 8
-"""Instances of consensus under way at once: with fewer, each decides more, and costs as much."""
+"""Concurrent consensus instances. With fewer, each instance decides more at the same cost."""
 INLINE_TASKS_MAX: Final = 1
-"""Tasks that are handed out before the first of them is completed. They are run one by one, and
-each is better chosen late: one that has to be executed before others may have come meanwhile."""
+"""Tasks that are handed out before the first of them completes. Tasks run one by one, and a late
+choice is better: a request that must be executed earlier may have arrived meanwhile."""
 THREAD_TASKS_MAX: Final = 64
-"""The same, for a thread that should not wait for the loop between two of them."""
+"""As `INLINE_TASKS_MAX`, for a thread, which should not wait for the loop between two tasks."""
 
 
 def protocol_settings(config: ServerConfig, configuration: Configuration) -> Settings:
-    """`configuration`: the members that it begins with."""
+    """Return the settings. `configuration` holds the members that the replica starts with."""
     inline = config.execution == "inline"
     return Settings(
         members=configuration.replica_ids,
@@ -45,63 +42,63 @@ def protocol_settings(config: ServerConfig, configuration: Configuration) -> Set
 
 
 REPORT_AFTER_S: Final = 2.0
-"""Until somebody is told."""
+"""Duration of a wait or an activity before it is logged, and between two logs, in seconds."""
 
 
 @contextmanager
-def log_if_slow(what: str, events: EventLog) -> Iterator[None]:
-    """For what holds up the loop."""
-    over = threading.Event()
+def log_if_slow(activity: str, events: EventLog) -> Iterator[None]:
+    """Log an activity that blocks the loop for long. A thread of its own does it."""
+    finished = threading.Event()
 
-    def tell() -> None:
+    def report() -> None:
         seconds = REPORT_AFTER_S
-        while not over.wait(REPORT_AFTER_S):
-            events.info("replica.busy", f"{what}, for {seconds:.0f} s so far")
+        while not finished.wait(REPORT_AFTER_S):
+            events.info("replica.busy", f"{activity}, for {seconds:.0f} s so far")
             seconds += REPORT_AFTER_S
 
-    thread = threading.Thread(target=tell, daemon=True)
+    thread = threading.Thread(target=report, daemon=True)
     thread.start()
     try:
         yield
     finally:
-        over.set()
+        finished.set()
         thread.join()
 
 
 def must_be_replaced(replica: Replica) -> bool:
-    """Did it begin with nothing, where those who knew what it forgot may be gone?"""
+    """True if the replica started empty and the members that knew its promises may be gone."""
     return replica.awaited_members() is not None and replica.configuration().epoch > 0
 
 
 def join_blocker(replica: Replica) -> str | None:
-    """Why one that began with nothing takes no part yet, and what to do; None when it does."""
+    """Return why a replica that started empty has not joined, with a remedy. None if it has."""
     missing = replica.awaited_members()
     if missing is None:
         return None
     if must_be_replaced(replica):
         return (
-            "its journal was empty, and the members have been changed: those who knew what it had "
-            "promised may be gone, so it cannot take part any more. Let a new one take its place: "
+            "the journal was empty and the members have changed: peers that hold the promises of "
+            "this replica may be gone, so it cannot join again. Replace it with a new one: "
             f"'creek member replace {replica.index} HOST:PORT --data DIR'"
         )
     if not missing:
-        return "its journal was empty: it fetches the state of the others, then it takes part"
-    whom = ", ".join(f"replica {each}" for each in missing)
+        return "the journal was empty: this replica fetches the state of its peers and then joins"
+    names = ", ".join(f"replica {peer}" for peer in missing)
     return (
-        "its journal was empty: it takes no part before every other member has told what it knows, "
-        f"and waits for {whom}. Start what is down; if one is lost for good, replace it and then "
-        "this one ('creek member replace')"
+        "the journal was empty: this replica joins after every other member has sent its state. It "
+        f"waits for {names}; start the members that are down, or replace a lost one and then this "
+        "one ('creek member replace')"
     )
 
 
-async def wait_until_joined(replica: Replica, beat_s: float, events: EventLog) -> None:
-    """Until the replica, which began with nothing, takes part."""
+async def wait_until_joined(replica: Replica, interval_s: float, events: EventLog) -> None:
+    """Wait until a replica that started empty has joined."""
     loop = asyncio.get_running_loop()
-    tell_at, epoch = loop.time() + REPORT_AFTER_S, -1
-    while (what := join_blocker(replica)) is not None:
-        if loop.time() >= tell_at and epoch != replica.configuration().epoch:
+    report_at_s, epoch = loop.time() + REPORT_AFTER_S, -1
+    while (reason := join_blocker(replica)) is not None:
+        if loop.time() >= report_at_s and epoch != replica.configuration().epoch:
             epoch = replica.configuration().epoch
-            events.warning("replica.waits", what, waits_for=replica.awaited_members())
-        await asyncio.sleep(beat_s)
+            events.warning("replica.waits", reason, waits_for=replica.awaited_members())
+        await asyncio.sleep(interval_s)
     if epoch >= 0:
-        events.info("replica.entered", "takes part")
+        events.info("replica.entered", "has joined the cluster")

@@ -1,4 +1,4 @@
-"""The tasks of a replica, and its turns: none ends with an error that nobody hears of."""
+"""Supervision of asyncio tasks and loop callbacks: every unexpected error is reported."""
 
 import asyncio
 from collections.abc import Callable, Coroutine, Mapping
@@ -14,26 +14,26 @@ INTERNAL_MODULE_PREFIXES: Final = (
     "creekdb.protocol.",
     "creekdb.execution.",
 )
-"""Modules in which nothing may break."""
+"""Prefixes of modules in which an unexpected exception is a bug."""
 
 Spawn = Callable[[Coroutine[Any, Any, None]], "asyncio.Task[None]"]
 
 
 class TaskSupervisor:
-    """`broke` is called with what one of them raised."""
+    """Owner of background tasks. Calls `on_internal_error` with the exception of a failed task."""
 
-    def __init__(self, broke: Callable[[Exception], None]) -> None:
-        self._on_internal_error = broke
+    def __init__(self, on_internal_error: Callable[[Exception], None]) -> None:
+        self._on_internal_error = on_internal_error
         self._running: set[asyncio.Task[None]] = set()
 
-    def spawn(self, work: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":
-        task = asyncio.get_running_loop().create_task(work)
+    def spawn(self, coroutine: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":
+        task = asyncio.get_running_loop().create_task(coroutine)
         self._running.add(task)
         task.add_done_callback(self._on_done)
         return task
 
     async def stop(self) -> None:
-        """All of them."""
+        """Cancel all tasks, and wait until they have ended."""
         running = tuple(self._running)
         for task in running:
             task.cancel()
@@ -44,13 +44,15 @@ class TaskSupervisor:
         if task.cancelled():
             return
         error = task.exception()
-        if isinstance(error, Exception):  # others end the loop by themselves
+        if isinstance(error, Exception):  # a BaseException ends the loop by itself
             self._on_internal_error(error)
 
 
 def is_internal_error(context: Mapping[str, Any]) -> bool:
-    """Has a turn of the loop broken off that carried out what a replica asked for? What others say
-    to it ends a connection at most: that is no such turn."""
+    """True if a loop callback failed inside Creek.
+
+    Errors caused by peers and clients do not count. They end a connection at most.
+    """
     error = context.get("exception")
     if "handle" not in context or not isinstance(error, Exception):
         return False

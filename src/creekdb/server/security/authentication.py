@@ -1,12 +1,12 @@
-"""Who may connect, and how it is encrypted.
+"""TLS contexts and access tokens.
 
-Replicas show each other certificates of one authority. Clients see a replica's certificate, and
-show a token. A handshake that fails is counted under what OpenSSL says of it.
-
-Who may call, and who may do what concerns the whole cluster: by token.
+Replicas present certificates of one authority to each other. Clients verify a replica's
+certificate and present a token. The token decides whether a client may call operations, and
+whether it may administer the cluster. A failed handshake counts under OpenSSL's explanation.
 """
 
 import hmac
+import re
 import ssl
 from collections.abc import Callable
 from contextlib import suppress
@@ -15,17 +15,16 @@ from typing import Any, Final
 
 from creekdb.errors import UsageError
 from creekdb.server.runtime.config import SecurityConfig
+from creekdb.wire.counters import ServerCounter
 
-NO_TLS_FROM_PEER: Final = "tls: not spoken by the other end"
-"""What is counted where one side encrypts and the other does not."""
 HANDSHAKE_ROUNDS: Final = 3
-"""After which both sides have said all, in every version of TLS."""
+"""Rounds after which a handshake is complete in every version of TLS."""
 
 
 def server_context(
     security: SecurityConfig, mutual: bool, count: Callable[[str], None]
 ) -> ssl.SSLContext:
-    """For those who dial us; `mutual`: they show a certificate as well."""
+    """Return the context of incoming connections. If `mutual`, they must present a certificate."""
     context = _load_context(ssl.Purpose.CLIENT_AUTH, security)
     if mutual:
         context.verify_mode = ssl.CERT_REQUIRED
@@ -38,38 +37,46 @@ def client_context(security: SecurityConfig) -> ssl.SSLContext:
 
 
 def certificate_expiry_s(security: SecurityConfig) -> float:
-    """When our certificate expires, in seconds since 1970. Raises `UsageError` if other replicas
-    would not take it: it is shown to ourselves as it will be to them, from both sides."""
-    answers = _load_context(ssl.Purpose.CLIENT_AUTH, security)
-    answers.verify_mode = ssl.CERT_REQUIRED
-    dials = _load_context(ssl.Purpose.SERVER_AUTH, security)
-    dials.check_hostname = False  # others know where they find us
-    there, back = ssl.MemoryBIO(), ssl.MemoryBIO()
-    sides = dials.wrap_bio(back, there), answers.wrap_bio(there, back, server_side=True)
+    """Return the expiry of this replica's certificate, in seconds since 1970.
+
+    Raise `UsageError` if other replicas would reject the certificate. To find out, perform a
+    handshake in memory, with the certificate on both sides.
+    """
+    server = _load_context(ssl.Purpose.CLIENT_AUTH, security)
+    server.verify_mode = ssl.CERT_REQUIRED
+    client = _load_context(ssl.Purpose.SERVER_AUTH, security)
+    client.check_hostname = False  # the host is known only to the other replicas
+    to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
+    sides = (
+        client.wrap_bio(to_client, to_server),
+        server.wrap_bio(to_server, to_client, server_side=True),
+    )
     try:
         for side in sides * HANDSHAKE_ROUNDS:
             with suppress(ssl.SSLWantReadError):
                 side.do_handshake()
     except ssl.SSLError as error:
-        said = describe_tls_error(error).removeprefix("tls: ")
         raise UsageError(
-            f"security.certificate {security.certificate} would be refused by the other replicas: "
-            f"{said}"
+            f"security.certificate {security.certificate} would be rejected by the other replicas: "
+            f"{describe_tls_error(error)}"
         ) from error
-    shown = sides[0].getpeercert()
-    assert shown is not None
-    return ssl.cert_time_to_seconds(str(shown["notAfter"]))
+    certificate = sides[0].getpeercert()
+    assert certificate is not None
+    return ssl.cert_time_to_seconds(str(certificate["notAfter"]))
+
+
+def tls_error_counter(error: ssl.SSLError) -> str:
+    """Return the counter of a failed handshake. The number of these counters is bounded."""
+    if error.reason in ("WRONG_VERSION_NUMBER", "HTTP_REQUEST"):
+        return ServerCounter.TLS_MISSING
+    return "tls_" + re.sub(r"\W+", "_", describe_tls_error(error).lower()).strip("_")
 
 
 def describe_tls_error(error: ssl.SSLError) -> str:
-    """In few words, and of these there are not many."""
+    """Return OpenSSL's explanation, without the names of hosts and certificates."""
     if isinstance(error, ssl.SSLCertVerificationError):
-        said = error.verify_message.partition(", certificate is not valid for")[0]
-    elif error.reason in ("WRONG_VERSION_NUMBER", "HTTP_REQUEST"):
-        return NO_TLS_FROM_PEER
-    else:
-        said = (error.reason or type(error).__name__).replace("_", " ").lower()
-    return f"tls: {said}"
+        return error.verify_message.partition(", certificate is not valid for")[0]
+    return (error.reason or type(error).__name__).replace("_", " ").lower()
 
 
 def _load_context(purpose: ssl.Purpose, security: SecurityConfig) -> ssl.SSLContext:
@@ -84,27 +91,29 @@ def _load_context(purpose: ssl.Purpose, security: SecurityConfig) -> ssl.SSLCont
         context.load_cert_chain(security.certificate, security.key)
     except ssl.SSLError as error:
         files = f"{security.authority}, {security.certificate} and {security.key}"
-        raise UsageError(f"security: {files} do not go together ({error.reason})") from error
+        raise UsageError(f"security: {files} do not match ({error.reason})") from error
     return context
 
 
 def _counting_ssl_object(count: Callable[[str], None]) -> type[ssl.SSLObject]:
-    """What asyncio keeps to itself: that a handshake failed."""
+    """Return an SSL class that counts failed handshakes, which asyncio does not report."""
 
     class Counting(ssl.SSLObject):
         def do_handshake(self) -> Any:
             try:
                 return super().do_handshake()
             except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
-                raise  # it is under way
+                raise  # the handshake is in progress
             except ssl.SSLError as error:
-                count(describe_tls_error(error))
+                count(tls_error_counter(error))
                 raise
 
     return Counting
 
 
 class AccessTokens:
+    """Tokens of the configuration, and the rights that they grant."""
+
     def __init__(self, security: SecurityConfig) -> None:
         self._names = {token.encode(): name for name, token in security.tokens.items()}
         self._admins = frozenset(security.admins)
@@ -114,18 +123,18 @@ class AccessTokens:
         return bool(self._names)
 
     def can_call(self, token: str) -> bool:
-        """May one with this token, or with none, call operations?"""
+        """Return True if `token`, which may be empty, permits calls."""
         return not self._names or self._name_of(token) is not None
 
     def can_administer(self, token: str) -> bool:
-        """And also change the members, and take copies of the state?"""
+        """Return True if `token` permits membership changes and backups."""
         return not self._admins or self._name_of(token) in self._admins
 
     def _name_of(self, token: str) -> str | None:
-        """Compared in a time that does not tell how much of it was right."""
-        given = token.encode()
-        found = None
+        """Return the name of a token, in a time that does not depend on how much of it matches."""
+        candidate = token.encode()
+        match = None
         for known, name in self._names.items():
-            if hmac.compare_digest(given, known):
-                found = name
-        return found
+            if hmac.compare_digest(candidate, known):
+                match = name
+        return match

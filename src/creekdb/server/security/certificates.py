@@ -1,6 +1,6 @@
-"""Certificates for a trial: an authority of one's own, and what it vouches for.
+"""Certificates for trials: an authority and the certificates that it issues.
 
-Whoever has an authority already needs none of this: the files are ordinary PEM.
+Deployments with an existing authority do not need this module. The files are ordinary PEM.
 """
 
 import ipaddress
@@ -19,7 +19,7 @@ from creekdb.wire.addresses import is_loopback
 
 LOOPBACK_HOSTS: Final = ("127.0.0.1", "localhost", "::1")
 CLOCK_SKEW: Final = timedelta(hours=1)
-"""So much before now a certificate is valid already: clocks differ."""
+"""Time by which a certificate is valid before its creation, because clocks differ."""
 
 
 class CertificatePair(NamedTuple):
@@ -40,24 +40,26 @@ class CertificatePair(NamedTuple):
 
 
 def read_pair(certificate: Path, key: Path) -> CertificatePair:
-    """From files; `UsageError` where they are none."""
+    """Read a certificate and its key from PEM files. Raise `UsageError` if they are not valid."""
     try:
         found = x509.load_pem_x509_certificate(certificate.read_bytes())
-        opened = serialization.load_pem_private_key(key.read_bytes(), None)
+        private_key = serialization.load_pem_private_key(key.read_bytes(), None)
     except OSError as error:
         raise UsageError(f"cannot read {error.filename}: {error.strerror}") from error
     except (ValueError, TypeError) as error:
-        raise UsageError(f"{certificate} and {key} are no certificate and its key") from error
+        raise UsageError(
+            f"{certificate} and {key} are not a PEM certificate and its key"
+        ) from error
     if (
-        not isinstance(opened, ec.EllipticCurvePrivateKey)
-        or opened.public_key() != found.public_key()
+        not isinstance(private_key, ec.EllipticCurvePrivateKey)
+        or private_key.public_key() != found.public_key()
     ):
-        raise UsageError(f"{key} is not the key of {certificate}, as 'creek certs' makes it")
-    return CertificatePair(found, opened)
+        raise UsageError(f"{key} is not the elliptic-curve key of {certificate}")
+    return CertificatePair(found, private_key)
 
 
 def renew(authority: CertificatePair, certificate: x509.Certificate, days: int) -> CertificatePair:
-    """For the same hosts, under the same name, with a new key."""
+    """Issue a certificate with the same hosts and name, and a new key."""
     names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     return issue(authority, _common_name(certificate), [str(each.value) for each in names], days)
 
@@ -77,8 +79,7 @@ def issue(
     days: int,
     since: datetime | None = None,
 ) -> CertificatePair:
-    """A certificate for whoever is found at these hosts; if one is this machine, by all of its
-    names."""
+    """Issue a certificate for `hosts`. A loopback host adds all names of this machine."""
     key = ec.generate_private_key(ec.SECP256R1())
     since = since or datetime.now(UTC) - CLOCK_SKEW
     builder = _builder(name, _common_name(authority.certificate), key, since, days)
@@ -128,7 +129,7 @@ def _x509_name(name: str) -> x509.Name:
 
 
 def _with_loopback_names(hosts: Iterable[str]) -> Iterable[str]:
-    """Who is found at this machine by one of its names is so by all of them."""
+    """Return `hosts`. If one is a loopback name, add the others."""
     names = list(hosts)
     if any(map(is_loopback, names)):
         names += LOOPBACK_HOSTS

@@ -1,0 +1,1 @@
+"""Durable state of a replica: data directory, journal and checkpoints."""

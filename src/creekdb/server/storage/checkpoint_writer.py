@@ -1,8 +1,8 @@
-"""Images and snapshots, drawn a few registers in a turn of the loop.
+"""Encoding of checkpoints and snapshots, a few registers per iteration of the event loop.
 
-However large the state is, a turn handles no more than `REGISTERS_MAX` of it; whatever else there
-is to do has its turns in between. One is drawn at a time. An image that still waits when the next
-one comes is worth nothing any more, and so is a snapshot for the same replica.
+An iteration encodes at most `REGISTERS_PER_TURN_MAX` registers, however large the state is, and
+other work runs between the iterations. One job is encoded at a time. A newer checkpoint replaces a
+queued one, and a newer snapshot replaces a queued one for the same replica.
 """
 
 import asyncio
@@ -20,94 +20,100 @@ from creekdb.protocol.messages import Snapshot
 from creekdb.server.storage.segment_writer import CheckpointSlot
 
 REGISTERS_PER_TURN_MAX: Final = 256
-"""In one turn of the loop."""
+"""Upper bound for the registers of one iteration."""
 TURN_BYTES_TARGET: Final = 128 * 1024
-"""What a turn encodes, more or less: of registers that hold much it handles fewer."""
+"""Approximate number of bytes encoded per iteration. Of large registers, fewer are encoded."""
 
 
 class CheckpointStore(Protocol):
-    """Where images are kept."""
+    """Destination of checkpoints."""
 
     def write_checkpoint(
-        self, room: CheckpointSlot, pieces: Iterable[bytes], over: Callable[[], None]
+        self, slot: CheckpointSlot, chunks: Iterable[bytes], on_done: Callable[[], None]
     ) -> None: ...
 
 
 class _EncodingJob(NamedTuple):
-    draft: StreamedCheckpoint | StreamedSnapshot
+    source: StreamedCheckpoint | StreamedSnapshot
     target: CheckpointSlot | int
-    """Of an image, where it is to be; of a snapshot, what must be durable before it leaves."""
+    """Slot of a checkpoint, or journal position that must be durable before a snapshot is sent."""
     live: ArrayEncoder
     deleted: ArrayEncoder
 
 
 class EncodedSnapshot(NamedTuple):
+    """Snapshot for one replica, ready to be sent."""
+
     to: int
     snapshot: Snapshot
-    """Without registers."""
+    """Snapshot without its registers."""
     live: ArrayEncoder
     deleted: ArrayEncoder
 
 
 class CheckpointWriter:
-    """`leave` gets a snapshot that is ready, and the position that must be durable first. `gate` is
-    held while a replica is looked at."""
+    """Queue of checkpoints and snapshots to encode.
+
+    `send_snapshot` receives an encoded snapshot, and the position that must be durable before it is
+    sent. `replica_lock` is held while the state of the replica is read.
+    """
 
     def __init__(
         self,
-        album: CheckpointStore,
-        gate: AbstractContextManager[None],
-        leave: Callable[[int, EncodedSnapshot], None],
+        store: CheckpointStore,
+        replica_lock: AbstractContextManager[None],
+        send_snapshot: Callable[[int, EncodedSnapshot], None],
     ) -> None:
-        self._store = album
-        self._replica_lock = gate
-        self._send_snapshot = leave
+        self._store = store
+        self._replica_lock = replica_lock
+        self._send_snapshot = send_snapshot
         self._loop = asyncio.get_running_loop()
         self._jobs: list[_EncodingJob] = []
-        """The first one is being drawn, unless it is an image and the one before is not on disk."""
+        """Queued jobs. The first is being encoded, unless it is a checkpoint and the previous
+        checkpoint is not on disk yet."""
         self._is_encoding = False
         self._is_writing = False
         self._registers_per_turn = REGISTERS_PER_TURN_MAX
 
-    def add_checkpoint(self, draft: StreamedCheckpoint, room: CheckpointSlot) -> None:
-        self._enqueue(_EncodingJob(draft, room, ArrayEncoder(), ArrayEncoder()))
+    def add_checkpoint(self, checkpoint: StreamedCheckpoint, slot: CheckpointSlot) -> None:
+        self._enqueue(_EncodingJob(checkpoint, slot, ArrayEncoder(), ArrayEncoder()))
 
-    def add_snapshot(self, draft: StreamedSnapshot, position: int) -> None:
-        self._enqueue(_EncodingJob(draft, position, ArrayEncoder(), ArrayEncoder()))
+    def add_snapshot(self, snapshot: StreamedSnapshot, position: int) -> None:
+        self._enqueue(_EncodingJob(snapshot, position, ArrayEncoder(), ArrayEncoder()))
 
     def halt(self) -> None:
-        for each in self._jobs:
-            each.draft.registers.close()
+        for job in self._jobs:
+            job.source.registers.close()
         self._jobs.clear()
 
-    def _enqueue(self, drawing: _EncodingJob) -> None:
-        begun = self._jobs[:1] if self._is_encoding else []
-        kept = list(begun)
-        for each in self._jobs[len(begun) :]:
-            if _is_superseded(each, drawing):
-                each.draft.registers.close()
+    def _enqueue(self, new: _EncodingJob) -> None:
+        started = self._jobs[:1] if self._is_encoding else []
+        retained = list(started)
+        for job in self._jobs[len(started) :]:
+            if _is_superseded(job, new):
+                job.source.registers.close()
             else:
-                kept.append(each)
-        self._jobs = [*kept, drawing]
+                retained.append(job)
+        self._jobs = [*retained, new]
         self._schedule()
 
     def _schedule(self) -> None:
         if self._is_encoding or not self._jobs:
             return
-        if self._is_writing and isinstance(self._jobs[0].draft, StreamedCheckpoint):
+        if self._is_writing and isinstance(self._jobs[0].source, StreamedCheckpoint):
             return
         self._is_encoding = True
         self._loop.call_soon(self._encode_some)
 
     def _encode_some(self) -> None:
-        if not self._jobs:  # it was halted
+        if not self._jobs:  # after `halt`
             self._is_encoding = False
             return
-        draft, place, held, deleted = self._jobs[0]
+        source, target, live, deleted = self._jobs[0]
         with self._replica_lock:
-            found = draft.registers.take(self._registers_per_turn)
-        if found is not None:
-            size = held.extend(found[0]) + deleted.extend(found[1])
+            registers = source.registers.take(self._registers_per_turn)
+        if registers is not None:
+            size = live.extend(registers[0]) + deleted.extend(registers[1])
             self._registers_per_turn = (
                 max(1, self._registers_per_turn // 2)
                 if size > TURN_BYTES_TARGET
@@ -117,15 +123,15 @@ class CheckpointWriter:
             return
         del self._jobs[0]
         self._is_encoding = False
-        if isinstance(draft, StreamedCheckpoint):
-            assert isinstance(place, CheckpointSlot)
+        if isinstance(source, StreamedCheckpoint):
+            assert isinstance(target, CheckpointSlot)
             self._is_writing = True
             self._store.write_checkpoint(
-                place, encode_chunks(draft.record, held, deleted), self._finish_checkpoint
+                target, encode_chunks(source.record, live, deleted), self._finish_checkpoint
             )
         else:
-            assert isinstance(place, int)
-            self._send_snapshot(place, EncodedSnapshot(draft.to, draft.snapshot, held, deleted))
+            assert isinstance(target, int)
+            self._send_snapshot(target, EncodedSnapshot(source.to, source.snapshot, live, deleted))
         self._schedule()
 
     def _grow_turn(self, size: int) -> int:
@@ -141,6 +147,6 @@ class CheckpointWriter:
 
 
 def _is_superseded(old: _EncodingJob, new: _EncodingJob) -> bool:
-    if isinstance(old.draft, StreamedCheckpoint):
-        return isinstance(new.draft, StreamedCheckpoint)
-    return isinstance(new.draft, StreamedSnapshot) and old.draft.to == new.draft.to
+    if isinstance(old.source, StreamedCheckpoint):
+        return isinstance(new.source, StreamedCheckpoint)
+    return isinstance(new.source, StreamedSnapshot) and old.source.to == new.source.to

@@ -1,10 +1,9 @@
-"""Small files beside a journal, in which its folder says something of itself.
+"""Data directory of a replica: small JSON files beside the journal, and the owner of the directory.
 
-Whose folder it is: a journal holds promises of one replica, and operations of one data type.
-
-In the hands of another replica it would break what was promised to the others; of another data
-type, its operations would all fail, and their effects be gone. Both happen when folders are copied,
-or when two configurations name the same one.
+A journal contains the promises of one replica and the operations of one data type. Another replica
+that used it would violate those promises. With another data type, its operations would fail and
+their effects would be lost. Both mistakes happen when directories are copied, or when two
+configurations name the same one.
 """
 
 import os
@@ -20,26 +19,26 @@ from creekdb.server.storage.file_ops import SYSTEM_FILE_OPS
 _StructType = TypeVar("_StructType", bound=msgspec.Struct)
 
 
-def write_json_file(path: Path, note: msgspec.Struct) -> None:
-    """For good: a file gets its name when it is whole. Raises OSError, and then nothing is left."""
-    aside = path.with_name(f"{path.name}.new")
+def write_json_file(path: Path, content: msgspec.Struct) -> None:
+    """Write a file durably and atomically. After an OSError, the file has not changed."""
+    unfinished = path.with_name(f"{path.name}.new")
     try:
-        with aside.open("wb") as file:
-            file.write(msgspec.json.format(msgspec.json.encode(note)))
+        with unfinished.open("wb") as file:
+            file.write(msgspec.json.format(msgspec.json.encode(content)))
             file.flush()
             os.fsync(file.fileno())
-        aside.replace(path)
+        unfinished.replace(path)
         SYSTEM_FILE_OPS.sync_directory(path.parent)
     except OSError:
         with suppress(OSError):
-            aside.unlink()
+            unfinished.unlink()
         raise
 
 
-def read_json_file(path: Path, kind: type[_StructType]) -> _StructType | None:
-    """None if there is none."""
+def read_json_file(path: Path, type_: type[_StructType]) -> _StructType | None:
+    """Return the content of a file, or None if it does not exist."""
     try:
-        return msgspec.json.decode(path.read_bytes(), type=kind)
+        return msgspec.json.decode(path.read_bytes(), type=type_)
     except FileNotFoundError:
         return None
     except OSError as error:
@@ -52,27 +51,31 @@ _OWNER_FILE_NAME: Final = "owner.json"
 
 
 class DataDirOwner(msgspec.Struct, frozen=True, kw_only=True):
+    """Replica that a data directory belongs to."""
+
     cluster: str
     replica: int
     datatype: str
 
     def describe(self) -> str:
-        return f"replica {self.replica} of cluster '{self.cluster}', of '{self.datatype}'"
-
-
-def check_owner(folder: Path, owner: DataDirOwner) -> None:
-    """Unless it is this one's, or nobody's yet."""
-    before = read_json_file(folder / _OWNER_FILE_NAME, DataDirOwner)
-    if before is not None and before != owner:
-        raise UsageError(
-            f"{folder} is the folder of {before.describe()}, and this is {owner.describe()}: "
-            "name its own one, or an empty one, to get from the others what they know"
+        return (
+            f"replica {self.replica} of cluster '{self.cluster}' with data type '{self.datatype}'"
         )
 
 
-def record_owner(folder: Path, owner: DataDirOwner) -> None:
-    """From now on it is this one's. On a disk that is full, from the next start on."""
-    path = folder / _OWNER_FILE_NAME
+def check_owner(data_dir: Path, owner: DataDirOwner) -> None:
+    """Raise `UsageError` if the directory belongs to another replica."""
+    recorded = read_json_file(data_dir / _OWNER_FILE_NAME, DataDirOwner)
+    if recorded is not None and recorded != owner:
+        raise UsageError(
+            f"{data_dir} belongs to {recorded.describe()}, not to {owner.describe()}; choose the "
+            "directory of this replica, or an empty one to fetch the state from the others"
+        )
+
+
+def record_owner(data_dir: Path, owner: DataDirOwner) -> None:
+    """Record the owner of the directory. If the disk is full, the next start does."""
+    path = data_dir / _OWNER_FILE_NAME
     if not path.exists():
         with suppress(OSError):
             write_json_file(path, owner)

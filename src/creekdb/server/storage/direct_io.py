@@ -1,18 +1,14 @@
-"""The end of a file, written straight to the disk, in whole blocks.
+"""File operations of a live replica's journal: timed, with as few system calls as possible.
 
-What is written to a file is kept by Linux in memory, and goes from there to the disk. For the few
-hundred bytes of a group that is synced at once, that costs as much as all the rest. `O_DIRECT` does
-without, but takes whole blocks only, from memory that begins where a page does. So the last block
-of the file is kept here, and is written again with what comes behind it: what it held stays as it
-was, and so do the zeros that follow, for the room was zeroed before.
+Where possible, writes are asynchronous (`io_uring`) and bypass the page cache (`DirectWriter`).
+Otherwise one call writes and syncs, so that the writer thread waits for the interpreter lock
+once instead of twice.
 
-Whatever cannot be written so, be it for where it lies or for the file system, is left to others.
-
-The system calls of a live replica's journal: timed, and as few as the system allows.
-
-Where the system can, it writes without a thread (`ring`), and straight to the disk (`blocks`). Else
-what is written is synced by the same call: so the thread that does it waits for the others of its
-process once, not twice.
+For the few hundred bytes of a commit group, the page cache costs as much as the rest of the write.
+`O_DIRECT` bypasses it, but requires whole blocks in page-aligned memory. Therefore `DirectWriter`
+keeps the last block of the file, and writes it again together with the data that follows. The
+earlier content of the block does not change. Neither do the zeros after it, because the file was
+preallocated with zeros.
 """
 
 import errno
@@ -29,17 +25,20 @@ from creekdb.server.storage.file_ops import FileOps
 from creekdb.server.storage.io_uring import IoUring, memory_address, open_io_uring
 
 BLOCK_BYTES: Final = 4096
-"""Disks have smaller ones, or just such."""
+"""Size of a block. The blocks of disks are of this size or smaller."""
 BUFFER_BYTES: Final = 272 * 1024
-"""More is not written so. It is somewhat more than the largest group that a journal has its ring
-write, without the zeros that some bring along."""
+"""Upper bound for a direct write. It exceeds the largest asynchronous group, without the zeros that
+preallocate the file."""
 
 _O_DIRECT: Final[int] = getattr(os, "O_DIRECT", 0)
 _DIRECT_IO_UNSUPPORTED: Final = (errno.EINVAL, errno.EOPNOTSUPP)
 
 
 class DirectWriter:
-    """Of one file at a time: of the one that was written to last."""
+    """Direct writes to one file at a time, the one written last.
+
+    Writes that cannot be direct, due to their position or to the file system, are not accepted.
+    """
 
     __slots__ = (
         "_buffer",
@@ -59,50 +58,54 @@ class DirectWriter:
         self._is_usable = _O_DIRECT != 0
         self._source_fd = -1
         self._direct_fd = -1
-        """The same file, opened once more; -1: it cannot be."""
+        """Second descriptor of the file, or -1 if it cannot be opened with `O_DIRECT`."""
         self._file_bytes = 0
-        """The file is at least this long."""
+        """Lower bound for the length of the file."""
         self._buffer_offset = 0
-        """Where in the file the memory begins."""
+        """Offset in the file at which the buffer begins."""
         self._data_end_offset = -1
-        """Where in the file ends what was put into the memory last."""
+        """Offset in the file at which the data in the buffer ends."""
         self._write_bytes = 0
         self._data_bytes = 0
         self._on_written: Callable[[int], None] | None = None
         self._buffer = mmap.mmap(-1, BUFFER_BYTES)
         self._buffer_address = 0
-        """Of the memory, once there is a ring to tell it to."""
+        """Address of the buffer, once a file is open."""
 
     def write(
-        self, ring: IoUring, file: int, data: bytes, offset: int, written: Callable[[int], None]
+        self, ring: IoUring, file: int, data: bytes, offset: int, on_written: Callable[[int], None]
     ) -> bool:
-        """Begin to; `written` is called as the ring would. False: it cannot be written so. Raises
-        OSError if the ring cannot begin."""
+        """Start a direct write, or return False if it is not possible.
+
+        `on_written` is called as by `IoUring.write`. Raise OSError if the ring cannot start it.
+        """
         if not self._is_usable:
             return False
         if file != self._source_fd:
             self._open(file)
-        first = offset - offset % BLOCK_BYTES
-        head = offset - first
+        first_block = offset - offset % BLOCK_BYTES
+        head = offset - first_block
         filled = head + len(data)
         size = -(-filled // BLOCK_BYTES) * BLOCK_BYTES
-        if self._direct_fd < 0 or size > BUFFER_BYTES or not self._is_allocated(first + size):
+        if self._direct_fd < 0 or size > BUFFER_BYTES or not self._is_allocated(first_block + size):
             return False
-        memory = self._buffer
+        buffer = self._buffer
         if offset == self._data_end_offset:
-            begin = first - self._buffer_offset
-            memory[:head] = memory[begin : begin + head]
+            begin = first_block - self._buffer_offset
+            buffer[:head] = buffer[begin : begin + head]
         else:
-            memory[:head] = os.pread(file, head, first)
-        memory[head:filled] = data
-        memory[filled:size] = bytes(size - filled)
-        self._buffer_offset, self._data_end_offset = first, offset + len(data)
-        self._write_bytes, self._data_bytes, self._on_written = size, len(data), written
-        ring.write_direct(self._direct_fd, self._buffer_address, size, first, self._finish_write)
+            buffer[:head] = os.pread(file, head, first_block)
+        buffer[head:filled] = data
+        buffer[filled:size] = bytes(size - filled)
+        self._buffer_offset, self._data_end_offset = first_block, offset + len(data)
+        self._write_bytes, self._data_bytes, self._on_written = size, len(data), on_written
+        ring.write_direct(
+            self._direct_fd, self._buffer_address, size, first_block, self._finish_write
+        )
         return True
 
     def release_file(self, file: int) -> None:
-        """It is about to be closed."""
+        """Close the second descriptor of `file`, which is about to be closed."""
         if file == self._source_fd:
             self.close()
 
@@ -125,32 +128,35 @@ class DirectWriter:
             )
 
     def _is_allocated(self, end: int) -> bool:
-        """Nothing is written behind the end of the file: it would become longer than it should."""
+        """Return True if `end` is within the file. A write beyond it would extend the file."""
         if end > self._file_bytes:
             self._file_bytes = os.fstat(self._direct_fd).st_size
         return end <= self._file_bytes
 
     def _finish_write(self, result: int) -> None:
-        written, self._on_written = self._on_written, None
-        assert written is not None
+        on_written, self._on_written = self._on_written, None
+        assert on_written is not None
         if result == self._write_bytes:
-            written(self._data_bytes)
+            on_written(self._data_bytes)
             return
         self._data_end_offset = -1
         if -result in _DIRECT_IO_UNSUPPORTED:
-            self._is_usable, result = False, 0  # the file system only seemed to
-        written(min(result, 0))
+            self._is_usable, result = False, 0  # the file system accepted O_DIRECT only for `open`
+        on_written(min(result, 0))
 
 
 _DSYNC_WRITE_UNSUPPORTED: Final = (errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL)
 """Errors of a system that cannot write and sync in one call."""
 _DISK_ERRORS: Final = (errno.EIO, errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-"""Errors that have nothing to do with who writes."""
+"""Errors of the disk, as opposed to errors of io_uring."""
 
 
 class TimedFileOps(FileOps):
-    """`fsync` is told how long each write took. `may_begin`: is the ring to be tried? `log` is told
-    if it is given up."""
+    """File operations that measure the duration of each sync.
+
+    `fsync` receives the durations. If `use_io_uring`, io_uring is used where it is available. `log`
+    receives a line when io_uring fails.
+    """
 
     __slots__ = (
         "_can_use_io_uring",
@@ -166,13 +172,13 @@ class TimedFileOps(FileOps):
     def __init__(
         self,
         fsync: Histogram,
-        may_begin: bool = False,
+        use_io_uring: bool = False,
         log: Callable[[str], None] = lambda line: None,
     ) -> None:
         self.fsync = fsync
         self._log = log
         self._has_dsync_write = hasattr(os, "RWF_DSYNC")
-        self._can_use_io_uring = may_begin
+        self._can_use_io_uring = use_io_uring
         self._io_uring: IoUring | None = None
         self._direct_writer = DirectWriter()
         self._started_s = 0.0
@@ -197,12 +203,12 @@ class TimedFileOps(FileOps):
         super().close(file)
 
     def start_durable_write(
-        self, file: int, data: bytes, offset: int, written: Callable[[int], None]
+        self, file: int, data: bytes, offset: int, on_written: Callable[[int], None]
     ) -> bool:
         ring = self._io_uring
         if ring is None:
             return False
-        self._started_s, self._on_written = time.perf_counter(), written
+        self._started_s, self._on_written = time.perf_counter(), on_written
         try:
             if not self._direct_writer.write(ring, file, data, offset, self._finish_write):
                 ring.write(file, data, offset, self._finish_write)
@@ -219,23 +225,23 @@ class TimedFileOps(FileOps):
         return True
 
     def _finish_write(self, result: int) -> None:
-        written = self._on_written
-        assert written is not None
+        on_written = self._on_written
+        assert on_written is not None
         self.fsync.observe(time.perf_counter() - self._started_s)
         if result < 0 and -result not in _DISK_ERRORS:
             self._disable_io_uring(-result)
-        written(result)
+        on_written(result)
 
     def _disable_io_uring(self, error: int) -> None:
-        """Who cannot write once, for a reason of its own, would not each time."""
-        self._log(f"from now on a thread writes: io_uring fails with '{os.strerror(error)}'")
+        """Use the writer thread from now on: an error of io_uring itself would recur."""
+        self._log(f"io_uring failed: {os.strerror(error)}; a thread writes the journal from now on")
         self.detach()
 
     def write_durably(self, file: int, data: bytes | memoryview, offset: int) -> None:
         if not self._has_dsync_write:
             super().write_durably(file, data, offset)
             return
-        begun = time.perf_counter()
+        started_s = time.perf_counter()
         try:
             written = os.pwritev(file, (data,), offset, os.RWF_DSYNC)
         except OSError as error:
@@ -243,11 +249,11 @@ class TimedFileOps(FileOps):
                 raise
             self._has_dsync_write = False
             written = 0
-        self.fsync.observe(time.perf_counter() - begun)
+        self.fsync.observe(time.perf_counter() - started_s)
         if written < len(data):
             super().write_durably(file, memoryview(data)[written:], offset + written)
 
     def fdatasync(self, file: int) -> None:
-        begun = time.perf_counter()
+        started_s = time.perf_counter()
         super().fdatasync(file)
-        self.fsync.observe(time.perf_counter() - begun)
+        self.fsync.observe(time.perf_counter() - started_s)

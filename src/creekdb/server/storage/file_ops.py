@@ -1,9 +1,7 @@
-"""The system calls by which a journal changes its folder.
+"""System calls by which a journal changes its directory, and the lock of the directory.
 
-They go through one object, so that a test can put another in its place: one whose disk is full,
-fails, or loses power between any two of them.
-
-The folder of a journal: made so that it stays, and had by one process at a time.
+All calls go through one object. A test can replace it by one whose disk is full, fails, or loses
+power between any two calls.
 """
 
 import fcntl
@@ -18,11 +16,13 @@ from creekdb.errors import DirectoryInUse
 
 
 class FileOps:
+    """System calls of a journal."""
+
     __slots__ = ()
 
     @property
     def can_write_async(self) -> bool:
-        """Can it begin to write, and go on?"""
+        """True if `start_durable_write` is supported."""
         return False
 
     def create(self, path: Path) -> int:
@@ -32,32 +32,34 @@ class FileOps:
         return os.open(path, os.O_RDWR)
 
     def write(self, file: int, data: bytes | memoryview, offset: int) -> int:
-        """How many bytes were written: perhaps not all."""
+        """Write once. Return the number of bytes written, which may be less than requested."""
         return os.pwrite(file, data, offset)
 
     def write_durably(self, file: int, data: bytes | memoryview, offset: int) -> None:
-        """All of it, and durable."""
-        rest = memoryview(data)
-        while rest:
-            written = self.write(file, rest, offset)
-            rest, offset = rest[written:], offset + written
+        """Write all of `data`, and make it durable."""
+        remaining = memoryview(data)
+        while remaining:
+            written = self.write(file, remaining, offset)
+            remaining, offset = remaining[written:], offset + written
         self.fdatasync(file)
 
     def attach(self, loop: AbstractEventLoop) -> None:
-        """From now on, and until `detach`, what is begun may be told to this loop."""
+        """Use `loop` for the callbacks of asynchronous writes, until `detach`."""
 
     def detach(self) -> None:
-        """Nothing is under way any more."""
+        """Stop asynchronous writes. None may be in progress."""
 
     def start_durable_write(
-        self, file: int, data: bytes, offset: int, written: Callable[[int], None]
+        self, file: int, data: bytes, offset: int, on_written: Callable[[int], None]
     ) -> bool:
-        """Begin `write_through`, one at a time: `written` is called with how many bytes are
-        durable, or the negative number of an error. False: it can only be waited for."""
+        """Start one `write_durably` without blocking, or return False.
+
+        `on_written` is called with the number of durable bytes, or a negated errno.
+        """
         return False
 
     def wait_for_write(self) -> bool:
-        """Until what was begun is done. False: nothing was."""
+        """Block until the write in progress is complete. Return False if there is none."""
         return False
 
     def fdatasync(self, file: int) -> None:
@@ -76,7 +78,7 @@ class FileOps:
         os.unlink(path)
 
     def sync_directory(self, path: Path) -> None:
-        """Make names that were given and taken away durable."""
+        """Make created, renamed and removed names durable."""
         directory = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
         try:
             os.fsync(directory)
@@ -91,13 +93,13 @@ LOCK_FILE_NAME: Final = "lock"
 
 
 class DirectoryLock:
-    """Of one process, from `open` to `close`. A second one is told so."""
+    """Exclusive lock of one process on a directory, from `open` to `close`."""
 
     __slots__ = ("_file_ops", "_lock_file", "_path")
 
-    def __init__(self, path: Path, calls: FileOps) -> None:
+    def __init__(self, path: Path, file_ops: FileOps) -> None:
         self._path = path
-        self._file_ops = calls
+        self._file_ops = file_ops
         self._lock_file: int | None = None
 
     @property
@@ -105,11 +107,11 @@ class DirectoryLock:
         return self._lock_file is not None
 
     def open(self) -> None:
-        """Raises OSError, or `DirectoryInUse`."""
+        """Create and lock the directory. Raise OSError, or `DirectoryInUse`."""
         missing = [each for each in (self._path, *self._path.parents) if not each.exists()]
         self._path.mkdir(parents=True, exist_ok=True)
-        for made in reversed(missing):
-            self._file_ops.sync_directory(made.parent)
+        for created in reversed(missing):
+            self._file_ops.sync_directory(created.parent)
         self._acquire()
 
     def close(self) -> None:
@@ -125,10 +127,10 @@ class DirectoryLock:
             holder = os.pread(file, 20, 0).decode(errors="replace").strip() or "unknown"
             os.close(file)
             raise DirectoryInUse(
-                f"{self._path} is in use by process {holder}: "
-                "stop it first, or choose another folder"
+                f"{self._path} is in use by process {holder}; "
+                "stop that process, or choose another data directory"
             ) from error
         self._lock_file = file
-        # Only for the message above: a replica must be able to start on a disk that is full.
+        # The number is only for the message above: a replica must be able to start on a full disk.
         with suppress(OSError):
             os.pwrite(file, f"{os.getpid():<19}\n".encode(), 0)

@@ -1,20 +1,20 @@
-"""What must survive a crash: records in order, durable in order.
+"""Journal: records that survive a crash, in order.
 
-Rules it keeps:
+Rules:
 
-- Group commit: one write and one sync at a time, by the system beside all else, or on a thread; the
-  records that are appended meanwhile share the next. Appending never waits for the disk. Records
-  that nobody waits for yet are written with the next that somebody does.
-- Nothing is `durable` before the disk said so, and nothing before what was appended before it.
-- An `CheckpointRecord` begins a new segment. Once it is durable, the older segments are removed.
-- An image that takes its time has room left for it, and is written beside what comes after it. If
-  that fails, or is interrupted, it is as if there had been none: the older segments stay.
-- A disk that is full or fails changes nothing but the time: what was appended waits in memory,
-  nothing becomes durable, `failed` says why. `retry` tries again, and goes on if it can.
-- If the thread itself breaks off, nothing can go on: it is `broken`, and nobody waits for it.
-- One process has the folder, and a second one is told so.
+- Group commit: one write and one sync at a time, asynchronous or on a thread. The records appended
+  meanwhile share the next sync. `append` never waits for the disk. Records without a waiter
+  are written together with the next ones that have one.
+- `durable_position` advances only after the disk has confirmed a write, and in order.
+- A `CheckpointRecord` begins a new segment. Once it is durable, the older segments are removed.
+- A slow checkpoint has a reserved slot and is written beside later records. If that fails or is
+  interrupted, the checkpoint does not exist and the older segments stay.
+- A full or failing disk only causes delay: the records wait in memory, nothing becomes durable, and
+  `fault` states the cause. `retry` tries again, and writing continues if it succeeds.
+- If the writer thread itself fails, the journal `is_broken` and never becomes durable again.
+- One process at a time can open the directory.
 
-How it lies on disk is the business of `segments`. How much may wait in memory is the caller's.
+`segments` defines the format on disk. The caller bounds the records that wait in memory.
 """
 
 import errno
@@ -41,9 +41,9 @@ from creekdb.server.storage.segments import TornTail, read_segment_chain
 
 SEGMENT_BYTES: Final = 64 * 1024 * 1024
 GROUP_BYTES_MAX: Final = 4 * 1024 * 1024
-"""More does not share one sync, so that none takes long. A greater record has one of its own."""
+"""Upper bound for the records of one sync, so that none takes long. A larger record has its own."""
 DEFERRED_BYTES_MAX: Final = 1024 * 1024
-"""More is not kept waiting until somebody waits for it."""
+"""Upper bound for records without a waiter. Beyond it, they are written at once."""
 
 _DISK_FULL_ERRORS = (errno.ENOSPC, errno.EDQUOT)
 
@@ -57,11 +57,13 @@ def _ignore(_: object) -> None:
 
 
 class Journal:
-    """With a `loop`, the system or a thread writes, and the callbacks are called on the loop.
-    Without one, `flush` writes, and calls them.
+    """Journal in one directory.
 
-    `on_durable` is called after each sync, `on_failure` after each attempt that failed. All methods
-    belong to the thread of the loop; only `open`, `flush` and `close` wait for the disk.
+    With a `loop`, the system or a thread writes, and the callbacks run on the loop. Without one,
+    `flush` writes and calls them.
+
+    `on_durable` is called after each sync, `on_failure` after each failed attempt. All methods
+    belong to the thread of the loop. Only `open`, `flush` and `close` wait for the disk.
     """
 
     def __init__(
@@ -73,57 +75,56 @@ class Journal:
         on_durable: Callable[[], None] = _do_nothing,
         on_failure: Callable[[StorageFault], None] = _ignore,
         log: Callable[[str], None] = _ignore,
-        calls: FileOps = SYSTEM_FILE_OPS,
+        file_ops: FileOps = SYSTEM_FILE_OPS,
     ) -> None:
         self._directory = directory
         self._loop = loop
         self._on_durable = on_durable
         self._on_failure = on_failure
         self._log = log
-        self._file_ops = calls
-        self._writer = SegmentWriter(directory, segment_bytes, calls, log)
-        """Of whoever writes the first group."""
-        self._directory_lock = DirectoryLock(directory, calls)
+        self._file_ops = file_ops
+        self._writer = SegmentWriter(directory, segment_bytes, file_ops, log)
+        """Writer of segments. It belongs to the thread that writes the first group."""
+        self._directory_lock = DirectoryLock(directory, file_ops)
         self._pending_groups: deque[CommitGroup] = deque()
-        """What is not durable yet; the first may be on its way."""
+        """Groups that are not durable yet. The first may be in progress."""
         self._requested_position = 0
-        """Somebody waits for what stands before this position."""
+        """Position up to which records have a waiter."""
         self._is_writing = False
-        """Is the first group on its way?"""
+        """True while the first group is being written."""
         self._is_first_group_sealed = False
-        """Is it, or was it tried? Then nothing is added to it."""
+        """True if the first group has been submitted once. Then no record is added to it."""
         self._is_retry_requested = False
         self._is_closing = False
         self._writer_thread: threading.Thread | None = None
         self._write_queue: queue.SimpleQueue[CommitGroup | Path | None] = queue.SimpleQueue()
-        """For the thread: groups to write, and images that are durable now; None: there is no
-        more."""
+        """Input of the writer thread: groups, paths of durable checkpoints, None at the end."""
         self._write_results: queue.SimpleQueue[WriteResult] = queue.SimpleQueue()
         self._checkpoint_thread: threading.Thread | None = None
         self._checkpoint_queue: queue.SimpleQueue[
             tuple[CheckpointSlot, Iterable[bytes], Callable[[], None]] | None
         ]
         self._checkpoint_queue = queue.SimpleQueue()
-        """Images that are to be written; None: there are no more."""
+        """Input of the checkpoint thread: checkpoints to write, None at the end."""
         self.end_position = 0
-        """The position behind the last record that was appended."""
+        """Position after the last appended record."""
         self.durable_position = 0
-        """The position up to which everything is durable."""
+        """Position before which all records are durable."""
         self.pending_bytes = 0
         self.fault: StorageFault | None = None
-        """Why nothing becomes durable at present."""
+        """Cause why no record becomes durable at present, or None."""
         self.is_broken = False
-        """Is `failed` for good?"""
+        """True if `fault` is permanent."""
         self.torn_tail: TornTail | None = None
-        """What `open` had to cut off."""
+        """Incomplete write that `open` cut off, or None."""
         self.sync_count = 0
 
     # --- opening and closing ------------------------------------------------------------------
 
     def open(self) -> list[Record]:
-        """Everything durable since the last image, in order. To be called once.
+        """Return the durable records from the last checkpoint on, in order. Call this once.
 
-        Raises `DirectoryInUse`, or `StorageFault` if what is there cannot be trusted or read.
+        Raise `DirectoryInUse`, or `StorageFault` if the records are damaged or cannot be read.
         """
         try:
             self._directory_lock.open()
@@ -141,15 +142,17 @@ class Journal:
         return records
 
     def _start_threads(self, loop: AbstractEventLoop) -> None:
-        worker = threading.Thread(target=self._run_writer, name="journal", daemon=True)
-        images = threading.Thread(target=self._run_checkpoint_writer, name="images", daemon=True)
-        worker.start()
-        images.start()
-        self._writer_thread, self._checkpoint_thread = worker, images
+        writer = threading.Thread(target=self._run_writer, name="journal", daemon=True)
+        checkpoints = threading.Thread(
+            target=self._run_checkpoint_writer, name="checkpoints", daemon=True
+        )
+        writer.start()
+        checkpoints.start()
+        self._writer_thread, self._checkpoint_thread = writer, checkpoints
         self._file_ops.attach(loop)
 
     def close(self) -> None:
-        """Write what is waiting, unless the disk has failed, and give the folder free."""
+        """Write the pending records, unless the disk has failed, and unlock the directory."""
         if not self._directory_lock.is_open:
             return
         self._is_closing = True
@@ -172,80 +175,88 @@ class Journal:
 
     # --- appending ----------------------------------------------------------------------------
 
-    def append(self, records: Sequence[Record], hurry: bool = True) -> int:
-        """Hand over records; the position behind them. They are durable when `durable` gets there:
-        soon, or without `hurry` when somebody does.
+    def append(self, records: Sequence[Record], sync: bool = True) -> int:
+        """Append records, and return the position after them.
 
-        If one of them cannot be encoded, none is appended.
+        They are durable when `durable_position` reaches it. Without `sync`, that happens together
+        with later records. If one of the records cannot be encoded, none is appended.
         """
         encoded = [(encode(record), type(record) is CheckpointRecord) for record in records]
         self._check_open()
-        waiting = self._pending_groups
-        for payload, image in encoded:
-            group = waiting[-1] if waiting else None
+        groups = self._pending_groups
+        for payload, is_checkpoint in encoded:
+            group = groups[-1] if groups else None
             if (
                 group is None
-                or (self._is_first_group_sealed and group is waiting[0])
-                or image
+                or (self._is_first_group_sealed and group is groups[0])
+                or is_checkpoint
                 or group.is_checkpoint
                 or group.checkpoint_slot is not None
                 or group.size_bytes + len(payload) > GROUP_BYTES_MAX
             ):
-                group = CommitGroup(self.end_position, image)
-                waiting.append(group)
+                group = CommitGroup(self.end_position, is_checkpoint)
+                groups.append(group)
             group.payloads.append(payload)
             group.size_bytes += len(payload)
             self.pending_bytes += len(payload)
             self.end_position += 1
-        if hurry or self.pending_bytes > DEFERRED_BYTES_MAX:
+        if sync or self.pending_bytes > DEFERRED_BYTES_MAX:
             self.request_sync()
         return self.end_position
 
     def request_sync(self) -> None:
-        """Somebody waits for what was appended so far."""
+        """Start to make all appended records durable."""
         self._requested_position = self.end_position
         if self._writer_thread is not None and not self._is_writing and self._can_write():
             self._start_write()
 
-    def append_checkpoint(self, pieces: Iterable[bytes]) -> int:
-        """An image that is a record like others, encoded: in pieces, which are made by the thread
-        that writes them. Answers with the position behind it."""
+    def append_checkpoint(self, chunks: Iterable[bytes]) -> int:
+        """Append an encoded checkpoint like any record, and return the position after it.
+
+        The thread that writes the chunks also iterates over them.
+        """
         self._check_open()
         group = CommitGroup(self.end_position, True)
-        group.chunks = pieces
+        group.chunks = chunks
         self._pending_groups.append(group)
         self.end_position += 1
         self.request_sync()
         return self.end_position
 
     def reserve_checkpoint(self) -> CheckpointSlot:
-        """For an image of everything appended so far. It counts as a record that is durable."""
+        """Reserve a slot for a checkpoint of all appended records. It counts as one record."""
         self._check_open()
-        room = CheckpointSlot(self.end_position)
-        self._pending_groups.append(CommitGroup(self.end_position, False, room))
+        slot = CheckpointSlot(self.end_position)
+        self._pending_groups.append(CommitGroup(self.end_position, False, slot))
         self.end_position += 1
         self.request_sync()
-        return room
+        return slot
 
     def write_checkpoint(
-        self, room: CheckpointSlot, pieces: Iterable[bytes], over: Callable[[], None] = _do_nothing
+        self,
+        slot: CheckpointSlot,
+        chunks: Iterable[bytes],
+        on_done: Callable[[], None] = _do_nothing,
     ) -> None:
-        """The image that room was left for: encoded, in pieces, which are made by the thread that
-        writes them. `over` is called when it is there, or when it will never be."""
+        """Write an encoded checkpoint into its slot.
+
+        The thread that writes the chunks also iterates over them. `on_done` is called when the
+        checkpoint is durable, or has failed.
+        """
         if self._checkpoint_thread is None:
             self._drain()
-            self._write_checkpoint(room, pieces, over)
+            self._write_checkpoint(slot, chunks, on_done)
         else:
-            self._checkpoint_queue.put((room, pieces, over))
+            self._checkpoint_queue.put((slot, chunks, on_done))
 
     def flush(self) -> None:
-        """Wait until everything appended is durable. Raises what `failed` says if it cannot be."""
+        """Wait until all records are durable. Raise `fault` if they cannot become so."""
         self._drain()
         if self.durable_position < self.end_position and self.fault is not None:
             raise self.fault
 
     def retry(self) -> None:
-        """Try to write again after a failure. Without one, or once broken, this does nothing."""
+        """Write again after a failure. Without one, or once broken, this does nothing."""
         self._is_retry_requested = self.fault is not None and not self.is_broken
         self.request_sync()
 
@@ -255,35 +266,35 @@ class Journal:
         return bool(self._pending_groups) and (self.fault is None or self._is_retry_requested)
 
     def _start_write(self) -> None:
-        """Have the first group written."""
+        """Start writing the first group."""
         self._is_writing, self._is_first_group_sealed, self._is_retry_requested = True, True, False
         group = self._pending_groups[0]
         if not self._is_async_write_started(group):
             self._write_queue.put(group)
 
     def _is_async_write_started(self, group: CommitGroup) -> bool:
-        """By the system. If not, for whatever reason, the thread finds out what is the matter."""
+        """Return True if the system writes the group. If not, the thread reports the cause."""
         if self._writer_thread is None or not group.has_only_records:
             return False
         try:
             return self._writer.start_write(
                 group.first_position, group.payloads, group.size_bytes, self._finish_async_write
             )
-        except Exception:  # noqa: BLE001 - it comes again where it is told
+        except Exception:  # noqa: BLE001 - the thread fails with the same error, and reports it
             self._log(traceback.format_exc())
             return False
 
-    def _finish_async_write(self, durable: bool) -> None:
-        """What the system did with the first group. If it could not, the thread tries."""
+    def _finish_async_write(self, is_durable: bool) -> None:
+        """Finish the first group, or hand it to the thread if the system could not write it."""
         if self.is_broken:
             return
-        if durable:
+        if is_durable:
             self._finish_group(WriteResult())
         else:
             self._write_queue.put(self._pending_groups[0])
 
     def _drain(self) -> None:
-        """Wait for it."""
+        """Wait until all groups are written, or the disk fails."""
         while self._is_writing or self._can_write():
             if not self._is_writing:
                 self._start_write()
@@ -297,17 +308,17 @@ class Journal:
                 self._finish_group(self._write_results.get())
 
     def _collect_results(self) -> None:
-        """What the thread has done, unless somebody waited for it."""
+        """Finish the groups that the thread has written, unless `_drain` has done so."""
         while not self._write_results.empty():
             self._finish_group(self._write_results.get())
 
-    def _finish_group(self, done: WriteResult) -> None:
+    def _finish_group(self, result: WriteResult) -> None:
         self._is_writing = False
-        if done.fault is not None:
-            self.fault, self.is_broken = done.fault, done.is_fatal
-            if done.is_fatal:
+        if result.fault is not None:
+            self.fault, self.is_broken = result.fault, result.is_fatal
+            if result.is_fatal:
                 self._abandon_checkpoint_slots()
-            self._on_failure(done.fault)
+            self._on_failure(result.fault)
             return
         group = self._pending_groups.popleft()
         self._is_first_group_sealed = False
@@ -328,80 +339,80 @@ class Journal:
             if group.checkpoint_slot is not None:
                 group.checkpoint_slot.resolved.set()
 
-    # --- what the threads do ------------------------------------------------------------------
+    # --- threads ------------------------------------------------------------------------------
 
     def _run_writer(self) -> None:
         try:
             while self._run_writer_once():
                 pass
-        except Exception as error:  # noqa: BLE001 - told to whoever waits, or they wait for ever
+        except Exception as error:  # noqa: BLE001 - reported, because others wait for the result
             self._log(traceback.format_exc())
-            fault = DiskFailed(f"writing to {self._directory} broke off: {error!r}")
+            fault = DiskFailed(f"the writer thread of {self._directory} failed: {error!r}")
             self._write_results.put(WriteResult(fault, is_fatal=True))
             self._call_in_loop(self._collect_results)
 
     def _run_writer_once(self) -> bool:
-        """False when there is no more to do."""
-        to_do = self._write_queue.get()
-        if to_do is None:
+        """Handle one item of the write queue. Return False at its end."""
+        item = self._write_queue.get()
+        if item is None:
             return False
-        if isinstance(to_do, Path):
-            self._writer.install_checkpoint(to_do)
+        if isinstance(item, Path):
+            self._writer.install_checkpoint(item)
             return True
         fault: StorageFault | None = None
         try:
-            self._write_group(to_do)
+            self._write_group(item)
         except OSError as error:
             fault = self._storage_fault(error)
         self._write_results.put(WriteResult(fault))
         if self._writer_thread is not None:
             self._call_in_loop(self._collect_results)
-        if to_do.checkpoint_path is not None:
-            self._writer.install_checkpoint(to_do.checkpoint_path)
-        elif to_do.is_checkpoint and fault is None:
+        if item.checkpoint_path is not None:
+            self._writer.install_checkpoint(item.checkpoint_path)
+        elif item.is_checkpoint and fault is None:
             self._writer.remove_older_segments()
         return True
 
     def _write_group(self, group: CommitGroup) -> None:
-        room = group.checkpoint_slot
+        slot = group.checkpoint_slot
         if group.chunks is not None:
-            group.chunks = pieces = list(group.chunks)  # perhaps it is tried again
+            group.chunks = chunks = list(group.chunks)  # kept for a retry
             if group.segment_number is None:
                 group.segment_number = self._writer.reserve_checkpoint()
-            calls, number, first = self._file_ops, group.segment_number, group.first_position
+            number, position = group.segment_number, group.first_position
             group.checkpoint_path = write_checkpoint_segment(
-                self._directory, calls, number, first, pieces, lambda: True
+                self._directory, self._file_ops, number, position, chunks, lambda: True
             )
-        elif room is None:
+        elif slot is None:
             self._writer.write(
                 group.first_position, group.payloads, group.size_bytes, group.is_checkpoint
             )
         else:
-            room.segment_number = self._writer.reserve_checkpoint()
-            room.resolved.set()
+            slot.segment_number = self._writer.reserve_checkpoint()
+            slot.resolved.set()
 
     def _run_checkpoint_writer(self) -> None:
-        while (drawn := self._checkpoint_queue.get()) is not None:
-            self._write_checkpoint(*drawn)
+        while (item := self._checkpoint_queue.get()) is not None:
+            self._write_checkpoint(*item)
 
     def _write_checkpoint(
-        self, room: CheckpointSlot, pieces: Iterable[bytes], over: Callable[[], None]
+        self, slot: CheckpointSlot, chunks: Iterable[bytes], on_done: Callable[[], None]
     ) -> None:
         try:
             if self._writer_thread is not None:
-                room.resolved.wait()
-            if room.segment_number is not None and self._is_running():
+                slot.resolved.wait()
+            if slot.segment_number is not None and self._is_running():
                 path = write_checkpoint_segment(
-                    *(self._directory, self._file_ops, room.segment_number, room.position, pieces),
+                    *(self._directory, self._file_ops, slot.segment_number, slot.position, chunks),
                     self._is_running,
                 )
                 if path is not None and self._writer_thread is None:
                     self._writer.install_checkpoint(path)
                 elif path is not None:
                     self._write_queue.put(path)
-        except Exception as error:  # noqa: BLE001 - what was there before it is still there
-            self._log(f"cannot write an image to {self._directory}: {error!r}")
-        self._call_in_loop(over)
+        except Exception as error:  # noqa: BLE001 - the older segments still exist
+            self._log(f"cannot write a checkpoint to {self._directory}: {error!r}")
+        self._call_in_loop(on_done)
 
     def _is_running(self) -> bool:
         return not (self._is_closing or self.is_broken)
@@ -413,7 +424,7 @@ class Journal:
     def _storage_fault(self, error: OSError) -> StorageFault:
         if error.errno in _DISK_FULL_ERRORS:
             return DiskFull(
-                f"no space left in {self._directory}: nothing more is accepted until there is some"
+                f"no space left in {self._directory}; calls are rejected until there is some"
             )
         return DiskFailed(f"cannot write to {self._directory}: {error.strerror}")
 
@@ -424,10 +435,10 @@ class Journal:
         try:
             self._loop.call_soon_threadsafe(callback, *arguments)
         except RuntimeError:
-            # A loop that was closed first: whoever asked is gone.
-            self._log("the loop was closed before the journal")
+            # The loop was closed before the journal, so no waiter is left.
+            self._log("the event loop was closed before the journal")
 
-    # --- the folder ---------------------------------------------------------------------------
+    # --- recovery -----------------------------------------------------------------------------
 
     def _recover(self) -> list[Record]:
         chain = read_segment_chain(self._directory)

@@ -1,8 +1,6 @@
-"""Records of a journal on their way to the disk, and the place of an image that comes later.
+"""Writing of journal segments: commit groups, new segments, checkpoints, removal of old segments.
 
-Writing the files of a journal: groups behind each other, new segments, old ones removed.
-
-What it leaves behind at any moment, however it is interrupted, is what `segments` can read.
+At any moment, and however it is interrupted, the directory is in a state that `segments` can read.
 """
 
 import os
@@ -28,16 +26,16 @@ from creekdb.server.storage.segments import (
 
 
 class CheckpointSlot:
-    """The place of an image that is yet to come."""
+    """Reserved position and segment number of a checkpoint that is written later."""
 
     __slots__ = ("position", "resolved", "segment_number")
 
     def __init__(self, position: int) -> None:
         self.position = position
         self.segment_number: int | None = None
-        """Of its segment, once all before it is durable."""
+        """Number of the checkpoint's segment, once all earlier records are durable."""
         self.resolved = threading.Event()
-        """Has it a number, or will it never have one?"""
+        """Set when the slot has a number, or will never have one."""
 
 
 class CommitGroup:
@@ -54,44 +52,49 @@ class CommitGroup:
         "size_bytes",
     )
 
-    def __init__(self, first: int, image: bool, room: CheckpointSlot | None = None) -> None:
-        self.first_position = first
-        self.is_checkpoint = image
-        self.checkpoint_slot = room
-        """None of them: where they would be, an image comes later."""
+    def __init__(
+        self,
+        first_position: int,
+        is_checkpoint: bool,
+        checkpoint_slot: CheckpointSlot | None = None,
+    ) -> None:
+        self.first_position = first_position
+        self.is_checkpoint = is_checkpoint
+        self.checkpoint_slot = checkpoint_slot
+        """Slot that the group reserves instead of writing records."""
         self.payloads: list[bytes] = []
         self.chunks: Iterable[bytes] | None = None
-        """What makes up an image that is the only record of the group."""
+        """Encoded checkpoint, if it is the only record of the group."""
         self.segment_number: int | None = None
-        """Of the file of that image, however often it is tried."""
+        """Number of that checkpoint's segment. A retry uses the same number."""
         self.checkpoint_path: Path | None = None
-        """Where that image is, once it is written."""
+        """Path of that checkpoint, once it is written."""
         self.size_bytes = 0
 
     @property
     def has_only_records(self) -> bool:
-        """Has it nothing but records, none of which is an image?"""
+        """True if the group consists of records other than checkpoints."""
         return not self.is_checkpoint and self.checkpoint_slot is None
 
 
 class WriteResult(NamedTuple):
-    """What came of writing a group."""
+    """Result of writing a commit group."""
 
     fault: StorageFault | None = None
     is_fatal: bool = False
 
 
 CHECKPOINT_SYNC_BYTES: Final = 4 * 1024 * 1024
-"""Of an image, between two syncs: so no other sync has to wait for much of it."""
+"""Bytes of a checkpoint between two syncs. Small steps keep the syncs of other files short."""
 PREALLOCATION_BYTES: Final = 1024 * 1024
-"""How much is zeroed at a time. The write that crosses the end brings the next zeros along."""
+"""Zeros added to a file at a time. The write that crosses the end appends the next zeros."""
 
 ASYNC_WRITE_BYTES_MAX: Final = 256 * 1024
-"""More is written by the thread: summing it up would hold up the loop."""
+"""Upper bound for asynchronous groups. The checksum of a larger one would block the event loop."""
 
 
 class _AsyncWrite(NamedTuple):
-    """A group that the system writes."""
+    """Asynchronous write in progress."""
 
     size_bytes: int
     end_offset: int
@@ -100,13 +103,13 @@ class _AsyncWrite(NamedTuple):
 
 
 class SegmentWriter:
-    """Puts one group behind the other, each durable before the next; begins new segments.
+    """Writer that appends commit groups, each durable before the next, and creates segments.
 
-    What the system writes is begun and heard of on the loop; all else may belong to a thread. They
-    have nothing in common but for the file that is written to, and a group is with one of them.
+    Asynchronous writes start and end on the event loop. The other methods may run on a thread. Both
+    use the same file, but a group belongs to one of them at a time.
 
-    After an error the segment is left behind. What a failed sync covered may be gone although it
-    can still be read, so the group is written again, to another file.
+    After an error, the writer abandons the segment. Data of a failed sync may be lost even though
+    it can still be read, so the group is written again to another file.
     """
 
     __slots__ = (
@@ -126,33 +129,35 @@ class SegmentWriter:
     )
 
     def __init__(
-        self, directory: Path, segment_bytes: int, calls: FileOps, log: Callable[[str], None]
+        self, directory: Path, segment_bytes: int, file_ops: FileOps, log: Callable[[str], None]
     ) -> None:
         self._directory = directory
         self._segment_bytes = segment_bytes
-        self._file_ops = calls
+        self._file_ops = file_ops
         self._log = log
         self._segment_paths: list[Path] = []
-        """Every segment that may still exist, oldest first."""
+        """Paths of all segments that may still exist, oldest first."""
         self._segment_number = 0
         self._skipped_checkpoints = 0
-        """Numbers that were given to images since the last segment was begun."""
+        """Number of checkpoint slots reserved since the creation of the last segment."""
         self._file: int | None = None
         self._salt = 0
         self._end_offset = 0
         self._file_bytes = 0
-        """The file is this long, zeros included."""
+        """Length of the file, including preallocated zeros."""
         self._async_write: _AsyncWrite | None = None
         self._is_suspect = False
-        """Did the system fail to write what was begun? Then the segment is left behind."""
+        """True if an asynchronous write failed. Then the segment is abandoned."""
 
     def resume(self, chain: SegmentChain) -> None:
-        """Go on behind what was found, once it is durable: a process that was killed may have
-        left groups which only its system has seen."""
-        calls = self._file_ops
+        """Continue after the existing records, and make them durable first.
+
+        A process that was killed may have left groups that only the page cache contains.
+        """
+        file_ops = self._file_ops
         for path in chain.obsolete_paths:
             if path.suffix == UNFINISHED_SUFFIX:
-                calls.unlink(path)
+                file_ops.unlink(path)
         self._segment_paths = [
             path for path in chain.obsolete_paths if path.suffix != UNFINISHED_SUFFIX
         ]
@@ -161,45 +166,49 @@ class SegmentWriter:
         if tail is None:
             return
         self._segment_number = tail.header.number
-        self._file = calls.open(tail.path)
+        self._file = file_ops.open(tail.path)
         self._salt = tail.header.salt
         self._end_offset = tail.end_offset
         self._file_bytes = tail.file_bytes
         if tail.torn_tail is not None:
-            calls.truncate(self._file, tail.end_offset)
+            file_ops.truncate(self._file, tail.end_offset)
             self._file_bytes = tail.end_offset
         if tail.last_group_offset > SEGMENT_HEADER_BYTES:
-            # Its sync may have failed; then only what is written again is sure to be written.
+            # The sync of the last group may have failed. Only data written again is durable then.
             self._write_fully(self._file, tail.last_group, tail.last_group_offset)
-        calls.fdatasync(self._file)
-        calls.sync_directory(self._directory)
+        file_ops.fdatasync(self._file)
+        file_ops.sync_directory(self._directory)
         self._remove_oldest(len(self._segment_paths) - len(chain.segment_paths))
 
-    def write(self, first: int, payloads: Sequence[bytes], size: int, image: bool) -> None:
-        """Make a group durable. Raises OSError; then it may be there or not, and comes again."""
+    def write(
+        self, first_position: int, payloads: Sequence[bytes], size: int, is_checkpoint: bool
+    ) -> None:
+        """Make a group durable.
+
+        Raise OSError, in which case the group may exist or not, and the caller retries.
+        """
         if self._is_suspect:
             self._abandon_segment()
-        if image or self._file is None or self._end_offset + size > self._segment_bytes:
+        if is_checkpoint or self._file is None or self._end_offset + size > self._segment_bytes:
             self.close()
-            self._create_segment(first, payloads, image)
+            self._create_segment(first_position, payloads, is_checkpoint)
         else:
-            self._append_group(self._file, first, payloads)
+            self._append_group(self._file, first_position, payloads)
 
     def reserve_checkpoint(self) -> int:
-        """The number of an image that is yet to come: what is written next begins a segment behind
-        it."""
+        """Return the segment number of a later checkpoint. The next group starts a new segment."""
         self.close()
         self._segment_number += 1
         self._skipped_checkpoints += 1
         return self._segment_number
 
     def install_checkpoint(self, path: Path) -> None:
-        """It is there now: remove what is older."""
+        """Register a complete checkpoint, and remove the older segments."""
         insort(self._segment_paths, path)
         self._remove_oldest(self._segment_paths.index(path))
 
     def remove_older_segments(self) -> None:
-        """The segment that is written begins with an image: remove those before it."""
+        """Remove the segments before the current one, which begins with a checkpoint."""
         self._remove_oldest(len(self._segment_paths) - 1)
 
     def close(self) -> None:
@@ -208,93 +217,104 @@ class SegmentWriter:
             self._file = None
 
     def start_write(
-        self, first: int, payloads: Sequence[bytes], size: int, written: Callable[[bool], None]
+        self,
+        first_position: int,
+        payloads: Sequence[bytes],
+        size: int,
+        on_written: Callable[[bool], None],
     ) -> bool:
-        """Have the system make a group durable, and go on. When `written` is told that it is not,
-        `write` has to. False: so it has at once."""
+        """Start an asynchronous write of a group, or return False.
+
+        `on_written` receives True if the group is durable. If it receives False, or this method
+        returns False, the caller must use `write`.
+        """
         file = self._file
         if file is None or self._is_suspect or size > ASYNC_WRITE_BYTES_MAX:
             return False
         if self._end_offset + size > self._segment_bytes:
             return False
-        data, end, room = self._encode_append(first, payloads)
-        self._async_write = _AsyncWrite(len(data), end, room, written)
+        data, end, file_bytes = self._encode_append(first_position, payloads)
+        self._async_write = _AsyncWrite(len(data), end, file_bytes, on_written)
         return self._file_ops.start_durable_write(
             file, data, self._end_offset, self._finish_async_write
         )
 
     def wait_for_write(self) -> bool:
-        """For what was begun, if there is something."""
+        """Block until the asynchronous write is complete. Return False if there is none."""
         return self._file_ops.wait_for_write()
 
     def _finish_async_write(self, result: int) -> None:
-        begun = self._async_write
-        assert begun is not None
-        if result == begun.size_bytes:
-            self._end_offset, self._file_bytes = begun.end_offset, begun.file_bytes
+        write = self._async_write
+        assert write is not None
+        if result == write.size_bytes:
+            self._end_offset, self._file_bytes = write.end_offset, write.file_bytes
         else:
             self._is_suspect = True
-        begun.on_written(result == begun.size_bytes)
+        write.on_written(result == write.size_bytes)
 
-    def _append_group(self, file: int, first: int, payloads: Sequence[bytes]) -> None:
-        data, end, room = self._encode_append(first, payloads)
+    def _append_group(self, file: int, first_position: int, payloads: Sequence[bytes]) -> None:
+        data, end, file_bytes = self._encode_append(first_position, payloads)
         try:
             self._file_ops.write_durably(file, data, self._end_offset)
         except OSError:
             self._abandon_segment()
             raise
-        self._end_offset, self._file_bytes = end, room
+        self._end_offset, self._file_bytes = end, file_bytes
 
-    def _encode_append(self, first: int, payloads: Sequence[bytes]) -> tuple[bytes, int, int]:
-        """What to write for a group; where it ends; how long the file is then."""
-        data = encode_group(first, self._salt, payloads)
+    def _encode_append(
+        self, first_position: int, payloads: Sequence[bytes]
+    ) -> tuple[bytes, int, int]:
+        """Return the data of a group, its end, and the length of the file with preallocation."""
+        data = encode_group(first_position, self._salt, payloads)
         end = self._end_offset + len(data)
-        room = self._file_bytes
-        if end > room:
-            room = self._preallocated_bytes(end)
-            data += bytes(room - end)
-        return data, end, room
+        file_bytes = self._file_bytes
+        if end > file_bytes:
+            file_bytes = self._preallocated_bytes(end)
+            data += bytes(file_bytes - end)
+        return data, end, file_bytes
 
     def _abandon_segment(self) -> None:
         self._is_suspect = False
         if self._file is not None:
-            # Whether this works or not, what is read later is the same: it only makes space.
+            # Truncation only frees space: readers ignore the rest of the segment in any case.
             with suppress(OSError):
                 self._file_ops.truncate(self._file, self._end_offset)
             self.close()
 
-    def _create_segment(self, first: int, payloads: Sequence[bytes], image: bool) -> None:
-        calls = self._file_ops
+    def _create_segment(
+        self, first_position: int, payloads: Sequence[bytes], is_checkpoint: bool
+    ) -> None:
+        file_ops = self._file_ops
         self._segment_number += 1
         salt = int.from_bytes(os.urandom(4))
-        segment = SegmentHeader(
-            self._segment_number, first, image, salt, 0 if image else self._skipped_checkpoints
-        )
-        data = encode_segment_header(segment) + encode_group(first, salt, payloads)
-        room = self._preallocated_bytes(len(data))
+        skipped = 0 if is_checkpoint else self._skipped_checkpoints
+        header = SegmentHeader(self._segment_number, first_position, is_checkpoint, salt, skipped)
+        data = encode_segment_header(header) + encode_group(first_position, salt, payloads)
+        file_bytes = self._preallocated_bytes(len(data))
         path = self._directory / segment_file_name(self._segment_number)
         unfinished = path.with_name(path.name + UNFINISHED_SUFFIX)
-        file = calls.create(unfinished)
+        file = file_ops.create(unfinished)
         try:
-            calls.write_durably(file, data + bytes(room - len(data)), 0)
-            calls.rename(unfinished, path)
+            file_ops.write_durably(file, data + bytes(file_bytes - len(data)), 0)
+            file_ops.rename(unfinished, path)
         except OSError:
             self._close_file(file)
-            # If it stays, it takes up space until the next start, and nothing else.
+            # A file that stays only takes up space until the next start.
             with suppress(OSError):
-                calls.unlink(unfinished)
+                file_ops.unlink(unfinished)
             raise
         self._segment_paths.append(path)
         try:
-            calls.sync_directory(self._directory)
+            file_ops.sync_directory(self._directory)
         except OSError:
             self._close_file(file)
             raise
-        self._file, self._salt, self._end_offset, self._file_bytes = file, salt, len(data), room
+        self._file, self._salt = file, salt
+        self._end_offset, self._file_bytes = len(data), file_bytes
         self._skipped_checkpoints = 0
 
     def _close_file(self, file: int) -> None:
-        # What counts was synced: that closing fails means nothing any more.
+        # The data is already synced, so a failure to close is harmless.
         with suppress(OSError):
             self._file_ops.close(file)
 
@@ -302,7 +322,7 @@ class SegmentWriter:
         _write_fully(self._file_ops, file, data, offset)
 
     def _remove_oldest(self, count: int) -> None:
-        """Remove the oldest files. What cannot be removed is tried again at the next image."""
+        """Remove the oldest segments. After a failure, the next checkpoint retries."""
         try:
             for path in self._segment_paths[:count]:
                 with suppress(FileNotFoundError):
@@ -320,45 +340,47 @@ class SegmentWriter:
 
 def write_checkpoint_segment(
     directory: Path,
-    calls: FileOps,
+    file_ops: FileOps,
     number: int,
     position: int,
-    pieces: Iterable[bytes],
+    chunks: Iterable[bytes],
     is_wanted: Callable[[], bool],
 ) -> Path | None:
-    """Make an image durable, for which room was left, beside what else is written. None if it was
-    not wanted any more. Raises OSError; then it is not there."""
+    """Write a checkpoint durably into its reserved segment, beside other writes.
+
+    Return None if it is no longer wanted. Raise OSError, in which case no checkpoint exists.
+    """
     salt = int.from_bytes(os.urandom(4))
-    head = encode_segment_header(SegmentHeader(number, position, True, salt))
+    header = encode_segment_header(SegmentHeader(number, position, True, salt))
     path = directory / segment_file_name(number)
     unfinished = path.with_name(path.name + UNFINISHED_SUFFIX)
-    file = calls.create(unfinished)
+    file = file_ops.create(unfinished)
     try:
         end, synced = 0, 0
-        for piece in (head, *encode_group_chunks(position, salt, 1, pieces)):
+        for chunk in (header, *encode_group_chunks(position, salt, 1, chunks)):
             if not is_wanted():
-                calls.unlink(unfinished)
+                file_ops.unlink(unfinished)
                 return None
-            _write_fully(calls, file, piece, end)
-            end += len(piece)
+            _write_fully(file_ops, file, chunk, end)
+            end += len(chunk)
             if end - synced >= CHECKPOINT_SYNC_BYTES:
-                calls.fdatasync(file)
+                file_ops.fdatasync(file)
                 synced = end
-        calls.fdatasync(file)
-        calls.rename(unfinished, path)
+        file_ops.fdatasync(file)
+        file_ops.rename(unfinished, path)
     except OSError:
         with suppress(OSError):
-            calls.unlink(unfinished)
+            file_ops.unlink(unfinished)
         raise
     finally:
         with suppress(OSError):
-            calls.close(file)
-    calls.sync_directory(directory)
+            file_ops.close(file)
+    file_ops.sync_directory(directory)
     return path
 
 
-def _write_fully(calls: FileOps, file: int, data: bytes, offset: int) -> None:
-    rest = memoryview(data)
-    while rest:
-        written = calls.write(file, rest, offset)
-        rest, offset = rest[written:], offset + written
+def _write_fully(file_ops: FileOps, file: int, data: bytes, offset: int) -> None:
+    remaining = memoryview(data)
+    while remaining:
+        written = file_ops.write(file, remaining, offset)
+        remaining, offset = remaining[written:], offset + written

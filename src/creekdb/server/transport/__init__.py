@@ -1,0 +1,1 @@
+"""Connections of a replica to peers and clients."""

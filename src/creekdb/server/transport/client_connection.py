@@ -1,10 +1,11 @@
-"""The connections of a replica's clients.
+"""Connections of clients.
 
-A client says hello, with its token if there are tokens, and then calls operations by name, at the
-desk that all of them share.
+A client sends a hello, with its token if tokens are configured. Then it calls operations by name,
+and the `CallDispatcher` that all connections share executes them.
 
-What a client may have under way is bounded: beyond that it is told that the replica is busy. So is
-what waits to be sent to it: a client that does not read is not listened to, and then left alone.
+The calls in progress of a client are bounded. Beyond the bound, they are rejected with `busy`. The
+unsent bytes are bounded, too: the replica stops reading from a client that does not
+read its responses, and finally closes the connection.
 """
 
 import asyncio
@@ -16,13 +17,9 @@ from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.request import Outcome
 from creekdb.server.calls.dispatcher import CallDispatcher
 from creekdb.server.transport.keepalive import HELLO_TIMEOUT_S, HelloTimeout, enable_keepalive
+from creekdb.wire.counters import ServerCounter
 from creekdb.wire.deduplication import CALLS_PER_CLIENT_MAX
-from creekdb.wire.framing import (
-    UNEXPECTED_HTTP,
-    UNEXPECTED_TLS,
-    FrameDecoder,
-    detect_foreign_protocol,
-)
+from creekdb.wire.framing import FrameDecoder, detect_foreign_protocol
 from creekdb.wire.messages import (
     CLIENT_FRAME_BYTES_MAX,
     HELLO_FRAME_BYTES_MAX,
@@ -48,41 +45,44 @@ from creekdb.wire.messages import (
 )
 
 AWAITING_FINAL_MAX: Final = 16_384
-"""Weak calls of a client that were answered and are to be told how they ended."""
+"""Upper bound for a client's weak calls that have a response and await the final one."""
 CLIENT_ID_LENGTH_MAX: Final = 64
 SESSION_BITS: Final = 32
 SESSION_NUMBER_MAX: Final = 2**SESSION_BITS - 1
-"""Of one connection."""
+"""Greatest session number of one connection."""
 UNREAD_BYTES_MAX: Final = 16 * 1024 * 1024
-"""Bytes for a client that does not read them."""
+"""Upper bound for the unsent bytes of a client that does not read them."""
 CONNECTION_LIMIT_FRAME: Final = encode_frame(
     ConnectionRejected(
-        "busy", "this replica has no room for more connections: ask another one, or try again"
+        "busy",
+        "this replica has reached its connection limit; connect to another one, or retry later",
     )
 )
-"""What one is told who comes when there are too many."""
+"""Frame that a client receives when it connects beyond the limit."""
 
 _TENTATIVE: Final = ResponseKind.TENTATIVE.value
 
 
 class ClientConnection:
-    """An `asyncio.Protocol` by its methods; it does not inherit from it, so that it can be
-    compiled."""
+    """Connection of one client.
 
-    def __init__(self, desk: CallDispatcher) -> None:
-        self._dispatcher = desk
+    It implements `asyncio.Protocol` without inheriting from it, so that mypyc can compile it.
+    """
+
+    def __init__(self, dispatcher: CallDispatcher) -> None:
+        self._dispatcher = dispatcher
         self._frames = FrameDecoder(HELLO_FRAME_BYTES_MAX)
         self._transport: asyncio.Transport | None = None
         self._outgoing: list[bytes] = []
         self._is_flush_scheduled = False
-        """Will what is to be said leave in this turn?"""
+        """True if `_flush` runs in this iteration of the loop."""
         self._loop = asyncio.get_running_loop()
         self._pending_calls: dict[int, CallRequest] = {}
-        """That wait for an answer, by their numbers."""
+        """Calls that await their first response, by number."""
         self._issued_ids: dict[int, Dot] = {}
-        """Of those that were issued, and to which more may be said."""
-        self._session_base = desk.next_session() << SESSION_BITS
-        """Before the first of them."""
+        """Request identifiers of issued calls that may get more responses, by call number."""
+        self._session_base = dispatcher.next_session() << SESSION_BITS
+        """Identifier of this connection's session 0."""
         self.client = ""
         self.token = ""
         self._hello_timeout = HelloTimeout()
@@ -90,7 +90,7 @@ class ClientConnection:
     # --- asyncio ------------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast(asyncio.Transport, transport)  # uvloop's is no subclass
+        self._transport = cast(asyncio.Transport, transport)  # uvloop's is not a subclass
         enable_keepalive(self._transport)
         self._hello_timeout.start(self._reject_silent)
         self._dispatcher.connections.add(self)
@@ -105,10 +105,10 @@ class ClientConnection:
             self._finish_call(number)
 
     def eof_received(self) -> None:
-        """It says no more: the connection is closed."""
+        """Close the connection, which is the default."""
 
     def pause_writing(self) -> None:
-        """It does not read what it was told: hear no more of it until it does."""
+        """Stop reading calls until the client has read its responses."""
         if self._transport is not None:
             self._transport.pause_reading()
 
@@ -123,24 +123,24 @@ class ClientConnection:
                 if self._transport is None or self._transport.is_closing():
                     return
         except FrameTooLong as error:
-            language = None if self.client else detect_foreign_protocol(error.first_bytes)
-            if language == UNEXPECTED_TLS:
+            protocol = None if self.client else detect_foreign_protocol(error.first_bytes)
+            if protocol == ServerCounter.UNEXPECTED_TLS:
                 self._reject_connection(
-                    UNEXPECTED_TLS, "this replica does not encrypt: leave out the authority"
+                    protocol, "this replica does not use TLS; omit the authority"
                 )
-            elif language == UNEXPECTED_HTTP:
-                self._close_with(UNEXPECTED_HTTP, _http_error_page(self._dispatcher.page_url))
+            elif protocol == ServerCounter.UNEXPECTED_HTTP:
+                self._close_with(protocol, _http_error_page(self._dispatcher.page_url))
             else:
                 self._reject_connection("too_large", str(error))
         except MalformedMessage as error:
-            self._reject_connection("malformed", f"not a message of a client: {error}")
+            self._reject_connection("malformed", f"not a client message: {error}")
 
-    # --- what it says -------------------------------------------------------------------------
+    # --- requests -----------------------------------------------------------------------------
 
     def _handle(self, message: ClientMessage) -> None:
         if not self.client and not isinstance(message, ClientHello):
-            raise MalformedMessage("a client says hello first")
-        match message:  # what comes most often stands first
+            raise MalformedMessage("the first message must be a hello")
+        match message:  # the most frequent messages first
             case CallRequest():
                 self._handle_call(message)
             case ClientHello():
@@ -154,57 +154,66 @@ class ClientConnection:
                 self._handle_backup_request(message)
             case BackupPartRequest():
                 self._send(self._dispatcher.backup_sessions.next_part(self, message))
-                self._flush()  # a piece is large: whoever does not read it gets no more
+                self._flush()  # a part is large: a client that does not read it gets no more
 
     def _handle_hello(self, hello: ClientHello) -> None:
-        desk = self._dispatcher
+        dispatcher = self._dispatcher
         if self.client:
-            raise MalformedMessage("a client says hello once")
+            raise MalformedMessage("a second hello")
         version = common_version(hello.version, hello.oldest_version)
         if version is None:
-            spoken = f"{OLDEST_WIRE_VERSION} to {WIRE_VERSION}"
+            supported = f"{OLDEST_WIRE_VERSION} to {WIRE_VERSION}"
             self._reject_connection(
-                "version", f"this replica speaks version {spoken}, not {hello.version}"
+                "version", f"this replica supports versions {supported}, not {hello.version}"
             )
-        elif not desk.tokens.can_call(hello.token):
+        elif not dispatcher.tokens.can_call(hello.token):
+            self._reject_connection("token", "the token is missing or unknown")
+        elif hello.datatype not in ("", dispatcher.datatype.name):
             self._reject_connection(
-                "token", "the token is missing, or none that this replica knows"
-            )
-        elif hello.datatype not in ("", desk.datatype.name):
-            self._reject_connection(
-                "datatype", f"'{desk.datatype.name}' is replicated, not '{hello.datatype}'"
+                "datatype",
+                f"this cluster replicates '{dispatcher.datatype.name}', not '{hello.datatype}'",
             )
         elif not 0 < len(hello.client) <= CLIENT_ID_LENGTH_MAX:
-            raise MalformedMessage("a client has a name")
+            raise MalformedMessage(
+                f"the client identifier must have 1 to {CLIENT_ID_LENGTH_MAX} characters"
+            )
         else:
             self.client, self.token = hello.client, hello.token
             self._hello_timeout.cancel()
             self._frames.payload_bytes_max = CLIENT_FRAME_BYTES_MAX
-            names = desk.datatype.operations
-            operations = tuple((name, desk.datatype.is_readonly(name)) for name in names)
-            name, waits = desk.datatype.name, desk.blocked_reason()
-            self._send(Welcome(version, desk.cluster, desk.replica, name, operations, waits))
+            datatype = dispatcher.datatype
+            operations = tuple((name, datatype.is_readonly(name)) for name in datatype.operations)
+            self._send(
+                Welcome(
+                    version,
+                    dispatcher.cluster,
+                    dispatcher.replica,
+                    datatype.name,
+                    operations,
+                    dispatcher.blocked_reason(),
+                )
+            )
 
     def _handle_call(self, call: CallRequest) -> None:
         if len(self._pending_calls) >= CALLS_PER_CLIENT_MAX:
-            self.reject(call, "busy", "this client has too many calls under way")
+            self.reject(call, "busy", "this client has too many calls in progress")
             return
         if call.number in self._pending_calls:
-            raise MalformedMessage("a call that is under way on this very connection")
+            raise MalformedMessage(f"call {call.number} is in progress on this connection")
         self._pending_calls[call.number] = call
         self._dispatcher.in_flight += 1
         self._dispatcher.dispatch(self, call)
 
-    def _handle_backup_request(self, asked: BackupRequest) -> None:
+    def _handle_backup_request(self, request: BackupRequest) -> None:
         if self._dispatcher.tokens.can_administer(self.token):
-            self._dispatcher.backup_sessions.start(self, asked, self._send)
+            self._dispatcher.backup_sessions.start(self, request, self._send)
         else:
             self._dispatcher.count("token")
-            message = "this token may call operations, and not take a copy of all there is"
-            self._send(Rejected(asked.number, "token", message))
+            message = "this token permits calls, but not backups; use an administrator's token"
+            self._send(Rejected(request.number, "token", message))
 
     def retry(self, number: int) -> None:
-        """What the call waited for is here."""
+        """Dispatch a call again, after its missing dependency has arrived."""
         self._dispatcher.dispatch(self, self._pending_calls[number])
 
     def reject_expired(self, number: int, missing: Dot) -> None:
@@ -212,15 +221,17 @@ class ClientConnection:
             self._pending_calls[number], "deadline", self._dispatcher.expiry_message(missing)
         )
 
-    # --- what it is told ----------------------------------------------------------------------
+    # --- responses ----------------------------------------------------------------------------
 
     def session_id(self, number: int) -> int:
-        """The replica's own name for a session of this connection. There may be any number of
-        them, and nobody says when one is over: so nothing is kept."""
+        """Return the replica's identifier for a session of this connection.
+
+        A client may use any number of sessions and does not end them, so none is stored.
+        """
         return self._session_base | number & SESSION_NUMBER_MAX
 
     def report_issued(self, number: int, id: Dot) -> None:
-        """Told together with the answer: before it, nobody could do anything with it."""
+        """Queue the notification. It is sent together with the next response."""
         self._issued_ids[number] = id
         if not self._pending_calls[number].is_single_response:
             self._outgoing.append(encode_frame(CallIssued(number, id)))
@@ -236,7 +247,7 @@ class ClientConnection:
         kind = _TENTATIVE if is_tentative else response.kind.value
         frame = encode_response_frame(number, kind, response.outcome, response.changed)
         if len(frame) > CLIENT_FRAME_BYTES_MAX:
-            self._dispatcher.count("answer too large")
+            self._dispatcher.count(ServerCounter.RESPONSE_TOO_LARGE)
             frame = encode_response_frame(number, kind, _oversized_outcome(len(frame)))
         self._enqueue(frame)
         if is_last:
@@ -254,18 +265,18 @@ class ClientConnection:
     def reject_unknown_outcome(self, number: int) -> None:
         self._finish_call(number)
         self._release_call(number)
-        message = "it was done, and what came of it is not known at this replica"
+        message = "the call took effect, but this replica does not have its outcome"
         self._send(Rejected(number, "untold", message, is_certain=False))
 
     def _finish_call(self, number: int) -> None:
-        """It has what it asked for, or will not get it."""
+        """Remove a call that has the response it waited for, or will not get it."""
         if self._pending_calls.pop(number, None) is not None:
             self._dispatcher.in_flight -= 1
             if self._dispatcher.dependency_queue:
                 self._dispatcher.dependency_queue.remove((self, number))
 
     def _release_call(self, number: int) -> None:
-        """Nothing more will be said."""
+        """Stop routing responses to a call."""
         id = self._issued_ids.pop(number, None)
         if id is not None:
             self._dispatcher.unregister((id,))
@@ -274,27 +285,27 @@ class ClientConnection:
         if len(self._issued_ids) - len(self._pending_calls) > AWAITING_FINAL_MAX:
             number = next(each for each in self._issued_ids if each not in self._pending_calls)
             self._release_call(number)
-            message = "too many calls wait to hear how they ended: this one will not"
+            message = "too many calls await their final response; this one will not receive it"
             self._send(Rejected(number, "busy", message, is_certain=False))
 
     def recheck_token(self) -> None:
-        """Perhaps it is none any more."""
+        """Close the connection if a reload has removed its token."""
         if self.client and not self._dispatcher.tokens.can_call(self.token):
-            self._reject_connection("token", "the token is none any more that this replica knows")
+            self._reject_connection("token", "the token is no longer valid")
 
     def close(self) -> None:
         if self._transport is not None:
             self._transport.close()
 
     def _reject_silent(self) -> None:
-        self._reject_connection("malformed", f"nothing was said in {HELLO_TIMEOUT_S:g} s")
+        self._reject_connection("malformed", f"no hello within {HELLO_TIMEOUT_S:g} s")
 
     def _reject_connection(self, reason: str, message: str) -> None:
         self._close_with(reason, encode_frame(ConnectionRejected(reason, message)))
 
-    def _close_with(self, reason: str, word: bytes) -> None:
+    def _close_with(self, reason: str, last_bytes: bytes) -> None:
         self._dispatcher.count(reason)
-        self._enqueue(word)
+        self._enqueue(last_bytes)
         self._flush()
         self.close()
 
@@ -302,7 +313,7 @@ class ClientConnection:
         self._enqueue(encode_frame(message))
 
     def _enqueue(self, frame: bytes) -> None:
-        """With all else that is said in this turn."""
+        """Queue a frame. All frames of one iteration of the loop are written in one call."""
         self._outgoing.append(frame)
         if not self._is_flush_scheduled:
             self._is_flush_scheduled = True
@@ -310,25 +321,28 @@ class ClientConnection:
 
     def _flush(self) -> None:
         self._is_flush_scheduled = False
-        out, self._outgoing = self._outgoing, []
-        if not out or self._transport is None or self._transport.is_closing():
+        frames, self._outgoing = self._outgoing, []
+        if not frames or self._transport is None or self._transport.is_closing():
             return
-        self._transport.write(b"".join(out))
+        self._transport.write(b"".join(frames))
         if self._transport.get_write_buffer_size() > UNREAD_BYTES_MAX:
-            self._dispatcher.count("slow client")
+            self._dispatcher.count(ServerCounter.SLOW_CLIENT)
             self._transport.abort()
 
 
 def _oversized_outcome(size: int) -> Outcome:
-    """It was carried out all the same."""
-    error = f"TooLarge: it was done, and its answer of {size} bytes is too long to be sent"
+    """Return the error that replaces an oversized response. The call took effect nevertheless."""
+    error = (
+        f"TooLarge: the call took effect, but its response of {size} bytes exceeds the limit of "
+        f"{CLIENT_FRAME_BYTES_MAX}"
+    )
     return Outcome(None, error)
 
 
-def _http_error_page(page: str) -> bytes:
-    """Who speaks HTTP is answered in it."""
-    where = f"at {page}/" if page else "where 'creek serve --http HOST:PORT' says"
-    text = f"Here clients of Creek find a replica. HTTP is spoken {where}\n".encode()
+def _http_error_page(page_url: str) -> bytes:
+    """Return an HTTP response that names the port for HTTP."""
+    where = f"at {page_url}/" if page_url else "at the address of 'creek serve --http HOST:PORT'"
+    text = f"This port is for Creek clients. HTTP is served {where}\n".encode()
     head = (
         "HTTP/1.1 400 Bad Request",
         "Content-Type: text/plain; charset=utf-8",

@@ -1,11 +1,9 @@
-"""How many connections a replica takes: the system lets a process have so many files, and a
-connection is one of them.
+"""Listening sockets of a replica, their TLS contexts, and the connection limit.
 
-One that has no more to open can neither begin a segment of its journal nor dial another replica: it
-would be of use to nobody, for as long as others keep their connections. So some are left over: who
-comes when few others are left is turned away at once.
-
-Where a replica listens, and what it shows to whom it talks.
+The system limits the open files of a process, and each connection takes one. A replica without free
+files can neither start a journal segment nor dial another replica, so it could not make progress
+while its clients stay connected. Therefore some files are reserved, and connections
+beyond the limit are rejected at once.
 """
 
 import asyncio
@@ -21,97 +19,107 @@ from creekdb.errors import UsageError
 from creekdb.server.runtime.config import ServerConfig
 from creekdb.server.security.authentication import client_context, server_context
 from creekdb.wire.addresses import parse_address
+from creekdb.wire.counters import ServerCounter
 
 OPEN_FILES_MAX: Final = 65_536
-"""More are not asked of the system."""
+"""Upper bound for the limit that a replica requests from the system."""
 RESERVED_FILES: Final = 256
-"""Files that connections may not take."""
+"""Files that client connections may not take."""
 RESERVED_FILES_BEYOND_PEERS: Final = 128
-"""The same for connections of other replicas, without which there is nothing to do for clients."""
+"""Files that peer connections may not take. Clients cannot be served without peers."""
 
 
 def raise_open_files_limit() -> None:
-    """As many as this process may have, not as many as it is given at first."""
-    given, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = OPEN_FILES_MAX if most == resource.RLIM_INFINITY else min(OPEN_FILES_MAX, most)
-    if given != resource.RLIM_INFINITY and given < wanted:
-        with suppress(OSError, ValueError):  # then it does with what it has
-            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, most))
+    """Raise the soft limit of open files towards the hard limit."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    target = OPEN_FILES_MAX if hard == resource.RLIM_INFINITY else min(OPEN_FILES_MAX, hard)
+    if soft != resource.RLIM_INFINITY and soft < target:
+        with suppress(OSError, ValueError):  # the current limit stays
+            resource.setrlimit(resource.RLIMIT_NOFILE, (target, hard))
 
 
-def is_at_connection_limit(left_over: int) -> bool:
-    """Would another connection take one of the last files? The system gives the lowest number that
-    is free: what is below it is taken."""
-    given, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if given == resource.RLIM_INFINITY:
+def is_at_connection_limit(reserved_files: int) -> bool:
+    """Return True if another connection would take a reserved file.
+
+    The system assigns the lowest free descriptor, so all lower ones are taken.
+    """
+    limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if limit == resource.RLIM_INFINITY:
         return False
     try:
-        with socket.socket() as another:
-            lowest = another.fileno()
+        with socket.socket() as probe:
+            lowest_free = probe.fileno()
     except OSError:
         return True
-    # Where there are not many, half of them are left over by clients, and a quarter by peers.
-    return lowest >= given - min(left_over, given * left_over // (2 * RESERVED_FILES))
+    # With a low limit, half of the files are reserved from clients, and a quarter from peers.
+    reserved = min(reserved_files, limit * reserved_files // (2 * RESERVED_FILES))
+    return lowest_free >= limit - reserved
 
 
 class RejectedConnection(asyncio.Protocol):
-    """A connection that is told so, and closed."""
+    """Connection beyond the limit: sends one frame, if any, and closes."""
 
-    def __init__(self, word: bytes = b"") -> None:
-        self._last_frame = word
+    def __init__(self, last_frame: bytes = b"") -> None:
+        self._last_frame = last_frame
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        given = cast(asyncio.Transport, transport)  # uvloop's is no subclass
+        connection = cast(asyncio.Transport, transport)  # uvloop's is not a subclass
         if self._last_frame:
-            given.write(self._last_frame)
-            given.close()
+            connection.write(self._last_frame)
+            connection.close()
         else:
-            given.abort()
+            connection.abort()
 
 
 TLS_HANDSHAKE_TIMEOUT_S: Final = 10.0
-"""How long who connects may take until TLS is agreed on."""
+"""Time limit for the TLS handshake of an incoming connection."""
 
 
 class Listeners:
-    """`config()`: as it is now. `count` is called with what went wrong."""
+    """Listening sockets of a replica.
+
+    `config` returns the current configuration. `count` receives the counters of failures.
+    """
 
     def __init__(self, config: Callable[[], ServerConfig], count: Callable[[str], None]) -> None:
         self._config = config
         self._count = count
         self._servers: list[asyncio.Server] = []
         self.tls_contexts: list[ssl.SSLContext] = []
-        """Where certificates are, for connections to come."""
+        """Contexts of future connections. A reload replaces their certificates."""
 
     async def open(
         self,
         protocol: Callable[[], asyncio.Protocol],
         address: str,
         mutual: bool = True,
-        left_over: int = RESERVED_FILES,
-        word: bytes = b"",
+        reserved_files: int = RESERVED_FILES,
+        rejection_frame: bytes = b"",
     ) -> asyncio.Server:
-        """Listen there, until it is stopped. `mutual`: both sides show a certificate. `left_over`:
-        files that are not for those who come; and a `word` for who is turned away therefore."""
+        """Listen at `address` until `close`.
 
-        def received() -> asyncio.Protocol:
-            if not is_at_connection_limit(left_over):
+        If `mutual`, both sides present a certificate. Connections that would take one of the
+        `reserved_files` receive `rejection_frame` and are closed.
+        """
+
+        def accept() -> asyncio.Protocol:
+            if not is_at_connection_limit(reserved_files):
                 return protocol()
-            self._count("crowded")
-            return RejectedConnection(word)
+            self._count(ServerCounter.CONNECTION_LIMIT)
+            return RejectedConnection(rejection_frame)
 
         host, port = parse_address(address)
-        secured = self.server_context(mutual)
+        ssl_context = self.server_context(mutual)
         try:
             server = await asyncio.get_running_loop().create_server(
-                *(received, host, port),
-                ssl=secured,
-                ssl_handshake_timeout=None if secured is None else TLS_HANDSHAKE_TIMEOUT_S,
+                *(accept, host, port),
+                ssl=ssl_context,
+                ssl_handshake_timeout=None if ssl_context is None else TLS_HANDSHAKE_TIMEOUT_S,
             )
         except OSError as error:
             number = error.errno or 0
-            why = os.strerror(number) if number > 0 else error.strerror
-            raise UsageError(f"cannot listen at {address}: {why}") from error
+            cause = os.strerror(number) if number > 0 else error.strerror
+            raise UsageError(f"cannot listen at {address}: {cause}") from error
         self._servers.append(server)
         return server
 

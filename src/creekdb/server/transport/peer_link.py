@@ -1,12 +1,11 @@
-"""A connection to another replica that was dialled here: we talk, and hear only its hello.
+"""Outgoing connection to one other replica.
 
-What is written in one turn of the loop leaves as one piece. What waits for a slow peer is bounded.
+A replica sends messages only on connections that it has dialled, and receives only a hello on them.
+Frames written in one iteration of the event loop are sent in one call. The link redials a
+broken connection after increasing pauses, or at once when the peer has dialled this replica.
 
-What connects us to one other replica: we dial, talk, and hear only its hello.
-
-A connection that breaks is dialled again, after ever longer pauses until one lasts, or when its
-peer has dialled here. What waits for a slow peer is bounded: beyond that, messages are dropped and
-counted. The protocol survives that, like any loss.
+The unsent bytes for a slow peer are bounded. Beyond the bound, messages are dropped and counted.
+The protocol tolerates that like any message loss.
 """
 
 import asyncio
@@ -17,9 +16,10 @@ from random import Random
 from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
 from creekdb.errors import MalformedMessage
-from creekdb.server.security.authentication import NO_TLS_FROM_PEER, describe_tls_error
+from creekdb.server.security.authentication import tls_error_counter
 from creekdb.server.transport.keepalive import enable_keepalive
 from creekdb.wire.addresses import format_address
+from creekdb.wire.counters import ServerCounter
 from creekdb.wire.framing import FrameDecoder
 from creekdb.wire.messages import PEER_FRAME_BYTES_MAX, PeerHello, decode_peer_hello, encode_frame
 from creekdb.wire.tls import accepts_tls
@@ -28,34 +28,36 @@ if TYPE_CHECKING:
     from creekdb.server.transport.peers import PeerNetwork
 
 UNSENT_BYTES_MAX: Final = 64 * 1024 * 1024
-"""Bytes for one peer."""
+"""Upper bound for the unsent bytes of one peer."""
 
 
 class PeerSender:
-    """An `asyncio.Protocol` by its methods; it does not inherit from it, so that it can be
-    compiled."""
+    """Sending side of one dialled connection.
+
+    It implements `asyncio.Protocol` without inheriting from it, so that mypyc can compile it.
+    """
 
     def __init__(self, hello: PeerHello) -> None:
         loop = asyncio.get_running_loop()
         self.peer_hello: asyncio.Future[PeerHello | None] = loop.create_future()
-        """None: the connection ended without one."""
+        """Hello of the peer, or None if the connection ended before it."""
         self.closed: asyncio.Future[None] = loop.create_future()
         self._own_hello = hello
         self._frames = FrameDecoder(PEER_FRAME_BYTES_MAX)
         self._transport: asyncio.Transport | None = None
         self._outgoing: list[bytes] = []
         self._interleaved: Iterator[bytes] | None = None
-        """What leaves one by one, with room between for the rest."""
+        """Frames that are written one at a time, so that other frames can be sent between them."""
         self._is_paused = False
         self._loop = loop
 
     @property
     def is_connected(self) -> bool:
-        """Or was it, at least?"""
+        """True once the connection has been established, even if it has ended."""
         return self._transport is not None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast(asyncio.Transport, transport)  # uvloop's is no subclass
+        self._transport = cast(asyncio.Transport, transport)  # uvloop's is not a subclass
         enable_keepalive(self._transport)
         self._transport.write(encode_frame(self._own_hello))
 
@@ -78,7 +80,7 @@ class PeerSender:
             self.peer_hello.set_result(None)
 
     def eof_received(self) -> None:
-        """The connection is closed."""
+        """Close the connection, which is the default."""
 
     def pause_writing(self) -> None:
         self._is_paused = True
@@ -88,7 +90,7 @@ class PeerSender:
         self._write_next()
 
     def write_interleaved(self, frames: Iterator[bytes]) -> bool:
-        """False when there are such already."""
+        """Write `frames` one at a time. Return False if another such sequence is in progress."""
         if self._interleaved is not None:
             return False
         self._interleaved = frames
@@ -96,7 +98,7 @@ class PeerSender:
         return True
 
     def _write_next(self) -> None:
-        """What is not paused has room for a part."""
+        """Write the next interleaved frame unless the transport is paused."""
         if self._interleaved is None or self._is_paused or self.closed.done():
             return
         frame = next(self._interleaved, None)
@@ -107,7 +109,7 @@ class PeerSender:
             self._loop.call_soon(self._write_next)
 
     def write(self, frame: bytes) -> bool:
-        """With all else that is written in this turn. False when there is too much already."""
+        """Queue a frame for this iteration of the loop. Return False if the buffer is full."""
         assert self._transport is not None
         if self._transport.get_write_buffer_size() > UNSENT_BYTES_MAX:
             return False
@@ -117,7 +119,7 @@ class PeerSender:
         return True
 
     def close(self) -> None:
-        """What was written leaves before."""
+        """Close the connection after sending the queued frames."""
         self._flush()
         if self._transport is not None:
             self._transport.close()
@@ -128,46 +130,52 @@ class PeerSender:
             self._transport.abort()
 
     def _flush(self) -> None:
-        waiting, self._outgoing = self._outgoing, []
-        if waiting and self._transport is not None and not self._transport.is_closing():
-            self._transport.write(b"".join(waiting))
+        frames, self._outgoing = self._outgoing, []
+        if frames and self._transport is not None and not self._transport.is_closing():
+            self._transport.write(b"".join(frames))
 
 
 REDIAL_PAUSE_MIN_S: Final = 0.05
 REDIAL_PAUSE_MAX_S: Final = 2.0
 BACKOFF_RESET_S: Final = 1.0
-"""A connection that breaks sooner is none: who says hello and hangs up is not dialled again at
-once, over and over."""
+"""Lifetime after which a connection resets the pause. Without it, a peer that closes every
+connection after its hello would be dialled in a tight loop."""
 DIAL_TIMEOUT_S: Final = 4.0
-"""Until who is dialled has said hello."""
+"""Time limit for the connection and the peer's hello."""
 PEER_WITHOUT_TLS_MESSAGE: Final = (
-    "it does not encrypt, and this replica does: give that one certificates, under [security]"
+    "the peer does not use TLS, but this replica does; "
+    "configure certificates for the peer under [security]"
 )
 PEER_REQUIRES_TLS_MESSAGE: Final = (
-    "it encrypts, and this replica does not: give this one certificates, under [security]"
+    "the peer uses TLS, but this replica does not; "
+    "configure certificates for this replica under [security]"
 )
 
 
 class PeerRejection(NamedTuple):
+    """Reason why a peer cannot be used."""
+
     reason: str
-    """To be counted: of these there are few, whatever a peer says."""
+    """Counter of the rejection. The number of counters is bounded, whatever a peer sends."""
     message: str
 
 
 class PeerLink:
+    """Link to one other replica: dials it, redials it and sends to it."""
+
     def __init__(
         self,
         peers: "PeerNetwork",
         replica: int,
         host: str,
         port: int,
-        secured: ssl.SSLContext | None,
+        ssl_context: ssl.SSLContext | None,
     ) -> None:
         self._peers = peers
         self._replica = replica
         self._host = host
         self._port = port
-        self._ssl_context = secured
+        self._ssl_context = ssl_context
         self._task: asyncio.Task[None] | None = None
         self._sender: PeerSender | None = None
         self._last_logged = ""
@@ -175,13 +183,16 @@ class PeerLink:
         self._redial_requested = asyncio.Event()
         self._is_retired = False
         self.has_been_dialled = False
-        """Has it been dialled, whatever came of it?"""
+        """True once the first attempt to dial the peer has ended, with or without success."""
         self.peer_address = ""
-        """Where the one that is there says that others find it."""
+        """Address for replicas, as reported by the peer that is connected."""
 
     def retire(self) -> None:
-        """It is no member any more: when the connection ends, there is another one only while it
-        talks to us, or if it comes back, and does not know."""
+        """Stop redialling the peer, which is no longer a member.
+
+        The link is redialled only while the peer is connected to this replica, or if it returns
+        without having received its removal.
+        """
         self._is_retired = True
 
     @property
@@ -200,16 +211,16 @@ class PeerLink:
 
     def send(self, frame: bytes) -> None:
         if self._sender is None:
-            self._peers.count("sent to a peer that is away")
+            self._peers.count(ServerCounter.PEER_NOT_CONNECTED)
         elif not self._sender.write(frame):
-            self._peers.count("dropped for a slow peer")
+            self._peers.count(ServerCounter.SLOW_PEER)
 
     def send_interleaved(self, frames: Iterator[bytes]) -> None:
-        """One after the other, as the connection can take them; unless others are on their way."""
+        """Send `frames` as fast as the connection accepts them, unless others are in progress."""
         if self._sender is None:
-            self._peers.count("sent to a peer that is away")
+            self._peers.count(ServerCounter.PEER_NOT_CONNECTED)
         elif not self._sender.write_interleaved(self._count_frames(frames)):
-            self._peers.count("dropped for a slow peer")
+            self._peers.count(ServerCounter.SLOW_PEER)
 
     def _count_frames(self, frames: Iterator[bytes]) -> Iterator[bytes]:
         for frame in frames:
@@ -218,12 +229,12 @@ class PeerLink:
             yield frame
 
     def abort(self) -> None:
-        """The connection, with what waits to be sent."""
+        """Abort the connection and discard the unsent frames."""
         if self._sender is not None:
             self._sender.abort()
 
     def redial_soon(self) -> None:
-        """It is there, as far as one can tell: no longer pause before it is dialled again."""
+        """End the pause before the next attempt: the peer appears to be reachable."""
         self._redial_requested.set()
         if self._is_retired and self._task is not None and self._task.done():
             self.start()
@@ -231,13 +242,13 @@ class PeerLink:
     async def _maintain(self) -> None:
         loop, pause = asyncio.get_running_loop(), REDIAL_PAUSE_MIN_S
         while True:
-            talker = await self._dial()
+            sender = await self._dial()
             self.has_been_dialled = True
-            if talker is not None:
-                self._sender, begun = talker, loop.time()
-                await talker.closed
+            if sender is not None:
+                self._sender, connected_at = sender, loop.time()
+                await sender.closed
                 self._sender = None
-                if loop.time() >= begun + BACKOFF_RESET_S:
+                if loop.time() >= connected_at + BACKOFF_RESET_S:
                     pause = REDIAL_PAUSE_MIN_S
             if self._is_retired and not self._peers.has_receiver(self._replica):
                 return
@@ -249,52 +260,53 @@ class PeerLink:
 
     async def _dial(self) -> PeerSender | None:
         loop = asyncio.get_running_loop()
-        talker = PeerSender(self._peers.hello)
-        protocol = cast(asyncio.Protocol, talker)
+        sender = PeerSender(self._peers.hello)
+        protocol = cast(asyncio.Protocol, sender)
         try:
             async with asyncio.timeout(DIAL_TIMEOUT_S):
                 await loop.create_connection(
                     lambda: protocol, self._host, self._port, ssl=self._ssl_context
                 )
-                hello = await talker.peer_hello
+                hello = await sender.peer_hello
         except ssl.SSLError as error:
-            talker.abort()
-            reason = describe_tls_error(error)
+            sender.abort()
+            reason = tls_error_counter(error)
+            is_plain = reason == ServerCounter.TLS_MISSING
             self._report(
-                PeerRejection(
-                    reason, PEER_WITHOUT_TLS_MESSAGE if reason == NO_TLS_FROM_PEER else str(error)
-                )
+                PeerRejection(reason, PEER_WITHOUT_TLS_MESSAGE if is_plain else str(error))
             )
             return None
         except OSError:
-            talker.abort()
-            self._peers.count("no hello" if talker.is_connected else "could not reach a peer")
+            sender.abort()
+            self._peers.count(
+                ServerCounter.NO_HELLO if sender.is_connected else ServerCounter.PEER_UNREACHABLE
+            )
             return None
         except BaseException:
-            talker.abort()
+            sender.abort()
             raise
         if hello is None:
-            talker.abort()
+            sender.abort()
             if await self._has_tls_peer():
-                self._report(PeerRejection("no hello", PEER_REQUIRES_TLS_MESSAGE))
+                self._report(PeerRejection(ServerCounter.NO_HELLO, PEER_REQUIRES_TLS_MESSAGE))
             else:
-                self._peers.count("no hello")
+                self._peers.count(ServerCounter.NO_HELLO)
             return None
         problem = self._peers.check_hello(hello)
         if problem is None and hello.replica != self._replica:
-            what = f"replica {hello.replica} answers where {self._replica} should"
-            problem = PeerRejection("members", what)
+            message = f"replica {hello.replica} responds in place of replica {self._replica}"
+            problem = PeerRejection(ServerCounter.MEMBERS, message)
         if problem is not None:
             self._report(problem)
-            talker.close()
+            sender.close()
             return None
         self._last_logged = ""
         self.peer_address = hello.peer_address
         self._peers.record_hello(hello)
-        return talker
+        return sender
 
     async def _has_tls_peer(self) -> bool:
-        """Is that why it left without a word? Once that is told, it is not asked again."""
+        """Return True if the peer requires TLS. Once that is logged, do not probe again."""
         if self._ssl_context is not None:
             return False
         return self._last_logged == PEER_REQUIRES_TLS_MESSAGE or await accepts_tls(
@@ -302,9 +314,9 @@ class PeerLink:
         )
 
     def _report(self, problem: PeerRejection) -> None:
-        """The person who looks after this replica, once."""
+        """Count the rejection, and log it unless it is the one logged last."""
         self._peers.count(problem.reason)
         if problem.message != self._last_logged:
             self._last_logged = problem.message
             where = f"replica {self._replica} at {format_address(self._host, self._port)}"
-            self._peers.log(self._replica, f"cannot talk to {where}: {problem.message}")
+            self._peers.log(self._replica, f"cannot connect to {where}: {problem.message}")

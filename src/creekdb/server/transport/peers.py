@@ -1,9 +1,7 @@
-"""A connection that another replica dialled to us: it says hello, then the protocol's messages.
+"""Network of the other replicas.
 
-Connections to the other replicas.
-
-Each replica dials every other one, and sends on the connection that it dialled (`link`); what it
-hears comes on those that were dialled to it (`listener`).
+Each replica dials every other one. It sends on the connections that it has dialled
+(`peer_link.PeerLink`), and receives on the connections that were dialled to it (`PeerReceiver`).
 """
 
 import asyncio
@@ -29,6 +27,7 @@ from creekdb.server.transport.snapshot_transfer import (
     snapshot_frames,
 )
 from creekdb.wire.addresses import parse_address
+from creekdb.wire.counters import ServerCounter
 from creekdb.wire.framing import FrameDecoder, detect_foreign_protocol
 from creekdb.wire.messages import (
     HELLO_FRAME_BYTES_MAX,
@@ -47,29 +46,31 @@ from creekdb.wire.messages import (
 from creekdb.wire.protocol_frames import message_frames
 
 SNAPSHOT_TURN_S: Final = 0.004
-"""For how long parts of a snapshot are taken in before others have their turn."""
+"""Time for loading snapshot parts in one iteration of the event loop."""
 
 
 class PeerReceiver:
-    """An `asyncio.Protocol` by its methods; it does not inherit from it, so that it can be
-    compiled."""
+    """Receiving side of a connection that another replica has dialled.
 
-    def __init__(self, peers: "PeerNetwork", parts_s: float = SNAPSHOT_TURN_S) -> None:
+    It implements `asyncio.Protocol` without inheriting from it, so that mypyc can compile it.
+    """
+
+    def __init__(self, peers: "PeerNetwork", snapshot_turn_s: float = SNAPSHOT_TURN_S) -> None:
         self._peers = peers
-        self._snapshot_turn_s = parts_s
+        self._snapshot_turn_s = snapshot_turn_s
         self._frames = FrameDecoder(HELLO_FRAME_BYTES_MAX)
         self._assembler = SnapshotAssembler(peers.new_loader)
         self._transport: asyncio.Transport | None = None
         self._hello_timeout = HelloTimeout()
         self.sender: int | None = None
         self.last_received_s = time.monotonic()
-        """When it last said something."""
+        """Time of the last received data."""
         self._unread: deque[bytes] = deque()
-        """What came while it was paused, or just now."""
+        """Received data that is not decoded yet."""
         self._is_paused = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast(asyncio.Transport, transport)  # uvloop's is no subclass
+        self._transport = cast(asyncio.Transport, transport)  # uvloop's is not a subclass
         enable_keepalive(self._transport)
         self._hello_timeout.start(self._close_silent)
         self._peers.receivers.add(self)
@@ -85,7 +86,7 @@ class PeerReceiver:
             yield from self._frames.feed(self._unread.popleft())
 
     def _handle_payloads(self, payloads: Iterator[bytes]) -> None:
-        self.last_received_s = begun = time.monotonic()
+        self.last_received_s = start_s = time.monotonic()
         try:
             for payload in payloads:
                 if self._transport is None or self._transport.is_closing():
@@ -98,20 +99,20 @@ class PeerReceiver:
                 self._handle(message, self.sender)
                 if (
                     isinstance(message, SnapshotPart)
-                    and time.monotonic() >= begun + self._snapshot_turn_s
+                    and time.monotonic() >= start_s + self._snapshot_turn_s
                 ):
                     self._pause(payloads)
                     return
         except FrameTooLong as error:
-            language = detect_foreign_protocol(error.first_bytes) if self.sender is None else None
-            self._peers.count(language or "malformed")
+            protocol = detect_foreign_protocol(error.first_bytes) if self.sender is None else None
+            self._peers.count(protocol or ServerCounter.MALFORMED)
             self.close()
         except MalformedMessage:
-            self._peers.count("malformed")
+            self._peers.count(ServerCounter.MALFORMED)
             self.close()
 
     def _pause(self, payloads: Iterator[bytes]) -> None:
-        """To take in parts takes a while: what comes behind them is heard in another turn."""
+        """Handle the remaining payloads in the next iteration, because loading parts takes time."""
         self._is_paused = True
         if self._transport is not None:
             self._transport.pause_reading()
@@ -128,10 +129,10 @@ class PeerReceiver:
         self._peers.receivers.discard(self)
 
     def eof_received(self) -> None:
-        """The connection is closed."""
+        """Close the connection, which is the default."""
 
     def pause_writing(self) -> None:
-        """There is nothing to write but a hello."""
+        """Do nothing: a receiver writes only its hello."""
 
     def resume_writing(self) -> None:
         pass
@@ -144,21 +145,21 @@ class PeerReceiver:
         if isinstance(message, SnapshotPart):
             self._assembler.add(message)
         elif isinstance(message, Snapshot):
-            whole = self._assembler.assemble(message)
-            self._peers.receive(whole, sender)
-            if isinstance(whole, AssembledSnapshot):
-                discard_gradually(whole.loader)
+            assembled = self._assembler.assemble(message)
+            self._peers.receive(assembled, sender)
+            if isinstance(assembled, AssembledSnapshot):
+                discard_gradually(assembled.loader)
         else:
             self._peers.receive(message, sender)
 
     def _close_silent(self) -> None:
-        self._peers.count("malformed")
+        self._peers.count(ServerCounter.MALFORMED)
         self.close()
 
     def _handle_hello(self, hello: PeerHello) -> None:
         problem = self._peers.check_hello(hello) or self._peers.check_duplicate(hello)
         if problem is None:
-            # What it said before it came back is not to be heard after it.
+            # Messages of an earlier connection must not arrive after those of this one.
             for other in tuple(self._peers.receivers):
                 if other.sender == hello.replica:
                     other.close()
@@ -172,52 +173,59 @@ class PeerReceiver:
 
 
 UNKNOWN_PEERS_MAX: Final = 8
-"""Who are dialled because they have dialled here; others are heard all the same."""
+"""Upper bound for the links to replicas outside the configuration that dialled this replica.
+Messages of further ones are received, but not answered."""
 
 
 class PeerNetwork:
-    """All of them; `receive` is called for what they say, `intake` where one brings a state,
-    `count` for what went wrong, `spawn` for what is done all the time."""
+    """Links to and receivers of all other replicas.
+
+    - `receive` is called with each message and its sender.
+    - `new_loader` creates the loader of an incoming snapshot.
+    - `count` receives the counters of failures, `log` the texts of rejections.
+    - `spawn` runs background tasks.
+    - `on_hello` is called with the hello of each accepted peer.
+    """
 
     def __init__(
         self,
         hello: PeerHello,
         addresses: dict[int, tuple[str, int]],
         receive: Callable[[DeliveredPeerMessage | AssembledSnapshot, int], None],
-        intake: Callable[[], RegisterLoader],
+        new_loader: Callable[[], RegisterLoader],
         count: Callable[[str], None],
         spawn: Spawn,
-        secured: ssl.SSLContext | None = None,
+        ssl_context: ssl.SSLContext | None = None,
         log: Callable[[int, str], None] = lambda replica, line: None,
-        greeted: Callable[[PeerHello], None] = lambda hello: None,
+        on_hello: Callable[[PeerHello], None] = lambda hello: None,
     ) -> None:
         self.hello = hello
         self.log = log
-        self._on_hello = greeted
+        self._on_hello = on_hello
         self.receive = receive
-        self.new_loader = intake
+        self.new_loader = new_loader
         self.count = count
         self.spawn = spawn
-        self._ssl_context = secured
+        self._ssl_context = ssl_context
         self._is_started = False
         self._highest_replica = max((*addresses, hello.replica))
-        """The greatest number that any member ever had."""
+        """Greatest number that any member has had."""
         self.links = {
-            replica: PeerLink(self, replica, *address, secured)
+            replica: PeerLink(self, replica, *address, ssl_context)
             for replica, address in addresses.items()
             if replica != hello.replica
         }
         self.receivers: set[PeerReceiver] = set()
         self.client_addresses = {hello.replica: hello.client_address}
-        """Where clients find each, as far as they have said so."""
+        """Addresses for clients, of the replicas that have reported them."""
         self.http_urls = {hello.replica: hello.http_url}
-        """The same for browsers."""
+        """Base URLs of the HTTP interfaces, of the replicas that have reported them."""
         self.disconnected: frozenset[int] = frozenset()
-        """To whom there is no connection, because a trial wants to see what becomes of it."""
+        """Replicas whose links `creek up` has cut, to demonstrate a partition."""
         self._former_members: tuple[int, ...] = ()
-        """Those who were removed."""
+        """Removed members."""
         self._last_duplicate_logged = ""
-        """The last one that was told of."""
+        """Last logged message about a duplicate replica."""
         self.sent_bytes = 0
         self.sent_messages = 0
 
@@ -227,7 +235,7 @@ class PeerNetwork:
             link.start()
 
     def reconfigure(self, configuration: Configuration) -> None:
-        """The members are others: dial those who came, and those who left no more."""
+        """Adopt a configuration: dial new members, and retire the links to removed ones."""
         members = dict(configuration.members)
         self.hello = msgspec.structs.replace(
             self.hello, epoch=configuration.epoch, members=tuple(members)
@@ -244,7 +252,7 @@ class PeerNetwork:
                 self.http_urls.pop(replica, None)
 
     def accept_hello(self, hello: PeerHello) -> None:
-        """One that may be talked to has dialled here."""
+        """Record an accepted peer that has dialled this replica, and dial it in return."""
         if (
             hello.replica > self._highest_replica
             and hello.peer_address
@@ -252,14 +260,14 @@ class PeerNetwork:
         ):
             self._add_link(hello.replica, hello.peer_address)
         elif hello.replica in self._former_members and hello.peer_address:
-            self._add_link(hello.replica, hello.peer_address)  # it left before we came
+            self._add_link(hello.replica, hello.peer_address)  # removed before this replica joined
             self.links[hello.replica].retire()
         if hello.replica in self.links:
             self.record_hello(hello)
             self.links[hello.replica].redial_soon()
 
     def _can_be_member(self, replica: int) -> bool:
-        """Was it ever a member, or may it be one that we have not heard of?"""
+        """Return True if `replica` is or was a member, or may have joined in a later epoch."""
         return (
             replica in self.links
             or replica in self._former_members
@@ -267,7 +275,7 @@ class PeerNetwork:
         )
 
     def _unknown_peers(self) -> list[int]:
-        """Who dialled here, and is perhaps a member by now."""
+        """Return the linked replicas outside the configuration. They may have joined meanwhile."""
         return [each for each in self.links if each > self._highest_replica]
 
     def _add_link(self, replica: int, address: str) -> None:
@@ -280,8 +288,8 @@ class PeerNetwork:
     async def stop(self) -> None:
         for link in self.links.values():
             await link.stop()
-        for listener in tuple(self.receivers):
-            listener.close()
+        for receiver in tuple(self.receivers):
+            receiver.close()
 
     def send(self, to: Iterable[int], message: PeerMessage) -> None:
         for frame in message_frames(message):
@@ -290,21 +298,21 @@ class PeerNetwork:
                 self.sent_messages += 1
                 link = self.links.get(replica)
                 if link is None:
-                    self.count("sent to a peer that is not known")
+                    self.count(ServerCounter.PEER_UNKNOWN)
                 else:
                     link.send(frame)
 
-    def send_snapshot(self, drawn: EncodedSnapshot) -> None:
-        if drawn.to in self.links:
-            self.links[drawn.to].send_interleaved(snapshot_frames(drawn))
+    def send_snapshot(self, encoded: EncodedSnapshot) -> None:
+        if encoded.to in self.links:
+            self.links[encoded.to].send_interleaved(snapshot_frames(encoded))
 
     def connected_members(self) -> list[int]:
-        """To members."""
+        """Return the members to which a link is up."""
         members = self.hello.members
         return [each for each, link in self.links.items() if link.is_up and each in members]
 
     def has_dialled_all(self) -> bool:
-        """Is of each member known whether it is there, and if so, what it says of itself?"""
+        """Return True if each member has been dialled once, with or without success."""
         members = self.hello.members
         return all(link.has_been_dialled for each, link in self.links.items() if each in members)
 
@@ -312,7 +320,7 @@ class PeerNetwork:
         return any(each.sender == replica for each in self.receivers)
 
     def silence_by_member_s(self) -> dict[int, float]:
-        """Of members that are connected to us: how long ago each last said something."""
+        """Return the seconds since the last data of each member that is connected to this one."""
         now, members = time.monotonic(), self.hello.members
         return {
             each.sender: now - each.last_received_s
@@ -321,14 +329,14 @@ class PeerNetwork:
         }
 
     def disconnect(self, replicas: Iterable[int]) -> None:
-        """From these, until others are named; what is under way to them, and from them, is lost."""
+        """Cut the links to `replicas`, and restore the others. Messages in transit are lost."""
         before = self.disconnected
         self.disconnected = frozenset(each for each in replicas if each in self.links)
         for replica in self.disconnected - before:
             self.links[replica].abort()
-        for listener in tuple(self.receivers):
-            if listener.sender in self.disconnected:
-                listener.close()
+        for receiver in tuple(self.receivers):
+            if receiver.sender in self.disconnected:
+                receiver.close()
         for replica in before - self.disconnected:
             self.links[replica].redial_soon()
 
@@ -338,31 +346,32 @@ class PeerNetwork:
         self._on_hello(hello)
 
     def check_hello(self, hello: PeerHello) -> PeerRejection | None:
-        """Why one cannot talk to who says so."""
+        """Return the reason to reject a peer, or None."""
         ours = self.hello
         if hello.replica in self.disconnected:
-            return PeerRejection("cut", "the trial has cut this link")
+            return PeerRejection(ServerCounter.CUT, "'creek up' has cut this link")
         if common_version(hello.version, hello.oldest_version) is None:
-            what = (
-                f"it speaks version {hello.version}, and this one {OLDEST_WIRE_VERSION} to "
-                f"{WIRE_VERSION}"
+            message = (
+                f"the peer uses version {hello.version}, but this replica supports "
+                f"{OLDEST_WIRE_VERSION} to {WIRE_VERSION}"
             )
-            return PeerRejection("version", what)
+            return PeerRejection(ServerCounter.VERSION, message)
         if hello.cluster != ours.cluster:
-            what = f"it belongs to cluster '{hello.cluster}', not '{ours.cluster}'"
-            return PeerRejection("cluster", what)
+            message = f"the peer belongs to cluster '{hello.cluster}', not '{ours.cluster}'"
+            return PeerRejection(ServerCounter.CLUSTER, message)
         if hello.datatype != ours.datatype:
-            what = f"it replicates '{hello.datatype}', not '{ours.datatype}'"
-            return PeerRejection("datatype", what)
+            message = f"the peer replicates '{hello.datatype}', not '{ours.datatype}'"
+            return PeerRejection(ServerCounter.DATATYPE, message)
         differ = hello.epoch == ours.epoch and hello.members != ours.members
         if differ or not self._can_be_member(hello.replica):
-            what = f"it is replica {hello.replica} of {hello.members}, not one of {ours.members}"
-            return PeerRejection("members", what)
+            message = (
+                f"the peer is replica {hello.replica} of {hello.members}, not one of {ours.members}"
+            )
+            return PeerRejection(ServerCounter.MEMBERS, message)
         return None
 
     def check_duplicate(self, hello: PeerHello) -> PeerRejection | None:
-        """Why one is not heard who dials here, while another one with its number is there, where
-        it is looked for."""
+        """Return a rejection if another replica with this number is connected, or None."""
         link = self.links.get(hello.replica)
         if (
             link is None
@@ -371,12 +380,11 @@ class PeerNetwork:
             or hello.peer_address == link.peer_address
         ):
             return None
-        what = (
-            f"there are two replicas {hello.replica}: one at {link.peer_address}, and one "
-            "that says it is at "
-            f"{hello.peer_address}, and is not heard: stop it, or give it a number of its own"
+        message = (
+            f"two replicas have the number {hello.replica}: one at {link.peer_address}, and a "
+            f"rejected one at {hello.peer_address}; stop the latter, or change its number"
         )
-        if what != self._last_duplicate_logged:
-            self._last_duplicate_logged = what
-            self.log(hello.replica, what)
-        return PeerRejection("another replica with the same number", what)
+        if message != self._last_duplicate_logged:
+            self._last_duplicate_logged = message
+            self.log(hello.replica, message)
+        return PeerRejection(ServerCounter.DUPLICATE_REPLICA, message)

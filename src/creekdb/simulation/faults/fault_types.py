@@ -1,8 +1,8 @@
-"""Faults: what can go wrong in a run, and when.
+"""Fault types: the entries of a fault schedule.
 
-A schedule is a tuple of these entries, in any order. An entry that cannot be meant (a negative
-time, a probability above 1) is refused as it is made; one that names a replica which does not exist
-is refused by `check`, which knows the cluster. The injector makes them happen.
+A schedule is a tuple of faults, in any order. The constructor rejects an invalid entry, such as a
+negative time or a probability above 1. `check_faults` rejects faults that do not fit the cluster,
+such as an unknown replica. `FaultInjector` injects the faults.
 """
 
 import re
@@ -23,7 +23,7 @@ class _Fault(msgspec.Struct, frozen=True, tag=lambda name: name.lower()):
             raise BadValue(f"a fault at {self.at_us} us: a time must not be negative")
 
     def replicas(self) -> tuple[int, ...]:
-        """The replicas it names."""
+        """Return the replicas that the fault names."""
         return ()
 
 
@@ -35,34 +35,35 @@ class _ReplicaFault(_Fault, frozen=True):
 
 
 class Crash(_ReplicaFault, frozen=True):
-    """The replica stops; what is not durable is lost. Without effect when it is down.
+    """The replica stops and loses everything that is not durable. No effect on a stopped replica.
 
-    With `writing` it waits for the next fsync and strikes in the middle of it, where a crash at a
-    given time would hardly ever hit; with a disk that takes no time it never strikes.
+    With `writing`, the crash waits for the next fsync and happens in the middle of it, which a
+    crash at a given time would hardly ever hit. A disk without fsync latency has no such middle,
+    so the crash never happens.
     """
 
     writing: bool = False
 
 
 class Restart(_ReplicaFault, frozen=True):
-    """The replica comes back with what its disk kept. Without effect when it is up."""
+    """The replica starts again with the state on its disk. No effect on a running replica."""
 
 
 class Die(_ReplicaFault, frozen=True):
-    """The replica stops for good: nothing brings it back, not even the end of all faults.
+    """The replica stops for good; it does not restart at the end of the load phase either.
 
-    With `telling` it waits until the replica has sent its next promise, in which it tells a leader
-    what it accepted and knows to be decided, and strikes then; one that promises nothing lives on.
+    With `telling`, the replica stops right after it has sent its next promise, which reports its
+    accepted and decided instances to a leader. A replica that sends no promise survives.
     """
 
     telling: bool = False
 
 
 class LoseDisk(_ReplicaFault, frozen=True):
-    """The replica stops, its disk is lost, and it comes back `away_us` later with an empty one.
+    """The replica stops, loses its disk, and restarts `away_us` later with an empty one.
 
-    It strikes as soon as nothing is lost with it: no other member has forgotten anything, and
-    whatever is tentative at the replica is on the disk of another one.
+    The fault waits until no request is lost with the disk. That is the case when every member has
+    joined and another disk holds each request that is tentative at the replica.
     """
 
     away_us: int
@@ -73,7 +74,7 @@ class LoseDisk(_ReplicaFault, frozen=True):
 
 
 class Partition(_Fault, frozen=True):
-    """Only replicas of one group reach each other; those not named form one more group."""
+    """Only replicas of one group reach each other; replicas not named form one more group."""
 
     groups: tuple[tuple[int, ...], ...]
 
@@ -88,7 +89,7 @@ class Partition(_Fault, frozen=True):
 
 
 class Cut(_Fault, frozen=True):
-    """Nothing gets from `sender` to `receiver`; the way back is not touched."""
+    """All messages from `sender` to `receiver` are lost; the opposite direction is unaffected."""
 
     sender: int
     receiver: int
@@ -98,11 +99,11 @@ class Cut(_Fault, frozen=True):
 
 
 class Sever(Cut, frozen=True):
-    """A cut for good: nothing mends the link, not even the end of all faults."""
+    """A permanent cut; it is not healed at the end of the load phase either."""
 
 
 class Heal(_Fault, frozen=True):
-    """Every partition and cut ends."""
+    """All partitions and cuts end."""
 
 
 class _NoiseFault(_Fault, frozen=True):
@@ -114,15 +115,15 @@ class _NoiseFault(_Fault, frozen=True):
 
 
 class Loss(_NoiseFault, frozen=True):
-    """From now on each message is lost with this probability."""
+    """From then on, each message is lost with this probability."""
 
 
 class Duplication(_NoiseFault, frozen=True):
-    """From now on each message arrives a second time, later, with this probability."""
+    """From then on, each message arrives a second time, later, with this probability."""
 
 
 class Reordering(_NoiseFault, frozen=True):
-    """From now on each message takes up to `by_us` longer with this probability."""
+    """From then on, each message takes up to `by_us` longer with this probability."""
 
     by_us: int = 5_000
 
@@ -132,7 +133,7 @@ class Reordering(_NoiseFault, frozen=True):
 
 
 class Spike(_Fault, frozen=True):
-    """For a while, messages that are sent take `factor` times as long."""
+    """For `duration_us`, messages take `factor` times as long."""
 
     duration_us: int
     factor: float
@@ -150,13 +151,13 @@ class ClockJump(_ReplicaFault, frozen=True):
 
 
 class ClockSkew(_ReplicaFault, frozen=True):
-    """The replica's clock is set to true time plus `by_us`, whatever it was before."""
+    """The replica's clock is set to true time plus `by_us`, regardless of its previous skew."""
 
     by_us: int
 
 
 class SlowDisk(_ReplicaFault, frozen=True):
-    """For a while, each fsync takes `by_us` longer."""
+    """For `duration_us`, each fsync takes `by_us` longer."""
 
     duration_us: int
     by_us: int
@@ -168,7 +169,7 @@ class SlowDisk(_ReplicaFault, frozen=True):
 
 
 class SlowCpu(_ReplicaFault, frozen=True):
-    """For a while, tasks that start take `factor` times as long."""
+    """For `duration_us`, tasks that start take `factor` times as long."""
 
     duration_us: int
     factor: float
@@ -180,10 +181,10 @@ class SlowCpu(_ReplicaFault, frozen=True):
 
 
 class Garbage(_Fault, frozen=True):
-    """For a while, a forged message comes beside a real one with this probability.
+    """For `duration_us`, a forged message accompanies a real one with this probability.
 
-    With `flips`, forgeries may be real messages with one bit flipped: nothing that the protocol
-    promises to survive.
+    With `flips`, a forgery may be a real message with one bit flipped. The protocol does not
+    guarantee to tolerate such messages.
     """
 
     duration_us: int
@@ -197,11 +198,11 @@ class Garbage(_Fault, frozen=True):
 
 
 class Add(_ReplicaFault, frozen=True):
-    """From now on a new replica is to be a member: the next number that no replica had."""
+    """From then on, a new replica is to be a member. It has the next unused number."""
 
 
 class Remove(_ReplicaFault, frozen=True):
-    """From now on the replica is not to be a member any more."""
+    """From then on, the replica is not to be a member any more."""
 
 
 Fault: TypeAlias = (
@@ -228,33 +229,35 @@ Fault: TypeAlias = (
 
 
 def check_faults(faults: Sequence[Fault], replicas: int) -> None:
-    """Refuse a schedule that names a replica which a cluster of `replicas` does not have, or that
-    leaves it without a majority for good. Those that are added are numbered on."""
+    """Reject a schedule that a cluster of `replicas` cannot run.
+
+    A schedule must name existing replicas, number added replicas consecutively, and leave a
+    connected majority at the end.
+    """
     added = [fault.replica for fault in faults if isinstance(fault, Add)]
     if sorted(added) != list(range(replicas, replicas + len(added))):
-        raise BadValue(f"replicas that are added are numbered from {replicas} on, not {added}")
+        raise BadValue(f"replicas {added} are added: their numbers must continue from {replicas}")
     removed = {fault.replica for fault in faults if isinstance(fault, Remove)}
     if added and removed.issuperset(range(replicas)):
-        raise BadValue("one of the first replicas must stay: it is where those added find others")
+        raise BadValue("every initial replica is removed: added replicas need one of them to join")
     dead = {fault.replica for fault in faults if isinstance(fault, Die)}
     if len(dead) > (replicas - 1) // 2:
-        raise BadValue(f"{len(dead)} of {replicas} replicas die: a majority must stay")
+        raise BadValue(f"{len(dead)} of {replicas} replicas die: a majority must survive")
     if any(isinstance(fault, LoseDisk) for fault in faults):
         if replicas == 1:
-            raise BadValue("a disk is lost, and nobody else is there who could tell what it held")
+            raise BadValue("a cluster of 1 replica loses its disk: no other replica has its state")
         if any(isinstance(fault, Add | Remove | Die | Sever) for fault in faults):
             raise BadValue(
-                "a disk is lost, and members change, die or are severed from others: "
-                "who comes back with an empty disk waits until each of the first ones has told it "
-                "what it knows"
+                "a disk loss cannot be combined with add, remove, die or sever: "
+                "a replica with an empty disk must receive the state of every initial member"
             )
     severed = {frozenset(fault.replicas()) for fault in faults if isinstance(fault, Sever)}
-    alive = [each for each in range(replicas) if each not in dead]
+    survivors = [each for each in range(replicas) if each not in dead]
     if severed and not any(
         all(frozenset(pair) not in severed for pair in combinations(majority, 2))
-        for majority in combinations(alive, replicas // 2 + 1)
+        for majority in combinations(survivors, replicas // 2 + 1)
     ):
-        raise BadValue("the links that are severed leave no majority that is connected both ways")
+        raise BadValue("the severed links leave no majority that is connected both ways")
     for fault in faults:
         for replica in fault.replicas():
             if not 0 <= replica < replicas + len(added):

@@ -1,14 +1,13 @@
-"""When a disk may be lost: what a cluster survives, and what nobody could.
+"""Fault injector: injects the faults of a schedule and heals them all at the end.
 
-A replica that comes back with nothing hears from all others what it has forgotten
-(`creekdb.protocol.membership.disk_loss_recovery`). So none of them may have forgotten anything as
-well, and be about to hear it. And a weak request that only the lost disk held is gone, as it is in
-a live cluster: whatever is tentative there must be somewhere else, too.
+Only the injector changes the parameters of the models during a run. Temporary faults may overlap;
+the worst active one applies. `heal_all` does not correct clocks, because a wrong clock must not
+affect liveness.
 
-The injector: makes the faults of a schedule happen, and undoes them all at the end.
-
-It alone turns the knobs of the models. Faults that last a while may overlap: the worst one that is
-under way counts. Clocks are left as they are by `heal_all`: a wrong clock must not cost liveness.
+A disk is lost only when the cluster can survive the loss. A replica with an empty disk recovers the
+lost state from all other members (`creekdb.protocol.membership.disk_loss_recovery`), so none of
+them may be recovering as well. A weak request that only the lost disk holds is lost, as in a live
+cluster, so every tentative request must be on another disk.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -49,15 +48,18 @@ def can_lose_disk(node: Node, nodes: Sequence[Node]) -> bool:
     others = [each for each in nodes if each is not node]
     if node.replica is None or not all(_has_joined(each.disk) for each in nodes):
         return False
-    safe = [each.replica for each in others if each.disk.durable_position == each.disk.end_position]
-    kept = [replica for replica in safe if replica is not None]
+    durable_replicas = [
+        each.replica for each in others if each.disk.durable_position == each.disk.end_position
+    ]
+    up_replicas = [replica for replica in durable_replicas if replica is not None]
     return all(
-        any(replica.has_request(id) for replica in kept) for id in node.replica.tentative_ids()
+        any(replica.has_request(id) for replica in up_replicas)
+        for id in node.replica.tentative_ids()
     )
 
 
 def _has_joined(disk: Disk) -> bool:
-    """Does it say, in what is durable, that its replica does?"""
+    """True if the durable records show that the replica has joined."""
     for record in disk.read_durable():
         match record:
             case Promised():
@@ -70,13 +72,13 @@ def _has_joined(disk: Disk) -> bool:
 
 
 class _TemporarySetting:
-    """A setting with a normal value and a list of temporary ones, of which the worst counts."""
+    """A parameter with a normal value and any number of temporary ones; the worst one applies."""
 
     __slots__ = ("_active", "_apply", "_normal")
 
-    def __init__(self, normal: float, turn: Callable[[float], None]) -> None:
+    def __init__(self, normal: float, apply: Callable[[float], None]) -> None:
         self._normal = normal
-        self._apply = turn
+        self._apply = apply
         self._active: list[float] = []
 
     def push(self, value: float) -> None:
@@ -104,7 +106,7 @@ class FaultInjector:
         change_members: Callable[[Add | Remove], None],
         absent: Iterable[int] = (),
     ) -> None:
-        """Those who are `absent` are not started before they are added."""
+        """Create an injector. Replicas in `absent` are not started before they are added."""
         self._heap = heap
         self._network = network
         self._nodes = nodes
@@ -115,9 +117,9 @@ class FaultInjector:
         self._scheduled: list[EventHandle] = []
         self._is_healed = False
         self.absent_replicas: set[int] = set(absent)
-        """Replicas that never come back, or are not there yet."""
+        """Replicas that have stopped for good or are not added yet."""
         self._pending_disk_losses: list[LoseDisk] = []
-        """Disks that are lost when nothing is lost by that."""
+        """Disk losses that wait until the cluster can survive them."""
         self._spike = _TemporarySetting(1.0, self._set_spike)
         self._garbage = _TemporarySetting(0.0, self._set_garbage)
         self._disks = [_TemporarySetting(0, _disk_setter(node)) for node in nodes]
@@ -129,13 +131,13 @@ class FaultInjector:
         ]
 
     def heal_all(self) -> None:
-        """Undo every fault, but for death and severed links, and drop those still to come."""
+        """Heal every fault except death and severed links, and cancel all scheduled faults."""
         self._is_healed = True
         for handle in self._scheduled:
             self._heap.cancel(handle)
         self._pending_disk_losses.clear()
-        for knob in (self._spike, self._garbage, *self._disks, *self._cpus):
-            knob.reset()
+        for setting in (self._spike, self._garbage, *self._disks, *self._cpus):
+            setting.reset()
         self._network.heal()
         self._network.on_promise_sent.clear()
         self._network.noise.reset()
@@ -212,9 +214,11 @@ class FaultInjector:
             self.absent_replicas.add(replica)
             self._crash_if_up(replica)
 
-    def _apply_temporarily(self, knob: _TemporarySetting, value: float, duration_us: int) -> None:
-        knob.push(value)
-        self._scheduled.append(self._heap.schedule_after(duration_us, knob.drop, value))
+    def _apply_temporarily(
+        self, setting: _TemporarySetting, value: float, duration_us: int
+    ) -> None:
+        setting.push(value)
+        self._scheduled.append(self._heap.schedule_after(duration_us, setting.drop, value))
 
     def _set_spike(self, factor: float) -> None:
         self._network.spike_factor = factor
@@ -224,14 +228,14 @@ class FaultInjector:
 
 
 def _disk_setter(node: Node) -> Callable[[float], None]:
-    def turn(extra_us: float) -> None:
+    def apply(extra_us: float) -> None:
         node.disk.extra_fsync_us = int(extra_us)
 
-    return turn
+    return apply
 
 
 def _cpu_setter(node: Node) -> Callable[[float], None]:
-    def turn(factor: float) -> None:
+    def apply(factor: float) -> None:
         node.cpu.slowdown_factor = factor
 
-    return turn
+    return apply

@@ -1,6 +1,6 @@
-"""Fault schedules as people write them, read and written.
+"""Fault language: parses and formats fault schedules.
 
-One entry is a name, what it is about, and clauses in any order; entries end at `;` or a line break:
+An entry is a name, a subject, and clauses in any order. Entries end at `;` or a line break:
 
     crash 2 at 150ms                      crash-writing 2 at 150ms
     restart 2 at 400ms
@@ -14,8 +14,8 @@ One entry is a name, what it is about, and clauses in any order; entries end at 
     garbage 5% for 200ms at 1s            flips 5% for 200ms at 1s
     add 5 at 1s                           remove 2 at 2s
 
-Replicas that a partition does not name form one more group: of five, `partition 0,1` means
-`partition 0,1|2,3,4`. Durations have a unit, without a space before it: us, ms, s, m, h or d.
+Replicas that a partition does not name form one more group: with five replicas, `partition 0,1`
+means `partition 0,1|2,3,4`. A duration has a unit, without a space before it: us, ms, s, m, h, d.
 """
 
 import re
@@ -64,12 +64,12 @@ def parse_faults(text: str) -> tuple[Fault, ...]:
 
 def parse_fault(text: str) -> Fault:
     try:
-        words = _FaultEntry(text)
-        build = _BUILDERS.get(words.name)
+        entry = _FaultEntry(text)
+        build = _BUILDERS.get(entry.name)
         if build is None:
-            raise UnknownName("fault", words.name, sorted(_BUILDERS))
-        fault = build(words)
-        words.finish()
+            raise UnknownName("fault", entry.name, sorted(_BUILDERS))
+        fault = build(entry)
+        entry.finish()
     except BadValue as error:
         raise BadValue(f"fault '{text}': {error}") from error
     return fault
@@ -86,20 +86,20 @@ def parse_duration_us(text: str) -> int:
 
 
 class _FaultEntry:
-    """One entry, taken apart: its name, its subject, its clauses."""
+    """One entry, split into its name, its subjects and its clauses."""
 
     def __init__(self, text: str) -> None:
-        self.name, *rest = text.split()
+        self.name, *remaining = text.split()
         self.clauses: dict[str, str] = {}
         self.subjects: list[str] = []
-        while rest:
-            word = rest.pop(0)
+        while remaining:
+            word = remaining.pop(0)
             if word in ("at", "by", "for"):
-                if not rest or word in self.clauses:
+                if not remaining or word in self.clauses:
                     raise BadValue(f"'{word}' needs one duration")
-                self.clauses[word] = rest.pop(0)
-                if rest and rest[0] in UNITS_US:
-                    self.clauses[word] += f" {rest.pop(0)}"  # refused later, with a hint
+                self.clauses[word] = remaining.pop(0)
+                if remaining and remaining[0] in UNITS_US:
+                    self.clauses[word] += f" {remaining.pop(0)}"  # rejected later, with a hint
             elif re.fullmatch(r"x[\d.]+", word):
                 self.clauses["x"] = word[1:]
             else:
@@ -121,9 +121,9 @@ class _FaultEntry:
     def factor(self) -> float:
         return self.number(self.clauses.pop("x", ""), "a factor such as x5")
 
-    def subject(self, what: str) -> str:
+    def subject(self, description: str) -> str:
         if not self.subjects:
-            raise BadValue(f"{what} is missing")
+            raise BadValue(f"{description} is missing")
         return self.subjects.pop(0)
 
     def replica(self) -> int:
@@ -134,11 +134,11 @@ class _FaultEntry:
             raise BadValue(f"'{text}' is not a replica: replicas are numbered from 0")
         return int(text)
 
-    def number(self, text: str, what: str) -> float:
+    def number(self, text: str, description: str) -> float:
         try:
             return float(text)
         except ValueError:
-            raise BadValue(f"{what} is missing") from None
+            raise BadValue(f"{description} is missing") from None
 
     def probability(self) -> float:
         text = self.subject("a probability such as 10% or 0.1")
@@ -146,109 +146,109 @@ class _FaultEntry:
         return value / 100 if text.endswith("%") else value
 
     def finish(self) -> None:
-        left = [*self.subjects, *self.clauses]
-        if left:
-            raise BadValue(f"'{left[0]}' does not belong here")
+        unused = [*self.subjects, *self.clauses]
+        if unused:
+            raise BadValue(f"'{unused[0]}' is unexpected")
 
 
-def _partition(words: _FaultEntry) -> Fault:
-    groups = words.subject("groups such as 0,1|2,3,4").split("|")
+def _partition(entry: _FaultEntry) -> Fault:
+    groups = entry.subject("groups such as 0,1|2,3,4").split("|")
     return Partition(
-        words.at_us,
-        tuple(tuple(words.index(each) for each in group.split(",")) for group in groups),
+        entry.at_us,
+        tuple(tuple(entry.index(each) for each in group.split(",")) for group in groups),
     )
 
 
-def _cut(words: _FaultEntry, kind: type[Cut] = Cut) -> Fault:
-    sender, arrow, receiver = words.subject("a direction such as 0>1").partition(">")
+def _cut(entry: _FaultEntry, kind: type[Cut] = Cut) -> Fault:
+    sender, arrow, receiver = entry.subject("a direction such as 0>1").partition(">")
     if not arrow:
         raise BadValue("a cut needs a direction such as 0>1")
-    return kind(words.at_us, words.index(sender), words.index(receiver))
+    return kind(entry.at_us, entry.index(sender), entry.index(receiver))
 
 
 _BUILDERS: dict[str, Callable[[_FaultEntry], Fault]] = {
-    "crash": lambda words: Crash(words.at_us, words.replica()),
-    "crash-writing": lambda words: Crash(words.at_us, words.replica(), writing=True),
-    "restart": lambda words: Restart(words.at_us, words.replica()),
-    "die": lambda words: Die(words.at_us, words.replica()),
-    "die-telling": lambda words: Die(words.at_us, words.replica(), telling=True),
-    "lose-disk": lambda words: LoseDisk(words.at_us, words.replica(), words.duration_us("for")),
+    "crash": lambda entry: Crash(entry.at_us, entry.replica()),
+    "crash-writing": lambda entry: Crash(entry.at_us, entry.replica(), writing=True),
+    "restart": lambda entry: Restart(entry.at_us, entry.replica()),
+    "die": lambda entry: Die(entry.at_us, entry.replica()),
+    "die-telling": lambda entry: Die(entry.at_us, entry.replica(), telling=True),
+    "lose-disk": lambda entry: LoseDisk(entry.at_us, entry.replica(), entry.duration_us("for")),
     "partition": _partition,
     "cut": _cut,
-    "sever": lambda words: _cut(words, Sever),
-    "heal": lambda words: Heal(words.at_us),
-    "loss": lambda words: Loss(words.at_us, words.probability()),
-    "duplication": lambda words: Duplication(words.at_us, words.probability()),
-    "reordering": lambda words: Reordering(
-        words.at_us, words.probability(), words.duration_us("by", 5_000)
+    "sever": lambda entry: _cut(entry, Sever),
+    "heal": lambda entry: Heal(entry.at_us),
+    "loss": lambda entry: Loss(entry.at_us, entry.probability()),
+    "duplication": lambda entry: Duplication(entry.at_us, entry.probability()),
+    "reordering": lambda entry: Reordering(
+        entry.at_us, entry.probability(), entry.duration_us("by", 5_000)
     ),
-    "spike": lambda words: Spike(words.at_us, words.duration_us("for"), words.factor),
-    "jump": lambda words: ClockJump(words.at_us, words.replica(), words.duration_us("by")),
-    "skew": lambda words: ClockSkew(words.at_us, words.replica(), words.duration_us("by")),
-    "slow-disk": lambda words: SlowDisk(
-        words.at_us, words.replica(), words.duration_us("for"), words.duration_us("by")
+    "spike": lambda entry: Spike(entry.at_us, entry.duration_us("for"), entry.factor),
+    "jump": lambda entry: ClockJump(entry.at_us, entry.replica(), entry.duration_us("by")),
+    "skew": lambda entry: ClockSkew(entry.at_us, entry.replica(), entry.duration_us("by")),
+    "slow-disk": lambda entry: SlowDisk(
+        entry.at_us, entry.replica(), entry.duration_us("for"), entry.duration_us("by")
     ),
-    "slow-cpu": lambda words: SlowCpu(
-        words.at_us, words.replica(), words.duration_us("for"), words.factor
+    "slow-cpu": lambda entry: SlowCpu(
+        entry.at_us, entry.replica(), entry.duration_us("for"), entry.factor
     ),
-    "garbage": lambda words: Garbage(words.at_us, words.duration_us("for"), words.probability()),
-    "flips": lambda words: Garbage(
-        words.at_us, words.duration_us("for"), words.probability(), flips=True
+    "garbage": lambda entry: Garbage(entry.at_us, entry.duration_us("for"), entry.probability()),
+    "flips": lambda entry: Garbage(
+        entry.at_us, entry.duration_us("for"), entry.probability(), flips=True
     ),
-    "add": lambda words: Add(words.at_us, words.replica()),
-    "remove": lambda words: Remove(words.at_us, words.replica()),
+    "add": lambda entry: Add(entry.at_us, entry.replica()),
+    "remove": lambda entry: Remove(entry.at_us, entry.replica()),
 }
 
 
 FAULT_EXAMPLES: dict[str, tuple[str, str]] = {
-    "crash": ("crash 2 at 150ms", "replica 2 stops; what is not on its disk is lost"),
+    "crash": ("crash 2 at 150ms", "replica 2 stops and loses everything that is not on its disk"),
     "crash-writing": (
         "crash-writing 2 at 150ms",
-        "it stops in the middle of its next write, which a disk that takes no time never has",
+        "... in the middle of its next fsync; never, if the disk has no latency",
     ),
-    "restart": ("restart 2 at 400ms", "it comes back with what its disk kept"),
-    "die": ("die 2 at 400ms", "it stops for good: it does not come back at the end, as others do"),
+    "restart": ("restart 2 at 400ms", "replica 2 starts again with the state on its disk"),
+    "die": ("die 2 at 400ms", "replica 2 stops for good and does not restart at the end"),
     "die-telling": ("die-telling 2 at 400ms", "... right after its next promise to a leader"),
     "lose-disk": (
         "lose-disk 2 for 50ms at 400ms",
-        "it stops, and comes back so much later with an empty disk, once nothing is lost by that",
+        "replica 2 stops, and restarts 50 ms later with an empty disk, once no request is lost",
     ),
     "partition": (
         "partition 0,1|2,3 at 1s",
-        "only replicas of one group reach each other; those not named form one more group",
+        "only replicas of one group reach each other; replicas not named form one more group",
     ),
-    "cut": ("cut 0>1 at 100ms", "nothing gets from 0 to 1; the way back is not touched"),
-    "sever": ("sever 0>1 at 100ms", "... and nothing heals it, not even the end"),
-    "heal": ("heal at 2s", "every partition and cut ends"),
-    "loss": ("loss 10% at 0s", "from now on each message is lost with this probability"),
+    "cut": ("cut 0>1 at 100ms", "messages from 0 to 1 are lost; the other way is unaffected"),
+    "sever": ("sever 0>1 at 100ms", "... permanently, even after the end of all faults"),
+    "heal": ("heal at 2s", "all partitions and cuts end"),
+    "loss": ("loss 10% at 0s", "from then on, each message is lost with this probability"),
     "duplication": ("duplication 5% at 1s", "... arrives a second time, later"),
-    "reordering": ("reordering 20% by 5ms at 1s", "... takes up to so much longer"),
-    "spike": ("spike x5 for 100ms at 1s", "for a while, messages take 5 times as long"),
+    "reordering": ("reordering 20% by 5ms at 1s", "... takes up to 5 ms longer"),
+    "spike": ("spike x5 for 100ms at 1s", "for 100 ms, messages take 5 times as long"),
     "jump": ("jump 3 by -1h at 1s", "the clock of replica 3 jumps, forward or backward"),
-    "skew": ("skew 3 by 1d at 0s", "it is set to true time and so much more, or less"),
-    "slow-disk": ("slow-disk 1 by 20ms for 300ms at 1s", "for a while, each fsync takes longer"),
-    "slow-cpu": ("slow-cpu 1 x10 for 300ms at 1s", "for a while, tasks take 10 times as long"),
+    "skew": ("skew 3 by 1d at 0s", "the clock is set to true time plus one day"),
+    "slow-disk": ("slow-disk 1 by 20ms for 300ms at 1s", "for 300 ms, fsyncs take 20 ms longer"),
+    "slow-cpu": ("slow-cpu 1 x10 for 300ms at 1s", "for 300 ms, tasks take 10 times as long"),
     "garbage": (
         "garbage 5% for 200ms at 1s",
-        "for a while, a forged message comes beside a real one with this probability",
+        "for 200 ms, a forged message accompanies a real one with this probability",
     ),
     "flips": (
         "flips 5% for 200ms at 1s",
-        "... or a real one with a bit flipped, which may break what Creek promises",
+        "... or a real one with a bit flipped, which Creek does not guarantee to tolerate",
     ),
-    "add": ("add 5 at 1s", "a new replica becomes a member; it gets the next number"),
-    "remove": ("remove 2 at 2s", "replica 2 is a member no more, and stops once it knows"),
+    "add": ("add 5 at 1s", "a new replica becomes a member; it has the next unused number"),
+    "remove": ("remove 2 at 2s", "replica 2 is removed from the members and then stops"),
 }
-"""Of each fault an example and what it means; `...` goes on from the line above."""
+"""An example and a description of each fault; `...` continues the line above."""
 
 
 def format_fault(fault: Fault) -> str:
-    """The entry that `parse_fault` reads back as `fault`."""
+    """Return the entry that `parse_fault` parses back to `fault`."""
     return f"{_format_body(fault, format_duration, str)} at {format_duration(fault.at_us)}"
 
 
 def format_fault_rounded(fault: Fault) -> str:
-    """The entry as people like to read it, with numbers rounded."""
+    """Return the entry with rounded numbers, for display."""
     return (
         f"{_format_body(fault, format_duration_rounded, _rounded)} at "
         f"{format_duration_rounded(fault.at_us)}"
@@ -256,15 +256,15 @@ def format_fault_rounded(fault: Fault) -> str:
 
 
 def describe_fault(fault: Fault) -> str:
-    """What happens to real replicas, for people; without when."""
+    """Describe the effect of the fault on a live cluster, without its time."""
     match fault:
         case Crash(replica=replica):
             return f"replica {replica} is killed (kill -9)"
         case Restart(replica=replica):
-            return f"replica {replica} is started again"
+            return f"replica {replica} is restarted"
         case Partition(groups=groups):
-            sides = " | ".join(", ".join(map(str, group)) for group in groups)
-            return f"the network is cut: {sides}"
+            group_names = " | ".join(", ".join(map(str, group)) for group in groups)
+            return f"the network is partitioned: {group_names}"
         case Heal():
             return "the network heals"
         case _:
@@ -272,7 +272,7 @@ def describe_fault(fault: Fault) -> str:
 
 
 def format_duration_rounded(duration_us: int) -> str:
-    """A duration to three digits."""
+    """Format a duration with three significant digits."""
     rounded_us = round(duration_us, min(0, 3 - len(str(abs(duration_us)))))
     for unit, length_us in reversed(UNITS_US.items()):
         if abs(rounded_us) >= length_us:
@@ -285,7 +285,7 @@ def _rounded(number: float) -> str:
 
 
 def format_duration(duration_us: int) -> str:
-    """The shortest way to write a duration."""
+    """Format a duration in the largest unit that represents it exactly."""
     for unit, length_us in reversed(UNITS_US.items()):
         if duration_us and duration_us % length_us == 0:
             return f"{duration_us // length_us}{unit}"
@@ -295,7 +295,7 @@ def format_duration(duration_us: int) -> str:
 def _format_body(
     fault: Fault, duration: Callable[[int], str], number: Callable[[float], str]
 ) -> str:
-    """All but when."""
+    """Format the fault without its time."""
     match fault:
         case Crash(replica=replica, writing=writing):
             return f"crash-writing {replica}" if writing else f"crash {replica}"

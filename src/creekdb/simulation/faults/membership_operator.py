@@ -1,10 +1,10 @@
-"""The operator: adds and removes replicas of a cluster that runs, one change after the other.
+"""Simulated operator: adds and removes replicas of a running cluster, one change at a time.
 
-It asks a member for a change, as any client would, and asks another one when nothing came of it for
-a while. It sees that a change is made when some replica says so. A replica that is to be added is
-started before or after the change, which must not matter; one that was removed is stopped as soon
-as it says that it can be. After the end of all faults the change under way is brought to its end,
-and no other one is begun.
+The operator issues a change at a member like any client, and retries at another member if the
+change does not take effect for a while. A change is complete when the configuration of some replica
+shows it. The operator starts an added replica before or after the change, which must not matter. It
+stops a removed replica once that replica can shut down. At the end of the load phase, the operator
+completes the current change and cancels the queued ones.
 """
 
 from collections import deque
@@ -18,7 +18,7 @@ from creekdb.simulation.faults.fault_types import Add, Remove
 from creekdb.simulation.kernel.node import Node
 
 RETRY_TICKS = 60
-"""Until a change is asked for again."""
+"""Number of ticks after which a change is issued again."""
 
 
 class MembershipOperator:
@@ -27,14 +27,14 @@ class MembershipOperator:
         nodes: Sequence[Node],
         random: Random,
         *,
-        ask: Callable[[int, Operation], None],
+        invoke: Callable[[int, Operation], None],
         start: Callable[[int], None],
         stop: Callable[[int], None],
     ) -> None:
-        """`stop` is for good."""
+        """Create an operator. `stop` stops a replica for good."""
         self._nodes = nodes
         self._random = random
-        self._invoke = ask
+        self._invoke = invoke
         self._start = start
         self._stop = stop
         self._queued_changes: deque[Add | Remove] = deque()
@@ -49,18 +49,18 @@ class MembershipOperator:
         self._queued_changes.clear()
 
     def is_serving(self, replica: int) -> bool:
-        """Is it up, does it know itself to be a member, and does it take part?"""
-        found = self._nodes[replica].replica
-        if found is None or found.awaited_members() is not None:
+        """True if the replica is up, has joined, and has itself in its configuration."""
+        member = self._nodes[replica].replica
+        if member is None or member.awaited_members() is not None:
             return False
-        return replica in found.configuration().replica_ids
+        return replica in member.configuration().replica_ids
 
     def pending_work(self) -> str | None:
         if self._current_change is not None:
-            return f"the members are being changed: {self._current_change}"
+            return f"a membership change is in progress: {self._current_change}"
         for node in self._nodes:
             if node.replica is not None and not self.is_serving(node.index):
-                return f"replica {node.index} was not dismissed"
+                return f"replica {node.index} was removed but has not shut down"
         return None
 
     def tick(self) -> None:
@@ -75,11 +75,11 @@ class MembershipOperator:
             self._ticks_since_request = RETRY_TICKS
         if change is None:
             return
-        done = isinstance(change, Add) == (change.replica in latest.replica_ids)
-        if isinstance(change, Add) and (done or self._random.random() < 0.05):
+        is_complete = isinstance(change, Add) == (change.replica in latest.replica_ids)
+        if isinstance(change, Add) and (is_complete or self._random.random() < 0.05):
             self._start_new(change.replica)
-            done = done and self.is_serving(change.replica)
-        if done:
+            is_complete = is_complete and self.is_serving(change.replica)
+        if is_complete:
             self._current_change = None
             return
         self._ticks_since_request += 1
@@ -87,9 +87,9 @@ class MembershipOperator:
             self._request(change)
 
     def _latest_configuration(self) -> Configuration:
-        up = [node.replica for node in self._nodes if node.replica is not None]
-        known = [replica.configuration() for replica in up]
-        return max(known, key=lambda each: each.epoch, default=Configuration(0, ()))
+        up_replicas = [node.replica for node in self._nodes if node.replica is not None]
+        configurations = [replica.configuration() for replica in up_replicas]
+        return max(configurations, key=lambda each: each.epoch, default=Configuration(0, ()))
 
     def _start_new(self, replica: int) -> None:
         if replica not in self._started_replicas:
@@ -100,8 +100,8 @@ class MembershipOperator:
         members = [node.index for node in self._nodes if self.is_serving(node.index)]
         if not members:
             return
-        asked = self._random.choice(members)
-        replica = self._nodes[asked].replica
+        contact = self._random.choice(members)
+        replica = self._nodes[contact].replica
         assert replica is not None
         configuration = replica.configuration()
         self._ticks_since_request = 0
@@ -111,5 +111,5 @@ class MembershipOperator:
             else:
                 operation = configuration.remove_operation(change.replica)
         except UsageError:
-            return  # this one knows already, or does not know enough
-        self._invoke(asked, operation)
+            return  # the member has already applied the change, or its configuration is too old
+        self._invoke(contact, operation)

@@ -1,0 +1,1 @@
+"""Scenario generation from seeds, and campaigns of many seeds."""

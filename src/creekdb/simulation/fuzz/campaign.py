@@ -1,10 +1,15 @@
-"""The fuzzer: many seeds, each a scenario of its own, each run judged by every checker.
+"""Fuzzing campaigns: many seeds, each with its own scenario, each run checked by every checker.
 
-A seed fails when a checker says Illegal, or cannot tell (everything is recorded here), when a
-replica or a checker raises, when the cluster does not come to rest, or when a second run of the
-same seed is not the same run. What a seed gives
-depends on the seed and the scheme only: not on other seeds, nor on how many processes share the
-work. Worker processes start afresh, so a patch made to the code in memory works with one job only.
+A seed fails in each of these cases:
+
+- a checker returns Illegal, or Inconclusive although every event is recorded,
+- a replica or a checker raises,
+- the cluster does not quiesce,
+- a repeated run differs from the first.
+
+The result of a seed depends on the seed and the scheme only, not on other seeds or on the number of
+processes. Worker processes start from scratch, so an in-memory patch of the code works with one job
+only.
 """
 
 import signal
@@ -28,32 +33,32 @@ from creekdb.simulation.kernel.cluster import Simulation
 from creekdb.simulation.kernel.scenario import Scenario
 
 FUZZ_EVENTS_MAX = 2_000_000
-"""A hundred times what a seed takes: one that needs more never comes to rest."""
+"""Event limit, a hundred times the usual number; a run that exceeds it does not quiesce."""
 
 REPEAT_EVERY = 50
-"""One seed in so many is run a second time, to see whether it is the same run."""
+"""One seed in this many is run twice, to check that the run is repeatable."""
 
 _CHUNK_SEEDS = 4
 _CHUNKS_AHEAD = 4
-"""Per worker: enough to keep it busy, few enough to stop soon."""
+"""Chunks per worker: enough to keep it busy, few enough to stop soon."""
 
 
 class SeedResult(msgspec.Struct, frozen=True, kw_only=True):
-    """What one seed showed."""
+    """Result of one seed."""
 
     seed: int
     scheme: str
     summary: str
-    """The scenario, in a line."""
+    """The scenario in one line."""
     operations: int = 0
     verdicts: tuple[Verdict, ...] = ()
     crash: str | None = None
-    """The traceback, when a replica or a checker raised."""
+    """Traceback of an exception in a replica or a checker, or None."""
     quiescence_failure: str | None = None
-    """Why the run did not come to rest, or None."""
+    """Reason why the run did not quiesce, or None."""
     trace_hash: str = ""
     repeated_trace_hash: str | None = None
-    """Of the second run, when there was one."""
+    """Trace hash of the second run, or None."""
     probes: dict[Probe, int] = {}
 
     @property
@@ -70,21 +75,21 @@ class SeedResult(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def failed_verdicts(self) -> tuple[Illegal | Inconclusive, ...]:
-        """What is wrong, and then what nobody could tell."""
-        unknown = (each for each in self.verdicts if isinstance(each, Inconclusive))
-        return (*self.illegal_verdicts, *unknown)
+        """Illegal verdicts, followed by inconclusive ones."""
+        inconclusive = (each for each in self.verdicts if isinstance(each, Inconclusive))
+        return (*self.illegal_verdicts, *inconclusive)
 
     @property
     def has_failed(self) -> bool:
         return not (self.is_quiescent and self.is_repeatable) or bool(self.failed_verdicts)
 
     def describe(self) -> str:
-        """Why it failed, or that it did not."""
+        """Return the reasons of the failure, or "ok"."""
         parts = []
         if self.crash is not None:
             parts.append(f"raised\n{self.crash.rstrip()}")
         if self.quiescence_failure is not None:
-            parts.append(f"did not come to rest: {self.quiescence_failure}")
+            parts.append(f"did not quiesce: {self.quiescence_failure}")
         if not self.is_repeatable:
             parts.append(f"not repeatable: {self.trace_hash}, then {self.repeated_trace_hash}")
         parts += [each.describe() for each in self.failed_verdicts]
@@ -92,7 +97,7 @@ class SeedResult(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def build_fuzz_simulation(scenario: Scenario) -> Simulation:
-    """The simulation of a scenario, with the scheme and the data type that it names."""
+    """Build the simulation of a scenario with its scheme and data type."""
     scheme = registry.get_scheme(scenario.scheme)
     datatype = datatypes.get_datatype(scenario.datatype)
     settings = scenario.protocol_settings()
@@ -106,15 +111,17 @@ def build_fuzz_simulation(scenario: Scenario) -> Simulation:
 def run_seed(
     seed: int, scheme: str = "basic", twice: bool = False, events_max: int = FUZZ_EVENTS_MAX
 ) -> SeedResult:
-    """Run the scenario of a seed and ask every checker; with `twice`, run it again to compare."""
+    """Run the scenario of a seed and every checker; with `twice`, repeat the run and compare."""
     registry.get_scheme(scheme)
     scenario = scenario_from_seed(seed, scheme)
     summary = summarize_scenario(scenario)
     try:
         run = build_fuzz_simulation(scenario).run(events_max)
         verdicts = tuple(check_all(run.history))
-        again = build_fuzz_simulation(scenario).run(events_max).trace_hash if twice else None
-    except Exception:  # noqa: BLE001 - whatever a replica raises is what was looked for
+        repeated_hash = (
+            build_fuzz_simulation(scenario).run(events_max).trace_hash if twice else None
+        )
+    except Exception:  # noqa: BLE001 - any exception of a replica is a finding
         return SeedResult(seed=seed, scheme=scheme, summary=summary, crash=traceback.format_exc())
     return SeedResult(
         seed=seed,
@@ -124,7 +131,7 @@ def run_seed(
         verdicts=verdicts,
         quiescence_failure=run.quiescence_failure,
         trace_hash=run.trace_hash,
-        repeated_trace_hash=again,
+        repeated_trace_hash=repeated_hash,
         probes=run.probes,
     )
 
@@ -142,7 +149,7 @@ def summarize_scenario(scenario: Scenario) -> str:
 
 
 class CampaignSummary:
-    """The findings of a campaign, summed up."""
+    """Aggregated results of a campaign."""
 
     def __init__(self, scheme: str) -> None:
         self.seeds = 0
@@ -152,24 +159,24 @@ class CampaignSummary:
         self.probes: dict[Probe, int] = dict.fromkeys(registry.reachable_probes(scheme), 0)
         self._hash = blake2b(digest_size=16)
 
-    def add(self, finding: SeedResult) -> None:
+    def add(self, result: SeedResult) -> None:
         self.seeds += 1
-        self.operations += finding.operations
-        self.repeated_seeds += finding.repeated_trace_hash is not None
-        if finding.has_failed:
-            self.failures.append(finding)
-        for probe, count in finding.probes.items():
+        self.operations += result.operations
+        self.repeated_seeds += result.repeated_trace_hash is not None
+        if result.has_failed:
+            self.failures.append(result)
+        for probe, count in result.probes.items():
             self.probes[probe] += count
-        self._hash.update(f"{finding.seed} {finding.trace_hash}\n".encode())
+        self._hash.update(f"{result.seed} {result.trace_hash}\n".encode())
 
     @property
     def unfired_probes(self) -> list[Probe]:
-        """The probes that never fired."""
+        """Reachable probes that never fired."""
         return [probe for probe, count in self.probes.items() if not count]
 
     @property
     def trace_hash(self) -> str:
-        """Over the trace hashes of all seeds, in the order they were added."""
+        """Hash over the trace hashes of all seeds, in the order in which they were added."""
         return self._hash.hexdigest()
 
 
@@ -177,37 +184,37 @@ def run_campaign(
     seeds: Sequence[int],
     scheme: str = "basic",
     jobs: int = 1,
-    twice_every: int = REPEAT_EVERY,
+    repeat_every: int = REPEAT_EVERY,
 ) -> Iterator[SeedResult]:
-    """The finding of each seed, in the order of `seeds`, however many `jobs` share the work."""
+    """Yield the result of each seed, in the order of `seeds`, independently of `jobs`."""
     registry.get_scheme(scheme)
     if jobs < 1:
-        raise BadValue(f"{jobs} jobs: at least 1 is needed")
-    if twice_every < 1:
-        raise BadValue(f"every {twice_every} seeds twice: it must be at least 1")
+        raise BadValue(f"jobs is {jobs}: it must be at least 1")
+    if repeat_every < 1:
+        raise BadValue(f"repeat_every is {repeat_every}: it must be at least 1")
     if jobs == 1 or len(seeds) <= _CHUNK_SEEDS:
-        return _run_each(seeds, scheme, twice_every)
-    return _run_in_processes(seeds, scheme, jobs, twice_every)
+        return _run_each(seeds, scheme, repeat_every)
+    return _run_in_processes(seeds, scheme, jobs, repeat_every)
 
 
-def _run_each(seeds: Sequence[int], scheme: str, twice_every: int) -> Iterator[SeedResult]:
+def _run_each(seeds: Sequence[int], scheme: str, repeat_every: int) -> Iterator[SeedResult]:
     for seed in seeds:
-        yield run_seed(seed, scheme, twice=seed % twice_every == 0)
+        yield run_seed(seed, scheme, twice=seed % repeat_every == 0)
 
 
-def _run_chunk(seeds: Sequence[int], scheme: str, twice_every: int) -> list[SeedResult]:
-    return list(_run_each(seeds, scheme, twice_every))
+def _run_chunk(seeds: Sequence[int], scheme: str, repeat_every: int) -> list[SeedResult]:
+    return list(_run_each(seeds, scheme, repeat_every))
 
 
 def _run_in_processes(
-    seeds: Sequence[int], scheme: str, jobs: int, twice_every: int
+    seeds: Sequence[int], scheme: str, jobs: int, repeat_every: int
 ) -> Iterator[SeedResult]:
     chunks = (seeds[at : at + _CHUNK_SEEDS] for at in range(0, len(seeds), _CHUNK_SEEDS))
     pending: deque[Future[list[SeedResult]]] = deque()
     workers = ProcessPoolExecutor(jobs, get_context("spawn"), initializer=_ignore_interrupt)
     try:
         for chunk in chunks:
-            pending.append(workers.submit(_run_chunk, chunk, scheme, twice_every))
+            pending.append(workers.submit(_run_chunk, chunk, scheme, repeat_every))
             if len(pending) >= jobs * _CHUNKS_AHEAD:
                 yield from pending.popleft().result()
         while pending:
@@ -217,5 +224,5 @@ def _run_in_processes(
 
 
 def _ignore_interrupt() -> None:
-    """Ctrl-C reaches every process; a worker is to wait until the first one ends it in order."""
+    """Ignore Ctrl-C, which reaches every process; the main process shuts the workers down."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)

@@ -1,14 +1,12 @@
-"""Random fault schedules for the fuzzer.
+"""Random fault schedules and membership changes for the fuzzer.
 
-A mix is drawn in two steps: how hard the run is to be, sometimes not at all, and then that many
-*troubles* from a table. A trouble is a few entries that make sense together, such as a crash and
-the restart after it. Troubles may overlap; that is where the interesting runs are.
+A schedule is drawn in two steps: the number of fault patterns, sometimes zero, and then that many
+patterns from a table. A pattern is a few faults that belong together, such as a crash and the
+restart after it. Patterns may overlap, which makes the most interesting runs.
 
-Random changes of members for the fuzzer: replicas are added, removed and replaced under load.
-
-What is drawn keeps two promises. A majority of the members is alive at the end, whenever the
-changes stop; and one of the first members stays and lives, for that is where those who are added
-find the others.
+Membership changes add, remove and replace replicas under load, with two invariants. At any point
+where the changes may stop, a majority of the members is alive. One of the initial members stays and
+survives, because added replicas join through it.
 """
 
 from collections.abc import Callable
@@ -38,11 +36,11 @@ from creekdb.simulation.faults.fault_types import (
 from creekdb.simulation.kernel.simulated_time import DAY_US
 
 PATTERN_COUNTS = (0, 1, 2, 2, 3, 4, 6, 9)
-"""How many troubles a run has; each of these is as likely."""
+"""Numbers of patterns of a run, all equally likely."""
 
 
 class _FaultContext:
-    """Where troubles happen: the generator, the cluster's size and the time there is."""
+    """Generator, cluster size and duration that patterns are drawn with."""
 
     __slots__ = ("duration_us", "random", "replicas")
 
@@ -55,14 +53,14 @@ class _FaultContext:
         return self.random.randrange(self.duration_us)
 
     def draw_duration_us(self) -> int:
-        """Mostly a short while, now and then most of the run."""
+        """Draw a duration: mostly short, sometimes most of the run."""
         return int(self.duration_us * self.random.random() ** 2) + 1
 
     def draw_replica(self) -> int:
         return self.random.randrange(self.replicas)
 
     def draw_replicas(self) -> list[int]:
-        """At least one replica, not all of them unless there is only one, in random order."""
+        """Draw at least one replica, and not all of them if there are several, in random order."""
         count = self.random.randint(1, max(1, self.replicas - 1))
         return self.random.sample(range(self.replicas), count)
 
@@ -71,127 +69,142 @@ FaultPattern: TypeAlias = Callable[[_FaultContext], list[Fault]]
 
 
 def draw_faults(random: Random, replicas: int, duration_us: int) -> tuple[Fault, ...]:
-    """A schedule within `duration_us`, in the order of time."""
-    stage = _FaultContext(random, replicas, max(1, duration_us))
-    troubles = _PATTERNS if replicas > 1 else _SINGLE_REPLICA_PATTERNS
+    """Draw a schedule within `duration_us`, in the order of time."""
+    context = _FaultContext(random, replicas, max(1, duration_us))
+    patterns = _PATTERNS if replicas > 1 else _SINGLE_REPLICA_PATTERNS
     faults: list[Fault] = []
     for _ in range(random.choice(PATTERN_COUNTS)):
-        faults += random.choice(troubles)(stage)
+        faults += random.choice(patterns)(context)
     return tuple(sorted(faults, key=lambda fault: fault.at_us))
 
 
-def _crash(stage: _FaultContext) -> list[Fault]:
-    at_us, replica = stage.draw_time_us(), stage.draw_replica()
-    return _crash_and_restart(stage, at_us, replica)
+def _crash(context: _FaultContext) -> list[Fault]:
+    at_us, replica = context.draw_time_us(), context.draw_replica()
+    return _crash_and_restart(context, at_us, replica)
 
 
-def _crash_several(stage: _FaultContext) -> list[Fault]:
-    """Together, as in a power cut; often a majority, sometimes all."""
-    at_us = stage.draw_time_us()
-    victims = stage.draw_replicas() if stage.random.random() < 0.7 else list(range(stage.replicas))
-    return [each for victim in victims for each in _crash_and_restart(stage, at_us, victim)]
+def _crash_several(context: _FaultContext) -> list[Fault]:
+    """Crash several replicas at once, as in a power cut; often a majority, sometimes all."""
+    at_us = context.draw_time_us()
+    victims = (
+        context.draw_replicas() if context.random.random() < 0.7 else list(range(context.replicas))
+    )
+    return [each for victim in victims for each in _crash_and_restart(context, at_us, victim)]
 
 
-def _crash_repeatedly(stage: _FaultContext) -> list[Fault]:
-    replica = stage.draw_replica()
-    moments = [stage.draw_time_us() for _ in range(stage.random.randint(2, 4))]
-    return [each for at_us in moments for each in _crash_and_restart(stage, at_us, replica)]
+def _crash_repeatedly(context: _FaultContext) -> list[Fault]:
+    replica = context.draw_replica()
+    moments = [context.draw_time_us() for _ in range(context.random.randint(2, 4))]
+    return [each for at_us in moments for each in _crash_and_restart(context, at_us, replica)]
 
 
-def _crash_and_restart(stage: _FaultContext, at_us: int, replica: int) -> list[Fault]:
-    crash = Crash(at_us, replica, writing=stage.random.random() < 0.4)
-    if stage.random.random() < 0.2:
-        return [crash]  # it stays away until the end
-    return [crash, Restart(at_us + stage.draw_duration_us(), replica)]
+def _crash_and_restart(context: _FaultContext, at_us: int, replica: int) -> list[Fault]:
+    crash = Crash(at_us, replica, writing=context.random.random() < 0.4)
+    if context.random.random() < 0.2:
+        return [crash]  # it restarts at the end of the load phase
+    return [crash, Restart(at_us + context.draw_duration_us(), replica)]
 
 
-def _partition(stage: _FaultContext) -> list[Fault]:
-    at_us = stage.draw_time_us()
-    side = sorted(stage.draw_replicas())
-    rest = [each for each in range(stage.replicas) if each not in side]
-    return [Partition(at_us, (tuple(side), tuple(rest))), *_maybe_heal(stage, at_us)]
+def _partition(context: _FaultContext) -> list[Fault]:
+    at_us = context.draw_time_us()
+    side = sorted(context.draw_replicas())
+    rest = [each for each in range(context.replicas) if each not in side]
+    return [Partition(at_us, (tuple(side), tuple(rest))), *_maybe_heal(context, at_us)]
 
 
-def _isolate_all(stage: _FaultContext) -> list[Fault]:
-    at_us = stage.draw_time_us()
-    alone = tuple((each,) for each in range(stage.replicas))
-    return [Partition(at_us, alone), Heal(at_us + stage.draw_duration_us())]
+def _isolate_all(context: _FaultContext) -> list[Fault]:
+    at_us = context.draw_time_us()
+    singletons = tuple((each,) for each in range(context.replicas))
+    return [Partition(at_us, singletons), Heal(at_us + context.draw_duration_us())]
 
 
-def _cuts(stage: _FaultContext) -> list[Fault]:
-    at_us = stage.draw_time_us()
-    pairs = [stage.random.sample(range(stage.replicas), 2) for _ in range(stage.replicas)]
-    count = stage.random.randint(1, stage.replicas)
+def _cuts(context: _FaultContext) -> list[Fault]:
+    at_us = context.draw_time_us()
+    pairs = [context.random.sample(range(context.replicas), 2) for _ in range(context.replicas)]
+    count = context.random.randint(1, context.replicas)
     cuts: list[Fault] = [Cut(at_us, sender, receiver) for sender, receiver in pairs[:count]]
-    return [*cuts, *_maybe_heal(stage, at_us)]
+    return [*cuts, *_maybe_heal(context, at_us)]
 
 
-def _cut_one_direction(stage: _FaultContext) -> list[Fault]:
-    """A replica that is heard but does not hear, or the other way round."""
-    at_us, replica, hears = stage.draw_time_us(), stage.draw_replica(), stage.random.random() < 0.5
-    others = [each for each in range(stage.replicas) if each != replica]
+def _cut_one_direction(context: _FaultContext) -> list[Fault]:
+    """Cut all links from a replica, or all links to it."""
+    at_us, replica, cuts_outgoing = (
+        context.draw_time_us(),
+        context.draw_replica(),
+        context.random.random() < 0.5,
+    )
+    others = [each for each in range(context.replicas) if each != replica]
     cuts: list[Fault] = [
-        Cut(at_us, replica, other) if hears else Cut(at_us, other, replica) for other in others
+        Cut(at_us, replica, other) if cuts_outgoing else Cut(at_us, other, replica)
+        for other in others
     ]
-    return [*cuts, Heal(at_us + stage.draw_duration_us())]
+    return [*cuts, Heal(at_us + context.draw_duration_us())]
 
 
-def _maybe_heal(stage: _FaultContext, at_us: int) -> list[Fault]:
-    return [Heal(at_us + stage.draw_duration_us())] if stage.random.random() < 0.8 else []
+def _maybe_heal(context: _FaultContext, at_us: int) -> list[Fault]:
+    return [Heal(at_us + context.draw_duration_us())] if context.random.random() < 0.8 else []
 
 
-def _loss(stage: _FaultContext) -> list[Fault]:
-    at_us = stage.draw_time_us()
-    probability = stage.random.choice((0.01, 0.1, 0.3, 0.8))
-    return [Loss(at_us, probability), Loss(at_us + stage.draw_duration_us(), 0.0)]
+def _loss(context: _FaultContext) -> list[Fault]:
+    at_us = context.draw_time_us()
+    probability = context.random.choice((0.01, 0.1, 0.3, 0.8))
+    return [Loss(at_us, probability), Loss(at_us + context.draw_duration_us(), 0.0)]
 
 
-def _duplication(stage: _FaultContext) -> list[Fault]:
-    at_us = stage.draw_time_us()
-    probability = stage.random.choice((0.05, 0.3, 1.0))
-    return [Duplication(at_us, probability), Duplication(at_us + stage.draw_duration_us(), 0.0)]
+def _duplication(context: _FaultContext) -> list[Fault]:
+    at_us = context.draw_time_us()
+    probability = context.random.choice((0.05, 0.3, 1.0))
+    return [Duplication(at_us, probability), Duplication(at_us + context.draw_duration_us(), 0.0)]
 
 
-def _reordering(stage: _FaultContext) -> list[Fault]:
-    at_us = stage.draw_time_us()
-    probability = stage.random.choice((0.05, 0.3, 1.0))
-    by_us = stage.random.choice((500, 5_000, 50_000))
+def _reordering(context: _FaultContext) -> list[Fault]:
+    at_us = context.draw_time_us()
+    probability = context.random.choice((0.05, 0.3, 1.0))
+    by_us = context.random.choice((500, 5_000, 50_000))
     return [
         Reordering(at_us, probability, by_us),
-        Reordering(at_us + stage.draw_duration_us(), 0.0),
+        Reordering(at_us + context.draw_duration_us(), 0.0),
     ]
 
 
-def _spike(stage: _FaultContext) -> list[Fault]:
+def _spike(context: _FaultContext) -> list[Fault]:
     return [
         Spike(
-            stage.draw_time_us(), stage.draw_duration_us(), stage.random.choice((3.0, 20.0, 200.0))
+            context.draw_time_us(),
+            context.draw_duration_us(),
+            context.random.choice((3.0, 20.0, 200.0)),
         )
     ]
 
 
-def _clock(stage: _FaultContext) -> list[Fault]:
-    at_us, replica = stage.draw_time_us(), stage.draw_replica()
-    by_us = stage.random.choice((100, 10_000, 1_000_000, DAY_US)) * stage.random.choice((-1, 1))
-    if stage.random.random() < 0.5:
+def _clock(context: _FaultContext) -> list[Fault]:
+    at_us, replica = context.draw_time_us(), context.draw_replica()
+    by_us = context.random.choice((100, 10_000, 1_000_000, DAY_US)) * context.random.choice((-1, 1))
+    if context.random.random() < 0.5:
         return [ClockJump(at_us, replica, by_us)]
     return [ClockSkew(at_us, replica, by_us)]
 
 
-def _slow_disk(stage: _FaultContext) -> list[Fault]:
-    by_us = stage.random.choice((1_000, 20_000, 200_000))
-    return [SlowDisk(stage.draw_time_us(), stage.draw_replica(), stage.draw_duration_us(), by_us)]
+def _slow_disk(context: _FaultContext) -> list[Fault]:
+    by_us = context.random.choice((1_000, 20_000, 200_000))
+    return [
+        SlowDisk(context.draw_time_us(), context.draw_replica(), context.draw_duration_us(), by_us)
+    ]
 
 
-def _slow_cpu(stage: _FaultContext) -> list[Fault]:
-    factor = stage.random.choice((5.0, 30.0, 100.0))
-    return [SlowCpu(stage.draw_time_us(), stage.draw_replica(), stage.draw_duration_us(), factor)]
+def _slow_cpu(context: _FaultContext) -> list[Fault]:
+    factor = context.random.choice((5.0, 30.0, 100.0))
+    return [
+        SlowCpu(context.draw_time_us(), context.draw_replica(), context.draw_duration_us(), factor)
+    ]
 
 
-def _garbage(stage: _FaultContext) -> list[Fault]:
+def _garbage(context: _FaultContext) -> list[Fault]:
     return [
         Garbage(
-            stage.draw_time_us(), stage.draw_duration_us(), stage.random.choice((0.01, 0.1, 0.5))
+            context.draw_time_us(),
+            context.draw_duration_us(),
+            context.random.choice((0.01, 0.1, 0.5)),
         )
     ]
 
@@ -225,14 +238,17 @@ def draw_member_changes(
     replicas: int,
     duration_us: int,
     faults: tuple[Fault, ...],
-    unheard: bool = False,
+    isolate_removed: bool = False,
 ) -> tuple[Fault, ...]:
-    """The faults, and changes of members among them. `unheard`: who is removed does not hear of it
-    for a while. It goes on issuing and answering, and has to hand that over when it hears."""
-    mix = _MemberChangeBuilder(random, replicas, duration_us, faults, unheard)
+    """Return the faults together with random membership changes.
+
+    With `isolate_removed`, a removed replica is isolated for a while. It continues to issue
+    requests and to respond, and must hand these requests over once it learns of its removal.
+    """
+    builder = _MemberChangeBuilder(random, replicas, duration_us, faults, isolate_removed)
     for at_us in sorted(random.randrange(duration_us) for _ in range(random.randint(1, 3))):
-        random.choice((mix.add, mix.remove, mix.replace, mix.replace_dead))(at_us)
-    return tuple(sorted((*faults, *mix.faults), key=lambda fault: fault.at_us))
+        random.choice((builder.add, builder.remove, builder.replace, builder.replace_dead))(at_us)
+    return tuple(sorted((*faults, *builder.faults), key=lambda fault: fault.at_us))
 
 
 class _MemberChangeBuilder:
@@ -242,11 +258,11 @@ class _MemberChangeBuilder:
         replicas: int,
         duration_us: int,
         faults: tuple[Fault, ...],
-        unheard: bool,
+        isolate_removed: bool,
     ) -> None:
         self.random = random
         self.duration_us = duration_us
-        self.has_isolated_removals = unheard
+        self.has_isolated_removals = isolate_removed
         self.initial_members = set(range(replicas))
         self.members = set(range(replicas))
         self.dead_replicas = {fault.replica for fault in faults if isinstance(fault, Die)}
@@ -259,10 +275,10 @@ class _MemberChangeBuilder:
             self.members.add(self.next_number)
             if self.random.random() < 0.4:
                 crash_us = self.random.randrange(at_us, self.duration_us)
-                back_us = self.random.randrange(crash_us, self.duration_us)
+                restart_us = self.random.randrange(crash_us, self.duration_us)
                 self.faults += [
                     Crash(crash_us, self.next_number),
-                    Restart(back_us, self.next_number),
+                    Restart(restart_us, self.next_number),
                 ]
             self.next_number += 1
 
@@ -270,43 +286,48 @@ class _MemberChangeBuilder:
         self._remove(at_us, sorted(self.members))
 
     def replace(self, at_us: int) -> None:
-        before = sorted(self.members)
+        candidates = sorted(self.members)
         self.add(at_us)
-        self._remove(at_us, before)
+        self._remove(at_us, candidates)
 
     def replace_dead(self, at_us: int) -> None:
-        """A replica that lost its disk does not come back: another one takes its place."""
-        lost = self.random.choice(sorted(self.initial_members))
+        """Replace a replica that lost its disk and does not come back."""
+        victim = self.random.choice(sorted(self.initial_members))
         if not self.dead_replicas and not self.faults and len(self.initial_members) > 2:
-            self.dead_replicas.add(lost)
-            self.faults.append(Die(self.random.randrange(at_us + 1), lost))
+            self.dead_replicas.add(victim)
+            self.faults.append(Die(self.random.randrange(at_us + 1), victim))
         self.add(at_us)
         self._remove(at_us, sorted(self.dead_replicas & self.members))
 
     def _remove(self, at_us: int, candidates: list[int]) -> None:
         if not candidates:
             return
-        gone = self.random.choice(candidates)
-        left = self.members - {gone}
-        if self._has_live_majority(left) and (self.initial_members & left) - self.dead_replicas:
-            self.faults.append(Remove(at_us, gone))
-            self.members = left
+        removed = self.random.choice(candidates)
+        remaining = self.members - {removed}
+        if (
+            self._has_live_majority(remaining)
+            and (self.initial_members & remaining) - self.dead_replicas
+        ):
+            self.faults.append(Remove(at_us, removed))
+            self.members = remaining
             if self.has_isolated_removals:
-                self._isolate(at_us, gone)
+                self._isolate(at_us, removed)
 
-    def _isolate(self, at_us: int, gone: int) -> None:
-        apart_us = self.random.randint(at_us // 2, at_us)
+    def _isolate(self, at_us: int, removed: int) -> None:
+        partition_us = self.random.randint(at_us // 2, at_us)
         heal_us = self.random.randint(at_us, self.duration_us)
-        apart = [gone, *self._isolated_peers(gone)]
-        for lost in apart[1:]:
-            self.dead_replicas.add(lost)
-            self.faults.append(Die(self.random.randint(at_us, heal_us), lost))
-        self.faults += [Partition(apart_us, (tuple(apart),)), Heal(heal_us)]
+        isolated = [removed, *self._isolated_peers(removed)]
+        for victim in isolated[1:]:
+            self.dead_replicas.add(victim)
+            self.faults.append(Die(self.random.randint(at_us, heal_us), victim))
+        self.faults += [Partition(partition_us, (tuple(isolated),)), Heal(heal_us)]
 
-    def _isolated_peers(self, gone: int) -> list[int]:
-        """Sometimes one that stays a member is cut off with it, and dies: what it had issued is
-        left to the one that is removed, whose own requests come after it."""
-        others = sorted((self.initial_members & self.members) - {gone})
+    def _isolated_peers(self, removed: int) -> list[int]:
+        """Sometimes draw a member that is isolated with the removed replica and dies.
+
+        Only the removed replica then has the requests of that member, on which its own depend.
+        """
+        others = sorted((self.initial_members & self.members) - {removed})
         if self.dead_replicas or len(others) < 4 or self.random.random() < 0.2:
             return []
         return [self.random.choice(others)]

@@ -1,9 +1,13 @@
-"""Plays: faults in an order that a random mix hardly ever finds, and settings that go with them.
+"""Fault sequences that a random mix hardly ever contains, with matching settings.
 
-A random mix is good at surprises and bad at sequences: that a leader is cut off in the middle of a
-burst, that a replica tells its last secret and dies, that two majorities take turns and those who
-are in both forget in between. Each play is one such sequence, with everything else left to chance.
-Times are counted in ticks, since that is how the protocol counts its patience.
+A random mix is good at surprises and bad at sequences, such as
+
+- a leader that is isolated in the middle of a burst,
+- a replica that dies right after a promise,
+- two majorities that alternate while the replicas in both restart.
+
+Each function draws one such sequence and leaves the rest to chance. Times are in ticks, the unit of
+the protocol's timeouts.
 """
 
 from collections.abc import Callable
@@ -31,11 +35,11 @@ class FaultSequence(NamedTuple):
     settings: dict[str, int]
     strong_share: float
     client_speedup: int
-    """How many times faster than usual clients ask."""
+    """Factor on the rate of the clients."""
 
 
 class _SequenceBuilder:
-    """A play while it is written."""
+    """Collects the faults of a sequence in the order of time."""
 
     def __init__(self, random: Random, replicas: int, tick_us: int, duration_us: int) -> None:
         self.random = random
@@ -62,10 +66,10 @@ class _SequenceBuilder:
         self.faults.append(Partition(self.now_us, (tuple(side), rest)))
 
     def crash_and_restart(self, replica: int, ticks_max: int = 2) -> None:
-        """And restart it some time later."""
+        """Crash the replica now and restart it up to `ticks_max` ticks later."""
         writing = self.random.random() < 0.3
-        back_us = self.now_us + self.random.randint(1, ticks_max * self.tick_us)
-        self.faults += [Crash(self.now_us, replica, writing=writing), Restart(back_us, replica)]
+        restart_us = self.now_us + self.random.randint(1, ticks_max * self.tick_us)
+        self.faults += [Crash(self.now_us, replica, writing=writing), Restart(restart_us, replica)]
 
     def set_loss(self, *probabilities: float) -> None:
         self.faults.append(Loss(self.now_us, self.random.choice(probabilities)))
@@ -77,96 +81,103 @@ _SequenceWriter: TypeAlias = Callable[[_SequenceBuilder], None]
 def draw_fault_sequence(
     random: Random, replicas: int, tick_us: int, duration_us: int
 ) -> FaultSequence:
-    """One of the plays, for at least `PLAYERS_MIN` replicas."""
-    script = _SequenceBuilder(random, replicas, tick_us, duration_us)
-    random.choice(_SEQUENCES)(script)
-    faults = sorted(script.faults, key=lambda fault: fault.at_us)
-    strong_share, haste = random.choice((0.6, 1.0)), random.choice(script.client_speedups)
-    return FaultSequence(tuple(faults), script.settings, strong_share, haste)
+    """Draw one of the sequences, for at least `SEQUENCE_REPLICAS_MIN` replicas."""
+    builder = _SequenceBuilder(random, replicas, tick_us, duration_us)
+    random.choice(_SEQUENCES)(builder)
+    faults = sorted(builder.faults, key=lambda fault: fault.at_us)
+    strong_share, client_speedup = random.choice((0.6, 1.0)), random.choice(builder.client_speedups)
+    return FaultSequence(tuple(faults), builder.settings, strong_share, client_speedup)
 
 
-def _alternate_majorities(script: _SequenceBuilder) -> None:
-    """Two majorities that share as few replicas as can be; these restart at each turn."""
-    order = script.shuffle_replicas()
-    sides = [order[: script.majority], order[-script.majority :]]
-    shared = [each for each in sides[0] if each in sides[1]]
-    script.settings = {"batch_limit": 1, "checkpoint_every": script.random.choice((1, 1, 5))}
-    script.set_loss(0.0, 0.1, 0.3)
-    while script.has_time_left():
-        for side in sides:
-            script.partition(side)
-            script.wait(12, 30)
+def _alternate_majorities(builder: _SequenceBuilder) -> None:
+    """Alternate between two majorities with a minimal overlap; the replicas in both restart."""
+    order = builder.shuffle_replicas()
+    majorities = [order[: builder.majority], order[-builder.majority :]]
+    shared = [each for each in majorities[0] if each in majorities[1]]
+    builder.settings = {"batch_limit": 1, "checkpoint_every": builder.random.choice((1, 1, 5))}
+    builder.set_loss(0.0, 0.1, 0.3)
+    while builder.has_time_left():
+        for side in majorities:
+            builder.partition(side)
+            builder.wait(12, 30)
             for each in shared:
-                script.crash_and_restart(each)
-    script.faults.append(Loss(script.duration_us, 0.0))
+                builder.crash_and_restart(each)
+    builder.faults.append(Loss(builder.duration_us, 0.0))
 
 
-def _isolate_leader(script: _SequenceBuilder) -> None:
-    """Whoever leads is cut off in the middle of a burst, some of it lost, until others lead: first
-    the first of all, and then the first of those who are left."""
-    script.settings = {"batch_limit": 1, "window": 32}
-    script.client_speedups = (4, 20, 20)
-    script.now_us, leader = 0, 0
-    while script.has_time_left():
-        script.set_loss(0.1, 0.3, 0.5)
-        script.wait(2, 10)
-        rest = [each for each in range(script.replicas) if each != leader]
-        side = [leader, *script.random.sample(rest, script.random.randint(0, script.majority - 2))]
-        script.partition(side)
-        script.wait(14, 30)
-        script.faults.append(Heal(script.now_us))
+def _isolate_leader(builder: _SequenceBuilder) -> None:
+    """Isolate the leader in the middle of a burst, with message loss, until another one leads.
+
+    The first leader is replica 0; the next is the lowest replica that was not isolated.
+    """
+    builder.settings = {"batch_limit": 1, "window": 32}
+    builder.client_speedups = (4, 20, 20)
+    builder.now_us, leader = 0, 0
+    while builder.has_time_left():
+        builder.set_loss(0.1, 0.3, 0.5)
+        builder.wait(2, 10)
+        rest = [each for each in range(builder.replicas) if each != leader]
+        side = [
+            leader,
+            *builder.random.sample(rest, builder.random.randint(0, builder.majority - 2)),
+        ]
+        builder.partition(side)
+        builder.wait(14, 30)
+        builder.faults.append(Heal(builder.now_us))
         leader = min(each for each in rest if each not in side)
 
 
-def _die_after_promise(script: _SequenceBuilder) -> None:
-    """A replica that knows what others do not tells one of them that it does, and dies."""
+def _die_after_promise(builder: _SequenceBuilder) -> None:
+    """A replica with exclusive knowledge of decisions reports it to one other replica and dies."""
     order = (
-        script.shuffle_replicas() if script.random.random() < 0.3 else list(range(script.replicas))
+        builder.shuffle_replicas()
+        if builder.random.random() < 0.3
+        else list(range(builder.replicas))
     )
-    secretive, *others = order
-    accomplices = others[: -script.random.randint(1, script.majority - 1)]
-    heir = min(each for each in others if each not in accomplices)
-    others.remove(heir)
-    script.settings = {"batch_limit": 1, "window": 32, "summary_ticks": 60, "stuck_ticks": 16}
-    script.client_speedups = (1, 4, 20)
-    script.wait(0, 10)
-    script.partition([secretive, *accomplices] if script.random.random() < 0.7 else [secretive])
-    script.set_loss(0.0, 0.3, 0.5)
-    script.wait(15, 40)
-    script.faults.append(Heal(script.now_us))
-    script.faults += [Cut(script.now_us, each, secretive) for each in others]
-    if script.random.random() < 0.5:
-        script.faults += [Cut(script.now_us, secretive, each) for each in others]
-    for each in accomplices:
-        if script.random.random() < 0.7:
-            script.crash_and_restart(each, ticks_max=80)
-    script.faults.append(Die(script.now_us, secretive, telling=script.random.random() < 0.8))
-    script.wait(20, 40)
-    script.faults += [Heal(script.now_us), Loss(script.now_us, 0.0)]
+    informed, *others = order
+    informed_peers = others[: -builder.random.randint(1, builder.majority - 1)]
+    new_leader = min(each for each in others if each not in informed_peers)
+    others.remove(new_leader)
+    builder.settings = {"batch_limit": 1, "window": 32, "summary_ticks": 60, "stuck_ticks": 16}
+    builder.client_speedups = (1, 4, 20)
+    builder.wait(0, 10)
+    builder.partition([informed, *informed_peers] if builder.random.random() < 0.7 else [informed])
+    builder.set_loss(0.0, 0.3, 0.5)
+    builder.wait(15, 40)
+    builder.faults.append(Heal(builder.now_us))
+    builder.faults += [Cut(builder.now_us, each, informed) for each in others]
+    if builder.random.random() < 0.5:
+        builder.faults += [Cut(builder.now_us, informed, each) for each in others]
+    for each in informed_peers:
+        if builder.random.random() < 0.7:
+            builder.crash_and_restart(each, ticks_max=80)
+    builder.faults.append(Die(builder.now_us, informed, telling=builder.random.random() < 0.8))
+    builder.wait(20, 40)
+    builder.faults += [Heal(builder.now_us), Loss(builder.now_us, 0.0)]
 
 
-def _sever_minority_links(script: _SequenceBuilder) -> None:
-    """Links of a minority break one way and stay so; each of it still has someone to talk to."""
-    order = script.shuffle_replicas()
-    core, rim = order[: script.majority], order[script.majority :]
-    for each in rim:
-        friend = script.random.choice(core)
-        for other in range(script.replicas):
-            if other not in (each, friend):
-                way = (each, other) if script.random.random() < 0.5 else (other, each)
-                if script.random.random() < 0.7:
-                    script.faults.append(Sever(script.now_us, *way))
+def _sever_minority_links(builder: _SequenceBuilder) -> None:
+    """Sever links of a minority in one direction; each of its replicas keeps one working peer."""
+    order = builder.shuffle_replicas()
+    majority, minority = order[: builder.majority], order[builder.majority :]
+    for each in minority:
+        connected_peer = builder.random.choice(majority)
+        for other in range(builder.replicas):
+            if other not in (each, connected_peer):
+                link = (each, other) if builder.random.random() < 0.5 else (other, each)
+                if builder.random.random() < 0.7:
+                    builder.faults.append(Sever(builder.now_us, *link))
 
 
-def _restart_slow_replica(script: _SequenceBuilder) -> None:
-    """A replica that executes far behind what it delivers restarts after each checkpoint or so."""
-    slow = script.random.randrange(script.replicas)
-    script.settings = {"batch_limit": 1, "checkpoint_every": 5}
-    factor = script.random.choice((30.0, 100.0, 1000.0))
-    script.faults.append(SlowCpu(0, slow, script.duration_us, factor))
-    while script.has_time_left():
-        script.wait(8, 30)
-        script.crash_and_restart(slow)
+def _restart_slow_replica(builder: _SequenceBuilder) -> None:
+    """Restart a replica, whose execution lags far behind its delivery, about every checkpoint."""
+    slow = builder.random.randrange(builder.replicas)
+    builder.settings = {"batch_limit": 1, "checkpoint_every": 5}
+    factor = builder.random.choice((30.0, 100.0, 1000.0))
+    builder.faults.append(SlowCpu(0, slow, builder.duration_us, factor))
+    while builder.has_time_left():
+        builder.wait(8, 30)
+        builder.crash_and_restart(slow)
 
 
 _SEQUENCES: tuple[_SequenceWriter, ...] = (

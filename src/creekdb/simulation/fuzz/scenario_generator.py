@@ -1,12 +1,16 @@
-"""From a seed to a scenario: what the fuzzer tries.
+"""Scenario generator: derives a scenario from a seed.
 
-Each aspect of a scenario is drawn from a generator of its own, so a new kind of fault does not
-change the clusters and workloads of old seeds. Every fourth seed is a play (`plays`), where there
-are players enough; all others have a random mix of faults. In every eighth seed, none of which is a
-play, the members change as well, where the scheme lets them; in every fourth of these, who is
-removed does not hear of it for a while. In every eighth disks are lost, and nobody dies. Runs are
-short and small on purpose: rare interleavings come from many seeds with small limits (windows,
-batches, checkpoints every few requests), not from long runs.
+Each aspect of a scenario is drawn from a generator of its own, so that a new kind of fault does not
+change the clusters and workloads of old seeds.
+
+- Every fourth seed has a fault sequence (`fault_sequences`) if it has enough replicas. All other
+  seeds have a random mix of faults.
+- Every eighth seed, which never has a fault sequence, also changes the members, if the scheme
+  supports it. In every fourth of these, a removed replica is isolated for a while.
+- Every eighth seed loses disks, and no replica dies.
+
+Runs are short and small on purpose. Rare interleavings come from many seeds with small limits
+(windows, batches, checkpoints every few requests), not from long runs.
 """
 
 from random import Random
@@ -27,7 +31,7 @@ from creekdb.simulation.kernel.simulated_time import DAY_US
 from creekdb.simulation.models.parameters import ClockModel, CpuModel, DiskModel, NetworkModel
 
 _QUIESCENCE_TICKS = 3_000
-"""How long a cluster may take to rest: a leader change with grown timeouts, then a no-op."""
+"""Time limit for quiescence: a leader change with increased timeouts, then a no-op."""
 
 _OPERATIONS_MIN, _OPERATIONS_MAX = 20, 80
 
@@ -37,27 +41,33 @@ ISOLATED_REMOVAL_EVERY = 4 * MEMBER_CHANGE_EVERY
 DISK_LOSS_EVERY, DISK_LOSS_OFFSET = 8, 2
 LAG_EVERY, LAG_OFFSET = 64, 33
 LAG_OPERATIONS = 60
-"""At each replica."""
+"""Number of operations at each replica."""
 
 
 def scenario_from_seed(seed: int, scheme: str = "basic", faults: bool = True) -> Scenario:
-    """The scenario of a seed. Without `faults` it is the same one, on a good day."""
+    """Return the scenario of a seed. Without `faults` it is otherwise the same."""
     replicas = derive_generator(seed, "plan", "size").choice((1, 2, 3, 3, 3, 4, 5, 5, 6, 7))
     network = _network(derive_generator(seed, "plan", "network"))
     tick_us = max(5_000, network.latency_us_max)
-    # In ticks, so that on a slow network there is time for as many exchanges as on a fast one.
+    # In ticks, so that a slow network has time for as many message exchanges as a fast one.
     load = derive_generator(seed, "plan", "load")
     duration_us = min(2_000_000, tick_us * load.randint(100, 240))
-    mix = draw_faults(derive_generator(seed, "plan", "faults"), replicas, duration_us)
-    terms = _guarantees(scheme, replicas)
-    if seed % DISK_LOSS_EVERY == DISK_LOSS_OFFSET and len(terms.voters) == replicas > 1:
-        mix += _disk_losses(derive_generator(seed, "plan", "lost disks"), replicas, duration_us)
+    schedule = draw_faults(derive_generator(seed, "plan", "faults"), replicas, duration_us)
+    guarantees = _guarantees(scheme, replicas)
+    if seed % DISK_LOSS_EVERY == DISK_LOSS_OFFSET and len(guarantees.voters) == replicas > 1:
+        schedule += _disk_losses(
+            derive_generator(seed, "plan", "lost disks"), replicas, duration_us
+        )
     else:
-        mix += _deaths(derive_generator(seed, "plan", "deaths"), replicas, duration_us)
-    if seed % MEMBER_CHANGE_EVERY == MEMBER_CHANGE_OFFSET and terms.contexts:
-        unheard = seed % ISOLATED_REMOVAL_EVERY == MEMBER_CHANGE_OFFSET
-        mix = draw_member_changes(
-            derive_generator(seed, "plan", "members"), replicas, duration_us, mix, unheard
+        schedule += _deaths(derive_generator(seed, "plan", "deaths"), replicas, duration_us)
+    if seed % MEMBER_CHANGE_EVERY == MEMBER_CHANGE_OFFSET and guarantees.contexts:
+        isolate_removed = seed % ISOLATED_REMOVAL_EVERY == MEMBER_CHANGE_OFFSET
+        schedule = draw_member_changes(
+            derive_generator(seed, "plan", "members"),
+            replicas,
+            duration_us,
+            schedule,
+            isolate_removed,
         )
     clients = _clients(load, replicas, duration_us)
     datatype = derive_generator(seed, "plan", "datatype").choice(sorted(DATATYPES))
@@ -66,20 +76,22 @@ def scenario_from_seed(seed: int, scheme: str = "basic", faults: bool = True) ->
     settings |= _execution(derive_generator(seed, "plan", "execution"))
     settings |= _streamed_checkpoints(derive_generator(seed, "plan", "drafts"))
     if seed % SEQUENCE_EVERY == 0 and replicas >= SEQUENCE_REPLICAS_MIN:
-        staged = draw_fault_sequence(
+        sequence = draw_fault_sequence(
             derive_generator(seed, "plan", "play"), replicas, tick_us, duration_us
         )
-        mix = staged.faults
-        settings |= staged.settings
+        schedule = sequence.faults
+        settings |= sequence.settings
         clients = replace(
             clients,
-            strong_share=staged.strong_share,
-            think_us=clients.think_us // staged.client_speedup,
+            strong_share=sequence.strong_share,
+            think_us=clients.think_us // sequence.client_speedup,
             tentative_only_share=1.0,
         )
     cpu = _cpu(derive_generator(seed, "plan", "cpu"))
     if seed % LAG_EVERY == LAG_OFFSET and replicas > 1:
-        mix = _lagging_replica(derive_generator(seed, "plan", "far behind"), replicas, duration_us)
+        schedule = _lagging_replica(
+            derive_generator(seed, "plan", "far behind"), replicas, duration_us
+        )
         settings |= {"pull_limit": 1}
         rate = LAG_OPERATIONS * 1_000_000 / duration_us
         clients = replace(clients, rate_per_second=rate)
@@ -100,7 +112,7 @@ def scenario_from_seed(seed: int, scheme: str = "basic", faults: bool = True) ->
         clock=_clock(derive_generator(seed, "plan", "clock"), replicas),
         record_orders=True,
         settings=settings,
-        faults=_limit_deaths(mix, terms.voters) if faults else (),
+        faults=_limit_deaths(schedule, guarantees.voters) if faults else (),
     )
 
 
@@ -118,7 +130,7 @@ def _network(random: Random) -> NetworkModel:
 def _clients(random: Random, replicas: int, duration_us: int) -> ClientModel:
     operations = random.randint(_OPERATIONS_MIN, _OPERATIONS_MAX)
     strong_share = random.choice((0.0, 0.1, 0.3, 0.3, 0.6, 1.0))
-    # Clients that wait for ever show when an answer is lost.
+    # Clients that wait for ever reveal a lost response.
     patience_us = random.choice((duration_us // 10, duration_us // 2, duration_us * 1_000))
     if random.random() < 0.2:
         return ClientModel(
@@ -130,7 +142,7 @@ def _clients(random: Random, replicas: int, duration_us: int) -> ClientModel:
     per_session = max(1, operations // (sessions * replicas))
     return ClientModel(
         sessions=sessions,
-        # Half of the time asking goes on for most of the run, else it is a burst at its start.
+        # In half of the seeds the load lasts for most of the run; otherwise it is an initial burst.
         think_us=duration_us // (per_session + 1) // random.choice((1, 1, 4, 20)),
         operations_per_session=per_session,
         strong_share=strong_share,
@@ -163,7 +175,7 @@ def _clock(random: Random, replicas: int) -> ClockModel:
 
 
 def _settings(random: Random) -> dict[str, int]:
-    """What differs from the defaults: each limit is small in about half of the runs."""
+    """Draw settings that differ from the defaults; each limit is small in half of the runs."""
     small = {
         "window": random.choice((1, 2, 4, 32)),
         "batch_limit": random.choice((1, 2, 8)),
@@ -177,7 +189,7 @@ def _settings(random: Random) -> dict[str, int]:
 
 
 def _deaths(random: Random, replicas: int, duration_us: int) -> tuple[Fault, ...]:
-    """Sometimes a minority never comes back: the others must do without what only it knew."""
+    """Sometimes a minority dies; the others must continue without its exclusive knowledge."""
     minority = (replicas - 1) // 2
     if minority == 0 or random.random() < 0.75:
         return ()
@@ -186,7 +198,7 @@ def _deaths(random: Random, replicas: int, duration_us: int) -> tuple[Fault, ...
 
 
 def _disk_losses(random: Random, replicas: int, duration_us: int) -> tuple[Fault, ...]:
-    """One after the other, of any replica: who comes back with nothing hears from all others."""
+    """Draw disk losses of any replicas, one at a time; each recovers from all other members."""
     return tuple(
         LoseDisk(
             random.randrange(duration_us),
@@ -198,11 +210,11 @@ def _disk_losses(random: Random, replicas: int, duration_us: int) -> tuple[Fault
 
 
 def _lagging_replica(random: Random, replicas: int, duration_us: int) -> tuple[Fault, ...]:
-    """One hears nothing while others are busy, and misses more than it can pull at once."""
-    alone = random.randrange(replicas)
-    rest = tuple(each for each in range(replicas) if each != alone)
+    """Isolate a replica under load, so that it misses more requests than one pull returns."""
+    isolated = random.randrange(replicas)
+    rest = tuple(each for each in range(replicas) if each != isolated)
     return (
-        Partition(random.randrange(duration_us // 10), ((alone,), rest)),
+        Partition(random.randrange(duration_us // 10), ((isolated,), rest)),
         Heal(random.randrange(duration_us // 10 * 8, duration_us // 10 * 9)),
     )
 
@@ -213,8 +225,11 @@ def _guarantees(scheme: str, replicas: int) -> SchemeGuarantees:
 
 
 def _limit_deaths(faults: tuple[Fault, ...], voters: tuple[int, ...]) -> tuple[Fault, ...]:
-    """With a majority of the voters dead nothing would ever become stable again. Where these deaths
-    are too many, as that of a primary is, they last only until the end of all faults."""
+    """Replace deaths of voters by crashes if a majority of the voters would die.
+
+    Without a majority no request would become stable again. The death of a primary is such a case.
+    A crashed replica restarts at the end of the load phase.
+    """
     dead = {fault.replica for fault in faults if isinstance(fault, Die)}
     if len(dead.intersection(voters)) * 2 < len(voters):
         return faults
@@ -227,7 +242,7 @@ def _limit_deaths(faults: tuple[Fault, ...], voters: tuple[int, ...]) -> tuple[F
 
 
 def _execution(random: Random) -> dict[str, int]:
-    """For schemes that keep versions and execute concurrently."""
+    """Draw settings of schemes that keep versions and execute concurrently."""
     settings = {}
     if random.random() < 0.5:
         settings["kept_apart"] = random.choice((4, 8, 20))
@@ -237,15 +252,15 @@ def _execution(random: Random) -> dict[str, int]:
 
 
 def _gossip(random: Random) -> dict[str, int]:
-    """Slow anti-entropy: what only few replicas have stays rare for long enough to be lost."""
+    """Draw slow anti-entropy: requests on few replicas stay rare for long enough to be lost."""
     return {"summary_ticks": random.choice((20, 60))} if random.random() < 0.3 else {}
 
 
 def _turn_us(random: Random, tick_us: int) -> int:
-    """Turns as short as those of a live replica, or so long that much comes together."""
+    """Draw turns as short as those of a live replica, or long enough to combine many inputs."""
     return random.choice((0, 0, 0, 50, tick_us // 5))
 
 
 def _streamed_checkpoints(random: Random) -> dict[str, int]:
-    """Images and snapshots that take their time, as those of live replicas do."""
+    """Sometimes stream checkpoints and snapshots over time, as live replicas do."""
     return {"drafts": 1} if random.random() < 0.5 else {}

@@ -1,0 +1,1 @@
+"""Event heap, clocks, seeds, scenarios, and the cluster with its nodes."""

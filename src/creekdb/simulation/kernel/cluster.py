@@ -1,12 +1,14 @@
-"""A whole simulated cluster: wires the models together and runs a scenario to its end.
+"""Simulated cluster: connects the models and runs a scenario to its end.
 
-A run has two parts. For `duration_us` clients ask and faults happen. Then clients stop, every fault
-is healed, crashed replicas restart, and the run goes on until it is at rest: nothing tentative,
-nothing to execute or to write, nobody waiting, and every replica with an equally long `committed`.
-A run that is not at rest after `settle_us` more has lost liveness; whether anything else is wrong
-is for the checkers to say.
+A run has two phases. In the load phase of `duration_us`, clients issue operations and faults
+happen. Then clients stop, every fault is healed, crashed replicas restart, and the run continues
+until it is quiescent. In a quiescent cluster no request is tentative, nothing is left to execute or
+to write, and no client waits. All replicas have an equally long `committed`.
 
-No scheme is imported here: replicas come from a factory that the caller passes in.
+A run that is not quiescent after `settle_us` more has lost liveness. Safety is judged by the
+checkers.
+
+This module imports no scheme; the caller passes in a factory of replicas.
 """
 
 from collections.abc import Callable
@@ -55,32 +57,32 @@ from creekdb.simulation.observation.samples import (
 from creekdb.simulation.observation.trace import TraceHash
 
 ReplicaFactory: TypeAlias = Callable[[int], Replica]
-"""A new replica with the given index, as on its first day; `recover` is called where it applies."""
+"""Creates a replica with the given index and no state; the node calls `recover` if needed."""
 
 EVENTS_MAX = 50_000_000
-"""A run with more events than this is running away, not running."""
+"""Upper bound for the events of one run; a run that exceeds it does not terminate."""
 
 
 class SimulationRun(msgspec.Struct, frozen=True, kw_only=True):
-    """What a simulation leaves behind."""
+    """Result of a simulation."""
 
     history: History
     trace_hash: str
     simulated_us: int
     events: int
-    """Of the heap."""
+    """Number of events of the heap."""
     inputs: int
-    """Applied to replicas: what the trace hash covers."""
+    """Number of inputs applied to replicas, which the trace hash covers."""
     quiescence_failure: str | None
-    """Why the run did not come to rest, or None."""
+    """Reason why the run did not quiesce, or None."""
     probes: dict[Probe, int]
     rejected: dict[str, int]
-    """Refused by replicas, by reason."""
+    """Number of messages that replicas rejected, by reason."""
     malformed: int
-    """Refused before they reached a replica: bytes that are no message."""
+    """Number of byte strings that did not decode to a message; no replica received them."""
     drift_us: dict[int, int]
     unmatched_responses: int
-    """Answers to requests that the incarnation which answers did not issue."""
+    """Number of responses to requests that the responding incarnation did not issue."""
     timed_out_calls: int
     unserved_calls: int
     crashes: int
@@ -88,17 +90,17 @@ class SimulationRun(msgspec.Struct, frozen=True, kw_only=True):
     cpu: CpuStatistics
     disk: DiskStatistics
     speculations: dict[Dot, Speculation]
-    """Of schemes that execute early and answer late: when they had something to answer."""
+    """First speculative execution of each request, for schemes that withhold responses."""
     commit_orders: tuple[tuple[tuple[int, Dot], ...], ...]
-    """By replica: what it committed, and at which place, as often as it said so."""
+    """By replica: (position, request) of every commit that the replica reported."""
     samples: tuple[ReplicaSample, ...]
-    """As often as the scenario asks for, and once more at the end."""
+    """Samples as configured by the scenario, and one more at the end."""
     window: MeasurementWindow
-    """From the end of the warm-up until clients stopped."""
+    """Measurements from the end of the warm-up until clients stopped."""
 
 
 class Simulation:
-    """One run. `nodes`, `network` and `heap` are open to tests that want to look inside."""
+    """One run. `nodes`, `network` and `heap` are public for tests."""
 
     def __init__(
         self,
@@ -107,13 +109,15 @@ class Simulation:
         sample: OperationSampler | None = None,
         source: OperationSource | None = None,
     ) -> None:
-        """What clients ask for is drawn by `sample`, or by `source`, which may tell replicas apart;
-        a scenario that is all script needs neither."""
+        """Create a simulation whose clients draw operations from `sample` or from `source`.
+
+        A `source` may distinguish replicas. A scenario with only a script needs neither.
+        """
         clients = scenario.clients
         if sample is not None:
             source = source_from_sampler(sample)
         if source is None and (clients.sessions or clients.rate_per_second):
-            raise BadValue("the scenario has clients, but there is no sample of what they ask for")
+            raise BadValue("the scenario has clients, but no sample or source of operations")
         self.scenario = scenario
         seed, replicas = scenario.seed, scenario.node_count
         self.heap = EventHeap()
@@ -142,20 +146,20 @@ class Simulation:
                 cost=scenario.cpu.cost,
                 disk=scenario.disk,
                 turn_us=scenario.turn_us,
-                in_parts=bool(scenario.settings.get("drafts")),
+                has_snapshot_parts=bool(scenario.settings.get("drafts")),
                 clock=scenario.clock.make_clock(index),
                 recorder=self._recorder,
                 trace=self._trace,
-                tally=self._counters,
-                issued=self._clients.record_id,
-                respond=self._clients.handle_response,
+                counters=self._counters,
+                on_issued=self._clients.record_id,
+                on_response=self._clients.handle_response,
             )
             for index in range(replicas)
         )
         self._operator = MembershipOperator(
             self.nodes,
             derive_generator(seed, "operator"),
-            ask=self._clients.inject_call,
+            invoke=self._clients.inject_call,
             start=self._start_new,
             stop=self._stop_permanently,
         )
@@ -163,7 +167,7 @@ class Simulation:
         self._has_disk_loss_recovery = bool(scenario.protocol_settings().begin_anew)
         self._has_gated_clients = self._has_member_changes or self._has_disk_loss_recovery
         self._serving_replicas: set[int] = set()
-        """Whose clients are let in: those who know themselves to be members, and take part."""
+        """Replicas that accept clients: members that have joined."""
         self._injector = FaultInjector(
             self.heap,
             self.network,
@@ -197,7 +201,7 @@ class Simulation:
             self._sample()
         return self._build_result()
 
-    # --- what the models ask for -----------------------------------------------------------------
+    # --- callbacks of the models -----------------------------------------------------------------
 
     def _deliver(self, receiver: int, sender: int, data: bytes, message: Message | None) -> None:
         self.nodes[receiver].receive(sender, data, message)
@@ -223,17 +227,17 @@ class Simulation:
                 self._injector.tick()
 
     def _update_client_access(self, replica: int) -> None:
-        """Clients come once it is a member and takes part, and go when it is none any more."""
-        serves = self._operator.is_serving(replica)
-        if serves and replica not in self._serving_replicas:
+        """Connect clients once the replica has joined; disconnect them once it is removed."""
+        is_serving = self._operator.is_serving(replica)
+        if is_serving and replica not in self._serving_replicas:
             self._serving_replicas.add(replica)
             self._clients.replica_started(replica)
-        elif not serves and replica in self._serving_replicas:
+        elif not is_serving and replica in self._serving_replicas:
             self._serving_replicas.discard(replica)
             self._clients.replica_crashed(replica)
 
-    def _start(self, replica: int, found: Record | None = None) -> None:
-        self.nodes[replica].start(found)
+    def _start(self, replica: int, initial_record: Record | None = None) -> None:
+        self.nodes[replica].start(initial_record)
         if self._has_gated_clients:
             self._update_client_access(replica)
         else:
@@ -245,7 +249,7 @@ class Simulation:
 
     def _stop_permanently(self, replica: int) -> None:
         self._injector.absent_replicas.add(replica)
-        self._recorder.record_dismissal(replica)
+        self._recorder.record_removal(replica)
         self._crash(replica)
 
     def _crash(self, replica: int) -> None:
@@ -264,7 +268,7 @@ class Simulation:
     def _sample(self) -> None:
         self._samples += sample_replicas(self.heap.now_us, self.nodes, self.network)
 
-    # --- coming to rest --------------------------------------------------------------------------
+    # --- quiescence ------------------------------------------------------------------------------
 
     def _read_totals(self) -> CounterTotals:
         return read_totals(self.heap.now_us, [node.cpu for node in self.nodes], self.network)
@@ -289,9 +293,12 @@ class Simulation:
             self.heap.schedule_after(self.scenario.tick_us, self._check_quiescence)
 
     def _find_pending_work(self) -> str | None:
-        """Why the cluster is not at rest, or None."""
-        if self._has_member_changes and (changing := self._operator.pending_work()) is not None:
-            return changing
+        """Return why the cluster is not quiescent, or None."""
+        if (
+            self._has_member_changes
+            and (membership_work := self._operator.pending_work()) is not None
+        ):
+            return membership_work
         replicas = [node.replica for node in self.nodes if node.replica is not None]
         lengths = [replica.committed_length() for replica in replicas]
         if len(set(lengths)) > 1:
@@ -299,8 +306,8 @@ class Simulation:
         for node in self.nodes:
             if node.index in self._injector.absent_replicas:
                 continue
-            if (problem := node.pending_work()) is not None:
-                return f"replica {node.index} {problem}"
+            if (node_work := node.pending_work()) is not None:
+                return f"replica {node.index} {node_work}"
         if self._clients.waiting_sessions:
             return f"{self._clients.waiting_sessions} clients are waiting"
         return None
@@ -309,9 +316,9 @@ class Simulation:
 
     def _build_result(self) -> SimulationRun:
         replicas = [node.replica for node in self.nodes if node.replica is not None]
-        tally = self._counters
+        counters = self._counters
         for replica in replicas:
-            tally.add(replica)
+            counters.add(replica)
         cpus = [node.cpu for node in self.nodes]
         disks = [node.disk for node in self.nodes]
         return SimulationRun(
@@ -326,10 +333,10 @@ class Simulation:
             events=self.heap.processed_events,
             inputs=self._trace.input_count,
             quiescence_failure=self._quiescence_failure,
-            probes=tally.probes,
-            rejected=tally.rejected,
-            malformed=tally.malformed,
-            drift_us=tally.drift_us,
+            probes=counters.probes,
+            rejected=counters.rejected,
+            malformed=counters.malformed,
+            drift_us=counters.drift_us,
             unmatched_responses=self._recorder.unmatched_responses,
             timed_out_calls=self._clients.timed_out_calls,
             unserved_calls=self._clients.unserved_calls,
@@ -355,4 +362,4 @@ class Simulation:
 
 
 def _no_operations(replica: int, random: Random) -> Operation:
-    raise AssertionError("nobody asks")
+    raise AssertionError("a scenario without clients draws no operations")

@@ -1,23 +1,21 @@
-"""A snapshot as live replicas bring it: its registers first, a few at a time.
+"""Driver of one simulated replica: feeds it inputs and applies its effects.
 
-The driver of one replica: feeds it inputs and carries out its effects.
+Rules, as `creekdb.protocol.effects` requires:
 
-Rules it keeps, as `creekdb.protocol.effects` asks:
+- Sends and responses of a batch are released once every record of that batch and of all earlier
+  batches is durable. `creekdb.protocol.durability` defines the exceptions. Sends and responses that
+  wait for no record are released at once. Therefore they are released in order.
+- With a `turn_us`, inputs that arrive within that time have their effects taken together, as in one
+  turn of the event loop of a live replica.
+- Tasks go to the cores at once. With a `turn_us`, so do the tasks that follow from a completed
+  task, before its other effects are taken.
+- Streamed checkpoints and snapshots take simulated time, a few registers per step. No effect waits
+  for such a checkpoint, and some are abandoned half-way, as if the disk had been full.
+- A crash loses the replica, its tasks and every deferred effect; the disk keeps its durable
+  records. A restart is a new incarnation: a new replica that recovers from the disk.
+- With `has_snapshot_parts`, a received snapshot is loaded in parts, as live replicas load it.
 
-- Sends and responses of a batch leave only once every record of that batch and of all earlier ones
-  is durable, but for what `creekdb.protocol.durability` tells; those that have nothing to wait for
-  leave at once. So they leave in order.
-- With a `turn_us`, inputs that come within so long of each other have their effects taken together,
-  as in a turn of the loop of a live replica.
-- Tasks go to the cores at once; with a `turn_us` also those that follow from another one, before
-  anything else that follows is taken.
-- Images and snapshots of which the registers are yet to be gone through are drawn in time, a few
-  registers at a time. Nothing waits for such an image, and some are given up half-way, as if the
-  disk had been full.
-- A crash loses the replica, its tasks and every effect that was held back; the disk keeps what it
-  keeps. A restart is a new replica that recovers from the disk: a new incarnation.
-
-It knows no scheme and no data type, only the contract.
+The driver depends on the contract of `Replica` only, not on a scheme or a data type.
 """
 
 from collections import deque
@@ -63,46 +61,48 @@ from creekdb.simulation.observation.trace import (
 )
 
 REGISTERS_PER_PART: Final = 3
-"""Registers at a time."""
+"""Number of registers per part of a received snapshot."""
 
 
-def load_in_parts(snapshot: Snapshot, intake: RegisterLoader) -> AssembledSnapshot:
+def load_in_parts(snapshot: Snapshot, loader: RegisterLoader) -> AssembledSnapshot:
+    """Load a few registers of a snapshot at a time, as live replicas do."""
     checkpoint = snapshot.checkpoint
-    held, deleted = ArrayEncoder(), ArrayEncoder()
+    registers, deleted = ArrayEncoder(), ArrayEncoder()
     for first in range(0, len(checkpoint.state), REGISTERS_PER_PART):
-        some = checkpoint.state[first : first + REGISTERS_PER_PART]
-        intake.add(some, ())
-        held.extend(some)
+        part = checkpoint.state[first : first + REGISTERS_PER_PART]
+        loader.add(part, ())
+        registers.extend(part)
     for first in range(0, len(checkpoint.deleted), REGISTERS_PER_PART):
-        gone = checkpoint.deleted[first : first + REGISTERS_PER_PART]
-        intake.add((), gone)
-        deleted.extend(gone)
+        part_deleted = checkpoint.deleted[first : first + REGISTERS_PER_PART]
+        loader.add((), part_deleted)
+        deleted.extend(part_deleted)
     members = tuple([item for item in checkpoint.state if item[0] == MEMBERSHIP_KEY])
     bare = msgspec.structs.replace(checkpoint, state=members, deleted=())
-    return AssembledSnapshot(bare, intake, held, deleted)
+    return AssembledSnapshot(bare, loader, registers, deleted)
 
 
 STREAM_STEP_US_MAX: Final = 20_000
-"""How long it takes, at most, to go through some registers."""
+"""Upper bound for the duration of one step of a stream, in microseconds."""
 REGISTERS_PER_STEP: Final = (1, 8, 64)
 ABANDON_PROBABILITY: Final = 0.02
-"""Of the looks at an image, how many are the last."""
+"""Probability, per step, that a streamed checkpoint is abandoned."""
 
 _encode = msgspec.msgpack.Encoder().encode
 
 
-class _HeldEffects(NamedTuple):
+class _DeferredEffects(NamedTuple):
     position: int
-    """What the disk has to reach before anyone may know of the rest."""
+    """Disk position that must be durable before the effects are released."""
     events: tuple[Event, ...]
     send: Sequence[Send]
     respond: tuple[Response, ...]
 
 
 class _StateStream(NamedTuple):
-    draft: StreamedCheckpoint | StreamedSnapshot
+    source: StreamedCheckpoint | StreamedSnapshot
     position: int
-    """Of an image, where it is to be; of a snapshot, what must be durable before it leaves."""
+    """Reserved position of a checkpoint, or the position that must be durable before a snapshot is
+    sent."""
     registers: ArrayEncoder
     deleted: ArrayEncoder
 
@@ -110,10 +110,10 @@ class _StateStream(NamedTuple):
 class Node:
     __slots__ = (
         "_counters",
+        "_deferred_effects",
         "_has_lost_disk",
         "_has_snapshot_parts",
         "_heap",
-        "_held_effects",
         "_make_replica",
         "_network",
         "_on_issued",
@@ -145,13 +145,13 @@ class Node:
         cost: TaskCost,
         disk: DiskModel,
         turn_us: int = 0,
-        in_parts: bool = False,
+        has_snapshot_parts: bool = False,
         clock: SkewedClock,
         recorder: HistoryRecorder,
         trace: TraceHash,
-        tally: ReplicaCounters,
-        issued: Callable[[int, Dot], None],
-        respond: Callable[[Response], None],
+        counters: ReplicaCounters,
+        on_issued: Callable[[int, Dot], None],
+        on_response: Callable[[Response], None],
     ) -> None:
         self.index = index
         self._heap = heap
@@ -160,39 +160,39 @@ class Node:
         self.cpu = Cpu(heap, cores, cost, self._run_task, self._task_done)
         self.disk = Disk(heap, disk, derive_generator(seed, "disk", index), self._release)
         self._turn_us = turn_us
-        self._has_snapshot_parts = in_parts
-        """Do snapshots come in parts, as they do live?"""
+        self._has_snapshot_parts = has_snapshot_parts
+        """True if snapshots are loaded in parts, as by live replicas."""
         self._turn_timer: EventHandle | None = None
-        """When effects are taken next, if there are any."""
+        """Event that ends the current turn, or None."""
         self.clock = clock
         self._recorder = recorder
         self._trace = trace
-        self._counters = tally
-        self._on_issued = issued
-        self._on_response = respond
-        self._held_effects: deque[_HeldEffects] = deque()
+        self._counters = counters
+        self._on_issued = on_issued
+        self._on_response = on_response
+        self._deferred_effects: deque[_DeferredEffects] = deque()
         self._response_position = 0
-        """The position behind the last record that is not a decision: no answer waits for those."""
+        """Position that responses wait for. Excludes trailing `Decided` records."""
         self._proposals = ProposalFilter()
         self._stream_random = derive_generator(seed, "drawing", index)
         self.replica: Replica | None = None
         self.incarnation = -1
         self._has_lost_disk = False
-        """Was it, since the replica was last up?"""
+        """True if the disk was lost since the replica was last up."""
 
     # --- inputs -------------------------------------------------------------------------------
 
-    def start(self, found: Record | None = None) -> None:
-        """`found`: what is on its disk when it is started for the first time."""
+    def start(self, initial_record: Record | None = None) -> None:
+        """Start the replica. `initial_record` is written to the disk before its first start."""
         assert self.replica is None, "a replica that is up cannot be started"
         self.incarnation += 1
-        if found is not None:
-            self.disk.write_initial(found)
+        if initial_record is not None:
+            self.disk.write_initial(initial_record)
         replica = self.replica = self._make_replica(self.index)
         self._recorder.record_start(
             self.index, self.incarnation, replica.guarantees, self._has_lost_disk
         )
-        if self.incarnation or found is not None:
+        if self.incarnation or initial_record is not None:
             self._trace.add(
                 self._heap.now_us, 0, self.index, RECOVER, b"".join(self.disk.encoded_records())
             )
@@ -210,7 +210,7 @@ class Node:
         if self._turn_timer is not None:
             self._heap.cancel(self._turn_timer)
             self._turn_timer = None
-        self._held_effects.clear()
+        self._deferred_effects.clear()
         self.cpu.reset()
         self.disk.crash()
         self._response_position = self.disk.end_position
@@ -226,7 +226,7 @@ class Node:
 
     def invoke(self, operation: Operation, strong: bool, session: int) -> None:
         replica = self.replica
-        assert replica is not None, "clients of a replica that is down cannot reach it"
+        assert replica is not None, "a replica that is down cannot accept a call"
         heap = self._heap
         now = self.clock.read(heap.now_us)
         content = _encode((operation, strong, session))
@@ -274,7 +274,7 @@ class Node:
             self._turn_timer = self._heap.schedule_after(self._turn_us, self._end_turn)
 
     def flush_turn(self) -> None:
-        """Whoever wants to know whether it is at rest must see all that it does."""
+        """End the current turn at once, so that `pending_work` sees all effects."""
         if self._turn_timer is not None:
             self._heap.cancel(self._turn_timer)
             self._end_turn()
@@ -295,86 +295,90 @@ class Node:
             if count:
                 self._response_position = disk.end_position + count
             disk.append(effects.persist)
-        for draft in effects.snapshots:
+        for snapshot_stream in effects.snapshots:
             self._schedule_stream(
-                _StateStream(draft, disk.end_position, ArrayEncoder(), ArrayEncoder())
+                _StateStream(snapshot_stream, disk.end_position, ArrayEncoder(), ArrayEncoder())
             )
         if effects.send or effects.respond or effects.events:
             if disk.durable_position == disk.end_position:
                 self._dispatch_effects(effects.events, effects.send, effects.respond)
             else:
-                self._hold_effects(effects)
+                self._defer_effects(effects)
         for task in effects.tasks:
             self.cpu.submit(task)
 
     def _append_with_checkpoints(
         self,
-        images: tuple[StreamedCheckpoint | EncodedCheckpoint, ...],
+        checkpoints: tuple[StreamedCheckpoint | EncodedCheckpoint, ...],
         records: tuple[Record, ...],
     ) -> None:
-        done = 0
-        for draft in images:
-            if done < draft.preceding_records:
-                self.disk.append(records[done : draft.preceding_records])
-                done = draft.preceding_records
-            if isinstance(draft, EncodedCheckpoint):
-                self.disk.append((decode_record(b"".join(draft.chunks())),))
+        appended = 0
+        for checkpoint in checkpoints:
+            if appended < checkpoint.preceding_records:
+                self.disk.append(records[appended : checkpoint.preceding_records])
+                appended = checkpoint.preceding_records
+            if isinstance(checkpoint, EncodedCheckpoint):
+                self.disk.append((decode_record(b"".join(checkpoint.chunks())),))
                 continue
             self._schedule_stream(
-                _StateStream(draft, self.disk.reserve_checkpoint(), ArrayEncoder(), ArrayEncoder())
+                _StateStream(
+                    checkpoint, self.disk.reserve_checkpoint(), ArrayEncoder(), ArrayEncoder()
+                )
             )
-        if done < len(records):
-            self.disk.append(records[done:])
+        if appended < len(records):
+            self.disk.append(records[appended:])
         self._response_position = self.disk.end_position
 
-    def _schedule_stream(self, drawing: _StateStream) -> None:
+    def _schedule_stream(self, stream: _StateStream) -> None:
         delay_us = self._stream_random.randint(0, STREAM_STEP_US_MAX)
-        self._heap.schedule_after(delay_us, self._advance_stream, self.incarnation, drawing)
+        self._heap.schedule_after(delay_us, self._advance_stream, self.incarnation, stream)
 
-    def _advance_stream(self, incarnation: int, drawing: _StateStream) -> None:
+    def _advance_stream(self, incarnation: int, stream: _StateStream) -> None:
         if self.replica is None or incarnation != self.incarnation:
             return
-        draft, position, held, deleted = drawing
+        source, position, registers, deleted = stream
         if (
-            isinstance(draft, StreamedCheckpoint)
+            isinstance(source, StreamedCheckpoint)
             and self._stream_random.random() < ABANDON_PROBABILITY
         ):
-            draft.registers.close()
+            source.registers.close()
             return
-        found = draft.registers.take(self._stream_random.choice(REGISTERS_PER_STEP))
-        if found is not None:
-            held.extend(found[0])
-            deleted.extend(found[1])
-            self._schedule_stream(drawing)
-        elif isinstance(draft, StreamedSnapshot):
-            snapshot = decode_message(b"".join(encode_chunks(draft.snapshot, held, deleted)))
-            self._held_effects.append(
-                _HeldEffects(position, (), (Send((draft.to,), snapshot),), ())
+        part = source.registers.take(self._stream_random.choice(REGISTERS_PER_STEP))
+        if part is not None:
+            registers.extend(part[0])
+            deleted.extend(part[1])
+            self._schedule_stream(stream)
+        elif isinstance(source, StreamedSnapshot):
+            snapshot = decode_message(b"".join(encode_chunks(source.snapshot, registers, deleted)))
+            self._deferred_effects.append(
+                _DeferredEffects(position, (), (Send((source.to,), snapshot),), ())
             )
             self._release()
         elif self.disk.durable_position > position:
             self.disk.write_checkpoint(
-                position, b"".join(encode_chunks(draft.record, held, deleted))
+                position, b"".join(encode_chunks(source.record, registers, deleted))
             )
         else:
-            self._schedule_stream(drawing)
+            self._schedule_stream(stream)
 
-    def _hold_effects(self, effects: Effects) -> None:
-        at_once, send = self._proposals.split(
+    def _defer_effects(self, effects: Effects) -> None:
+        immediate, delayed = self._proposals.split(
             effects.send, self.disk.end_position, self.disk.durable_position
         )
-        self._dispatch_effects((), at_once, ())
+        self._dispatch_effects((), immediate, ())
         if effects.respond:
-            self._held_effects.append(
-                _HeldEffects(self._response_position, (), (), effects.respond)
+            self._deferred_effects.append(
+                _DeferredEffects(self._response_position, (), (), effects.respond)
             )
-        self._held_effects.append(_HeldEffects(self.disk.end_position, effects.events, send, ()))
+        self._deferred_effects.append(
+            _DeferredEffects(self.disk.end_position, effects.events, delayed, ())
+        )
         self._release()
 
     def _release(self) -> None:
-        durable, held = self.disk.durable_position, self._held_effects
-        while held and held[0].position <= durable:
-            batch = held.popleft()
+        durable_position, deferred = self.disk.durable_position, self._deferred_effects
+        while deferred and deferred[0].position <= durable_position:
+            batch = deferred.popleft()
             self._dispatch_effects(batch.events, batch.send, batch.respond)
 
     def _dispatch_effects(
@@ -407,18 +411,18 @@ class Node:
                 self.cpu.submit(each)
         self._schedule_effects()
 
-    # --- what it waits for --------------------------------------------------------------------
+    # --- quiescence ---------------------------------------------------------------------------
 
     def pending_work(self) -> str | None:
-        """Why this node has not come to rest, or None."""
+        """Return why this node is not quiescent, or None."""
         replica = self.replica
         if replica is None:
             return "is down"
         if not replica.is_idle() or not self.cpu.is_idle():
             return "is executing"
         if replica.awaited_members() is not None:
-            return "does not take part yet"
-        if self._held_effects or self.disk.durable_position != self.disk.end_position:
+            return "has not joined yet"
+        if self._deferred_effects or self.disk.durable_position != self.disk.end_position:
             return "waits for its disk"
         if tentative := len(replica.tentative_ids()):
             return f"has {tentative} tentative requests"

@@ -1,10 +1,8 @@
-"""What clients are told to ask for, and how: models of them, scripts, and sources of operations.
+"""Scenario: a single value that determines a run, with the models of clients and their scripts.
 
-A scenario: everything that determines a run, as one value.
-
-Two runs of equal scenarios are equal, event by event. A scenario encodes to JSON and back, so a
-failing one can be kept. The defaults are the paper's environment (Section 6.1): five replicas with
-16 cores each, 1 Gbps links, 0.2-0.3 ms one way.
+Two runs of equal scenarios are equal, event by event. A scenario encodes to JSON and back, so that
+a failing scenario can be stored. The defaults are the paper's environment (Section 6.1): five
+replicas with 16 cores each, 1 Gbps links, 0.2-0.3 ms one way.
 """
 
 from collections.abc import Callable
@@ -23,11 +21,11 @@ OperationSampler: TypeAlias = Callable[[Random], tuple[str, tuple[Any, ...]]]
 """Draws the name and the arguments of an operation."""
 
 OperationSource: TypeAlias = Callable[[int, Random], Operation]
-"""The next operation that clients of a replica ask for, drawn where the source wants."""
+"""Draws the next operation for clients of the given replica; may ignore the generator."""
 
 
 def source_from_sampler(sample: OperationSampler) -> OperationSource:
-    """The same for every replica."""
+    """Return a source that draws from `sample` for every replica."""
 
     def draw(replica: int, random: Random) -> Operation:
         name, arguments = sample(random)
@@ -38,20 +36,20 @@ def source_from_sampler(sample: OperationSampler) -> OperationSource:
 
 class ClientModel(msgspec.Struct, frozen=True, kw_only=True):
     sessions: int = 2
-    """At each replica, in the closed loop."""
+    """Number of closed-loop sessions at each replica."""
     think_us: int = 10_000
-    """On average, between an answer and the next operation."""
+    """Mean time between a response and the next operation, in microseconds."""
     operations_per_session: int = 0
-    """How many operations a session asks for in the closed loop; 0 is no limit."""
+    """Number of operations of a closed-loop session; 0 means no limit."""
     rate_per_second: float = 0.0
-    """Operations per second at each replica; above 0 the loop is open."""
+    """Operations per second at each replica. Above 0, the loop is open."""
     strong_share: float = 0.3
     strong_kinds: tuple[str, ...] = ()
-    """Operations with these names are strong, whatever the share."""
+    """Names of operations that are always strong, regardless of `strong_share`."""
     tentative_only_share: float = 0.2
-    """Of the strong operations, those whose client goes on after the tentative answer."""
+    """Share of the strong operations whose client continues after the tentative response."""
     patience_us: int = 1_000_000
-    """How long a client waits for an answer; 0 is for ever."""
+    """Time that a client waits for a response, in microseconds; 0 means for ever."""
 
     def __post_init__(self) -> None:
         for name in (
@@ -69,7 +67,7 @@ class ClientModel(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ScriptedInvocation(msgspec.Struct, frozen=True):
-    """A scripted operation. `session` tells apart the scripted sessions at one replica."""
+    """A scripted operation. `session` distinguishes the scripted sessions at one replica."""
 
     at_us: int
     replica: int
@@ -91,28 +89,28 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True):
     datatype: str = "counter"
     replicas: int = 5
     duration_us: int = 1_000_000
-    """How long clients ask for operations and faults happen."""
+    """Duration of the load phase, in which clients issue operations and faults happen."""
     settle_us: int = 20_000_000
-    """How long, after that and healed, the replicas may take to come to rest."""
+    """Time, after the load phase and healing, within which the replicas must quiesce."""
     tick_us: int = 5_000
     turn_us: int = 0
-    """Inputs of a replica that come within so long of each other have their effects taken together;
-    0: each has its own."""
+    """Duration of a turn: inputs of a replica within one turn have their effects taken together;
+    0 means one turn per input."""
     clients: ClientModel = ClientModel()
     cpu: CpuModel = CpuModel()
     network: NetworkModel = NetworkModel()
     disk: DiskModel = DiskModel()
     clock: ClockModel = ClockModel()
     settings: dict[str, int] = {}
-    """What differs from the protocol's default settings."""
+    """Values that differ from the default settings of the protocol."""
     warm_up_us: int = 0
-    """How much of the duration has passed when measuring begins."""
+    """Duration of the warm-up, which is part of `duration_us` and not measured."""
     record_events: bool = True
-    """Record what replicas did, which checkers need; otherwise only what clients were answered."""
+    """True if replica events are recorded, as checkers need; otherwise only responses are."""
     record_orders: bool = False
-    """Record which serialization each tentative answer was computed on."""
+    """True if the serialization behind each tentative response is recorded."""
     samples: int = 0
-    """How often, evenly spread over the duration, the counters of each replica are noted."""
+    """Number of samples of each replica's counters, evenly spread over the duration."""
     faults: tuple[Fault, ...] = ()
     script: tuple[ScriptedInvocation, ...] = ()
 
@@ -126,17 +124,19 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True):
         if not self.disk.kept and any(
             isinstance(each, Crash | Die | LoseDisk) for each in self.faults
         ):
-            raise BadValue("a replica that crashes needs a disk that keeps what is written")
+            raise BadValue("disk.kept is false: a replica that crashes needs a durable disk")
         if not 0 <= self.samples <= SAMPLES_MAX:
             raise BadValue(f"samples is {self.samples}: it must be from 0 to {SAMPLES_MAX}")
         if self.turn_us < 0:
             raise BadValue(f"turn_us is {self.turn_us}: it must not be negative")
         if self.tick_us < 1:
             raise BadValue(f"tick_us is {self.tick_us}: it must be at least 1")
-        known = sorted(set(Settings.__struct_fields__) - {"members", "acceptors", "record_orders"})
+        known_settings = sorted(
+            set(Settings.__struct_fields__) - {"members", "acceptors", "record_orders"}
+        )
         for name in self.settings:
-            if name not in known:
-                raise UnknownName("setting", name, known)
+            if name not in known_settings:
+                raise UnknownName("setting", name, known_settings)
         check_faults(self.faults, self.replicas)
         for invocation in self.script:
             if not 0 <= invocation.replica < self.replicas:
@@ -146,13 +146,13 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True):
                 )
             if invocation.at_us >= self.duration_us:
                 raise BadValue(
-                    f"an invocation at {invocation.at_us} us, but clients ask for "
-                    f"{self.duration_us} us only: give the scenario a longer duration_us"
+                    f"an invocation at {invocation.at_us} us is after the load phase of "
+                    f"{self.duration_us} us; increase duration_us"
                 )
 
     @property
     def node_count(self) -> int:
-        """How many replicas there ever are."""
+        """Total number of replicas, including those that are added during the run."""
         return self.replicas + sum(isinstance(fault, Add) for fault in self.faults)
 
     def protocol_settings(self) -> Settings:
@@ -164,13 +164,13 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def to_config(self) -> dict[str, Any]:
-        """The scenario in plain values: what a history keeps of it."""
-        plain: dict[str, Any] = msgspec.to_builtins(self)
-        return plain
+        """Return the scenario in plain values, as a history stores it."""
+        config: dict[str, Any] = msgspec.to_builtins(self)
+        return config
 
 
 def scenario_from_config(config: dict[str, Any]) -> Scenario:
-    """The inverse of `Scenario.config`, also after a journey through JSON."""
+    """Inverse of `Scenario.to_config`, also after a round trip through JSON."""
     try:
         return msgspec.convert(config, Scenario)
     except msgspec.ValidationError as error:

@@ -1,7 +1,7 @@
-"""Randomness: one seed, one independent generator per concern.
+"""Random generators: one seed, one independent generator per concern.
 
-A generator is derived from the seed and a label, so drawing more numbers for one concern (one more
-fault, say) does not shift the numbers another concern draws (the workload, say). Nothing else in
+A generator is derived from the seed and a label. Drawing more numbers for one concern, such as
+faults, therefore does not shift the numbers of another, such as the workload. No other module of
 the simulator may create a generator.
 """
 
@@ -9,5 +9,5 @@ from random import Random
 
 
 def derive_generator(seed: int, *label: str | int) -> Random:
-    """The generator for the concern `label`; the same under any `PYTHONHASHSEED`."""
+    """Return the generator of the concern `label`; independent of `PYTHONHASHSEED`."""
     return Random("/".join(map(str, (seed, *label))))

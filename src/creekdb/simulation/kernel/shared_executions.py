@@ -1,14 +1,14 @@
-"""Executing a request once for all replicas that see the same.
+"""Cache of executions that the replicas of one simulation share.
 
 In a simulation, most replicas execute a request on equal values. An operation is a deterministic
-function of what it reads; so where another replica's snapshot shows every value that an earlier
-execution read, or the same items where it looked at no others, its result is taken, and the
-operation is not run again. What it took, in simulated time, is the same either way, and so is what
-the snapshot remembers of it: what was compared in vain leaves no trace.
+function of the values that it reads. If the snapshot of another replica shows every value (or every
+picked item) that an earlier execution read, its result is reused and the operation is not run. The
+simulated duration of the execution and the reads recorded in the snapshot are the same either way.
+A comparison that fails leaves no trace in the snapshot.
 
-Most values are the same objects, since replicas share what executions wrote, and the initial data.
-What goes through a range of registers is always run. Not for debugging: there, running again is the
-point.
+Most values are identical objects, since replicas share written values and the initial data.
+Operations that scan a range of registers always run. The cache is not used for debugging, where
+running again is the purpose.
 """
 
 from typing import Any, Final
@@ -22,34 +22,34 @@ from creekdb.protocol.request import Request
 from creekdb.protocol.values import Key, is_same_value
 
 CACHED_REQUESTS_MAX: Final = 16_384
-"""Requests; by then every replica has mostly executed them."""
+"""Number of cached requests. Most replicas have executed a request before it is evicted."""
 CACHED_VARIANTS_MAX: Final = 4
-"""Executions of one request on different values."""
+"""Number of cached executions of one request, each on different values."""
 
 _MISSING: Final = object()
 
 
 class CachedExecution:
-    """What an execution of a request saw, and what came out."""
+    """Values that an execution of a request read, and its result."""
 
     __slots__ = ("execution", "reads", "request")
 
-    def __init__(self, request: Request, seen: RecordedReads, execution: ExecutionResult) -> None:
+    def __init__(self, request: Request, reads: RecordedReads, execution: ExecutionResult) -> None:
         self.request = request
-        self.reads = seen
+        self.reads = reads
         self.execution = execution
 
 
 class ExecutionSharingDataType(DataTypeWrapper):
-    """A data type, for all replicas of one simulation."""
+    """A data type whose executions are shared by all replicas of one simulation."""
 
     def __init__(self, datatype: DataType) -> None:
         super().__init__(datatype)
         self._cached: dict[Dot, list[CachedExecution]] = {}
         self._last_changes: tuple[dict[Key, Any], dict[Key, Any]] = {}, {}
-        """Of which registers it was asked last what differs from the base, and the answer."""
+        """Arguments and result of the last call of `changes`."""
         self.shared_count = 0
-        """Executions that were not run."""
+        """Number of executions that were not run."""
 
     def run(self, request: Request, view: View) -> ExecutionResult:
         if not isinstance(view, StoreSnapshot):
@@ -59,41 +59,41 @@ class ExecutionSharingDataType(DataTypeWrapper):
             variants = self._cached[request.id] = []
             if len(self._cached) > CACHED_REQUESTS_MAX:
                 del self._cached[next(iter(self._cached))]
-        for known in variants:
-            # A request that was lost in a crash may share its identifier with a later one.
-            same_request = known.request is request or known.request == request
-            if same_request and view.replay(known.reads):
+        for cached in variants:
+            # A request that was lost in a crash may share its identifier with a later request.
+            same_request = cached.request is request or cached.request == request
+            if same_request and view.replay(cached.reads):
                 self.shared_count += 1
-                return known.execution
-        witness = _AdditionRecorder(view)
-        execution = super().run(request, witness)
+                return cached.execution
+        recorder = _AdditionRecorder(view)
+        execution = super().run(request, recorder)
         if not view.scanned_ranges and len(variants) < CACHED_VARIANTS_MAX:
             variants.append(
-                CachedExecution(request, RecordedReads(view, witness.addable_results), execution)
+                CachedExecution(request, RecordedReads(view, recorder.addable_results), execution)
             )
         return execution
 
     def changes(self, registers: dict[Key, Any]) -> dict[Key, Any]:
-        """Of replicas that end with the same values in the same registers, once."""
-        last, changed = self._last_changes
-        if not _equal_registers(last, registers):
-            changed = super().changes(registers)
-            self._last_changes = registers, changed
-        return changed
+        """Return the changes; computed once for replicas that end with equal registers."""
+        last_registers, last_changes = self._last_changes
+        if not _equal_registers(last_registers, registers):
+            last_changes = super().changes(registers)
+            self._last_changes = registers, last_changes
+        return last_changes
 
 
-def _equal_registers(some: dict[Key, Any], others: dict[Key, Any]) -> bool:
-    if len(some) != len(others):
+def _equal_registers(left: dict[Key, Any], right: dict[Key, Any]) -> bool:
+    if len(left) != len(right):
         return False
-    for key, value in some.items():
-        other = others.get(key, _MISSING)
-        if other is not value and not is_same_value(other, value):
+    for key, left_value in left.items():
+        right_value = right.get(key, _MISSING)
+        if right_value is not left_value and not is_same_value(right_value, left_value):
             return False
     return True
 
 
 class _AdditionRecorder:
-    """A snapshot that also remembers what it said about additions. Reads go straight through."""
+    """Snapshot that also records the results of `is_addable`; reads are forwarded unchanged."""
 
     __slots__ = ("_view", "addable_results", "keys", "pick", "read")
 
@@ -105,6 +105,6 @@ class _AdditionRecorder:
         self.addable_results: list[AddabilityCheck] = []
 
     def is_addable(self, key: Key) -> bool:
-        answer = self._view.is_addable(key)
-        self.addable_results.append((key, answer))
-        return answer
+        is_addable = self._view.is_addable(key)
+        self.addable_results.append((key, is_addable))
+        return is_addable

@@ -1,13 +1,12 @@
-"""The event heap: simulated time, and what happens when.
+"""Simulated time: the event heap and the skewed clocks of replicas.
 
-Events run in the order (time, sequence): those of one instant run in the order in which they were
-scheduled, so a run is the same each time. Time is in whole microseconds and never goes back. The
-heap knows nothing of what its events do.
+Events run in the order (time, sequence). Events of one instant run in the order in which they were
+scheduled, so that a run is repeatable. Time is in whole microseconds and never decreases. The heap
+is independent of the content of its events.
 
-A replica's wall clock: true time, and all that is wrong with it.
-
-It starts with a skew, drifts, and may be made to jump either way. It only ever feeds the timestamps
-of requests; the beat of ticks follows true time, so a bad clock cannot start an election.
+The wall clock of a replica starts with a skew, drifts, and may jump in either direction. It only
+determines the timestamps of requests. Ticks follow true time, so a wrong clock cannot start an
+election.
 """
 
 from collections.abc import Callable
@@ -15,9 +14,9 @@ from heapq import heappop, heappush
 from typing import Any, TypeAlias
 
 EventHandle: TypeAlias = list[Any]
-"""A scheduled event, `[time, sequence, callback, arguments]`: opaque, good only for `cancel`.
+"""A scheduled event, `[time, sequence, callback, arguments]`; opaque, only valid for `cancel`.
 
-A list, because the heap then compares in C and a cancelled event can be blanked in place."""
+It is a list because the heap then compares in C and `cancel` can clear the callback in place."""
 
 
 class EventHeap:
@@ -49,20 +48,20 @@ class EventHeap:
         return handle
 
     def cancel(self, handle: EventHandle) -> None:
-        """Keep an event from happening; without effect once it has happened."""
+        """Cancel an event. Has no effect on an event that has already run."""
         handle[2] = None
 
     def stop(self) -> None:
-        """Let `run` return after the current event."""
+        """Make `run` return after the current event."""
         self._is_stopped = True
 
     def run(self, events_max: int | None = None) -> bool:
-        """Run until stopped or until nothing is left; False when `events_max` came first."""
+        """Run until stopped or out of events; return False if `events_max` was reached first."""
         heap = self._heap
         self._is_stopped = False
-        last = None if events_max is None else self.processed_events + events_max
+        event_limit = None if events_max is None else self.processed_events + events_max
         while heap and not self._is_stopped:
-            if self.processed_events == last:
+            if self.processed_events == event_limit:
                 return False
             time_us, _, callback, arguments = heappop(heap)
             if callback is None:
@@ -74,7 +73,7 @@ class EventHeap:
 
 
 EPOCH_US = 1_600_000_000_000_000
-"""The wall clock at the start of a run: like a real one, so that no skew makes it negative."""
+"""Wall-clock time at the start of a run; realistic, so that no skew makes it negative."""
 
 DAY_US = 86_400_000_000
 

@@ -1,0 +1,1 @@
+"""Models of clients, cores, disks and the network."""

@@ -1,15 +1,15 @@
-"""Clients: who asks for what, and what they do while they wait.
+"""Simulated clients: sessions that issue operations and wait for responses.
 
-- Closed loop: each session waits for its answer, thinks, and asks again. A weak operation waits for
-  the tentative answer; a strong one for the stable answer or, sometimes, only for the tentative
-  one. A client whose patience ends goes on without its answer.
-- Open loop (`rate_per_second` above 0): operations arrive at each replica whether or not earlier
-  ones are answered; each takes a session that waits for nothing, or opens one.
-- Scripted invocations happen when they are told to, on sessions of their own.
+- Closed loop: each session waits for its response, thinks, and issues the next operation. A weak
+  operation waits for the tentative response; a strong one for the stable response or, sometimes,
+  only for the tentative one. A session whose patience ends continues without a response.
+- Open loop (`rate_per_second` above 0): operations arrive at each replica independently of earlier
+  responses. Each uses an idle session, or opens a new one.
+- Scripted invocations happen at their given times, on their own sessions.
 
-A session is attached to one replica and ends with it; after a restart new sessions begin. What a
-session asks for comes from a generator of its own: faults change when it asks, never what. Clients
-know replicas only through `invoke` and the responses they get.
+A session is attached to one replica and ends with it; new sessions begin after a restart. Each
+session draws its operations from its own generator, so that faults change when an operation is
+issued, but never which. Clients interact with replicas only through `invoke` and responses.
 """
 
 from collections.abc import Callable, Sequence
@@ -24,10 +24,10 @@ from creekdb.simulation.kernel.seeds import derive_generator
 from creekdb.simulation.kernel.simulated_time import EventHandle, EventHeap
 
 InvokeOperation: TypeAlias = Callable[[int, Operation, bool, int], None]
-"""(replica, operation, strong, session)."""
+"""Called with (replica, operation, strong, session)."""
 
 SessionLoop: TypeAlias = Literal["closed", "open", "script"]
-"""What a session does once it is answered: think and ask again, stand by, or nothing."""
+"""Behaviour of a session after a response: think and continue, become idle, or nothing."""
 
 
 class _ClientSession:
@@ -52,9 +52,9 @@ class _ClientSession:
         self.issued_calls = 0
         self.think_us = 0
         self.current_id: Dot | None = None
-        """The operation it last asked for."""
+        """Identifier of the last operation issued."""
         self.awaited_kind: ResponseKind | None = None
-        """Which answer to that operation it waits for."""
+        """Kind of response to that operation that the session waits for, or None."""
         self.timeout_event: EventHandle | None = None
         self.is_ended = False
 
@@ -78,19 +78,19 @@ class SimulatedClients:
         self._sessions: dict[int, _ClientSession] = {}
         self._scripted: dict[tuple[int, int], _ClientSession] = {}
         self._idle_sessions: list[list[_ClientSession]] = [[] for _ in range(replicas)]
-        """For the open loop: sessions that wait for nothing, by replica."""
+        """By replica: idle sessions of the open loop."""
         self._is_up = [False] * replicas
         self._generations = [0] * replicas
         self._opened_sessions = 0
         self._injected_calls = 0
         self._is_stopped = False
         self.waiting_sessions = 0
-        """Sessions that wait for an answer."""
+        """Number of sessions that wait for a response."""
         self.timed_out_calls = 0
         self.unserved_calls = 0
-        """Operations that found their replica down."""
+        """Number of operations whose replica was down."""
 
-    # --- the lives of sessions -----------------------------------------------------------------
+    # --- session lifecycle ---------------------------------------------------------------------
 
     def start(self, script: Sequence[ScriptedInvocation]) -> None:
         for invocation in script:
@@ -119,7 +119,7 @@ class SimulatedClients:
             del self._scripted[key]
 
     def stop(self) -> None:
-        """No new operations; those under way are waited for."""
+        """Issue no more operations; pending responses are still awaited."""
         self._is_stopped = True
 
     def _open_session(self, replica: int, loop: SessionLoop, each: int) -> _ClientSession:
@@ -130,7 +130,7 @@ class SimulatedClients:
         self._sessions[session.number] = session
         return session
 
-    # --- asking ----------------------------------------------------------------------------------
+    # --- issuing operations ----------------------------------------------------------------------
 
     def _next_call(self, session: _ClientSession) -> None:
         if session.is_ended or self._is_stopped:
@@ -141,7 +141,7 @@ class SimulatedClients:
         self._issue_call(session, session.random)
 
     def _issue_call(self, session: _ClientSession, random: Random) -> None:
-        # Everything is drawn before the answer is known, so that it does not depend on it.
+        # All draws precede the response, so that they cannot depend on it.
         operation, strong, kind = self._draw_call(session.replica, random)
         session.think_us = self._draw_think_us(session)
         self._invoke_in_session(session, operation, strong, kind)
@@ -200,15 +200,15 @@ class SimulatedClients:
         self._invoke_in_session(session, invocation.operation, invocation.strong, kind)
 
     def inject_call(self, replica: int, operation: Operation) -> None:
-        """A strong operation that somebody asks for in between, on a session of its own."""
+        """Issue a strong operation on a session of its own."""
         self._injected_calls += 1
         session = self._open_session(replica, "script", -self._injected_calls)
         self._invoke_in_session(session, operation, True, ResponseKind.STABLE)
 
-    # --- being answered --------------------------------------------------------------------------
+    # --- responses -------------------------------------------------------------------------------
 
     def record_id(self, session: int, id: Dot) -> None:
-        """The operation that `session` just asked for has got its identifier."""
+        """Record the identifier of the operation that `session` has just issued."""
         self._sessions[session].current_id = id
 
     def handle_response(self, response: Response) -> None:
@@ -218,8 +218,8 @@ class SimulatedClients:
         if response.kind is session.awaited_kind or response.kind is ResponseKind.STABLE:
             self._continue_session(session)
 
-    def _time_out(self, session: _ClientSession, asked: int) -> None:
-        if session.issued_calls == asked and session.awaited_kind is not None:
+    def _time_out(self, session: _ClientSession, call_number: int) -> None:
+        if session.issued_calls == call_number and session.awaited_kind is not None:
             self.timed_out_calls += 1
             self._continue_session(session)
 
@@ -228,7 +228,7 @@ class SimulatedClients:
         if session.loop == "open":
             self._idle_sessions[session.replica].append(session)
         elif session.loop == "closed":
-            # Through the heap even without a pause: the replica is still handing out effects.
+            # Scheduled even without think time, since the replica is still releasing effects.
             self._heap.schedule_after(session.think_us, self._next_call, session)
 
     def _stop_waiting(self, session: _ClientSession) -> None:

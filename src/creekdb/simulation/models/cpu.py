@@ -1,8 +1,8 @@
-"""The cores of one node: tasks wait in line for a free core and take their time on it.
+"""Model of the cores of one node: tasks queue for a free core and occupy it for their duration.
 
-A task is run, for its result and its cost, the moment a core takes it up; the result is reported
-when the core is done. Handling messages and ticks costs nothing: only execution is charged. The
-model knows nothing of what a task does.
+A core runs a task, for its result and its cost, at the moment it starts the task. It reports the
+result when the duration has passed. Handling messages and ticks is free; only execution is charged.
+The model is independent of the content of tasks.
 """
 
 from collections import deque
@@ -14,7 +14,7 @@ from creekdb.protocol.effects import Task, TaskKind
 from creekdb.simulation.kernel.simulated_time import EventHeap
 
 TaskCost: TypeAlias = Callable[[Task, ExecutionResult], int]
-"""How long a task takes on a core, in microseconds."""
+"""Returns the duration of a task on a core, in microseconds."""
 
 
 class Cpu:
@@ -39,17 +39,17 @@ class Cpu:
         cores: int,
         cost: TaskCost,
         run: Callable[[Task], ExecutionResult],
-        done: Callable[[Task, ExecutionResult], None],
+        on_done: Callable[[Task, ExecutionResult], None],
     ) -> None:
         self._heap = heap
         self._cores = self._free_cores = cores
         self._cost = cost
         self._run = run
-        self._on_done = done
+        self._on_done = on_done
         self._queue: deque[Task] = deque()
         self._epoch = 0
         self.slowdown_factor = 1.0
-        """How many times slower than usual, for tasks that start from now on."""
+        """Factor on the duration of tasks that start from now on."""
         self.busy_us = 0
         self.executions = 0
         self.rollbacks = 0
@@ -65,7 +65,7 @@ class Cpu:
         return self._free_cores == self._cores
 
     def reset(self) -> None:
-        """A crash: what runs and what waits is gone."""
+        """Drop all running and queued tasks, as a crash does."""
         self._epoch += 1
         self._queue.clear()
         self._free_cores = self._cores
@@ -83,7 +83,7 @@ class Cpu:
     def _finish(self, task: Task, execution: ExecutionResult, epoch: int) -> None:
         if epoch != self._epoch:
             return
-        # Reported before the core takes up the next task, which thus sees the result installed.
+        # Reported before the core starts the next task, which therefore sees the result installed.
         self._on_done(task, execution)
         if self._queue:
             self._start(self._queue.popleft())

@@ -1,19 +1,20 @@
-"""The log of one node: records in order, durable in order, and what a crash leaves of them.
+"""Model of the disk of one node: an ordered log with group commit and crashes.
 
-Rules it keeps:
+Rules:
 
-- Group commit: one fsync at a time; the records that arrive meanwhile share the next one.
-- A crash keeps the durable prefix. Of the rest a random prefix may have reached the platter all the
-  same; the record after it may be torn, which is noticed on restart and cut off.
-- An `CheckpointRecord` takes the place of the records before it, once it is durable.
-- An image that takes its time has room left for it, which counts as a record. It is written beside
-  what comes after it, and then takes the place of all before; a crash leaves nothing of it.
-- A disk that is lost is empty; positions count on.
-- With an fsync that takes no time, records are durable at once and no event is spent on it.
-- A disk that keeps nothing costs nothing: everything counts as durable, nothing is encoded, and
-  after a crash nothing is there. For runs that measure what the paper measured, without disks.
+- Group commit: one fsync at a time; records that arrive during an fsync share the next one.
+- A crash keeps the durable prefix. Of the remaining records, a random prefix may survive too. The
+  record after it may be torn; a restart detects and truncates it.
+- A durable `CheckpointRecord` replaces all records before it.
+- A streamed checkpoint has a reserved position, which counts as a record. It is written
+  concurrently with later records and then replaces all earlier ones. A crash during the write
+  leaves nothing of it.
+- A lost disk is empty; positions continue to count.
+- With an fsync latency of zero, records are durable at once and no event is scheduled.
+- A disk with `kept=False` is free: every record counts as durable, nothing is encoded, and a crash
+  loses everything. It is for experiments of the paper, which measured without disks.
 
-Records are kept as bytes and decoded on restart: what the codec loses is lost here too.
+Records are stored encoded and decoded on restart, so that a run covers the codec.
 """
 
 from collections.abc import Callable, Iterator
@@ -24,7 +25,7 @@ from creekdb.simulation.kernel.simulated_time import EventHandle, EventHeap
 from creekdb.simulation.models.parameters import DiskModel
 
 _RESERVED = b""
-"""In the log, where an image is yet to come."""
+"""Log entry at the reserved position of a streamed checkpoint."""
 
 
 class Disk:
@@ -57,17 +58,17 @@ class Disk:
         self._on_durable = on_durable
         self._log: list[bytes] = []
         self._dropped = 0
-        """Records that an image replaced: positions count them, the log does not hold them."""
+        """Number of records that checkpoints replaced; positions include them, the log does not."""
         self._pending_checkpoints: list[int] = []
-        """The positions of images that are not yet durable."""
+        """Positions of checkpoints that are not durable yet."""
         self._fsync: EventHandle | None = None
         self._crashes = 0
         self.durable_position = 0
-        """The position up to which everything is durable."""
+        """Position up to which all records are durable."""
         self.extra_fsync_us = 0
-        """What a slow disk adds to each fsync."""
+        """Additional fsync latency of a slow disk, in microseconds."""
         self.on_next_fsync: Callable[[], None] | None = None
-        """What is to happen, once, in the middle of the next fsync."""
+        """Callback that runs once, in the middle of the next fsync."""
         self.fsyncs = 0
         self.records_written = 0
         self.bytes_written = 0
@@ -76,16 +77,16 @@ class Disk:
 
     @property
     def end_position(self) -> int:
-        """The position behind the last record."""
+        """Position after the last record."""
         return self._dropped + len(self._log)
 
     def write_initial(self, record: Record) -> None:
-        """It is there before the replica is."""
+        """Write a durable record before the first start of the replica."""
         self._log.append(encode(record))
         self._advance_durable(self.end_position)
 
     def append(self, records: tuple[Record, ...]) -> None:
-        """Write a batch; `on_durable` is called once it is durable, unless it is at once."""
+        """Write a batch; `on_durable` is called when it is durable, unless it is at once."""
         if not self._model.kept:
             return
         log = self._log
@@ -99,7 +100,7 @@ class Disk:
         self._sync()
 
     def reserve_checkpoint(self) -> int:
-        """The position of an image that comes later, or never."""
+        """Reserve and return the position of a checkpoint that is written later, or never."""
         position = self.end_position
         if self._model.kept:
             self._log.append(_RESERVED)
@@ -107,7 +108,7 @@ class Disk:
         return position
 
     def write_checkpoint(self, position: int, data: bytes) -> None:
-        """That image, encoded. All before it is durable."""
+        """Write the encoded checkpoint of a reserved position; all before it must be durable."""
         if self._model.kept:
             assert self.durable_position > position
             self._heap.schedule_after(
@@ -129,16 +130,16 @@ class Disk:
         self._pending_checkpoints.clear()
 
     def erase(self) -> None:
-        """All that it holds, of a node that is down."""
+        """Erase the disk of a node that is down."""
         self._dropped, self._log = self.end_position, []
         self.durable_position = self.end_position
 
     def read(self) -> list[Record]:
-        """What a restart finds."""
+        """Return the records that a restart reads."""
         return [decode_record(data) for data in self._log if data]
 
     def read_durable(self) -> Iterator[Record]:
-        """What a restart would find in any case."""
+        """Yield the durable records, which survive any crash."""
         for data in self._log[: self.durable_position - self._dropped]:
             if data:
                 yield decode_record(data)
@@ -176,7 +177,7 @@ class Disk:
 
     def _checkpoint_written(self, crashes: int, position: int, data: bytes) -> None:
         if crashes != self._crashes or position < self._dropped:
-            return  # it was torn, or a later one was faster
+            return  # a crash tore it, or a later checkpoint was faster
         self.fsyncs += 1
         self.bytes_written += len(data)
         del self._log[: position - self._dropped]
@@ -186,6 +187,6 @@ class Disk:
     def _advance_durable(self, position: int) -> None:
         self.durable_position = position
         while self._pending_checkpoints and self._pending_checkpoints[0] < position:
-            image = self._pending_checkpoints.pop(0)
-            del self._log[: image - self._dropped]
-            self._dropped = image
+            checkpoint_position = self._pending_checkpoints.pop(0)
+            del self._log[: checkpoint_position - self._dropped]
+            self._dropped = checkpoint_position

@@ -1,26 +1,22 @@
-"""What a bad network does to single messages: loses, repeats, delays or forges them.
+"""Model of the network: latency, bandwidth, partitions, and noise on single messages.
 
-Forgeries come beside real messages, never in their place. By default they are such that a correct
-receiver can tell: random bytes, a truncated message, a real message that claims to come from a
-stranger. Flipped bits are off by default: a flip may well yield a valid message that says something
-else, and the protocol does not promise to survive liars.
+Rules:
 
-All draws come from one generator of its own, so that noise does not shift latencies.
-
-The network between replicas: latency, bandwidth, and who can reach whom.
-
-Rules it keeps:
-
-- A message is encoded once, counts by its size, and is decoded by each receiver: no object is
+- A message is encoded once, counts by its size, and is decoded by each receiver. No object is
   shared between replicas, and the codec is part of every run. (`wire=False` skips the decoding and
   shares objects, for speed.)
 - A sender has one network card: its messages leave one after the other at the link's bandwidth.
-- What travels between a pair of replicas arrives in the order sent, unless `noise` says otherwise.
-- A blocked direction loses what is sent and what is under way. When a sender crashes, part of what
-  it has under way is lost with it, so that a broadcast may end half-way.
+- Messages between a pair of replicas arrive in the order sent, unless noise reorders them.
+- A blocked direction loses the messages that are sent and those in flight. When a sender crashes, a
+  part of its messages in flight is lost, so that a broadcast may be incomplete.
 
-It knows nothing of what messages mean. What makes a network bad is in
-`creekdb.simulation.models.network`.
+Noise loses, duplicates, delays or forges single messages. Forgeries accompany real messages and
+never replace them. By default, a correct receiver can detect a forgery: random bytes, a truncated
+message, or a real message from a sender that is no member. Flipped bits are off by default, because
+a flip may yield a valid message with a different content, and the protocol does not tolerate
+Byzantine senders. Noise draws from a generator of its own, so that it does not shift latencies.
+
+The network is independent of the meaning of messages.
 """
 
 from collections.abc import Callable, Iterable
@@ -33,7 +29,7 @@ from creekdb.simulation.models.parameters import NetworkModel
 from creekdb.simulation.observation.counters import NetworkStatistics
 
 DUPLICATE_DELAY_US_MAX = 20_000
-"""How much later a repeated message may arrive."""
+"""Upper bound for the delay of a duplicate, in microseconds."""
 
 
 class Forgery(NamedTuple):
@@ -42,7 +38,7 @@ class Forgery(NamedTuple):
 
 
 class MessageFate(NamedTuple):
-    """What happens to one message. `extra_us` and `copy_us` are 0 when they do not apply."""
+    """Effect of noise on one message. `extra_us` and `duplicate_us` are 0 if they do not apply."""
 
     is_lost: bool = False
     extra_us: int = 0
@@ -72,7 +68,7 @@ class NetworkNoise:
         self.duplication = 0.0
         self.reordering = 0.0
         self.reordering_us = 0
-        """How much longer than the others a reordered message takes, at most."""
+        """Upper bound for the additional delay of a reordered message, in microseconds."""
         self.garbage = 0.0
         self.can_flip_bits = False
         self.duplicated = 0
@@ -91,28 +87,28 @@ class NetworkNoise:
 
     def draw_fate(self, sender: int, data: bytes) -> MessageFate:
         random = self._random
-        lost = random.random() < self.loss
-        extra_us = copy_us = 0
+        is_lost = random.random() < self.loss
+        extra_us = duplicate_us = 0
         if random.random() < self.reordering:
             extra_us = random.randint(1, max(1, self.reordering_us))
             self.reordered += 1
         if random.random() < self.duplication:
-            copy_us = random.randint(1, DUPLICATE_DELAY_US_MAX)
+            duplicate_us = random.randint(1, DUPLICATE_DELAY_US_MAX)
             self.duplicated += 1
         forgery = None
         if random.random() < self.garbage:
             forgery = self._forge(sender, data)
             self.forged += 1
-        return MessageFate(lost, extra_us, copy_us, forgery)
+        return MessageFate(is_lost, extra_us, duplicate_us, forgery)
 
     def _forge(self, sender: int, data: bytes) -> Forgery:
         random = self._random
-        way = random.randrange(4 if self.can_flip_bits else 3)
-        if way == 0:
+        variant = random.randrange(4 if self.can_flip_bits else 3)
+        if variant == 0:
             return Forgery(sender, random.randbytes(random.randint(0, 40)))
-        if way == 1:
+        if variant == 1:
             return Forgery(sender, data[: random.randrange(len(data))])
-        if way == 2:
+        if variant == 2:
             return Forgery(self._replicas + random.randrange(3), data)
         at = random.randrange(len(data))
         flipped = data[at] ^ (1 << random.randrange(8))
@@ -120,11 +116,11 @@ class NetworkNoise:
 
 
 Deliver: TypeAlias = Callable[[int, int, bytes, Message | None], None]
-"""(receiver, sender, encoded message, the message itself when objects are shared)."""
+"""Called with (receiver, sender, encoded message, decoded message if objects are shared)."""
 
 
 _EPOCHS_PER_DISK_LOSS: Final = 2**32
-"""More than a replica crashes."""
+"""Stride of `_epoch_of` per disk loss; larger than the number of crashes of a replica."""
 
 
 class Network:
@@ -169,25 +165,25 @@ class Network:
         self._severed: list[tuple[int, int]] = []
         self._sent_counts: dict[type, list[int]] = {}
         self._disk_losses = 0
-        """Disks that were lost."""
+        """Number of disk losses so far."""
         self._last_disk_loss = [0] * replicas
-        """By replica: of these, the last that was its own."""
+        """By replica: the number of its last disk loss."""
         self.blocked = [False] * (replicas * replicas)
-        """For each pair, at `sender * replicas + receiver`."""
+        """For each pair, at `sender * replicas + receiver`: True if messages are lost."""
         self.noise = NetworkNoise(seed, replicas)
         self.spike_factor = 1.0
         self.on_promise_sent: dict[int, Callable[[], None]] = {}
-        """What is to happen, once, when the replica has sent its next promise."""
+        """By replica: callback that runs once, after the replica has sent its next promise."""
         self.lost_messages = 0
         self.sent_bytes = [0] * replicas
-        """By sender."""
+        """Number of bytes sent, by sender."""
 
     # --- sending -------------------------------------------------------------------------------
 
     def send(self, sender: int, receivers: tuple[int, ...], message: Message) -> None:
         heap, model, replicas = self._heap, self._model, self._replicas
         if receivers and receivers[-1] >= replicas:
-            return  # the answer to a forgery
+            return  # the response to a forgery
         data = encode(message)
         size = len(data) + model.overhead_bytes
         counts = self._sent_counts.get(type(message))
@@ -264,25 +260,25 @@ class Network:
     def _arrive_forged(self, pair: int, forgery: Forgery) -> None:
         self._deliver(pair % self._replicas, forgery.sender, forgery.data, None)
 
-    # --- who can reach whom ----------------------------------------------------------------------
+    # --- reachability ----------------------------------------------------------------------------
 
     def partition(self, groups: Iterable[tuple[int, ...]]) -> None:
-        """Only replicas of one group reach each other; those not named form one more group."""
+        """Only replicas of one group reach each other; replicas not named form one more group."""
         self._groups = tuple(groups)
         self._recompute_blocked()
 
     def cut(self, sender: int, receiver: int) -> None:
-        """Nothing gets from `sender` to `receiver`; the way back is not touched."""
+        """Block messages from `sender` to `receiver`; the opposite direction is unaffected."""
         self._cuts.append((sender, receiver))
         self._recompute_blocked()
 
     def sever(self, sender: int, receiver: int) -> None:
-        """As `cut`, and never healed."""
+        """Block messages permanently; like `cut`, but never healed."""
         self._severed.append((sender, receiver))
         self._recompute_blocked()
 
     def heal(self) -> None:
-        """Everyone reaches everyone, but for links that were severed."""
+        """Unblock all pairs except severed links."""
         self._groups = ()
         self._cuts.clear()
         self._recompute_blocked()
@@ -292,8 +288,11 @@ class Network:
         self._link_free_ns[sender] = 0
 
     def record_disk_loss(self, replica: int) -> None:
-        """Nothing arrives any more that was sent before, by it or to it: its connections are gone,
-        and who comes back with nothing must not hear what its past has said or asked."""
+        """Lose all messages in flight from and to the replica.
+
+        Its connections are gone. A replica with an empty disk must not receive responses to its
+        previous incarnation.
+        """
         self._disk_losses += 1
         self._last_disk_loss[replica] = self._disk_losses
 
@@ -316,6 +315,10 @@ class Network:
         for number, group in enumerate(self._groups):
             for replica in group:
                 group_of[replica] = number
-        self.blocked = [mine != theirs for mine in group_of for theirs in group_of]
+        self.blocked = [
+            sender_group != receiver_group
+            for sender_group in group_of
+            for receiver_group in group_of
+        ]
         for sender, receiver in (*self._cuts, *self._severed):
             self.blocked[sender * self._replicas + receiver] = True

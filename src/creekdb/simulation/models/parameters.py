@@ -1,34 +1,33 @@
-"""What a scenario says about the network, and about the cores, disks and clocks of its nodes.
+"""Parameters of the models of a scenario: network, cores, disks and clocks.
 
-What an execution costs in measuring runs: two constants, solved once and then frozen.
-
-The duration of an execution is
+The cost of an execution in measurement runs has two constants, which were solved once and then
+frozen. The duration of an execution is
 
     EXECUTION_US + ACCESS_US x (registers read, one by one or by a scan, and registers written)
 
-times whatever the scenario slows execution down by. It is the same for every scheme, layout and
-data type: no scheme has a constant of its own.
+times the scale of the scenario. It is the same for every scheme, layout and data type: no scheme
+has a constant of its own.
 
-Where the two come from. The paper (Section 6.2) gives two facts about executions: a replica that
-executes one transaction after the other saturates at 2.7k per second, and a Payment takes 0.1 ms.
-So with A(kind) registers touched by a transaction of a kind, in layout `rows`, the plain reading of
-the paper,
+Derivation of the constants: the paper (Section 6.2) gives two facts about executions. A replica
+that executes transactions sequentially saturates at 2.7k per second, and a Payment takes 0.1 ms.
+Let A(kind) be the number of registers that a transaction of a kind accesses in layout `rows`, the
+plain reading of the paper. Then
 
     EXECUTION_US + ACCESS_US x A(mix)      = 1,000,000 / 2,700 = 370.4 us
     EXECUTION_US + ACCESS_US x A(payment)  = 100 us
 
-Transactions run one after the other on five warehouses touch, reads and writes together,
+Transactions executed sequentially on five warehouses access, reads and writes together,
 
     new_order 46.8   payment 7.60   delivery 280   order_status 13.5   stock_level 418
 
-on average, and so the mix of 45/43/4/4/4 touches 52.8. Two equations, two unknowns. That the other
-kinds then take 0.57 ms on average, where the paper says "around 0.5 ms", was not put in.
-`tests/unit/simulation/models/test_parameters.py` runs the transactions and solves the equations
-again.
+on average, so the mix of 45/43/4/4/4 accesses 52.8. These are two equations with two unknowns. The
+other kinds then take 0.57 ms on average, where the paper says "around 0.5 ms"; this value was not
+an input. `tests/unit/simulation/models/test_parameters.py` runs the transactions and solves the
+equations again.
 
-Undoing is writing: to roll a request back (schemes `basic` and `bayou`) costs ACCESS_US for each
-register that it had written, and nothing else. The version store takes versions out of sight where
-it stands, without a task for a core: there only executing again costs.
+A rollback (schemes `basic` and `bayou`) costs ACCESS_US for each register that the request had
+written, and nothing else. The version store hides versions in place, without a task for a core;
+there, only the re-execution has a cost.
 """
 
 from typing import Final
@@ -47,12 +46,12 @@ DRIFT_PPM_MAX = 100_000
 class NetworkModel(msgspec.Struct, frozen=True, kw_only=True):
     latency_us_min: int = 200
     latency_us_max: int = 300
-    """One way, drawn uniformly for each message."""
+    """Upper bound of the one-way latency, which is drawn uniformly for each message."""
     bandwidth_bps: int = 1_000_000_000
     overhead_bytes: int = 66
-    """Headers around each message: Ethernet, IP and TCP."""
+    """Size of the Ethernet, IP and TCP headers of each message."""
     crash_loss: float = 0.5
-    """The share of a crashing sender's messages under way that are lost."""
+    """Share of a crashing sender's messages in flight that are lost."""
     wire: bool = True
 
     def __post_init__(self) -> None:
@@ -70,13 +69,13 @@ class NetworkModel(msgspec.Struct, frozen=True, kw_only=True):
 class CpuModel(msgspec.Struct, frozen=True, kw_only=True):
     cores: int = 16
     execution_us: float = 50
-    """What any execution takes, before what it reads and writes."""
+    """Base cost of an execution, in microseconds."""
     access_us: float = 5
-    """For each read, each write and each addition."""
+    """Cost of each read, write and addition, in microseconds."""
     rollback_us: float = 5
-    """What any rollback takes, before what it writes back."""
+    """Base cost of a rollback, in microseconds."""
     scale: float = 1.0
-    """How many times longer everything takes."""
+    """Factor on all costs."""
 
     def __post_init__(self) -> None:
         if self.cores < 1:
@@ -84,10 +83,10 @@ class CpuModel(msgspec.Struct, frozen=True, kw_only=True):
         if min(self.execution_us, self.access_us, self.rollback_us) < 0:
             raise BadValue("the cost of a task cannot be negative")
         if not 0 < self.scale <= SCALE_MAX:
-            raise BadValue(f"execution takes {self.scale} times as long: from above 0 to 1000")
+            raise BadValue(f"scale is {self.scale}: it must be above 0 and at most 1000")
 
     def cost(self, task: Task, execution: ExecutionResult) -> int:
-        """A rollback writes back as many registers as its `ExecutionResult` says."""
+        """Return the cost of a task; a rollback restores the registers that `execution` wrote."""
         writes = len(execution.writes) + len(execution.blind_adds)
         if task.kind is TaskKind.ROLLBACK:
             return round(self.scale * (self.rollback_us + self.access_us * writes))
@@ -99,7 +98,7 @@ class DiskModel(msgspec.Struct, frozen=True, kw_only=True):
     fsync_us_min: int = 0
     fsync_us_max: int = 0
     kept: bool = True
-    """Is what was written still there after a crash? If not, writing costs nothing at all."""
+    """True if records survive a crash. Otherwise writing is free."""
 
     def __post_init__(self) -> None:
         if not 0 <= self.fsync_us_min <= self.fsync_us_max:
@@ -110,7 +109,7 @@ class DiskModel(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ClockModel(msgspec.Struct, frozen=True, kw_only=True):
-    """Skew and drift by replica; replicas beyond the end of a tuple have none."""
+    """Skew and drift by replica; both are 0 for replicas beyond the end of a tuple."""
 
     skews_us: tuple[int, ...] = ()
     drifts_ppm: tuple[int, ...] = ()
@@ -135,7 +134,7 @@ ACCESS_US: Final = 5.98
 
 
 def solve_costs(mix_accesses: float, payment_accesses: float) -> tuple[float, float]:
-    """EXECUTION_US and ACCESS_US, from how many registers transactions touch on average."""
+    """Return EXECUTION_US and ACCESS_US for the given mean numbers of register accesses."""
     mix_us = 1_000_000 / SEQUENTIAL_PEAK_TPS
     access_us = (mix_us - PAYMENT_US) / (mix_accesses - payment_accesses)
     return PAYMENT_US - access_us * payment_accesses, access_us

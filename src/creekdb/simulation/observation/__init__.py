@@ -1,0 +1,1 @@
+"""History recorder, counters, samples and the trace hash of a run."""

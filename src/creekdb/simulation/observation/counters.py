@@ -1,7 +1,4 @@
-"""What the models of a run counted, from its beginning to its end.
-
-The tally: what replicas counted about themselves, summed over all replicas and incarnations.
-"""
+"""Counters of a run: statistics of the models, and sums over all replicas and incarnations."""
 
 import msgspec
 
@@ -11,7 +8,7 @@ from creekdb.schemes.core.replica import Replica
 
 class NetworkStatistics(msgspec.Struct, frozen=True, kw_only=True):
     messages: dict[str, int]
-    """Sent, by type; a message to three replicas counts three times."""
+    """Number of messages sent, by type; a message to three replicas counts three times."""
     bytes: dict[str, int]
     lost: int
     duplicated: int
@@ -20,7 +17,7 @@ class NetworkStatistics(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CpuStatistics(msgspec.Struct, frozen=True, kw_only=True):
-    """By replica, over all incarnations."""
+    """Counters by replica, over all incarnations."""
 
     busy_us: tuple[int, ...]
     executions: tuple[int, ...]
@@ -28,7 +25,7 @@ class CpuStatistics(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DiskStatistics(msgspec.Struct, frozen=True, kw_only=True):
-    """Over all replicas. `lost` and `torn` count records that crashes cost."""
+    """Counters over all replicas. `lost` and `torn` count records that were lost in crashes."""
 
     records: int
     bytes: int
@@ -44,12 +41,12 @@ class ReplicaCounters:
         self.probes: dict[Probe, int] = {}
         self.rejected: dict[str, int] = {}
         self.drift_us: dict[int, int] = {}
-        """How far ahead each replica's clock was seen by any other, at most."""
+        """By replica: the largest clock lead that any other replica observed, in microseconds."""
         self.malformed = 0
-        """What never reached a replica: bytes that are no message."""
+        """Number of byte strings that did not decode to a message; no replica received them."""
 
     def add(self, replica: Replica) -> None:
-        """Take over an incarnation's counts, at its end."""
+        """Add the counts of an incarnation that ends."""
         for probe, count in replica.probes.counts.items():
             self.probes[probe] = self.probes.get(probe, 0) + count
         for reason, count in replica.rejected.items():

@@ -1,9 +1,9 @@
-"""The recorder: writes down what clients and replicas saw, as a `History`.
+"""Recorder: records the observations of clients and replicas as a `History`.
 
-It only listens. Replica events are logged at the moment they are taken from the replica, and become
-known when everything it had to write before them is durable; answers are recorded at the moment
-they reach the client. A run that is only measured can do without the events, which are most of it,
-but for what was committed: that is noted of every run.
+The recorder never influences a run. Replica events are logged when they are taken from the replica.
+They become visible when all records written before them are durable. Responses are recorded when
+they reach the client. A run that is only measured may omit the events, which are most of a history,
+except for commits.
 """
 
 from collections.abc import Iterable, Sequence
@@ -35,7 +35,7 @@ _StateItems: TypeAlias = tuple[tuple[Key, object], ...]
 
 
 class Speculation(NamedTuple):
-    """When a request was first executed before its order was decided, and what it gave."""
+    """Time and outcome of the first execution of a request before its order was decided."""
 
     at_us: int
     outcome: Outcome
@@ -59,19 +59,21 @@ class _OpenLog:
         "events",
         "has_lost_disk",
         "incarnation",
-        "is_dismissed",
+        "is_removed",
         "operations",
         "replica",
         "started_us",
     )
 
-    def __init__(self, replica: int, incarnation: int, started_us: int, anew: bool) -> None:
+    def __init__(
+        self, replica: int, incarnation: int, started_us: int, has_lost_disk: bool
+    ) -> None:
         self.replica = replica
         self.incarnation = incarnation
         self.started_us = started_us
-        self.has_lost_disk = anew
+        self.has_lost_disk = has_lost_disk
         self.crashed_us: int | None = None
-        self.is_dismissed = False
+        self.is_removed = False
         self.events: list[LoggedEvent] = []
         self.durable_events = 0
         self.operations: dict[Dot, _OpenOperation] = {}
@@ -96,7 +98,7 @@ class HistoryRecorder:
     def __init__(
         self, heap: EventHeap, replicas: int, with_events: bool = True, members: int | None = None
     ) -> None:
-        """`members`: how many of the replicas are members at the beginning; all, unless told."""
+        """Record `replicas` replicas, of which the first `members` (default: all) are members."""
         self._heap = heap
         self._has_events = with_events
         self._members = tuple(range(replicas if members is None else members))
@@ -105,26 +107,30 @@ class HistoryRecorder:
         self._invocations: list[tuple[_OpenLog, Dot]] = []
         self._commit_orders: list[list[tuple[int, Dot]]] = [[] for _ in range(replicas)]
         self._pending_commits: list[list[tuple[int, Dot]]] = [[] for _ in range(replicas)]
-        """Commits that nobody can learn of yet."""
+        """By replica: commits that are not durable yet."""
         self._lost_commits: list[list[tuple[int, Dot]]] = [[] for _ in range(replicas)]
         self._guarantees = SchemeGuarantees()
         self.speculations: dict[Dot, Speculation] = {}
-        """By request, where it was issued: what it would have answered, had it not waited."""
+        """By request, at its origin: the response that the scheme withheld."""
         self.unmatched_responses = 0
-        """Answers to requests that the incarnation which answers did not issue."""
+        """Number of responses to requests that the responding incarnation did not issue."""
 
     def record_start(
-        self, replica: int, incarnation: int, terms: SchemeGuarantees, anew: bool = False
+        self,
+        replica: int,
+        incarnation: int,
+        guarantees: SchemeGuarantees,
+        has_lost_disk: bool = False,
     ) -> None:
-        """`anew`: with an empty disk, after it had another."""
-        self._guarantees = terms
-        log = _OpenLog(replica, incarnation, self._heap.now_us, anew)
+        """Record a start; `has_lost_disk` if the disk is empty after a disk loss."""
+        self._guarantees = guarantees
+        log = _OpenLog(replica, incarnation, self._heap.now_us, has_lost_disk)
         self._logs.append(log)
         self._current[replica] = log
 
-    def record_dismissal(self, replica: int) -> None:
-        """It is stopped next, and for good: it was removed, and nobody needs it any more."""
-        self._current_log(replica).is_dismissed = True
+    def record_removal(self, replica: int) -> None:
+        """Record that the replica was removed from the members and will be stopped for good."""
+        self._current_log(replica).is_removed = True
 
     def record_crash(self, replica: int) -> None:
         self._current_log(replica).crashed_us = self._heap.now_us
@@ -148,24 +154,27 @@ class HistoryRecorder:
                 )
 
     def commit_orders(self) -> tuple[tuple[tuple[int, Dot], ...], ...]:
-        """By replica: every place that it gave to a request, in every incarnation. What it did in
-        vain fills holes only: it may have come back inside a checkpoint."""
-        known = {index for order in self._commit_orders for index, _ in order}
-        vain = (
-            [each for each in (*lost, *unknown) if each[0] not in known]
-            for lost, unknown in zip(self._lost_commits, self._pending_commits, strict=True)
+        """Return, by replica, the position of every request committed in any incarnation.
+
+        Commits that never became durable only fill gaps: they may have survived in a checkpoint.
+        """
+        durable_indices = {index for order in self._commit_orders for index, _ in order}
+        undurable = (
+            [each for each in (*lost, *pending) if each[0] not in durable_indices]
+            for lost, pending in zip(self._lost_commits, self._pending_commits, strict=True)
         )
         return tuple(
-            (*order, *filling) for order, filling in zip(self._commit_orders, vain, strict=True)
+            (*order, *fillers)
+            for order, fillers in zip(self._commit_orders, undurable, strict=True)
         )
 
     def record_durable(self, replica: int, events: Sequence[Event]) -> None:
-        """The next events of the log."""
+        """Record that the next `events` of the log are durable."""
         commits = sum(type(event) is Committed for event in events)
         if commits:
-            unknown = self._pending_commits[replica]
-            self._commit_orders[replica] += unknown[:commits]
-            del unknown[:commits]
+            pending = self._pending_commits[replica]
+            self._commit_orders[replica] += pending[:commits]
+            del pending[:commits]
         if self._has_events:
             self._current_log(replica).durable_events += len(events)
 
@@ -173,7 +182,7 @@ class HistoryRecorder:
         self, replica: int, session: int, id: Dot, operation: Operation, strong: bool
     ) -> None:
         log = self._current_log(replica)
-        assert id not in log.operations, "an incarnation never gives one identifier twice"
+        assert id not in log.operations, "an incarnation issues an identifier only once"
         log.operations[id] = _OpenOperation(session, operation, strong, self._heap.now_us)
         self._invocations.append((log, id))
 
@@ -199,7 +208,7 @@ class HistoryRecorder:
         quiescent: bool,
         replicas: Iterable[Replica],
     ) -> History:
-        """The whole run; `replicas` are those that are up at its end."""
+        """Return the history of the run; `replicas` are the replicas that are up at its end."""
         return History(
             config=config,
             datatype=datatype,
@@ -216,7 +225,7 @@ class HistoryRecorder:
                     events=tuple(log.events),
                     visible_count=log.durable_events,
                     has_empty_disk=log.has_lost_disk,
-                    is_removed=log.is_dismissed,
+                    is_removed=log.is_removed,
                 )
                 for log in self._logs
             ),
@@ -225,7 +234,7 @@ class HistoryRecorder:
 
     def _current_log(self, replica: int) -> _OpenLog:
         log = self._current[replica]
-        assert log is not None, "a replica that is down does nothing"
+        assert log is not None, "a replica that is down produces no events"
         return log
 
 
@@ -239,20 +248,20 @@ def _operation_record(log: _OpenLog, id: Dot) -> OperationRecord:
         operation=operation.operation,
         strong=operation.strong,
         invoked_us=operation.invoked_us,
-        answers=tuple(operation.responses),
+        responses=tuple(operation.responses),
     )
 
 
-def _final_states(replicas: Iterable[Replica], in_order: bool) -> tuple[FinalState, ...]:
-    """Replicas that end with equal states share one: mostly all do."""
+def _final_states(replicas: Iterable[Replica], sort_items: bool) -> tuple[FinalState, ...]:
+    """Return the final states. Replicas with equal states share one tuple of items."""
     finals: list[FinalState] = []
-    found: list[tuple[dict[Key, object], _StateItems]] = []
+    distinct: list[tuple[dict[Key, object], _StateItems]] = []
     for replica in replicas:
         state = replica.state()
-        shared = next((told for other, told in found if _equal_states(other, state)), None)
+        shared = next((items for other, items in distinct if _equal_states(other, state)), None)
         if shared is None:
-            shared = _state_items(state, in_order)
-            found.append((state, shared))
+            shared = _state_items(state, sort_items)
+            distinct.append((state, shared))
         committed = replica.committed_ids()
         finals.append(
             FinalState(
@@ -266,14 +275,17 @@ def _final_states(replicas: Iterable[Replica], in_order: bool) -> tuple[FinalSta
     return tuple(finals)
 
 
-def _equal_states(one: dict[Key, object], other: dict[Key, object]) -> bool:
-    """Also of equal types, which `==` does not ask for."""
-    return one is other or (
-        len(one) == len(other)
-        and all(key in other and is_same_value(value, other[key]) for key, value in one.items())
+def _equal_states(left: dict[Key, object], right: dict[Key, object]) -> bool:
+    """True if the states are equal, including the types of values, which `==` ignores."""
+    return left is right or (
+        len(left) == len(right)
+        and all(
+            key in right and is_same_value(left_value, right[key])
+            for key, left_value in left.items()
+        )
     )
 
 
-def _state_items(state: dict[Key, object], in_order: bool) -> _StateItems:
+def _state_items(state: dict[Key, object], sort_items: bool) -> _StateItems:
     items: Iterable[tuple[Key, object]] = state.items()
-    return tuple(sorted(items, key=lambda item: collation_key(item[0])) if in_order else items)
+    return tuple(sorted(items, key=lambda item: collation_key(item[0])) if sort_items else items)

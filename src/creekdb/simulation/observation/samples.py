@@ -1,12 +1,9 @@
-"""What the counters of each replica say from time to time: how a run went, not only how it ended.
+"""Samples of replica counters during a run, and totals over the measurement window.
 
-Sampling only looks. A sample is an event of the heap that touches nothing, so it changes neither a
-run nor its trace.
+Sampling is read-only: a sample is an event of the heap that changes neither a run nor its trace.
 
-The measuring window: what the models had counted when it began, and when it ended.
-
-It ends when clients stop to ask. What came before it, the warm-up, and what comes after it, until
-everything is at rest, is not what a system under load looks like.
+The measurement window begins after the warm-up and ends when clients stop. The warm-up and the time
+until the cluster is quiescent do not represent a system under load.
 """
 
 from collections.abc import Iterable, Sequence
@@ -19,17 +16,17 @@ from creekdb.simulation.models.network import Network
 
 
 class ReplicaSample(msgspec.Struct, frozen=True):
-    """One replica at one moment. A replica that is down is not sampled."""
+    """Counters of one replica at one instant. A replica that is down is not sampled."""
 
     replica: int
     at_us: int
     committed: int
     tentative: int
     executions: int
-    """Since the beginning of the run, over all incarnations; so are those below."""
+    """Executions since the start of the run, over all incarnations; likewise the fields below."""
     busy_us: int
     bytes: int
-    """Sent."""
+    """Number of bytes sent."""
 
 
 def sample_replicas(now_us: int, nodes: Iterable[Node], network: Network) -> list[ReplicaSample]:
@@ -49,11 +46,11 @@ def sample_replicas(now_us: int, nodes: Iterable[Node], network: Network) -> lis
 
 
 class CounterTotals(msgspec.Struct, frozen=True, kw_only=True):
-    """Over all replicas, since the beginning of the run."""
+    """Totals over all replicas since the start of the run."""
 
     at_us: int = 0
     busy_us: int = 0
-    """An execution counts as a whole when it begins."""
+    """Busy time of the cores. An execution counts in full when it begins."""
     executions: int = 0
     rollbacks: int = 0
     messages: dict[str, int] = {}
@@ -61,7 +58,7 @@ class CounterTotals(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class MeasurementWindow(msgspec.Struct, frozen=True, kw_only=True):
-    """What happened from `begin_us` to `end_us`."""
+    """Differences of the totals between `begin_us` and `end_us`."""
 
     begin_us: int
     end_us: int
@@ -77,14 +74,14 @@ class MeasurementWindow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_totals(now_us: int, cpus: Sequence[Cpu], network: Network) -> CounterTotals:
-    sent = network.statistics()
+    network_statistics = network.statistics()
     return CounterTotals(
         at_us=now_us,
         busy_us=sum(cpu.busy_us for cpu in cpus),
         executions=sum(cpu.executions for cpu in cpus),
         rollbacks=sum(cpu.rollbacks for cpu in cpus),
-        messages=sent.messages,
-        bytes=sent.bytes,
+        messages=network_statistics.messages,
+        bytes=network_statistics.bytes,
     )
 
 

@@ -1,8 +1,8 @@
-"""The trace hash: a fingerprint of everything that any replica was told, in order.
+"""Trace hash: a fingerprint of every input of every replica, in order.
 
-Replicas are deterministic, so two runs with the same inputs are the same run. The hash covers each
-input's true time, the local clock that came with it, the replica, the kind, the encoded content
-and, for a message, its sender.
+Replicas are deterministic, so two runs with equal inputs are equal. The hash covers the true time
+of each input, its local clock reading, the replica, the kind, the encoded content and, for a
+message, the sender.
 """
 
 from hashlib import blake2b
@@ -13,13 +13,13 @@ import msgspec
 from creekdb.protocol.request import Outcome
 
 RECOVER, INVOKE, RECEIVE, TICK, COMPLETED, CRASH = range(6)
-"""The kinds of inputs. A crash is one as well: it is what a replica never learns."""
+"""Kinds of inputs. A crash is an input too, although the replica never observes it."""
 
 _HEADER = Struct("<qqhhBI")
 _PENDING_MAX = 1024
-"""Pieces that are hashed at once: one by one costs more."""
+"""Number of byte strings that are hashed in one call, since single calls are slower."""
 _ENCODED_MAX = 4096
-"""Outcomes that are encoded once for all replicas that came to them."""
+"""Number of cached encodings of outcomes, shared by all replicas."""
 
 _encode = msgspec.msgpack.Encoder().encode
 
@@ -50,13 +50,13 @@ class TraceHash:
             self._flush()
 
     def encode_outcome(self, outcome: Outcome) -> msgspec.Raw:
-        """As a part of something to be encoded. Replicas mostly come to one and the same object."""
-        found = self._encoded_outcomes.get(id(outcome))
-        if found is None:
+        """Return the encoded outcome. It is cached, since replicas mostly share the object."""
+        entry = self._encoded_outcomes.get(id(outcome))
+        if entry is None:
             if len(self._encoded_outcomes) == _ENCODED_MAX:
                 self._encoded_outcomes.clear()
-            found = self._encoded_outcomes[id(outcome)] = outcome, msgspec.Raw(_encode(outcome))
-        return found[1]
+            entry = self._encoded_outcomes[id(outcome)] = outcome, msgspec.Raw(_encode(outcome))
+        return entry[1]
 
     def hexdigest(self) -> str:
         self._flush()

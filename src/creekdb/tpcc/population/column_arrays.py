@@ -1,11 +1,10 @@
-"""The initial data, many rows at a time: columns of a table as arrays. Needs numpy.
+"""Initial data in bulk: the columns of a table as arrays. Needs numpy.
 
-The rows are those of `creekdb.tpcc.population.rows`, for they come from the same formulas. A
-stretch of a table is a range of *units*, numbered from 0 in the order of the keys: a unit is a row,
-but for ORDER_LINE, where it is an order with all its lines.
+The rows equal those of `creekdb.tpcc.population.rows`, because both evaluate the same formulas. A
+section of a table is a range of *units*, numbered from 0 in key order. A unit is a row, except in
+ORDER_LINE, where it is an order with all its lines.
 
-Numbers are int64, texts are bytes of a fixed width, and a column in which something can be None is
-a masked array.
+Numbers are int64, texts are bytes of a fixed width, and nullable columns are masked arrays.
 """
 
 from collections.abc import Callable, Sequence
@@ -25,7 +24,7 @@ _NEW_ORDERS = CUSTOMERS - DELIVERED
 
 
 def unit_count(population: Population, table: str) -> int:
-    """How many units the table has in the beginning."""
+    """Return the initial number of units of a table."""
     per_warehouse = {
         "warehouse": 1,
         "district": DISTRICTS,
@@ -46,7 +45,7 @@ def unit_count(population: Population, table: str) -> int:
 def compute_columns(
     population: Population, table: str, start: int, stop: int
 ) -> dict[str, NumpyArray]:
-    """The columns of the units in [start, stop), those of the key first, in the schema's order."""
+    """Return the columns of the units in [start, stop): key columns first, in schema order."""
     if not 0 <= start <= stop <= unit_count(population, table):
         raise BadValue(f"{table} has no units from {start} to {stop}")
     formulas = RowFormulas(population.seed, ArrayGenerator(population.pools))
@@ -64,7 +63,7 @@ def compute_columns(
 
 
 class ArrayGenerator:
-    """Implements `creekdb.tpcc.population.random_values.Draws` on arrays of uint64."""
+    """Implements `creekdb.tpcc.population.random_values.ValueGenerator` on uint64 arrays."""
 
     def __init__(self, pools: TextPools) -> None:
         self._alphanumeric = _characters(pools.alphanumeric)
@@ -149,16 +148,16 @@ def _lines(
 
 
 def _order_customers(formulas: RowFormulas, start: int, stop: int) -> NumpyArray:
-    """Who placed the orders in [start, stop): found a district at a time."""
+    """Return the customers of the orders in [start, stop), computed one district at a time."""
     if start == stop:
         return numpy.empty(0, dtype=numpy.uint64)
     first, last = start // CUSTOMERS, (stop - 1) // CUSTOMERS
-    found = []
+    per_district = []
     for district in range(first, last + 1):
         unit = numpy.arange(CUSTOMERS, dtype=numpy.uint64) + district * CUSTOMERS
         words = formulas.permutation_word(*_in_district(unit, CUSTOMERS))
-        found.append(numpy.argsort(words, kind="stable") + 1)
-    return numpy.concatenate(found)[start - first * CUSTOMERS : stop - first * CUSTOMERS]
+        per_district.append(numpy.argsort(words, kind="stable") + 1)
+    return numpy.concatenate(per_district)[start - first * CUSTOMERS : stop - first * CUSTOMERS]
 
 
 def _column(value: Any, length: int) -> NumpyArray:
@@ -175,7 +174,7 @@ def _characters(pool: str) -> NumpyArray:
 
 
 def _slice_pool(pool: NumpyArray, word: NumpyArray, width: int) -> NumpyArray:
-    """A piece of the pool for each word, one below the other."""
+    """Return a slice of the pool per word, as rows of a matrix."""
     starts = (word % POOL_LENGTH).astype(numpy.int64)
     pieces: NumpyArray = sliding_window_view(pool, width)[starts]
     return pieces

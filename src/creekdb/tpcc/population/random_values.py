@@ -1,20 +1,19 @@
-"""Last names and non-uniform random numbers (clauses 4.3.2.3 and 2.1.6).
+"""Random numbers and texts as pure functions of their position: the population's arithmetic.
 
-A last name is a number from 0 to 999, said in syllables. The customers that are asked for, and the
-items that are ordered, are drawn with NURand, whose constant C is the same for a whole run; for
-last names the run's must differ from the population's, by how much is told by the specification.
+A *word* is 64 random bits, computed from the number of the word (the finaliser of SplitMix64).
+There is no state, so words can be computed in any order. Numbers are extracted from words, and
+texts are slices of a *pool*: a long random text, created once per seed. A text costs one word and
+one slice, independently of its length.
 
-Random numbers and texts as pure functions of where they stand: the population's arithmetic.
+The population's formulas (`creekdb.tpcc.population.rows`) call a `ValueGenerator`.
+`ScalarGenerator` computes one row at a time with Python's integers.
+`creekdb.tpcc.population.column_arrays` computes columns. Numbers need no method: their operators
+(`%`, `>>`, `+`) apply to integers and to arrays.
 
-A *word* is 64 random bits, computed from a number that says which word it is (the finaliser of
-SplitMix64); there is no state, so any word can be computed first. Numbers are cut out of words, and
-texts out of a *pool*: a long random text that each seed has once, so that a text costs a word and a
-slice, however long it is.
-
-`ValueGenerator` is what the formulas of the population are written in
-(`creekdb.tpcc.population.rows`). `ScalarGenerator` computes one row at a time with Python's
-integers; `creekdb.tpcc.population.column_arrays` computes columns. Numbers need no method: what
-they are made with (`%`, `>>`, `+`) works on integers and on arrays alike.
+The module also contains last names and non-uniform random numbers (clauses 4.3.2.3 and 2.1.6). A
+last name is a number from 0 to 999, spelled in syllables. Requested customers and ordered items are
+drawn with NURand, whose constant C is fixed for a run. For last names, the specification bounds the
+distance between the run's constant and the population's.
 """
 
 import string
@@ -38,16 +37,16 @@ NURAND_A_CUSTOMER: Final = 1023
 NURAND_A_ITEM: Final = 8191
 
 LAST_NAME_DELTAS: Final = tuple(delta for delta in range(65, 120) if delta not in (96, 112))
-"""How far the constant of a run may be from that of the population (clause 2.1.6.1)."""
+"""Permitted distances between the constants of a run and of its population (clause 2.1.6.1)."""
 
 
 def nurand(coarse: Any, fine: Any, constant: int, low: int, high: int) -> Any:
-    """NURand(A, low, high) of one number drawn from [0, A] and one from [low, high]."""
+    """Return NURand(A, low, high), with `coarse` from [0, A] and `fine` from [low, high]."""
     return ((coarse | fine) + constant) % (high - low + 1) + low
 
 
 def run_constants(load_constant: int) -> tuple[int, ...]:
-    """The constants for last names that a run on such a population may choose from."""
+    """Return the permitted constants for last names of a run on a population."""
     candidates = range(NURAND_A_LAST_NAME + 1)
     return tuple(each for each in candidates if abs(each - load_constant) in LAST_NAME_DELTAS)
 
@@ -64,7 +63,7 @@ _CHARACTERS_OF_A_WORD = 10  # 62 ** 10 < 2 ** 64
 
 
 def splitmix64(number: Any) -> Any:
-    """The word with that number; of an array, the words."""
+    """Return the word with that number; for an array, an array of words."""
     if _IS_COMPILED and type(number) is int:
         return splitmix64_halves(number)
     number = number & MASK_64
@@ -74,8 +73,11 @@ def splitmix64(number: Any) -> Any:
 
 
 def splitmix64_halves(number: int) -> int:
-    """The same of an int, in halves of 32 bits: a third of the time where it is compiled, for then
-    all but the first lines and the last are instructions of the processor, and twice where not."""
+    """Return `splitmix64` of an int, computed in halves of 32 bits.
+
+    Compiled, this takes a third of the time, because all but the first two lines and the last one
+    become machine instructions. Interpreted, it takes twice the time.
+    """
     low: i64 = number & _MASK_32
     high: i64 = number >> 32 & _MASK_32
     low, high = low ^ (high << 2 & _MASK_32) ^ low >> 30, high ^ high >> 30
@@ -90,7 +92,7 @@ def splitmix64_halves(number: int) -> int:
 def _multiply_halves(
     low: "i64", high: "i64", factor_low: "i64", factor_high: "i64"
 ) -> "tuple[i64, i64]":
-    """A product modulo 2 ** 64, in halves. Nothing on the way has more than 63 bits."""
+    """Return a product modulo 2 ** 64, in halves. No intermediate value exceeds 63 bits."""
     upper = low * (factor_low >> 16)
     lower = low * (factor_low & 0xFFFF) + ((upper & 0xFFFF) << 16)
     crossed = _low_product(high, factor_low) + _low_product(low, factor_high)
@@ -98,7 +100,7 @@ def _multiply_halves(
 
 
 def _low_product(one: "i64", other: "i64") -> "i64":
-    """Equal to the product modulo 2 ** 32, of two numbers of 32 bits."""
+    """Return a number congruent to the product of two 32-bit numbers modulo 2 ** 32."""
     return one * (other & 0xFFFF) + ((one * (other >> 16) & 0xFFFF) << 16)
 
 
@@ -106,12 +108,12 @@ _IS_COMPILED: Final = not isinstance(splitmix64_halves, FunctionType)
 
 
 def number_between(word: Any, low: int, high: int) -> Any:
-    """A number from [low, high], from the upper half of a word."""
+    """Return a number from [low, high], derived from the upper half of a word."""
     return low + (word >> 32) % (high - low + 1)
 
 
 class TextPools:
-    """The three random texts of a seed, with a bit of their beginning repeated at their end."""
+    """The three random texts of a seed. Each ends with a copy of its first characters."""
 
     def __init__(self, seed: int) -> None:
         self.alphanumeric = _pool(splitmix64(seed ^ 1), string.ascii_letters + string.digits)
@@ -121,28 +123,28 @@ class TextPools:
 
 class ValueGenerator(Protocol):
     def text(self, word: Any, low: int, high: int) -> Any:
-        """Letters and digits (an a-string), from `low` to `high` of them."""
+        """Return `low` to `high` letters and digits (an a-string)."""
 
     def letters(self, word: Any, length: int) -> Any: ...
 
     def digits(self, word: Any, length: int) -> Any: ...
 
     def insert_mark(self, text: Any, where: Any, word: Any) -> Any:
-        """The text, where told so with `MARK` at a random place in it."""
+        """Return the text with `ORIGINAL_MARK` at a random position if `where` holds."""
 
     def append_text(self, text: Any, ending: str) -> Any: ...
 
     def choose(self, condition: Any, yes: Any, no: Any) -> Any:
-        """One of two numbers."""
+        """Return one of two numbers."""
 
     def null_where(self, condition: Any, value: Any) -> Any:
-        """None where the condition holds, else the number."""
+        """Return None where the condition holds, else the number."""
 
     def select(self, texts: Sequence[str], index: Any) -> Any: ...
 
 
 class ScalarGenerator:
-    """One row at a time. Implements `ValueGenerator`."""
+    """Generator for one row at a time. Implements `ValueGenerator`."""
 
     __slots__ = ("_alphanumeric", "_digits", "_letters")
 

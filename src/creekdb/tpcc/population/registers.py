@@ -1,16 +1,14 @@
-"""Which keys there are in the beginning, and walking through a range of them in order.
+"""The population as registers: the initial data below a version store, in either layout.
 
-A register's keys form a tree: its name, then a warehouse, then what that warehouse has, and so on.
-A `KeyDomain` says what can follow a beginning of a key: a range of numbers, or sorted texts. So
-neither asking for a key nor finding the first one of a range needs the others. Must not know
-values.
+`PopulationBase` implements `creekdb.execution.base_state.BaseState`. One object serves all replicas
+of a simulation: it is pure, except for its cache. The cache has two generations. A hit moves an
+entry to the young generation. When the young one is full, it replaces the old one. So entries in
+use survive, and the size is bounded.
 
-The population as registers: the initial data below a version store, in either layout.
-
-Implements `creekdb.execution.base_state.Base`. One object serves all replicas of a simulation: it
-is pure, but for remembering what it computed last. It remembers in two generations: what is asked
-for moves to the young one, and when that is full, the old one is dropped. So what is in use stays,
-and all of it stays bounded.
+Keys form a tree: the name of the register, then a warehouse, then a part within the warehouse, and
+so on. A `KeyDomain` defines the possible continuations of each prefix of a key: a range of numbers,
+or sorted texts. So neither a membership test nor the first key of a range enumerates other keys.
+The part of this module that walks through keys must not depend on values.
 """
 
 from bisect import bisect_left
@@ -39,18 +37,20 @@ from creekdb.tpcc.schema import (
 )
 
 KeyLevel: TypeAlias = range | tuple[str, ...] | Callable[..., range]
-"""What can follow, without gaps, or how to tell from the parts of the key before it, without the
-name."""
+"""Possible next parts of a key, without gaps, or a function that computes them from the preceding
+parts, excluding the name."""
 KeyDomain: TypeAlias = tuple[KeyLevel, ...]
 
 _NO_RANGE: Final = -1
-"""In place of where a range stops."""
-_INT, _STR, _TUPLE = 0, 1, 2  # how a place tells kinds apart, see creekdb.execution.keys
+"""Stop of a level that is not a range."""
+_INT, _STR, _TUPLE = 0, 1, 2  # type tags of a collation key, see creekdb.execution.keys
 
 
 class DomainMatcher:
-    """What is a key of a domain, and what is not: told quickly where levels are ranges. What
-    follows a beginning of a key is remembered until another one is asked for."""
+    """Membership test of a key domain, fast where levels are ranges.
+
+    The computed continuation of the last prefix is cached.
+    """
 
     __slots__ = ("_domain", "_last_range", "_starts", "_stops")
 
@@ -61,7 +61,7 @@ class DomainMatcher:
         self._last_range: tuple[tuple[Any, ...], int, int] = (None,), 0, 0
 
     def contains(self, parts: tuple[Any, ...]) -> bool:
-        """Are these, after the register's name, the parts of a key?"""
+        """True if these parts, after the register's name, form a key of the domain."""
         if len(parts) != len(self._stops):
             return False
         for index in range(len(parts)):
@@ -90,7 +90,7 @@ class DomainMatcher:
 def iterate_keys(
     domains: dict[str, KeyDomain], start: CollationKey, stop: CollationKey, reverse: bool
 ) -> Iterator[Key]:
-    """The keys that stand in [start, stop). The names in `domains` must be sorted."""
+    """Yield the keys in [start, stop). The names in `domains` must be sorted."""
     low = _child_bound(start, _TUPLE)
     high = _child_bound(stop, _TUPLE)
     if low is AFTER or high is BEFORE:
@@ -101,16 +101,16 @@ def iterate_keys(
 
 
 class _OutOfRange:
-    """A bound that lies before, or after, everything below a node."""
+    """A bound before or after all keys below a node."""
 
 
 BEFORE, AFTER = _OutOfRange(), _OutOfRange()
 Bound: TypeAlias = CollationKey | _OutOfRange
-"""Where a range begins or ends below a node: a place relative to it."""
+"""Start or end of a range below a node: a collation key relative to the node."""
 
 
 def _child_bound(bound: Bound, tag: int, value: Any = None) -> Bound:
-    """The bound as seen from the child with that tag and value."""
+    """Return the bound relative to the child with that tag and value."""
     if isinstance(bound, _OutOfRange):
         return bound
     step: tuple[Any, ...] = (tag,) if value is None else (tag, value)
@@ -123,7 +123,7 @@ def _child_bound(bound: Bound, tag: int, value: Any = None) -> Bound:
 def _children(
     children: Sequence[Any], tag: int, low: Bound, high: Bound, reverse: bool
 ) -> Iterator[tuple[Any, Bound, Bound]]:
-    """The children that the range touches, each with its bounds as seen from there."""
+    """Yield the children that intersect the range, each with its relative bounds."""
     first = 0 if low is BEFORE else _index(children, tag, low)
     last = len(children) if high is AFTER else _index(children, tag, high) + 1
     touched = children[first:last]
@@ -132,7 +132,7 @@ def _children(
 
 
 def _index(children: Sequence[Any], tag: int, bound: Bound) -> int:
-    """The first child that does not end before the bound."""
+    """Return the index of the first child that does not end before the bound."""
     if isinstance(bound, _OutOfRange):
         return 0 if bound is BEFORE else len(children)
     if bound[:1] != (tag,):
@@ -160,16 +160,16 @@ def _descend(
 
 
 CACHE_GENERATION_SIZE: Final = 2**17
-"""How many registers are remembered at least; about 0.5 kB each, and up to twice as many."""
+"""Minimum number of cached registers. The maximum is twice that, with about 0.5 kB each."""
 
 _DISTRICTS: Final = range(1, DISTRICTS + 1)
 
 EvaluateRegister: TypeAlias = Callable[..., Any]
-"""The value of a register, from the parts of its key after the name."""
+"""Function from the parts of a key, after the name, to the register's value."""
 
 
 class RegisterFamily:
-    """The registers of one name."""
+    """The registers with one name."""
 
     __slots__ = ("evaluate", "matcher")
 
@@ -188,7 +188,7 @@ class PopulationBase:
         for name in TABLES:
             registers.update(_table_registers(population, name, layout))
         self._domains = {name: registers[name][0] for name in sorted(registers)}
-        self._registers = {name: RegisterFamily(*found) for name, found in registers.items()}
+        self._registers = {name: RegisterFamily(*family) for name, family in registers.items()}
         self._young: dict[Key, Any] = {}
         self._old: dict[Key, Any] = {}
 
@@ -200,7 +200,7 @@ class PopulationBase:
         if value is None:
             value = self._compute(key)
             if value is ABSENT:
-                return value  # quickly told, and there is no end of what is not there
+                return value  # cheap to compute, and the number of absent keys is unbounded
         if len(self._young) >= CACHE_GENERATION_SIZE:
             self._old, self._young = self._young, {}
         self._young[key] = value
@@ -220,7 +220,7 @@ class PopulationBase:
         if register is None or not register.matcher.contains(key[1:]):
             return ABSENT
         evaluate = register.evaluate
-        match len(key):  # written out: to unpack a tuple costs as much as all of this, compiled
+        match len(key):  # unrolled: compiled, unpacking a tuple would double the cost
             case 2:
                 return evaluate(key[1])
             case 3:
@@ -264,14 +264,14 @@ def _column(row: EvaluateRegister, index: int) -> EvaluateRegister:
 
 
 def _non_null_domain(domain: KeyDomain, name: str, column: int) -> KeyDomain:
-    """The keys of the rows in which the column is not None."""
+    """Return the keys of the rows in which the column is not None."""
     if (name, column) in ((ORDERS.name, O_CARRIER_ID), (ORDER_LINE.name, OL_DELIVERY_D)):
         return (*domain[:2], range(1, DELIVERED + 1), *domain[3:])
     return domain
 
 
 def _domain(population: Population, name: str) -> KeyDomain:
-    """The keys of the rows that a table starts with."""
+    """Return the keys of a table's initial rows."""
     warehouses = range(1, population.warehouses + 1)
     customers = orders = range(1, CUSTOMERS + 1)
     items = range(1, ITEMS + 1)

@@ -1,18 +1,16 @@
-"""What the tables hold in the beginning (clause 4.3.3.1): a row as a function of seed and key.
+"""Initial rows of the tables (clause 4.3.3.1), as pure functions of (seed, table, key).
 
-Written once for both ways to evaluate it: the parts of a key are integers or arrays of integers,
-and so are the numbers in the rows that come out. A column without chance in it is given as one
-value.
+`RowFormulas` are written once for both ways of evaluation. The parts of a key are integers or
+arrays of integers, and so are the numbers in the resulting rows. A column without randomness is a
+single value.
 
-Where the specification wants 10 % of the rows, selected at random, it is one row of every ten
-consecutive ones: at random, and exactly 10 %.
+Where the specification requires a random selection of 10 % of the rows, one row of every ten
+consecutive ones is selected: at random, and exactly 10 %.
 
-The initial data, a row at a time: a pure function of (seed, table, key), for any number of
-warehouses.
-
-Nothing is computed before it is asked for. Two facts about a district take all of its customers to
-find out, and are kept: who ordered what (a permutation), and who is called what. They are small
-arrays, and only so many districts' are kept; everything else is as cheap to compute as to look up.
+`Population` computes rows one at a time and on demand, for any number of warehouses. Two facts
+about a district depend on all of its customers and are cached: the permutation of its orders and
+the index of its last names. They are small arrays, cached for a bounded number of districts. All
+other columns are as cheap to compute as to look up.
 """
 
 from array import array
@@ -51,13 +49,13 @@ from creekdb.tpcc.schema import (
 RowValues: TypeAlias = tuple[Any, ...]
 
 COLUMN_OFFSETS: Final = tuple(number * GOLDEN_GAMMA & MASK_64 for number in range(11))
-"""From a row's word to the words of its columns."""
+"""Distances from a row's word to the words of its columns."""
 CREDITS: Final = ("GC", "BC")
 CREDIT_LIMIT: Final = 50_000_00
 
 
 class WordStreams(NamedTuple):
-    """Where each table's words begin, and the constant of the population's last names."""
+    """First word of each table, and the constant of the population's last names."""
 
     warehouse: int
     district: int
@@ -81,8 +79,8 @@ def derive_streams(seed: int) -> WordStreams:
 
 
 class RowFormulas:
-    def __init__(self, seed: int, draws: ValueGenerator) -> None:
-        self._generator = draws
+    def __init__(self, seed: int, generator: ValueGenerator) -> None:
+        self._generator = generator
         self._streams = derive_streams(seed)
 
     def warehouse(self, w: Any) -> RowValues:
@@ -99,24 +97,26 @@ class RowFormulas:
         return (*self._name_and_address(word), tax, CUSTOMERS + 1, INITIAL_D_YTD)
 
     def customer(self, w: Any, d: Any, c: Any) -> RowValues:
-        draws = self._generator
+        generator = self._generator
         number = customer_number(w, d, c)
         word = splitmix64(self._streams.customer + number * GOLDEN_GAMMA)
         return (
             self._first_name(word),
             "OE",
-            draws.select(LAST_NAMES, self._last_name_number(word, c)),
-            draws.text(splitmix64(word + COLUMN_OFFSETS[3]), 10, 20),
-            draws.text(splitmix64(word + COLUMN_OFFSETS[4]), 10, 20),
-            draws.text(splitmix64(word + COLUMN_OFFSETS[5]), 10, 20),
-            draws.letters(splitmix64(word + COLUMN_OFFSETS[6]), 2),
-            draws.append_text(draws.digits(splitmix64(word + COLUMN_OFFSETS[7]), 4), "11111"),
-            draws.digits(splitmix64(word + COLUMN_OFFSETS[8]), 16),
+            generator.select(LAST_NAMES, self._last_name_number(word, c)),
+            generator.text(splitmix64(word + COLUMN_OFFSETS[3]), 10, 20),
+            generator.text(splitmix64(word + COLUMN_OFFSETS[4]), 10, 20),
+            generator.text(splitmix64(word + COLUMN_OFFSETS[5]), 10, 20),
+            generator.letters(splitmix64(word + COLUMN_OFFSETS[6]), 2),
+            generator.append_text(
+                generator.digits(splitmix64(word + COLUMN_OFFSETS[7]), 4), "11111"
+            ),
+            generator.digits(splitmix64(word + COLUMN_OFFSETS[8]), 16),
             POPULATED_AT,
-            draws.select(CREDITS, self._one_of_ten(self._streams.customer, number) * 1),
+            generator.select(CREDITS, self._one_of_ten(self._streams.customer, number) * 1),
             CREDIT_LIMIT,
             number_between(splitmix64(word + COLUMN_OFFSETS[9]), 0, 5000),
-            draws.text(splitmix64(word + COLUMN_OFFSETS[10]), 300, 500),
+            generator.text(splitmix64(word + COLUMN_OFFSETS[10]), 300, 500),
             -INITIAL_PAYMENT,
             INITIAL_PAYMENT,
             1,
@@ -129,7 +129,7 @@ class RowFormulas:
         )
 
     def last_name_number(self, w: Any, d: Any, c: Any) -> Any:
-        """The first thousand customers have all the names there are, in order."""
+        """Return the number of the last name. The first 1,000 customers have all names in order."""
         word = splitmix64(self._streams.customer + customer_number(w, d, c) * GOLDEN_GAMMA)
         return self._last_name_number(word, c)
 
@@ -167,30 +167,30 @@ class RowFormulas:
         return number_between(word, LINES_MIN, LINES_MAX)
 
     def permutation_word(self, w: Any, d: Any, c: Any) -> Any:
-        """A district's customers, sorted by this word, are those of its orders from 1 on."""
+        """Return the sort key that turns a district's customers into those of its orders."""
         return splitmix64(self._streams.permutation + customer_number(w, d, c) * GOLDEN_GAMMA)
 
     def order_line(self, w: Any, d: Any, o: Any, n: Any) -> RowValues:
-        draws = self._generator
+        generator = self._generator
         number = customer_number(w, d, o) * (LINES_MAX + 1) + n
         word = splitmix64(self._streams.order_line + number * GOLDEN_GAMMA)
         return (
             number_between(word, 1, ITEMS),
             w,
             5,
-            draws.choose(
+            generator.choose(
                 o > DELIVERED, number_between(splitmix64(word + COLUMN_OFFSETS[1]), 1, 9999_99), 0
             ),
-            draws.text(splitmix64(word + COLUMN_OFFSETS[2]), DISTRICT_TEXT, DISTRICT_TEXT),
-            draws.null_where(o > DELIVERED, POPULATED_AT),
+            generator.text(splitmix64(word + COLUMN_OFFSETS[2]), DISTRICT_TEXT, DISTRICT_TEXT),
+            generator.null_where(o > DELIVERED, POPULATED_AT),
         )
 
     def item(self, i: Any) -> RowValues:
-        draws = self._generator
+        generator = self._generator
         word = splitmix64(self._streams.item + i * GOLDEN_GAMMA)
         return (
             number_between(word, 1, 10_000),
-            draws.text(splitmix64(word + COLUMN_OFFSETS[1]), 14, 24),
+            generator.text(splitmix64(word + COLUMN_OFFSETS[1]), 14, 24),
             number_between(splitmix64(word + COLUMN_OFFSETS[2]), 1_00, 100_00),
             self._data(word, self._streams.item, i - 1),
         )
@@ -203,19 +203,21 @@ class RowFormulas:
         return texts, data, number_between(word, 10, 100), 0, 0, 0
 
     def _name_and_address(self, word: Any) -> RowValues:
-        """A name and an address."""
-        draws = self._generator
+        """Return a name and an address."""
+        generator = self._generator
         return (
-            draws.text(splitmix64(word + COLUMN_OFFSETS[1]), 6, 10),
-            draws.text(splitmix64(word + COLUMN_OFFSETS[2]), 10, 20),
-            draws.text(splitmix64(word + COLUMN_OFFSETS[3]), 10, 20),
-            draws.text(splitmix64(word + COLUMN_OFFSETS[4]), 10, 20),
-            draws.letters(splitmix64(word + COLUMN_OFFSETS[5]), 2),
-            draws.append_text(draws.digits(splitmix64(word + COLUMN_OFFSETS[6]), 4), "11111"),
+            generator.text(splitmix64(word + COLUMN_OFFSETS[1]), 6, 10),
+            generator.text(splitmix64(word + COLUMN_OFFSETS[2]), 10, 20),
+            generator.text(splitmix64(word + COLUMN_OFFSETS[3]), 10, 20),
+            generator.text(splitmix64(word + COLUMN_OFFSETS[4]), 10, 20),
+            generator.letters(splitmix64(word + COLUMN_OFFSETS[5]), 2),
+            generator.append_text(
+                generator.digits(splitmix64(word + COLUMN_OFFSETS[6]), 4), "11111"
+            ),
         )
 
     def _data(self, word: Any, stream: int, number: Any) -> Any:
-        """I_DATA or S_DATA."""
+        """Return I_DATA or S_DATA."""
         drawn = splitmix64(word + COLUMN_OFFSETS[3])
         text = self._generator.text(drawn, 26, 50)
         return self._generator.insert_mark(text, self._one_of_ten(stream, number), drawn >> 17)
@@ -230,22 +232,22 @@ def district_number(w: Any, d: Any) -> Any:
 
 
 def customer_number(w: Any, d: Any, c: Any) -> Any:
-    """Numbers customers, and orders, through all districts, without a gap, from 0."""
+    """Return the number of a customer or order across all districts, from 0 without gaps."""
     return district_number(w, d) * CUSTOMERS + c - 1
 
 
 WAREHOUSES_MAX: Final = 100_000
 SEED_MAX: Final = 2**63 - 1
 DISTRICTS_CACHED_MAX: Final = 4_096
-"""About 30 kB each."""
+"""Maximum number of districts in each cache, with about 30 kB each."""
 
 
 def check_population(seed: Any, warehouses: Any) -> None:
-    """Is there such a population? Otherwise `BadValue`."""
+    """Raise `BadValue` unless the seed and the number of warehouses define a population."""
     if type(warehouses) is not int or not 1 <= warehouses <= WAREHOUSES_MAX:
-        raise BadValue(f"there are from 1 to {WAREHOUSES_MAX} warehouses, not {warehouses!r}")
+        raise BadValue(f"warehouses is {warehouses!r}: it must be from 1 to {WAREHOUSES_MAX}")
     if type(seed) is not int or not 0 <= seed <= SEED_MAX:
-        raise BadValue(f"a seed is an int from 0 to {SEED_MAX}, not {seed!r}")
+        raise BadValue(f"seed is {seed!r}: it must be an integer from 0 to {SEED_MAX}")
 
 
 class Population:
@@ -269,12 +271,12 @@ class Population:
 
     @property
     def last_name_constant(self) -> int:
-        """C of NURand for last names, as the population used it (C-Load of clause 2.1.6.1)."""
+        """C of NURand for the population's last names (C-Load of clause 2.1.6.1)."""
         return derive_streams(self.seed).last_name_constant
 
     @property
     def sorted_district_count(self) -> int:
-        """How often all customers of a district were gone through."""
+        """Number of times that all customers of a district were sorted."""
         return (
             self._order_permutation.cache_info().misses + self._last_name_index.cache_info().misses
         )
@@ -284,12 +286,12 @@ class Population:
         return self._formulas.orders(w, d, o, customers[o - 1])
 
     def last_order(self, w: int, d: int, c: int) -> int:
-        """The number of the customer's order: in the beginning everybody has one."""
+        """Return the number of the customer's order. Initially every customer has one."""
         _, orders = self._order_permutation(w, d)
         return orders[c - 1]
 
     def customers_named(self, w: int, d: int, last_name: str) -> tuple[int, ...]:
-        """The customers of that name in the order of their first names (clause 2.5.2.2)."""
+        """Return the customers with that name, ordered by first name (clause 2.5.2.2)."""
         number = LAST_NAME_NUMBERS[last_name]
         numbers, customers = self._last_name_index(w, d)
         start, stop = bisect_left(numbers, number), bisect_left(numbers, number + 1)
@@ -297,7 +299,7 @@ class Population:
         return tuple(sorted(customers[start:stop], key=lambda c: (first_name(w, d, c), c)))
 
     def _sort_customers(self, w: int, d: int) -> tuple["array[int]", "array[int]"]:
-        """The customers of the orders from 1 on, and the orders of the customers from 1 on."""
+        """Return the customers by order, and the orders by customer, both from number 1 on."""
         word = self._formulas.permutation_word
         customers = sorted(range(1, CUSTOMERS + 1), key=lambda c: (word(w, d, c), c))
         orders = array("H", bytes(2 * CUSTOMERS))
@@ -306,7 +308,7 @@ class Population:
         return array("H", customers), orders
 
     def _sort_names(self, w: int, d: int) -> tuple["array[int]", "array[int]"]:
-        """The numbers of the last names in order, and whose they are."""
+        """Return the sorted numbers of the last names, and the customer of each."""
         number = self._formulas.last_name_number
         pairs = sorted((number(w, d, c), c) for c in range(1, CUSTOMERS + 1))
         return array("H", [name for name, _ in pairs]), array("H", [c for _, c in pairs])

@@ -1,12 +1,12 @@
-"""New-Order (clause 2.4): a customer orders five to fifteen items of one or more warehouses.
+"""New-Order and Delivery.
 
-Conflicts come from D_NEXT_O_ID, which numbers the orders of a district, and from the stock of items
-that are ordered often.
+New-Order (clause 2.4): a customer orders five to fifteen items from one or more warehouses.
+Conflicts come from D_NEXT_O_ID, which numbers the orders of a district, and from the stock of
+frequently ordered items.
 
-Delivery (clause 2.7): the oldest new order of each district of a warehouse is delivered.
-
-One transaction for all ten districts, as clause 2.7.4.2 permits. A district without a new order is
-skipped. Deliveries of one warehouse conflict with each other, and with hardly anything else.
+Delivery (clause 2.7): delivers the oldest new order of each district of a warehouse. One
+transaction covers all ten districts, as clause 2.7.4.2 permits. Districts without a new order are
+skipped. Deliveries of one warehouse conflict with each other, and rarely with other transactions.
 """
 
 from typing import Any
@@ -44,11 +44,11 @@ from creekdb.tpcc.schema import (
 REORDER_MARGIN = 10
 REORDER_AMOUNT = 91
 RATE_SCALE = 10_000
-"""A tax or a discount of 100 %."""
+"""Representation of a tax or discount of 100 %."""
 
 
 class UnusedItem(Exception):
-    """An order for an item that does not exist: it is rolled back (clause 2.4.2.3)."""
+    """An order contains an unused item number: the transaction rolls back (clause 2.4.2.3)."""
 
 
 def new_order(
@@ -61,8 +61,8 @@ def new_order(
 ) -> tuple[Any, ...]:
     """Order `lines` of (item, supplying warehouse, quantity).
 
-    Answers (order, date, last name, credit, discount, tax of the warehouse, tax of the district,
-    total) and, for each line, (name, stock left, brand or generic, price, amount).
+    Return (order, date, last name, credit, discount, tax of the warehouse, tax of the district,
+    total) and, for each line, (name, remaining stock, brand or generic, price, amount).
     """
     now = tx.timestamp
     (w_tax,) = tables.warehouse.pick(tx, (w,), W_TAX)
@@ -81,12 +81,12 @@ def new_order(
     tx.put((LAST_ORDER, w, d, c), order)
 
     total = 0
-    answers: list[tuple[Any, ...]] = []
+    line_results: list[tuple[Any, ...]] = []
     for number, (i, supplier, quantity) in enumerate(lines, 1):
         item = tables.item.find(tx, i)
         if item is None:
             raise UnusedItem("Item number is not valid")
-        stock, left = _take_stock(tables, tx, supplier, i, quantity, supplier != w)
+        stock, remaining = _take_stock(tables, tx, supplier, i, quantity, supplier != w)
         price = item[I_PRICE]
         amount = quantity * price
         total += amount
@@ -95,34 +95,34 @@ def new_order(
             tx, (w, d, order, number), (i, supplier, quantity, amount, info, None)
         )
         brand = "B" if ORIGINAL_MARK in item[I_DATA] and ORIGINAL_MARK in stock[S_DATA] else "G"
-        answers.append((item[I_NAME], left, brand, price, amount))
+        line_results.append((item[I_NAME], remaining, brand, price, amount))
 
-    owed = total * (RATE_SCALE - discount) * (RATE_SCALE + w_tax + d_tax)
-    rounded = (owed + RATE_SCALE * RATE_SCALE // 2) // (RATE_SCALE * RATE_SCALE)
+    scaled_total = total * (RATE_SCALE - discount) * (RATE_SCALE + w_tax + d_tax)
+    rounded = (scaled_total + RATE_SCALE * RATE_SCALE // 2) // (RATE_SCALE * RATE_SCALE)
     head = (order, now, last, credit, discount, w_tax, d_tax, rounded)
-    return (*head, *answers)
+    return (*head, *line_results)
 
 
 def _take_stock(
     tables: TpccTables, tx: Transaction, w: int, i: int, quantity: int, is_remote: bool
 ) -> tuple[tuple[Any, ...], int]:
-    """Take items out of stock, which is filled up when it gets low; answers what is left, too."""
+    """Reduce and, if low, refill a stock; return its fixed columns and the new quantity."""
     stock = tables.stock.row(tx, w, i)
     fixed = stock.fixed
-    left: int = stock.get(S_QUANTITY) - quantity
-    if left < REORDER_MARGIN:
-        left += REORDER_AMOUNT
-    stock.set(S_QUANTITY, left)
+    remaining: int = stock.get(S_QUANTITY) - quantity
+    if remaining < REORDER_MARGIN:
+        remaining += REORDER_AMOUNT
+    stock.set(S_QUANTITY, remaining)
     stock.add(S_YTD, quantity)
     stock.add(S_ORDER_CNT, 1)
     if is_remote:
         stock.add(S_REMOTE_CNT, 1)
     stock.save()
-    return fixed, left
+    return fixed, remaining
 
 
 def delivery(tables: TpccTables, tx: Transaction, w: int, carrier: int) -> tuple[int | None, ...]:
-    """Answers the number of the delivered order, or None, for each district."""
+    """Return the number of the delivered order, or None, for each district."""
     return tuple([_deliver(tables, tx, w, d, carrier) for d in range(1, DISTRICTS + 1)])
 
 

@@ -1,7 +1,7 @@
-"""Payment (clause 2.5): a customer pays; the warehouse and the district of the terminal count it.
+"""Payment (clause 2.5): adds a customer's payment to the sums of a warehouse and a district.
 
-The customer may belong to another warehouse than the one where the payment is made. In the layout
-`rows` all payments at a warehouse conflict, and each with the New-Orders of its district.
+The customer may belong to another warehouse than the one that receives the payment. In the layout
+`rows`, payments at a warehouse conflict with each other and with the New-Orders of their districts.
 """
 
 from typing import Any
@@ -40,11 +40,11 @@ def payment(
     customer: int | str,
     amount: int,
 ) -> tuple[Any, ...]:
-    """Take `amount` from the customer with this number, or the middle one of this last name.
+    """Charge `amount` to the customer with this number, or to the middle one with this last name.
 
-    Answers the customer's number, the date, both addresses from the street to the zip code, the
-    customer's columns from C_FIRST to C_DISCOUNT, the new balance, and the beginning of C_DATA if
-    the credit is bad, else None.
+    Return the customer's number, the date, both addresses from the street to the zip code, the
+    customer's columns from C_FIRST to C_DISCOUNT, and the new balance. The last element is the
+    beginning of C_DATA if the credit is bad, else None.
     """
     now = tx.timestamp
     warehouse = tables.warehouse.row(tx, w)
@@ -62,12 +62,12 @@ def payment(
     row.add(C_BALANCE, -amount)
     row.add(C_YTD_PAYMENT, amount)
     row.add(C_PAYMENT_CNT, 1)
-    shown = None
+    shown_data = None
     if fixed[C_CREDIT] == BAD_CREDIT:
-        told = f"{c} {c_d} {c_w} {d} {w} {amount // 100}.{amount % 100:02} "
-        data = (told + row.get(C_DATA))[:DATA_MAX]
+        entry = f"{c} {c_d} {c_w} {d} {w} {amount // 100}.{amount % 100:02} "
+        data = (entry + row.get(C_DATA))[:DATA_MAX]
         row.set(C_DATA, data)
-        shown = data[:DATA_SHOWN]
+        shown_data = data[:DATA_SHOWN]
     balance = row.get(C_BALANCE)
     number = row.get(C_PAYMENT_CNT)
     row.save()
@@ -81,5 +81,5 @@ def payment(
         *d_fixed[D_STREET_1 : D_ZIP + 1],
         *fixed[: C_DISCOUNT + 1],
         balance,
-        shown,
+        shown_data,
     )

@@ -1,6 +1,7 @@
-"""Order-Status (clause 2.6): what became of a customer's last order. Writes nothing.
+"""The read-only transactions Order-Status and Stock-Level.
 
-Stock-Level (clause 2.8): how many recently ordered items are low in stock. Writes nothing.
+Order-Status (clause 2.6) reports the state of a customer's last order. Stock-Level (clause 2.8)
+counts the recently ordered items that are low in stock.
 """
 
 from typing import Any
@@ -25,8 +26,11 @@ from creekdb.tpcc.schema import (
 def order_status(
     tables: TpccTables, tx: Transaction, w: int, d: int, customer: int | str
 ) -> tuple[Any, ...]:
-    """Answers (customer's number, first, middle and last name, balance, order, date, carrier) and,
-    for each line, (item, supplying warehouse, quantity, amount, date of delivery or None)."""
+    """Report the last order of a customer.
+
+    Return (customer's number, first, middle and last name, balance, order, date, carrier) and, for
+    each line, (item, supplying warehouse, quantity, amount, date of delivery or None).
+    """
     c = find_customer(tx, w, d, customer)
     row = tables.customer.row(tx, w, d, c)
     names = row.fixed[C_FIRST : C_LAST + 1]
@@ -34,19 +38,19 @@ def order_status(
     number = tx.get((LAST_ORDER, w, d, c))
     order = tables.orders.row(tx, w, d, number)
     fixed = order.fixed
-    answers: list[tuple[Any, ...]] = []
+    line_results: list[tuple[Any, ...]] = []
     for index in range(1, fixed[O_OL_CNT] + 1):
         line = tables.order_line.row(tx, w, d, number, index)
-        answers.append((*line.fixed[OL_I_ID : OL_AMOUNT + 1], line.get(OL_DELIVERY_D)))
-    return (c, *names, balance, number, fixed[O_ENTRY_D], order.get(O_CARRIER_ID), *answers)
+        line_results.append((*line.fixed[OL_I_ID : OL_AMOUNT + 1], line.get(OL_DELIVERY_D)))
+    return (c, *names, balance, number, fixed[O_ENTRY_D], order.get(O_CARRIER_ID), *line_results)
 
 
 RECENT_ORDERS = 20
 
 
 def stock_level(tables: TpccTables, tx: Transaction, w: int, d: int, threshold: int) -> int:
-    """Answers how many distinct items in the last twenty orders of the district are in stock, at
-    its warehouse, with less than `threshold`."""
+    """Return the number of distinct items, among the last twenty orders of the district, with a
+    stock below `threshold` at its warehouse."""
     stop = tables.district.value(tx, D_NEXT_O_ID, w, d)
     items: dict[int, None] = {}
     pick = tables.order_line.pick

@@ -10,7 +10,7 @@ import pytest
 from creekdb.cli import main
 from creekdb.history import load_run
 from creekdb.schemes import registry
-from tests.unit.cli.nondeterministic_types import Lying, Raising
+from tests.unit.cli.faulty_schemes import Diverging, Raising
 
 SHORT = ["simulate", "--duration", "200ms"]
 
@@ -35,14 +35,14 @@ KEYS = {
 }
 
 
-def simulated(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, Any]:
+def simulate(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, Any]:
     assert main([*SHORT, "--json", *arguments]) == 0
     shown: dict[str, Any] = json.loads(capsys.readouterr().out)
     return shown
 
 
 def test_json_is_one_object_with_every_measure(capsys: pytest.CaptureFixture[str]) -> None:
-    shown = simulated(capsys, "--strong-share", "0.5")
+    shown = simulate(capsys, "--strong-share", "0.5")
 
     assert shown.keys() >= KEYS
     for name in ("weak_tentative_ms", "strong_tentative_ms", "strong_stable_ms"):
@@ -55,30 +55,30 @@ def test_json_is_one_object_with_every_measure(capsys: pytest.CaptureFixture[str
     assert {each["verdict"] for each in shown["verdicts"]} <= {"ok", "unknown"}
 
 
-def test_what_was_not_measured_is_null(capsys: pytest.CaptureFixture[str]) -> None:
-    shown = simulated(capsys, "--strong-share", "0")
+def test_a_missing_measure_is_null(capsys: pytest.CaptureFixture[str]) -> None:
+    shown = simulate(capsys, "--strong-share", "0")
 
     assert shown["strong_stable_ms"] is None
     assert shown["strong"] == 0
 
 
-def test_one_replica_without_faults_is_always_right(capsys: pytest.CaptureFixture[str]) -> None:
-    shown = simulated(capsys, "--replicas", "1")
+def test_one_replica_without_faults_is_exact(capsys: pytest.CaptureFixture[str]) -> None:
+    shown = simulate(capsys, "--replicas", "1")
 
     assert (shown["accuracy"], shown["execution_ratio"], shown["rollbacks"]) == (1.0, 1.0, 0)
 
 
-def test_the_same_seed_gives_the_same_run_and_another_one_another(
+def test_equal_seeds_give_equal_runs_and_other_seeds_other_runs(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    first, again = (simulated(capsys, "--seed", "3", "--random-faults") for _ in range(2))
-    other = simulated(capsys, "--seed", "4", "--random-faults")
+    first, again = (simulate(capsys, "--seed", "3", "--random-faults") for _ in range(2))
+    other = simulate(capsys, "--seed", "4", "--random-faults")
 
     assert first == again
     assert first["trace_hash"] != other["trace_hash"]
 
 
-def test_the_hash_is_the_same_under_any_hash_seed_of_python() -> None:
+def test_the_trace_hash_does_not_depend_on_the_hash_seed_of_python() -> None:
     hashes = set()
     for hash_seed in ("1", "2"):
         shown = subprocess.run(
@@ -93,14 +93,14 @@ def test_the_hash_is_the_same_under_any_hash_seed_of_python() -> None:
     assert len(hashes) == 1
 
 
-def test_an_open_loop_asks_as_often_as_it_is_told(capsys: pytest.CaptureFixture[str]) -> None:
-    shown = simulated(capsys, "--load", "1000", "--datatype", "counter")
+def test_an_open_loop_offers_the_given_load(capsys: pytest.CaptureFixture[str]) -> None:
+    shown = simulate(capsys, "--load", "1000", "--datatype", "counter")
 
     assert (shown["load_tps"], shown["clients"]) == (1000, None)
     assert 100 < shown["weak"] + shown["strong"] < 300
 
 
-def test_people_get_tables(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_default_output_is_tables(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*SHORT, "--fault", "crash 1 at 50ms", "--datatype", "list"]) == 0
 
     shown = capsys.readouterr().out
@@ -109,15 +109,15 @@ def test_people_get_tables(capsys: pytest.CaptureFixture[str]) -> None:
         "accuracy",
         "trace hash",
         "crash 1 at 50ms",
-        "11 of 12 checkers say ok, 1 cannot tell",
-        "unknown  fluctuating: not checked, which is no fault: the run did not record on which",
+        "11 of 12 checkers passed, 1 inconclusive",
+        "unknown  fluctuating: not checked, not a violation: the run recorded no observed orders",
     ):
         assert part in shown
     assert "\x1b" not in shown
     assert not any(line.endswith(" ") for line in shown.splitlines())
 
 
-def test_calls_of_ones_own_are_shown_in_the_order_of_time(
+def test_scripted_calls_are_shown_in_the_order_of_time(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     calls = (
@@ -131,39 +131,39 @@ def test_calls_of_ones_own_are_shown_in_the_order_of_time(
     assert shown.index("open ann 7") < shown.index("balance ann") < shown.index("stable   ")
 
 
-def test_a_run_that_is_kept_can_be_checked_again(
+def test_a_saved_run_can_be_checked_again(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    folder = tmp_path / "run"
+    directory = tmp_path / "run"
 
-    assert main([*SHORT, "--random-faults", "--out", str(folder)]) == 0
+    assert main([*SHORT, "--random-faults", "--out", str(directory)]) == 0
     last = capsys.readouterr().out.splitlines()[-1]
-    assert last.startswith(f"kept in {folder}; check it with: ")
-    assert last.endswith(f" check {folder}")
-    kept = json.loads((folder / "verdicts.json").read_text())
-    (folder / "verdicts.json").unlink()
-    assert main(["check", str(folder)]) == 0
-    assert json.loads((folder / "verdicts.json").read_text()) == kept
+    assert last.startswith(f"saved to {directory}; check it with: ")
+    assert last.endswith(f" check {directory}")
+    saved = json.loads((directory / "verdicts.json").read_text())
+    (directory / "verdicts.json").unlink()
+    assert main(["check", str(directory)]) == 0
+    assert json.loads((directory / "verdicts.json").read_text()) == saved
     capsys.readouterr()
-    assert main(["check", str(folder), "--json"]) == 0
-    assert json.loads(capsys.readouterr().out) == kept["verdicts"]
-    assert main([*SHORT, "--out", str(folder)]) == 2
-    assert "a run is never written over" in capsys.readouterr().err
+    assert main(["check", str(directory), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == saved["verdicts"]
+    assert main([*SHORT, "--out", str(directory)]) == 2
+    assert "runs are never overwritten" in capsys.readouterr().err
 
 
-def test_an_illegal_run_exits_with_1_also_when_it_is_checked_again(
+def test_an_illegal_run_exits_with_1_also_in_a_later_check(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(registry.SCHEMES, "lying", Lying)
-    folder = tmp_path / "run"
+    monkeypatch.setitem(registry.SCHEMES, "diverging", Diverging)
+    directory = tmp_path / "run"
 
-    assert main([*SHORT, "--scheme", "lying", "--out", str(folder)]) == 1
+    assert main([*SHORT, "--scheme", "diverging", "--out", str(directory)]) == 1
     assert "ILLEGAL  convergence: the states differ under 'lie'" in capsys.readouterr().out
-    assert main(["check", str(folder)]) == 1
+    assert main(["check", str(directory)]) == 1
     assert "ILLEGAL  convergence: the states differ under 'lie'" in capsys.readouterr().out
 
 
-def test_a_replica_that_raises_exits_with_1_and_shows_where(
+def test_a_raising_replica_exits_with_1_and_a_traceback(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(registry.SCHEMES, "raising", Raising)
@@ -174,22 +174,22 @@ def test_a_replica_that_raises_exits_with_1_and_shows_where(
     assert "RuntimeError: a bug in the replica" in shown.err
 
 
-def test_a_damaged_run_folder_exits_with_3(
+def test_a_damaged_run_directory_exits_with_3(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    folder = tmp_path / "run"
-    assert main([*SHORT, "--out", str(folder)]) == 0
+    directory = tmp_path / "run"
+    assert main([*SHORT, "--out", str(directory)]) == 0
     capsys.readouterr()
-    history = folder / "history.msgpack"
+    history = directory / "history.msgpack"
     history.write_bytes(history.read_bytes()[:100])
 
-    assert main(["check", str(folder)]) == 3
+    assert main(["check", str(directory)]) == 3
     shown = capsys.readouterr().err
     assert shown.startswith(f"creek: {history} is damaged")
     assert shown.count("\n") == 1
 
 
-def test_a_replayed_seed_tells_its_scenario_and_can_be_kept(
+def test_a_replayed_seed_prints_its_scenario_and_can_be_saved(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["simulate", "--replay", "291", "--out", str(tmp_path / "run")]) == 0
@@ -198,20 +198,20 @@ def test_a_replayed_seed_tells_its_scenario_and_can_be_kept(
     assert load_run(tmp_path / "run").config["seed"] == 291
 
 
-def test_a_data_type_of_ones_own_is_simulated_with_calls_and_checked_again(
+def test_a_user_data_type_is_simulated_with_calls_and_checked_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (tmp_path / "doors.py").write_text(
+    (tmp_path / "visits.py").write_text(
         "import creekdb\n"
-        "doors = creekdb.DataType('doors')\n"
-        "@doors.operation\n"
+        "visits = creekdb.DataType('visits')\n"
+        "@visits.operation\n"
         "def enter(tx, name):\n"
         "    tx.add('inside', 1)\n"
         "    return tx.get('inside')\n"
     )
     monkeypatch.chdir(tmp_path)
     calls = ("--call", "enter ann on 0 at 5ms", "--call", "strong enter bob on 1 at 50ms")
-    shown = simulated(capsys, "--datatype", "doors:doors", *calls, "--debug", "--out", "run")
+    shown = simulate(capsys, "--datatype", "visits:visits", *calls, "--debug", "--out", "run")
     assert "illegal" not in {each["verdict"] for each in shown["verdicts"]}
-    assert [each.answers[-1].outcome.value for each in load_run(Path("run")).operations] == [1, 2]
+    assert [each.responses[-1].outcome.value for each in load_run(Path("run")).operations] == [1, 2]
     assert main(["check", "run"]) == 0

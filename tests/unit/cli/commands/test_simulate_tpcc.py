@@ -1,4 +1,4 @@
-"""`creek simulate --workload tpcc`: runs that measure."""
+"""`creek simulate --workload tpcc`: measured runs."""
 
 import json
 from pathlib import Path
@@ -33,14 +33,14 @@ KEYS = {
 }
 
 
-def measured(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, Any]:
+def measure(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, Any]:
     assert main([*TPCC, "--json", *arguments]) == 0
     shown: dict[str, Any] = json.loads(capsys.readouterr().out)
     return shown
 
 
 def test_json_has_every_measure(capsys: pytest.CaptureFixture[str]) -> None:
-    shown = measured(capsys, "--scheme", "creek", "--load", "2000")
+    shown = measure(capsys, "--scheme", "creek", "--load", "2000")
 
     assert shown.keys() >= KEYS
     for name in ("weak_tentative_ms", "strong_tentative_ms", "strong_stable_ms"):
@@ -53,21 +53,21 @@ def test_json_has_every_measure(capsys: pytest.CaptureFixture[str]) -> None:
     assert shown["messages_per_operation"]["Cast"] > 1
 
 
-def test_what_only_reads_is_executed_by_all_unless_it_is_told_otherwise(
+def test_read_only_operations_run_on_all_replicas_without_local_reads(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    everywhere = measured(capsys, "--scheme", "creek", "--load", "1000")
-    local = measured(capsys, "--scheme", "creek", "--load", "1000", "--local-reads")
+    everywhere = measure(capsys, "--scheme", "creek", "--load", "1000")
+    local = measure(capsys, "--scheme", "creek", "--load", "1000", "--local-reads")
 
     assert local["weak"] == everywhere["weak"]
     assert local["committed"] < everywhere["committed"]
     assert local["executions"] < everywhere["executions"]
 
 
-def test_payment_is_strong_unless_a_share_is(capsys: pytest.CaptureFixture[str]) -> None:
-    paper = measured(capsys, "--load", "1000")
-    weak = measured(capsys, "--load", "1000", "--strong-share", "0")
-    strong = measured(capsys, "--load", "1000", "--strong-share", "1")
+def test_payment_is_strong_without_a_strong_share(capsys: pytest.CaptureFixture[str]) -> None:
+    paper = measure(capsys, "--load", "1000")
+    weak = measure(capsys, "--load", "1000", "--strong-share", "0")
+    strong = measure(capsys, "--load", "1000", "--strong-share", "1")
 
     assert paper["strong_kinds"] == ["payment"]
     assert 0.2 < paper["strong"] / (paper["strong"] + paper["weak"]) < 0.7
@@ -75,61 +75,61 @@ def test_payment_is_strong_unless_a_share_is(capsys: pytest.CaptureFixture[str])
     assert weak["weak"] == strong["strong"] == paper["strong"] + paper["weak"]
 
 
-def test_a_scheme_without_tentative_answers_is_measured_by_its_only_ones(
+def test_a_scheme_without_tentative_responses_is_measured_by_its_stable_ones(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    shown = measured(capsys, "--scheme", "smr", "--load", "500")
+    shown = measure(capsys, "--scheme", "smr", "--load", "500")
 
     assert shown["weak_tentative_ms"] == shown["weak_stable_ms"]
     assert shown["strong_tentative_ms"] is None
     assert shown["execution_ratio"] == 1
 
 
-def test_what_a_scheme_withholds_is_measured_too(capsys: pytest.CaptureFixture[str]) -> None:
-    shown = measured(capsys, "--scheme", "archie", "--load", "1000")
+def test_withheld_responses_are_measured(capsys: pytest.CaptureFixture[str]) -> None:
+    shown = measure(capsys, "--scheme", "archie", "--load", "1000")
 
     assert shown["weak_tentative_ms"]["answers"] == shown["weak_stable_ms"]["answers"]
     assert shown["strong_speculated_ms"]["p50"] <= shown["strong_stable_ms"]["p99"]
     assert shown["accuracy"] == 1
 
 
-def test_more_than_it_can_do_is_told(capsys: pytest.CaptureFixture[str]) -> None:
-    shown = measured(capsys, "--scheme", "smr", "--load", "4000")
+def test_an_excessive_load_saturates(capsys: pytest.CaptureFixture[str]) -> None:
+    shown = measure(capsys, "--scheme", "smr", "--load", "4000")
 
     assert shown["saturated"] is True
     assert shown["backlog"] > 50
     assert shown["throughput_tps"] < 3500
 
 
-def test_the_layout_is_a_choice(capsys: pytest.CaptureFixture[str]) -> None:
-    shown = measured(capsys, "--scheme", "creek", "--layout", "fine", "--replicas", "3")
+def test_the_layout_is_configurable(capsys: pytest.CaptureFixture[str]) -> None:
+    shown = measure(capsys, "--scheme", "creek", "--layout", "fine", "--replicas", "3")
 
     assert (shown["layout"], shown["datatype"]) == ("fine", "tpcc-fine-1-0")
     assert shown["violated"] == []
 
 
-def test_a_run_that_is_kept_is_recorded_and_can_be_checked(
+def test_a_saved_run_is_recorded_and_can_be_checked(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    folder = str(tmp_path / "run")
+    directory = str(tmp_path / "run")
     arguments = ["--scheme", "creek", "--load", "500", "--fault", "crash 1 at 50ms"]
 
-    shown = measured(capsys, *arguments, "--out", folder)
+    shown = measure(capsys, *arguments, "--out", directory)
     verdicts = {each["checker"]: each["verdict"] for each in shown["verdicts"]}
 
     assert verdicts["replay"] == "ok"
-    assert main(["check", folder]) == 0
+    assert main(["check", directory]) == 0
     assert "replay" in capsys.readouterr().out
 
 
-def test_a_condition_that_is_violated_is_told_with_exit_code_1(
+def test_a_violated_condition_is_reported_with_exit_code_1(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def broken(*arguments: object, **options: object) -> list[ConsistencyViolation]:
         return [ConsistencyViolation("3.3.2.1", ("warehouse", 1), "a sum is wrong")]
 
-    monkeypatch.setattr(tpcc, "problems", broken)
+    monkeypatch.setattr(tpcc, "find_violations", broken)
 
     assert main([*TPCC, "--load", "500"]) == 1
-    told = "replica 0, 1, 2, 3, 4: condition 3.3.2.1 at ('warehouse', 1): a sum is wrong"
-    assert told in capsys.readouterr().out
+    violation = "replica 0, 1, 2, 3, 4: condition 3.3.2.1 at ('warehouse', 1): a sum is wrong"
+    assert violation in capsys.readouterr().out

@@ -1,4 +1,4 @@
-"""What people do to the replicas of `creek up`."""
+"""Fault injection into the replicas of `creek up`."""
 
 import asyncio
 from collections.abc import Callable
@@ -12,32 +12,32 @@ from creekdb.load.local_cluster import LocalCluster
 from creekdb.wire.dev_control import decode_dev_control
 
 
-class Told:
-    """In place of two replicas: from whom each was told last that it is cut off."""
+class ControlledReplicas:
+    """Stub of a cluster of two replicas that records the latest cut links of each."""
 
     def __init__(self) -> None:
-        self.http = ["127.0.0.1:1", "127.0.0.1:2"]
-        self.tells: Callable[[int], bytes] = lambda replica: b""
+        self.http_addresses = ["127.0.0.1:1", "127.0.0.1:2"]
+        self.control_line: Callable[[int], bytes] = lambda replica: b""
         self.cut: dict[int, tuple[int, ...]] = {}
 
-    def tell(self, replica: int) -> None:
-        self.cut[replica] = decode_dev_control(self.tells(replica)).cut
+    def send_control_line(self, replica: int) -> None:
+        self.cut[replica] = decode_dev_control(self.control_line(replica)).cut
 
 
-def test_links_are_cut_also_to_replicas_that_joined_later() -> None:
-    cluster, happened = Told(), list[str]()
-    breaking = LocalFaultInjector(cast(LocalCluster, cluster), happened.append)
+def test_links_to_replicas_that_joined_later_can_be_cut() -> None:
+    cluster, events = ControlledReplicas(), list[str]()
+    injector = LocalFaultInjector(cast(LocalCluster, cluster), events.append)
 
-    async def story() -> None:
-        async with breaking.serve_control():
-            breaking.cut([(1, 0), (0, 7)])
+    async def scenario() -> None:
+        async with injector.serve_control():
+            injector.cut([(1, 0), (0, 7)])
             assert cluster.cut == {0: (1, 7), 1: (0,)}
-            breaking.heal([(0, 1)])
+            injector.heal([(0, 1)])
             assert cluster.cut == {0: (7,), 1: ()}
-            for link, why in (((7, 8), "there is no replica 7"), ((0, 0), "no link to itself")):
-                with pytest.raises(UsageError, match=why):
-                    breaking.heal([(0, 7), link])
+            for link, message in (((7, 8), "unknown replica 7"), ((0, 0), "no link to itself")):
+                with pytest.raises(UsageError, match=message):
+                    injector.heal([(0, 7), link])
             assert cluster.cut == {0: (7,), 1: ()}
 
-    asyncio.run(story())
-    assert happened[:2] == ["the link between 0 and 1 is cut", "the link between 0 and 7 is cut"]
+    asyncio.run(scenario())
+    assert events[:2] == ["the link between 0 and 1 is cut", "the link between 0 and 7 is cut"]

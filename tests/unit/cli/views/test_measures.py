@@ -1,4 +1,4 @@
-"""Latencies as a table for people."""
+"""Table of latencies."""
 
 import pytest
 
@@ -10,11 +10,11 @@ from creekdb.load.measurement import RESPONSE_KINDS, LatencySummary, LoadResult
     ("ms", "shown"),
     [(0.061, "0.06"), (8.416, "8.42"), (41.06, "41.1"), (330.04, "330"), (2811.86, "2,812")],
 )
-def test_a_latency_has_as_many_digits_as_mean_something(ms: float, shown: str) -> None:
+def test_a_latency_has_three_significant_digits(ms: float, shown: str) -> None:
     assert format_ms(ms) == shown
 
 
-def test_it_fits_into_80_columns(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_table_fits_into_80_columns(capsys: pytest.CaptureFixture[str]) -> None:
     slow = LatencySummary(
         answers=123_456, mean=98_765.4, p50=8.4, p95=99.94, p99=98_765.4, max=600_000.0
     )
@@ -31,5 +31,5 @@ def test_it_fits_into_80_columns(capsys: pytest.CaptureFixture[str]) -> None:
     print_latencies(result)
     shown = capsys.readouterr().out.splitlines()
     assert max(map(len, shown)) <= 80
-    numbers = " ".join(shown[-1].removeprefix("asked late by").split())
+    numbers = " ".join(shown[-1].removeprefix("start delay").split())
     assert numbers == "123,456 98,765 8.40 99.9 98,765 600,000"

@@ -34,9 +34,9 @@ def lines(width: int, live: bool = False, rows: list[ReplicaRow] = ROWS) -> list
     return [line.split() for line in captured.get().splitlines()]
 
 
-def test_it_fits_into_80_columns() -> None:
+def test_the_table_fits_into_80_columns() -> None:
     head, first, second, third = lines(80)
-    names = "replica port process leader links committed lag tentative same at state"
+    names = "replica port process leader links committed lag tentative agreed state"
     assert " ".join(head) == names
     assert " ".join(first) == "0 7100 1234567 itself 1,2 1,234,567 0 120 1,234,560 up"
     assert " ".join(second[-3:]) == "not 0,2 up"
@@ -44,7 +44,7 @@ def test_it_fits_into_80_columns() -> None:
 
 
 @pytest.mark.parametrize(("width", "live"), [(100, False), (90, True)])
-def test_it_tells_where_states_were_the_same(width: int, live: bool) -> None:
+def test_the_last_agreed_position_is_shown(width: int, live: bool) -> None:
     _, first, second, third = lines(width, live=live)
     assert first[-2:] == ["1,234,560", "up"]
     assert second[-3:] == ["not", "0,2", "up"]
@@ -54,9 +54,7 @@ def test_it_tells_where_states_were_the_same(width: int, live: bool) -> None:
 
 @pytest.mark.parametrize("live", [False, True])
 @pytest.mark.parametrize("width", [79, 66, 50, 40])
-def test_where_there_is_little_room_the_state_stays_and_nothing_is_cut(
-    width: int, live: bool
-) -> None:
+def test_a_narrow_table_keeps_the_state_and_truncates_nothing(width: int, live: bool) -> None:
     head, first, second, third = lines(width, live)
     assert (head[0], head[-1]) == ("replica", "state")
     assert (first[0], first[-1]) == ("0", "up")
@@ -67,25 +65,25 @@ def test_where_there_is_little_room_the_state_stays_and_nothing_is_cut(
 
 @pytest.mark.parametrize("live", [False, True])
 @pytest.mark.parametrize("width", range(40, 80))
-def test_where_all_are_up_no_heading_is_cut_either(width: int, live: bool) -> None:
+def test_a_narrow_table_truncates_no_heading(width: int, live: bool) -> None:
     head, first = lines(width, live, ROWS[:1])
     assert (head[-1], first[-1]) == ("state", "up")
 
 
-def test_one_that_is_starting_alarms_nobody() -> None:
+def test_a_starting_replica_is_not_red() -> None:
     rows = [ReplicaRow("0", "127.0.0.1:7100", None, STARTING), ROWS[2]]
     assert [row.style for row in replicas_table(rows, 80).rows] == ["dim", "red"]
 
 
-def test_one_without_a_majority_is_not_simply_up() -> None:
-    told = {"waits_for": None, "failure": None, "disk": None, "members": [0, 1, 2]}
-    assert state_text({**told, "connected": [2]}) == "up"
-    assert state_text({**told, "connected": []}) == "no majority"
-    assert state_text({**told, "connected": [], "disk": "no space"}) == "no space"
-    assert state_text({**told, "connected": [], "members": [0]}) == "up"
+def test_a_replica_without_a_majority_is_not_up() -> None:
+    fields = {"waits_for": None, "failure": None, "disk": None, "members": [0, 1, 2]}
+    assert state_text({**fields, "connected": [2]}) == "up"
+    assert state_text({**fields, "connected": []}) == "no majority"
+    assert state_text({**fields, "connected": [], "disk": "no space"}) == "no space"
+    assert state_text({**fields, "connected": [], "members": [0]}) == "up"
 
 
-def test_a_disk_that_fails_is_told_before_what_follows_from_it() -> None:
-    told = {"failure": None, "disk": "no space", "members": [0, 1, 2], "connected": [1, 2]}
-    assert state_text({**told, "waits_for": [1]}) == "no space"
-    assert state_text({**told, "disk": None, "waits_for": [1]}) == "new: waits for 1"
+def test_a_disk_failure_takes_precedence_over_joining() -> None:
+    fields = {"failure": None, "disk": "no space", "members": [0, 1, 2], "connected": [1, 2]}
+    assert state_text({**fields, "waits_for": [1]}) == "no space"
+    assert state_text({**fields, "disk": None, "waits_for": [1]}) == "joining: awaits 1"

@@ -1,4 +1,4 @@
-"""The timeline shows what happened to replicas and links, and the calls that came in vain."""
+"""The timeline shows events of replicas and links, and calls that found their replica down."""
 
 from creekdb.cli.views.timeline import timeline_lines
 from creekdb.datatypes import get_datatype
@@ -9,7 +9,7 @@ from creekdb.simulation.models.parameters import DiskModel
 
 
 def shown(faults: str, *calls: tuple[int, int], disk: DiskModel | None = None) -> list[str]:
-    """A run of 100 ms with a strong `open` at each (ms, replica)."""
+    """Return the timeline of a run of 100 ms with a strong `open` at each (ms, replica)."""
     scenario = Scenario(
         datatype="bank",
         duration_us=100_000,
@@ -28,20 +28,20 @@ def shown(faults: str, *calls: tuple[int, int], disk: DiskModel | None = None) -
     ][2:]
 
 
-END = "100  ── the end: clients stop, and whatever is broken is healed"
+END = "100  ── the end: clients stop, and all faults are healed"
 
 
-def test_a_crash_a_death_a_cut_and_a_restart_have_a_line_each() -> None:
+def test_crash_death_cut_and_restart_have_one_line_each() -> None:
     assert shown("crash 1 at 10ms; die 2 at 20ms; cut 0>3 at 30ms; restart 1 at 40ms") == [
         "10  ── replica 1 crashes (○)",
-        "20  ── replica 2 dies (○): it never comes back",
-        "30  ── nothing gets from 0 to 3 any more",
+        "20  ── replica 2 dies (○) and never restarts",
+        "30  ── messages from 0 to 3 are dropped",
         "40  ── replica 1 restarts",
         END,
     ]
 
 
-def test_a_replica_that_the_end_brings_back_restarts_after_it() -> None:
+def test_a_replica_restarted_by_the_end_follows_its_heading() -> None:
     assert shown("crash 1 at 10ms") == [
         "10  ── replica 1 crashes (○)",
         END,
@@ -49,23 +49,23 @@ def test_a_replica_that_the_end_brings_back_restarts_after_it() -> None:
     ]
 
 
-def test_a_crash_or_restart_without_effect_has_none() -> None:
+def test_a_crash_or_restart_without_effect_has_no_line() -> None:
     assert shown("restart 0 at 5ms; die 1 at 10ms; crash 1 at 20ms; restart 1 at 30ms") == [
-        "10  ── replica 1 dies (○): it never comes back",
+        "10  ── replica 1 dies (○) and never restarts",
         END,
     ]
 
 
-def test_a_crash_in_the_middle_of_a_write_is_shown_when_it_strikes() -> None:
+def test_a_crash_during_a_write_is_shown_when_it_takes_effect() -> None:
     disk = DiskModel(fsync_us_min=1000, fsync_us_max=1000)
     lines = shown("crash-writing 1 at 10ms", (30, 1), disk=disk)
 
-    assert lines[0] == "10  ── replica 1 is to crash when it writes to disk next"
-    struck = next(line for line in lines if line.endswith("replica 1 crashes (○)"))
-    assert 10 < int(struck.split()[0]) < 35
+    assert lines[0] == "10  ── replica 1 will crash at its next disk write"
+    crash = next(line for line in lines if line.endswith("replica 1 crashes (○)"))
+    assert 10 < int(crash.split()[0]) < 35
 
 
-def test_a_call_that_found_its_replica_down_is_a_row_that_says_so() -> None:
+def test_a_call_to_a_replica_that_is_down_has_a_row() -> None:
     lines = shown("crash 1 at 10ms; restart 1 at 40ms", (5, 0), (20, 1), (60, 1))
 
     (missed,) = [line for line in lines if "down" in line]
@@ -81,8 +81,8 @@ def test_a_call_that_found_its_replica_down_is_a_row_that_says_so() -> None:
     assert any(line.startswith("60  ·─●─·─·─·") for line in lines)
 
 
-def test_nothing_is_shown_of_faults_after_the_end() -> None:
+def test_faults_after_the_end_are_not_shown() -> None:
     assert shown("partition 0,1 at 10ms; heal at 20ms; cut 0>1 at 200ms") == [
-        "10  ── the network breaks into 0,1 and 2,3,4; only 2,3,4 are a majority",
+        "10  ── the network splits into 0,1 and 2,3,4; only 2,3,4 has a majority",
         "20  ── the network heals",
     ]

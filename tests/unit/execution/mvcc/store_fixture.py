@@ -1,6 +1,6 @@
-"""A version store tried by hand: operations that do what their steps say, at the places one wants.
+"""Version store under manual control: operations that run given steps, at given positions.
 
-Nothing happens by itself: what is withdrawn stays so until the test executes it again.
+Nothing happens automatically: a rolled-back request waits until the test re-executes it.
 """
 
 from typing import Any
@@ -21,11 +21,11 @@ from creekdb.protocol.values import Key
 END = (10**9,)
 
 
-def arrived(*registers: tuple[Key, Any]) -> StateLoader:
-    """Above no base."""
-    arrivals = StateLoader(EmptyBase(), digested=False, ordered=True)
-    arrivals.add(registers, ())
-    return arrivals
+def loaded_state(*registers: tuple[Key, Any]) -> StateLoader:
+    """Return a loader with these registers, above an empty base."""
+    loader = StateLoader(EmptyBase(), with_digest=False, with_order=True)
+    loader.add(registers, ())
+    return loader
 
 
 STEPWISE = DataType("stepwise")
@@ -33,14 +33,14 @@ STEPWISE = DataType("stepwise")
 
 @STEPWISE.operation
 def play(tx: Transaction, *steps: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Each step is a verb and what it needs; the answers of those that ask are the answer."""
-    answers: list[Any] = []
+    """Run the steps, each a verb with its arguments. Return the results of all reads."""
+    results: list[Any] = []
     for verb, *rest in steps:
         match verb:
             case "get":
-                answers.append(tx.get(*rest))
+                results.append(tx.get(*rest))
             case "pick":
-                answers.append(tx.pick(*rest))
+                results.append(tx.pick(*rest))
             case "put":
                 tx.put(*rest)
             case "delete":
@@ -59,14 +59,14 @@ def play(tx: Transaction, *steps: tuple[Any, ...]) -> tuple[Any, ...]:
             case "scan":
                 start, stop, reverse, limit = rest
                 scan = tx.scan(start=start, stop=stop, reverse=reverse, limit=limit)
-                answers.append(tuple(key for key, _ in scan))
+                results.append(tuple(key for key, _ in scan))
             case "prefix":
-                answers.append(tuple(tx.scan(rest[0])))
+                results.append(tuple(tx.scan(rest[0])))
             case "total":
                 tx.put(rest[0], sum(value for _, value in tx.scan("n")))
             case _:
                 raise ValueError(verb)
-    return tuple(answers)
+    return tuple(results)
 
 
 class Attempt(msgspec.Struct, frozen=True):
@@ -76,27 +76,29 @@ class Attempt(msgspec.Struct, frozen=True):
     execution: ExecutionResult
 
 
-class Shelf:
-    def __init__(self, base: BaseState | None = None) -> None:
-        self.store = VersionStore(base, fresh_max=2, images=True)
-        self.entries: dict[int, RequestEntry] = {}
-        """By the place where they were first put."""
+class StoreFixture:
+    """Version store with entries that the test adds, executes and moves by hand."""
 
-    def put(self, at: int, *steps: tuple[Any, ...]) -> RequestEntry:
-        """An entry that was not executed yet."""
+    def __init__(self, base: BaseState | None = None) -> None:
+        self.store = VersionStore(base, recent_max=2, with_cursors=True)
+        self.entries: dict[int, RequestEntry] = {}
+        """Entries by their first position."""
+
+    def add(self, at: int, *steps: tuple[Any, ...]) -> RequestEntry:
+        """Add an entry without executing it."""
         operation = Operation("play", steps)
         request = Request(at, Dot(0, at), operation, strong=False)
         entry = self.entries[at] = RequestEntry(request, (at,))
         return entry
 
-    def do(self, at: int, *steps: tuple[Any, ...]) -> RequestEntry:
-        """Put an entry, execute it, and install what that gives."""
-        entry = self.put(at, *steps)
+    def execute(self, at: int, *steps: tuple[Any, ...]) -> RequestEntry:
+        """Add an entry, execute it, and install the result."""
+        entry = self.add(at, *steps)
         assert self.finish(self.begin(entry))
         return entry
 
-    def again(self, *entries: RequestEntry) -> None:
-        """Execute anew what was withdrawn."""
+    def reexecute(self, *entries: RequestEntry) -> None:
+        """Execute rolled-back entries again."""
         for entry in entries:
             assert entry.phase is ExecutionPhase.WAITING
             assert self.finish(self.begin(entry))
@@ -113,58 +115,58 @@ class Shelf:
             entry.outcome = execution.outcome
         return installed
 
-    def withdrawn(self) -> list[RequestEntry]:
-        """What has to be executed again since one last asked, in order."""
+    def rolled_back(self) -> list[RequestEntry]:
+        """Return the entries rolled back since the last call, in order."""
         return sorted(self.store.take_rolled_back(), key=lambda entry: entry.position)
 
     def merge(self, *entries: RequestEntry) -> MergedRun:
         return self.store.merge(list(entries))
 
-    def take_apart(self, stretch: MergedRun) -> None:
-        """As a replica does it: its members wait for their execution again."""
-        self.store.split(stretch)
-        assert stretch in self.store.take_rolled_back()
-        self.release(stretch)
+    def split(self, run: MergedRun) -> None:
+        """Split a merged run like a replica: its members wait for re-execution."""
+        self.store.split(run)
+        assert run in self.store.take_rolled_back()
+        self.release(run)
 
-    def release(self, stretch: MergedRun) -> None:
-        for member in stretch.entries:
+    def release(self, run: MergedRun) -> None:
+        for member in run.entries:
             member.phase = ExecutionPhase.WAITING
             member.merged_run = None
 
     def read(self, key: Key, at: Position = END) -> Any:
-        """What a request at this place would read."""
+        """Return the value that a request at this position would read."""
         return self.store.snapshot(at).read(key)
 
-    def answer(self, entry: RequestEntry) -> Any:
+    def response(self, entry: RequestEntry) -> Any:
         assert entry.outcome is not None
-        return _told(entry.outcome)
+        return _result(entry.outcome)
 
     def scan(self, at: Position = END) -> list[Key]:
         snapshot = self.store.snapshot(at)
         return list(snapshot.keys((), (9,), False))
 
     def state(self) -> dict[Key, Any]:
-        """What all that is executed made of the base."""
+        """Return the difference between the state after all executed requests and the base."""
         return changes(self.store.values().items(), self.store._table.base)
 
     def chain_count(self) -> int:
-        return len(self.unsettled())
+        return len(self.unstable_keys())
 
     def version_count(self) -> int:
         chain = self.store._table.chain
-        return sum(len(chain(key).versions) for key in self.unsettled())
+        return sum(len(chain(key).versions) for key in self.unstable_keys())
 
-    def unsettled(self) -> set[Key]:
-        """The registers that have versions."""
-        contents = self.store._table
-        return {key for key in contents.registers if contents.has_versions(key)}
+    def unstable_keys(self) -> set[Key]:
+        """Return the registers that have versions."""
+        table = self.store._table
+        return {key for key in table.registers if table.has_versions(key)}
 
     def registers(self) -> set[Key]:
         return set(self.store._table.registers)
 
 
-def _told(outcome: Outcome) -> Any:
+def _result(outcome: Outcome) -> Any:
     return outcome.value if outcome.error is None else outcome.error
 
 
-__all__ = ["ABSENT", "END", "Attempt", "Shelf", "play"]
+__all__ = ["ABSENT", "END", "Attempt", "StoreFixture", "play"]

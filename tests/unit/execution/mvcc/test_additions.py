@@ -1,259 +1,259 @@
-"""What the version store makes of `add`: deltas that nobody has looked at."""
+"""Blind additions in the version store: deltas that are added up when they are read."""
 
 import pytest
 
 from creekdb.execution.mvcc.entry import ExecutionPhase
 from creekdb.execution.mvcc.version_chain import ADDABLE_MAX
 from creekdb.execution.transaction import BLIND_ADD_MAX
-from tests.unit.execution.mvcc.store_fixture import ABSENT, Shelf
+from tests.unit.execution.mvcc.store_fixture import ABSENT, StoreFixture
 
 
-def test_adding_is_no_read() -> None:
-    shelf = Shelf()
-    adders = [shelf.do(at, ("add", "n", at)) for at in (20, 30)]
+def test_an_addition_is_no_read() -> None:
+    fixture = StoreFixture()
+    adders = [fixture.execute(at, ("add", "n", at)) for at in (20, 30)]
     assert all(not each.reads for each in adders)
 
-    shelf.do(10, ("put", "n", 5))
-    shelf.do(25, ("add", "n", 1))
+    fixture.execute(10, ("put", "n", 5))
+    fixture.execute(25, ("add", "n", 1))
 
-    assert shelf.withdrawn() == []
-    assert [shelf.read("n", (at,)) for at in (10, 11, 21, 26, 31)] == [ABSENT, 5, 25, 26, 56]
-
-
-def test_an_operation_that_looks_at_what_it_adds_to_depends_on_it() -> None:
-    shelf = Shelf()
-    looks = shelf.do(20, ("add", "n", 1), ("get", "n"))
-    assert shelf.answer(looks) == (1,)
-
-    shelf.do(10, ("add", "n", 1))
-
-    assert shelf.withdrawn() == [looks]
-    shelf.again(looks)
-    assert shelf.answer(looks) == (2,)
+    assert fixture.rolled_back() == []
+    assert [fixture.read("n", (at,)) for at in (10, 11, 21, 26, 31)] == [ABSENT, 5, 25, 26, 56]
 
 
-def test_a_scan_over_what_was_added_depends_on_it() -> None:
-    shelf = Shelf()
-    looks = shelf.do(20, ("add", "n", 1), ("total", "sum"))
+def test_an_operation_that_reads_its_own_sum_depends_on_the_register() -> None:
+    fixture = StoreFixture()
+    reader = fixture.execute(20, ("add", "n", 1), ("get", "n"))
+    assert fixture.response(reader) == (1,)
 
-    shelf.do(10, ("add", "n", 1))
+    fixture.execute(10, ("add", "n", 1))
 
-    assert shelf.withdrawn() == [looks]
-
-
-def test_a_late_addition_withdraws_whoever_read_a_sum_that_it_is_a_part_of() -> None:
-    shelf = Shelf()
-    shelf.do(10, ("add", "n", 1))
-    shelf.do(30, ("add", "n", 1))
-    early, late = shelf.do(15, ("get", "n")), shelf.do(35, ("get", "n"))
-    shelf.do(40, ("put", "n", 0))
-    behind = shelf.do(45, ("get", "n"))
-
-    shelf.do(20, ("add", "n", 5))
-
-    assert shelf.withdrawn() == [late]
-    assert early.phase is behind.phase is ExecutionPhase.EXECUTED
-    shelf.again(late)
-    assert shelf.answer(late) == (7,)
+    assert fixture.rolled_back() == [reader]
+    fixture.reexecute(reader)
+    assert fixture.response(reader) == (2,)
 
 
-def test_an_addition_of_nothing_keeps_the_readers_of_the_sum() -> None:
-    shelf = Shelf()
-    shelf.do(10, ("add", "n", 1))
-    shelf.do(30, ("add", "n", 1))
-    reader = shelf.do(35, ("get", "n"))
+def test_a_scan_of_its_own_sum_depends_on_the_register() -> None:
+    fixture = StoreFixture()
+    reader = fixture.execute(20, ("add", "n", 1), ("total", "sum"))
 
-    shelf.do(20, ("add", "n", 0))
+    fixture.execute(10, ("add", "n", 1))
 
-    assert shelf.withdrawn() == []
+    assert fixture.rolled_back() == [reader]
+
+
+def test_a_late_addition_rolls_back_the_readers_of_its_sums() -> None:
+    fixture = StoreFixture()
+    fixture.execute(10, ("add", "n", 1))
+    fixture.execute(30, ("add", "n", 1))
+    early, late = fixture.execute(15, ("get", "n")), fixture.execute(35, ("get", "n"))
+    fixture.execute(40, ("put", "n", 0))
+    after = fixture.execute(45, ("get", "n"))
+
+    fixture.execute(20, ("add", "n", 5))
+
+    assert fixture.rolled_back() == [late]
+    assert early.phase is after.phase is ExecutionPhase.EXECUTED
+    fixture.reexecute(late)
+    assert fixture.response(late) == (7,)
+
+
+def test_an_addition_of_zero_keeps_the_readers_of_the_sum() -> None:
+    fixture = StoreFixture()
+    fixture.execute(10, ("add", "n", 1))
+    fixture.execute(30, ("add", "n", 1))
+    reader = fixture.execute(35, ("get", "n"))
+
+    fixture.execute(20, ("add", "n", 0))
+
+    assert fixture.rolled_back() == []
     assert reader.phase is ExecutionPhase.EXECUTED
-    assert shelf.read("n") == 2
+    assert fixture.read("n") == 2
 
 
-def test_an_addition_brings_the_register_into_being() -> None:
-    shelf = Shelf()
-    scan = shelf.do(20, ("prefix", "n"))
+def test_an_addition_creates_the_register() -> None:
+    fixture = StoreFixture()
+    scan = fixture.execute(20, ("prefix", "n"))
 
-    shelf.do(10, ("add", "n", 0))
+    fixture.execute(10, ("add", "n", 0))
 
-    assert shelf.withdrawn() == [scan]
-    assert shelf.read("n") == 0
+    assert fixture.rolled_back() == [scan]
+    assert fixture.read("n") == 0
 
 
-def test_an_addition_to_a_deleted_register_starts_from_nothing() -> None:
-    shelf = Shelf()
-    shelf.do(10, ("put", "n", 5))
-    shelf.do(30, ("add", "n", 1))
+def test_an_addition_to_a_deleted_register_starts_from_zero() -> None:
+    fixture = StoreFixture()
+    fixture.execute(10, ("put", "n", 5))
+    fixture.execute(30, ("add", "n", 1))
 
-    shelf.do(20, ("delete", "n"))
+    fixture.execute(20, ("delete", "n"))
 
-    assert shelf.read("n") == 1
+    assert fixture.read("n") == 1
 
 
 @pytest.mark.parametrize("value", ["text", True, None, 1.5, ADDABLE_MAX, -ADDABLE_MAX])
-def test_a_value_that_cannot_be_added_to_withdraws_the_later_additions(value: object) -> None:
-    shelf = Shelf()
-    early, late = shelf.do(10, ("add", "n", 1)), shelf.do(30, ("add", "n", 1))
+def test_a_value_that_is_not_addable_rolls_back_later_additions(value: object) -> None:
+    fixture = StoreFixture()
+    early, late = fixture.execute(10, ("add", "n", 1)), fixture.execute(30, ("add", "n", 1))
 
-    shelf.do(20, ("put", "n", value))
+    fixture.execute(20, ("put", "n", value))
 
-    assert shelf.withdrawn() == [late]
+    assert fixture.rolled_back() == [late]
     assert early.phase is ExecutionPhase.EXECUTED
-    shelf.again(late)
+    fixture.reexecute(late)
     if type(value) is int:
-        assert shelf.read("n") == value + 1
+        assert fixture.read("n") == value + 1
     else:
         kind = type(value).__name__
-        assert shelf.answer(late) == f"BadValue: can only add to an int, and 'n' holds a {kind}"
-        assert shelf.read("n") is value
+        assert fixture.response(late) == f"BadValue: can only add to an int, and 'n' holds a {kind}"
+        assert fixture.read("n") is value
 
 
-def test_an_addition_after_what_cannot_be_added_to_looks() -> None:
-    shelf = Shelf()
-    shelf.do(10, ("put", "n", "text"))
+def test_an_addition_after_a_value_that_is_not_addable_reads_it() -> None:
+    fixture = StoreFixture()
+    fixture.execute(10, ("put", "n", "text"))
 
-    looks = shelf.do(20, ("add", "n", 1))
+    reader = fixture.execute(20, ("add", "n", 1))
 
-    assert shelf.answer(looks).startswith("BadValue")
-    assert "n" in looks.reads
-
-
-def test_an_addition_that_was_begun_before_such_a_value_came_is_not_installed() -> None:
-    shelf = Shelf()
-    late = shelf.begin(shelf.put(20, ("add", "n", 1)))
-    shelf.do(10, ("put", "n", "text"))
-
-    assert not shelf.finish(late)
-    shelf.again(late.entry)
-    assert shelf.answer(late.entry).startswith("BadValue")
+    assert fixture.response(reader).startswith("BadValue")
+    assert "n" in reader.reads
 
 
-def test_an_operation_that_added_blindly_and_raised_has_to_look_as_well() -> None:
-    shelf = Shelf()
-    raised = shelf.do(20, ("add", "n", 1), ("raise",))
-    assert shelf.answer(raised) == "ValueError: raise"
+def test_a_running_addition_is_not_installed_after_such_a_value() -> None:
+    fixture = StoreFixture()
+    late = fixture.begin(fixture.add(20, ("add", "n", 1)))
+    fixture.execute(10, ("put", "n", "text"))
 
-    shelf.do(10, ("put", "n", "text"))
-
-    assert shelf.withdrawn() == [raised]
-    shelf.again(raised)
-    assert shelf.answer(raised).startswith("BadValue")
+    assert not fixture.finish(late)
+    fixture.reexecute(late.entry)
+    assert fixture.response(late.entry).startswith("BadValue")
 
 
-def test_an_operation_that_added_blindly_and_then_put_has_to_look_as_well() -> None:
-    shelf = Shelf()
-    adder = shelf.do(20, ("add", "n", 1), ("put", "n", 7))
+def test_an_operation_that_added_blindly_and_raised_is_rolled_back_by_such_a_value() -> None:
+    fixture = StoreFixture()
+    raised = fixture.execute(20, ("add", "n", 1), ("raise",))
+    assert fixture.response(raised) == "ValueError: raise"
 
-    shelf.do(10, ("put", "n", "text"))
+    fixture.execute(10, ("put", "n", "text"))
 
-    assert shelf.withdrawn() == [adder]
+    assert fixture.rolled_back() == [raised]
+    fixture.reexecute(raised)
+    assert fixture.response(raised).startswith("BadValue")
 
 
-def test_sums_that_become_too_large_are_looked_at() -> None:
-    shelf = Shelf()
-    entries = [shelf.do(at, ("add", "n", BLIND_ADD_MAX - 1)) for at in range(10, 30)]
+def test_an_operation_that_added_blindly_and_then_put_is_rolled_back_by_such_a_value() -> None:
+    fixture = StoreFixture()
+    adder = fixture.execute(20, ("add", "n", 1), ("put", "n", 7))
+
+    fixture.execute(10, ("put", "n", "text"))
+
+    assert fixture.rolled_back() == [adder]
+
+
+def test_sums_that_may_become_too_large_are_read() -> None:
+    fixture = StoreFixture()
+    entries = [fixture.execute(at, ("add", "n", BLIND_ADD_MAX - 1)) for at in range(10, 30)]
 
     blind = [each for each in entries if not each.reads]
-    raised = [each for each in entries if str(shelf.answer(each)).startswith("BadValue")]
+    raised = [each for each in entries if str(fixture.response(each)).startswith("BadValue")]
 
     assert 2 <= len(blind) <= 3
-    assert raised, "beyond what can be sent"
-    kept = [each for each in entries if each not in raised]
-    assert shelf.read("n") == len(kept) * (BLIND_ADD_MAX - 1)
+    assert raised, "the sum exceeds 64 bits"
+    successful = [each for each in entries if each not in raised]
+    assert fixture.read("n") == len(successful) * (BLIND_ADD_MAX - 1)
 
 
-def test_a_move_of_what_cannot_be_added_to_withdraws_the_additions_that_it_jumps_over() -> None:
-    shelf = Shelf()
-    adder = shelf.do(10, ("add", "n", 1))
-    writer = shelf.do(20, ("put", "n", "text"))
-    assert shelf.withdrawn() == []
+def test_a_move_of_a_value_that_is_not_addable_rolls_back_the_overtaken_additions() -> None:
+    fixture = StoreFixture()
+    adder = fixture.execute(10, ("add", "n", 1))
+    writer = fixture.execute(20, ("put", "n", "text"))
+    assert fixture.rolled_back() == []
 
-    shelf.store.move(writer, (5,))
+    fixture.store.move(writer, (5,))
 
-    assert shelf.withdrawn() == [adder]
-
-
-def test_a_moved_addition_is_in_every_sum_behind_its_new_place() -> None:
-    shelf = Shelf()
-    shelf.do(10, ("add", "n", 1))
-    between = shelf.do(15, ("get", "n"))
-    moved = shelf.do(20, ("add", "n", 5))
-    behind = shelf.do(25, ("get", "n"))
-
-    shelf.store.move(moved, (5,))
-
-    assert shelf.withdrawn() == [between]
-    assert behind.phase is ExecutionPhase.EXECUTED
-    assert [shelf.read("n", (at,)) for at in (6, 11, 30)] == [5, 6, 6]
+    assert fixture.rolled_back() == [adder]
 
 
-def test_a_moved_value_leaves_the_additions_behind_it_on_other_ground() -> None:
-    shelf = Shelf()
-    shelf.do(10, ("put", "n", 100))
-    value = shelf.do(20, ("put", "n", 7))
-    shelf.do(30, ("add", "n", 1))
-    reader = shelf.do(40, ("get", "n"))
+def test_a_moved_addition_is_in_every_sum_after_its_new_position() -> None:
+    fixture = StoreFixture()
+    fixture.execute(10, ("add", "n", 1))
+    between = fixture.execute(15, ("get", "n"))
+    moved = fixture.execute(20, ("add", "n", 5))
+    after = fixture.execute(25, ("get", "n"))
 
-    shelf.store.move(value, (5,))
+    fixture.store.move(moved, (5,))
 
-    assert shelf.withdrawn() == [reader]
-    shelf.again(reader)
-    assert shelf.answer(reader) == (101,)
-
-
-def test_a_withdrawn_addition_is_taken_out_of_every_sum() -> None:
-    shelf = Shelf()
-    adder = shelf.do(20, ("shift", "a", "n"), ("add", "m", 1))
-    shelf.do(30, ("add", "m", 1))
-    reader = shelf.do(40, ("get", "m"))
-
-    shelf.do(10, ("put", "a", 1))
-
-    assert shelf.withdrawn() == [adder, reader]
-    shelf.again(adder)
-    shelf.again(reader)
-    assert shelf.answer(reader) == (2,)
+    assert fixture.rolled_back() == [between]
+    assert after.phase is ExecutionPhase.EXECUTED
+    assert [fixture.read("n", (at,)) for at in (6, 11, 30)] == [5, 6, 6]
 
 
-def test_settled_additions_are_folded_in_order() -> None:
-    shelf = Shelf()
+def test_a_moved_value_changes_the_sums_after_its_old_position() -> None:
+    fixture = StoreFixture()
+    fixture.execute(10, ("put", "n", 100))
+    value = fixture.execute(20, ("put", "n", 7))
+    fixture.execute(30, ("add", "n", 1))
+    reader = fixture.execute(40, ("get", "n"))
+
+    fixture.store.move(value, (5,))
+
+    assert fixture.rolled_back() == [reader]
+    fixture.reexecute(reader)
+    assert fixture.response(reader) == (101,)
+
+
+def test_a_rolled_back_addition_is_removed_from_every_sum() -> None:
+    fixture = StoreFixture()
+    adder = fixture.execute(20, ("shift", "a", "n"), ("add", "m", 1))
+    fixture.execute(30, ("add", "m", 1))
+    reader = fixture.execute(40, ("get", "m"))
+
+    fixture.execute(10, ("put", "a", 1))
+
+    assert fixture.rolled_back() == [adder, reader]
+    fixture.reexecute(adder)
+    fixture.reexecute(reader)
+    assert fixture.response(reader) == (2,)
+
+
+def test_stable_additions_are_folded_in_order() -> None:
+    fixture = StoreFixture()
     entries = [
-        shelf.do(10, ("add", "n", 1)),
-        shelf.do(20, ("put", "n", 10)),
-        shelf.do(30, ("add", "n", 2)),
-        shelf.do(40, ("add", "n", 3)),
+        fixture.execute(10, ("add", "n", 1)),
+        fixture.execute(20, ("put", "n", 10)),
+        fixture.execute(30, ("add", "n", 2)),
+        fixture.execute(40, ("add", "n", 3)),
     ]
-    reader = shelf.do(50, ("get", "n"))
+    reader = fixture.execute(50, ("get", "n"))
 
-    settled = []
+    states = []
     for each in entries:
-        shelf.store.stabilise(each)
-        settled.append(dict(shelf.store.stable_items()))
+        fixture.store.stabilise(each)
+        states.append(dict(fixture.store.stable_items()))
 
-    assert settled == [{"n": 1}, {"n": 10}, {"n": 12}, {"n": 15}]
+    assert states == [{"n": 1}, {"n": 10}, {"n": 12}, {"n": 15}]
     assert reader.phase is ExecutionPhase.EXECUTED
-    assert shelf.withdrawn() == []
-    assert shelf.version_count() == 0
+    assert fixture.rolled_back() == []
+    assert fixture.version_count() == 0
 
 
-def test_additions_behind_a_settled_one_stand_on_it() -> None:
-    shelf = Shelf()
-    first = shelf.do(10, ("add", "n", 1))
-    shelf.do(30, ("add", "n", 2))
-    reader = shelf.do(40, ("get", "n"))
-    shelf.store.stabilise(first)
+def test_additions_after_a_stable_addition_include_it() -> None:
+    fixture = StoreFixture()
+    first = fixture.execute(10, ("add", "n", 1))
+    fixture.execute(30, ("add", "n", 2))
+    reader = fixture.execute(40, ("get", "n"))
+    fixture.store.stabilise(first)
 
-    shelf.do(20, ("add", "n", 5))
+    fixture.execute(20, ("add", "n", 5))
 
-    assert shelf.withdrawn() == [reader]
-    shelf.again(reader)
-    assert shelf.answer(reader) == (8,)
+    assert fixture.rolled_back() == [reader]
+    fixture.reexecute(reader)
+    assert fixture.response(reader) == (8,)
 
 
-def test_once_settled_a_register_can_be_added_to_again() -> None:
-    shelf = Shelf()
-    shelf.store.stabilise(shelf.do(10, ("put", "n", "text")))
-    assert shelf.do(20, ("add", "n", 1)).reads
-    shelf.store.stabilise(shelf.do(30, ("put", "n", 1)))
+def test_a_register_is_addable_again_once_an_integer_is_stable() -> None:
+    fixture = StoreFixture()
+    fixture.store.stabilise(fixture.execute(10, ("put", "n", "text")))
+    assert fixture.execute(20, ("add", "n", 1)).reads
+    fixture.store.stabilise(fixture.execute(30, ("put", "n", 1)))
 
-    assert not shelf.do(40, ("add", "n", 1)).reads
+    assert not fixture.execute(40, ("add", "n", 1)).reads

@@ -17,50 +17,52 @@ from creekdb.protocol.request import NOOP, Request
 from creekdb.protocol.values import Key
 from tests.unit.execution.strategies import HOT_KEYS, KEYS
 
-PLACES = KEYS.map(collation_key) | st.sampled_from(
+COLLATION_KEYS = KEYS.map(collation_key) | st.sampled_from(
     (FIRST_COLLATION_KEY, LAST_COLLATION_KEY, (2, 1, "a", -1), (1, "a", -1))
 )
-BOUNDS = st.tuples(PLACES, PLACES).map(sorted)
+BOUNDS = st.tuples(COLLATION_KEYS, COLLATION_KEYS).map(sorted)
 
 
 def entry(number: int) -> RequestEntry:
     return RequestEntry(Request(number, Dot(0, number), NOOP, strong=False), (number,))
 
 
-def filed(
+def index_of(
     *bounds: tuple[CollationKey, CollationKey],
 ) -> tuple[RangeIndex, list[RequestEntry], list[ScannedRange]]:
-    ranges, readers, passed = RangeIndex(), [], []
+    ranges, readers, scanned = RangeIndex(), [], []
     for number, (start, stop) in enumerate(bounds):
         readers.append(entry(number))
-        passed.append(ScannedRange(start, stop))
-        ranges.add(passed[-1], readers[-1])
-    return ranges, readers, passed
+        scanned.append(ScannedRange(start, stop))
+        ranges.add(scanned[-1], readers[-1])
+    return ranges, readers, scanned
 
 
 @given(st.lists(BOUNDS, max_size=6), KEYS)
-def test_whoever_scanned_past_a_place_is_found_and_nobody_else(
+def test_exactly_the_readers_that_scanned_past_a_key_are_numbers(
     bounds: list[list[CollationKey]], key: Key
 ) -> None:
-    ranges, readers, _ = filed(*((start, stop) for start, stop in bounds))
-    here = collation_key(key)
+    ranges, readers, _ = index_of(*((start, stop) for start, stop in bounds))
+    current = collation_key(key)
 
-    found = {each.position[0] for each in ranges.readers_at(here)}
+    numbers = {each.position[0] for each in ranges.readers_at(current)}
 
-    assert found == {number for number, (start, stop) in enumerate(bounds) if start <= here < stop}
+    assert numbers == {
+        number for number, (start, stop) in enumerate(bounds) if start <= current < stop
+    }
     assert len(readers) == len(bounds)
 
 
 def test_a_range_ends_before_its_stop() -> None:
-    ranges, (reader,), _ = filed((collation_key("a"), collation_key("c")))
+    ranges, (reader,), _ = index_of((collation_key("a"), collation_key("c")))
 
     assert list(ranges.readers_at(collation_key("a"))) == [reader]
     assert list(ranges.readers_at(collation_key("bzz"))) == [reader]
     assert list(ranges.readers_at(collation_key("c"))) == []
 
 
-def test_the_range_of_a_prefix_is_found_from_the_keys_inside_it_only() -> None:
-    ranges, (reader,), _ = filed(prefix_range(("order", 7)))
+def test_the_range_of_a_prefix_is_numbers_only_from_keys_inside_it() -> None:
+    ranges, (reader,), _ = index_of(prefix_range(("order", 7)))
 
     assert list(ranges.readers_at(collation_key(("order", 7)))) == [reader]
     assert list(ranges.readers_at(collation_key(("order", 7, "line", 1)))) == [reader]
@@ -68,20 +70,20 @@ def test_the_range_of_a_prefix_is_found_from_the_keys_inside_it_only() -> None:
     assert list(ranges.readers_at(collation_key(("order",)))) == []
 
 
-def test_a_range_that_is_removed_is_forgotten() -> None:
-    ranges, _, (one, other) = filed(
+def test_a_removed_range_is_no_longer_numbers() -> None:
+    ranges, _, (first, second) = index_of(
         (collation_key("a"), collation_key("c")), (collation_key("a"), collation_key("c"))
     )
 
-    ranges.remove(one)
+    ranges.remove(first)
     assert [each.position for each in ranges.readers_at(collation_key("b"))] == [(1,)]
-    ranges.remove(other)
+    ranges.remove(second)
     assert list(ranges.readers_at(collation_key("b"))) == []
     assert not ranges._by_prefix
 
 
 @given(st.lists(BOUNDS, max_size=6))
-def test_united_ranges_cover_the_same_places_and_do_not_touch(
+def test_united_ranges_cover_the_same_keys_and_do_not_touch(
     bounds: list[list[CollationKey]],
 ) -> None:
     before = [ScannedRange(start, stop) for start, stop in bounds]
@@ -89,9 +91,9 @@ def test_united_ranges_cover_the_same_places_and_do_not_touch(
     after = union_ranges(before)
 
     for key in HOT_KEYS:
-        here = collation_key(key)
-        assert any(each.start <= here < each.stop for each in after) == any(
-            start <= here < stop for start, stop in bounds
+        current = collation_key(key)
+        assert any(each.start <= current < each.stop for each in after) == any(
+            start <= current < stop for start, stop in bounds
         )
     assert all(left.stop < right.start for left, right in pairwise(after))
     assert [(each.start, each.stop) for each in before] == [tuple(each) for each in bounds]

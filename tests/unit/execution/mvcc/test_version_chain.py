@@ -25,8 +25,8 @@ def entry(at: int) -> RequestEntry:
     return RequestEntry(Request(at, Dot(0, at), NOOP, strong=False), (at,))
 
 
-def written(chain: VersionChain, at: int, value: Any, *, delta: bool = False) -> Version:
-    version = Version(entry(at), value, delta)
+def written(chain: VersionChain, at: int, value: Any, *, is_delta: bool = False) -> Version:
+    version = Version(entry(at), value, is_delta)
     chain.insert(version, [])
     return version
 
@@ -35,17 +35,17 @@ def reading(chain: VersionChain, at: int) -> RequestEntry:
     reader = entry(at)
     version, value = chain.read_at(reader.position)
     reader.reads = {chain.key: (version, value)}
-    if version is not None:  # who reads the ground is known to the store
+    if version is not None:  # the store indexes readers of the stable value
         version.readers = add_reader(version.readers, reader, chain.key, version)
     return reader
 
 
-def read(chain: VersionChain, *places: int) -> list[Any]:
-    return [chain.read_at((at,))[1] for at in places]
+def read(chain: VersionChain, *positions: int) -> list[Any]:
+    return [chain.read_at((at,))[1] for at in positions]
 
 
-def doubted(doubts: SuspectReads) -> set[int]:
-    return {reader.position[0] for reader, _ in doubts}
+def suspected(suspects: SuspectReads) -> set[int]:
+    return {reader.position[0] for reader, _ in suspects}
 
 
 # --- positions ----------------------------------------------------------------------------------
@@ -64,7 +64,7 @@ def test_positions_compare_like_the_order() -> None:
 # --- versions in order --------------------------------------------------------------------------
 
 
-def test_what_is_inserted_in_any_order_is_read_by_place() -> None:
+def test_versions_inserted_in_any_order_are_read_by_position() -> None:
     chain = VersionChain("k", ABSENT)
     for at in (30, 10, 20):
         written(chain, at, at)
@@ -72,20 +72,20 @@ def test_what_is_inserted_in_any_order_is_read_by_place() -> None:
     assert read(chain, 5, 10, 11, 20, 25, 30, 99) == [ABSENT, ABSENT, 10, 10, 20, 20, 30]
 
 
-def test_an_insertion_puts_the_readers_behind_it_in_doubt_up_to_the_next_version() -> None:
+def test_an_insertion_suspects_the_readers_between_it_and_the_next_version() -> None:
     chain = VersionChain("k", 0)
     written(chain, 1, 1)
     written(chain, 30, 3)
     for at in (5, 15, 25, 35):
         reading(chain, at)
-    doubts: SuspectReads = []
+    suspects: SuspectReads = []
 
-    assert not chain.insert(Version(entry(10), 1), doubts)
+    assert not chain.insert(Version(entry(10), 1), suspects)
 
-    assert doubted(doubts) == {15, 25}
+    assert suspected(suspects) == {15, 25}
 
 
-def test_an_insertion_tells_whether_it_stands_on_the_ground() -> None:
+def test_an_insertion_returns_whether_it_follows_the_stable_value() -> None:
     chain = VersionChain("k", 0)
 
     assert [chain.insert(Version(entry(at), at), []) for at in (20, 30, 10, 15)] == [
@@ -96,19 +96,19 @@ def test_an_insertion_tells_whether_it_stands_on_the_ground() -> None:
     ]
 
 
-def test_a_removal_tells_whether_it_was_read_and_doubts_nobody_yet() -> None:
+def test_a_removal_returns_whether_the_version_was_read_and_suspects_no_reader() -> None:
     chain = VersionChain("k", 0)
     unread, was_read = written(chain, 10, 1), written(chain, 20, 2)
     reading(chain, 30)
-    doubts: SuspectReads = []
+    suspects: SuspectReads = []
 
-    assert not chain.remove(unread, doubts)
-    assert chain.remove(was_read, doubts)
-    assert doubts == []
+    assert not chain.remove(unread, suspects)
+    assert chain.remove(was_read, suspects)
+    assert suspects == []
     assert read(chain, 99) == [0]
 
 
-def test_a_reader_that_reads_another_version_by_now_is_dropped() -> None:
+def test_a_reader_that_has_since_read_another_version_is_dropped() -> None:
     chain = VersionChain("k", 0)
     former = written(chain, 5, 0)
     readers = [reading(chain, at) for at in (30, 40)]
@@ -121,7 +121,7 @@ def test_a_reader_that_reads_another_version_by_now_is_dropped() -> None:
     assert former.readers.entries == [readers[1]]
 
 
-def test_who_reads_alone_is_replaced_when_it_reads_something_else() -> None:
+def test_a_single_reader_that_reads_another_version_is_replaced() -> None:
     chain = VersionChain("k", 0)
     version = written(chain, 5, 0)
     former = reading(chain, 30)
@@ -131,7 +131,7 @@ def test_who_reads_alone_is_replaced_when_it_reads_something_else() -> None:
     assert reading(chain, 40) is version.readers
 
 
-def test_readers_are_found_by_place_after_one_has_moved() -> None:
+def test_readers_are_found_by_position_after_one_has_moved() -> None:
     chain = VersionChain("k", 0)
     version = written(chain, 1, 1)
     readers = [reading(chain, at) for at in (10, 20, 30)]
@@ -149,62 +149,62 @@ def test_readers_are_found_by_place_after_one_has_moved() -> None:
 def test_deltas_add_up_from_the_value_below_them() -> None:
     chain = VersionChain("k", 5)
     for at in (10, 20):
-        written(chain, at, at, delta=True)
+        written(chain, at, at, is_delta=True)
     written(chain, 30, 1)
-    written(chain, 40, 1, delta=True)
+    written(chain, 40, 1, is_delta=True)
 
     assert read(chain, 99, 5, 11, 21, 31) == [2, 5, 15, 35, 1]
 
 
-def test_an_insertion_below_deltas_doubts_who_read_a_sum_up_to_the_next_value() -> None:
+def test_an_insertion_below_deltas_suspects_readers_of_sums_up_to_the_next_value() -> None:
     chain = VersionChain("k", 0)
-    written(chain, 10, 1, delta=True)
-    written(chain, 20, 1, delta=True)
+    written(chain, 10, 1, is_delta=True)
+    written(chain, 20, 1, is_delta=True)
     written(chain, 30, 7)
-    written(chain, 40, 1, delta=True)
+    written(chain, 40, 1, is_delta=True)
     for at in (5, 15, 25, 35, 45):
         reading(chain, at)
-    doubts: SuspectReads = []
+    suspects: SuspectReads = []
 
-    chain.insert(Version(entry(7), 100), doubts)
+    chain.insert(Version(entry(7), 100), suspects)
 
-    assert doubted(doubts) == {15, 25}
+    assert suspected(suspects) == {15, 25}
     assert read(chain, 15, 25, 45) == [101, 102, 8]
 
 
-def test_a_removal_below_deltas_doubts_who_read_a_sum() -> None:
+def test_a_removal_below_deltas_suspects_readers_of_sums() -> None:
     chain = VersionChain("k", 0)
-    ground = written(chain, 10, 100)
-    written(chain, 20, 1, delta=True)
+    value = written(chain, 10, 100)
+    written(chain, 20, 1, is_delta=True)
     reading(chain, 25)
-    doubts: SuspectReads = []
+    suspects: SuspectReads = []
 
-    chain.remove(ground, doubts)
+    chain.remove(value, suspects)
 
-    assert doubted(doubts) == {25}
+    assert suspected(suspects) == {25}
     assert read(chain, 25) == [1]
 
 
-def test_a_sum_is_renewed_behind_deltas_that_nobody_has_asked_for() -> None:
+def test_sums_are_recomputed_after_deltas_without_readers() -> None:
     chain = VersionChain("k", 0)
     for at in (20, 30, 40):
-        written(chain, at, 1, delta=True)
+        written(chain, at, 1, is_delta=True)
     reading(chain, 25)
-    written(chain, 10, 1, delta=True)
-    doubts: SuspectReads = []
+    written(chain, 10, 1, is_delta=True)
+    suspects: SuspectReads = []
     reading(chain, 45)
 
-    chain.insert(Version(entry(5), 100), doubts)
+    chain.insert(Version(entry(5), 100), suspects)
 
-    assert doubted(doubts) == {25, 45}
+    assert suspected(suspects) == {25, 45}
     assert read(chain, 45, 25, 35) == [104, 102, 103]
 
 
-# --- what can be added to -----------------------------------------------------------------------
+# --- addability ---------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    ("value", "regular"),
+    ("value", "addable"),
     [
         (ABSENT, True),
         (0, True),
@@ -218,70 +218,70 @@ def test_a_sum_is_renewed_behind_deltas_that_nobody_has_asked_for() -> None:
         (1.0, False),
     ],
 )
-def test_a_chain_of_small_integers_is_regular(value: Any, regular: bool) -> None:
-    assert VersionChain("k", value).is_addable is is_addable(value) is regular
+def test_a_chain_of_small_integers_is_addable(value: Any, addable: bool) -> None:
+    assert VersionChain("k", value).is_addable is is_addable(value) is addable
     chain = VersionChain("k", 0)
     written(chain, 10, value)
-    assert chain.is_addable is regular
+    assert chain.is_addable is addable
 
 
-def test_a_chain_is_no_longer_regular_when_its_sums_may_be_too_large() -> None:
+def test_a_chain_whose_sums_may_be_too_large_is_not_addable() -> None:
     chain = VersionChain("k", 0)
-    written(chain, 10, ADDABLE_MAX - 1, delta=True)
+    written(chain, 10, ADDABLE_MAX - 1, is_delta=True)
     assert chain.is_addable
-    written(chain, 20, -1, delta=True)
+    written(chain, 20, -1, is_delta=True)
     assert not chain.is_addable
 
 
-def test_a_chain_is_regular_again_when_only_an_integer_is_left() -> None:
+def test_a_chain_is_addable_again_when_only_an_integer_is_left() -> None:
     chain = VersionChain("k", "text")
     first, second = written(chain, 10, 1), written(chain, 20, 2)
 
-    regular = []
+    addable = []
     for each in (first, second):
         chain.stabilise(each)
-        regular.append(chain.is_addable)
+        addable.append(chain.is_addable)
 
-    assert regular == [False, True]
+    assert addable == [False, True]
     assert read(chain, 5) == [2]
 
 
-# --- moves, stretches ---------------------------------------------------------------------------
+# --- moves and merged runs ----------------------------------------------------------------------
 
 
-def test_a_version_that_moves_doubts_its_readers_and_those_it_is_moved_before() -> None:
+def test_a_move_suspects_the_readers_of_the_version_and_those_it_now_precedes() -> None:
     chain = VersionChain("k", 0)
     written(chain, 1, 1)
     written(chain, 20, 2)
     moved = written(chain, 40, 4)
     for at in (15, 30, 50):
         reading(chain, at)
-    doubts: SuspectReads = []
+    suspects: SuspectReads = []
     assert moved.writer is not None
     moved.writer.position = (10,)
 
-    assert not chain.reposition(2, doubts)
+    assert not chain.reposition(2, suspects)
 
-    assert doubted(doubts) == {15, 50}
+    assert suspected(suspects) == {15, 50}
     assert read(chain, 5, 15, 50) == [1, 4, 2]
 
 
-def test_a_version_that_moves_over_readers_only_doubts_them() -> None:
+def test_a_move_past_readers_alone_suspects_only_them() -> None:
     chain = VersionChain("k", 0)
     written(chain, 1, 1)
     moved = written(chain, 40, 4)
     for at in (5, 30, 50):
         reading(chain, at)
-    doubts: SuspectReads = []
+    suspects: SuspectReads = []
     assert moved.writer is not None
     moved.writer.position = (10,)
 
-    assert not chain.reposition(1, doubts)
+    assert not chain.reposition(1, suspects)
 
-    assert doubted(doubts) == {30}
+    assert suspected(suspects) == {30}
 
 
-def test_a_version_that_moves_tells_whether_it_stands_on_the_ground() -> None:
+def test_a_move_returns_whether_the_version_follows_the_stable_value() -> None:
     chain = VersionChain("k", 0)
     written(chain, 20, 2)
     moved = written(chain, 40, 4)
@@ -291,15 +291,15 @@ def test_a_version_that_moves_tells_whether_it_stands_on_the_ground() -> None:
     assert chain.reposition(1, [])
 
 
-def test_the_versions_of_a_stretch_become_one() -> None:
+def test_the_versions_of_a_merged_run_become_one() -> None:
     chain = VersionChain("k", 1)
-    written(chain, 5, 1, delta=True)
-    versions = [written(chain, at, at, delta=True) for at in (10, 20, 30)]
+    written(chain, 5, 1, is_delta=True)
+    versions = [written(chain, at, at, is_delta=True) for at in (10, 20, 30)]
     members = [version.writer for version in versions if version.writer is not None]
-    stretch = MergedRun(members)
+    run = MergedRun(members)
 
-    chain.merge(versions[-1], stretch, set(members))
+    chain.merge(versions[-1], run, set(members))
 
-    assert [(each.writer, each.value) for each in chain.versions[1:]] == [(stretch, 60)]
+    assert [(each.writer, each.value) for each in chain.versions[1:]] == [(run, 60)]
     assert chain.versions[-1].is_delta
     assert read(chain, 31, 8) == [62, 2]

@@ -1,9 +1,9 @@
-"""The version store against a store that is obviously right.
+"""Version store against a model that is obviously correct.
 
-The model remembers what each executed request wrote, and folds it over a plain dict up to the place
-in question. Whatever is installed, moved, merged, taken apart and settled in whatever order: every
-snapshot is that fold, and whatever counts as executed and sure would give the same again. An image
-of what is settled, gone through in the midst of all this, shows the moment when it was taken.
+The model keeps the writes of each executed request, and folds them over a plain dict up to a given
+position. Requests are installed, moved, merged, split and stabilised in any order. Every snapshot
+must equal the fold, and every valid execution must have the same result when it is repeated. A
+checkpoint cursor that is advanced meanwhile must return the stable state at its opening.
 """
 
 from typing import Any, TypeVar
@@ -18,14 +18,14 @@ from creekdb.execution.result import ExecutionResult
 from creekdb.execution.sequential import Sequential
 from creekdb.execution.transaction import ABSENT
 from creekdb.protocol.values import Key
-from tests.unit.execution.mvcc.store_fixture import STEPWISE, Attempt, Shelf, arrived
+from tests.unit.execution.mvcc.store_fixture import STEPWISE, Attempt, StoreFixture, loaded_state
 
 KEYS = ("n", "n1", "n2", "m", ("t", 1), ("t", 2), "z")
-PLACES_MAX = 120
+POSITION_MAX = 120
 
-LOOKS = ("get", "scan", "prefix", "total", "copy", "put_unless", "put", "delete")
-PICKS = (*LOOKS[:-1], "pick", "pick", "draw")
-ADDS = (*LOOKS, "add", "add", "add", "shift", "raise")
+READS = ("get", "scan", "prefix", "total", "copy", "put_unless", "put", "delete")
+PICKS = (*READS[:-1], "pick", "pick", "draw")
+ADDS = (*READS, "add", "add", "add", "shift", "raise")
 
 Step = tuple[Any, ...]
 Program = list[tuple[str, int, tuple[Step, ...]]]
@@ -35,7 +35,7 @@ def steps(verbs: tuple[str, ...], values: st.SearchStrategy[Any]) -> st.SearchSt
     keys = st.sampled_from(KEYS)
     items = st.sampled_from((0, 1, "a"))
     limits = st.none() | st.integers(0, 2)
-    made: dict[str, st.SearchStrategy[Step]] = {
+    strategies: dict[str, st.SearchStrategy[Step]] = {
         "get": st.tuples(st.just("get"), keys),
         "pick": st.tuples(st.just("pick"), keys, items),
         "draw": st.tuples(st.just("draw"), keys, items, keys),
@@ -50,13 +50,22 @@ def steps(verbs: tuple[str, ...], values: st.SearchStrategy[Any]) -> st.SearchSt
         "add": st.tuples(st.just("add"), keys, st.integers(0, 2)),
         "raise": st.just(("raise",)),
     }
-    return st.one_of([made[verb] for verb in verbs])
+    return st.one_of([strategies[verb] for verb in verbs])
 
 
-OFTEN = ("do", "do", "do", "again", "again", "again", "merge", "merge")
-RARELY = ("put", "begin", "finish", "move", "rename", "settle", "take apart", "load")
-IMAGES = ("image", "look", "look", "leave")
-ACTIONS = (*OFTEN, *RARELY, *IMAGES)
+FREQUENT = (
+    "execute",
+    "execute",
+    "execute",
+    "re-execute",
+    "re-execute",
+    "re-execute",
+    "merge",
+    "merge",
+)
+RARE = ("add", "begin", "finish", "move", "renumber", "stabilise", "split", "load")
+CURSORS = ("open cursor", "advance cursor", "advance cursor", "close cursor")
+ACTIONS = (*FREQUENT, *RARE, *CURSORS)
 
 
 def programs(verbs: tuple[str, ...], values: st.SearchStrategy[Any]) -> st.SearchStrategy[Program]:
@@ -72,59 +81,63 @@ def programs(verbs: tuple[str, ...], values: st.SearchStrategy[Any]) -> st.Searc
 
 
 class Model:
-    def __init__(self) -> None:
-        self.shelf = Shelf()
-        self.entries: list[RequestEntry] = []
-        """What is not settled, in no order."""
-        self.installed: dict[RequestEntry, ExecutionResult] = {}
-        self.settled: dict[Key, Any] = {}
-        self.floor = 0
-        """Nothing goes before it any more."""
-        self.attempts: list[Attempt] = []
-        self.stretches: list[MergedRun] = []
-        self.images: list[tuple[CheckpointCursor, dict[Key, Any], dict[Key, Any]]] = []
-        """With what each must show, and what it has shown so far."""
-        self.made = 0
+    """Version store, and the expected result of every action on it."""
 
-    # --- what can happen ----------------------------------------------------------------------
+    def __init__(self) -> None:
+        self.fixture = StoreFixture()
+        self.entries: list[RequestEntry] = []
+        """Requests that are not stable, in any order."""
+        self.installed: dict[RequestEntry, ExecutionResult] = {}
+        self.stable: dict[Key, Any] = {}
+        self.floor = 0
+        """Last stable position. No request can be inserted before it."""
+        self.attempts: list[Attempt] = []
+        self.runs: list[MergedRun] = []
+        self.cursors: list[tuple[CheckpointCursor, dict[Key, Any], dict[Key, Any]]] = []
+        """Open cursors, each with its expected result and its result so far."""
+        self.entry_count = 0
+
+    # --- actions ------------------------------------------------------------------------------
 
     def act(self, action: str, choice: int, script: tuple[Step, ...]) -> None:
         match action:
-            case "do" | "put":
-                self._put(choice, script, execute=action == "do")
+            case "execute" | "add":
+                self._add(choice, script, execute=action == "execute")
             case "begin":
-                self.attempts += [self.shelf.begin(each) for each in pick(self._waiting(), choice)]
+                self.attempts += [
+                    self.fixture.begin(each) for each in pick(self._waiting(), choice)
+                ]
             case "finish" if self.attempts:
                 self._finish(self.attempts.pop(choice % len(self.attempts)))
-            case "again":
+            case "re-execute":
                 for each in pick(self._waiting(), choice):
                     self._execute(each)
             case "move":
                 self._move(choice)
-            case "rename":
-                self._rename(choice)
-            case "settle":
-                self._settle(1 + choice % 6)
+            case "renumber":
+                self._renumber(choice)
+            case "stabilise":
+                self._stabilise(1 + choice % 6)
             case "merge":
                 self._merge(choice)
-            case "take apart":
-                for each in pick(self._whole(), choice):
-                    self.shelf.store.split(each)
-            case "image":
-                self.images.append((self.shelf.store.open_cursor(), dict(self.settled), {}))
-            case "look" if self.images:
-                self._look(choice % len(self.images), 1 + choice % 3)
-            case "leave" if self.images:
-                self.images.pop(choice % len(self.images))[0].close()
+            case "split":
+                for each in pick(self._intact_runs(), choice):
+                    self.fixture.store.split(each)
+            case "open cursor":
+                self.cursors.append((self.fixture.store.open_cursor(), dict(self.stable), {}))
+            case "advance cursor" if self.cursors:
+                self._advance(choice % len(self.cursors), 1 + choice % 3)
+            case "close cursor" if self.cursors:
+                self.cursors.pop(choice % len(self.cursors))[0].close()
             case "load" if choice % 5 == 0:
                 self._load()
-        self._follow_withdrawn()
+        self._handle_rollbacks()
 
-    def _put(self, choice: int, script: tuple[Step, ...], execute: bool) -> None:
-        at = self._free(self.floor, PLACES_MAX, choice)
+    def _add(self, choice: int, script: tuple[Step, ...], execute: bool) -> None:
+        at = self._free_position(self.floor, POSITION_MAX, choice)
         if at is not None:
-            self.made += 1
-            entry = self.shelf.put(self.made, *script)
+            self.entry_count += 1
+            entry = self.fixture.add(self.entry_count, *script)
             entry.position = (at,)
             self.entries.append(entry)
             if execute:
@@ -132,35 +145,35 @@ class Model:
 
     def _move(self, choice: int) -> None:
         for entry in pick(self._single(), choice):
-            at = self._free(self.floor, entry.position[0], choice // 7)
+            at = self._free_position(self.floor, entry.position[0], choice // 7)
             if at is not None and not self._inside(at):
-                self._leave_stretch(entry)
-                self.shelf.store.move(entry, (at,))
+                self._abandon_run(entry)
+                self.fixture.store.move(entry, (at,))
 
-    def _rename(self, choice: int) -> None:
+    def _renumber(self, choice: int) -> None:
         for entry in pick(self._single(), choice):
             before = [each.position[0] for each in self.entries if each.position < entry.position]
-            at = self._free(max([self.floor, *before]), entry.position[0], choice)
+            at = self._free_position(max([self.floor, *before]), entry.position[0], choice)
             if at is not None and entry.merged_run is None and not self._inside(at):
-                self.shelf.store.renumber(entry, (at,))
+                self.fixture.store.renumber(entry, (at,))
 
     def _execute(self, entry: RequestEntry) -> None:
-        self._finish(self.shelf.begin(entry))
+        self._finish(self.fixture.begin(entry))
 
     def _finish(self, attempt: Attempt) -> None:
         entry = attempt.entry
         if entry not in self.entries or entry.phase is not ExecutionPhase.WAITING:
-            return  # settled or executed by another attempt, as no replica would have it
-        if self.shelf.finish(attempt):
+            return  # stable, or executed by another attempt; impossible in a replica
+        if self.fixture.finish(attempt):
             self.installed[entry] = attempt.execution
-            stretch, entry.merged_run = entry.merged_run, None
-            if stretch is not None:
-                stretch.pending_entries.pop(entry)
-                if not stretch.pending_entries:
-                    self.shelf.store.finish_split(stretch)
+            run, entry.merged_run = entry.merged_run, None
+            if run is not None:
+                run.pending_entries.pop(entry)
+                if not run.pending_entries:
+                    self.fixture.store.finish_split(run)
 
-    def _follow_withdrawn(self) -> None:
-        for entry in self.shelf.store.take_rolled_back():
+    def _handle_rollbacks(self) -> None:
+        for entry in self.fixture.store.take_rolled_back():
             if isinstance(entry, MergedRun):
                 for member in entry.entries:
                     member.phase = ExecutionPhase.WAITING
@@ -169,33 +182,33 @@ class Model:
             else:
                 del self.installed[entry]
 
-    def _leave_stretch(self, entry: RequestEntry) -> None:
-        """A commit does not wait until the members of a stretch are all executed again."""
-        stretch = entry.merged_run
-        if stretch is not None:
-            for member in stretch.pending_entries:
+    def _abandon_run(self, entry: RequestEntry) -> None:
+        """Finish a split early: a commit does not wait for the re-execution of all members."""
+        run = entry.merged_run
+        if run is not None:
+            for member in run.pending_entries:
                 member.merged_run = None
-            self.shelf.store.finish_split(stretch)
-            self._follow_withdrawn()
+            self.fixture.store.finish_split(run)
+            self._handle_rollbacks()
 
-    def _settle(self, limit: int) -> None:
-        """A beginning of the order, all of it executed, that does not end inside a stretch."""
-        settling: list[RequestEntry] = []
+    def _stabilise(self, limit: int) -> None:
+        """Stabilise a prefix of the order, all executed, that does not end inside a run."""
+        prefix: list[RequestEntry] = []
         for entry in self.ordered():
-            if not entry.is_executed or len(settling) == limit:
+            if not entry.is_executed or len(prefix) == limit:
                 break
-            settling.append(entry)
-        while settling and self._inside(settling[-1].position[0] + 1):
-            settling.pop()
-        for entry in settling:
-            self._apply(self.settled, self.installed.pop(entry))
+            prefix.append(entry)
+        while prefix and self._inside(prefix[-1].position[0] + 1):
+            prefix.pop()
+        for entry in prefix:
+            self._apply(self.stable, self.installed.pop(entry))
             self.entries.remove(entry)
             self.floor = entry.position[0]
-            stretch = entry.merged_run
-            if stretch is None:
-                self.shelf.store.stabilise(entry)
-            elif entry is stretch.entries[-1]:
-                self.shelf.store.stabilise(stretch)
+            run = entry.merged_run
+            if run is None:
+                self.fixture.store.stabilise(entry)
+            elif entry is run.entries[-1]:
+                self.fixture.store.stabilise(run)
 
     def _merge(self, choice: int) -> None:
         order = self.ordered()
@@ -205,56 +218,56 @@ class Model:
             if entry.phase is not ExecutionPhase.EXECUTED or self._inside(entry.position[0]):
                 break
             members.append(entry)
-        if len(members) > 1 and self.shelf.store.is_valid_up_to(members[-1].position):
-            self.stretches.append(self.shelf.store.merge(members))
+        if len(members) > 1 and self.fixture.store.is_valid_up_to(members[-1].position):
+            self.runs.append(self.fixture.store.merge(members))
 
     def _load(self) -> None:
-        self.shelf.store.load(arrived(*self.settled.items()))
-        self.entries, self.attempts, self.stretches = [], [], []
+        self.fixture.store.load(loaded_state(*self.stable.items()))
+        self.entries, self.attempts, self.runs = [], [], []
         self.installed.clear()
 
-    def _look(self, number: int, most: int) -> None:
-        image, expected, shown = self.images[number]
-        found = image.take(most)
-        if found is None:
-            assert shown == expected
-            assert image.is_closed
-            del self.images[number]
+    def _advance(self, number: int, count: int) -> None:
+        cursor, expected, result = self.cursors[number]
+        batch = cursor.take(count)
+        if batch is None:
+            assert result == expected
+            assert cursor.is_closed
+            del self.cursors[number]
             return
-        held, deleted = found
-        assert len(held) + len(deleted) <= most
-        assert not shown.keys() & dict(held).keys()
-        assert not deleted, "nothing lies below"
-        shown.update(held)
+        items, deleted = batch
+        assert len(items) + len(deleted) <= count
+        assert not result.keys() & dict(items).keys()
+        assert not deleted, "the base is empty"
+        result.update(items)
 
-    # --- what must hold -----------------------------------------------------------------------
+    # --- checks -------------------------------------------------------------------------------
 
     def check(self) -> None:
         machine = Sequential(STEPWISE)
-        machine.state = dict(self.settled)
-        assert dict(self.shelf.store.stable_items()) == self.settled
-        keys = self.shelf.store._table._key_list
+        machine.state = dict(self.stable)
+        assert dict(self.fixture.store.stable_items()) == self.stable
+        keys = self.fixture.store._table._key_list
         assert keys is not None
         assert len(set(keys.keys)) == len(keys.keys)
-        assert set(keys.keys) - keys.removed == self.shelf.store._table.registers.keys()
+        assert set(keys.keys) - keys.removed == self.fixture.store._table.registers.keys()
         for entry in self.ordered():
             if not self._inside(entry.position[0]):
                 self._check_snapshot(entry, machine.state)
             if entry not in self.installed:
                 continue
             installed = self.installed[entry]
-            if self._is_sure(entry):
-                again = Sequential(STEPWISE)
-                again.state = dict(machine.state)
-                assert again.apply(entry.request) == installed.outcome == entry.outcome
+            if self._is_valid(entry):
+                repetition = Sequential(STEPWISE)
+                repetition.state = dict(machine.state)
+                assert repetition.apply(entry.request) == installed.outcome == entry.outcome
                 self._apply(machine.state, installed)
-                assert again.state == machine.state
+                assert repetition.state == machine.state
             else:
                 self._apply(machine.state, installed)
-        assert self.shelf.state() == machine.state
+        assert self.fixture.state() == machine.state
 
     def _check_snapshot(self, entry: RequestEntry, state: dict[Key, Any]) -> None:
-        snapshot = self.shelf.store.snapshot(entry.position)
+        snapshot = self.fixture.store.snapshot(entry.position)
         present = sorted(state, key=collation_key)
         assert list(snapshot.keys(FIRST_COLLATION_KEY, LAST_COLLATION_KEY, False)) == present
         assert list(snapshot.keys(FIRST_COLLATION_KEY, LAST_COLLATION_KEY, True)) == present[::-1]
@@ -264,25 +277,25 @@ class Model:
             assert type(value) is type(expected)
 
     def check_end(self) -> None:
-        """Once everything is executed and settled, there is nothing left but the state."""
+        """Execute and stabilise everything. Only the state must be left."""
         self.attempts.clear()
         for _ in range(len(self.entries) ** 2 + 1):
             for entry in sorted(self._waiting(), key=lambda each: each.position)[:1]:
                 self._execute(entry)
-                self._follow_withdrawn()
-        assert not self._waiting(), "it does not come to an end"
-        assert self.shelf.store.is_valid_up_to((PLACES_MAX,))
+                self._handle_rollbacks()
+        assert not self._waiting(), "the re-executions do not terminate"
+        assert self.fixture.store.is_valid_up_to((POSITION_MAX,))
         self.check()
-        self._settle(len(self.entries))
-        while self.images:
-            self._look(0, 2)
+        self._stabilise(len(self.entries))
+        while self.cursors:
+            self._advance(0, 2)
         assert not self.entries
         self.check()
-        assert set(self.shelf.store._table.registers) == set(self.settled)
-        assert not self.shelf.unsettled()
-        assert not self.shelf.store._read_index.blind_adders
+        assert set(self.fixture.store._table.registers) == set(self.stable)
+        assert not self.fixture.unstable_keys()
+        assert not self.fixture.store._read_index.blind_adders
 
-    # --- inside -------------------------------------------------------------------------------
+    # --- helpers ------------------------------------------------------------------------------
 
     def ordered(self) -> list[RequestEntry]:
         return sorted(self.entries, key=lambda entry: entry.position)
@@ -293,24 +306,24 @@ class Model:
     def _single(self) -> list[RequestEntry]:
         return [each for each in self.entries if each.phase is not ExecutionPhase.MERGED]
 
-    def _whole(self) -> list[MergedRun]:
-        return [each for each in self.stretches if each.phase is ExecutionPhase.EXECUTED]
+    def _intact_runs(self) -> list[MergedRun]:
+        return [each for each in self.runs if each.phase is ExecutionPhase.EXECUTED]
 
     def _inside(self, at: int) -> bool:
         return any(
             each.start_position < (at,) <= each.position
-            for each in self.stretches
+            for each in self.runs
             if each.phase is ExecutionPhase.EXECUTED
         )
 
-    def _is_sure(self, entry: RequestEntry) -> bool:
-        whole = entry.merged_run if entry.phase is ExecutionPhase.MERGED else entry
-        assert whole is not None
-        return self.shelf.store.is_valid_up_to(whole.position)
+    def _is_valid(self, entry: RequestEntry) -> bool:
+        unit = entry.merged_run if entry.phase is ExecutionPhase.MERGED else entry
+        assert unit is not None
+        return self.fixture.store.is_valid_up_to(unit.position)
 
-    def _free(self, above: int, below: int, choice: int) -> int | None:
-        taken = {each.position[0] for each in self.entries}
-        free = [at for at in range(above + 1, below) if at not in taken]
+    def _free_position(self, above: int, below: int, choice: int) -> int | None:
+        occupied = {each.position[0] for each in self.entries}
+        free = [at for at in range(above + 1, below) if at not in occupied]
         return free[choice % len(free)] if free else None
 
     def _apply(self, state: dict[Key, Any], execution: ExecutionResult) -> None:
@@ -327,11 +340,11 @@ Kind = TypeVar("Kind", bound=RequestEntry)
 
 
 def pick(entries: list[Kind], choice: int) -> list[Kind]:
-    """One of them, if there is one."""
+    """Return a list of the chosen entry, or an empty list if there are none."""
     return [entries[choice % len(entries)]] if entries else []
 
 
-LOOKING = programs(LOOKS, st.integers(0, 2))
+READING = programs(READS, st.integers(0, 2))
 PICKING = programs(
     tuple(verb for verb in PICKS if verb != "total"),
     st.tuples(st.integers(0, 1), st.integers(0, 1))
@@ -339,10 +352,10 @@ PICKING = programs(
     | st.just(0),
 )
 ADDING = programs(ADDS, st.integers(0, 2))
-IRREGULAR = programs(ADDS, st.sampled_from((0, 1, True, "text", None, 1.0, 2**61)))
+NOT_ADDABLE = programs(ADDS, st.sampled_from((0, 1, True, "text", None, 1.0, 2**61)))
 
 
-def follow(program: Program) -> None:
+def run_program(program: Program) -> None:
     model = Model()
     for action, choice, script in program:
         model.act(action, choice, script)
@@ -350,28 +363,28 @@ def follow(program: Program) -> None:
     model.check_end()
 
 
-@given(LOOKING)
-def test_the_store_is_the_fold_of_what_was_executed(program: Program) -> None:
-    follow(program)
+@given(READING)
+def test_the_store_equals_the_fold_of_the_executed_requests(program: Program) -> None:
+    run_program(program)
 
 
 @given(PICKING)
-def test_who_picked_some_items_is_as_right_as_who_read_the_whole(program: Program) -> None:
-    follow(program)
+def test_partial_reads_validate_like_full_reads(program: Program) -> None:
+    run_program(program)
 
 
 @given(ADDING)
-def test_additions_that_nobody_has_looked_at_are_in_the_fold(program: Program) -> None:
-    follow(program)
+def test_blind_additions_are_in_the_fold(program: Program) -> None:
+    run_program(program)
 
 
-@given(IRREGULAR)
-def test_additions_to_what_cannot_be_added_to_are_in_the_fold(program: Program) -> None:
-    follow(program)
+@given(NOT_ADDABLE)
+def test_additions_to_values_that_are_not_addable_are_in_the_fold(program: Program) -> None:
+    run_program(program)
 
 
-@given(LOOKING)
-def test_nobody_is_withdrawn_whose_reads_have_not_changed(program: Program) -> None:
+@given(READING)
+def test_no_request_with_unchanged_reads_is_rolled_back(program: Program) -> None:
     model = Model()
     for action, choice, script in program:
         reads = {
@@ -380,16 +393,16 @@ def test_nobody_is_withdrawn_whose_reads_have_not_changed(program: Program) -> N
             if entry.phase is ExecutionPhase.EXECUTED
         }
         model.act(action, choice, script)
-        withdrawn = [
+        rolled_back = [
             entry
             for entry in reads
             if entry.phase is ExecutionPhase.WAITING
             and entry.merged_run is None
             and entry in model.entries
         ]
-        if len(withdrawn) == 1:  # of several, one may have changed what another reads
-            (entry,) = withdrawn
-            snapshot = model.shelf.store.snapshot(entry.position)
+        if len(rolled_back) == 1:  # one of several may have changed the reads of another
+            (entry,) = rolled_back
+            snapshot = model.fixture.store.snapshot(entry.position)
             before = reads[entry]
-            now = {key: snapshot.read(key) for key in KEYS}
-            assert any(now[key] != before.get(key, ABSENT) for key in KEYS)
+            current = {key: snapshot.read(key) for key in KEYS}
+            assert any(current[key] != before.get(key, ABSENT) for key in KEYS)

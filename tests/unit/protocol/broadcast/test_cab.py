@@ -1,4 +1,4 @@
-"""Conditional atomic broadcast: the predicate before proposal, vote and delivery; never polled."""
+"""Conditional atomic broadcast: the predicate gates proposal, vote and delivery."""
 
 from collections.abc import Callable
 
@@ -28,27 +28,28 @@ from creekdb.protocol.outbox import Outbox
 from creekdb.protocol.probes import Probe, Probes
 from creekdb.protocol.request import Batch
 from creekdb.protocol.settings import Settings
+from creekdb.protocol.validation import RejectionReason
 from tests.unit.protocol.strategies import frozen_dots
-from tests.unit.schemes.bench import Bench, leading_bench
+from tests.unit.schemes.replica_harness import ReplicaHarness, harness_with_leader
 
 A, B, DEPENDENCY = Dot(1, 1), Dot(2, 1), Dot(2, 9)
-THEIRS = Ballot(1, 1)
+PEER_BALLOT = Ballot(1, 1)
 
 
-class World:
-    """CAB at replica 0 of three, or at another. An identifier's predicate: it is `here`, and so is
-    what it `needs`."""
+class CabHarness:
+    """CAB of replica 0 of three by default. The predicate of an identifier holds once it and its
+    `dependencies` are in `arrived`."""
 
     def __init__(self, size: int = 3, index: int = 0, **settings: int) -> None:
         self.settings = Settings(members=tuple(range(size)), **settings)
         self.outbox, self.probes = Outbox(), Probes()
-        self.here: set[Dot] = set()
-        self.needs: dict[Dot, list[Dot]] = {}
-        self.asked = 0
+        self.arrived: set[Dot] = set()
+        self.dependencies: dict[Dot, list[Dot]] = {}
+        self.predicate_calls = 0
         self.delivered: list[Dot] = []
         self.proposed: list[tuple[int, Batch]] = []
-        self.outdated: list[int] = []
-        self.refused: list[str] = []
+        self.outdated_peers: list[int] = []
+        self.rejections: list[RejectionReason] = []
         self.omega = Omega(index, self.settings, self.outbox, self.probes)
         self.cab = ConditionalAtomicBroadcast(
             index,
@@ -56,27 +57,30 @@ class World:
             self.outbox,
             self.probes,
             self.omega,
-            self._missing,
+            self._missing_dependency,
             lambda id: id in self.delivered,
             lambda ids, instance: self.delivered.extend(ids),
             lambda instance, batch: self.proposed.append((instance, batch)),
-            self.outdated.append,
-            self.refused.append,
+            self.outdated_peers.append,
+            self.rejections.append,
         )
         self.ticks = 0
 
-    def _missing(self, id: Dot) -> Dot | None:
-        self.asked += 1
-        return next((each for each in (id, *self.needs.get(id, ())) if each not in self.here), None)
+    def _missing_dependency(self, id: Dot) -> Dot | None:
+        self.predicate_calls += 1
+        return next(
+            (each for each in (id, *self.dependencies.get(id, ())) if each not in self.arrived),
+            None,
+        )
 
     def arrive(self, *dots: Dot) -> None:
         for each in dots:
-            self.here.add(each)
+            self.arrived.add(each)
             self.cab.on_arrived(each)
         self.cab.process_pending()
 
     def step(self, handler: Callable[..., object], *arguments: object) -> list[Message]:
-        """One input, and then what it made possible; answers what was sent."""
+        """Process one input and the resulting work; return the sent messages."""
         handler(*arguments)
         self.cab.process_pending()
         return self.sent()
@@ -108,379 +112,385 @@ class World:
 
 
 @pytest.fixture
-def world() -> World:
-    return World()
+def harness() -> CabHarness:
+    return CabHarness()
 
 
-def test_a_vote_waits_until_every_identifier_of_the_batch_is_here(world: World) -> None:
-    assert world.step(world.cab.on_accept, Accept(THEIRS, 0, (A, B)), 1) == []
-    world.arrive(A)
-    assert world.sent() == []
-    world.arrive(B)
-    assert world.sent() == [Vote(THEIRS, 0)]
+def test_vote_waits_for_every_request_of_the_batch(harness: CabHarness) -> None:
+    assert harness.step(harness.cab.on_accept, Accept(PEER_BALLOT, 0, (A, B)), 1) == []
+    harness.arrive(A)
+    assert harness.sent() == []
+    harness.arrive(B)
+    assert harness.sent() == [Vote(PEER_BALLOT, 0)]
 
 
-def test_a_vote_waits_until_every_predicate_of_the_batch_holds(world: World) -> None:
-    world.needs[A] = [DEPENDENCY]
-    world.arrive(A)
-    assert world.step(world.cab.on_accept, Accept(THEIRS, 0, (A,)), 1) == []
-    world.arrive(DEPENDENCY)
-    assert world.sent() == [Vote(THEIRS, 0)]
+def test_vote_waits_for_every_predicate_of_the_batch(harness: CabHarness) -> None:
+    harness.dependencies[A] = [DEPENDENCY]
+    harness.arrive(A)
+    assert harness.step(harness.cab.on_accept, Accept(PEER_BALLOT, 0, (A,)), 1) == []
+    harness.arrive(DEPENDENCY)
+    assert harness.sent() == [Vote(PEER_BALLOT, 0)]
 
 
-def test_delivery_waits_for_the_predicate_again(world: World) -> None:
-    world.needs[A] = [DEPENDENCY]
-    world.arrive(A)
-    world.step(world.cab.on_decisions, Decisions(0, ((A,),)), 1)
-    assert world.delivered == []
-    assert world.probes.counts[Probe.DELIVERY_DEFERRED] == 1
-    world.arrive(DEPENDENCY)
-    assert world.delivered == [A]
+def test_delivery_waits_for_the_predicate(harness: CabHarness) -> None:
+    harness.dependencies[A] = [DEPENDENCY]
+    harness.arrive(A)
+    harness.step(harness.cab.on_decisions, Decisions(0, ((A,),)), 1)
+    assert harness.delivered == []
+    assert harness.probes.counts[Probe.DELIVERY_DEFERRED] == 1
+    harness.arrive(DEPENDENCY)
+    assert harness.delivered == [A]
 
 
-def test_what_is_blocked_blocks_what_comes_after_it(world: World) -> None:
-    world.arrive(B)
-    world.step(world.cab.on_decisions, Decisions(0, ((A,), (B,))), 1)
-    assert world.delivered == []
-    world.arrive(A)
-    assert world.delivered == [A, B]
+def test_blocked_delivery_blocks_later_ones(harness: CabHarness) -> None:
+    harness.arrive(B)
+    harness.step(harness.cab.on_decisions, Decisions(0, ((A,), (B,))), 1)
+    assert harness.delivered == []
+    harness.arrive(A)
+    assert harness.delivered == [A, B]
 
 
-def test_a_predicate_is_never_polled(world: World) -> None:
-    world.needs[A] = [DEPENDENCY]
-    world.arrive(A)
-    world.cab.cab_cast(A)
-    world.step(world.cab.on_accept, Accept(THEIRS, 0, (A,)), 1)
-    world.step(world.cab.on_decisions, Decisions(1, ((B,),)), 1)
-    asked = world.asked
-    world.tick(30)
-    world.step(world.cab.on_accept, Accept(THEIRS, 0, (A,)), 1)
-    world.step(world.cab.on_vote, Vote(THEIRS, 0), 2)
+def test_predicate_is_never_polled(harness: CabHarness) -> None:
+    harness.dependencies[A] = [DEPENDENCY]
+    harness.arrive(A)
+    harness.cab.cab_cast(A)
+    harness.step(harness.cab.on_accept, Accept(PEER_BALLOT, 0, (A,)), 1)
+    harness.step(harness.cab.on_decisions, Decisions(1, ((B,),)), 1)
+    predicate_calls = harness.predicate_calls
+    harness.tick(30)
+    harness.step(harness.cab.on_accept, Accept(PEER_BALLOT, 0, (A,)), 1)
+    harness.step(harness.cab.on_vote, Vote(PEER_BALLOT, 0), 2)
     for event in range(1, 50):
-        world.arrive(Dot(0, event))
-    assert world.asked == asked
+        harness.arrive(Dot(0, event))
+    assert harness.predicate_calls == predicate_calls
 
 
-def test_nothing_is_delivered_before_the_replica_settles(world: World) -> None:
-    world.arrive(A)
-    world.cab.on_decisions(Decisions(0, ((A,),)), 1)
-    assert world.delivered == []
-    world.cab.process_pending()
-    assert world.delivered == [A]
+def test_delivery_happens_only_in_process_pending(harness: CabHarness) -> None:
+    harness.arrive(A)
+    harness.cab.on_decisions(Decisions(0, ((A,),)), 1)
+    assert harness.delivered == []
+    harness.cab.process_pending()
+    assert harness.delivered == [A]
 
 
-def test_an_identifier_that_was_decided_twice_is_delivered_once(world: World) -> None:
-    world.arrive(A, B)
-    world.step(world.cab.on_decisions, Decisions(0, ((A,), (A, B))), 1)
-    assert world.delivered == [A, B]
-    assert world.probes.counts[Probe.DELIVERED_TWICE_AVOIDED] == 1
+def test_identifier_decided_twice_is_delivered_once(harness: CabHarness) -> None:
+    harness.arrive(A, B)
+    harness.step(harness.cab.on_decisions, Decisions(0, ((A,), (A, B))), 1)
+    assert harness.delivered == [A, B]
+    assert harness.probes.counts[Probe.DECIDED_TWICE] == 1
 
 
-def test_whoever_is_trusted_campaigns_and_leads_with_a_majority(world: World) -> None:
-    assert world.lead() == Ballot(1, 0)
-    assert world.probes.counts[Probe.CAMPAIGN] == 1
+def test_trusted_replica_campaigns_and_leads_with_a_majority(harness: CabHarness) -> None:
+    assert harness.lead() == Ballot(1, 0)
+    assert harness.probes.counts[Probe.CAMPAIGN] == 1
 
 
-def test_a_leader_proposes_what_is_offered_at_once(world: World) -> None:
-    ballot = world.lead()
-    world.arrive(A)
-    assert world.step(world.cab.cab_cast, A) == [Accept(ballot, 0, (A,)), Vote(ballot, 0)]
+def test_leader_proposes_a_cast_request_at_once(harness: CabHarness) -> None:
+    ballot = harness.lead()
+    harness.arrive(A)
+    assert harness.step(harness.cab.cab_cast, A) == [Accept(ballot, 0, (A,)), Vote(ballot, 0)]
 
 
-def test_a_leader_does_not_propose_what_it_could_not_vote_for(world: World) -> None:
-    ballot = world.lead()
-    world.needs[A] = [DEPENDENCY]
-    world.arrive(A)
-    assert world.step(world.cab.cab_cast, A) == []
-    assert world.probes.counts[Probe.OFFER_DEFERRED] == 1
-    world.arrive(DEPENDENCY)
-    assert world.sent() == [Accept(ballot, 0, (A,)), Vote(ballot, 0)]
+def test_leader_does_not_propose_a_request_it_cannot_vote_for(harness: CabHarness) -> None:
+    ballot = harness.lead()
+    harness.dependencies[A] = [DEPENDENCY]
+    harness.arrive(A)
+    assert harness.step(harness.cab.cab_cast, A) == []
+    assert harness.probes.counts[Probe.PROPOSAL_DEFERRED] == 1
+    harness.arrive(DEPENDENCY)
+    assert harness.sent() == [Accept(ballot, 0, (A,)), Vote(ballot, 0)]
 
 
-def test_what_was_offered_to_a_follower_is_proposed_once_it_leads(world: World) -> None:
-    world.arrive(A, B)
-    world.cab.cab_cast(B)
-    world.cab.cab_cast(A)
-    world.lead()
-    assert world.cab.learner._tallies[0]
-    assert world.cab.acceptor.accepted[0].batch == (B, A)
+def test_requests_cast_to_a_follower_are_proposed_once_it_leads(harness: CabHarness) -> None:
+    harness.arrive(A, B)
+    harness.cab.cab_cast(B)
+    harness.cab.cab_cast(A)
+    harness.lead()
+    assert harness.cab.learner._tallies[0]
+    assert harness.cab.acceptor.accepted[0].batch == (B, A)
 
 
-def test_what_is_delivered_is_not_offered_again(world: World) -> None:
-    world.arrive(A)
-    world.step(world.cab.on_decisions, Decisions(0, ((A,),)), 1)
-    world.lead()
-    assert world.step(world.cab.cab_cast, A) == []
+def test_delivered_request_is_not_proposed_again(harness: CabHarness) -> None:
+    harness.arrive(A)
+    harness.step(harness.cab.on_decisions, Decisions(0, ((A,),)), 1)
+    harness.lead()
+    assert harness.step(harness.cab.cab_cast, A) == []
 
 
-def test_the_vote_of_the_leader_and_one_more_decide_among_three(world: World) -> None:
-    ballot = world.lead()
-    world.arrive(A)
-    world.step(world.cab.cab_cast, A)
-    world.step(world.cab.on_vote, Vote(ballot, 0), 2)
-    assert world.delivered == [A]
+def test_votes_of_the_leader_and_one_peer_decide_among_three(harness: CabHarness) -> None:
+    ballot = harness.lead()
+    harness.arrive(A)
+    harness.step(harness.cab.cab_cast, A)
+    harness.step(harness.cab.on_vote, Vote(ballot, 0), 2)
+    assert harness.delivered == [A]
 
 
-def test_a_follower_decides_by_the_votes_it_hears(world: World) -> None:
-    world.arrive(A)
-    world.step(world.cab.on_accept, Accept(THEIRS, 0, (A,)), 1)
-    assert world.delivered == []
-    world.step(world.cab.on_vote, Vote(THEIRS, 0), 1)
-    assert world.delivered == [A]
-    assert world.cab.acceptor.accepted == {}, "nobody will ask for it"
+def test_follower_decides_by_received_votes(harness: CabHarness) -> None:
+    harness.arrive(A)
+    harness.step(harness.cab.on_accept, Accept(PEER_BALLOT, 0, (A,)), 1)
+    assert harness.delivered == []
+    harness.step(harness.cab.on_vote, Vote(PEER_BALLOT, 0), 1)
+    assert harness.delivered == [A]
+    assert harness.cab.acceptor.accepted == {}, "a decided instance needs no accepted value"
 
 
-def test_votes_that_overtake_the_proposal_decide_when_it_comes(world: World) -> None:
-    world.arrive(A)
+def test_votes_before_the_proposal_decide_on_its_arrival(harness: CabHarness) -> None:
+    harness.arrive(A)
     for voter in (1, 2):
-        world.step(world.cab.on_vote, Vote(THEIRS, 0), voter)
-    assert world.probes.counts[Probe.VOTES_BEFORE_VALUE] == 1
-    world.step(world.cab.on_accept, Accept(THEIRS, 0, (A,)), 1)
-    assert world.delivered == [A]
+        harness.step(harness.cab.on_vote, Vote(PEER_BALLOT, 0), voter)
+    assert harness.probes.counts[Probe.VOTES_BEFORE_VALUE] == 1
+    harness.step(harness.cab.on_accept, Accept(PEER_BALLOT, 0, (A,)), 1)
+    assert harness.delivered == [A]
 
 
-def test_an_accept_for_a_decided_instance_is_answered_with_the_decision(world: World) -> None:
-    world.arrive(A)
-    world.step(world.cab.on_decisions, Decisions(0, ((A,),)), 1)
-    answers = world.step(world.cab.on_accept, Accept(Ballot(7, 2), 0, (B,)), 2)
-    assert answers == [Decisions(0, ((A,),))]
+def test_response_to_an_accept_of_a_decided_instance_is_the_decision(harness: CabHarness) -> None:
+    harness.arrive(A)
+    harness.step(harness.cab.on_decisions, Decisions(0, ((A,),)), 1)
+    responses = harness.step(harness.cab.on_accept, Accept(Ballot(7, 2), 0, (B,)), 2)
+    assert responses == [Decisions(0, ((A,),))]
 
 
 @pytest.mark.parametrize("instance", [16, 2**61])
-def test_an_accept_beyond_the_horizon_leaves_nothing_behind(instance: int) -> None:
-    world = World(window=2)
-    world.arrive(A)
-    assert world.step(world.cab.on_accept, Accept(THEIRS, instance, (A,)), 1) == []
-    assert world.cab.acceptor.accepted == {}
-    assert not world.cab.acceptor.is_deferred(instance)
+def test_accept_beyond_the_horizon_is_ignored(instance: int) -> None:
+    harness = CabHarness(window=2)
+    harness.arrive(A)
+    assert harness.step(harness.cab.on_accept, Accept(PEER_BALLOT, instance, (A,)), 1) == []
+    assert harness.cab.acceptor.accepted == {}
+    assert not harness.cab.acceptor.is_deferred(instance)
 
 
-def test_a_rejected_leader_steps_down_and_overbids_when_it_is_still_trusted(world: World) -> None:
-    world.lead()
-    world.step(world.cab.on_reject, Reject(Ballot(5, 2)))
-    assert world.cab.leader.phase is LeaderPhase.FOLLOWING
-    assert world.omega.max_ballot == Ballot(5, 2)
-    world.tick(world.settings.suspect_ticks + 1)
-    world.omega.on_heartbeat(Heartbeat(Ballot(5, 2), None, (0, 1)), 1)
-    world.tick()
-    assert world.cab.leader.ballot == Ballot(6, 0)
+def test_rejected_leader_steps_down_and_campaigns_again_while_trusted(harness: CabHarness) -> None:
+    harness.lead()
+    harness.step(harness.cab.on_reject, Reject(Ballot(5, 2)))
+    assert harness.cab.leader.phase is LeaderPhase.FOLLOWING
+    assert harness.omega.max_ballot == Ballot(5, 2)
+    harness.tick(harness.settings.suspect_ticks + 1)
+    harness.omega.on_heartbeat(Heartbeat(Ballot(5, 2), None, (0, 1)), 1)
+    harness.tick()
+    assert harness.cab.leader.ballot == Ballot(6, 0)
 
 
-def test_a_peer_that_asks_for_forgotten_decisions_is_outdated(world: World) -> None:
-    world.cab.install(3, frozen_dots([A]))
-    world.step(world.cab.on_catch_up, CatchUp(2), 1)
-    assert world.outdated == [1]
-    world.step(world.cab.on_catch_up, CatchUp(3), 1)
-    assert world.outdated == [1]
+def test_peer_that_requests_discarded_decisions_is_outdated(harness: CabHarness) -> None:
+    harness.cab.install(3, frozen_dots([A]))
+    harness.step(harness.cab.on_catch_up, CatchUp(2), 1)
+    assert harness.outdated_peers == [1]
+    harness.step(harness.cab.on_catch_up, CatchUp(3), 1)
+    assert harness.outdated_peers == [1]
 
 
-def test_progress_is_told_with_the_heartbeat_and_a_stalled_learner_asks(world: World) -> None:
-    world.step(world.cab.on_progress, Progress(2), 2)
-    world.tick(world.settings.heartbeat_ticks)
-    assert Progress(0) in world.sent()
-    world.tick(world.settings.retry_ticks)
-    assert CatchUp(0) in world.sent()
+def test_progress_is_periodic_and_a_stalled_learner_catches_up(harness: CabHarness) -> None:
+    harness.step(harness.cab.on_progress, Progress(2), 2)
+    harness.tick(harness.settings.heartbeat_ticks)
+    assert Progress(0) in harness.sent()
+    harness.tick(harness.settings.retry_ticks)
+    assert CatchUp(0) in harness.sent()
 
 
-def test_a_checkpoint_wakes_whatever_waited(world: World) -> None:
-    world.needs[B] = [A]
-    world.arrive(B)
-    world.step(world.cab.on_decisions, Decisions(0, ((A,), (B,))), 1)
-    world.step(world.cab.on_accept, Accept(THEIRS, 2, (B,)), 1)
-    assert world.delivered == []
-    world.delivered.append(A)
-    world.here.add(A)
-    world.cab.install(1, frozen_dots([A]))
-    world.cab.process_pending()
-    assert world.delivered == [A, B]
-    assert Vote(THEIRS, 2) in world.sent()
+def test_checkpoint_resumes_blocked_steps(harness: CabHarness) -> None:
+    harness.dependencies[B] = [A]
+    harness.arrive(B)
+    harness.step(harness.cab.on_decisions, Decisions(0, ((A,), (B,))), 1)
+    harness.step(harness.cab.on_accept, Accept(PEER_BALLOT, 2, (B,)), 1)
+    assert harness.delivered == []
+    harness.delivered.append(A)
+    harness.arrived.add(A)
+    harness.cab.install(1, frozen_dots([A]))
+    harness.cab.process_pending()
+    assert harness.delivered == [A, B]
+    assert Vote(PEER_BALLOT, 2) in harness.sent()
 
 
-def test_a_leader_steps_down_when_a_checkpoint_overtakes_it(world: World) -> None:
-    world.lead()
-    world.cab.install(5, frozen_dots([A]))
-    assert not world.cab.leader.propose_queued(5)
-    world.tick()
-    assert world.cab.leader.phase is LeaderPhase.PREPARING
-    assert Prepare(Ballot(2, 0), 5) in world.sent()
+def test_leader_steps_down_when_a_checkpoint_is_installed(harness: CabHarness) -> None:
+    harness.lead()
+    harness.cab.install(5, frozen_dots([A]))
+    assert not harness.cab.leader.propose_queued(5)
+    harness.tick()
+    assert harness.cab.leader.phase is LeaderPhase.PREPARING
+    assert Prepare(Ballot(2, 0), 5) in harness.sent()
 
 
-def test_a_restart_promises_nothing_less_and_knows_what_it_accepted(world: World) -> None:
+def test_restart_keeps_the_promise_and_the_accepted_values(harness: CabHarness) -> None:
     older, newer = AcceptedValue(1, Ballot(1, 1), (A,)), AcceptedValue(1, Ballot(3, 2), (B,))
     decided = AcceptedValue(0, Ballot(1, 1), (A,))
-    world.cab.restore(Ballot(4, 2), [decided, older, newer], {0: (A,)})
-    assert world.cab.acceptor.promised == Ballot(4, 2)
-    assert world.cab.acceptor.accepted == {1: newer}
-    assert world.omega.max_ballot == Ballot(4, 2)
-    assert world.step(world.cab.on_prepare, Prepare(Ballot(3, 1), 0), 1) == [Reject(Ballot(4, 2))]
+    harness.cab.restore(Ballot(4, 2), [decided, older, newer], {0: (A,)})
+    assert harness.cab.acceptor.promised == Ballot(4, 2)
+    assert harness.cab.acceptor.accepted == {1: newer}
+    assert harness.omega.max_ballot == Ballot(4, 2)
+    assert harness.step(harness.cab.on_prepare, Prepare(Ballot(3, 1), 0), 1) == [
+        Reject(Ballot(4, 2))
+    ]
 
 
-def test_a_replica_alone_decides_alone() -> None:
-    world = World(size=1)
-    world.tick()
-    assert world.cab.leader.phase is LeaderPhase.LEADING
-    world.arrive(A)
-    assert world.step(world.cab.cab_cast, A) == []
-    assert world.delivered == [A]
+def test_single_replica_decides_alone() -> None:
+    harness = CabHarness(size=1)
+    harness.tick()
+    assert harness.cab.leader.phase is LeaderPhase.LEADING
+    harness.arrive(A)
+    assert harness.step(harness.cab.cab_cast, A) == []
+    assert harness.delivered == [A]
 
 
 # --- an instance that stays undecided while others are decided ----------------------------------
 
 
-def bench_with_a_leader_far_ahead() -> Bench:
-    """Replica 1 leads three. Its first instance cannot be voted for by the others, who miss what
-    it depends on, while replica 0 keeps asking for strong operations that can be decided."""
-    bench = leading_bench(1, window=2)
-    bench.invoke(1, "put", "lost", 1)
-    bench.network.clear()
-    bench.invoke(1, "put", "blocked", 1, strong=True)
-    bench.deliver()
+def harness_with_leader_far_ahead() -> ReplicaHarness:
+    """Return three replicas led by replica 1. The others cannot vote in its first instance, because
+    they miss a dependency. Meanwhile replica 0 issues strong operations that can be decided."""
+    harness = harness_with_leader(1, window=2)
+    harness.invoke(1, "put", "lost", 1)
+    harness.network.clear()
+    harness.invoke(1, "put", "blocked", 1, strong=True)
+    harness.deliver()
     for number in range(20):
-        bench.invoke(0, "put", "free", number, strong=True)
-        bench.deliver()
-    return bench
+        harness.invoke(0, "put", "free", number, strong=True)
+        harness.deliver()
+    return harness
 
 
-def test_a_leader_that_is_far_ahead_needs_no_third_replica() -> None:
-    bench = bench_with_a_leader_far_ahead()
-    bench.crash(2)
-    bench.settle()
+def test_leader_far_ahead_needs_no_third_replica() -> None:
+    harness = harness_with_leader_far_ahead()
+    harness.crash(2)
+    harness.run_until_quiescent()
 
 
-def test_what_a_leader_far_ahead_accepted_does_not_keep_another_from_leading() -> None:
-    bench = bench_with_a_leader_far_ahead()
-    bench.isolate(1)
-    while not any(isinstance(message, Prepare) for _, _, message in bench.network):
-        bench.deliver()
-        bench.beat()
-    bench.network.clear()
-    bench.crash(2)
-    bench.cut.clear()
-    bench.settle()
+def test_values_accepted_far_ahead_do_not_block_another_leader() -> None:
+    harness = harness_with_leader_far_ahead()
+    harness.isolate(1)
+    while not any(isinstance(message, Prepare) for _, _, message in harness.network):
+        harness.deliver()
+        harness.tick_without_delivery()
+    harness.network.clear()
+    harness.crash(2)
+    harness.cut_links.clear()
+    harness.run_until_quiescent()
 
 
-# --- what only a replica that is gone for good knew -----------------------------------------------
+# --- state known only to a crashed replica --------------------------------------------------------
 
 
-def deliver_if(bench: Bench, kept: Callable[[int, int, Message], bool]) -> None:
-    """Deliver what is kept, lose the rest."""
-    while bench.network:
-        sender, receiver, message = bench.network.popleft()
-        if kept(sender, receiver, message):
-            bench.receive(receiver, sender, message)
+def deliver_if(harness: ReplicaHarness, is_delivered: Callable[[int, int, Message], bool]) -> None:
+    """Deliver the messages that satisfy the predicate and drop the others."""
+    while harness.network:
+        sender, receiver, message = harness.network.popleft()
+        if is_delivered(sender, receiver, message):
+            harness.receive(receiver, sender, message)
 
 
-def test_a_decision_that_only_a_dead_replica_knew_is_made_again() -> None:
-    """Replica 1 decides, promises that it has, and dies before it can tell what."""
-    bench = leading_bench(1)
-    bench.invoke(1, "put", "a", 1, strong=True)
-    deliver_if(bench, lambda _, receiver, message: receiver == 1 or not isinstance(message, Vote))
-    assert [len(bench[index].committed_ids()) for index in range(3)] == [0, 1, 0]
-    bench.isolate(1)
-    while not any(isinstance(message, Prepare) for _, _, message in bench.network):
-        bench.deliver()
-        bench.beat()
-    bench.cut.clear()
+def test_decision_known_only_to_a_crashed_replica_is_made_again() -> None:
+    """Replica 1 decides, reports that in its promise, and crashes before it sends the decision."""
+    harness = harness_with_leader(1)
+    harness.invoke(1, "put", "a", 1, strong=True)
+    deliver_if(harness, lambda _, receiver, message: receiver == 1 or not isinstance(message, Vote))
+    assert [len(harness[index].committed_ids()) for index in range(3)] == [0, 1, 0]
+    harness.isolate(1)
+    while not any(isinstance(message, Prepare) for _, _, message in harness.network):
+        harness.deliver()
+        harness.tick_without_delivery()
+    harness.cut_links.clear()
     deliver_if(
-        bench,
+        harness,
         lambda sender, receiver, message: (
             (isinstance(message, Prepare) and receiver == 1)
             or (isinstance(message, Promise) and sender == 1)
         ),
     )
-    bench.crash(1)
-    bench.settle()
-    assert bench[0].state() == {"a": 1}
+    harness.crash(1)
+    harness.run_until_quiescent()
+    assert harness[0].state() == {"a": 1}
 
 
-@pytest.mark.parametrize("behind", [0, 2])
-def test_whoever_is_behind_does_not_wait_for_a_dead_replica_for_ever(behind: int) -> None:
-    """It heard that replica 1 is furthest ahead, but only the other one is there to be asked."""
-    bench = leading_bench(1)
+@pytest.mark.parametrize("lagging", [0, 2])
+def test_lagging_replica_does_not_wait_for_a_crashed_peer_for_ever(lagging: int) -> None:
+    """Replica 1 reported the most progress, but only the other replica can respond."""
+    harness = harness_with_leader(1)
 
-    def heard(_: int, receiver: int, message: Message) -> bool:
-        return receiver != behind or isinstance(message, CastMessage)
+    def is_received(_: int, receiver: int, message: Message) -> bool:
+        return receiver != lagging or isinstance(message, CastMessage)
 
     for number in range(5):
-        bench.invoke(1, "put", "a", number, strong=True)
-        deliver_if(bench, heard)
-    bench.invoke(1, "put", "a", "last", strong=True)
+        harness.invoke(1, "put", "a", number, strong=True)
+        deliver_if(harness, is_received)
+    harness.invoke(1, "put", "a", "last", strong=True)
     deliver_if(
-        bench,
+        harness,
         lambda sender, receiver, message: (
-            heard(sender, receiver, message) and (receiver == 1 or not isinstance(message, Vote))
+            is_received(sender, receiver, message)
+            and (receiver == 1 or not isinstance(message, Vote))
         ),
     )
-    assert bench[1].committed_length() == 6
-    assert bench[2 - behind].committed_length() == 5
-    assert bench[behind].committed_length() == 0
-    bench.receive(behind, 1, Progress(6))
-    bench.crash(1)
-    bench.settle()
-    assert bench[behind].state() == {"a": "last"}
+    assert harness[1].committed_length() == 6
+    assert harness[2 - lagging].committed_length() == 5
+    assert harness[lagging].committed_length() == 0
+    harness.receive(lagging, 1, Progress(6))
+    harness.crash(1)
+    harness.run_until_quiescent()
+    assert harness[lagging].state() == {"a": "last"}
 
 
-# --- where only some have a vote ----------------------------------------------------------------
+# --- configurations with non-voters ---------------------------------------------------------------
 
-FIRST = Ballot(1, 0)
-
-
-def test_a_primary_decides_alone_and_at_once() -> None:
-    world = World(acceptors=1)
-    world.tick()
-    assert world.sent()[0] == Prepare(FIRST, 0)
-    assert world.cab.leader.phase is LeaderPhase.LEADING
-    world.arrive(A)
-    assert world.step(world.cab.cab_cast, A) == [Accept(FIRST, 0, (A,)), Vote(FIRST, 0)]
-    assert world.delivered == [A]
+PRIMARY_BALLOT = Ballot(1, 0)
 
 
-def test_two_of_three_voters_decide_however_many_members_there_are() -> None:
-    world = World(size=7, acceptors=3)
-    ballot = world.lead()
-    world.arrive(A)
-    world.step(world.cab.cab_cast, A)
-    assert world.delivered == []
-    world.step(world.cab.on_vote, Vote(ballot, 0), 2)
-    assert world.delivered == [A]
+def test_primary_decides_alone_and_at_once() -> None:
+    harness = CabHarness(acceptors=1)
+    harness.tick()
+    assert harness.sent()[0] == Prepare(PRIMARY_BALLOT, 0)
+    assert harness.cab.leader.phase is LeaderPhase.LEADING
+    harness.arrive(A)
+    assert harness.step(harness.cab.cab_cast, A) == [
+        Accept(PRIMARY_BALLOT, 0, (A,)),
+        Vote(PRIMARY_BALLOT, 0),
+    ]
+    assert harness.delivered == [A]
 
 
-def test_who_has_no_vote_neither_promises_nor_votes() -> None:
-    world = World(index=1, acceptors=1)
-    world.arrive(A)
-    assert world.step(world.cab.on_prepare, Prepare(FIRST, 0), 0) == []
-    assert world.step(world.cab.on_accept, Accept(FIRST, 0, (A,)), 0) == []
-    assert world.cab.acceptor.promised == Ballot(0, 0)
-    assert world.cab.acceptor.accepted == {}
+def test_two_of_three_voters_decide_among_seven_members() -> None:
+    harness = CabHarness(size=7, acceptors=3)
+    ballot = harness.lead()
+    harness.arrive(A)
+    harness.step(harness.cab.cab_cast, A)
+    assert harness.delivered == []
+    harness.step(harness.cab.on_vote, Vote(ballot, 0), 2)
+    assert harness.delivered == [A]
 
 
-def test_who_has_no_vote_learns() -> None:
-    world = World(index=1, acceptors=1)
-    world.arrive(A, B)
-    world.step(world.cab.on_accept, Accept(FIRST, 0, (A,)), 0)
-    assert world.proposed == [(0, (A,))]
-    assert world.delivered == []
-    world.step(world.cab.on_vote, Vote(FIRST, 0), 0)
-    assert world.delivered == [A]
-    world.step(world.cab.on_vote, Vote(FIRST, 1), 0)
-    world.step(world.cab.on_accept, Accept(FIRST, 1, (B,)), 0)
-    assert world.delivered == [A, B]
+def test_non_voter_neither_promises_nor_votes() -> None:
+    harness = CabHarness(index=1, acceptors=1)
+    harness.arrive(A)
+    assert harness.step(harness.cab.on_prepare, Prepare(PRIMARY_BALLOT, 0), 0) == []
+    assert harness.step(harness.cab.on_accept, Accept(PRIMARY_BALLOT, 0, (A,)), 0) == []
+    assert harness.cab.acceptor.promised == Ballot(0, 0)
+    assert harness.cab.acceptor.accepted == {}
 
 
-def test_who_has_no_vote_catches_up_and_helps_others_to() -> None:
-    world = World(index=1, acceptors=1)
-    world.arrive(A)
-    world.step(world.cab.on_decisions, Decisions(0, ((A,),)), 2)
-    assert world.delivered == [A]
-    assert world.step(world.cab.on_catch_up, CatchUp(0), 0) == [Decisions(0, ((A,),))]
+def test_non_voter_learns() -> None:
+    harness = CabHarness(index=1, acceptors=1)
+    harness.arrive(A, B)
+    harness.step(harness.cab.on_accept, Accept(PRIMARY_BALLOT, 0, (A,)), 0)
+    assert harness.proposed == [(0, (A,))]
+    assert harness.delivered == []
+    harness.step(harness.cab.on_vote, Vote(PRIMARY_BALLOT, 0), 0)
+    assert harness.delivered == [A]
+    harness.step(harness.cab.on_vote, Vote(PRIMARY_BALLOT, 1), 0)
+    harness.step(harness.cab.on_accept, Accept(PRIMARY_BALLOT, 1, (B,)), 0)
+    assert harness.delivered == [A, B]
 
 
-def test_who_has_no_vote_never_campaigns() -> None:
-    world = World(index=1, acceptors=1)
+def test_non_voter_catches_up_and_sends_decisions() -> None:
+    harness = CabHarness(index=1, acceptors=1)
+    harness.arrive(A)
+    harness.step(harness.cab.on_decisions, Decisions(0, ((A,),)), 2)
+    assert harness.delivered == [A]
+    assert harness.step(harness.cab.on_catch_up, CatchUp(0), 0) == [Decisions(0, ((A,),))]
+
+
+def test_non_voter_never_campaigns() -> None:
+    harness = CabHarness(index=1, acceptors=1)
     heartbeat = Heartbeat(Ballot(0, 0), 1, (1, 2))
     for ticks in range(60):
         if ticks % 2 == 0:
-            world.omega.on_heartbeat(heartbeat, 2)
-        world.tick()
-    assert Probe.CAMPAIGN not in world.probes.counts
-    assert not [each for each in world.sent() if isinstance(each, Prepare)]
+            harness.omega.on_heartbeat(heartbeat, 2)
+        harness.tick()
+    assert Probe.CAMPAIGN not in harness.probes.counts
+    assert not [each for each in harness.sent() if isinstance(each, Prepare)]

@@ -1,4 +1,4 @@
-"""The records of a disk, summed up."""
+"""Replay of journal records."""
 
 from creekdb.protocol.checkpoint.compaction import RecoveredState, replay_records
 from creekdb.protocol.consensus.omega import NO_BALLOT
@@ -28,16 +28,16 @@ def value(instance: int, ballot: Ballot = LOW) -> AcceptedValue:
     return AcceptedValue(instance, ballot, (Dot(0, instance),))
 
 
-def image(promised: Ballot) -> CheckpointRecord:
+def checkpoint_record(promised: Ballot) -> CheckpointRecord:
     return CheckpointRecord(CHECKPOINT, promised, (value(3),), ((4, (Dot(0, 4),)),), (request(5),))
 
 
-def test_an_empty_disk_tells_nothing() -> None:
+def test_empty_journal_recovers_an_empty_state() -> None:
     assert replay_records(()) == RecoveredState(None, NO_BALLOT, [], {}, [])
 
 
-def test_all_records_are_found_in_the_order_in_which_they_were_written() -> None:
-    found = replay_records(
+def test_records_are_recovered_in_the_order_of_writing() -> None:
+    state = replay_records(
         [
             Received(request(2)),
             Promised(HIGH),
@@ -48,28 +48,28 @@ def test_all_records_are_found_in_the_order_in_which_they_were_written() -> None
         ]
     )
 
-    assert found.requests == [request(2), request(1)]
-    assert found.accepted == [value(0), value(0, HIGH)]
-    assert found.decided == {0: (Dot(0, 1),)}
-    assert (found.checkpoint, found.promised) == (None, HIGH)
+    assert state.requests == [request(2), request(1)]
+    assert state.accepted == [value(0), value(0, HIGH)]
+    assert state.decided == {0: (Dot(0, 1),)}
+    assert (state.checkpoint, state.promised) == (None, HIGH)
 
 
-def test_of_several_promises_the_greatest_counts() -> None:
+def test_greatest_promise_is_recovered() -> None:
     assert replay_records([Promised(HIGH), Promised(LOW)]).promised == HIGH
 
 
-def test_an_image_stands_for_all_before_it_but_for_what_was_promised() -> None:
+def test_checkpoint_record_replaces_all_but_the_greatest_promise() -> None:
     before: list[Record] = [
         Received(request(1)),
         Promised(HIGH),
         Accepted(value(0)),
         Decided(0, (Dot(0, 1),)),
     ]
-    found = replay_records([*before, image(LOW), Received(request(6)), Decided(5, ())])
+    state = replay_records([*before, checkpoint_record(LOW), Received(request(6)), Decided(5, ())])
 
-    assert found.checkpoint == CHECKPOINT
-    assert found.promised == HIGH
-    assert found.accepted == [value(3)]
-    assert found.decided == {4: (Dot(0, 4),), 5: ()}
-    assert found.requests == [request(5), request(6)]
-    assert replay_records([Promised(LOW), image(HIGH)]).promised == HIGH
+    assert state.checkpoint == CHECKPOINT
+    assert state.promised == HIGH
+    assert state.accepted == [value(3)]
+    assert state.decided == {4: (Dot(0, 4),), 5: ()}
+    assert state.requests == [request(5), request(6)]
+    assert replay_records([Promised(LOW), checkpoint_record(HIGH)]).promised == HIGH

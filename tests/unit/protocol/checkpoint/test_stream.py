@@ -1,4 +1,4 @@
-"""Drafts: what comes of them in the end is what would have been written at once."""
+"""Streamed checkpoints and snapshots: their encoding equals that of the whole."""
 
 from typing import Any
 
@@ -24,48 +24,48 @@ from creekdb.protocol.messages import (
 from creekdb.protocol.request import Operation, Outcome, Request
 
 
-def checkpoint(held: int, deleted: int) -> Checkpoint:
+def checkpoint(live: int, deleted: int) -> Checkpoint:
     return Checkpoint(
         instance=7,
         length=3,
         ids=Dots({0: (1, 3)}),
         timestamp=99,
-        state=tuple((("item", each), (each, "x" * (each % 50), None)) for each in range(held)),
+        state=tuple((("item", each), (each, "x" * (each % 50), None)) for each in range(live)),
         outcomes=((Dot(0, 1), Outcome(5)),),
-        deleted=tuple(f"gone {each}" for each in range(deleted)),
+        deleted=tuple(f"deleted {each}" for each in range(deleted)),
     )
 
 
-def image(of: Checkpoint) -> CheckpointRecord:
+def record_of(checkpoint: Checkpoint) -> CheckpointRecord:
     request = Request(50, Dot(1, 9), Operation("put", ("a", 1)), False)
     accepted = AcceptedValue(8, Ballot(2, 1), (Dot(1, 9),))
-    return CheckpointRecord(of, Ballot(2, 1), (accepted,), ((7, (Dot(1, 8),)),), (request,))
+    return CheckpointRecord(checkpoint, Ballot(2, 1), (accepted,), ((7, (Dot(1, 8),)),), (request,))
 
 
-def drawn(draft: LazyCheckpoint, most: int) -> tuple[ArrayEncoder, ArrayEncoder]:
-    held, deleted = ArrayEncoder(), ArrayEncoder()
-    while (found := draft.registers.take(most)) is not None:
-        assert len(found[0]) + len(found[1]) <= most
-        held.extend(found[0])
-        deleted.extend(found[1])
-    return held, deleted
+def encode_registers(lazy: LazyCheckpoint, limit: int) -> tuple[ArrayEncoder, ArrayEncoder]:
+    live, deleted = ArrayEncoder(), ArrayEncoder()
+    while (taken := lazy.registers.take(limit)) is not None:
+        assert len(taken[0]) + len(taken[1]) <= limit
+        live.extend(taken[0])
+        deleted.extend(taken[1])
+    return live, deleted
 
 
-@pytest.mark.parametrize("most", [1, 15, 16, 70_000])
-@pytest.mark.parametrize(("held", "deleted"), [(0, 0), (1, 0), (0, 1), (15, 16), (40, 33)])
-def test_what_is_drawn_in_parts_is_the_whole(held: int, deleted: int, most: int) -> None:
-    whole = checkpoint(held, deleted)
-    draft = lazy_checkpoint_of(whole)
-    assert (draft.checkpoint.state, draft.checkpoint.deleted) == ((), ())
-    found: tuple[Any, ...] = drawn(draft, most)
-    pieces = encode_chunks(image(draft.checkpoint), *found)
-    assert decode_record(b"".join(pieces)) == image(whole)
-    pieces = encode_chunks(Snapshot(draft.checkpoint), *found)
-    assert decode_message(b"".join(pieces)) == Snapshot(whole)
+@pytest.mark.parametrize("limit", [1, 15, 16, 70_000])
+@pytest.mark.parametrize(("live", "deleted"), [(0, 0), (1, 0), (0, 1), (15, 16), (40, 33)])
+def test_streamed_encoding_decodes_to_the_whole(live: int, deleted: int, limit: int) -> None:
+    whole = checkpoint(live, deleted)
+    lazy = lazy_checkpoint_of(whole)
+    assert (lazy.checkpoint.state, lazy.checkpoint.deleted) == ((), ())
+    taken: tuple[Any, ...] = encode_registers(lazy, limit)
+    chunks = encode_chunks(record_of(lazy.checkpoint), *taken)
+    assert decode_record(b"".join(chunks)) == record_of(whole)
+    chunks = encode_chunks(Snapshot(lazy.checkpoint), *taken)
+    assert decode_message(b"".join(chunks)) == Snapshot(whole)
 
 
-def test_arrays_of_any_length_are_encoded_as_they_are_decoded() -> None:
+def test_arrays_of_any_length_round_trip() -> None:
     whole = checkpoint(70_000, 0)
-    draft = lazy_checkpoint_of(whole)
-    data = b"".join(encode_chunks(Snapshot(draft.checkpoint), *drawn(draft, 66_000)))
+    lazy = lazy_checkpoint_of(whole)
+    data = b"".join(encode_chunks(Snapshot(lazy.checkpoint), *encode_registers(lazy, 66_000)))
     assert decode_message(data) == decode_message(encode(Snapshot(whole)))

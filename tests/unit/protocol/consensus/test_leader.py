@@ -1,4 +1,4 @@
-"""The leader: campaigns, takes over what others accepted, and proposes what has arrived."""
+"""Leader: campaigns, recovery of accepted values, proposals and retries."""
 
 from collections.abc import Iterable
 
@@ -12,18 +12,18 @@ from creekdb.protocol.probes import Probe, Probes
 from creekdb.protocol.request import Batch
 from creekdb.protocol.settings import Settings
 
-MINE = Ballot(3, 0)
+OWN_BALLOT = Ballot(3, 0)
 X: Batch = (Dot(1, 1),)
 Y: Batch = (Dot(2, 1),)
 
 
-class World:
-    """A leader at replica 0 of three; its own promise is the first."""
+class LeaderHarness:
+    """Leader of replica 0 of three. Its own promise comes first."""
 
     def __init__(self, **settings: int) -> None:
         self.settings = Settings(members=(0, 1, 2), **settings)
         self.outbox, self.probes = Outbox(), Probes()
-        self.accepted_here: list[Accept] = []
+        self.accepted_locally: list[Accept] = []
         self.decided: set[int] = set()
         self.first_undecided = 0
         self.stuck: set[int] = set()
@@ -32,7 +32,7 @@ class World:
             self.settings,
             self.outbox,
             self.probes,
-            self.accepted_here.append,
+            self.accepted_locally.append,
             lambda instance: instance in self.decided,
             lambda instance: instance in self.stuck,
         )
@@ -40,231 +40,231 @@ class World:
     def sent(self) -> list[object]:
         return [each.message for each in self.outbox.take().send]
 
-    def campaign(self, ballot: Ballot = MINE, first: int = 0) -> None:
+    def campaign(self, ballot: Ballot = OWN_BALLOT, first: int = 0) -> None:
         prepare = self.leader.campaign(ballot, first)
         assert self.sent() == [prepare]
-        assert not self.promised(Promise(ballot, first, ()), 0)
+        assert not self.promise(Promise(ballot, first, ()), 0)
 
-    def promised(self, promise: Promise, sender: int) -> bool:
-        """Is it enough, with this promise?"""
-        self.leader.on_promise(promise, sender)
+    def promise(self, message: Promise, sender: int) -> bool:
+        """Process a promise; True if a majority has promised."""
+        self.leader.on_promise(message, sender)
         return self.leader.has_majority_promise()
 
     def lead(self, *accepted: AcceptedValue, start: int = 0, ready: Iterable[Dot] = ()) -> None:
         self.campaign()
-        assert self.promised(Promise(MINE, 0, accepted), 1)
+        assert self.promise(Promise(OWN_BALLOT, 0, accepted), 1)
         self.leader.start(start, ready)
 
     def proposals(self) -> list[tuple[int, Batch]]:
-        """What was proposed since the last time, here and to the peers alike."""
-        here = [*self.accepted_here]
-        self.accepted_here.clear()
-        assert self.sent() == here
-        assert all(each.ballot == MINE for each in here)
-        return [(each.instance, each.batch) for each in here]
+        """Return the new proposals, which the local acceptor and the peers received alike."""
+        accepts = [*self.accepted_locally]
+        self.accepted_locally.clear()
+        assert self.sent() == accepts
+        assert all(each.ballot == OWN_BALLOT for each in accepts)
+        return [(each.instance, each.batch) for each in accepts]
 
-    def pump(self) -> list[tuple[int, Batch]]:
+    def propose_all(self) -> list[tuple[int, Batch]]:
         while self.leader.propose_queued(self.first_undecided):
             pass
         return self.proposals()
 
 
 @pytest.fixture
-def world() -> World:
-    return World()
+def harness() -> LeaderHarness:
+    return LeaderHarness()
 
 
-def test_a_campaign_asks_every_peer(world: World) -> None:
-    assert world.leader.campaign(MINE, 4) == Prepare(MINE, 4)
-    (send,) = world.outbox.take().send
-    assert (send.to, send.message) == ((1, 2), Prepare(MINE, 4))
-    assert world.leader.phase is LeaderPhase.PREPARING
+def test_campaign_sends_a_prepare_to_every_peer(harness: LeaderHarness) -> None:
+    assert harness.leader.campaign(OWN_BALLOT, 4) == Prepare(OWN_BALLOT, 4)
+    (send,) = harness.outbox.take().send
+    assert (send.to, send.message) == ((1, 2), Prepare(OWN_BALLOT, 4))
+    assert harness.leader.phase is LeaderPhase.PREPARING
 
 
-def test_a_majority_of_promises_makes_a_leader(world: World) -> None:
-    world.campaign()
-    assert world.promised(Promise(MINE, 0, ()), 2)
-    world.leader.start(0, ())
-    assert world.leader.phase is LeaderPhase.LEADING
-    assert world.proposals() == []
+def test_majority_of_promises_elects_the_leader(harness: LeaderHarness) -> None:
+    harness.campaign()
+    assert harness.promise(Promise(OWN_BALLOT, 0, ()), 2)
+    harness.leader.start(0, ())
+    assert harness.leader.phase is LeaderPhase.LEADING
+    assert harness.proposals() == []
 
 
-def test_one_promise_told_twice_makes_no_leader(world: World) -> None:
-    world.campaign()
-    assert not world.promised(Promise(MINE, 0, ()), 0)
+def test_repeated_promise_counts_once(harness: LeaderHarness) -> None:
+    harness.campaign()
+    assert not harness.promise(Promise(OWN_BALLOT, 0, ()), 0)
 
 
 @pytest.mark.parametrize("ballot", [Ballot(2, 0), Ballot(4, 0), Ballot(3, 1)])
-def test_a_promise_for_another_ballot_does_not_count(world: World, ballot: Ballot) -> None:
-    world.campaign()
-    assert not world.promised(Promise(ballot, 0, ()), 1)
+def test_promise_of_another_ballot_does_not_count(harness: LeaderHarness, ballot: Ballot) -> None:
+    harness.campaign()
+    assert not harness.promise(Promise(ballot, 0, ()), 1)
 
 
-def test_a_promise_that_comes_after_the_lead_does_not_count(world: World) -> None:
-    world.lead()
-    assert not world.promised(Promise(MINE, 9, ()), 2)
-    assert world.leader.phase is LeaderPhase.LEADING
+def test_promise_while_leading_does_not_count(harness: LeaderHarness) -> None:
+    harness.lead()
+    assert not harness.promise(Promise(OWN_BALLOT, 9, ()), 2)
+    assert harness.leader.phase is LeaderPhase.LEADING
 
 
-def test_what_was_accepted_is_proposed_again_in_the_new_ballot(world: World) -> None:
-    world.lead(AcceptedValue(0, Ballot(1, 1), X), AcceptedValue(1, Ballot(1, 1), Y))
-    assert world.proposals() == [(0, X), (1, Y)]
-    assert world.probes.counts[Probe.VALUE_RECOVERED] == 2
+def test_accepted_values_are_proposed_again_in_the_new_ballot(harness: LeaderHarness) -> None:
+    harness.lead(AcceptedValue(0, Ballot(1, 1), X), AcceptedValue(1, Ballot(1, 1), Y))
+    assert harness.proposals() == [(0, X), (1, Y)]
+    assert harness.probes.counts[Probe.VALUE_RECOVERED] == 2
 
 
-def test_the_value_of_the_highest_ballot_wins() -> None:
-    for mine, other, winner in ((1, 2, Y), (2, 1, X)):
-        world = World()
-        prepare = world.leader.campaign(MINE, 0)
-        world.sent()
-        one = AcceptedValue(0, Ballot(mine, 1), X)
-        two = AcceptedValue(0, Ballot(other, 2), Y)
-        assert not world.promised(Promise(prepare.ballot, 0, (one,)), 0)
-        assert world.promised(Promise(prepare.ballot, 0, (two,)), 1)
-        world.leader.start(0, ())
-        assert world.proposals() == [(0, winner)]
+def test_value_of_the_highest_ballot_is_proposed() -> None:
+    for own_round, peer_round, winner in ((1, 2, Y), (2, 1, X)):
+        harness = LeaderHarness()
+        prepare = harness.leader.campaign(OWN_BALLOT, 0)
+        harness.sent()
+        own_value = AcceptedValue(0, Ballot(own_round, 1), X)
+        peer_value = AcceptedValue(0, Ballot(peer_round, 2), Y)
+        assert not harness.promise(Promise(prepare.ballot, 0, (own_value,)), 0)
+        assert harness.promise(Promise(prepare.ballot, 0, (peer_value,)), 1)
+        harness.leader.start(0, ())
+        assert harness.proposals() == [(0, winner)]
 
 
-def test_gaps_are_closed_with_empty_batches(world: World) -> None:
-    world.lead(AcceptedValue(2, Ballot(1, 1), X))
-    assert world.proposals() == [(0, ()), (1, ()), (2, X)]
-    assert world.probes.counts[Probe.GAP_FILLED] == 2
+def test_gaps_are_filled_with_empty_batches(harness: LeaderHarness) -> None:
+    harness.lead(AcceptedValue(2, Ballot(1, 1), X))
+    assert harness.proposals() == [(0, ()), (1, ()), (2, X)]
+    assert harness.probes.counts[Probe.GAP_FILLED] == 2
 
 
-def test_an_instance_that_is_decided_here_is_passed_over(world: World) -> None:
-    world.decided.add(1)
-    world.lead(AcceptedValue(2, Ballot(1, 1), X))
-    assert world.proposals() == [(0, ()), (2, X)]
+def test_locally_decided_instance_is_skipped(harness: LeaderHarness) -> None:
+    harness.decided.add(1)
+    harness.lead(AcceptedValue(2, Ballot(1, 1), X))
+    assert harness.proposals() == [(0, ()), (2, X)]
 
 
-def test_what_is_decided_by_the_time_it_leads_is_not_proposed_again(world: World) -> None:
-    world.lead(AcceptedValue(2, Ballot(1, 1), X), AcceptedValue(4, Ballot(1, 1), X), start=3)
-    assert world.proposals() == [(3, ()), (4, X)]
+def test_instances_decided_before_the_start_are_not_proposed(harness: LeaderHarness) -> None:
+    harness.lead(AcceptedValue(2, Ballot(1, 1), X), AcceptedValue(4, Ballot(1, 1), X), start=3)
+    assert harness.proposals() == [(3, ()), (4, X)]
 
 
-def test_the_best_informed_of_those_who_promised_is_known(world: World) -> None:
-    world.campaign()
-    world.promised(Promise(MINE, 4, ()), 2)
-    assert world.leader.most_advanced_promise() == (4, 2)
-    world.promised(Promise(MINE, 4, ()), 1)
-    assert world.leader.most_advanced_promise() == (4, 1)
+def test_most_advanced_promise_is_that_of_the_lowest_peer(harness: LeaderHarness) -> None:
+    harness.campaign()
+    harness.promise(Promise(OWN_BALLOT, 4, ()), 2)
+    assert harness.leader.most_advanced_promise() == (4, 2)
+    harness.promise(Promise(OWN_BALLOT, 4, ()), 1)
+    assert harness.leader.most_advanced_promise() == (4, 1)
 
 
-def test_what_is_ready_is_proposed_after_what_was_recovered(world: World) -> None:
-    world.lead(AcceptedValue(0, Ballot(1, 1), X), ready=[*X, Dot(1, 2), Dot(2, 2)])
-    assert world.proposals() == [(0, X)]
-    assert world.pump() == [(1, (Dot(1, 2), Dot(2, 2)))]
+def test_ready_requests_are_proposed_after_recovered_values(harness: LeaderHarness) -> None:
+    harness.lead(AcceptedValue(0, Ballot(1, 1), X), ready=[*X, Dot(1, 2), Dot(2, 2)])
+    assert harness.proposals() == [(0, X)]
+    assert harness.propose_all() == [(1, (Dot(1, 2), Dot(2, 2)))]
 
 
-def test_a_batch_holds_what_has_arrived_up_to_the_limit() -> None:
-    world = World(batch_limit=2)
-    world.lead()
+def test_batch_holds_the_queued_requests_up_to_the_limit() -> None:
+    harness = LeaderHarness(batch_limit=2)
+    harness.lead()
     for event in range(1, 6):
-        world.leader.enqueue(Dot(1, event))
-    assert world.pump() == [
+        harness.leader.enqueue(Dot(1, event))
+    assert harness.propose_all() == [
         (0, (Dot(1, 1), Dot(1, 2))),
         (1, (Dot(1, 3), Dot(1, 4))),
         (2, (Dot(1, 5),)),
     ]
 
 
-def test_only_a_window_of_instances_is_under_way() -> None:
-    world = World(window=2, batch_limit=1)
-    world.lead()
+def test_instances_in_flight_are_limited_by_the_window() -> None:
+    harness = LeaderHarness(window=2, batch_limit=1)
+    harness.lead()
     for event in range(1, 5):
-        world.leader.enqueue(Dot(1, event))
-    assert [instance for instance, _ in world.pump()] == [0, 1]
-    assert world.probes.counts[Probe.WINDOW_FULL] >= 1
-    world.leader.on_decided(1)
-    assert world.pump() == [], "the first one is undecided still"
-    world.leader.on_decided(0)
-    world.first_undecided = 2
-    assert [instance for instance, _ in world.pump()] == [2, 3]
+        harness.leader.enqueue(Dot(1, event))
+    assert [instance for instance, _ in harness.propose_all()] == [0, 1]
+    assert harness.probes.counts[Probe.WINDOW_FULL] >= 1
+    harness.leader.on_decided(1)
+    assert harness.propose_all() == [], "the first instance is still undecided"
+    harness.leader.on_decided(0)
+    harness.first_undecided = 2
+    assert [instance for instance, _ in harness.propose_all()] == [2, 3]
 
 
-def test_what_is_proposed_is_not_proposed_again_until_it_is_delivered(world: World) -> None:
-    world.lead()
-    world.leader.enqueue(Dot(1, 1))
-    world.leader.enqueue(Dot(1, 1))
-    assert world.pump() == [(0, X)]
-    world.leader.enqueue(Dot(1, 1))
-    assert world.pump() == []
-    world.leader.on_delivered(Dot(1, 1))
-    world.leader.enqueue(Dot(1, 1))
-    assert world.pump() == [(1, X)]
+def test_proposed_request_is_not_proposed_again_before_its_delivery(harness: LeaderHarness) -> None:
+    harness.lead()
+    harness.leader.enqueue(Dot(1, 1))
+    harness.leader.enqueue(Dot(1, 1))
+    assert harness.propose_all() == [(0, X)]
+    harness.leader.enqueue(Dot(1, 1))
+    assert harness.propose_all() == []
+    harness.leader.on_delivered(Dot(1, 1))
+    harness.leader.enqueue(Dot(1, 1))
+    assert harness.propose_all() == [(1, X)]
 
 
-def test_who_does_not_lead_proposes_nothing(world: World) -> None:
-    world.leader.enqueue(Dot(1, 1))
-    assert world.pump() == []
-    world.campaign()
-    world.leader.enqueue(Dot(1, 1))
-    assert world.pump() == []
+def test_follower_and_candidate_propose_nothing(harness: LeaderHarness) -> None:
+    harness.leader.enqueue(Dot(1, 1))
+    assert harness.propose_all() == []
+    harness.campaign()
+    harness.leader.enqueue(Dot(1, 1))
+    assert harness.propose_all() == []
 
 
-def test_a_higher_ballot_ends_the_lead_and_forgets_what_was_under_way(world: World) -> None:
-    world.lead()
-    world.leader.enqueue(Dot(1, 1))
-    world.pump()
-    for other, phase in (
-        (MINE, LeaderPhase.LEADING),
+def test_higher_ballot_ends_the_lead_and_drops_the_proposals(harness: LeaderHarness) -> None:
+    harness.lead()
+    harness.leader.enqueue(Dot(1, 1))
+    harness.propose_all()
+    for peer_round, phase in (
+        (OWN_BALLOT, LeaderPhase.LEADING),
         (Ballot(2, 2), LeaderPhase.LEADING),
         (Ballot(3, 1), LeaderPhase.FOLLOWING),
     ):
-        world.leader.observe_ballot(other)
-        assert world.leader.phase is phase
-    assert not world.leader.tick(1_000)
-    assert world.sent() == []
-    assert world.probes.counts[Probe.CAMPAIGN_OUTBID] == 1
+        harness.leader.observe_ballot(peer_round)
+        assert harness.leader.phase is phase
+    assert not harness.leader.tick(1_000)
+    assert harness.sent() == []
+    assert harness.probes.counts[Probe.CAMPAIGN_LOST] == 1
 
 
-def test_a_prepare_is_repeated_to_those_who_have_not_promised() -> None:
-    world = World(retry_ticks=3)
-    world.campaign()
-    assert not any(world.leader.tick(ticks) for ticks in (1, 2))
-    assert world.sent() == []
-    world.leader.tick(3)
-    (send,) = world.outbox.take().send
-    assert (send.to, send.message) == ((1, 2), Prepare(MINE, 0))
+def test_prepare_is_repeated_to_peers_without_a_promise() -> None:
+    harness = LeaderHarness(retry_ticks=3)
+    harness.campaign()
+    assert not any(harness.leader.tick(ticks) for ticks in (1, 2))
+    assert harness.sent() == []
+    harness.leader.tick(3)
+    (send,) = harness.outbox.take().send
+    assert (send.to, send.message) == ((1, 2), Prepare(OWN_BALLOT, 0))
 
 
-def test_an_accept_is_repeated_until_it_is_decided() -> None:
-    world = World(retry_ticks=3)
-    world.lead()
-    world.leader.enqueue(Dot(1, 1))
-    world.pump()
-    world.leader.tick(2)
-    assert world.sent() == []
+def test_accept_is_repeated_until_it_is_decided() -> None:
+    harness = LeaderHarness(retry_ticks=3)
+    harness.lead()
+    harness.leader.enqueue(Dot(1, 1))
+    harness.propose_all()
+    harness.leader.tick(2)
+    assert harness.sent() == []
     for ticks in (3, 6):
-        world.leader.tick(ticks)
-        assert world.sent() == [Accept(MINE, 0, X)]
-    world.leader.on_decided(0)
-    world.leader.tick(9)
-    assert world.sent() == []
+        harness.leader.tick(ticks)
+        assert harness.sent() == [Accept(OWN_BALLOT, 0, X)]
+    harness.leader.on_decided(0)
+    harness.leader.tick(9)
+    assert harness.sent() == []
 
 
-def test_an_instance_that_nobody_can_vote_for_calls_for_a_new_ballot() -> None:
-    world = World(stuck_ticks=5)
-    world.lead()
-    world.leader.enqueue(Dot(1, 1))
-    world.pump()
-    assert not world.leader.tick(5), "it is only slow"
-    world.stuck.add(0)
-    assert world.leader.tick(6)
-    assert world.probes.counts[Probe.STUCK_INSTANCE] == 1
+def test_stuck_instance_requires_a_new_ballot() -> None:
+    harness = LeaderHarness(stuck_ticks=5)
+    harness.lead()
+    harness.leader.enqueue(Dot(1, 1))
+    harness.propose_all()
+    assert not harness.leader.tick(5), "the instance is slow, not stuck"
+    harness.stuck.add(0)
+    assert harness.leader.tick(6)
+    assert harness.probes.counts[Probe.STUCK_INSTANCE] == 1
 
 
-def test_a_new_campaign_starts_from_nothing(world: World) -> None:
-    world.lead()
-    world.leader.enqueue(Dot(1, 1))
-    world.campaign(Ballot(4, 0))
-    assert not world.leader.propose_queued(0)
-    assert world.leader.phase is LeaderPhase.PREPARING
-    assert not world.promised(Promise(Ballot(4, 0), 0, ()), 0)
+def test_new_campaign_drops_queue_and_promises(harness: LeaderHarness) -> None:
+    harness.lead()
+    harness.leader.enqueue(Dot(1, 1))
+    harness.campaign(Ballot(4, 0))
+    assert not harness.leader.propose_queued(0)
+    assert harness.leader.phase is LeaderPhase.PREPARING
+    assert not harness.promise(Promise(Ballot(4, 0), 0, ()), 0)
 
 
-@pytest.mark.parametrize("ballot", [MINE, Ballot(2, 0), Ballot(9, 1)])
-def test_a_ballot_must_be_higher_and_ones_own(world: World, ballot: Ballot) -> None:
-    world.campaign()
+@pytest.mark.parametrize("ballot", [OWN_BALLOT, Ballot(2, 0), Ballot(9, 1)])
+def test_campaign_requires_a_higher_own_ballot(harness: LeaderHarness, ballot: Ballot) -> None:
+    harness.campaign()
     with pytest.raises(AssertionError):
-        world.leader.campaign(ballot, 0)
+        harness.leader.campaign(ballot, 0)

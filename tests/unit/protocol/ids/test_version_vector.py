@@ -1,4 +1,4 @@
-"""Sets of dots against plain Python sets, and the shape they are kept in."""
+"""Sets of dots against Python sets, and their representation."""
 
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 from creekdb.protocol.ids.version_vector import Dot, Dots, DotSet, intersection
 from tests.unit.protocol.strategies import dot, dot_sets, frozen_dots
 
-DAY_OF_EVENTS = 2**61
+EVENT_LIMIT = 2**61
 
 
 def assert_well_formed(ranges: Mapping[int, Sequence[int]]) -> None:
-    """Per replica: whole ranges, none empty, ascending, with a hole between any two."""
+    """Assert complete, non-empty and ascending ranges per replica, with a hole between any two."""
     for each in ranges.values():
         assert each
         assert len(each) % 2 == 0
@@ -27,39 +27,39 @@ def dot_set(dots: set[Dot]) -> DotSet:
 
 
 @given(st.lists(dot, max_size=40))
-def test_adding_dots_in_any_order_gives_their_set(dots: list[Dot]) -> None:
-    grown, model = DotSet(), set[Dot]()
+def test_dots_may_be_added_in_any_order(dots: list[Dot]) -> None:
+    dots_added, model = DotSet(), set[Dot]()
     for each in dots:
-        assert grown.add(each) == (each not in model)
+        assert dots_added.add(each) == (each not in model)
         model.add(each)
-        assert_well_formed(grown.ranges)
-    assert list(grown) == sorted(model)
-    assert len(grown) == len(model)
-    assert grown.freeze() == frozen_dots(sorted(model))
+        assert_well_formed(dots_added.ranges)
+    assert list(dots_added) == sorted(model)
+    assert len(dots_added) == len(model)
+    assert dots_added.freeze() == frozen_dots(sorted(model))
 
 
 @given(dot_sets, dot)
-def test_a_set_contains_what_was_added_and_nothing_else(dots: set[Dot], other: Dot) -> None:
-    grown = dot_set(dots)
-    assert all(each in grown and each in grown.freeze() for each in dots)
-    assert (other in grown) == (other in grown.freeze()) == (other in dots)
+def test_set_contains_exactly_the_added_dots(dots: set[Dot], other: Dot) -> None:
+    dots_added = dot_set(dots)
+    assert all(each in dots_added and each in dots_added.freeze() for each in dots)
+    assert (other in dots_added) == (other in dots_added.freeze()) == (other in dots)
 
 
 @given(dot_sets, dot_sets)
 def test_update_is_union(one: set[Dot], other: set[Dot]) -> None:
     for argument in (dot_set(other), frozen_dots(sorted(other))):
-        grown = dot_set(one)
-        grown.update(argument)
-        assert_well_formed(grown.ranges)
-        assert set(grown) == one | other
+        dots_added = dot_set(one)
+        dots_added.update(argument)
+        assert_well_formed(dots_added.ranges)
+        assert set(dots_added) == one | other
         assert set(argument) == other
 
 
 @given(dot_sets, dot_sets, dot)
-def test_update_shares_nothing_with_what_it_took(one: set[Dot], other: set[Dot], new: Dot) -> None:
-    grown, argument = dot_set(one), dot_set(other)
-    grown.update(argument)
-    grown.add(new)
+def test_update_does_not_alias_its_argument(one: set[Dot], other: set[Dot], new: Dot) -> None:
+    dots_added, argument = dot_set(one), dot_set(other)
+    dots_added.update(argument)
+    dots_added.add(new)
     assert set(argument) == other
 
 
@@ -70,7 +70,7 @@ def test_covers_is_superset(one: set[Dot], other: set[Dot]) -> None:
 
 
 @given(dot_sets, dot_sets)
-def test_missing_is_the_difference_of_the_other_set(one: set[Dot], other: set[Dot]) -> None:
+def test_missing_is_the_difference(one: set[Dot], other: set[Dot]) -> None:
     missing = dot_set(one).missing(frozen_dots(sorted(other)))
     assert_well_formed(missing.ranges)
     assert set(missing) == other - one
@@ -78,70 +78,74 @@ def test_missing_is_the_difference_of_the_other_set(one: set[Dot], other: set[Do
 
 
 @given(dot_sets, dot_sets)
-def test_some_missing_dot_is_the_last_of_its_replica_and_none_means_covered(
+def test_find_missing_returns_the_last_missing_dot_of_a_replica_or_none(
     one: set[Dot], other: set[Dot]
 ) -> None:
-    some = dot_set(one).find_missing(dot_set(other))
-    if some is None:
+    missing_dot = dot_set(one).find_missing(dot_set(other))
+    if missing_dot is None:
         assert other <= one
     else:
-        assert some in other - one
-        assert some == max(each for each in other - one if each.replica == some.replica)
+        assert missing_dot in other - one
+        assert missing_dot == max(
+            each for each in other - one if each.replica == missing_dot.replica
+        )
 
 
 @given(dot_sets, dot_sets)
 def test_without_is_difference(dots: set[Dot], removed: set[Dot]) -> None:
-    left = frozen_dots(sorted(dots)).without(sorted(removed, reverse=True))
-    assert_well_formed(left.ranges)
-    assert set(left) == dots - removed
+    remaining = frozen_dots(sorted(dots)).without(sorted(removed, reverse=True))
+    assert_well_formed(remaining.ranges)
+    assert set(remaining) == dots - removed
 
 
 @given(dot_sets, st.integers(-1, 40))
-def test_take_keeps_the_first_dots_of_each_replica(dots: set[Dot], limit: int) -> None:
+def test_take_returns_the_first_dots_of_each_replica(dots: set[Dot], limit: int) -> None:
     taken = frozen_dots(sorted(dots)).take(limit)
     assert_well_formed(taken.ranges)
     assert len(taken) == min(len(dots), max(limit, 0))
     for replica in {each.replica for each in dots}:
-        theirs = sorted(each for each in dots if each.replica == replica)
-        some = [each for each in taken if each.replica == replica]
-        assert some == theirs[: len(some)]
-        assert len(some) <= -(-len(theirs) * max(limit, 0) // len(dots)) + 1, "no more than a share"
+        available = sorted(each for each in dots if each.replica == replica)
+        first = [each for each in taken if each.replica == replica]
+        assert first == available[: len(first)]
+        assert len(first) <= -(-len(available) * max(limit, 0) // len(dots)) + 1, (
+            "at most its share, rounded up"
+        )
 
 
 @given(st.lists(dot_sets, max_size=4))
-def test_intersection_is_what_all_sets_share(sets: list[set[Dot]]) -> None:
+def test_intersection_is_set_intersection(sets: list[set[Dot]]) -> None:
     common = intersection(frozen_dots(sorted(each)) for each in sets)
     assert_well_formed(common.ranges)
     assert set(common) == (set.intersection(*sets) if sets else set())
 
 
 @given(dot_sets, st.integers(0, 4))
-def test_contiguous_and_last_tell_of_one_replica(dots: set[Dot], replica: int) -> None:
-    grown = dot_set(dots)
+def test_last_and_last_contiguous_concern_one_replica(dots: set[Dot], replica: int) -> None:
+    dots_added = dot_set(dots)
     events = {each.event for each in dots if each.replica == replica}
     until_hole = next(event for event in range(1, 20) if event not in events) - 1
-    assert grown.last_contiguous(replica) == until_hole
-    assert grown.last(replica) == max(events, default=0)
+    assert dots_added.last_contiguous(replica) == until_hole
+    assert dots_added.last(replica) == max(events, default=0)
 
 
 @given(dot_sets)
-def test_a_frozen_set_stays_as_it_was(dots: set[Dot]) -> None:
-    grown = dot_set(dots)
-    frozen = grown.freeze()
-    grown.update(Dots({0: (1, 100)}))
+def test_frozen_set_does_not_change(dots: set[Dot]) -> None:
+    dots_added = dot_set(dots)
+    frozen = dots_added.freeze()
+    dots_added.update(Dots({0: (1, 100)}))
     assert set(frozen) == dots
-    grown.clear()
-    assert len(grown) == 0
+    dots_added.clear()
+    assert len(dots_added) == 0
     assert set(frozen) == dots
 
 
 @given(dot_sets)
-def test_a_well_formed_set_has_no_problem(dots: set[Dot]) -> None:
+def test_well_formed_set_has_no_validation_error(dots: set[Dot]) -> None:
     assert frozen_dots(sorted(dots)).validation_error() is None
 
 
 @pytest.mark.parametrize(
-    ("ranges", "problem"),
+    ("ranges", "expected"),
     [
         ((), "a range without an end"),
         ((1,), "a range without an end"),
@@ -154,37 +158,37 @@ def test_a_well_formed_set_has_no_problem(dots: set[Dot]) -> None:
         ((5, 6, 1, 2), "out of order"),
     ],
 )
-def test_ranges_that_are_no_set_of_dots_are_told(ranges: tuple[int, ...], problem: str) -> None:
-    found = Dots({0: (1, 2), 7: ranges}).validation_error()
-    assert found is not None
-    assert problem in found
-    assert "replica 7" in found
+def test_malformed_ranges_have_a_validation_error(ranges: tuple[int, ...], expected: str) -> None:
+    error = Dots({0: (1, 2), 7: ranges}).validation_error()
+    assert error is not None
+    assert expected in error
+    assert "replica 7" in error
 
 
 @given(st.lists(st.tuples(st.integers(0, 2), st.lists(st.integers(-2, 9), max_size=6))))
-def test_a_set_without_a_problem_is_well_formed(drawn: list[tuple[int, list[int]]]) -> None:
+def test_set_without_a_validation_error_is_well_formed(drawn: list[tuple[int, list[int]]]) -> None:
     dots = Dots({replica: tuple(ranges) for replica, ranges in drawn})
     if dots.validation_error() is None:
         assert_well_formed(dots.ranges)
         assert set(DotSet(dots)) == set(dots)
 
 
-def test_no_operation_walks_a_range() -> None:
-    """The cost is in replicas and holes: with 2**61 dots, anything else would never return."""
-    all_of_it = Dots({0: (1, DAY_OF_EVENTS), 1: (1, 5, 7, DAY_OF_EVENTS)})
-    grown = DotSet()
-    grown.update(all_of_it)
-    assert grown.covers(all_of_it)
-    assert grown.find_missing(Dots({0: (1, DAY_OF_EVENTS + 1)})) == Dot(0, DAY_OF_EVENTS)
-    assert grown.missing(Dots({1: (1, DAY_OF_EVENTS)})) == Dots({1: (5, 7)})
-    assert grown.last_contiguous(0) == DAY_OF_EVENTS - 1
-    assert grown.last_contiguous(1) == 4
-    assert grown.last(1) == DAY_OF_EVENTS - 1
-    assert len(all_of_it) == 2 * DAY_OF_EVENTS - 4
-    assert all_of_it.take(3) == Dots({0: (1, 3), 1: (1, 2)})
-    assert all_of_it.without([Dot(0, 1)]).ranges[0] == (2, DAY_OF_EVENTS)
-    assert intersection((all_of_it, Dots({1: (4, 8)}))) == Dots({1: (4, 5, 7, 8)})
+def test_no_operation_iterates_over_a_range() -> None:
+    """With 2**61 dots, an operation that costs more than O(replicas + holes) would never return."""
+    full = Dots({0: (1, EVENT_LIMIT), 1: (1, 5, 7, EVENT_LIMIT)})
+    dots_added = DotSet()
+    dots_added.update(full)
+    assert dots_added.covers(full)
+    assert dots_added.find_missing(Dots({0: (1, EVENT_LIMIT + 1)})) == Dot(0, EVENT_LIMIT)
+    assert dots_added.missing(Dots({1: (1, EVENT_LIMIT)})) == Dots({1: (5, 7)})
+    assert dots_added.last_contiguous(0) == EVENT_LIMIT - 1
+    assert dots_added.last_contiguous(1) == 4
+    assert dots_added.last(1) == EVENT_LIMIT - 1
+    assert len(full) == 2 * EVENT_LIMIT - 4
+    assert full.take(3) == Dots({0: (1, 3), 1: (1, 2)})
+    assert full.without([Dot(0, 1)]).ranges[0] == (2, EVENT_LIMIT)
+    assert intersection((full, Dots({1: (4, 8)}))) == Dots({1: (4, 5, 7, 8)})
 
 
-def test_a_dot_reads_as_people_write_it() -> None:
+def test_dot_is_formatted_as_replica_dot_event() -> None:
     assert str(Dot(3, 14)) == "3.14"

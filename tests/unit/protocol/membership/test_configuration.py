@@ -1,4 +1,4 @@
-"""Configurations and their changes: what is allowed, what is refused and why."""
+"""Configurations of the cluster and their changes."""
 
 import pytest
 
@@ -14,9 +14,10 @@ from creekdb.protocol.request import Operation
 from creekdb.protocol.settings import ROUNDS_PER_EPOCH, Settings
 
 THREE = Configuration(0, ((0, "a"), (1, "b"), (2, "c")))
+ONE = Configuration(4, ((0, ""),), (1,))
 
 
-def test_a_replica_is_added_and_another_one_removed() -> None:
+def test_replicas_are_added_and_removed() -> None:
     added = THREE.apply(THREE.add_operation(3, "d"))
     replaced = added.apply(added.remove_operation(1))
 
@@ -25,30 +26,32 @@ def test_a_replica_is_added_and_another_one_removed() -> None:
     assert replaced.next_replica_id == 4
 
 
-def test_of_two_changes_at_once_the_second_is_refused() -> None:
+def test_second_of_two_concurrent_changes_is_rejected() -> None:
     first, second = THREE.add_operation(3, "d"), THREE.remove_operation(0)
     changed = THREE.apply(first)
 
-    with pytest.raises(BadValue, match="the members were changed meanwhile: this is change 1"):
+    with pytest.raises(BadValue, match="the members have changed: the change is based on epoch 0"):
         changed.apply(second)
 
 
 @pytest.mark.parametrize(
     ("configuration", "change", "replica", "reason"),
     [
-        (THREE, "add", 2, "replica 2 is a member already"),
-        (THREE, "remove", 7, "replica 7 is no member: members are 0, 1, 2"),
-        (Configuration(4, ((0, ""),), (1,)), "remove", 0, "replica 0 is the last one"),
-        (Configuration(4, ((0, ""),), (1,)), "add", 1, "never given twice, and 2 is the next"),
+        (THREE, "add", 2, "replica 2 is already a member"),
+        (THREE, "remove", 7, "replica 7 is not a member: the members are 0, 1, 2"),
+        (ONE, "remove", 0, "replica 0 cannot be removed: it is the last member"),
+        (ONE, "add", 1, "replica 1 cannot be added: numbers are never reused; use 2"),
     ],
 )
-def test_what_cannot_be_is_refused_with_the_reason_before_it_is_asked_and_when_it_is_committed(
+def test_impossible_changes_are_rejected_at_the_call_and_at_the_commit(
     configuration: Configuration, change: str, replica: int, reason: str
 ) -> None:
-    asked = Operation(MEMBERSHIP_OPERATION, (*configuration.register_value(), change, replica, ""))
+    operation = Operation(
+        MEMBERSHIP_OPERATION, (*configuration.register_value(), change, replica, "")
+    )
 
     with pytest.raises(BadValue, match=reason):
-        configuration.apply(asked)
+        configuration.apply(operation)
     with pytest.raises(BadValue, match=reason):
         configuration.add_operation(
             replica, ""
@@ -59,30 +62,37 @@ def test_what_cannot_be_is_refused_with_the_reason_before_it_is_asked_and_when_i
     "arguments",
     [(), (0,), (0, (), (), "add", 0, ""), (*THREE.register_value(), "grow", 3, ""), ("x",) * 6],
 )
-def test_what_is_no_change_is_refused(arguments: tuple[object, ...]) -> None:
-    with pytest.raises(BadValue, match="not a change of members"):
+def test_malformed_changes_are_rejected(arguments: tuple[object, ...]) -> None:
+    with pytest.raises(BadValue, match="invalid membership change"):
         THREE.apply(Operation(MEMBERSHIP_OPERATION, arguments))
 
 
-def test_the_register_and_the_order_judge_alike() -> None:
+def test_register_and_configuration_apply_changes_alike() -> None:
     operation = THREE.add_operation(3, "d")
-    after = apply_to_register(None, operation.arguments)
+    value = apply_to_register(None, operation.arguments)
 
-    assert after == THREE.apply(operation).register_value()
-    assert find_configuration((("a", 1), (MEMBERSHIP_KEY, after))) == THREE.apply(operation)
+    assert value == THREE.apply(operation).register_value()
+    assert find_configuration((("a", 1), (MEMBERSHIP_KEY, value))) == THREE.apply(operation)
     assert find_configuration((("a", 1),)) is None
-    with pytest.raises(BadValue, match="changed meanwhile"):
-        apply_to_register(after, operation.arguments)
-    with pytest.raises(BadValue, match="no configuration"):
+    with pytest.raises(BadValue, match="the members have changed"):
+        apply_to_register(value, operation.arguments)
+    with pytest.raises(BadValue, match="invalid configuration"):
         find_configuration(((MEMBERSHIP_KEY, "five"),))
 
 
-def test_members_of_each_epoch_have_ballots_of_their_own() -> None:
+def test_each_epoch_has_its_own_ballot_rounds() -> None:
     settings = Settings(members=(0, 1, 2), window=7)
-    later = settings.with_configuration(THREE.apply(THREE.remove_operation(1)))
+    reconfigured = settings.with_configuration(THREE.apply(THREE.remove_operation(1)))
 
     assert (settings.first_round, settings.end_round) == (1, ROUNDS_PER_EPOCH)
-    assert (later.first_round, later.end_round) == (ROUNDS_PER_EPOCH, 2 * ROUNDS_PER_EPOCH)
-    assert (later.members, later.former, later.all_replicas) == ((0, 2), (1,), (0, 1, 2))
-    assert (later.majority, later.window) == (2, 7)
+    assert (reconfigured.first_round, reconfigured.end_round) == (
+        ROUNDS_PER_EPOCH,
+        2 * ROUNDS_PER_EPOCH,
+    )
+    assert (reconfigured.members, reconfigured.former, reconfigured.all_replicas) == (
+        (0, 2),
+        (1,),
+        (0, 1, 2),
+    )
+    assert (reconfigured.majority, reconfigured.window) == (2, 7)
     assert settings.configuration.epoch == 0

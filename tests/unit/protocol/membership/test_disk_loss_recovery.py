@@ -1,4 +1,4 @@
-"""One that begins with nothing, and what it takes from what others tell."""
+"""Recovery from disk loss: queries, responses and the recovered state."""
 
 import pytest
 
@@ -13,72 +13,75 @@ ONE, OTHER = (Dot(1, 1),), (Dot(2, 1),)
 
 
 @pytest.fixture
-def newcomer() -> DiskLossRecovery:
-    """Replica 0 of three, which has asked the others."""
-    made = DiskLossRecovery(0, Settings(members=(0, 1, 2)), Outbox())
-    made.tick(1, 0)
-    return made
+def recovery() -> DiskLossRecovery:
+    """Recovery of replica 0 of three, after its first query."""
+    created = DiskLossRecovery(0, Settings(members=(0, 1, 2)), Outbox())
+    created.tick(1, 0)
+    return created
 
 
-def known(
+def response(
     *accepted: AcceptedValue,
     ballot: Ballot = OWN,
     promised: Ballot = OWN,
-    anew: bool = False,
+    is_recovering: bool = False,
     decided: int = 0,
     received: Dots | None = None,
 ) -> RecoveryResponse:
-    return RecoveryResponse(ballot, promised, anew, decided, accepted, received or Dots())
+    return RecoveryResponse(ballot, promised, is_recovering, decided, accepted, received or Dots())
 
 
 @pytest.mark.parametrize("first", [1, 2])
-def test_of_what_was_accepted_the_value_of_the_highest_ballot_is_accepted(
-    newcomer: DiskLossRecovery, first: int
-) -> None:
-    """Whoever tells of it first."""
-    told = {1: known(AcceptedValue(4, HIGH, ONE)), 2: known(AcceptedValue(4, LOW, OTHER))}
+def test_value_of_the_highest_ballot_is_accepted(recovery: DiskLossRecovery, first: int) -> None:
+    """The order of the responses does not matter."""
+    responses = {
+        1: response(AcceptedValue(4, HIGH, ONE)),
+        2: response(AcceptedValue(4, LOW, OTHER)),
+    }
     for sender in (first, 3 - first):
-        newcomer.on_response(told[sender], sender)
+        recovery.on_response(responses[sender], sender)
 
-    assert list(newcomer.accepted(4)) == [AcceptedValue(4, HIGH, ONE)]
-    assert list(newcomer.accepted(5)) == []
-
-
-def test_it_waits_for_all_others_and_for_what_they_have(newcomer: DiskLossRecovery) -> None:
-    here = DotSet([Dot(1, 1)])
-    newcomer.on_response(known(received=here.freeze(), decided=2), 1)
-    assert newcomer.awaited_members() == (2,)
-    assert not newcomer.is_complete(2, here)
-    newcomer.on_response(known(), 2)
-
-    assert newcomer.awaited_members() == ()
-    assert newcomer.is_complete(2, here)
-    assert not newcomer.is_complete(1, here)
-    assert not newcomer.is_complete(2, DotSet())
+    assert list(recovery.accepted(4)) == [AcceptedValue(4, HIGH, ONE)]
+    assert list(recovery.accepted(5)) == []
 
 
-def test_a_higher_promise_makes_it_ask_all_again_but_those_who_know_nothing() -> None:
+def test_recovery_waits_for_all_members_and_their_reported_state(
+    recovery: DiskLossRecovery,
+) -> None:
+    received_here = DotSet([Dot(1, 1)])
+    recovery.on_response(response(received=received_here.freeze(), decided=2), 1)
+    assert recovery.awaited_members() == (2,)
+    assert not recovery.is_complete(2, received_here)
+    recovery.on_response(response(), 2)
+
+    assert recovery.awaited_members() == ()
+    assert recovery.is_complete(2, received_here)
+    assert not recovery.is_complete(1, received_here)
+    assert not recovery.is_complete(2, DotSet())
+
+
+def test_higher_promise_repeats_the_query_to_members_with_state() -> None:
     outbox = Outbox()
-    newcomer = DiskLossRecovery(0, Settings(members=(0, 1, 2, 3)), outbox)
-    newcomer.tick(1, 0)
-    newcomer.on_response(known(anew=True), 1)
-    newcomer.on_response(known(), 2)
+    recovery = DiskLossRecovery(0, Settings(members=(0, 1, 2, 3)), outbox)
+    recovery.tick(1, 0)
+    recovery.on_response(response(is_recovering=True), 1)
+    recovery.on_response(response(), 2)
     outbox.take()
-    newcomer.on_response(known(promised=Ballot(7, 3)), 3)
+    recovery.on_response(response(promised=Ballot(7, 3)), 3)
 
-    asked = RecoveryQuery(Ballot(8, 0), 0)
-    assert [(each.to, each.message) for each in outbox.take().send] == [((2, 3), asked)]
-    newcomer.on_response(known(), 2)  # of the ballot before
-    assert newcomer.awaited_members() == (2, 3)
+    query = RecoveryQuery(Ballot(8, 0), 0)
+    assert [(each.to, each.message) for each in outbox.take().send] == [((2, 3), query)]
+    recovery.on_response(response(), 2)  # for the previous ballot
+    assert recovery.awaited_members() == (2, 3)
     for sender in (2, 3):
-        newcomer.on_response(known(ballot=asked.ballot, promised=asked.ballot), sender)
-    assert newcomer.awaited_members() == ()
-    assert newcomer.promised() == asked.ballot
+        recovery.on_response(response(ballot=query.ballot, promised=query.ballot), sender)
+    assert recovery.awaited_members() == ()
+    assert recovery.promised() == query.ballot
 
 
-def test_where_all_begin_with_nothing_no_ballot_is_promised(newcomer: DiskLossRecovery) -> None:
+def test_no_real_ballot_is_promised_in_a_new_cluster(recovery: DiskLossRecovery) -> None:
     for sender in (1, 2):
-        newcomer.on_response(known(anew=True), sender)
+        recovery.on_response(response(is_recovering=True), sender)
 
-    assert newcomer.is_new_cluster()
-    assert newcomer.promised() == JOINED_BALLOT
+    assert recovery.is_new_cluster()
+    assert recovery.promised() == JOINED_BALLOT

@@ -1,44 +1,46 @@
-"""When a strong no-op is due."""
+"""Due time of the strong no-op."""
 
 from creekdb.protocol.ids.version_vector import Dot, DotSet
 from creekdb.schemes.core.ordering import NOOP_FOLLOWER_FACTOR, Stabiliser
 
 
-def after(ticks: int, unstable: Stabiliser) -> Stabiliser:
+def after_ticks(ticks: int, stabiliser: Stabiliser) -> Stabiliser:
     for _ in range(ticks):
-        unstable.tick()
-    return unstable
+        stabiliser.tick()
+    return stabiliser
 
 
-def test_without_weak_requests_none_is_due() -> None:
-    unstable = after(100, Stabiliser(DotSet(), 5))
-    assert not unstable.is_noop_due(leads=True)
+def test_no_noop_is_due_without_weak_requests() -> None:
+    stabiliser = after_ticks(100, Stabiliser(DotSet(), 5))
+    assert not stabiliser.is_noop_due(is_leader=True)
 
 
-def test_the_leader_is_the_first_to_lose_patience() -> None:
-    unstable = Stabiliser(DotSet(), 5)
-    unstable.add(Dot(1, 1))
-    assert not after(4, unstable).is_noop_due(leads=True)
-    assert after(1, unstable).is_noop_due(leads=True)
-    assert not unstable.is_noop_due(leads=False)
-    assert after(5 * NOOP_FOLLOWER_FACTOR - 5, unstable).is_noop_due(leads=False)
+def test_a_noop_is_due_on_the_leader_before_the_followers() -> None:
+    stabiliser = Stabiliser(DotSet(), 5)
+    stabiliser.add(Dot(1, 1))
+    assert not after_ticks(4, stabiliser).is_noop_due(is_leader=True)
+    assert after_ticks(1, stabiliser).is_noop_due(is_leader=True)
+    assert not stabiliser.is_noop_due(is_leader=False)
+    assert after_ticks(5 * NOOP_FOLLOWER_FACTOR - 5, stabiliser).is_noop_due(is_leader=False)
 
 
-def test_the_oldest_that_is_not_stable_counts() -> None:
+def test_the_oldest_unstable_request_determines_the_waiting_time() -> None:
     committed = DotSet()
-    unstable = Stabiliser(committed, 5)
-    unstable.add(Dot(1, 1))
-    after(3, unstable).add(Dot(1, 2))
+    stabiliser = Stabiliser(committed, 5)
+    stabiliser.add(Dot(1, 1))
+    after_ticks(3, stabiliser).add(Dot(1, 2))
     committed.add(Dot(1, 1))
-    assert not after(4, unstable).is_noop_due(leads=True)
-    assert after(1, unstable).is_noop_due(leads=True)
+    assert not after_ticks(4, stabiliser).is_noop_due(is_leader=True)
+    assert after_ticks(1, stabiliser).is_noop_due(is_leader=True)
 
 
-def test_there_is_one_at_a_time() -> None:
+def test_no_noop_is_due_while_another_is_uncommitted() -> None:
     committed = DotSet()
-    unstable = Stabiliser(committed, 5)
-    unstable.add(Dot(1, 1))
-    after(5, unstable).last_noop = Dot(0, 1)
-    assert not unstable.is_noop_due(leads=True)
+    stabiliser = Stabiliser(committed, 5)
+    stabiliser.add(Dot(1, 1))
+    after_ticks(5, stabiliser).last_noop = Dot(0, 1)
+    assert not stabiliser.is_noop_due(is_leader=True)
     committed.add(Dot(0, 1))
-    assert unstable.is_noop_due(leads=True), "it did not take along what waits"
+    assert stabiliser.is_noop_due(is_leader=True), (
+        "the committed no-op did not stabilise the request"
+    )

@@ -1,4 +1,4 @@
-"""What is kept for replicas that fell behind: so many outcomes, and so many bytes."""
+"""Limits on the number and size of outcomes retained for lagging replicas."""
 
 import pytest
 
@@ -8,51 +8,57 @@ from creekdb.schemes.core import responses
 from creekdb.schemes.core.responses import RetainedOutcomes
 
 
-def kept(found: RetainedOutcomes) -> list[Dot]:
-    return [id for id, _ in found.outcomes()]
+def retained_ids(retained: RetainedOutcomes) -> list[Dot]:
+    return [id for id, _ in retained.outcomes()]
 
 
-def test_the_oldest_are_given_up_when_they_are_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(responses, "UNTOLD_LIMIT", 3)
-    found = RetainedOutcomes((1, 2))
+def test_the_oldest_outcomes_are_dropped_above_the_count_limit(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(responses, "RETAINED_MAX", 3)
+    retained = RetainedOutcomes((1, 2))
     for event in range(1, 6):
-        found.add(event, Dot(1, event), Outcome(event))
-    found.add(6, Dot(2, 1), Outcome(None, "LookupError: no lamp left"))
-    found.add(6, Dot(9, 1), Outcome("of one that was removed"))
-    assert kept(found) == [Dot(1, 3), Dot(1, 4), Dot(1, 5), Dot(2, 1)]
+        retained.add(event, Dot(1, event), Outcome(event))
+    retained.add(6, Dot(2, 1), Outcome(None, "LookupError: no lamp left"))
+    retained.add(6, Dot(9, 1), Outcome("of a removed replica"))
+    assert retained_ids(retained) == [Dot(1, 3), Dot(1, 4), Dot(1, 5), Dot(2, 1)]
 
 
 @pytest.mark.parametrize(
     "outcome",
     [Outcome("x" * 1000), Outcome(("x" * 500,) * 2), Outcome(None, "LookupError: " + "x" * 1000)],
 )
-def test_the_oldest_are_given_up_when_they_are_too_long(
+def test_the_oldest_outcomes_are_dropped_above_the_size_limit(
     outcome: Outcome, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(responses, "UNTOLD_BYTES", 2500)
-    found = RetainedOutcomes((1, 2))
+    monkeypatch.setattr(responses, "RETAINED_BYTES_MAX", 2500)
+    retained = RetainedOutcomes((1, 2))
     for event in range(1, 6):
-        found.add(event, Dot(1, event), outcome)
-        found.add(event, Dot(2, event), Outcome(event))
-    assert kept(found) == [Dot(1, 4), Dot(1, 5), *(Dot(2, event) for event in range(1, 6))]
+        retained.add(event, Dot(1, event), outcome)
+        retained.add(event, Dot(2, event), Outcome(event))
+    assert retained_ids(retained) == [
+        Dot(1, 4),
+        Dot(1, 5),
+        *(Dot(2, event) for event in range(1, 6)),
+    ]
 
 
-def test_one_that_is_too_long_by_itself_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(responses, "UNTOLD_BYTES", 100)
-    found = RetainedOutcomes((1,))
-    found.add(1, Dot(1, 1), Outcome(1))
-    found.add(1, Dot(1, 2), Outcome("x" * 101))
-    found.add(1, Dot(1, 3), Outcome(3))
-    assert kept(found) == [Dot(1, 1), Dot(1, 3)]
+def test_an_outcome_above_the_size_limit_is_not_retained(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(responses, "RETAINED_BYTES_MAX", 100)
+    retained = RetainedOutcomes((1,))
+    retained.add(1, Dot(1, 1), Outcome(1))
+    retained.add(1, Dot(1, 2), Outcome("x" * 101))
+    retained.add(1, Dot(1, 3), Outcome(3))
+    assert retained_ids(retained) == [Dot(1, 1), Dot(1, 3)]
 
 
-def test_what_is_told_makes_room(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(responses, "UNTOLD_BYTES", 2500)
-    found = RetainedOutcomes((1,))
+def test_expired_outcomes_free_their_space(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(responses, "RETAINED_BYTES_MAX", 2500)
+    retained = RetainedOutcomes((1,))
     for event in range(1, 20):
-        found.add(event, Dot(1, event), Outcome("x" * 1000))
-        found.expire({1: event}.__getitem__)
-        assert kept(found) == []
-    found.reconfigure((1, 2))
-    found.add(20, Dot(2, 1), Outcome(1))
-    assert kept(found) == [Dot(2, 1)]
+        retained.add(event, Dot(1, event), Outcome("x" * 1000))
+        retained.expire({1: event}.__getitem__)
+        assert retained_ids(retained) == []
+    retained.reconfigure((1, 2))
+    retained.add(20, Dot(2, 1), Outcome(1))
+    assert retained_ids(retained) == [Dot(2, 1)]

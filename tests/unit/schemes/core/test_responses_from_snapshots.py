@@ -1,4 +1,4 @@
-"""A client keeps its right to an answer when its replica is carried forward by a snapshot."""
+"""Responses to requests that a snapshot covers."""
 
 from creekdb.datatypes.kv import KV
 from creekdb.protocol.ids.version_vector import Dots
@@ -8,13 +8,13 @@ from creekdb.schemes.basic import BasicReplica
 from tests.paper.harness import Cluster
 
 
-def test_a_request_that_was_committed_but_not_executed_is_answered_from_the_snapshot() -> None:
+def test_committed_requests_without_execution_get_their_responses_from_the_snapshot() -> None:
     cluster = Cluster(checkpoint_every=4)
     cluster.pause(2)
     weak = cluster.weak(2, "append", "w")
     strong = cluster.strong(2, "append", "s")
     cluster.flush()
-    cluster.settle(8)  # committed at 2, and told by Progress, but not executed there
+    cluster.settle(8)  # committed at 2 and reported by Progress, but not executed there
     cluster.partition({0, 1}, {2})
     for _ in range(20):
         cluster.strong(0, "length")
@@ -24,11 +24,11 @@ def test_a_request_that_was_committed_but_not_executed_is_answered_from_the_snap
     cluster.settle(60)
     cluster.resume(2)
     cluster.settle()
-    assert cluster.answers(weak)
-    assert cluster.answers(strong)
+    assert cluster.responses_to(weak)
+    assert cluster.responses_to(strong)
 
 
-def test_an_execution_from_before_a_snapshot_does_not_count_after_it() -> None:
+def test_an_execution_from_before_a_snapshot_is_discarded() -> None:
     replica = BasicReplica(0, Settings(members=(0, 1, 2)), KV)
     replica.invoke(KV.call("increment", "hits", 1), strong=False, session=1, now=10)
     (stale,) = replica.take_effects().tasks

@@ -1,4 +1,4 @@
-"""When a copy of what a replica has committed may leave it."""
+"""Capture of the committed state: it waits until the state is durable."""
 
 import asyncio
 from typing import Any, cast
@@ -18,59 +18,59 @@ from creekdb.server.runtime.executors import NoLock
 from creekdb.server.storage.journal import Journal
 
 
-class Disk:
-    """Durable when a test says so."""
+class FakeJournal:
+    """Journal whose durable position the test sets."""
 
     def __init__(self) -> None:
-        self.end = self.durable = 0
-        self.failed: StorageFault | None = None
+        self.end_position = self.durable_position = 0
+        self.fault: StorageFault | None = None
 
-    def hurry(self) -> None:
+    def request_sync(self) -> None:
         pass
 
 
-class Driven:
-    """A replica that has done something which is not with its journal yet."""
+class FakeDriver:
+    """Driver of a replica whose last effects have not reached the journal."""
 
-    def __init__(self, disk: Disk) -> None:
-        self._disk = disk
+    def __init__(self, journal: FakeJournal) -> None:
+        self._journal = journal
         self.replica: Any = self
         self.executor: Any = self
-        self.gate = NoLock()
+        self.lock = NoLock()
 
-    def carry_out(self) -> None:
-        self._disk.end = 1
+    def apply_effects(self) -> None:
+        self._journal.end_position = 1
 
-    def draft(self) -> LazyCheckpoint:
+    def lazy_checkpoint(self) -> LazyCheckpoint:
         return lazy_checkpoint_of(Checkpoint(1, 1, Dots({0: (1, 2)}), 1, (("a", 1),), ()))
 
-    def waits_for(self) -> None:
+    def awaited_members(self) -> None:
         return None
 
     def configuration(self) -> Configuration:
         return Configuration(0, ((0, ""),))
 
 
-async def taken(disk: Disk) -> CapturedState:
+async def capture(journal: FakeJournal) -> CapturedState:
     config = msgspec.convert({"members": {0: "127.0.0.1:0"}}, ServerConfig)
-    driver, journal = cast(Driver, Driven(disk)), cast(Journal, disk)
-    return await capture_state(config, "kv", driver, journal, operations=False)
+    driver = cast(Driver, FakeDriver(journal))
+    return await capture_state(config, "kv", driver, cast(Journal, journal), operations=False)
 
 
-def test_a_copy_leaves_when_what_it_holds_is_on_disk() -> None:
-    async def story() -> None:
-        disk = Disk()
-        copy = asyncio.ensure_future(taken(disk))
+def test_captured_state_is_returned_once_it_is_durable() -> None:
+    async def scenario() -> None:
+        journal = FakeJournal()
+        captured = asyncio.ensure_future(capture(journal))
         for _ in range(5):
             await asyncio.sleep(0)
-        assert not copy.done()
-        disk.durable = disk.end
-        assert (await copy).head.length == 1
+        assert not captured.done()
+        journal.durable_position = journal.end_position
+        assert (await captured).header.length == 1
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
-def test_a_disk_that_has_failed_is_not_waited_for() -> None:
-    disk = Disk()
-    disk.failed = DiskFull("no space left")
-    assert asyncio.run(taken(disk)).head.length == 1
+def test_capture_does_not_wait_for_a_failed_disk() -> None:
+    journal = FakeJournal()
+    journal.fault = DiskFull("no space left")
+    assert asyncio.run(capture(journal)).header.length == 1

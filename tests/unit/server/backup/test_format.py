@@ -1,4 +1,4 @@
-"""What is written to a backup is what is read from it."""
+"""Backup format: a backup is read as written."""
 
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -25,7 +25,7 @@ from creekdb.server.backup.format import (
 from tests.unit.protocol.strategies import checkpoints, keys, request_tuples
 
 
-def head_of(checkpoint: Checkpoint) -> BackupHeader:
+def make_header(checkpoint: Checkpoint) -> BackupHeader:
     return BackupHeader(
         cluster="shop",
         replica=0,
@@ -43,8 +43,8 @@ def head_of(checkpoint: Checkpoint) -> BackupHeader:
     )
 
 
-def in_order(checkpoint: Checkpoint) -> Any:
-    """As it travels; without what only replicas of the same cluster need."""
+def canonical_bytes(checkpoint: Checkpoint) -> bytes:
+    """Encode a checkpoint with sorted registers, without the outcomes, which a backup omits."""
     return msgspec.msgpack.encode(
         msgspec.structs.replace(
             checkpoint,
@@ -61,19 +61,19 @@ def in_order(checkpoint: Checkpoint) -> Any:
     request_tuples,
     st.sampled_from([1, 30, 1000]),
 )
-def test_whatever_it_holds(
+def test_backup_is_read_as_written(
     checkpoint: Checkpoint,
     deleted: tuple[Any, ...],
     requests: tuple[Request, ...],
     block_bytes: int,
 ) -> None:
     checkpoint = msgspec.structs.replace(checkpoint, deleted=deleted)
-    head = head_of(checkpoint)
-    with TemporaryDirectory() as folder, patch.object(format, "BLOCK_BYTES", block_bytes):
-        path = Path(folder) / "one.backup"
+    header = make_header(checkpoint)
+    with TemporaryDirectory() as directory, patch.object(format, "BLOCK_BYTES", block_bytes):
+        path = Path(directory) / "one.backup"
         with open_backup_writer(path) as file:
-            for piece in encode_backup(head, InMemoryRegisterCursor(checkpoint), requests):
-                file.write(piece.data)
-        assert read_header(path) == head
-        assert in_order(read_checkpoint(path, head)) == in_order(checkpoint)
+            for chunk in encode_backup(header, InMemoryRegisterCursor(checkpoint), requests):
+                file.write(chunk.data)
+        assert read_header(path) == header
+        assert canonical_bytes(read_checkpoint(path, header)) == canonical_bytes(checkpoint)
         assert tuple(read_requests(path)) == requests

@@ -1,4 +1,4 @@
-"""Who can carry out what."""
+"""Capabilities: operations that replicas advertise, and peers that lack an operation."""
 
 import pytest
 
@@ -10,21 +10,21 @@ rooms = creekdb.DataType("rooms")
 
 
 @rooms.operation
-def book(tx: creekdb.Transaction, room: str, who: str = "") -> None:
-    tx.put(room, who)
+def book(tx: creekdb.Transaction, room: str, guest: str = "") -> None:
+    tx.put(room, guest)
 
 
 @rooms.operation
-def leave(tx: creekdb.Transaction, *given: str) -> None:
-    for room in given:
+def leave(tx: creekdb.Transaction, *rooms: str) -> None:
+    for room in rooms:
         tx.delete(room)
 
 
-def others() -> list[int]:
+def connected() -> list[int]:
     return [1, 2]
 
 
-def test_all_that_there_is_is_told() -> None:
+def test_advertisement_lists_all_operations_with_arity() -> None:
     assert Capabilities(rooms).advertisement() == (
         ("book", 1, 2),
         ("leave", 0, None),
@@ -32,11 +32,11 @@ def test_all_that_there_is_is_told() -> None:
     )
 
 
-def test_who_has_the_same_or_says_nothing_can_do_all() -> None:
+def test_peers_with_equal_or_empty_advertisement_support_all_operations() -> None:
     ours = Capabilities(rooms)
     ours.record_peer(1, ours.advertisement())
     ours.record_peer(2, ())
-    assert ours.find_incapable("book", 1, others) is None
+    assert ours.find_incapable("book", 1, connected) is None
 
 
 @pytest.mark.parametrize(
@@ -49,35 +49,35 @@ def test_who_has_the_same_or_says_nothing_can_do_all() -> None:
         ((("book", 1, 2), ("leave", 1, None)), "leave", 0),
     ],
 )
-def test_who_lacks_it_or_takes_other_arguments_is_named(
+def test_connected_peer_without_operation_or_arity_is_found(
     theirs: tuple[tuple[str, int, int | None], ...], name: str, count: int
 ) -> None:
     ours = Capabilities(rooms)
     ours.record_peer(2, theirs)
-    assert ours.find_incapable(name, count, others) == 2
-    assert ours.find_incapable(name, count, lambda: [1]) is None  # who is away, is not asked
+    assert ours.find_incapable(name, count, connected) == 2
+    assert ours.find_incapable(name, count, lambda: [1]) is None  # disconnected peers do not count
     assert ours.find_incapable("noop", 0, lambda: [1]) is None
-    ours.record_peer(2, ours.advertisement())  # it was started again
-    assert ours.find_incapable(name, count, others) is None
+    ours.record_peer(2, ours.advertisement())  # the peer was restarted
+    assert ours.find_incapable(name, count, connected) is None
 
 
-def test_calls_that_an_older_module_takes_as_well_go_through() -> None:
+def test_calls_that_an_older_module_supports_are_admitted() -> None:
     ours = Capabilities(rooms)
     ours.record_peer(1, (("book", 1, 1), ("leave", 0, 1), ("noop", 0, 0)))
-    assert ours.find_incapable("book", 1, others) is None
-    assert ours.find_incapable("leave", 1, others) is None
-    assert ours.find_incapable("leave", 2, others) == 1
+    assert ours.find_incapable("book", 1, connected) is None
+    assert ours.find_incapable("leave", 1, connected) is None
+    assert ours.find_incapable("leave", 2, connected) == 1
 
 
-def test_more_operations_than_fit_into_a_hello_are_not_told() -> None:
+def test_advertisement_is_empty_if_the_operations_exceed_a_hello() -> None:
     def does_nothing(tx: creekdb.Transaction) -> None: ...
 
     few, many = creekdb.DataType("few"), creekdb.DataType("many")
     for number in range(2000):
         for datatype in (few, many) if number < 1000 else (many,):
             datatype.operation(name=f"operation {number:06}")(does_nothing)
-    told = Capabilities(few).advertisement()
-    assert len(told) == 1001
-    hello = PeerHello(WIRE_VERSION, "creek", 0, (0, 1), "few", operations=told)
+    advertised = Capabilities(few).advertisement()
+    assert len(advertised) == 1001
+    hello = PeerHello(WIRE_VERSION, "creek", 0, (0, 1), "few", operations=advertised)
     assert len(encode_frame(hello)) < HELLO_FRAME_BYTES_MAX
     assert Capabilities(many).advertisement() == ()

@@ -1,4 +1,4 @@
-"""A call comes after a request: it waits until that is here."""
+"""Call dispatcher: calls wait for their dependencies and for the startup barrier."""
 
 import asyncio
 from collections.abc import Callable
@@ -12,117 +12,123 @@ from creekdb.server.calls.dispatcher import CallDispatcher
 from creekdb.server.security.authentication import AccessTokens
 from creekdb.wire.messages import CallRequest
 
-BEFORE = Dot(1, 7)
+DEPENDENCY = Dot(1, 7)
 
 
-class Asking:
-    """A client with two calls."""
+class FakeClient:
+    """Client with two calls."""
 
     client, token = "ann", ""
 
-    def __init__(self, desk: CallDispatcher) -> None:
-        self._desk = desk
-        self.calls = {each: CallRequest(each, "put", ("a", 1), after=(BEFORE,)) for each in (1, 2)}
+    def __init__(self, dispatcher: CallDispatcher) -> None:
+        self._dispatcher = dispatcher
+        self.calls = {
+            number: CallRequest(number, "put", ("a", 1), after=(DEPENDENCY,)) for number in (1, 2)
+        }
         self.ids: list[Dot] = []
-        self.refused: list[str] = []
+        self.rejections: list[str] = []
 
-    def ask(self) -> None:
-        for each in self.calls.values():
-            self._desk.dispatch(cast(Any, self), each)
+    def call(self) -> None:
+        for request in self.calls.values():
+            self._dispatcher.dispatch(cast(Any, self), request)
 
-    def again(self, number: int) -> None:
-        self._desk.dispatch(cast(Any, self), self.calls[number])
+    def retry(self, number: int) -> None:
+        self._dispatcher.dispatch(cast(Any, self), self.calls[number])
 
-    def session(self, number: int) -> int:
+    def session_id(self, number: int) -> int:
         return number
 
-    def issued(self, number: int, id: Dot) -> None:
+    def report_issued(self, number: int, id: Dot) -> None:
         self.ids.append(id)
 
-    def refuse(self, call: CallRequest, reason: str, message: str) -> None:
-        self.refused.append(reason)
+    def reject(self, call: CallRequest, reason: str, message: str) -> None:
+        self.rejections.append(reason)
 
 
-def desk_of(
+def make_dispatcher(
     invoke: Callable[..., Dot],
-    here: set[Dot],
-    who_cannot: Callable[[str, int], int | None] = lambda name, count: None,
+    arrived: set[Dot],
+    find_incapable_replica: Callable[[str, int], int | None] = lambda name, count: None,
 ) -> CallDispatcher:
     return CallDispatcher(
-        "here",
+        "test",
         0,
         KV,
         invoke=invoke,
-        has=here.__contains__,
-        alone=lambda operation, strong: False,
-        refusal=lambda strong, alone: None,
-        who_cannot=who_cannot,
+        has_request=arrived.__contains__,
+        is_local_read=lambda operation, strong: False,
+        rejection=lambda strong, local_read: None,
+        find_incapable_replica=find_incapable_replica,
         change_members=Operation,
         status=dict,
         count=lambda reason: None,
-        copies=cast(BackupSessions, None),
+        backup_sessions=cast(BackupSessions, None),
         tokens=cast(AccessTokens, None),
     )
 
 
-def test_a_call_waits_until_what_it_comes_after_is_here_and_the_replica_is_told() -> None:
-    here, told = set[Dot](), list[tuple[Dot, ...]]()
+def test_call_waits_for_its_dependencies_and_passes_them_to_the_replica() -> None:
+    arrived, invoked_after = set[Dot](), list[tuple[Dot, ...]]()
 
     def invoke(operation: Operation, strong: bool, session: int, after: tuple[Dot, ...]) -> Dot:
-        told.append(after)
+        invoked_after.append(after)
         return Dot(0, 1)
 
-    async def story() -> None:
-        desk = desk_of(invoke, here)
-        asking = Asking(desk)
-        asking.ask()
-        assert len(desk.dependency_queue) == 2
-        here.add(BEFORE)
-        desk.release_dependents(BEFORE)
-        assert not desk.dependency_queue
-        assert asking.ids == [Dot(0, 1)] * 2
-        assert told == [(BEFORE,)] * 2
+    async def scenario() -> None:
+        dispatcher = make_dispatcher(invoke, arrived)
+        client = FakeClient(dispatcher)
+        client.call()
+        assert len(dispatcher.dependency_queue) == 2
+        arrived.add(DEPENDENCY)
+        dispatcher.release_dependents(DEPENDENCY)
+        assert not dispatcher.dependency_queue
+        assert client.ids == [Dot(0, 1)] * 2
+        assert invoked_after == [(DEPENDENCY,)] * 2
 
-    asyncio.run(story())
-
-
-def test_who_comes_when_a_replica_may_be_called_is_not_told_that_it_waits() -> None:
-    """Clients go on to another replica then; and it is opened at the next look."""
-    why: list[str | None] = ["it waits for replica 2"]
-
-    async def story() -> None:
-        desk = desk_of(lambda *_: Dot(0, 1), {BEFORE})
-        desk.block_calls(Dot(0, 0), lambda: why[0])
-        assert desk.blocked_reason() == "it waits for replica 2"
-        why[0] = None
-        assert desk.blocked_reason() == ""
-        asking = Asking(desk)
-        asking.ask()
-        assert len(desk.dependency_queue) == 2
-        assert desk.expiry_message(Dot(0, 0)).endswith("it began just now")
-        desk.unblock_calls()
-        assert asking.ids == [Dot(0, 1)] * 2
-
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
-def test_a_call_that_waits_is_refused_for_what_others_lack_when_it_would_be_issued() -> None:
-    """Until then they may have it; and one that only reads may be answered here alone by then."""
-    here, lacking = set[Dot](), list[int | None]()
+def test_blocked_reason_is_empty_as_soon_as_the_replica_is_ready() -> None:
+    """Clients would otherwise switch to another replica, although the next check unblocks calls."""
+    reason: list[str | None] = ["it waits for replica 2"]
 
-    async def story() -> None:
-        desk = desk_of(lambda *_: Dot(0, 1), here, who_cannot=lambda name, count: lacking[0])
-        asking = Asking(desk)
-        lacking[:] = [2]
-        asking.ask()
-        assert len(desk.dependency_queue) == 2
-        assert asking.refused == []
-        here.add(BEFORE)
-        desk.release_dependents(BEFORE)
-        assert asking.refused == ["unknown_operation"] * 2
-        assert asking.ids == []
-        lacking[:] = [None]
-        asking.ask()
-        assert asking.ids == [Dot(0, 1)] * 2
+    async def scenario() -> None:
+        dispatcher = make_dispatcher(lambda *_: Dot(0, 1), {DEPENDENCY})
+        dispatcher.block_calls(Dot(0, 0), lambda: reason[0])
+        assert dispatcher.blocked_reason() == "it waits for replica 2"
+        reason[0] = None
+        assert dispatcher.blocked_reason() == ""
+        client = FakeClient(dispatcher)
+        client.call()
+        assert len(dispatcher.dependency_queue) == 2
+        assert dispatcher.expiry_message(Dot(0, 0)).endswith("it has just started")
+        dispatcher.unblock_calls()
+        assert client.ids == [Dot(0, 1)] * 2
 
-    asyncio.run(story())
+    asyncio.run(scenario())
+
+
+def test_queued_call_is_checked_for_unsupported_operations_when_it_is_issued() -> None:
+    """Until then a peer may have been restarted, and a read may have become a local read."""
+    arrived, incapable = set[Dot](), list[int | None]()
+
+    async def scenario() -> None:
+        dispatcher = make_dispatcher(
+            lambda *_: Dot(0, 1),
+            arrived,
+            find_incapable_replica=lambda name, count: incapable[0],
+        )
+        client = FakeClient(dispatcher)
+        incapable[:] = [2]
+        client.call()
+        assert len(dispatcher.dependency_queue) == 2
+        assert client.rejections == []
+        arrived.add(DEPENDENCY)
+        dispatcher.release_dependents(DEPENDENCY)
+        assert client.rejections == ["unknown_operation"] * 2
+        assert client.ids == []
+        incapable[:] = [None]
+        client.call()
+        assert client.ids == [Dot(0, 1)] * 2
+
+    asyncio.run(scenario())

@@ -1,4 +1,4 @@
-"""The ticket of a new replica is there, or it is not."""
+"""Join ticket: written atomically, and followed by the first record of the journal."""
 
 import os
 from pathlib import Path
@@ -18,15 +18,13 @@ TICKET = JoinTicket(
 )
 
 
-def test_it_is_read_as_it_was_written(tmp_path: Path) -> None:
+def test_ticket_is_read_as_written(tmp_path: Path) -> None:
     assert read_ticket(tmp_path) is None
     write_ticket(TICKET, tmp_path)
     assert read_ticket(tmp_path) == TICKET
 
 
-def test_nothing_is_left_of_one_that_could_not_be_written(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_failed_write_leaves_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(file: int) -> None:
         raise OSError(28, os.strerror(28))
 
@@ -36,32 +34,28 @@ def test_nothing_is_left_of_one_that_could_not_be_written(
     assert not list(tmp_path.iterdir())
 
 
-def records_of(folder: Path) -> list[Record]:
-    journal = Journal(folder)
+def read_records(data_dir: Path) -> list[Record]:
+    journal = Journal(data_dir)
     records = journal.open()
     journal.close()
     return records
 
 
-def test_who_is_started_for_the_first_time_writes_down_that_it_promised_nothing(
-    tmp_path: Path,
-) -> None:
-    assert not initialise_journal(tmp_path), "not one that was added"
+def test_first_start_records_that_nothing_was_promised(tmp_path: Path) -> None:
+    assert not initialise_journal(tmp_path), "the replica was not added"
     assert not list(tmp_path.iterdir())
     write_ticket(TICKET, tmp_path)
     assert initialise_journal(tmp_path)
-    assert records_of(tmp_path) == [Promised(JOINED_BALLOT)]
+    assert read_records(tmp_path) == [Promised(JOINED_BALLOT)]
     assert not initialise_journal(tmp_path)
     for file in tmp_path.glob("*.journal"):
         file.unlink()
     assert not initialise_journal(tmp_path)
-    assert records_of(tmp_path) == [], "what it promised is lost, and is not made up"
+    assert read_records(tmp_path) == [], "a lost promise is not replaced"
 
 
 @pytest.mark.parametrize("promised", [Ballot(7, 3), NO_BALLOT])
-def test_a_journal_from_before_that_was_written_down_is_kept(
-    tmp_path: Path, promised: Ballot
-) -> None:
+def test_journal_from_before_the_ticket_is_kept(tmp_path: Path, promised: Ballot) -> None:
     journal = Journal(tmp_path)
     journal.open()
     journal.append([Promised(promised)])
@@ -69,11 +63,13 @@ def test_a_journal_from_before_that_was_written_down_is_kept(
     journal.close()
     write_ticket(TICKET, tmp_path)
     assert not initialise_journal(tmp_path)
-    later = [Promised(JOINED_BALLOT)] if promised == NO_BALLOT else []
-    assert records_of(tmp_path) == [Promised(promised), *later]
+    added = [Promised(JOINED_BALLOT)] if promised == NO_BALLOT else []
+    assert read_records(tmp_path) == [Promised(promised), *added]
 
 
-def test_on_a_full_disk_nobody_begins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_full_disk_prevents_the_first_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     write_ticket(TICKET, tmp_path)
 
     def full(journal: Journal) -> None:
@@ -85,4 +81,4 @@ def test_on_a_full_disk_nobody_begins(tmp_path: Path, monkeypatch: pytest.Monkey
             initialise_journal(tmp_path)
     assert read_ticket(tmp_path) == TICKET
     initialise_journal(tmp_path)
-    assert records_of(tmp_path) == [Promised(JOINED_BALLOT)]
+    assert read_records(tmp_path) == [Promised(JOINED_BALLOT)]

@@ -1,4 +1,4 @@
-"""Who goes on and who stops, when replicas come to different states."""
+"""Divergence detection: replicas that continue and replicas that stop when states differ."""
 
 from creekdb.protocol.effects import Digest
 from creekdb.protocol.ids.version_vector import Dot
@@ -19,136 +19,137 @@ def request(name: str, *arguments: object) -> Request:
     return Request(1, Dot(0, 1), operation, strong=False)
 
 
-def digests(members: int, *values: int) -> DivergenceDetector:
-    """Of replica 0, which came to these, one request after the other."""
-    found = DivergenceDetector(0, tuple(range(members)))
+def make_detector(members: int, *values: int) -> DivergenceDetector:
+    """Return the detector of replica 0 with these digests, one for each request."""
+    detector = DivergenceDetector(0, tuple(range(members)))
     for length, value in enumerate(values, 1):
-        found.record(Digest(length, value, (request("put", length),)), position=length)
-    return found
+        detector.record(Digest(length, value, (request("put", length),)), position=length)
+    return detector
 
 
-def told(*digests: tuple[int, int]) -> StateDigests:
+def message(*digests: tuple[int, int]) -> StateDigests:
     return StateDigests(digests)
 
 
-def test_with_a_majority_a_replica_goes_on() -> None:
-    ours = digests(3, 5, 6)
-    ours.receive(told((2, 99)), 2)
-    assert ours.verdict(0.0) is None, "replica 1 may agree"
-    ours.receive(told((2, 6)), 1)
-    assert ours.verdict(DISAGREEMENT_TIMEOUT_S * 2) is None
-    assert ours.differing_peers() == [2]
+def test_replica_with_a_majority_continues() -> None:
+    detector = make_detector(3, 5, 6)
+    detector.receive(message((2, 99)), 2)
+    assert detector.verdict(0.0) is None, "replica 1 may agree"
+    detector.receive(message((2, 6)), 1)
+    assert detector.verdict(DISAGREEMENT_TIMEOUT_S * 2) is None
+    assert detector.differing_peers() == [2]
 
 
-def test_a_replica_that_differs_from_too_many_stops_at_once() -> None:
-    ours = digests(3, 5, 6, 7)
-    ours.receive(told((1, 5), (2, 98), (3, 99)), 2)
-    assert ours.verdict(0.0) is None
-    ours.receive(told((1, 5), (3, 99)), 1)
-    ours.take_message(durable=3)
-    verdict = ours.verdict(0.0)
+def test_replica_that_differs_from_a_majority_stops_at_once() -> None:
+    detector = make_detector(3, 5, 6, 7)
+    detector.receive(message((1, 5), (2, 98), (3, 99)), 2)
+    assert detector.verdict(0.0) is None
+    detector.receive(message((1, 5), (3, 99)), 1)
+    detector.take_message(durable=3)
+    verdict = detector.verdict(0.0)
     assert verdict is not None
     assert "after 2 requests" in str(verdict)
-    assert "after 1 they were the same" in str(verdict)
-    assert "1 × put; as number 2: put(2)" in str(verdict)
+    assert "after 1 requests they agreed" in str(verdict)
+    assert "1 × put; at position 2: put(2)" in str(verdict)
 
 
-def test_a_replica_does_not_wait_for_ever_for_who_could_tell() -> None:
-    ours = digests(3, 5)
-    ours.receive(told((1, 6)), 1)
-    assert ours.verdict(10.0) is None
-    assert ours.verdict(10.0 + DISAGREEMENT_TIMEOUT_S / 2) is None
-    assert ours.verdict(10.0 + DISAGREEMENT_TIMEOUT_S) is not None
+def test_wait_for_silent_peers_is_limited() -> None:
+    detector = make_detector(3, 5)
+    detector.receive(message((1, 6)), 1)
+    assert detector.verdict(10.0) is None
+    assert detector.verdict(10.0 + DISAGREEMENT_TIMEOUT_S / 2) is None
+    assert detector.verdict(10.0 + DISAGREEMENT_TIMEOUT_S) is not None
 
 
-def test_one_who_agreed_before_the_difference_is_not_asked_in_vain() -> None:
-    """It says nothing of what came since."""
-    ours = digests(3, 5, 6)
-    ours.receive(told((1, 5)), 1)
-    ours.receive(told((2, 99)), 2)
-    assert ours.verdict(0.0) is None
-    assert ours.verdict(DISAGREEMENT_TIMEOUT_S) is not None
+def test_agreement_before_the_divergence_does_not_count() -> None:
+    """It proves nothing about the requests since then."""
+    detector = make_detector(3, 5, 6)
+    detector.receive(message((1, 5)), 1)
+    detector.receive(message((2, 99)), 2)
+    assert detector.verdict(0.0) is None
+    assert detector.verdict(DISAGREEMENT_TIMEOUT_S) is not None
 
 
-def test_one_who_comes_back_with_our_state_is_one_of_us_again() -> None:
-    ours = digests(2, 5, 6)
-    ours.receive(told((1, 9)), 1)
-    ours.take_message(durable=2)
-    assert ours.verdict(0.0) is not None
-    ours.receive(told((2, 6)), 1)
-    assert ours.verdict(0.0) is None
+def test_peer_that_returns_with_the_same_state_agrees_again() -> None:
+    detector = make_detector(2, 5, 6)
+    detector.receive(message((1, 9)), 1)
+    detector.take_message(durable=2)
+    assert detector.verdict(0.0) is not None
+    detector.receive(message((2, 6)), 1)
+    assert detector.verdict(0.0) is None
 
 
-def test_what_peers_tell_of_the_future_is_compared_when_it_is_here() -> None:
-    ours = digests(2)
-    ours.receive(told((1, 5), (2, 6)), 1)
-    assert ours.verdict(0.0) is None
-    ours.record(Digest(1, 5, ()), 1)
-    assert ours.comparisons[1].same_at == 1
-    ours.record(Digest(2, 7, ()), 2)
-    ours.take_message(durable=2)
-    assert ours.verdict(0.0) is not None
+def test_early_digests_of_peers_are_compared_later() -> None:
+    detector = make_detector(2)
+    detector.receive(message((1, 5), (2, 6)), 1)
+    assert detector.verdict(0.0) is None
+    detector.record(Digest(1, 5, ()), 1)
+    assert detector.comparisons[1].same_at == 1
+    detector.record(Digest(2, 7, ()), 2)
+    detector.take_message(durable=2)
+    assert detector.verdict(0.0) is not None
 
 
-def test_who_stops_has_told_its_own_state_before() -> None:
-    """The other one hears from nobody else that it has to stop as well."""
-    ours = digests(2, 5, 6)
-    ours.take_message(durable=1)
-    ours.receive(told((2, 99)), 1)
-    assert ours.verdict(10.0) is None, "what the state rests on is not durable"
-    assert ours.take_message(durable=2).digests == ((2, 6),)
-    assert ours.verdict(10.1) is not None
+def test_replica_sends_its_digest_before_it_stops() -> None:
+    """The other replica has no other way to learn that it must stop as well."""
+    detector = make_detector(2, 5, 6)
+    detector.take_message(durable=1)
+    detector.receive(message((2, 99)), 1)
+    assert detector.verdict(10.0) is None, "the records behind the state are not durable"
+    assert detector.take_message(durable=2).digests == ((2, 6),)
+    assert detector.verdict(10.1) is not None
 
 
-def test_who_cannot_tell_its_own_state_stops_all_the_same() -> None:
-    ours = digests(2, 5)
-    ours.receive(told((1, 99)), 1)
-    assert ours.verdict(10.0) is None
-    assert ours.verdict(10.0 + DISAGREEMENT_TIMEOUT_S) is not None
+def test_replica_that_cannot_send_its_digest_stops_after_the_timeout() -> None:
+    detector = make_detector(2, 5)
+    detector.receive(message((1, 99)), 1)
+    assert detector.verdict(10.0) is None
+    assert detector.verdict(10.0 + DISAGREEMENT_TIMEOUT_S) is not None
 
 
-def test_what_is_told_is_what_others_have_as_well_and_the_newest() -> None:
-    ours = digests(3, *range(DIGEST_INTERVAL_REQUESTS + 2))
+def test_message_holds_common_digests_and_repeats_the_newest() -> None:
+    detector = make_detector(3, *range(DIGEST_INTERVAL_REQUESTS + 2))
     expected = (
         (DIGEST_INTERVAL_REQUESTS, DIGEST_INTERVAL_REQUESTS - 1),
         (DIGEST_INTERVAL_REQUESTS + 2, DIGEST_INTERVAL_REQUESTS + 1),
     )
-    assert ours.take_message(durable=DIGEST_INTERVAL_REQUESTS + 2).digests == expected
-    assert ours.take_message(durable=DIGEST_INTERVAL_REQUESTS + 2).digests == expected[1:]
+    assert detector.take_message(durable=DIGEST_INTERVAL_REQUESTS + 2).digests == expected
+    assert detector.take_message(durable=DIGEST_INTERVAL_REQUESTS + 2).digests == expected[1:]
 
 
-def test_nothing_is_told_that_rests_on_what_is_not_durable() -> None:
-    """A replica may decide by its own vote. If it tells what came of that, crashes, and has
-    forgotten the vote, the others may decide otherwise: who was told must not take that for a
-    replica that differs."""
-    crashes = digests(3, 5, 6)
-    other = digests(3)
-    early = crashes.take_message(durable=1)
+def test_digest_is_sent_only_after_its_records_are_durable() -> None:
+    """A replica may decide by its own vote.
+
+    If it sends the resulting digest, crashes and loses the vote, the others may decide differently.
+    The receiver of the digest must not mistake that for divergence.
+    """
+    crashing = make_detector(3, 5, 6)
+    other = make_detector(3)
+    early = crashing.take_message(durable=1)
     assert early.digests == ((1, 5),)
     other.receive(early, 1)
-    for length, value in ((1, 5), (2, 7)):  # decided anew, without what was forgotten
+    for length, value in ((1, 5), (2, 7)):  # decided again, without the lost vote
         other.record(Digest(length, value, ()), length)
     assert other.differing_peers() == []
-    assert crashes.take_message(durable=2).digests == ((2, 6),)
+    assert crashing.take_message(durable=2).digests == ((2, 6),)
 
 
-def test_one_who_tells_another_state_at_the_same_place_is_believed() -> None:
-    """It was given the state of others, and nothing has been committed since."""
-    ours = digests(2, 5)
-    ours.receive(told((1, 9)), 1)
-    assert ours.differing_peers() == [1]
-    ours.receive(told((1, 5)), 1)
-    assert ours.differing_peers() == []
+def test_later_digest_for_the_same_length_replaces_the_earlier_one() -> None:
+    """The peer has installed the state of others, and no request was committed since."""
+    detector = make_detector(2, 5)
+    detector.receive(message((1, 9)), 1)
+    assert detector.differing_peers() == [1]
+    detector.receive(message((1, 5)), 1)
+    assert detector.differing_peers() == []
 
 
-def test_what_is_kept_is_bounded() -> None:
-    ours = digests(2, *range(DIGESTS_KEPT_MAX + 10))
-    assert len(ours._own_digests) == DIGESTS_KEPT_MAX
+def test_retained_digests_are_bounded() -> None:
+    detector = make_detector(2, *range(DIGESTS_KEPT_MAX + 10))
+    assert len(detector._own_digests) == DIGESTS_KEPT_MAX
     for first in range(0, DIGESTS_KEPT_MAX * 3, DIGESTS_PER_MESSAGE_MAX):
-        told_ = [
-            (DIGESTS_KEPT_MAX * 2 + first + each, 1) for each in range(DIGESTS_PER_MESSAGE_MAX + 5)
-        ]
-        ours.receive(told(*told_), 1)
-    assert len(ours._early_peer_digests[1]) == DIGESTS_KEPT_MAX
-    ours.receive(told((1, 99)), 1)  # long forgotten here
-    assert ours.verdict(0.0) is None
+        start = DIGESTS_KEPT_MAX * 2 + first
+        early = [(length, 1) for length in range(start, start + DIGESTS_PER_MESSAGE_MAX + 5)]
+        detector.receive(message(*early), 1)
+    assert len(detector._early_peer_digests[1]) == DIGESTS_KEPT_MAX
+    detector.receive(message((1, 99)), 1)  # the own digest is no longer retained
+    assert detector.verdict(0.0) is None

@@ -1,4 +1,4 @@
-"""What the driver of a replica lets leave, and when."""
+"""Driver: messages and responses are sent in order, and after their records are durable."""
 
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
@@ -44,48 +44,48 @@ from creekdb.wire.event_log import EventLog
 WEAK = Dot(0, 1)
 
 
-class Disk:
-    """Durable when a test says so."""
+class FakeJournal:
+    """Journal whose durable position the test sets."""
 
     def __init__(self) -> None:
         self.durable_position = 0
         self.fault: StorageFault | None = None
         self._end = 0
         self.records: list[Record] = []
-        self.hurried = 0
-        """Somebody waits for all before."""
-        self.rooms: list[int] = []
-        self.images: list[int] = []
-        self.drawn: list[bytes] = []
+        self.requested_position = 0
+        """Position up to which a sync was requested."""
+        self.reserved: list[int] = []
+        self.written: list[int] = []
+        self.encoded: list[bytes] = []
 
-    def append(self, records: Sequence[Record], hurry: bool = True) -> int:
+    def append(self, records: Sequence[Record], sync: bool = True) -> int:
         self._end += len(records)
         self.records += records
-        if hurry:
+        if sync:
             self.request_sync()
         return self._end
 
     def request_sync(self) -> None:
-        self.hurried = self._end
+        self.requested_position = self._end
 
-    def append_checkpoint(self, pieces: Iterable[bytes]) -> int:
-        self.drawn.append(b"".join(pieces))
+    def append_checkpoint(self, chunks: Iterable[bytes]) -> int:
+        self.encoded.append(b"".join(chunks))
         self._end += 1
         return self._end
 
     def reserve_checkpoint(self) -> CheckpointSlot:
         self._end += 1
-        self.rooms.append(self._end - 1)
+        self.reserved.append(self._end - 1)
         return CheckpointSlot(self._end - 1)
 
     def write_checkpoint(
-        self, room: CheckpointSlot, pieces: Iterable[bytes], over: Callable[[], None]
+        self, slot: CheckpointSlot, chunks: Iterable[bytes], on_done: Callable[[], None]
     ) -> None:
-        self.images.append(room.position)
+        self.written.append(slot.position)
 
 
-class Scripted:
-    """A replica whose effects are given."""
+class FakeReplica:
+    """Replica with prepared effects."""
 
     def __init__(self, *effects: Effects) -> None:
         self._effects = list(effects)
@@ -94,257 +94,262 @@ class Scripted:
         return self._effects.pop(0)
 
 
-def answer(kind: ResponseKind) -> Response:
+def make_response(kind: ResponseKind) -> Response:
     return Response(WEAK, 7, kind, Outcome(None))
 
 
-def driven(
-    replica: Scripted,
-    disk: Disk,
-    left: list[ResponseKind],
+def make_driver(
+    replica: FakeReplica,
+    journal: FakeJournal,
+    responses: list[ResponseKind],
     snapshots: list[EncodedSnapshot] | None = None,
     sent: list[Message] | None = None,
 ) -> Driver:
     return Driver(
         cast(Replica, replica),
-        disk,
+        journal,
         InlineExecutor(Watchdog(1.0, EventLog(0)), _raise),
         send=lambda _, message: None if sent is None else sent.append(message),
-        send_snapshot=lambda drawn: None if snapshots is None else snapshots.append(drawn),
-        respond=lambda responses: left.extend(each.kind for each in responses),
+        send_snapshot=lambda snapshot: None if snapshots is None else snapshots.append(snapshot),
+        respond=lambda batch: responses.extend(response.kind for response in batch),
         observe=lambda _: None,
         compare=lambda _: None,
-        broke=_raise,
+        on_internal_error=_raise,
     )
 
 
-def test_no_answer_overtakes_one_that_the_disk_has_just_let_go() -> None:
-    left: list[ResponseKind] = []
-    disk = Disk()
+def test_response_does_not_overtake_one_that_has_just_become_durable() -> None:
+    responses: list[ResponseKind] = []
+    journal = FakeJournal()
     record = cast(Record, object())
 
-    async def story() -> None:
-        replica = Scripted(
-            Effects(persist=(record,), respond=(answer(ResponseKind.TENTATIVE),)),
-            Effects(respond=(answer(ResponseKind.FINAL),)),
+    async def scenario() -> None:
+        replica = FakeReplica(
+            Effects(persist=(record,), respond=(make_response(ResponseKind.TENTATIVE),)),
+            Effects(respond=(make_response(ResponseKind.FINAL),)),
         )
-        driver = driven(replica, disk, left)
+        driver = make_driver(replica, journal, responses)
         driver.apply_effects()
-        assert left == [], "it waits for the disk"
-        disk.durable_position = 1  # as another thread finds out, before it says so
+        assert responses == [], "the response waits for the disk"
+        journal.durable_position = 1  # set by the writer thread, before `release` is called
         driver.apply_effects()
         driver.release()
 
-    asyncio.run(story())
-    assert left == [ResponseKind.TENTATIVE, ResponseKind.FINAL]
+    asyncio.run(scenario())
+    assert responses == [ResponseKind.TENTATIVE, ResponseKind.FINAL]
 
 
-def test_a_proposal_leaves_before_the_vote_of_who_makes_it_is_on_disk() -> None:
-    disk, sent = Disk(), list[Message]()
+def test_proposal_is_sent_before_the_vote_of_its_proposer_is_durable() -> None:
+    journal, sent = FakeJournal(), list[Message]()
     ballot = Ballot(1, 0)
     accept, vote = Accept(ballot, 0, (WEAK,)), Vote(ballot, 0)
     record = Accepted(AcceptedValue(0, ballot, (WEAK,)))
 
-    async def story() -> None:
+    async def scenario() -> None:
         effects = Effects(persist=(record,), send=(Send((1,), accept), Send((1,), vote)))
-        driver = driven(Scripted(effects), disk, [], sent=sent)
+        driver = make_driver(FakeReplica(effects), journal, [], sent=sent)
         driver.apply_effects()
         assert sent == [accept]
-        disk.durable_position = 1
+        journal.durable_position = 1
         driver.release()
         assert sent == [accept, vote]
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
-def test_a_proposal_does_not_leave_before_the_ballot_that_it_is_made_in_is_on_disk() -> None:
-    """Where one acceptor is a majority, it leads as soon as it wants to."""
-    disk, sent = Disk(), list[Message]()
+def test_proposal_is_sent_after_the_promise_of_its_ballot_is_durable() -> None:
+    """A single acceptor that is a majority leads as soon as it starts a ballot."""
+    journal, sent = FakeJournal(), list[Message]()
     ballot = Ballot(1, 0)
     prepare = Prepare(ballot, 0)
-    first, second, third = (Accept(ballot, each, (WEAK,)) for each in range(3))
+    first, second, third = (Accept(ballot, instance, (WEAK,)) for instance in range(3))
 
-    async def story() -> None:
-        votes = [Accepted(AcceptedValue(each, ballot, (WEAK,))) for each in range(3)]
-        replica = Scripted(
+    async def scenario() -> None:
+        votes = [Accepted(AcceptedValue(instance, ballot, (WEAK,))) for instance in range(3)]
+        replica = FakeReplica(
             Effects(
                 persist=(Promised(ballot), votes[0]), send=(Send((1,), prepare), Send((1,), first))
             ),
             Effects(persist=(votes[1],), send=(Send((1,), second),)),
             Effects(persist=(votes[2],), send=(Send((1,), third),)),
         )
-        driver = driven(replica, disk, [], sent=sent)
+        driver = make_driver(replica, journal, [], sent=sent)
         driver.apply_effects()
         driver.apply_effects()
         assert sent == []
-        disk.durable_position = 2
+        journal.durable_position = 2
         driver.release()
         driver.apply_effects()
         assert sent == [prepare, first, third]
-        disk.durable_position = 4
+        journal.durable_position = 4
         driver.release()
         assert sent == [prepare, first, third, second]
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
-def test_a_proposal_does_not_leave_before_the_requests_that_it_names() -> None:
-    disk, sent = Disk(), list[Message]()
+def test_proposal_is_sent_after_the_requests_that_it_names() -> None:
+    journal, sent = FakeJournal(), list[Message]()
     request = Request(1, WEAK, Operation("noop"), True, Dots())
     cast_, accept = Cast((request,)), Accept(Ballot(1, 0), 0, (WEAK,))
 
-    async def story() -> None:
+    async def scenario() -> None:
         effects = Effects(
             persist=(Received(request),), send=(Send((1,), cast_), Send((1,), accept))
         )
-        driver = driven(Scripted(effects), disk, [], sent=sent)
+        driver = make_driver(FakeReplica(effects), journal, [], sent=sent)
         driver.apply_effects()
         assert sent == []
-        disk.durable_position = 1
+        journal.durable_position = 1
         driver.release()
         assert sent == [cast_, accept]
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
-def test_an_answer_waits_for_all_records_but_decisions_at_the_end() -> None:
-    left: list[ResponseKind] = []
-    disk, sent = Disk(), list[Message]()
+def test_response_waits_for_all_records_except_trailing_decisions() -> None:
+    responses: list[ResponseKind] = []
+    journal, sent = FakeJournal(), list[Message]()
     value = AcceptedValue(0, Ballot(1, 0), (WEAK,))
 
-    async def story() -> None:
+    async def scenario() -> None:
         effects = Effects(
             persist=(Accepted(value), Decided(0, (WEAK,))),
             send=(Send((1,), Progress(1)),),
-            respond=(answer(ResponseKind.STABLE),),
+            respond=(make_response(ResponseKind.STABLE),),
         )
-        driver = driven(Scripted(effects), disk, left, sent=sent)
+        driver = make_driver(FakeReplica(effects), journal, responses, sent=sent)
         driver.apply_effects()
-        assert left == []
-        disk.durable_position = 1
+        assert responses == []
+        journal.durable_position = 1
         driver.release()
-        assert (left, sent) == ([ResponseKind.STABLE], [])
-        disk.durable_position = 2
+        assert (responses, sent) == ([ResponseKind.STABLE], [])
+        journal.durable_position = 2
         driver.release()
         assert sent == [Progress(1)]
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
-def test_records_are_written_in_the_order_in_which_they_were_emitted() -> None:
-    """What follows a decision may follow from it, such as a ballot of the members that it made."""
-    disk = Disk()
+def test_records_are_written_in_the_order_of_emission() -> None:
+    """A record after a decision may depend on it, such as a ballot of the members it installed."""
+    journal = FakeJournal()
     records = Decided(0, (WEAK,)), Promised(Ballot(2**40, 1)), Decided(1, ())
 
-    async def story() -> None:
-        effects = Effects(persist=records, respond=(answer(ResponseKind.STABLE),))
-        left: list[ResponseKind] = []
-        driver = driven(Scripted(effects), disk, left)
+    async def scenario() -> None:
+        effects = Effects(persist=records, respond=(make_response(ResponseKind.STABLE),))
+        responses: list[ResponseKind] = []
+        driver = make_driver(FakeReplica(effects), journal, responses)
         driver.apply_effects()
-        assert disk.records == list(records)
-        disk.durable_position = 1
+        assert journal.records == list(records)
+        journal.durable_position = 1
         driver.release()
-        assert left == []
-        disk.durable_position = 2
+        assert responses == []
+        journal.durable_position = 2
         driver.release()
-        assert left == [ResponseKind.STABLE]
+        assert responses == [ResponseKind.STABLE]
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
-def test_records_that_nothing_waits_for_are_in_no_hurry() -> None:
-    disk = Disk()
+def test_records_without_dependents_do_not_request_a_sync() -> None:
+    journal = FakeJournal()
     record = cast(Record, object())
 
-    async def story() -> None:
-        replica = Scripted(
+    async def scenario() -> None:
+        replica = FakeReplica(
             Effects(persist=(record,)),
             Effects(persist=(record,)),
-            Effects(respond=(answer(ResponseKind.TENTATIVE),)),
+            Effects(respond=(make_response(ResponseKind.TENTATIVE),)),
         )
-        driver = driven(replica, disk, [])
+        driver = make_driver(replica, journal, [])
         driver.apply_effects()
         driver.apply_effects()
-        assert disk.hurried == 0
+        assert journal.requested_position == 0
         driver.apply_effects()
-        assert disk.hurried == 2
+        assert journal.requested_position == 2
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
-def test_room_is_left_for_an_image_among_the_records_and_nothing_waits_for_it() -> None:
-    left: list[ResponseKind] = []
-    disk = Disk()
+def test_checkpoint_reserves_a_slot_among_the_records_and_delays_nothing() -> None:
+    responses: list[ResponseKind] = []
+    journal = FakeJournal()
     record = cast(Record, object())
     bare, registers = lazy_checkpoint_of(Checkpoint(0, 0, Dots(), 0, (("a", 1),), ()))
-    image = StreamedCheckpoint(2, CheckpointRecord(bare, Ballot(0, 0), (), (), ()), registers)
+    checkpoint = StreamedCheckpoint(2, CheckpointRecord(bare, Ballot(0, 0), (), (), ()), registers)
 
-    async def story() -> None:
+    async def scenario() -> None:
         effects = Effects(
-            persist=(record,) * 3, respond=(answer(ResponseKind.TENTATIVE),), checkpoints=(image,)
+            persist=(record,) * 3,
+            respond=(make_response(ResponseKind.TENTATIVE),),
+            checkpoints=(checkpoint,),
         )
-        driver = driven(Scripted(effects), disk, left)
+        driver = make_driver(FakeReplica(effects), journal, responses)
         driver.apply_effects()
-        assert disk.rooms == [2], "between the second record and the third"
-        disk.durable_position = 4
+        assert journal.reserved == [2], "between the second record and the third"
+        journal.durable_position = 4
         driver.release()
-        assert (left, disk.images) == ([ResponseKind.TENTATIVE], [])
+        assert (responses, journal.written) == ([ResponseKind.TENTATIVE], [])
         for _ in range(5):
             await asyncio.sleep(0)
-        assert disk.images == [2]
+        assert journal.written == [2]
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
-def test_what_rests_on_a_state_that_was_brought_waits_until_that_is_on_disk() -> None:
-    disk = Disk()
-    left: list[ResponseKind] = []
+def test_responses_after_an_installed_checkpoint_wait_until_it_is_durable() -> None:
+    journal = FakeJournal()
+    responses: list[ResponseKind] = []
     record = cast(Record, object())
     checkpoint = Checkpoint(0, 0, Dots(), 0, (("a", 1),), ())
-    image = CheckpointRecord(checkpoint, Ballot(0, 0), (), (), ())
-    held = ArrayEncoder()
-    held.extend(checkpoint.state)
+    checkpoint_record = CheckpointRecord(checkpoint, Ballot(0, 0), (), (), ())
+    registers = ArrayEncoder()
+    registers.extend(checkpoint.state)
 
-    async def story() -> None:
-        drawn = EncodedCheckpoint(1, image, held, ArrayEncoder())
+    async def scenario() -> None:
+        encoded = EncodedCheckpoint(1, checkpoint_record, registers, ArrayEncoder())
         first = Effects(
-            persist=(record,) * 2, respond=(answer(ResponseKind.TENTATIVE),), checkpoints=(drawn,)
+            persist=(record,) * 2,
+            respond=(make_response(ResponseKind.TENTATIVE),),
+            checkpoints=(encoded,),
         )
-        driver = driven(Scripted(first, Effects(respond=(answer(ResponseKind.FINAL),))), disk, left)
+        second = Effects(respond=(make_response(ResponseKind.FINAL),))
+        driver = make_driver(FakeReplica(first, second), journal, responses)
         driver.apply_effects()
         driver.apply_effects()
-        assert [decode_record(data) for data in disk.drawn] == [image]
+        assert [decode_record(data) for data in journal.encoded] == [checkpoint_record]
         for durable in (1, 2):
-            disk.durable_position = durable
+            journal.durable_position = durable
             driver.release()
-            assert left == []
-        disk.durable_position = 3
+            assert responses == []
+        journal.durable_position = 3
         driver.release()
-        assert left == [ResponseKind.TENTATIVE, ResponseKind.FINAL]
+        assert responses == [ResponseKind.TENTATIVE, ResponseKind.FINAL]
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
-def test_a_snapshot_leaves_when_what_came_before_it_is_durable() -> None:
-    disk = Disk()
-    left: list[EncodedSnapshot] = []
+def test_snapshot_is_sent_after_the_records_before_it_are_durable() -> None:
+    journal = FakeJournal()
+    sent: list[EncodedSnapshot] = []
     record = cast(Record, object())
     bare, registers = lazy_checkpoint_of(Checkpoint(0, 0, Dots(), 0, (("a", 1),), ()))
 
-    async def story() -> None:
+    async def scenario() -> None:
         effects = Effects(
             persist=(record,), snapshots=(StreamedSnapshot(1, Snapshot(bare), registers),)
         )
-        driver = driven(Scripted(effects), disk, [], left)
+        driver = make_driver(FakeReplica(effects), journal, [], sent)
         driver.apply_effects()
         for _ in range(5):
             await asyncio.sleep(0)
-        assert left == [], "it is drawn, and waits for the disk"
-        disk.durable_position = 1
+        assert sent == [], "the snapshot is encoded and waits for the disk"
+        journal.durable_position = 1
         driver.release()
-        assert [each.to for each in left] == [1]
+        assert [snapshot.to for snapshot in sent] == [1]
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def _raise(error: Exception) -> Any:

@@ -1,4 +1,4 @@
-"""Operations that take too long are told of, by name and by where they are."""
+"""Watchdog: long operations are reported with their name and stack."""
 
 import logging
 import threading
@@ -14,45 +14,47 @@ from creekdb.wire.event_log import EventLog
 OPERATION = wrap_call("ann", 1, Operation("spin", ("lamp", 3)))
 
 
-def told(caplog: pytest.LogCaptureFixture) -> list[str]:
+def messages(caplog: pytest.LogCaptureFixture) -> list[str]:
     return [record.getMessage() for record in caplog.records]
 
 
-def test_one_that_does_not_end_is_told_of_with_its_stack(caplog: pytest.LogCaptureFixture) -> None:
-    watchdog, over, begun = Watchdog(5.0, EventLog(0)), threading.Event(), threading.Event()
+def test_operation_that_does_not_end_is_reported_with_its_stack(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    watchdog, released, started = Watchdog(5.0, EventLog(0)), threading.Event(), threading.Event()
 
-    def spinning() -> None:
+    def spin() -> None:
         watchdog.begin(OPERATION)
-        begun.set()
-        over.wait()
+        started.set()
+        released.wait()
         watchdog.end()
 
-    thread = threading.Thread(target=spinning)
+    thread = threading.Thread(target=spin)
     thread.start()
-    begun.wait()
+    started.wait()
     now = time.monotonic()
     with caplog.at_level(logging.INFO):
         watchdog.check(now + 1)
-        assert not told(caplog)
+        assert not messages(caplog)
         assert watchdog.status()["running"] is None
         watchdog.check(now + 6)
         watchdog.check(now + 7)
-        assert len(told(caplog)) == 1
-        assert told(caplog)[0].startswith("spin('lamp', 3) has been running for ")
+        assert len(messages(caplog)) == 1
+        assert messages(caplog)[0].startswith("spin('lamp', 3) has been running for ")
         fields = caplog.records[0].__dict__["creek_fields"]
-        assert "in spinning" in fields["trace"]
+        assert "in spin" in fields["trace"]
         assert watchdog.status()["running"].startswith("spin('lamp', 3) for ")
-        watchdog.check(now + 12)  # again, after twice as long
-        assert len(told(caplog)) == 2
-        over.set()
+        watchdog.check(now + 12)  # reported again after twice the limit
+        assert len(messages(caplog)) == 2
+        released.set()
         thread.join()
-        assert told(caplog)[2].startswith("spin('lamp', 3) took ")
+        assert messages(caplog)[2].startswith("spin('lamp', 3) took ")
     assert watchdog.status()["running"] is None
     assert watchdog.status()["long"] == 1
     assert watchdog.status()["last"].startswith("spin('lamp', 3) took ")
 
 
-def test_many_short_ones_are_nothing_to_tell_of(caplog: pytest.LogCaptureFixture) -> None:
+def test_short_operations_are_not_reported(caplog: pytest.LogCaptureFixture) -> None:
     watchdog = Watchdog(5.0, EventLog(0))
     with caplog.at_level(logging.INFO):
         for _ in range(10):
@@ -60,18 +62,20 @@ def test_many_short_ones_are_nothing_to_tell_of(caplog: pytest.LogCaptureFixture
             watchdog.check(time.monotonic() + 4)
             watchdog.end()
             watchdog.check(time.monotonic() + 60)
-    assert not told(caplog)
+    assert not messages(caplog)
     assert watchdog.status() == {"running": None, "long": 0, "last": None}
 
 
-def test_a_thread_of_its_own_looks_while_nobody_else_can(caplog: pytest.LogCaptureFixture) -> None:
+def test_watchdog_thread_reports_while_the_main_thread_is_busy(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     watchdog = Watchdog(0.01, EventLog(0))
     watchdog.start()
     with caplog.at_level(logging.INFO):
         watchdog.begin(OPERATION)
-        until = time.monotonic() + 20
-        while not watchdog.long_count and time.monotonic() < until:
-            pass  # as an operation does that never ends
+        deadline = time.monotonic() + 20
+        while not watchdog.long_count and time.monotonic() < deadline:
+            pass  # like an operation that never ends
         watchdog.end()
     watchdog.stop()
     assert watchdog.long_count == 1

@@ -1,4 +1,4 @@
-"""Which task a live replica runs next, when a request comes late."""
+"""Order of tasks on a live replica when a request arrives late."""
 
 import asyncio
 
@@ -13,28 +13,28 @@ from creekdb.server.runtime.driver import Driver
 from creekdb.server.runtime.executors import InlineExecutor, Watchdog
 from creekdb.server.runtime.startup import INLINE_TASKS_MAX
 from creekdb.wire.event_log import EventLog
-from tests.unit.server.runtime.test_driver import Disk
+from tests.unit.server.runtime.test_driver import FakeJournal
 
 
-def test_one_that_came_late_is_executed_before_those_that_wait_already() -> None:
-    """Those after it would have been executed in vain."""
-    ran: list[Dot] = []
+def test_late_request_is_executed_before_later_ones_that_already_wait() -> None:
+    """Otherwise the later requests would be executed twice."""
+    submitted: list[Dot] = []
 
-    async def story() -> None:
+    async def scenario() -> None:
         settings = Settings(members=(0, 1), parallelism=INLINE_TASKS_MAX)
         replica = CreekReplica(0, settings, KV)
         driver = Driver(
             replica,
-            Disk(),
+            FakeJournal(),
             InlineExecutor(Watchdog(1.0, EventLog(0)), _raise),
             send=lambda _, message: None,
-            send_snapshot=lambda drawn: None,
+            send_snapshot=lambda snapshot: None,
             respond=lambda responses: None,
             observe=lambda _: None,
             compare=lambda _: None,
-            broke=_raise,
+            on_internal_error=_raise,
         )
-        driver.task_observer = noted
+        driver.task_observer = record_tasks
         driver.recover(())
         for number in range(3):
             driver.invoke(put(number), False, number)
@@ -42,13 +42,13 @@ def test_one_that_came_late_is_executed_before_those_that_wait_already() -> None
         driver.receive(Cast((Request(1, Dot(1, 1), put(9), strong=False),)), 1)
         while not replica.is_idle():
             await asyncio.sleep(0)
-        assert driver.executions == 4, "each once"
+        assert driver.executions == 4, "each request is executed once"
 
-    def noted(tasks: tuple[Task, ...]) -> None:
-        ran.extend(task.request.id for task in tasks)
+    def record_tasks(tasks: tuple[Task, ...]) -> None:
+        submitted.extend(task.request.id for task in tasks)
 
-    asyncio.run(story())
-    assert ran == [Dot(0, 1), Dot(1, 1), Dot(0, 2), Dot(0, 3)]
+    asyncio.run(scenario())
+    assert submitted == [Dot(0, 1), Dot(1, 1), Dot(0, 2), Dot(0, 3)]
 
 
 def put(value: int) -> Operation:

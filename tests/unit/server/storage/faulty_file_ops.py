@@ -1,4 +1,4 @@
-"""Disks that are full, fail, or are slow, as far as a journal can tell."""
+"""File operations of disks that are full, fail, or are slow."""
 
 import os
 import threading
@@ -7,50 +7,50 @@ from pathlib import Path
 from creekdb.server.storage.file_ops import FileOps
 
 
-class FaultyCalls(FileOps):
-    """Fails where it is told to, for as long as it is told to."""
+class FaultyFileOps(FileOps):
+    """Fails the operations in `errors`, by name, with the given errno."""
 
     def __init__(self) -> None:
         self.errors: dict[str, int] = {}
-        self.made: list[str] = []
-        self.write_most: int | None = None
-        """Write so many bytes at once; with an error: before it."""
+        self.called: list[str] = []
+        self.write_bytes_max: int | None = None
+        """Upper bound for the bytes of one write, also of a write that fails."""
 
-    def _make(self, call: str) -> None:
-        self.made.append(call)
+    def _call(self, call: str) -> None:
+        self.called.append(call)
         if call in self.errors:
             raise OSError(self.errors[call], os.strerror(self.errors[call]))
 
     def create(self, path: Path) -> int:
-        self._make("create")
+        self._call("create")
         return super().create(path)
 
     def write(self, file: int, data: bytes | memoryview, offset: int) -> int:
-        written = super().write(file, data[: self.write_most], offset)
-        self._make("write")
+        written = super().write(file, data[: self.write_bytes_max], offset)
+        self._call("write")
         return written
 
     def fdatasync(self, file: int) -> None:
-        self._make("fdatasync")
+        self._call("fdatasync")
 
     def truncate(self, file: int, length: int) -> None:
-        self._make("truncate")
+        self._call("truncate")
         super().truncate(file, length)
 
     def rename(self, old: Path, new: Path) -> None:
-        self._make("rename")
+        self._call("rename")
         super().rename(old, new)
 
     def unlink(self, path: Path) -> None:
-        self._make("unlink")
+        self._call("unlink")
         super().unlink(path)
 
     def sync_directory(self, path: Path) -> None:
-        self._make("sync_directory")
+        self._call("sync_directory")
 
 
-class SlowCalls(FaultyCalls):
-    """Syncs when it is allowed to."""
+class SlowFileOps(FaultyFileOps):
+    """Syncs when the test releases `allowed`."""
 
     def __init__(self) -> None:
         super().__init__()

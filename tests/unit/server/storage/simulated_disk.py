@@ -1,9 +1,9 @@
-"""A machine that loses power: what a folder may look like after a crash at any moment.
+"""A machine that loses power: possible contents of a directory after a crash at any moment.
 
-It carries out the calls of a journal on a real folder, never syncs it, and keeps account of what
-would be on disk. What was not synced is lost, kept or garbled in pieces of a few bytes; names that
-were given or taken since their folder was synced hold what they held at any time since. After a
-sync that failed, what it covered looks written, and no later sync writes it.
+The machine executes the calls of a journal in a real directory, never syncs it, and tracks the
+content of a simulated disk. Unsynced bytes are lost, kept or garbled in sectors of a few bytes. A
+name that changed since the last sync of the directory refers to any file that it has referred to
+since. After a failed sync, the unsynced bytes look written, and no later sync writes them.
 """
 
 import os
@@ -13,28 +13,28 @@ from random import Random
 
 from creekdb.server.storage.file_ops import FileOps
 
-PIECE = 8
+SECTOR_BYTES = 8
 """Bytes that are lost or kept together."""
 
 
 class PowerLoss(BaseException):
-    """Nothing in the journal may catch it."""
+    """Power loss. The journal must not catch it."""
 
 
 class Inode:
-    """A file, whatever its name."""
+    """A file, independent of its names."""
 
     def __init__(self, content: bytes) -> None:
         self.content = bytearray(content)
-        """As processes see it."""
+        """Content that processes read."""
         self.on_disk = bytes(content)
         self.dirty = bytearray(len(content))
         """1 for each byte that a sync would write."""
 
     def write(self, data: bytes, offset: int) -> None:
         end = offset + len(data)
-        for grown in (self.content, self.dirty):
-            grown.extend(bytes(max(0, end - len(grown))))
+        for array in (self.content, self.dirty):
+            array.extend(bytes(max(0, end - len(array))))
         self.content[offset:end] = data
         self.dirty[offset:end] = b"\1" * len(data)
 
@@ -42,60 +42,62 @@ class Inode:
         del self.content[length:], self.dirty[length:]
 
     def sync(self) -> None:
-        self.on_disk = self._mixed(lambda new, old: new)
+        self.on_disk = self._merge(lambda new, old: new)
         self.dirty = bytearray(len(self.content))
 
     def fail_to_sync(self, random: Random) -> None:
-        self.on_disk = self._mixed(lambda new, old: random.choice((new, old)))
+        self.on_disk = self._merge(lambda new, old: random.choice((new, old)))
         self.dirty = bytearray(len(self.content))
 
     def after_power_loss(self, random: Random) -> bytes:
-        def torn(new: bytes, old: bytes) -> bytes:
+        def tear(new: bytes, old: bytes) -> bytes:
             if new == old:
                 return old
             return random.choice((new, old, random.randbytes(len(new))))
 
-        mixed = self._mixed(torn)
-        least, most = sorted((len(self.on_disk), len(mixed)))
+        merged = self._merge(tear)
+        shorter, longer = sorted((len(self.on_disk), len(merged)))
         if len(self.content) < len(self.on_disk):
-            mixed += self.on_disk[len(mixed) :]
-        return mixed[: random.choice((least, most, random.randint(least, most)))]
+            merged += self.on_disk[len(merged) :]
+        return merged[: random.choice((shorter, longer, random.randint(shorter, longer)))]
 
-    def _mixed(self, choose: Callable[[bytes, bytes], bytes]) -> bytes:
-        """The file as long as it is now, each piece that is not on disk as chosen."""
+    def _merge(self, choose: Callable[[bytes, bytes], bytes]) -> bytes:
+        """Return the file at its current length. `choose` decides about each unsynced sector."""
         size = len(self.content)
         old = self.on_disk[:size].ljust(size, b"\0")
-        mixed = bytearray(old)
+        merged = bytearray(old)
         at = 0
         while (at := self.dirty.find(1, at)) >= 0:
-            end = self.dirty.find(0, at, at + PIECE)
-            end = end if end >= 0 else min(at + PIECE, size)
-            mixed[at:end] = choose(bytes(self.content[at:end]), old[at:end])
+            end = self.dirty.find(0, at, at + SECTOR_BYTES)
+            end = end if end >= 0 else min(at + SECTOR_BYTES, size)
+            merged[at:end] = choose(bytes(self.content[at:end]), old[at:end])
             at = end
-        return bytes(mixed)
+        return bytes(merged)
 
 
-class Machine(FileOps):
+class SimulatedMachine(FileOps):
+    """File operations of a machine that can be killed or lose power."""
+
     def __init__(self, root: Path, random: Random) -> None:
         self._root = root
         self._random = random
         self._lives = 0
         self._files: dict[int, Inode] = {}
         self._names: dict[str, Inode] = {}
-        self._since: dict[str, list[Inode | None]] = {}
-        """What a name held when its folder was last synced, and at any time since."""
+        self._unsynced_names: dict[str, list[Inode | None]] = {}
+        """Files of each name at the last sync of the directory, and since then."""
         self.calls_left: int | None = None
-        """How many more calls until the power fails."""
+        """Number of calls until the power fails."""
         self.errors: dict[int, int] = {}
         """Errors to raise, by the number of the call."""
         self.short_writes = False
-        self.count = 0
+        self.call_count = 0
         self.directory = self._next_directory()
 
-    # --- how a life ends ----------------------------------------------------------------------
+    # --- crashes ------------------------------------------------------------------------------
 
     def kill(self) -> None:
-        """The process is gone; its system goes on."""
+        """Kill the process. The operating system keeps the unsynced bytes."""
         self._close_all()
         self.directory = self._next_directory()
         for name, inode in self._names.items():
@@ -103,14 +105,14 @@ class Machine(FileOps):
 
     def lose_power(self) -> None:
         self._close_all()
-        held = {name: self._random.choice(held) for name, held in self._since.items()}
-        names = {**self._names, **held}
+        chosen = {name: self._random.choice(files) for name, files in self._unsynced_names.items()}
+        names = {**self._names, **chosen}
         self._names = {
             name: Inode(inode.after_power_loss(self._random))
             for name, inode in names.items()
             if inode is not None
         }
-        self._since = {}
+        self._unsynced_names = {}
         self.kill()
 
     def _close_all(self) -> None:
@@ -124,44 +126,44 @@ class Machine(FileOps):
         directory.mkdir()
         return directory
 
-    # --- the calls ----------------------------------------------------------------------------
+    # --- file operations ----------------------------------------------------------------------
 
-    def _called(self) -> OSError | None:
+    def _count_call(self) -> OSError | None:
         if self.calls_left is not None:
             if self.calls_left <= 0:
                 raise PowerLoss
             self.calls_left -= 1
-        self.count += 1
-        code = self.errors.get(self.count)
+        self.call_count += 1
+        code = self.errors.get(self.call_count)
         return None if code is None else OSError(code, os.strerror(code))
 
-    def _called_or_failed(self) -> None:
-        error = self._called()
+    def _call_or_fail(self) -> None:
+        error = self._count_call()
         if error is not None:
             raise error
 
-    def _renamed(self, name: str, inode: Inode | None) -> None:
-        self._since.setdefault(name, [self._names.get(name)]).append(inode)
+    def _set_name(self, name: str, inode: Inode | None) -> None:
+        self._unsynced_names.setdefault(name, [self._names.get(name)]).append(inode)
         if inode is None:
             self._names.pop(name, None)
         else:
             self._names[name] = inode
 
     def create(self, path: Path) -> int:
-        self._called_or_failed()
+        self._call_or_fail()
         file = super().create(path)
         self._files[file] = Inode(b"")
-        self._renamed(path.name, self._files[file])
+        self._set_name(path.name, self._files[file])
         return file
 
     def open(self, path: Path) -> int:
-        self._called_or_failed()
+        self._call_or_fail()
         file = super().open(path)
         self._files[file] = self._names[path.name]
         return file
 
     def write(self, file: int, data: bytes | memoryview, offset: int) -> int:
-        error = self._called()
+        error = self._count_call()
         if error is not None or self.short_writes:
             data = data[: self._random.randint(1, len(data))]
         written = super().write(file, data, offset)
@@ -171,14 +173,14 @@ class Machine(FileOps):
         return written
 
     def fdatasync(self, file: int) -> None:
-        error = self._called()
+        error = self._count_call()
         if error is not None:
             self._files[file].fail_to_sync(self._random)
             raise error
         self._files[file].sync()
 
     def truncate(self, file: int, length: int) -> None:
-        self._called_or_failed()
+        self._call_or_fail()
         super().truncate(file, length)
         self._files[file].truncate(length)
 
@@ -187,16 +189,16 @@ class Machine(FileOps):
         del self._files[file]
 
     def rename(self, old: Path, new: Path) -> None:
-        self._called_or_failed()
+        self._call_or_fail()
         super().rename(old, new)
-        self._renamed(new.name, self._names[old.name])
-        self._renamed(old.name, None)
+        self._set_name(new.name, self._names[old.name])
+        self._set_name(old.name, None)
 
     def unlink(self, path: Path) -> None:
-        self._called_or_failed()
+        self._call_or_fail()
         super().unlink(path)
-        self._renamed(path.name, None)
+        self._set_name(path.name, None)
 
     def sync_directory(self, path: Path) -> None:
-        self._called_or_failed()
-        self._since.clear()
+        self._call_or_fail()
+        self._unsynced_names.clear()

@@ -1,4 +1,4 @@
-"""Drawing in turns: how much of a state one turn of the loop handles, and what is left out."""
+"""Encoding of checkpoints and snapshots: registers per iteration, and superseded jobs."""
 
 import asyncio
 from collections.abc import Callable, Coroutine, Iterable
@@ -16,126 +16,136 @@ LARGE = 100_000
 BARE = Checkpoint(1, 0, Dots(), 0, (), ())
 
 
-class Counted:
-    """Registers, and how many of them were taken between two beats."""
+class CountedRegisters:
+    """Cursor that counts the registers taken from it."""
 
     def __init__(self, count: int) -> None:
         self.count = count
-        self._left = count
+        self._remaining = count
         self.taken = 0
         self.is_closed = False
 
-    def take(self, most: int) -> tuple[list[tuple[Key, Any]], list[Key]] | None:
-        if not self._left:
+    def take(self, limit: int) -> tuple[list[tuple[Key, Any]], list[Key]] | None:
+        if not self._remaining:
             return None
-        some = min(most, self._left)
-        self._left -= some
-        self.taken += some
-        return [(self._left + each, each) for each in range(some)], []
+        count = min(limit, self._remaining)
+        self._remaining -= count
+        self.taken += count
+        return [(self._remaining + each, each) for each in range(count)], []
 
     def close(self) -> None:
         self.is_closed = True
 
 
-class Album:
+class RecordingStore:
+    """Store that records checkpoints. The test completes a write by calling `on_done`."""
+
     def __init__(self) -> None:
-        self.images: list[tuple[int, bytes]] = []
-        self.over: Callable[[], None] = lambda: None
+        self.checkpoints: list[tuple[int, bytes]] = []
+        self.on_done: Callable[[], None] = lambda: None
 
     def write_checkpoint(
-        self, room: CheckpointSlot, pieces: Iterable[bytes], over: Callable[[], None]
+        self, slot: CheckpointSlot, chunks: Iterable[bytes], on_done: Callable[[], None]
     ) -> None:
-        self.images.append((room.position, b"".join(pieces)))
-        self.over = over
+        self.checkpoints.append((slot.position, b"".join(chunks)))
+        self.on_done = on_done
 
 
-class Stage:
+class WriterFixture:
+    """A writer with a recording store and the list of sent snapshots."""
+
     def __init__(self) -> None:
-        self.album = Album()
-        self.left: list[tuple[int, int]] = []
-        self.drawings = CheckpointWriter(
-            self.album, nullcontext(), lambda at, drawn: self.left.append((at, drawn.to))
+        self.store = RecordingStore()
+        self.sent: list[tuple[int, int]] = []
+        self.writer = CheckpointWriter(
+            self.store, nullcontext(), lambda at, encoded: self.sent.append((at, encoded.to))
         )
 
-    def image(self, registers: RegisterCursor, at: int) -> None:
-        draft = StreamedCheckpoint(0, CheckpointRecord(BARE, Ballot(0, 0), (), (), ()), registers)
-        self.drawings.add_checkpoint(draft, CheckpointSlot(at))
+    def add_checkpoint(self, registers: RegisterCursor, at: int) -> None:
+        streamed = StreamedCheckpoint(
+            0, CheckpointRecord(BARE, Ballot(0, 0), (), (), ()), registers
+        )
+        self.writer.add_checkpoint(streamed, CheckpointSlot(at))
 
-    def snapshot(self, registers: RegisterCursor, to: int, position: int = 0) -> None:
-        self.drawings.add_snapshot(StreamedSnapshot(to, Snapshot(BARE), registers), position)
-
-
-def play(story: Callable[[Stage], Coroutine[Any, Any, None]]) -> None:
-    async def whole() -> None:
-        await story(Stage())
-
-    asyncio.run(whole())
+    def add_snapshot(self, registers: RegisterCursor, to: int, position: int = 0) -> None:
+        self.writer.add_snapshot(StreamedSnapshot(to, Snapshot(BARE), registers), position)
 
 
-async def rest() -> None:
-    """More turns than any drawing here has."""
+def run_scenario(scenario: Callable[[WriterFixture], Coroutine[Any, Any, None]]) -> None:
+    async def run() -> None:
+        await scenario(WriterFixture())
+
+    asyncio.run(run())
+
+
+async def wait_for_encoding() -> None:
+    """Run more iterations of the loop than any job here needs."""
     for _ in range(LARGE // REGISTERS_PER_TURN_MAX + 20):
         await asyncio.sleep(0)
 
 
-def test_a_turn_of_the_loop_handles_few_registers_however_many_there_are() -> None:
-    async def story(stage: Stage) -> None:
-        registers = Counted(LARGE)
-        stage.image(registers, 0)
+def test_an_iteration_of_the_loop_encodes_a_bounded_number_of_registers() -> None:
+    async def scenario(fixture: WriterFixture) -> None:
+        registers = CountedRegisters(LARGE)
+        fixture.add_checkpoint(registers, 0)
         assert registers.taken == 0
-        most, turns = 0, 0
-        while not stage.album.images:
+        count_max, turns = 0, 0
+        while not fixture.store.checkpoints:
             before = registers.taken
-            await asyncio.sleep(0)  # whatever else there is to do
-            most, turns = max(most, registers.taken - before), turns + 1
-        assert most <= REGISTERS_PER_TURN_MAX
+            await asyncio.sleep(0)  # other work of the loop
+            count_max, turns = max(count_max, registers.taken - before), turns + 1
+        assert count_max <= REGISTERS_PER_TURN_MAX
         assert turns >= LARGE // REGISTERS_PER_TURN_MAX
-        image = decode_record(stage.album.images[0][1])
-        assert isinstance(image, CheckpointRecord)
-        assert len(image.checkpoint.state) == LARGE
+        checkpoint = decode_record(fixture.store.checkpoints[0][1])
+        assert isinstance(checkpoint, CheckpointRecord)
+        assert len(checkpoint.checkpoint.state) == LARGE
 
-    play(story)
+    run_scenario(scenario)
 
 
-def test_of_images_that_wait_only_the_last_is_drawn() -> None:
-    async def story(stage: Stage) -> None:
-        first, second, third = Counted(1000), Counted(1000), Counted(1000)
+def test_a_newer_checkpoint_replaces_a_queued_one() -> None:
+    async def scenario(fixture: WriterFixture) -> None:
+        first, second, third = (
+            CountedRegisters(1000),
+            CountedRegisters(1000),
+            CountedRegisters(1000),
+        )
         for at, registers in enumerate((first, second, third)):
-            stage.image(registers, at)
-        await rest()
-        assert [at for at, _ in stage.album.images] == [0]
+            fixture.add_checkpoint(registers, at)
+        await wait_for_encoding()
+        assert [at for at, _ in fixture.store.checkpoints] == [0]
         assert second.is_closed
-        assert third.taken == 0, "one at a time is written"
-        stage.album.over()
-        await rest()
-        assert [at for at, _ in stage.album.images] == [0, 2]
+        assert third.taken == 0, "one checkpoint is written at a time"
+        fixture.store.on_done()
+        await wait_for_encoding()
+        assert [at for at, _ in fixture.store.checkpoints] == [0, 2]
         assert second.taken == 0
 
-    play(story)
+    run_scenario(scenario)
 
 
-def test_snapshots_leave_for_each_replica_that_asked_and_once() -> None:
-    async def story(stage: Stage) -> None:
-        stage.image(Counted(1000), 0)
-        stage.snapshot(Counted(10), 1, position=5)
-        stage.snapshot(Counted(10), 2, position=6)
-        stage.snapshot(Counted(10), 1, position=7)
-        await rest()
-        assert stage.left == [(6, 2), (7, 1)]
+def test_each_replica_gets_its_latest_snapshot_once() -> None:
+    async def scenario(fixture: WriterFixture) -> None:
+        fixture.add_checkpoint(CountedRegisters(1000), 0)
+        fixture.add_snapshot(CountedRegisters(10), 1, position=5)
+        fixture.add_snapshot(CountedRegisters(10), 2, position=6)
+        fixture.add_snapshot(CountedRegisters(10), 1, position=7)
+        await wait_for_encoding()
+        assert fixture.sent == [(6, 2), (7, 1)]
 
-    play(story)
+    run_scenario(scenario)
 
 
-def test_nothing_is_drawn_any_more_after_a_halt() -> None:
-    async def story(stage: Stage) -> None:
-        registers = Counted(LARGE)
-        stage.image(registers, 0)
+def test_nothing_is_encoded_after_a_halt() -> None:
+    async def scenario(fixture: WriterFixture) -> None:
+        registers = CountedRegisters(LARGE)
+        fixture.add_checkpoint(registers, 0)
         await asyncio.sleep(0)
-        stage.drawings.halt()
+        fixture.writer.halt()
         taken = registers.taken
-        await rest()
+        await wait_for_encoding()
         assert registers.taken == taken
         assert registers.is_closed
-        assert not stage.album.images
+        assert not fixture.store.checkpoints
 
-    play(story)
+    run_scenario(scenario)

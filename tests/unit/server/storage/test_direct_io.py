@@ -1,4 +1,4 @@
-"""The end of a file, written in whole blocks: what is in it is what was asked for, and no more."""
+"""Direct writes in whole blocks: the file contains the written data and nothing else."""
 
 import asyncio
 import errno
@@ -12,73 +12,75 @@ import pytest
 
 from creekdb.server.storage.direct_io import BLOCK_BYTES, BUFFER_BYTES, DirectWriter
 from creekdb.server.storage.io_uring import IoUring
-from tests.unit.server.storage.test_io_uring import needs_ring
+from tests.unit.server.storage.test_io_uring import needs_io_uring
 
-ROOM = 64 * BLOCK_BYTES
+FILE_BYTES = 64 * BLOCK_BYTES
 
 
-class Disk:
-    """In place of a ring: says what it is told to, and writes only if that is that it did."""
+class StubIoUring:
+    """Stub of `IoUring` that completes writes with the given results. None means success."""
 
     def __init__(self) -> None:
-        self.says: list[int | None] = []
+        self.results: list[int | None] = []
         self.sizes: list[int] = []
         self.files: list[int] = []
 
     def write_direct(
-        self, file: int, address: int, size: int, offset: int, written: Callable[[int], None]
+        self, file: int, address: int, size: int, offset: int, on_written: Callable[[int], None]
     ) -> None:
         assert (address % BLOCK_BYTES, size % BLOCK_BYTES, offset % BLOCK_BYTES) == (0, 0, 0)
         self.files.append(file)
         self.sizes.append(size)
-        said = self.says.pop(0) if self.says else None
-        written(size if said is None else said)
+        result = self.results.pop(0) if self.results else None
+        on_written(size if result is None else result)
 
 
-def zeroed(path: Path, room: int = ROOM) -> int:
+def preallocated_file(path: Path, size: int = FILE_BYTES) -> int:
     file = os.open(path, os.O_RDWR | os.O_CREAT)
-    os.pwrite(file, bytes(room), 0)
+    os.pwrite(file, bytes(size), 0)
     return file
 
 
-def files_open() -> int:
+def open_file_count() -> int:
     return len(os.listdir("/proc/self/fd"))
 
 
-@needs_ring
+@needs_io_uring
 @pytest.mark.parametrize("seed", range(5))
-def test_what_is_written_behind_each_other_is_in_the_file(seed: int, tmp_path: Path) -> None:
+def test_consecutive_writes_are_in_the_file(seed: int, tmp_path: Path) -> None:
     random = Random(seed)
     sizes = [
         random.choice((1, 37, 500, BLOCK_BYTES - 1, BLOCK_BYTES, BLOCK_BYTES + 1, 9000))
         for _ in range(30)
     ]
 
-    async def story(ring: IoUring, file: int) -> bytes:
-        blocks, end, direct = DirectWriter(), random.randrange(2 * BLOCK_BYTES), 0
-        expected = bytearray(ROOM)
+    async def scenario(ring: IoUring, file: int) -> bytes:
+        writer, end, direct = DirectWriter(), random.randrange(2 * BLOCK_BYTES), 0
+        expected = bytearray(FILE_BYTES)
         for size in sizes:
             data = random.randbytes(size)
             expected[end : end + size] = data
             result: asyncio.Future[int] = asyncio.get_running_loop().create_future()
             if random.random() < 0.2:
-                os.pwrite(file, data, end)  # by somebody else
-            elif blocks.write(ring, file, data, end, result.set_result):
+                os.pwrite(file, data, end)  # by another writer
+            elif writer.write(ring, file, data, end, result.set_result):
                 direct += 1
                 assert await result == size
             else:
                 os.pwrite(file, data, end)
-            assert os.pread(file, ROOM, 0) == expected
+            assert os.pread(file, FILE_BYTES, 0) == expected
             end += size
-        blocks.close()
-        assert direct in (0, *range(15, 31)), "where the file system can, mostly so"
+        writer.close()
+        assert direct in (0, *range(15, 31)), (
+            "most writes are direct where the file system supports them"
+        )
         return bytes(expected)
 
     async def run() -> bytes:
         ring = IoUring(asyncio.get_running_loop())
-        file = zeroed(tmp_path / "file")
+        file = preallocated_file(tmp_path / "file")
         try:
-            return await story(ring, file)
+            return await scenario(ring, file)
         finally:
             ring.close()
             os.close(file)
@@ -87,76 +89,76 @@ def test_what_is_written_behind_each_other_is_in_the_file(seed: int, tmp_path: P
     assert (tmp_path / "file").read_bytes() == expected
 
 
-def test_a_file_never_becomes_longer(tmp_path: Path) -> None:
-    file = zeroed(tmp_path / "file", 2 * BLOCK_BYTES + 100)
-    blocks, disk, results = DirectWriter(), Disk(), list[int]()
-    ring = cast(IoUring, disk)
-    assert blocks.write(ring, file, b"x" * 50, 2 * BLOCK_BYTES - 50, results.append)
-    assert not blocks.write(ring, file, b"x" * 50, 2 * BLOCK_BYTES, results.append), (
-        "of half a block"
+def test_a_direct_write_never_extends_the_file(tmp_path: Path) -> None:
+    file = preallocated_file(tmp_path / "file", 2 * BLOCK_BYTES + 100)
+    writer, stub, results = DirectWriter(), StubIoUring(), list[int]()
+    ring = cast(IoUring, stub)
+    assert writer.write(ring, file, b"x" * 50, 2 * BLOCK_BYTES - 50, results.append)
+    assert not writer.write(ring, file, b"x" * 50, 2 * BLOCK_BYTES, results.append), (
+        "the last block is incomplete"
     )
     os.ftruncate(file, 4 * BLOCK_BYTES)
-    assert blocks.write(ring, file, b"x" * 50, 2 * BLOCK_BYTES, results.append), (
-        "there is more room now"
+    assert writer.write(ring, file, b"x" * 50, 2 * BLOCK_BYTES, results.append), (
+        "the file is longer now"
     )
-    assert not blocks.write(ring, file, bytes(BUFFER_BYTES + 1), 0, results.append)
-    assert (results, disk.sizes) == ([50, 50], [BLOCK_BYTES, BLOCK_BYTES])
-    blocks.close()
+    assert not writer.write(ring, file, bytes(BUFFER_BYTES + 1), 0, results.append)
+    assert (results, stub.sizes) == ([50, 50], [BLOCK_BYTES, BLOCK_BYTES])
+    writer.close()
     os.close(file)
 
 
 @pytest.mark.parametrize("error", [errno.EINVAL, errno.EOPNOTSUPP])
-def test_a_file_system_that_cannot_after_all_is_not_asked_again(error: int, tmp_path: Path) -> None:
-    file = zeroed(tmp_path / "file")
-    blocks, disk, results = DirectWriter(), Disk(), list[int]()
-    ring = cast(IoUring, disk)
-    disk.says = [-error]
-    assert blocks.write(ring, file, b"one", 0, results.append)
-    assert results == [0], "nothing is on disk, and the ring is not at fault"
-    assert not blocks.write(ring, file, b"one", 0, results.append)
-    blocks.close()
+def test_direct_writes_stop_after_the_file_system_rejects_one(error: int, tmp_path: Path) -> None:
+    file = preallocated_file(tmp_path / "file")
+    writer, stub, results = DirectWriter(), StubIoUring(), list[int]()
+    ring = cast(IoUring, stub)
+    stub.results = [-error]
+    assert writer.write(ring, file, b"one", 0, results.append)
+    assert results == [0], "nothing is on disk, and io_uring is not at fault"
+    assert not writer.write(ring, file, b"one", 0, results.append)
+    writer.close()
     os.close(file)
 
 
-def test_other_errors_and_short_writes_are_told(tmp_path: Path) -> None:
-    file = zeroed(tmp_path / "file")
-    blocks, disk, results = DirectWriter(), Disk(), list[int]()
-    ring = cast(IoUring, disk)
-    disk.says = [-errno.EIO, -errno.ENOSPC, BLOCK_BYTES]
+def test_other_errors_and_short_writes_are_reported(tmp_path: Path) -> None:
+    file = preallocated_file(tmp_path / "file")
+    writer, stub, results = DirectWriter(), StubIoUring(), list[int]()
+    ring = cast(IoUring, stub)
+    stub.results = [-errno.EIO, -errno.ENOSPC, BLOCK_BYTES]
     for data in (b"one", b"two", bytes(BLOCK_BYTES + 1)):
-        assert blocks.write(ring, file, data, 0, results.append)
+        assert writer.write(ring, file, data, 0, results.append)
     assert results == [-errno.EIO, -errno.ENOSPC, 0]
-    assert blocks.write(ring, file, b"one", 0, results.append)
+    assert writer.write(ring, file, b"one", 0, results.append)
     assert results[-1] == 3
-    blocks.close()
+    writer.close()
     os.close(file)
 
 
-def test_nothing_stays_open(tmp_path: Path) -> None:
-    before = files_open()
-    blocks, disk = DirectWriter(), Disk()
+def test_no_file_stays_open(tmp_path: Path) -> None:
+    before = open_file_count()
+    writer, stub = DirectWriter(), StubIoUring()
     for each in range(3):
-        file = zeroed(tmp_path / str(each))
-        assert blocks.write(cast(IoUring, disk), file, b"one", 0, list[int]().append)
-        blocks.release_file(file + 1000)
-        assert files_open() == before + 2
-        blocks.release_file(file)
+        file = preallocated_file(tmp_path / str(each))
+        assert writer.write(cast(IoUring, stub), file, b"one", 0, list[int]().append)
+        writer.release_file(file + 1000)
+        assert open_file_count() == before + 2
+        writer.release_file(file)
         os.close(file)
-        assert files_open() == before
-    assert len(disk.files) == 3
+        assert open_file_count() == before
+    assert len(stub.files) == 3
 
 
-def test_where_a_file_cannot_be_opened_so_others_write(
+def test_a_file_that_cannot_be_opened_directly_is_not_written_directly(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    file = zeroed(tmp_path / "file")
-    blocks, disk = DirectWriter(), Disk()
+    file = preallocated_file(tmp_path / "file")
+    writer, stub = DirectWriter(), StubIoUring()
 
-    def refused(*_: object) -> int:
-        raise OSError(errno.EINVAL, "no")
+    def fail(*_: object) -> int:
+        raise OSError(errno.EINVAL, "not supported")
 
     with monkeypatch.context() as patched:
-        patched.setattr(os, "open", refused)
-        assert not blocks.write(cast(IoUring, disk), file, b"one", 0, list[int]().append)
-    assert not disk.files
+        patched.setattr(os, "open", fail)
+        assert not writer.write(cast(IoUring, stub), file, b"one", 0, list[int]().append)
+    assert not stub.files
     os.close(file)

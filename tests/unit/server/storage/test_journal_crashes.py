@@ -1,4 +1,4 @@
-"""Whatever happens between two system calls, what is found afterwards is right."""
+"""Recovery after crashes between any two system calls."""
 
 import errno
 import shutil
@@ -16,14 +16,14 @@ from creekdb.errors import StorageFault
 from creekdb.protocol.messages import CheckpointRecord, Record, encode
 from creekdb.server.storage.journal import Journal
 from creekdb.server.storage.segment_writer import CheckpointSlot
-from tests.unit.server.message_samples import image, record
-from tests.unit.server.storage.simulated_disk import Machine, PowerLoss
+from tests.unit.server.message_samples import checkpoint_record, record
+from tests.unit.server.storage.simulated_disk import PowerLoss, SimulatedMachine
 
 ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
 
 
 @contextmanager
-def folder() -> Iterator[Path]:
+def temporary_directory() -> Iterator[Path]:
     path = Path(tempfile.mkdtemp(prefix="journal-"))
     try:
         yield path
@@ -32,35 +32,35 @@ def folder() -> Iterator[Path]:
 
 
 class History:
-    """Lives of one replica, and what was appended in them."""
+    """Lives of one journal, and the records appended in them."""
 
-    def __init__(self, machine: Machine, segment_bytes: int) -> None:
+    def __init__(self, machine: SimulatedMachine, segment_bytes: int) -> None:
         self.machine = machine
         self._segment_bytes = segment_bytes
         self.appended: list[Record] = []
-        self.safe = 0
-        """The position that was told durable."""
-        self.cuts = 0
-        self.rooms: dict[int, CheckpointSlot | None] = {}
-        """Where room was left for an image; None: it was put there, or never will be."""
-        self.imaged = -1
+        self.reported_durable = 0
+        """Last position that the journal reported durable."""
+        self.torn_tails = 0
+        self.slots: dict[int, CheckpointSlot | None] = {}
+        """Checkpoint slots by position. None if the checkpoint is written, or never will be."""
+        self.checkpoint_position = -1
+        """Position of the last checkpoint that must survive. A later one may exist."""
         self.logged: list[str] = []
-        """There is an image at this place, or a later one."""
 
-    def live(self, actions: list[str]) -> None:
-        """Open the journal, check what is found, and go on until the power fails."""
+    def run_life(self, actions: list[str]) -> None:
+        """Open the journal, check the recovered records, and act until the power fails."""
         journal = Journal(
             self.machine.directory,
             segment_bytes=self._segment_bytes,
-            on_durable=lambda: self.told(journal),
+            on_durable=lambda: self.check_durable(journal),
             log=self.logged.append,
-            calls=self.machine,
+            file_ops=self.machine,
         )
         try:
             try:
-                self.found(journal, journal.open())
+                self.check_recovered(journal, journal.open())
             except StorageFault:
-                assert self.machine.errors, "a journal that cannot be read"
+                assert self.machine.errors, "the journal cannot be read"
                 return
             for action in actions:
                 self.act(journal, action)
@@ -69,7 +69,7 @@ class History:
         finally:
             journal._directory_lock.close()
 
-    def found(self, journal: Journal, records: list[Record]) -> None:
+    def check_recovered(self, journal: Journal, records: list[Record]) -> None:
         begin = -1
         if records and isinstance(records[0], CheckpointRecord):
             begin = records[0].checkpoint.instance
@@ -77,24 +77,26 @@ class History:
         assert records == [
             each
             for at, each in enumerate(self.appended[: journal.durable_position])
-            if at == begin or (at > begin and at not in self.rooms)
+            if at == begin or (at > begin and at not in self.slots)
         ]
-        assert set(range(journal.durable_position, self.safe)) <= self.rooms.keys()
-        images = [
+        assert set(range(journal.durable_position, self.reported_durable)) <= self.slots.keys()
+        checkpoints = [
             at
             for at in range(journal.durable_position)
             if type(self.appended[at]) is CheckpointRecord
         ]
-        assert begin >= max([self.imaged, *(at for at in images if at not in self.rooms)])
+        assert begin >= max(
+            [self.checkpoint_position, *(at for at in checkpoints if at not in self.slots)]
+        )
         del self.appended[journal.durable_position :]
-        self.rooms = {at: None for at in self.rooms if at < journal.durable_position}
-        self.safe = journal.durable_position
-        self.imaged = begin
-        self.cuts += journal.torn_tail is not None
+        self.slots = {at: None for at in self.slots if at < journal.durable_position}
+        self.reported_durable = journal.durable_position
+        self.checkpoint_position = begin
+        self.torn_tails += journal.torn_tail is not None
 
-    def told(self, journal: Journal) -> None:
-        assert self.safe < journal.durable_position <= len(self.appended)
-        self.safe = journal.durable_position
+    def check_durable(self, journal: Journal) -> None:
+        assert self.reported_durable < journal.durable_position <= len(self.appended)
+        self.reported_durable = journal.durable_position
 
     def act(self, journal: Journal, action: str) -> None:
         at = len(self.appended)
@@ -108,33 +110,33 @@ class History:
                 assert journal.durable_position < journal.end_position
         elif action == "retry":
             journal.retry()
-        elif action == "room":
-            self.appended.append(image(at))
-            self.rooms[at] = journal.reserve_checkpoint()
-        elif action == "put":
-            self.put(journal)
-        elif action == "image":
-            self.appended.append(image(at))
-            journal.append([image(at)])
-        elif action == "pieces":
-            self.appended.append(image(at))
-            data = encode(image(at))
+        elif action == "slot":
+            self.appended.append(checkpoint_record(at))
+            self.slots[at] = journal.reserve_checkpoint()
+        elif action == "write":
+            self.write_latest_checkpoint(journal)
+        elif action == "checkpoint":
+            self.appended.append(checkpoint_record(at))
+            journal.append([checkpoint_record(at)])
+        elif action == "chunks":
+            self.appended.append(checkpoint_record(at))
+            data = encode(checkpoint_record(at))
             journal.append_checkpoint(iter([data[:5], data[5:]]))
         else:
-            news = [record(at + i, 7 * i) for i in range(int(action))]
-            self.appended += news
-            journal.append(news)
+            new_records = [record(at + i, 7 * i) for i in range(int(action))]
+            self.appended += new_records
+            journal.append(new_records)
         assert journal.end_position == len(self.appended)
 
-    def put(self, journal: Journal) -> None:
-        """The last image that is still wanted."""
-        for at, room in sorted(self.rooms.items(), reverse=True):
-            if room is not None and at >= self.imaged:
-                self.rooms[at] = None
-                data, logged = encode(image(at)), len(self.logged)
-                journal.write_checkpoint(room, [data[:5], data[5:]])
-                if room.segment_number is not None and len(self.logged) == logged:
-                    self.imaged = at
+    def write_latest_checkpoint(self, journal: Journal) -> None:
+        """Write the last checkpoint that is still wanted."""
+        for at, slot in sorted(self.slots.items(), reverse=True):
+            if slot is not None and at >= self.checkpoint_position:
+                self.slots[at] = None
+                data, logged = encode(checkpoint_record(at)), len(self.logged)
+                journal.write_checkpoint(slot, [data[:5], data[5:]])
+                if slot.segment_number is not None and len(self.logged) == logged:
+                    self.checkpoint_position = at
                 return
 
 
@@ -144,11 +146,11 @@ ACTIONS = st.lists(
             "1",
             "3",
             "12",
-            "image",
-            "pieces",
-            "room",
-            "room",
-            "put",
+            "checkpoint",
+            "chunks",
+            "slot",
+            "slot",
+            "write",
             "flush",
             "flush",
             "flush",
@@ -172,48 +174,50 @@ LIFE = st.tuples(
     short_writes=st.booleans(),
     lives=st.lists(LIFE, min_size=1, max_size=4),
 )
-def test_what_was_told_durable_is_found_and_what_is_found_was_appended(
+def test_durable_records_are_recovered_and_recovered_records_were_appended(
     seed: int,
     segment_bytes: int,
     short_writes: bool,
     lives: list[tuple[list[str], int | None, dict[int, int], bool]],
 ) -> None:
-    with folder() as path:
-        machine = Machine(path, Random(seed))
+    with temporary_directory() as path:
+        machine = SimulatedMachine(path, Random(seed))
         machine.short_writes = short_writes
         history = History(machine, segment_bytes)
-        for actions, calls_left, errors, killed in lives:
+        for actions, calls_left, errors, is_killed in lives:
             machine.calls_left, machine.errors = calls_left, errors
-            machine.count = 0
-            history.live(actions)
-            machine.kill() if killed else machine.lose_power()
+            machine.call_count = 0
+            history.run_life(actions)
+            machine.kill() if is_killed else machine.lose_power()
         machine.calls_left, machine.errors = None, {}
-        history.live([])
+        history.run_life([])
         machine.kill()
 
 
-@pytest.mark.parametrize("killed", [False, True])
-@pytest.mark.parametrize("failed", [False, True])
-def test_a_crash_after_each_single_call(killed: bool, failed: bool) -> None:
-    actions = ["1", "flush", "3", "flush", "12", "flush", "image", "1", "flush", "3", "flush"]
-    actions += ["room", "1", "flush", "put", "3", "flush", "room", "put", "room", "1", "flush"]
-    actions += ["pieces", "1", "flush", "room", "pieces", "flush", "3", "flush"]
-    cuts = 0
-    for calls in range(100):
+@pytest.mark.parametrize("is_killed", [False, True])
+@pytest.mark.parametrize("has_error", [False, True])
+def test_recovery_is_correct_after_a_crash_at_each_single_call(
+    is_killed: bool, has_error: bool
+) -> None:
+    actions = ["1", "flush", "3", "flush", "12", "flush", "checkpoint", "1", "flush", "3", "flush"]
+    actions += ["slot", "1", "flush", "write", "3", "flush", "slot", "write", "slot", "1", "flush"]
+    actions += ["chunks", "1", "flush", "slot", "chunks", "flush", "3", "flush"]
+    torn_tails = 0
+    for call_count in range(100):
         for seed in range(3):
-            with folder() as path:
-                machine = Machine(path, Random(seed))
+            with temporary_directory() as path:
+                machine = SimulatedMachine(path, Random(seed))
                 history = History(machine, 400)
-                machine.calls_left = calls
-                machine.errors = {calls: errno.EIO} if failed else {}
-                history.live(actions)
-                machine.kill() if killed else machine.lose_power()
+                machine.calls_left = call_count
+                machine.errors = {call_count: errno.EIO} if has_error else {}
+                history.run_life(actions)
+                machine.kill() if is_killed else machine.lose_power()
                 machine.calls_left, machine.errors = None, {}
-                history.live([])
+                history.run_life([])
                 machine.lose_power()
-                history.live(actions)
+                history.run_life(actions)
                 machine.lose_power()
-                history.live([])
+                history.run_life([])
                 machine.kill()
-                cuts += history.cuts
-    assert (cuts > 0) is not killed or failed
+                torn_tails += history.torn_tails
+    assert (torn_tails > 0) is not is_killed or has_error

@@ -1,4 +1,4 @@
-"""Files that a process may have, and those that connections leave over."""
+"""The limit of open files, and the files reserved from connections."""
 
 import os
 import resource
@@ -22,19 +22,19 @@ Limits = tuple[int, int]
         ((resource.RLIM_INFINITY, resource.RLIM_INFINITY), None),
     ],
 )
-def test_it_asks_for_as_many_as_it_may_have(
+def test_the_soft_limit_is_raised_towards_the_hard_limit(
     monkeypatch: pytest.MonkeyPatch, before: Limits, after: Limits | None
 ) -> None:
-    asked = list[Limits]()
-    monkeypatch.setattr(resource, "getrlimit", lambda what: before)
-    monkeypatch.setattr(resource, "setrlimit", lambda what, limits: asked.append(limits))
+    requested = list[Limits]()
+    monkeypatch.setattr(resource, "getrlimit", lambda kind: before)
+    monkeypatch.setattr(resource, "setrlimit", lambda kind, limits: requested.append(limits))
     listeners.raise_open_files_limit()
-    assert asked == ([] if after is None else [after])
+    assert requested == ([] if after is None else [after])
 
 
 @contextmanager
-def taken(count: int) -> Iterator[int]:
-    """So many files more; the lowest number that is free then."""
+def extra_open_files(count: int) -> Iterator[int]:
+    """Open `count` files, and yield the lowest free descriptor."""
     files = [os.dup(0) for _ in range(count)]
     try:
         free = os.dup(0)
@@ -46,27 +46,33 @@ def taken(count: int) -> Iterator[int]:
 
 
 @pytest.mark.parametrize(
-    "left_over", [listeners.RESERVED_FILES, listeners.RESERVED_FILES_BEYOND_PEERS]
+    "reserved", [listeners.RESERVED_FILES, listeners.RESERVED_FILES_BEYOND_PEERS]
 )
-def test_it_is_crowded_when_only_those_are_left(
-    monkeypatch: pytest.MonkeyPatch, left_over: int
+def test_the_connection_limit_is_reached_when_only_reserved_files_are_free(
+    monkeypatch: pytest.MonkeyPatch, reserved: int
 ) -> None:
-    with taken(20) as free:
-        for least, is_crowded in ((left_over + free, True), (left_over + free + 1, False)):
-            most = max(least, 2 * listeners.RESERVED_FILES)
-            monkeypatch.setattr(resource, "getrlimit", lambda what, most=most: (most, most))
-            assert listeners.is_at_connection_limit(left_over) is (is_crowded and most == least)
+    with extra_open_files(20) as free:
+        for limit, is_limited in ((reserved + free, True), (reserved + free + 1, False)):
+            effective_limit = max(limit, 2 * listeners.RESERVED_FILES)
+            monkeypatch.setattr(
+                resource,
+                "getrlimit",
+                lambda kind, effective_limit=effective_limit: (effective_limit, effective_limit),
+            )
+            assert listeners.is_at_connection_limit(reserved) is (
+                is_limited and effective_limit == limit
+            )
             unlimited = resource.RLIM_INFINITY
-        monkeypatch.setattr(resource, "getrlimit", lambda what: (unlimited, unlimited))
-        assert not listeners.is_at_connection_limit(left_over)
+        monkeypatch.setattr(resource, "getrlimit", lambda kind: (unlimited, unlimited))
+        assert not listeners.is_at_connection_limit(reserved)
 
 
-def test_where_there_are_few_clients_leave_half_and_peers_a_quarter(
+def test_with_a_low_limit_half_is_reserved_from_clients_and_a_quarter_from_peers(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    with taken(20) as free:
-        monkeypatch.setattr(resource, "getrlimit", lambda what: (2 * free, 2 * free))
+    with extra_open_files(20) as free:
+        monkeypatch.setattr(resource, "getrlimit", lambda kind: (2 * free, 2 * free))
         assert listeners.is_at_connection_limit(listeners.RESERVED_FILES)
         assert not listeners.is_at_connection_limit(listeners.RESERVED_FILES_BEYOND_PEERS)
-        monkeypatch.setattr(resource, "getrlimit", lambda what: (free + 1, free + 1))
+        monkeypatch.setattr(resource, "getrlimit", lambda kind: (free + 1, free + 1))
         assert listeners.is_at_connection_limit(listeners.RESERVED_FILES_BEYOND_PEERS)

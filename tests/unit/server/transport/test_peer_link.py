@@ -1,4 +1,4 @@
-"""A connection to another replica is made again, and not over and over."""
+"""Redialling of peers, with increasing pauses."""
 
 import asyncio
 
@@ -17,51 +17,51 @@ THEIRS = messages.PeerHello(
 )
 
 
-class HangsUp(asyncio.Protocol):
-    """Says hello, and no more."""
+class ClosingPeer(asyncio.Protocol):
+    """Sends a hello, and closes the connection after a while."""
 
-    def __init__(self, lasting_s: float) -> None:
-        self._lasting_s = lasting_s
+    def __init__(self, lifetime_s: float) -> None:
+        self._lifetime_s = lifetime_s
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
         transport.write(messages.encode_frame(THEIRS))
-        asyncio.get_running_loop().call_later(self._lasting_s, transport.close)
+        asyncio.get_running_loop().call_later(self._lifetime_s, transport.close)
 
 
-async def dialled(within_s: float, lasting_s: float) -> int:
-    """How often a peer is dialled in that time that hangs up after a while."""
-    met: list[HangsUp] = []
+async def count_dials(duration_s: float, lifetime_s: float) -> int:
+    """Return how often a peer is dialled that closes connections after `lifetime_s`."""
+    connections: list[ClosingPeer] = []
 
-    def meet() -> HangsUp:
-        met.append(HangsUp(lasting_s))
-        return met[-1]
+    def accept() -> ClosingPeer:
+        connections.append(ClosingPeer(lifetime_s))
+        return connections[-1]
 
-    server = await asyncio.get_running_loop().create_server(meet, "127.0.0.1", 0)
+    server = await asyncio.get_running_loop().create_server(accept, "127.0.0.1", 0)
     host, port = server.sockets[0].getsockname()
     tasks = TaskSupervisor(lambda error: None)
     peers = PeerNetwork(
         OURS,
         {0: ("127.0.0.1", 1), 1: (host, port)},
         lambda message, sender: None,
-        lambda: StateLoader(EmptyBase(), digested=False),
+        lambda: StateLoader(EmptyBase(), with_digest=False),
         lambda reason: None,
         tasks.spawn,
     )
     link = PeerLink(peers, 1, host, port, None)
     link.start()
-    await asyncio.sleep(within_s)
+    await asyncio.sleep(duration_s)
     await link.stop()
     server.close()
-    await asyncio.sleep(lasting_s)  # until the last one has hung up
-    return len(met)
+    await asyncio.sleep(lifetime_s)  # until the last connection is closed
+    return len(connections)
 
 
-def test_who_says_hello_and_hangs_up_is_dialled_after_ever_longer_pauses() -> None:
-    """0.05 s, 0.1, 0.2, 0.4 and 0.8 come first, each or half of it: the sixth is over by then."""
-    assert 2 <= asyncio.run(dialled(0.75, 0.0)) <= 6
+def test_a_peer_that_closes_after_its_hello_is_redialled_after_increasing_pauses() -> None:
+    """The pauses are 0.05, 0.1, 0.2, 0.4 and 0.8 s, each times 0.5 to 1.5."""
+    assert 2 <= asyncio.run(count_dials(0.75, 0.0)) <= 6
 
 
-def test_one_whose_connection_lasted_is_dialled_again_soon() -> None:
-    lasting_s = BACKOFF_RESET_S + 0.1
-    assert asyncio.run(dialled(3 * lasting_s + 0.9, lasting_s)) >= 3
+def test_a_peer_whose_connection_lasted_is_redialled_soon() -> None:
+    lifetime_s = BACKOFF_RESET_S + 0.1
+    assert asyncio.run(count_dials(3 * lifetime_s + 0.9, lifetime_s)) >= 3

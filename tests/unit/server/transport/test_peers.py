@@ -1,4 +1,4 @@
-"""What another replica says: each in its turn, and a part of a state in a turn of its own."""
+"""Receiving from other replicas: snapshot parts, rejected peers, silence."""
 
 import asyncio
 import socket
@@ -16,8 +16,8 @@ from creekdb.server.transport.peer_link import PeerSender
 from creekdb.server.transport.peers import PeerNetwork, PeerReceiver
 from creekdb.server.transport.snapshot_transfer import snapshot_frames
 from creekdb.wire import messages
-from creekdb.wire.framing import UNEXPECTED_HTTP, UNEXPECTED_TLS
-from tests.unit.server.transport.test_snapshot_transfer import BARE, drawn
+from creekdb.wire.counters import ServerCounter
+from tests.unit.server.transport.test_snapshot_transfer import BARE, encoded_snapshot
 
 OURS = messages.PeerHello(
     messages.WIRE_VERSION, "creek", 0, (0, 1), "kv", oldest_version=messages.OLDEST_WIRE_VERSION
@@ -28,11 +28,11 @@ THEIRS = messages.PeerHello(
 REGISTERS = 5000
 
 
-class Wire:
-    """A transport that remembers whether it is read from."""
+class StubTransport:
+    """Transport that records whether reading is paused."""
 
     def __init__(self) -> None:
-        self.is_read = True
+        self.is_reading = True
         self.is_closed = False
         self._socket = socket.socket()
         self._socket.close()
@@ -44,10 +44,10 @@ class Wire:
         return self._socket
 
     def pause_reading(self) -> None:
-        self.is_read = False
+        self.is_reading = False
 
     def resume_reading(self) -> None:
-        self.is_read = True
+        self.is_reading = True
 
     def is_closing(self) -> bool:
         return self.is_closed
@@ -56,151 +56,156 @@ class Wire:
         self.is_closed = True
 
 
-class Heard:
+class ReceiverFixture:
+    """A receiver with a connected peer, and everything that it reports."""
+
     def __init__(self) -> None:
         self.messages: list[Any] = []
-        self.counted: list[str] = []
-        self.told: list[str] = []
-        self.arrivals = StateLoader(EmptyBase(), digested=True)
+        self.counters: list[str] = []
+        self.log: list[str] = []
+        self.loader = StateLoader(EmptyBase(), with_digest=True)
         self.peers = PeerNetwork(
             OURS,
             {0: ("127.0.0.1", 1), 1: ("127.0.0.1", 2)},
             lambda message, sender: self.messages.append(message),
-            lambda: self.arrivals,
-            self.counted.append,
+            lambda: self.loader,
+            self.counters.append,
             TaskSupervisor(lambda error: None).spawn,
-            log=lambda _, line: self.told.append(line),
+            log=lambda _, line: self.log.append(line),
         )
-        self.wire = Wire()
-        self.listener = PeerReceiver(self.peers, parts_s=0.0)
-        self.listener.connection_made(cast(asyncio.BaseTransport, self.wire))
-        self.listener.data_received(messages.encode_frame(THEIRS))
+        self.transport = StubTransport()
+        self.receiver = PeerReceiver(self.peers, snapshot_turn_s=0.0)
+        self.receiver.connection_made(cast(asyncio.BaseTransport, self.transport))
+        self.receiver.data_received(messages.encode_frame(THEIRS))
 
 
-def state() -> bytes:
-    """Of many registers, and then a message."""
-    held = ArrayEncoder()
+def encoded_state() -> bytes:
+    """Return the frames of a snapshot with many registers, and of one more message."""
+    live = ArrayEncoder()
     for first in range(0, REGISTERS, 100):
-        held.extend([(("item", first + each), "x" * 100) for each in range(100)])
-    frames = snapshot_frames(drawn()._replace(live=held, deleted=ArrayEncoder()))
+        live.extend([(("item", first + each), "x" * 100) for each in range(100)])
+    frames = snapshot_frames(encoded_snapshot()._replace(live=live, deleted=ArrayEncoder()))
     return b"".join(frames) + messages.encode_frame(Progress(7, 7))
 
 
-def test_parts_of_a_state_that_come_at_once_are_taken_in_one_in_a_turn() -> None:
-    async def story() -> None:
-        heard = Heard()
-        heard.listener.data_received(state())
-        taken, most = 0, 0
-        while not heard.messages:
-            most, taken = (
-                max(most, len(heard.arrivals.registers) - taken),
-                len(heard.arrivals.registers),
+def test_snapshot_parts_that_arrive_together_are_loaded_in_separate_iterations() -> None:
+    async def scenario() -> None:
+        fixture = ReceiverFixture()
+        fixture.receiver.data_received(encoded_state())
+        loaded, loaded_max = 0, 0
+        while not fixture.messages:
+            loaded_max, loaded = (
+                max(loaded_max, len(fixture.loader.registers) - loaded),
+                len(fixture.loader.registers),
             )
-            assert not heard.wire.is_read, "nothing else is read before its turn"
+            assert not fixture.transport.is_reading, "reading is paused while parts are loaded"
             await asyncio.sleep(0)
-        assert 0 < most < REGISTERS // 10
-        brought, progress = heard.messages
-        assert isinstance(brought, AssembledSnapshot)
-        assert brought.live.count == REGISTERS
+        assert 0 < loaded_max < REGISTERS // 10
+        snapshot, progress = fixture.messages
+        assert isinstance(snapshot, AssembledSnapshot)
+        assert snapshot.live.count == REGISTERS
         assert progress == Progress(7, 7)
-        assert heard.wire.is_read
+        assert fixture.transport.is_reading
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
-def test_what_comes_all_the_same_while_a_part_is_taken_in_has_its_turn_later() -> None:
-    async def story() -> None:
-        heard, data = Heard(), state()
-        for first in range(0, len(data), 50_000):  # of a connection that cannot be held up
-            heard.listener.data_received(data[first : first + 50_000])
-        while len(heard.messages) < 2:
+def test_data_that_arrives_while_reading_is_paused_is_handled_later() -> None:
+    async def scenario() -> None:
+        fixture, data = ReceiverFixture(), encoded_state()
+        for first in range(0, len(data), 50_000):  # a transport that does not pause
+            fixture.receiver.data_received(data[first : first + 50_000])
+        while len(fixture.messages) < 2:
             await asyncio.sleep(0)
-        assert heard.messages[0].held.count == REGISTERS
-        assert heard.messages[1] == Progress(7, 7)
+        assert fixture.messages[0].live.count == REGISTERS
+        assert fixture.messages[1] == Progress(7, 7)
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
-def test_a_connection_that_is_closed_meanwhile_is_heard_no_more() -> None:
-    async def story() -> None:
-        heard = Heard()
-        heard.listener.data_received(state())
-        heard.wire.close()
+def test_a_connection_that_is_closed_meanwhile_receives_nothing() -> None:
+    async def scenario() -> None:
+        fixture = ReceiverFixture()
+        fixture.receiver.data_received(encoded_state())
+        fixture.transport.close()
         for _ in range(100):
             await asyncio.sleep(0)
-        assert heard.messages == []
-        assert heard.arrivals.registers.keys() < {("item", each) for each in range(REGISTERS)}
+        assert fixture.messages == []
+        assert fixture.loader.registers.keys() < {("item", each) for each in range(REGISTERS)}
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
-def test_a_snapshot_of_nothing_is_no_part_and_holds_up_nothing() -> None:
-    async def story() -> None:
-        heard = Heard()
-        heard.listener.data_received(
+def test_an_empty_snapshot_has_no_parts_and_causes_no_pause() -> None:
+    async def scenario() -> None:
+        fixture = ReceiverFixture()
+        fixture.receiver.data_received(
             messages.encode_frame(BARE) + messages.encode_frame(Progress(7, 7))
         )
-        assert heard.messages == [BARE, Progress(7, 7)]
+        assert fixture.messages == [BARE, Progress(7, 7)]
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 @pytest.mark.parametrize(
-    ("pieces", "reason"),
+    ("chunks", "counter"),
     [
-        ([b"\x16\x03\x01\x02\x00\x01"], UNEXPECTED_TLS),
-        ([b"\x16\x03", b"\x01\x02\x00\x01"], UNEXPECTED_TLS),
-        ([b"GET / HTTP/1.1\r\n\r\n"], UNEXPECTED_HTTP),
-        ([b"\xff" * 8], "malformed"),
+        ([b"\x16\x03\x01\x02\x00\x01"], ServerCounter.UNEXPECTED_TLS),
+        ([b"\x16\x03", b"\x01\x02\x00\x01"], ServerCounter.UNEXPECTED_TLS),
+        ([b"GET / HTTP/1.1\r\n\r\n"], ServerCounter.UNEXPECTED_HTTP),
+        ([b"\xff" * 8], ServerCounter.MALFORMED),
     ],
 )
-def test_one_who_speaks_another_language_is_counted_as_such(
-    pieces: list[bytes], reason: str
+def test_other_protocols_have_counters_of_their_own(
+    chunks: list[bytes], counter: ServerCounter
 ) -> None:
-    async def story() -> None:
-        heard, wired = Heard(), Wire()
-        listener = PeerReceiver(heard.peers)
-        listener.connection_made(cast(asyncio.BaseTransport, wired))
-        for piece in pieces:
-            listener.data_received(piece)
-        assert heard.counted == [reason]
-        assert wired.is_closed
+    async def scenario() -> None:
+        fixture, transport = ReceiverFixture(), StubTransport()
+        receiver = PeerReceiver(fixture.peers)
+        receiver.connection_made(cast(asyncio.BaseTransport, transport))
+        for chunk in chunks:
+            receiver.data_received(chunk)
+        assert fixture.counters == [counter]
+        assert transport.is_closed
 
-    asyncio.run(story())
-
-
-def test_how_long_one_has_said_nothing_is_known() -> None:
-    async def story() -> None:
-        heard = Heard()
-        heard.listener.last_received_s -= 60
-        assert heard.peers.silence_by_member_s()[1] >= 60
-        heard.listener.data_received(messages.encode_frame(Progress(7, 7)))
-        assert heard.peers.silence_by_member_s()[1] < 60
-
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
-def test_a_second_replica_with_the_number_of_one_that_is_there_is_not_heard() -> None:
-    def dials(heard: Heard, at: str) -> bool:
-        wired = Wire()
-        listener = PeerReceiver(heard.peers)
-        listener.connection_made(cast(asyncio.BaseTransport, wired))
-        listener.data_received(
+def test_the_silence_of_a_member_is_measured() -> None:
+    async def scenario() -> None:
+        fixture = ReceiverFixture()
+        fixture.receiver.last_received_s -= 60
+        assert fixture.peers.silence_by_member_s()[1] >= 60
+        fixture.receiver.data_received(messages.encode_frame(Progress(7, 7)))
+        assert fixture.peers.silence_by_member_s()[1] < 60
+
+    asyncio.run(scenario())
+
+
+def test_a_second_replica_with_the_number_of_a_connected_one_is_rejected() -> None:
+    def is_accepted(fixture: ReceiverFixture, at: str) -> bool:
+        transport = StubTransport()
+        receiver = PeerReceiver(fixture.peers)
+        receiver.connection_made(cast(asyncio.BaseTransport, transport))
+        receiver.data_received(
             messages.encode_frame(msgspec.structs.replace(THEIRS, peer_address=at))
         )
-        return not wired.is_closed
+        return not transport.is_closed
 
-    async def story() -> None:
-        heard = Heard()
-        link = heard.peers.links[1]
-        assert dials(heard, "127.0.0.1:9"), "it may have moved"
-        link._sender, link.peer_address = PeerSender(heard.peers.hello), "127.0.0.1:2"
-        assert not dials(heard, "127.0.0.1:9")
-        assert not dials(heard, "127.0.0.1:9")
-        assert heard.counted == ["another replica with the same number"] * 2
-        (said,) = heard.told
-        assert "there are two replicas 1: one at 127.0.0.1:2, and one that says" in said
-        assert dials(heard, "127.0.0.1:2")
-        assert dials(heard, ""), "of an earlier version"
+    async def scenario() -> None:
+        fixture = ReceiverFixture()
+        link = fixture.peers.links[1]
+        assert is_accepted(fixture, "127.0.0.1:9"), "the replica may have moved"
+        link._sender, link.peer_address = PeerSender(fixture.peers.hello), "127.0.0.1:2"
+        assert not is_accepted(fixture, "127.0.0.1:9")
+        assert not is_accepted(fixture, "127.0.0.1:9")
+        assert fixture.counters == [ServerCounter.DUPLICATE_REPLICA] * 2
+        (line,) = fixture.log
+        assert (
+            "two replicas have the number 1: one at 127.0.0.1:2, and a rejected one at 127.0.0.1:9;"
+            in line
+        )
+        assert is_accepted(fixture, "127.0.0.1:2")
+        assert is_accepted(fixture, ""), "an earlier version sends no address"
 
-    asyncio.run(story())
+    asyncio.run(scenario())

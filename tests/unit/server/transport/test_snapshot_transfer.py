@@ -1,4 +1,4 @@
-"""Snapshots in parts: put together they are the whole, or nothing."""
+"""Snapshots in parts: the assembled snapshot is complete, or rejected."""
 
 import asyncio
 
@@ -33,153 +33,158 @@ from creekdb.wire.messages import (
 
 BARE = Snapshot(Checkpoint(4, 0, Dots(), 9, (), ()))
 STATE = tuple((("item", each), (each, "x" * 50)) for each in range(1000))
-DELETED = tuple(f"gone {each}" for each in range(300))
+DELETED = tuple(f"deleted {each}" for each in range(300))
 
 
-def drawn(
+def encoded_snapshot(
     state: tuple[object, ...] = STATE, deleted: tuple[object, ...] = DELETED
 ) -> EncodedSnapshot:
-    held, gone = ArrayEncoder(), ArrayEncoder()
+    live_array, deleted_array = ArrayEncoder(), ArrayEncoder()
     for first in range(0, len(state), 64):
-        held.extend(state[first : first + 64])
+        live_array.extend(state[first : first + 64])
     for first in range(0, len(deleted), 64):
-        gone.extend(deleted[first : first + 64])
-    return EncodedSnapshot(1, BARE, held, gone)
+        deleted_array.extend(deleted[first : first + 64])
+    return EncodedSnapshot(1, BARE, live_array, deleted_array)
 
 
-def new_assembly() -> SnapshotAssembler:
-    return SnapshotAssembler(lambda: StateLoader(EmptyBase(), digested=True))
+def new_assembler() -> SnapshotAssembler:
+    return SnapshotAssembler(lambda: StateLoader(EmptyBase(), with_digest=True))
 
 
-def whole(brought: Snapshot | AssembledSnapshot) -> Snapshot:
-    """As it is where it comes in one message; and that it would be on disk like that."""
-    if isinstance(brought, Snapshot):
-        return brought
-    intake, checkpoint = brought.loader, brought.checkpoint
-    assert isinstance(intake, StateLoader)
-    assert intake.has_unique_keys()
-    state = tuple([item for item in intake.registers.items() if item[1] is not ABSENT])
-    deleted = tuple([key for key, value in intake.registers.items() if value is ABSENT])
+def as_single_message(received: Snapshot | AssembledSnapshot) -> Snapshot:
+    """Return the snapshot as one message, and check that its checkpoint on disk is equal."""
+    if isinstance(received, Snapshot):
+        return received
+    loader, checkpoint = received.loader, received.checkpoint
+    assert isinstance(loader, StateLoader)
+    assert loader.has_unique_keys()
+    state = tuple([item for item in loader.registers.items() if item[1] is not ABSENT])
+    deleted = tuple([key for key, value in loader.registers.items() if value is ABSENT])
     complete = msgspec.structs.replace(checkpoint, state=state, deleted=deleted)
-    image = CheckpointRecord(complete, Ballot(1, 2), (), ((3, (Dot(1, 1),)),), ())
-    bare = msgspec.structs.replace(image, checkpoint=checkpoint)
-    pieces = EncodedCheckpoint(0, bare, brought.live, brought.deleted).chunks()
-    assert decode_record(b"".join(pieces)) == image
+    record = CheckpointRecord(complete, Ballot(1, 2), (), ((3, (Dot(1, 1),)),), ())
+    bare = msgspec.structs.replace(record, checkpoint=checkpoint)
+    chunks = EncodedCheckpoint(0, bare, received.live, received.deleted).chunks()
+    assert decode_record(b"".join(chunks)) == record
     return Snapshot(complete)
 
 
-def heard(frames: list[bytes]) -> Snapshot:
-    assembly = new_assembly()
+def received_snapshot(frames: list[bytes]) -> Snapshot:
+    assembler = new_assembler()
     for payload in FrameDecoder(PEER_FRAME_BYTES_MAX).feed(b"".join(frames)):
         message = decode_peer_message(payload)
         if isinstance(message, SnapshotPart):
-            assembly.add(message)
+            assembler.add(message)
         else:
             assert isinstance(message, Snapshot)
-            return whole(assembly.assemble(message))
-    raise AssertionError("there was no snapshot")
+            return as_single_message(assembler.assemble(message))
+    raise AssertionError("no snapshot was received")
 
 
 @pytest.mark.parametrize("part_bytes", [1, 5000, 10**9])
-def test_parts_make_the_whole(part_bytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(snapshot_transfer, "PART_BYTES", part_bytes)
+def test_parts_assemble_to_the_original_snapshot(
+    part_bytes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(snapshot_transfer, "SNAPSHOT_PART_BYTES", part_bytes)
     complete = Snapshot(Checkpoint(4, 0, Dots(), 9, STATE, (), DELETED))
-    assert heard(list(snapshot_frames(drawn()))) == complete
+    assert received_snapshot(list(snapshot_frames(encoded_snapshot()))) == complete
 
 
-def test_a_snapshot_of_nothing_has_no_parts() -> None:
-    frames = list(snapshot_frames(drawn((), ())))
+def test_an_empty_snapshot_has_no_parts() -> None:
+    frames = list(snapshot_frames(encoded_snapshot((), ())))
     assert len(frames) == 1
-    assert heard(frames) == BARE
+    assert received_snapshot(frames) == BARE
 
 
-def test_a_part_that_is_missing_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(snapshot_transfer, "PART_BYTES", 1)
-    frames = list(snapshot_frames(drawn()))
+def test_a_missing_part_is_detected(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(snapshot_transfer, "SNAPSHOT_PART_BYTES", 1)
+    frames = list(snapshot_frames(encoded_snapshot()))
     assert len(frames) == 22
     for missing in range(len(frames) - 1):
         with pytest.raises(MalformedMessage, match="part"):
-            heard(frames[:missing] + frames[missing + 1 :])
+            received_snapshot(frames[:missing] + frames[missing + 1 :])
 
 
-def test_answers_that_make_a_snapshot_too_long_are_left_out(
+def test_outcomes_that_exceed_the_frame_limit_are_omitted(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(snapshot_transfer, "PEER_FRAME_MAX", 1000)
+    monkeypatch.setattr(snapshot_transfer, "PEER_FRAME_BYTES_MAX", 1000)
     outcomes = tuple((Dot(1, each), Outcome("x" * 100)) for each in range(1, 20))
-    told = Snapshot(Checkpoint(4, 0, Dots(), 9, (), outcomes))
-    frames = list(snapshot_frames(drawn()._replace(snapshot=told)))
+    with_outcomes = Snapshot(Checkpoint(4, 0, Dots(), 9, (), outcomes))
+    frames = list(snapshot_frames(encoded_snapshot()._replace(snapshot=with_outcomes)))
 
     assert len(frames[-1]) <= 1000
-    assert heard(frames) == Snapshot(Checkpoint(4, 0, Dots(), 9, STATE, (), DELETED))
+    assert received_snapshot(frames) == Snapshot(Checkpoint(4, 0, Dots(), 9, STATE, (), DELETED))
 
 
-def test_frames_are_made_when_they_are_to_leave(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(snapshot_transfer, "PART_BYTES", 1)
-    made = list[int]()
+def test_frames_are_encoded_when_they_are_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(snapshot_transfer, "SNAPSHOT_PART_BYTES", 1)
+    encoded_sizes = list[int]()
 
-    def making(payload: bytes) -> bytes:
-        made.append(len(payload))
+    def count_and_frame(payload: bytes) -> bytes:
+        encoded_sizes.append(len(payload))
         return frame_payload(payload)
 
-    monkeypatch.setattr(snapshot_transfer, "framed", making)
-    frames = snapshot_frames(drawn())
+    monkeypatch.setattr(snapshot_transfer, "frame_payload", count_and_frame)
+    frames = snapshot_frames(encoded_snapshot())
     for count in (1, 2, 3):
         next(frames)
-        assert len(made) == count
+        assert len(encoded_sizes) == count
 
 
-def test_registers_are_taken_in_as_they_come() -> None:
-    """With the last one there is nothing left to do for the others."""
-    arrivals = StateLoader(EmptyBase(), digested=True)
-    assembly = SnapshotAssembler(lambda: arrivals)
+def test_registers_are_loaded_as_they_arrive() -> None:
+    """The last part leaves no work for the others."""
+    loader = StateLoader(EmptyBase(), with_digest=True)
+    assembler = SnapshotAssembler(lambda: loader)
     first, last = (
         SnapshotPart(0, 1, (("a", (1, [2])),), ()),
         SnapshotPart(1, 0, (("b", {"c": [3]}),), ()),
     )
-    assembly.add(first)
-    assert arrivals.registers == {"a": (1, (2,))}
-    assembly.add(last)
-    brought = assembly.assemble(BARE)
+    assembler.add(first)
+    assert loader.registers == {"a": (1, (2,))}
+    assembler.add(last)
+    received = assembler.assemble(BARE)
 
-    assert isinstance(brought, AssembledSnapshot)
-    assert brought.loader is arrivals
-    assert arrivals.registers == {"a": (1, (2,)), "b": {"c": (3,)}}
-    assert brought.checkpoint.state == ()
-    assert assembly.assemble(BARE) == BARE, "it begins anew"
+    assert isinstance(received, AssembledSnapshot)
+    assert received.loader is loader
+    assert loader.registers == {"a": (1, (2,)), "b": {"c": (3,)}}
+    assert received.checkpoint.state == ()
+    assert assembler.assemble(BARE) == BARE, "the next transfer starts again"
 
 
-def test_who_the_members_are_is_told_with_the_rest() -> None:
-    assembly = new_assembly()
+def test_the_assembled_checkpoint_contains_the_membership() -> None:
+    assembler = new_assembler()
     members = (MEMBERSHIP_KEY, (1, ((0, ""), (3, "")), (1, 2)))
-    assembly.add(SnapshotPart(0, 1, (("a", 1), members), ()))
-    assembly.add(SnapshotPart(2, 0, (("b", 2),), ()))
-    assert assembly.assemble(BARE).checkpoint.state == (members,)
+    assembler.add(SnapshotPart(0, 1, (("a", 1), members), ()))
+    assembler.add(SnapshotPart(2, 0, (("b", 2),), ()))
+    assert assembler.assemble(BARE).checkpoint.state == (members,)
 
 
-def test_a_register_that_comes_twice_is_noticed() -> None:
-    assembly = new_assembly()
-    assembly.add(SnapshotPart(0, 1, (("a", 1),), ()))
-    assembly.add(SnapshotPart(1, 0, (("a", 2),), ()))
-    brought = assembly.assemble(BARE)
-    assert isinstance(brought, AssembledSnapshot)
+def test_a_duplicate_register_is_detected() -> None:
+    assembler = new_assembler()
+    assembler.add(SnapshotPart(0, 1, (("a", 1),), ()))
+    assembler.add(SnapshotPart(1, 0, (("a", 2),), ()))
+    received = assembler.assemble(BARE)
+    assert isinstance(received, AssembledSnapshot)
     settings = Settings(members=(0, 1))
-    assert validation.rejection_reason(brought, 1, settings) == validation.BAD_CHECKPOINT
+    assert (
+        validation.rejection_reason(received, 1, settings)
+        == validation.RejectionReason.BAD_CHECKPOINT
+    )
 
 
-def test_what_is_not_wanted_is_given_up_in_turns() -> None:
-    arrivals = StateLoader(EmptyBase(), digested=False)
-    arrivals.add([(each, each) for each in range(REGISTERS_PER_TURN_MAX * 3)], ())
-    turns = 0
+def test_unwanted_registers_are_discarded_gradually() -> None:
+    loader = StateLoader(EmptyBase(), with_digest=False)
+    loader.add([(each, each) for each in range(REGISTERS_PER_TURN_MAX * 3)], ())
+    iterations = 0
 
-    async def story() -> None:
-        nonlocal turns
-        discard_gradually(arrivals)
-        while arrivals.registers or arrivals.keys:
-            before = len(arrivals.registers)
+    async def scenario() -> None:
+        nonlocal iterations
+        discard_gradually(loader)
+        while loader.registers or loader.keys:
+            before = len(loader.registers)
             await asyncio.sleep(0)
-            assert before - len(arrivals.registers) <= REGISTERS_PER_TURN_MAX
-            turns += 1
+            assert before - len(loader.registers) <= REGISTERS_PER_TURN_MAX
+            iterations += 1
 
-    asyncio.run(story())
-    assert turns == 2
+    asyncio.run(scenario())
+    assert iterations == 2

@@ -1,4 +1,4 @@
-"""Fault schedules: what is refused, how they are written, what the random ones are like."""
+"""Fault schedules: validation, the fault language, and random generation."""
 
 from collections.abc import Callable
 
@@ -44,7 +44,7 @@ from creekdb.simulation.faults.language import (
 from creekdb.simulation.fuzz.fault_generator import draw_faults
 from creekdb.simulation.kernel.seeds import derive_generator
 
-WRITTEN: dict[str, Fault] = {
+FAULTS_BY_TEXT: dict[str, Fault] = {
     "crash 2 at 150ms": Crash(150_000, 2),
     "crash-writing 2 at 150ms": Crash(150_000, 2, writing=True),
     "restart 2 at 1s": Restart(1_000_000, 2),
@@ -68,8 +68,8 @@ WRITTEN: dict[str, Fault] = {
 }
 
 
-@pytest.mark.parametrize(("text", "fault"), WRITTEN.items(), ids=WRITTEN.keys())
-def test_a_fault_is_read_and_written_alike(text: str, fault: Fault) -> None:
+@pytest.mark.parametrize(("text", "fault"), FAULTS_BY_TEXT.items(), ids=FAULTS_BY_TEXT.keys())
+def test_faults_round_trip_through_text(text: str, fault: Fault) -> None:
     assert parse_fault(text) == fault
     assert format_fault(fault) == text
 
@@ -79,7 +79,7 @@ def test_entries_end_at_semicolons_and_line_breaks() -> None:
     assert parse_faults(text) == (Crash(150_000, 2), Restart(1_000_000, 2), Heal(2_000_000))
 
 
-def test_clauses_may_come_in_any_order_and_a_probability_in_percent() -> None:
+def test_clauses_are_unordered_and_probabilities_may_be_percentages() -> None:
     assert parse_fault("garbage at 1s for 2s 50%") == Garbage(1_000_000, 2_000_000, 0.5)
     assert parse_fault("reordering 10% at 1s") == Reordering(1_000_000, 0.1, 5_000)
 
@@ -91,8 +91,8 @@ def test_clauses_may_come_in_any_order_and_a_probability_in_percent() -> None:
         ("crash at 1s", "a replica is missing"),
         ("crash two at 1s", "'two' is not a replica"),
         ("crash -1 at 1s", "'-1' is not a replica"),
-        ("crash 2 3 at 1s", "'3' does not belong here"),
-        ("crash 2 for 1s at 1s", "'for' does not belong here"),
+        ("crash 2 3 at 1s", "'3' is unexpected"),
+        ("crash 2 for 1s at 1s", "'for' is unexpected"),
         ("crash 2 at 1", "'1' is not a duration"),
         ("crash 2 at 10 ms", "fault 'crash 2 at 10 ms': '10 ms' has a space before its unit"),
         ("crash 2 at -1s", "must not be negative"),
@@ -107,28 +107,30 @@ def test_clauses_may_come_in_any_order_and_a_probability_in_percent() -> None:
         ("slow-disk 1 by -1ms for 1s at 1s", "must not be negative"),
     ],
 )
-def test_what_cannot_be_meant_is_refused_in_one_line(text: str, problem: str) -> None:
+def test_invalid_entries_are_rejected_with_a_one_line_error(text: str, problem: str) -> None:
     with pytest.raises(BadValue) as caught:
         parse_fault(text)
     assert problem in str(caught.value)
     assert "\n" not in str(caught.value)
 
 
-def test_an_unknown_fault_names_the_known_ones() -> None:
-    with pytest.raises(UnknownName, match=r"unknown fault 'meteor': known are add, crash, .*spike"):
+def test_the_error_for_an_unknown_fault_lists_the_known_ones() -> None:
+    with pytest.raises(
+        UnknownName, match=r"unknown fault 'meteor': expected one of add, crash, .*spike"
+    ):
         parse_fault("meteor at 1s")
 
 
-def test_every_fault_has_an_example_that_can_be_read() -> None:
+def test_every_fault_has_a_valid_example() -> None:
     with pytest.raises(UnknownName) as caught:
         parse_fault("meteor at 1s")
-    assert sorted(FAULT_EXAMPLES) == str(caught.value).partition("known are ")[2].split(", ")
+    assert sorted(FAULT_EXAMPLES) == str(caught.value).partition("expected one of ")[2].split(", ")
     for name, (example, _) in FAULT_EXAMPLES.items():
         assert example.startswith(f"{name} ")
         assert format_fault(parse_fault(example)).startswith(f"{name} ")
 
 
-def test_rounded_times_are_short() -> None:
+def test_rounded_durations_have_three_significant_digits() -> None:
     rounded = {
         0: "0s",
         7: "7us",
@@ -168,7 +170,7 @@ def test_durations_have_units() -> None:
         lambda: LoseDisk(0, 1, -5),
     ],
 )
-def test_a_fault_that_cannot_be_meant_cannot_be_made(make: Callable[[], Fault]) -> None:
+def test_constructors_reject_invalid_faults(make: Callable[[], Fault]) -> None:
     with pytest.raises(BadValue):
         make()
 
@@ -176,13 +178,13 @@ def test_a_fault_that_cannot_be_meant_cannot_be_made(make: Callable[[], Fault]) 
 @pytest.mark.parametrize(
     "fault", [Crash(0, 3), Partition(0, ((0,), (1, 3))), Cut(0, 3, 0), Cut(0, 0, 3)]
 )
-def test_a_fault_that_names_a_replica_which_does_not_exist_is_refused(fault: Fault) -> None:
+def test_faults_that_name_an_unknown_replica_are_rejected(fault: Fault) -> None:
     check_faults([fault], replicas=4)
     with pytest.raises(BadValue, match=r"names replica 3, which does not exist: .* 0 to 2"):
         check_faults([fault], replicas=3)
 
 
-def test_severed_links_must_leave_a_majority_that_is_connected_both_ways() -> None:
+def test_severed_links_must_leave_a_connected_majority() -> None:
     check_faults([Sever(0, 0, 1)], replicas=3)
     check_faults([Sever(0, 0, 1), Sever(0, 1, 2)], replicas=3)
     schedules: tuple[tuple[Fault, ...], ...] = (
@@ -195,46 +197,48 @@ def test_severed_links_must_leave_a_majority_that_is_connected_both_ways() -> No
             check_faults(faults, replicas=3)
 
 
-def test_a_disk_is_lost_only_where_all_others_can_tell_what_it_held() -> None:
+def test_a_disk_loss_requires_that_all_initial_members_stay() -> None:
     lost = LoseDisk(0, 1, 0)
     check_faults([lost, LoseDisk(0, 1, 0), Crash(0, 2), Partition(0, ((0,), (1, 2)))], replicas=3)
-    with pytest.raises(BadValue, match="nobody else is there"):
+    with pytest.raises(BadValue, match="no other replica has its state"):
         check_faults([LoseDisk(0, 0, 0)], replicas=1)
     others: tuple[Fault, ...] = (Die(0, 2), Add(0, 3), Remove(0, 2), Sever(0, 0, 2))
     for each in others:
-        with pytest.raises(BadValue, match="waits until each of the first ones has told"):
+        with pytest.raises(BadValue, match="must receive the state of every initial member"):
             check_faults([lost, each], replicas=3)
 
 
 @given(st.integers(0, 2**32), st.integers(1, 7), st.integers(1, 2_000_000))
-def test_random_mixes_are_valid_and_survive_being_written_down(
+def test_random_schedules_are_valid_and_round_trip_through_text_and_json(
     seed: int, replicas: int, duration_us: int
 ) -> None:
     faults = draw_faults(derive_generator(seed, "faults"), replicas, duration_us)
     check_faults(faults, replicas)
     assert [each.at_us for each in faults] == sorted(each.at_us for each in faults)
     assert parse_faults(";".join(map(format_fault, faults))) == faults
-    plain = msgspec.json.encode(faults)
-    assert msgspec.json.decode(plain, type=tuple[Fault, ...]) == faults
+    encoded = msgspec.json.encode(faults)
+    assert msgspec.json.decode(encoded, type=tuple[Fault, ...]) == faults
 
 
-def test_random_mixes_have_every_kind_of_fault_and_sometimes_none() -> None:
-    mixes = [draw_faults(derive_generator(seed, "faults"), 5, 1_000_000) for seed in range(300)]
-    assert {type(fault) for mix in mixes for fault in mix} == {
-        type(each) for each in WRITTEN.values()
+def test_random_schedules_contain_every_fault_type_and_are_sometimes_empty() -> None:
+    schedules_drawn = [
+        draw_faults(derive_generator(seed, "faults"), 5, 1_000_000) for seed in range(300)
+    ]
+    assert {type(fault) for schedule in schedules_drawn for fault in schedule} == {
+        type(each) for each in FAULTS_BY_TEXT.values()
     } - {Die, LoseDisk, Sever}
-    assert () in mixes
+    assert () in schedules_drawn
 
 
 @pytest.mark.parametrize(
-    ("text", "phrase"),
+    ("text", "description"),
     [
         ("crash 2 at 1s", "replica 2 is killed (kill -9)"),
-        ("restart 2 at 1s", "replica 2 is started again"),
-        ("partition 0|1,2 at 1s", "the network is cut: 0 | 1, 2"),
+        ("restart 2 at 1s", "replica 2 is restarted"),
+        ("partition 0|1,2 at 1s", "the network is partitioned: 0 | 1, 2"),
         ("heal at 1s", "the network heals"),
         ("loss 0.1 at 1s", "loss 0.1"),
     ],
 )
-def test_a_fault_is_told_to_who_looks_on(text: str, phrase: str) -> None:
-    assert describe_fault(parse_fault(text)) == phrase
+def test_faults_are_described_for_live_clusters(text: str, description: str) -> None:
+    assert describe_fault(parse_fault(text)) == description

@@ -1,4 +1,4 @@
-"""Whole runs: determinism, healing, coming to rest, and what a run leaves behind."""
+"""Whole simulated runs: determinism, healing, quiescence, and results."""
 
 import os
 import subprocess
@@ -20,9 +20,9 @@ from creekdb.simulation.kernel.scenario import (
     scenario_from_config,
 )
 from creekdb.simulation.models.parameters import CpuModel, DiskModel, NetworkModel
-from tests.unit.simulation.toy_replica import ToyReplica, run, sample, simulation_of
+from tests.unit.simulation.toy_replica import ToyReplica, build_toy_simulation, run, sample
 
-TROUBLED = Scenario(
+FAULTY = Scenario(
     seed=7,
     replicas=4,
     duration_us=300_000,
@@ -38,25 +38,25 @@ TROUBLED = Scenario(
 )
 
 PRINT_HASH = (
-    "from tests.unit.simulation.kernel.test_cluster import *; print(run(TROUBLED).trace_hash)"
+    "from tests.unit.simulation.kernel.test_cluster import *; print(run(FAULTY).trace_hash)"
 )
 
 
-def test_the_same_seed_gives_the_same_run() -> None:
-    first, second = run(TROUBLED), run(TROUBLED)
+def test_equal_scenarios_give_equal_runs() -> None:
+    first, second = run(FAULTY), run(FAULTY)
     assert first == second
     assert first.events > 1_000
 
 
-def test_another_seed_gives_another_run() -> None:
-    other = msgspec.structs.replace(TROUBLED, seed=8)
-    assert run(TROUBLED).trace_hash != run(other).trace_hash
+def test_different_seeds_give_different_runs() -> None:
+    other = msgspec.structs.replace(FAULTY, seed=8)
+    assert run(FAULTY).trace_hash != run(other).trace_hash
 
 
 @pytest.mark.parametrize("hash_seed", ["0", "1", "4242"])
-def test_the_trace_hash_does_not_depend_on_pythons_hash_seed(hash_seed: str) -> None:
+def test_the_trace_hash_is_independent_of_pythonhashseed(hash_seed: str) -> None:
     root = Path(__file__).parents[4]
-    found = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-c", PRINT_HASH],
         cwd=root,
         env={**os.environ, "PYTHONHASHSEED": hash_seed, "PYTHONPATH": f"{root}/src:{root}"},
@@ -64,80 +64,80 @@ def test_the_trace_hash_does_not_depend_on_pythons_hash_seed(hash_seed: str) -> 
         text=True,
         check=True,
     )
-    assert found.stdout.strip() == run(TROUBLED).trace_hash
+    assert result.stdout.strip() == run(FAULTY).trace_hash
 
 
-def test_sharing_objects_instead_of_decoding_changes_nothing() -> None:
-    shared = msgspec.structs.replace(TROUBLED, network=NetworkModel(wire=False))
-    assert run(shared).trace_hash == run(TROUBLED).trace_hash
+def test_sharing_message_objects_does_not_change_the_run() -> None:
+    shared = msgspec.structs.replace(FAULTY, network=NetworkModel(wire=False))
+    assert run(shared).trace_hash == run(FAULTY).trace_hash
 
 
-def test_a_fault_does_not_change_what_clients_ask_for() -> None:
-    calm = msgspec.structs.replace(TROUBLED, faults=())
+def test_faults_do_not_change_the_operations_of_clients() -> None:
+    fault_free = msgspec.structs.replace(FAULTY, faults=())
 
-    def asked(scenario: Scenario) -> list[Operation]:
+    def issued_operations(scenario: Scenario) -> list[Operation]:
         operations: list[OperationRecord] = list(run(scenario).history.operations)
         return [each.operation for each in operations if each.session == 1]
 
-    shorter, longer = sorted((asked(calm), asked(TROUBLED)), key=len)
+    shorter, longer = sorted((issued_operations(fault_free), issued_operations(FAULTY)), key=len)
     assert len(shorter) > 5
     assert longer[: len(shorter)] == shorter
 
 
-def test_after_the_faults_the_cluster_heals_and_comes_to_rest() -> None:
-    found = run(TROUBLED)
-    assert found.quiescence_failure is None
-    assert found.history.quiescent
-    assert len(found.history.final_states) == 4
-    assert len({final.committed for final in found.history.final_states}) == 1
-    assert found.simulated_us > TROUBLED.duration_us
+def test_the_cluster_heals_and_quiesces_after_the_load_phase() -> None:
+    result = run(FAULTY)
+    assert result.quiescence_failure is None
+    assert result.history.quiescent
+    assert len(result.history.final_states) == 4
+    assert len({final.committed for final in result.history.final_states}) == 1
+    assert result.simulated_us > FAULTY.duration_us
 
 
-def test_replicas_that_stayed_down_and_partitions_that_stayed_are_healed_at_the_end() -> None:
+def test_crashed_replicas_and_partitions_are_healed_at_the_end() -> None:
     faults = parse_faults("partition 0|1|2 at 0s; crash 1 at 50ms; loss 1 at 0s")
-    found = run(Scenario(replicas=3, duration_us=100_000, faults=faults))
-    assert found.history.quiescent
-    assert found.crashes == 1
-    assert [log.incarnation for log in found.history.logs if log.replica == 1] == [0, 1]
+    result = run(Scenario(replicas=3, duration_us=100_000, faults=faults))
+    assert result.history.quiescent
+    assert result.crashes == 1
+    assert [log.incarnation for log in result.history.logs if log.replica == 1] == [0, 1]
 
 
-def test_faults_scheduled_behind_the_end_never_happen() -> None:
+def test_faults_scheduled_after_the_load_phase_never_happen() -> None:
     faults = parse_faults("crash 0 at 200ms; partition 0|1 at 200ms")
-    found = run(Scenario(replicas=2, duration_us=100_000, faults=faults))
-    assert found.crashes == 0
-    assert found.history.quiescent
+    result = run(Scenario(replicas=2, duration_us=100_000, faults=faults))
+    assert result.crashes == 0
+    assert result.history.quiescent
 
 
-def test_a_cluster_that_cannot_come_to_rest_is_told_so() -> None:
-    class Busy(ToyReplica):
-        def idle(self) -> bool:
+def test_a_cluster_that_cannot_quiesce_is_reported() -> None:
+    class NeverIdle(ToyReplica):
+        def is_idle(self) -> bool:
             return False
 
     scenario = Scenario(replicas=2, duration_us=10_000, settle_us=100_000)
-    found = Simulation(scenario, lambda index: Busy(index, 2), sample).run()
-    assert not found.history.quiescent
-    assert found.quiescence_failure == "replica 0 is executing"
-    assert 110_000 <= found.simulated_us <= 120_000
+    result = Simulation(scenario, lambda index: NeverIdle(index, 2), sample).run()
+    assert not result.history.quiescent
+    assert result.quiescence_failure == "replica 0 is executing"
+    assert 110_000 <= result.simulated_us <= 120_000
 
 
-def test_a_run_with_too_many_events_is_stopped() -> None:
-    found = simulation_of(TROUBLED).run(events_max=100)
-    assert found.quiescence_failure == "stopped after 100 events"
-    assert found.events == 100
+def test_a_run_that_exceeds_the_event_limit_is_stopped() -> None:
+    result = build_toy_simulation(FAULTY).run(events_max=100)
+    assert result.quiescence_failure == "stopped after 100 events"
+    assert result.events == 100
 
 
-def test_forgeries_are_counted_where_they_are_refused() -> None:
-    found = run(TROUBLED)
-    assert found.malformed > 0
-    assert found.rejected["stranger"] > 0
-    assert found.malformed + found.rejected["stranger"] <= found.network.forged
+def test_rejected_forgeries_are_counted() -> None:
+    result = run(FAULTY)
+    assert result.malformed > 0
+    assert result.rejected["stranger"] > 0
+    assert result.malformed + result.rejected["stranger"] <= result.network.forged
 
 
-def test_a_run_counts_what_crashes_cost() -> None:
+def test_records_lost_in_crashes_are_counted() -> None:
     faults = parse_faults(
         ";".join(f"crash-writing 0 at {at}ms; restart 0 at {at + 9}ms" for at in range(0, 200, 10))
     )
-    found = run(
+    result = run(
         Scenario(
             replicas=2,
             duration_us=210_000,
@@ -146,25 +146,25 @@ def test_a_run_counts_what_crashes_cost() -> None:
             faults=faults,
         )
     )
-    assert found.crashes > 5
-    assert found.disk.lost > 0
-    assert found.history.quiescent
+    assert result.crashes > 5
+    assert result.disk.lost > 0
+    assert result.history.quiescent
 
 
-def test_ticks_come_at_a_steady_beat_with_a_phase_for_each_replica() -> None:
-    simulation = simulation_of(Scenario(replicas=3, duration_us=100_000, tick_us=1_000))
-    found = simulation.run()
+def test_each_replica_ticks_at_a_constant_interval_with_its_own_phase() -> None:
+    simulation = build_toy_simulation(Scenario(replicas=3, duration_us=100_000, tick_us=1_000))
+    result = simulation.run()
     for node in simulation.nodes:
         assert isinstance(node.replica, ToyReplica)
-        assert abs(node.replica.ticks - found.simulated_us // 1_000) <= 1
+        assert abs(node.replica.ticks - result.simulated_us // 1_000) <= 1
 
 
-def test_a_scripted_run_tells_what_its_clients_saw() -> None:
+def test_the_history_of_a_scripted_run_contains_all_responses() -> None:
     script = (
         ScriptedInvocation(1_000, 0, Operation("increment"), strong=True),
         ScriptedInvocation(2_000, 1, Operation("increment")),
     )
-    found = run(
+    result = run(
         Scenario(
             replicas=2,
             duration_us=10_000,
@@ -173,7 +173,7 @@ def test_a_scripted_run_tells_what_its_clients_saw() -> None:
             script=script,
         )
     )
-    first, second = found.history.operations
+    first, second = result.history.operations
     assert (first.replica, first.strong, first.invoked_us) == (0, True, 1_000)
     assert first.tentative is not None
     assert first.stable is not None
@@ -183,16 +183,16 @@ def test_a_scripted_run_tells_what_its_clients_saw() -> None:
     assert second.tentative.outcome.value == 2
 
 
-def test_a_scenario_survives_a_journey_through_json() -> None:
+def test_scenarios_round_trip_through_json() -> None:
     script = (ScriptedInvocation(1, 0, Operation("increment", (1, (2, "x")))),)
-    scenario = msgspec.structs.replace(TROUBLED, script=script, settings={"window": 3})
-    found = run(scenario).history.config
-    assert scenario_from_config(msgspec.json.decode(msgspec.json.encode(found))) == scenario
+    scenario = msgspec.structs.replace(FAULTY, script=script, settings={"window": 3})
+    result = run(scenario).history.config
+    assert scenario_from_config(msgspec.json.decode(msgspec.json.encode(result))) == scenario
     assert scenario.protocol_settings().window == 3
     assert scenario.protocol_settings().members == (0, 1, 2, 3)
 
 
-def test_a_scenario_that_cannot_be_is_refused_in_one_line() -> None:
+def test_invalid_scenarios_are_rejected() -> None:
     with pytest.raises(BadValue, match="at least 1"):
         Scenario(replicas=0)
     with pytest.raises(BadValue, match="negative"):
@@ -209,16 +209,16 @@ def test_a_scenario_that_cannot_be_is_refused_in_one_line() -> None:
         scenario_from_config({"replicas": "many"})
 
 
-def test_a_run_that_only_measures_is_the_same_run() -> None:
-    quiet = msgspec.structs.replace(TROUBLED, faults=())
+def test_a_measurement_run_equals_the_recorded_run() -> None:
+    fault_free = msgspec.structs.replace(FAULTY, faults=())
     measuring = msgspec.structs.replace(
-        quiet,
+        fault_free,
         record_events=False,
         warm_up_us=100_000,
         network=NetworkModel(wire=False),
         disk=DiskModel(kept=False),
     )
-    recording = msgspec.structs.replace(quiet, disk=DiskModel())
+    recording = msgspec.structs.replace(fault_free, disk=DiskModel())
     recorded, measured = run(recording), run(measuring)
 
     assert measured.trace_hash == recorded.trace_hash
@@ -227,9 +227,9 @@ def test_a_run_that_only_measures_is_the_same_run() -> None:
     assert measured.disk.records == 0 < recorded.disk.records
 
 
-def test_the_window_begins_after_the_warm_up_and_ends_with_the_load() -> None:
-    whole = run(msgspec.structs.replace(TROUBLED, faults=()))
-    part = run(msgspec.structs.replace(TROUBLED, faults=(), warm_up_us=100_000))
+def test_the_measurement_window_excludes_the_warm_up_and_the_quiescence_phase() -> None:
+    whole = run(msgspec.structs.replace(FAULTY, faults=()))
+    part = run(msgspec.structs.replace(FAULTY, faults=(), warm_up_us=100_000))
 
     assert (whole.window.begin_us, whole.window.end_us) == (0, 300_000)
     assert (part.window.begin_us, part.window.end_us) == (100_000, 300_000)
@@ -239,17 +239,17 @@ def test_the_window_begins_after_the_warm_up_and_ends_with_the_load() -> None:
         assert 0 < count < whole.window.messages[kind] <= whole.network.messages[kind]
 
 
-def test_a_replica_that_crashes_needs_a_disk() -> None:
-    with pytest.raises(BadValue, match="needs a disk"):
+def test_crashes_require_a_durable_disk() -> None:
+    with pytest.raises(BadValue, match="needs a durable disk"):
         Scenario(disk=DiskModel(kept=False), faults=parse_faults("crash 1 at 1ms"))
 
 
-def test_a_warm_up_that_does_not_fit_is_refused() -> None:
+def test_a_warm_up_longer_than_the_duration_is_rejected() -> None:
     with pytest.raises(BadValue, match="warm-up"):
         Scenario(duration_us=1_000, warm_up_us=1_001)
 
 
-def test_a_source_tells_replicas_apart() -> None:
+def test_an_operation_source_may_distinguish_replicas() -> None:
     scenario = Scenario(duration_us=20_000, replicas=2, clients=ClientModel(think_us=1_000))
     simulation = Simulation(
         scenario,
@@ -260,8 +260,8 @@ def test_a_source_tells_replicas_apart() -> None:
         assert record.operation.name == f"at {record.replica}"
 
 
-def test_operations_of_some_kinds_are_strong_whatever_the_share() -> None:
+def test_operations_of_strong_kinds_are_strong_regardless_of_the_share() -> None:
     clients = ClientModel(think_us=1_000, strong_share=0.0, strong_kinds=("increment",))
-    found = run(Scenario(duration_us=20_000, clients=clients)).history.operations
-    assert found
-    assert all(record.strong for record in found)
+    result = run(Scenario(duration_us=20_000, clients=clients)).history.operations
+    assert result
+    assert all(record.strong for record in result)

@@ -1,4 +1,4 @@
-"""The driver of one replica: the barrier before effects, crashes, restarts."""
+"""Driver of one replica: durability barrier before effects, crashes, restarts."""
 
 from creekdb.protocol.checkpoint.stream import (
     StreamedCheckpoint,
@@ -29,8 +29,8 @@ from creekdb.simulation.observation.trace import TraceHash
 from tests.unit.simulation.toy_replica import ToyReplica, request
 
 
-class Scripted(ToyReplica):
-    """Asks, at each tick, for the next batch of effects it was given."""
+class ScriptedReplica(ToyReplica):
+    """Replica that emits the next scripted batch of effects at each tick."""
 
     def __init__(self, batches: list[Effects]) -> None:
         super().__init__(0, 2)
@@ -43,22 +43,22 @@ class Scripted(ToyReplica):
         return self._batches.pop(0) if self.ticks and self._batches else super().take_effects()
 
 
-class Bench:
-    """Node 0, whose messages to node 1 arrive at once and are written down."""
+class NodeHarness:
+    """Node 0, whose messages to node 1 arrive at once and are recorded."""
 
     def __init__(
         self, fsync_us: int, batches: list[Effects] | None = None, turn_us: int = 0
     ) -> None:
         self.heap = EventHeap()
         self.arrived: list[tuple[int, int]] = []
-        self.answered: list[tuple[int, int]] = []
-        self.tally = ReplicaCounters()
+        self.responded: list[tuple[int, int]] = []
+        self.counters = ReplicaCounters()
         self.recorder = HistoryRecorder(self.heap, 2)
         model = NetworkModel(
             latency_us_min=0, latency_us_max=0, bandwidth_bps=10**15, crash_loss=0.0
         )
         self.network = Network(self.heap, model, 2, 0, self._deliver)
-        self.made: list[ToyReplica] = []
+        self.created: list[ToyReplica] = []
         self._batches = batches
         self.node = Node(
             0,
@@ -73,9 +73,9 @@ class Bench:
             clock=SkewedClock(),
             recorder=self.recorder,
             trace=TraceHash(),
-            tally=self.tally,
-            issued=lambda session, id: None,
-            respond=self._respond,
+            counters=self.counters,
+            on_issued=lambda session, id: None,
+            on_response=self._respond,
         )
         self.node.start()
 
@@ -86,178 +86,182 @@ class Bench:
         self.heap.schedule_at(at_us, self.node.invoke, Operation("increment"), False, 1)
 
     def _make_replica(self, index: int) -> ToyReplica:
-        replica = ToyReplica(index, 2) if self._batches is None else Scripted(self._batches)
-        self.made.append(replica)
+        replica = ToyReplica(index, 2) if self._batches is None else ScriptedReplica(self._batches)
+        self.created.append(replica)
         return replica
 
     def _deliver(self, receiver: int, sender: int, data: bytes, message: Message | None) -> None:
         self.arrived.append((self.heap.now_us, len(data)))
 
     def _respond(self, response: Response) -> None:
-        self.answered.append((self.heap.now_us, response.id.event))
+        self.responded.append((self.heap.now_us, response.id.event))
 
 
-def batch(record: int = 0, message: int = 0, answer: int = 0) -> Effects:
-    """A batch that writes, sends and answers; 0 leaves a part out. Numbers tell batches apart."""
+def batch(record: int = 0, message: int = 0, response: int = 0) -> Effects:
+    """Return a batch that writes, sends and responds; 0 omits a part, other numbers identify it."""
     persist: tuple[Record, ...] = (Received(request(record)),) if record else ()
-    # The number is told by the size, since only bytes arrive.
+    # The size encodes the number, since only bytes arrive.
     send = (Send((1,), Progress(1 << message)),) if message else ()
-    respond = (Response(Dot(0, answer), 1, ResponseKind.TENTATIVE, Outcome()),) if answer else ()
+    respond = (
+        (Response(Dot(0, response), 1, ResponseKind.TENTATIVE, Outcome()),) if response else ()
+    )
     return Effects(persist, send, respond)
 
 
-def test_what_needs_no_record_leaves_at_once() -> None:
-    bench = Bench(100, [batch(message=1, answer=1)])
-    bench.at(5, "tick")
-    bench.heap.run()
-    assert [at_us for at_us, _ in bench.arrived] == [5]
-    assert bench.answered == [(5, 1)]
+def test_effects_without_records_are_released_at_once() -> None:
+    harness = NodeHarness(100, [batch(message=1, response=1)])
+    harness.at(5, "tick")
+    harness.heap.run()
+    assert [at_us for at_us, _ in harness.arrived] == [5]
+    assert harness.responded == [(5, 1)]
 
 
-def test_sends_and_answers_wait_for_the_records_of_their_batch() -> None:
-    bench = Bench(100, [batch(record=1, message=1, answer=1)])
-    bench.at(5, "tick")
-    bench.heap.run()
-    assert [at_us for at_us, _ in bench.arrived] == [105]
-    assert bench.answered == [(105, 1)]
+def test_sends_and_responses_wait_for_the_records_of_their_batch() -> None:
+    harness = NodeHarness(100, [batch(record=1, message=1, response=1)])
+    harness.at(5, "tick")
+    harness.heap.run()
+    assert [at_us for at_us, _ in harness.arrived] == [105]
+    assert harness.responded == [(105, 1)]
 
 
-def test_a_batch_without_records_still_waits_for_the_records_of_earlier_batches() -> None:
-    batches = [batch(record=1, answer=1), batch(answer=2), batch(record=3, answer=3)]
-    bench = Bench(100, [*batches, batch(answer=4)])
+def test_a_batch_without_records_waits_for_the_records_of_earlier_batches() -> None:
+    batches = [batch(record=1, response=1), batch(response=2), batch(record=3, response=3)]
+    harness = NodeHarness(100, [*batches, batch(response=4)])
     for at_us in (0, 10, 20, 30):
-        bench.at(at_us, "tick")
-    bench.heap.run()
-    # The first fsync covers record 1 only; record 3 waits for the next one, and answer 4 with it.
-    assert bench.answered == [(100, 1), (100, 2), (200, 3), (200, 4)]
+        harness.at(at_us, "tick")
+    harness.heap.run()
+    # The first fsync covers record 1 only. Record 3 and response 4 wait for the next one.
+    assert harness.responded == [(100, 1), (100, 2), (200, 3), (200, 4)]
 
 
-def test_nothing_waits_for_an_image_that_is_drawn_and_it_stands_where_room_was_left() -> None:
+def test_effects_do_not_wait_for_a_streamed_checkpoint_at_its_reserved_position() -> None:
     bare, registers = lazy_checkpoint_of(Checkpoint(0, 0, Dots(), 0, (("a", 1),), ()))
-    draft = StreamedCheckpoint(1, CheckpointRecord(bare, Ballot(0, 0), (), (), ()), registers)
+    stream = StreamedCheckpoint(1, CheckpointRecord(bare, Ballot(0, 0), (), (), ()), registers)
     before, after = Received(request(1)), Received(request(2))
-    effects = Effects((before, after), respond=batch(answer=1).respond, checkpoints=(draft,))
-    bench = Bench(100, [effects])
-    bench.at(0, "tick")
-    bench.heap.schedule_at(250, lambda: kept.append(bench.node.disk.read()))
-    kept: list[list[Record]] = []
-    bench.heap.run()
-    assert bench.answered == [(200, 1)]
-    assert kept == [[before, after]]
-    image, *rest = bench.node.disk.read()
-    assert isinstance(image, CheckpointRecord)
-    assert (image.checkpoint.state, rest) == ((("a", 1),), [after])
+    effects = Effects((before, after), respond=batch(response=1).respond, checkpoints=(stream,))
+    harness = NodeHarness(100, [effects])
+    harness.at(0, "tick")
+    harness.heap.schedule_at(250, lambda: records_at_250.append(harness.node.disk.read()))
+    records_at_250: list[list[Record]] = []
+    harness.heap.run()
+    assert harness.responded == [(200, 1)]
+    assert records_at_250 == [[before, after]]
+    checkpoint, *rest = harness.node.disk.read()
+    assert isinstance(checkpoint, CheckpointRecord)
+    assert (checkpoint.checkpoint.state, rest) == ((("a", 1),), [after])
 
 
-def test_a_snapshot_that_is_drawn_leaves_when_what_came_before_it_is_durable() -> None:
+def test_a_streamed_snapshot_is_sent_once_earlier_records_are_durable() -> None:
     bare, registers = lazy_checkpoint_of(Checkpoint(0, 0, Dots(), 0, (("a", 1),), ()))
-    draft = StreamedSnapshot(1, Snapshot(bare), registers)
-    bench = Bench(10**6, [Effects((Received(request(1)),), snapshots=(draft,))])
-    bench.at(0, "tick")
-    bench.heap.run()
-    assert [at_us for at_us, _ in bench.arrived] == [10**6]
+    stream = StreamedSnapshot(1, Snapshot(bare), registers)
+    harness = NodeHarness(10**6, [Effects((Received(request(1)),), snapshots=(stream,))])
+    harness.at(0, "tick")
+    harness.heap.run()
+    assert [at_us for at_us, _ in harness.arrived] == [10**6]
 
 
-def test_with_a_disk_that_takes_no_time_effects_leave_at_once() -> None:
-    bench = Bench(0, [batch(record=1, answer=1)])
-    bench.at(5, "tick")
-    bench.heap.run()
-    assert bench.answered == [(5, 1)]
+def test_effects_are_released_at_once_with_a_disk_without_latency() -> None:
+    harness = NodeHarness(0, [batch(record=1, response=1)])
+    harness.at(5, "tick")
+    harness.heap.run()
+    assert harness.responded == [(5, 1)]
 
 
 def test_inputs_of_one_turn_have_their_effects_taken_together() -> None:
-    bench = Bench(100, [batch(record=1, answer=1), batch(answer=2)], turn_us=20)
+    harness = NodeHarness(100, [batch(record=1, response=1), batch(response=2)], turn_us=20)
     for at_us in (0, 10, 30):
-        bench.at(at_us, "tick")
-    bench.heap.run()
-    assert bench.answered == [(120, 1), (120, 2)], "taken after 20 and 50 us"
+        harness.at(at_us, "tick")
+    harness.heap.run()
+    assert harness.responded == [(120, 1), (120, 2)], "turns end after 20 and 50 us"
 
 
-def test_a_crash_loses_the_effects_of_a_turn_that_is_not_over() -> None:
-    bench = Bench(0, [batch(record=1, answer=1)], turn_us=20)
-    bench.at(0, "tick")
-    bench.at(10, "crash")
-    bench.heap.run()
-    assert bench.answered == []
-    assert bench.node.disk.read() == []
+def test_a_crash_loses_the_effects_of_the_current_turn() -> None:
+    harness = NodeHarness(0, [batch(record=1, response=1)], turn_us=20)
+    harness.at(0, "tick")
+    harness.at(10, "crash")
+    harness.heap.run()
+    assert harness.responded == []
+    assert harness.node.disk.read() == []
 
 
-def test_a_crash_drops_held_effects_and_running_tasks() -> None:
-    bench = Bench(100)
-    bench.invoke_at(0)
-    bench.at(5, "crash")
-    bench.heap.run()
-    assert bench.arrived == []
-    assert bench.answered == []
-    assert bench.node.replica is None
+def test_a_crash_drops_deferred_effects_and_running_tasks() -> None:
+    harness = NodeHarness(100)
+    harness.invoke_at(0)
+    harness.at(5, "crash")
+    harness.heap.run()
+    assert harness.arrived == []
+    assert harness.responded == []
+    assert harness.node.replica is None
 
 
-def test_a_restart_recovers_exactly_what_the_disk_kept() -> None:
-    bench = Bench(100)
-    bench.invoke_at(0)
-    bench.at(250, "crash")
-    bench.at(300, "start")
-    bench.invoke_at(400)
-    bench.heap.run()
-    first, second = bench.made
+def test_a_restart_recovers_exactly_the_durable_records() -> None:
+    harness = NodeHarness(100)
+    harness.invoke_at(0)
+    harness.at(250, "crash")
+    harness.at(300, "start")
+    harness.invoke_at(400)
+    harness.heap.run()
+    first, second = harness.created
     assert first is not second
     assert [type(record) for record in second.recovered] == [Received]
-    assert bench.node.incarnation == 1
-    assert bench.answered == [(100, 1), (500, 2)], "event numbers go on where the disk left off"
+    assert harness.node.incarnation == 1
+    assert harness.responded == [(100, 1), (500, 2)], (
+        "event numbers continue after the last durable record"
+    )
 
 
-def test_a_node_that_is_down_hears_nothing_and_does_not_tick() -> None:
-    bench = Bench(0)
-    bench.at(1, "crash")
-    bench.at(2, "tick")
-    bench.heap.schedule_at(3, bench.node.receive, 1, encode(Progress(1)), None)
-    bench.heap.run()
-    assert bench.made[0].ticks == 0
-    assert bench.made[0].heard == []
+def test_a_crashed_node_ignores_messages_and_ticks() -> None:
+    harness = NodeHarness(0)
+    harness.at(1, "crash")
+    harness.at(2, "tick")
+    harness.heap.schedule_at(3, harness.node.receive, 1, encode(Progress(1)), None)
+    harness.heap.run()
+    assert harness.created[0].ticks == 0
+    assert harness.created[0].received_messages == []
 
 
-def test_bytes_that_are_no_message_never_reach_the_replica() -> None:
-    bench = Bench(0)
-    bench.node.receive(1, b"\xc1", None)
-    bench.node.receive(1, encode(Progress(4)), None)
-    assert bench.tally.malformed == 1
-    assert bench.made[0].heard == [(Progress(4), 1)]
+def test_malformed_messages_never_reach_the_replica() -> None:
+    harness = NodeHarness(0)
+    harness.node.receive(1, b"\xc1", None)
+    harness.node.receive(1, encode(Progress(4)), None)
+    assert harness.counters.malformed == 1
+    assert harness.created[0].received_messages == [(Progress(4), 1)]
 
 
-def test_each_incarnation_has_a_log_and_operations_of_its_own() -> None:
-    bench = Bench(100)
-    bench.invoke_at(0)  # is lost or kept, but nobody ever saw it
-    bench.at(5, "crash")
-    bench.at(10, "start")
-    bench.invoke_at(20)
-    bench.heap.run()
-    history = bench.recorder.history({}, "toy", False, [])
+def test_each_incarnation_has_its_own_log_and_operations() -> None:
+    harness = NodeHarness(100)
+    harness.invoke_at(0)  # lost or durable, but never visible
+    harness.at(5, "crash")
+    harness.at(10, "start")
+    harness.invoke_at(20)
+    harness.heap.run()
+    history = harness.recorder.history({}, "toy", False, [])
     assert [(log.incarnation, log.started_us, log.crashed_us) for log in history.logs] == [
         (0, 0, 5),
         (1, 10, None),
     ]
-    assert [(each.incarnation, len(each.answers)) for each in history.operations] == [
+    assert [(each.incarnation, len(each.responses)) for each in history.operations] == [
         (0, 0),
         (1, 1),
     ]
 
 
-def test_a_node_says_what_it_waits_for() -> None:
-    bench = Bench(100)
-    assert bench.node.pending_work() is None
-    bench.node.invoke(NOOP, False, 1)
-    assert bench.node.pending_work() == "is executing"
-    bench.heap.schedule_at(50, lambda: states.append(bench.node.pending_work()))
+def test_a_node_reports_its_pending_work() -> None:
+    harness = NodeHarness(100)
+    assert harness.node.pending_work() is None
+    harness.node.invoke(NOOP, False, 1)
+    assert harness.node.pending_work() == "is executing"
+    harness.heap.schedule_at(50, lambda: states.append(harness.node.pending_work()))
     states: list[str | None] = []
-    bench.heap.run()
+    harness.heap.run()
     assert states == ["waits for its disk"]
-    assert bench.node.pending_work() is None
-    bench.node.crash()
-    assert bench.node.pending_work() == "is down"
+    assert harness.node.pending_work() is None
+    harness.node.crash()
+    assert harness.node.pending_work() == "is down"
 
 
-def test_an_answer_that_nobody_asked_for_is_counted_and_not_recorded() -> None:
-    bench = Bench(0, [batch(answer=9)])
-    bench.node.tick()
-    assert bench.recorder.unmatched_responses == 1
-    assert bench.recorder.history({}, "toy", True, []).operations == ()
+def test_an_unmatched_response_is_counted_and_not_recorded() -> None:
+    harness = NodeHarness(0, [batch(response=9)])
+    harness.node.tick()
+    assert harness.recorder.unmatched_responses == 1
+    assert harness.recorder.history({}, "toy", True, []).operations == ()

@@ -1,67 +1,67 @@
-"""The event heap: time order, ties in the order of scheduling, cancelling, stopping."""
+"""Event heap: time order, scheduling order at one instant, cancelling, stopping."""
 
 import pytest
 
 from creekdb.simulation.kernel.simulated_time import EventHeap
 
 
-def test_events_happen_in_the_order_of_time() -> None:
-    heap, seen = EventHeap(), list[tuple[int, str]]()
+def test_events_run_in_the_order_of_time() -> None:
+    heap, processed = EventHeap(), list[tuple[int, str]]()
     for at_us, name in ((30, "c"), (10, "a"), (20, "b")):
-        heap.schedule_at(at_us, lambda name: seen.append((heap.now_us, name)), name)
+        heap.schedule_at(at_us, lambda name: processed.append((heap.now_us, name)), name)
     assert heap.run()
-    assert seen == [(10, "a"), (20, "b"), (30, "c")]
+    assert processed == [(10, "a"), (20, "b"), (30, "c")]
 
 
-def test_events_of_one_instant_happen_in_the_order_they_were_scheduled() -> None:
-    heap, seen = EventHeap(), list[int]()
+def test_events_of_one_instant_run_in_the_order_of_scheduling() -> None:
+    heap, processed = EventHeap(), list[int]()
     for each in range(50):
-        heap.schedule_at(7, seen.append, each)
+        heap.schedule_at(7, processed.append, each)
     heap.run()
-    assert seen == list(range(50))
+    assert processed == list(range(50))
 
 
-def test_an_event_may_schedule_another_one_at_its_own_instant() -> None:
-    heap, seen = EventHeap(), list[int]()
+def test_an_event_may_schedule_another_at_its_own_instant() -> None:
+    heap, processed = EventHeap(), list[int]()
 
     def schedule_another() -> None:
-        heap.schedule_after(0, lambda: seen.append(heap.now_us))
+        heap.schedule_after(0, lambda: processed.append(heap.now_us))
 
     heap.schedule_at(5, schedule_another)
     heap.run()
-    assert seen == [5]
+    assert processed == [5]
 
 
-def test_a_cancelled_event_does_not_happen_and_does_not_move_time() -> None:
-    heap, seen = EventHeap(), list[str]()
-    heap.schedule_at(1, seen.append, "kept")
-    heap.cancel(heap.schedule_at(2, seen.append, "cancelled"))
+def test_a_cancelled_event_neither_runs_nor_advances_time() -> None:
+    heap, processed = EventHeap(), list[str]()
+    heap.schedule_at(1, processed.append, "active")
+    heap.cancel(heap.schedule_at(2, processed.append, "cancelled"))
     heap.run()
-    assert (seen, heap.now_us, heap.processed_events) == (["kept"], 1, 1)
+    assert (processed, heap.now_us, heap.processed_events) == (["active"], 1, 1)
 
 
-def test_a_stopped_heap_can_go_on_later() -> None:
-    heap, seen = EventHeap(), list[int]()
+def test_a_stopped_heap_can_be_resumed() -> None:
+    heap, processed = EventHeap(), list[int]()
     heap.schedule_at(1, heap.stop)
-    heap.schedule_at(2, seen.append, 2)
+    heap.schedule_at(2, processed.append, 2)
     assert heap.run()
-    assert seen == []
+    assert processed == []
     assert heap.run()
-    assert seen == [2]
+    assert processed == [2]
 
 
-def test_a_heap_that_runs_away_is_stopped_by_the_limit() -> None:
+def test_the_event_limit_stops_an_endless_run() -> None:
     heap = EventHeap()
 
-    def again() -> None:
-        heap.schedule_after(0, again)
+    def schedule_again() -> None:
+        heap.schedule_after(0, schedule_again)
 
-    again()
+    schedule_again()
     assert not heap.run(events_max=100)
     assert heap.processed_events == 100
 
 
-def test_the_past_cannot_be_scheduled() -> None:
+def test_events_cannot_be_scheduled_in_the_past() -> None:
     heap = EventHeap()
     heap.schedule_at(10, lambda: None)
     heap.run()

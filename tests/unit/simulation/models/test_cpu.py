@@ -1,4 +1,4 @@
-"""Cores: a line of tasks, a duration for each, and a crash that empties them."""
+"""Cores: task queue, durations, and crashes."""
 
 import pytest
 
@@ -12,7 +12,7 @@ from creekdb.simulation.models.parameters import CpuModel
 from tests.unit.simulation.toy_replica import request
 
 
-class Bench:
+class CpuHarness:
     """A `Cpu` whose tasks take 10 us and log when they start and end."""
 
     def __init__(self, cores: int) -> None:
@@ -32,49 +32,49 @@ class Bench:
         self.log.append((self.heap.now_us, "done", task.number))
 
 
-def task(number: int, work: TaskKind = TaskKind.EXECUTE) -> Task:
-    return Task(number, work, request(number))
+def task(number: int, kind: TaskKind = TaskKind.EXECUTE) -> Task:
+    return Task(number, kind, request(number))
 
 
-def test_tasks_wait_in_line_for_the_only_core() -> None:
-    bench = Bench(cores=1)
-    bench.submit(1, 2)
-    bench.heap.run()
-    assert bench.log == [(0, "start", 1), (10, "done", 1), (10, "start", 2), (20, "done", 2)]
-    assert bench.cpu.busy_us == 20
-    assert bench.cpu.is_idle()
+def test_tasks_queue_for_a_single_core() -> None:
+    harness = CpuHarness(cores=1)
+    harness.submit(1, 2)
+    harness.heap.run()
+    assert harness.log == [(0, "start", 1), (10, "done", 1), (10, "start", 2), (20, "done", 2)]
+    assert harness.cpu.busy_us == 20
+    assert harness.cpu.is_idle()
 
 
-def test_as_many_tasks_run_at_once_as_there_are_cores() -> None:
-    bench = Bench(cores=2)
-    bench.submit(1, 2, 3)
-    assert not bench.cpu.is_idle()
-    bench.heap.run()
-    assert [entry for entry in bench.log if entry[1] == "start"] == [
+def test_one_task_runs_per_core() -> None:
+    harness = CpuHarness(cores=2)
+    harness.submit(1, 2, 3)
+    assert not harness.cpu.is_idle()
+    harness.heap.run()
+    assert [entry for entry in harness.log if entry[1] == "start"] == [
         (0, "start", 1),
         (0, "start", 2),
         (10, "start", 3),
     ]
 
 
-def test_a_crash_forgets_what_runs_and_what_waits() -> None:
-    bench = Bench(cores=1)
-    bench.submit(1, 2)
-    bench.heap.schedule_at(5, bench.cpu.reset)
-    bench.heap.schedule_at(6, bench.submit, 3)
-    bench.heap.run()
-    assert bench.log == [(0, "start", 1), (6, "start", 3), (16, "done", 3)]
+def test_a_crash_drops_running_and_queued_tasks() -> None:
+    harness = CpuHarness(cores=1)
+    harness.submit(1, 2)
+    harness.heap.schedule_at(5, harness.cpu.reset)
+    harness.heap.schedule_at(6, harness.submit, 3)
+    harness.heap.run()
+    assert harness.log == [(0, "start", 1), (6, "start", 3), (16, "done", 3)]
 
 
-def test_a_slow_core_takes_longer_for_tasks_that_start_from_then_on() -> None:
-    bench = Bench(cores=1)
-    bench.submit(1, 2)
-    bench.cpu.slowdown_factor = 3.0
-    bench.heap.run()
-    assert bench.heap.now_us == 10 + 30
+def test_a_slowdown_applies_to_tasks_that_start_later() -> None:
+    harness = CpuHarness(cores=1)
+    harness.submit(1, 2)
+    harness.cpu.slowdown_factor = 3.0
+    harness.heap.run()
+    assert harness.heap.now_us == 10 + 30
 
 
-def test_the_default_cost_charges_what_is_touched_and_for_a_rollback_what_is_written() -> None:
+def test_executions_cost_all_accesses_and_rollbacks_only_writes() -> None:
     model = CpuModel(execution_us=50, access_us=5, rollback_us=2)
     execution = ExecutionResult(
         outcome=Outcome(), writes={"a": 1, "b": 2}, read_count=3, scan_count=4, blind_adds={"c": 1}
@@ -83,7 +83,7 @@ def test_the_default_cost_charges_what_is_touched_and_for_a_rollback_what_is_wri
     assert model.cost(task(1, TaskKind.ROLLBACK), execution) == 2 + 5 * (2 + 1)
 
 
-def test_a_scale_makes_everything_take_longer() -> None:
+def test_the_scale_multiplies_all_costs() -> None:
     model = CpuModel(execution_us=50.4, access_us=5, rollback_us=2, scale=5)
     execution = ExecutionResult(outcome=Outcome(), read_count=1)
     assert model.cost(task(1), execution) == 277
@@ -91,11 +91,11 @@ def test_a_scale_makes_everything_take_longer() -> None:
 
 
 @pytest.mark.parametrize("scale", [0, -1, float("nan"), float("inf")])
-def test_a_scale_that_cannot_be_is_refused(scale: float) -> None:
-    with pytest.raises(BadValue, match="times as long"):
+def test_invalid_scales_are_rejected(scale: float) -> None:
+    with pytest.raises(BadValue, match="scale is"):
         CpuModel(scale=scale)
 
 
-def test_a_node_without_cores_is_refused() -> None:
+def test_a_node_without_cores_is_rejected() -> None:
     with pytest.raises(BadValue, match="at least 1"):
         CpuModel(cores=0)

@@ -1,4 +1,4 @@
-"""The constants of the cost model follow from two facts and what transactions touch."""
+"""The constants of the cost model follow from two facts and the accesses of transactions."""
 
 from functools import lru_cache
 from itertools import cycle, islice
@@ -30,8 +30,8 @@ TRANSACTIONS = 4_000
 
 
 @lru_cache(1)
-def accesses() -> dict[str, float]:
-    """How many registers a transaction of each kind touches on average, in layout `rows`."""
+def mean_accesses() -> dict[str, float]:
+    """Return the mean number of registers that each kind accesses, in layout `rows`."""
     declared, population = tpcc_datatype("rows"), Population(SEED, WAREHOUSES)
     state = OverlayState(PopulationBase(population, "rows"))
     clients = [
@@ -39,39 +39,45 @@ def accesses() -> dict[str, float]:
     ]
     touched: dict[str, list[int]] = {kind: [] for kind in TRANSACTION_SHARES}
     for event, client in enumerate(islice(cycle(clients), TRANSACTIONS), 1):
-        asked = next(client)
-        execution = declared.run(Request(event, Dot(0, event), asked.operation, False), state)
+        inputs = next(client)
+        execution = declared.run(Request(event, Dot(0, event), inputs.operation, False), state)
         for key, value in execution.writes.items():
             state.write(key, value)
         written = len(execution.writes) + len(execution.blind_adds)
-        touched[asked.kind].append(execution.read_count + execution.scan_count + written)
+        touched[inputs.kind].append(execution.read_count + execution.scan_count + written)
     return {kind: sum(each) / len(each) for kind, each in touched.items()}
 
 
-def mix() -> float:
-    return sum(TRANSACTION_SHARES[kind] * each for kind, each in accesses().items()) / 100
+def mean_mix_accesses() -> float:
+    return sum(TRANSACTION_SHARES[kind] * each for kind, each in mean_accesses().items()) / 100
 
 
-def test_the_frozen_constants_follow_from_what_transactions_touch() -> None:
-    execution_us, access_us = solve_costs(mix(), accesses()["payment"])
+def test_the_frozen_constants_follow_from_the_accesses_of_transactions() -> None:
+    execution_us, access_us = solve_costs(mean_mix_accesses(), mean_accesses()["payment"])
 
     assert execution_us == pytest.approx(EXECUTION_US, rel=0.01)
     assert access_us == pytest.approx(ACCESS_US, rel=0.01)
 
 
-def test_with_them_the_two_facts_hold() -> None:
-    assert EXECUTION_US + ACCESS_US * mix() == pytest.approx(1e6 / SEQUENTIAL_PEAK_TPS, rel=0.01)
-    assert EXECUTION_US + ACCESS_US * accesses()["payment"] == pytest.approx(PAYMENT_US, rel=0.01)
+def test_the_frozen_constants_satisfy_both_facts() -> None:
+    assert EXECUTION_US + ACCESS_US * mean_mix_accesses() == pytest.approx(
+        1e6 / SEQUENTIAL_PEAK_TPS, rel=0.01
+    )
+    assert EXECUTION_US + ACCESS_US * mean_accesses()["payment"] == pytest.approx(
+        PAYMENT_US, rel=0.01
+    )
 
 
-def test_what_was_not_put_in_comes_out_as_the_paper_says() -> None:
+def test_the_predicted_duration_of_other_kinds_matches_the_paper() -> None:
     weak = {kind: share for kind, share in TRANSACTION_SHARES.items() if kind != "payment"}
-    touched = sum(share * accesses()[kind] for kind, share in weak.items()) / sum(weak.values())
+    touched = sum(share * mean_accesses()[kind] for kind, share in weak.items()) / sum(
+        weak.values()
+    )
 
     assert 500 <= EXECUTION_US + ACCESS_US * touched <= 600
 
 
-def test_a_measuring_run_charges_the_frozen_constants() -> None:
+def test_the_calibrated_model_uses_the_frozen_constants() -> None:
     model = calibrated_cpu(cores=3, scale=5.0)
 
     assert (model.execution_us, model.access_us) == (EXECUTION_US, ACCESS_US)

@@ -1,4 +1,4 @@
-"""Columns hold the rows that the population has one by one."""
+"""Columns contain the rows that the population computes one by one."""
 
 from typing import Any
 
@@ -7,31 +7,31 @@ import pytest
 from creekdb.errors import BadValue, UnknownName
 from creekdb.tpcc.population import column_arrays
 from creekdb.tpcc.schema import CUSTOMERS, DISTRICTS, ITEMS, TABLES
-from tests.unit.tpcc.terminal import population
+from tests.unit.tpcc.tpcc_database import population
 
 
 def rows(table: str, start: int, stop: int) -> list[tuple[Any, ...]]:
     columns = column_arrays.compute_columns(population(), table, start, stop)
     assert list(columns) == [*TABLES[table].key, *TABLES[table].columns]
-    return list(zip(*(plain(each) for each in columns.values()), strict=True))
+    return list(zip(*(decoded(each) for each in columns.values()), strict=True))
 
 
-def plain(column: Any) -> list[Any]:
+def decoded(column: Any) -> list[Any]:
     return [each.decode() if isinstance(each, bytes) else each for each in column.tolist()]
 
 
 @pytest.mark.parametrize("table", TABLES)
-def test_columns_and_rows_are_the_same(table: str) -> None:
+def test_columns_contain_the_same_values_as_rows(table: str) -> None:
     keys = len(TABLES[table].key)
     count = column_arrays.unit_count(population(), table)
-    # The beginning, the end, and what lies around the borders of districts and warehouses.
+    # The start, the end, and the boundaries of districts and warehouses.
     starts = {0, count // 2 - 500, count // 4 - 100, 2 * CUSTOMERS + 50, count - 1500}
     for start in sorted(starts):
         if not 0 <= start < count:
             continue
-        found = rows(table, start, min(start + 1500, count))
-        assert found
-        for row in found:
+        actual = rows(table, start, min(start + 1500, count))
+        assert actual
+        for row in actual:
             assert getattr(population(), table)(*row[:keys]) == row[keys:]
 
 
@@ -48,15 +48,15 @@ def test_columns_and_rows_are_the_same(table: str) -> None:
         ("stock", 2 * ITEMS),
     ],
 )
-def test_the_cardinality_is_that_of_clause_1_2_1(table: str, count: int) -> None:
+def test_cardinalities_are_those_of_clause_1_2_1(table: str, count: int) -> None:
     assert column_arrays.unit_count(population(), table) == count
     keys = TABLES[table].key
     columns = column_arrays.compute_columns(population(), table, 0, count)
-    found = set(zip(*(columns[key].tolist() for key in keys), strict=True))
-    assert len(found) == count
+    actual = set(zip(*(columns[key].tolist() for key in keys), strict=True))
+    assert len(actual) == count
 
 
-def test_the_lines_of_orders_are_all_there_in_the_order_of_their_keys() -> None:
+def test_order_lines_are_complete_and_in_key_order() -> None:
     lines = column_arrays.compute_columns(population(), "order_line", 0, 6000)
     orders = column_arrays.compute_columns(population(), "orders", 0, 6000)
     keys = [
@@ -72,7 +72,7 @@ def test_the_lines_of_orders_are_all_there_in_the_order_of_their_keys() -> None:
     )
 
 
-def test_stretches_put_together_are_the_whole() -> None:
+def test_sections_concatenate_to_the_whole_table() -> None:
     whole = rows("orders", 0, 7000)
 
     assert (
@@ -82,7 +82,7 @@ def test_stretches_put_together_are_the_whole() -> None:
     assert rows("order_line", 100, 100) == []
 
 
-def test_what_is_not_there_is_refused() -> None:
+def test_unknown_units_and_tables_are_rejected() -> None:
     with pytest.raises(BadValue, match="item has no units from 0 to 100001"):
         column_arrays.compute_columns(population(), "item", 0, ITEMS + 1)
     with pytest.raises(UnknownName, match="unknown table 'items'"):

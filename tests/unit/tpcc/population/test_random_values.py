@@ -15,21 +15,21 @@ from creekdb.tpcc.population.random_values import (
     ("number", "name"),
     [(371, "PRICALLYOUGHT"), (40, "BARPRESBAR"), (0, "BARBARBAR"), (999, "EINGEINGEING")],
 )
-def test_a_last_name_is_three_syllables_of_clause_4_3_2_3(number: int, name: str) -> None:
+def test_last_names_consist_of_three_syllables_of_clause_4_3_2_3(number: int, name: str) -> None:
     assert LAST_NAMES[number] == name
     assert LAST_NAME_NUMBERS[name] == number
 
 
-def test_all_thousand_last_names_differ() -> None:
+def test_last_names_are_unique() -> None:
     assert len(set(LAST_NAMES)) == 1000
 
 
-def test_nurand_is_the_formula_of_clause_2_1_6() -> None:
+def test_nurand_follows_clause_2_1_6() -> None:
     assert nurand(0b1010, 0b0110, 7, 0, 999) == 0b1110 + 7
     assert nurand(1023, 2999, 500, 1, 3000) == ((1023 | 2999) + 500) % 3000 + 1
 
 
-def test_nurand_covers_the_whole_range_and_nothing_else() -> None:
+def test_nurand_stays_in_its_range_and_covers_it() -> None:
     drawn = Counter(
         nurand(coarse, fine, 123, 1, 3000)
         for coarse in range(0, 1024, 11)
@@ -41,7 +41,7 @@ def test_nurand_covers_the_whole_range_and_nothing_else() -> None:
     assert len(drawn) > 2900
 
 
-def test_the_runs_constant_differs_from_the_populations_as_clause_2_1_6_1_says() -> None:
+def test_run_constants_keep_the_distances_of_clause_2_1_6_1() -> None:
     assert set(LAST_NAME_DELTAS) == set(range(65, 120)) - {96, 112}
     for load in range(256):
         allowed = run_constants(load)

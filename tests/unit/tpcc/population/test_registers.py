@@ -1,4 +1,4 @@
-"""The population as registers: which there are, in which order, and what they hold."""
+"""The population as registers: their keys, order and values."""
 
 from collections.abc import Iterator
 from random import Random
@@ -20,7 +20,7 @@ from creekdb.tpcc import Population, PopulationBase, tpcc_datatype
 from creekdb.tpcc.population import registers as base_module
 from creekdb.tpcc.population.registers import DomainMatcher, KeyDomain, iterate_keys
 from creekdb.tpcc.schema import CUSTOMERS, DELIVERED, ITEMS, TABLES
-from tests.unit.tpcc.terminal import base, population
+from tests.unit.tpcc.tpcc_database import base, population
 
 SMALL: dict[str, KeyDomain] = {
     "a": (range(1, 3),),
@@ -37,7 +37,7 @@ def small_keys() -> list[Key]:
 
 
 def bounds() -> Iterator[CollationKey]:
-    """Places at, before, after and between keys, of all lengths and kinds."""
+    """Yield collation keys at, before, after and between keys, of all lengths and types."""
     yield from (
         FIRST_COLLATION_KEY,
         LAST_COLLATION_KEY,
@@ -49,23 +49,23 @@ def bounds() -> Iterator[CollationKey]:
         (2, 1),
     )
     for key in [*small_keys(), ("aa", 1), ("b", 9), ("b", 2, 0), ("names", 1, 7), ("z",)]:
-        here = collation_key(key)
-        yield from (here[:length] for length in range(1, len(here) + 1))
-        yield from ((*here, -1), (*here, 3), (*here, 0, 2), (*here[:-2], 3))
+        position = collation_key(key)
+        yield from (position[:length] for length in range(1, len(position) + 1))
+        yield from ((*position, -1), (*position, 3), (*position, 0, 2), (*position[:-2], 3))
 
 
-def test_a_walk_finds_exactly_the_keys_of_the_range() -> None:
+def test_iteration_yields_exactly_the_keys_of_the_range() -> None:
     keys = small_keys()
-    everywhere = list(dict.fromkeys(bounds()))
-    for start in everywhere:
-        for stop in everywhere:
+    all_bounds = list(dict.fromkeys(bounds()))
+    for start in all_bounds:
+        for stop in all_bounds:
             inside = [key for key in keys if start <= collation_key(key) < stop]
             assert list(iterate_keys(SMALL, start, stop, False)) == inside, (start, stop)
             assert list(iterate_keys(SMALL, start, stop, True)) == inside[::-1], (start, stop)
 
 
 @pytest.mark.parametrize(
-    ("name", "parts", "is_there"),
+    ("name", "parts", "expected"),
     [
         ("b", (2, 5, 2), True),
         ("b", (2, 5, 3), False),
@@ -77,14 +77,14 @@ def test_a_walk_finds_exactly_the_keys_of_the_range() -> None:
         ("names", (1, 1), False),
     ],
 )
-def test_a_key_is_there_or_not(name: str, parts: tuple[Any, ...], is_there: bool) -> None:
-    assert DomainMatcher(SMALL[name]).contains(parts) is is_there
+def test_membership_of_keys(name: str, parts: tuple[Any, ...], expected: bool) -> None:
+    assert DomainMatcher(SMALL[name]).contains(parts) is expected
 
 
 @pytest.mark.parametrize("layout", ["rows", "fine"])
-def test_a_scan_meets_every_register_that_can_be_read(layout: str) -> None:
+def test_a_scan_yields_readable_registers_in_order(layout: str) -> None:
     registers = base(layout)
-    seen = 0
+    count = 0
     for prefix in (
         *(("warehouse",), ("district",), ("w_ytd",), ("customers_named", 1, 10), ("item",)),
         *(("order_line", 2, 3, 2100), ("ol_delivery_d", 2, 3), ("new_order", 1), ("history", 2, 9)),
@@ -94,17 +94,17 @@ def test_a_scan_meets_every_register_that_can_be_read(layout: str) -> None:
         assert keys[::-1] == list(registers.keys(*prefix_range(prefix), True))
         for key in keys[::13]:
             assert registers.read(key) is not ABSENT
-        seen += len(keys)
-    assert seen > 9_000 + ITEMS
+        count += len(keys)
+    assert count > 9_000 + ITEMS
 
 
-def test_a_scan_from_the_middle_does_not_begin_at_the_beginning() -> None:
+def test_a_scan_does_not_enumerate_the_keys_before_its_start() -> None:
     registers = PopulationBase(Population(1, 100_000), "rows")
     start, stop = collation_key(("stock", 99_999, 99_990)), collation_key(("stock", 100_000, 3))
 
-    found = list(registers.keys(start, stop, False))
+    actual = list(registers.keys(start, stop, False))
 
-    assert len(found) == 13
+    assert len(actual) == 13
     assert next(registers.keys(FIRST_COLLATION_KEY, LAST_COLLATION_KEY, True)) == (
         "warehouse",
         100_000,
@@ -121,18 +121,18 @@ def test_a_scan_from_the_middle_does_not_begin_at_the_beginning() -> None:
         *(("new_order", 1, 1, DELIVERED), ("customers_named", 1, 1, "SMITH")),
     ],
 )
-def test_what_is_not_there_is_absent(layout: str, key: Key) -> None:
+def test_unknown_keys_are_absent(layout: str, key: Key) -> None:
     assert base(layout).read(key) is ABSENT
 
 
-def test_a_register_per_row() -> None:
+def test_layout_rows_has_one_register_per_row() -> None:
     registers = base("rows")
     for table, key in EXAMPLES:
         assert registers.read((table, *key)) == getattr(population(), table)(*key)
     assert registers.read(("w_ytd", 1)) is ABSENT
 
 
-def test_fixed_columns_together_and_the_others_apart() -> None:
+def test_layout_fine_has_one_register_for_fixed_columns_and_one_per_other_column() -> None:
     registers = base("fine")
     for table, key in EXAMPLES:
         row = getattr(population(), table)(*key)
@@ -159,7 +159,7 @@ EXAMPLES: list[tuple[str, tuple[int, ...]]] = [
 ]
 
 
-def test_rows_are_found_through_registers() -> None:
+def test_index_registers_locate_rows() -> None:
     for layout in ("rows", "fine"):
         registers = base(layout)
         assert registers.read(("oldest_new_order", 2, 2)) == 2101
@@ -168,21 +168,23 @@ def test_rows_are_found_through_registers() -> None:
         assert registers.read(("customers_named", 2, 2, "OUGHTOUGHTOUGHT")) == named
 
 
-def test_what_is_remembered_is_bounded_and_what_is_in_use_stays(
+def test_the_cache_is_bounded_and_retains_registers_in_use(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(base_module, "GENERATION", 100)
+    monkeypatch.setattr(base_module, "CACHE_GENERATION_SIZE", 100)
     registers = PopulationBase(population(), "rows")
-    often = registers.read(("item", 1))
+    frequent = registers.read(("item", 1))
     random = Random(3)
     for _ in range(2000):
         registers.read(("item", random.randrange(2, ITEMS)))
-        assert registers.read(("item", 1)) is often
+        assert registers.read(("item", 1)) is frequent
         assert registers.cached_count <= 200
     assert registers.cached_count > 100
 
 
-def test_a_layout_that_does_not_exist_is_refused() -> None:
+def test_unknown_layouts_are_rejected() -> None:
     for make in (tpcc_datatype, lambda layout: PopulationBase(population(), layout)):
-        with pytest.raises(UnknownName, match="unknown layout 'columns': known are rows, fine"):
+        with pytest.raises(
+            UnknownName, match="unknown layout 'columns': expected one of rows, fine"
+        ):
             make("columns")

@@ -24,12 +24,12 @@ from creekdb.tpcc.schema import (
     O_OL_CNT,
     TABLES,
 )
-from tests.unit.tpcc.terminal import is_uniform, population
+from tests.unit.tpcc.tpcc_database import is_uniform, population
 
 ALPHANUMERIC = set(string.ascii_letters + string.digits)
 
 
-def named(table: str, *key: int) -> dict[str, Any]:
+def row_dict(table: str, *key: int) -> dict[str, Any]:
     row = getattr(population(), table)(*key)
     return dict(zip(TABLES[table].columns, row, strict=True))
 
@@ -46,8 +46,8 @@ def is_state(text: str) -> bool:
     return len(text) == 2 and text.isupper()
 
 
-def test_items() -> None:
-    rows = [named("item", i) for i in range(1, ITEMS + 1)]
+def test_items_follow_the_specification() -> None:
+    rows = [row_dict("item", i) for i in range(1, ITEMS + 1)]
 
     assert all(1 <= row["i_im_id"] <= 10_000 for row in rows)
     assert all(1_00 <= row["i_price"] <= 100_00 for row in rows)
@@ -60,8 +60,8 @@ def test_items() -> None:
     assert is_uniform(Counter(len(row["i_data"]) for row in rows).values())
 
 
-def test_original_stands_anywhere_in_the_data() -> None:
-    data = [named("item", i)["i_data"] for i in range(1, ITEMS + 1)]
+def test_the_original_mark_has_a_uniform_position() -> None:
+    data = [row_dict("item", i)["i_data"] for i in range(1, ITEMS + 1)]
     marked = [text for text in data if "ORIGINAL" in text and len(text) == 30]
 
     assert len(marked) > 300
@@ -69,15 +69,15 @@ def test_original_stands_anywhere_in_the_data() -> None:
     assert is_uniform(Counter(text.index("ORIGINAL") for text in marked).values())
 
 
-def test_the_item_that_is_original_is_not_always_the_same_of_ten() -> None:
-    marked = [i for i in range(1, ITEMS + 1) if "ORIGINAL" in named("item", i)["i_data"]]
+def test_marked_items_are_uniform_among_ten() -> None:
+    marked = [i for i in range(1, ITEMS + 1) if "ORIGINAL" in row_dict("item", i)["i_data"]]
 
     assert is_uniform(Counter(i % 10 for i in marked).values())
 
 
-def test_warehouses_and_districts() -> None:
+def test_warehouses_and_districts_follow_the_specification() -> None:
     for w in (1, 2):
-        warehouse = named("warehouse", w)
+        warehouse = row_dict("warehouse", w)
         assert is_text(warehouse["w_name"], 6, 10)
         for column in ("w_street_1", "w_street_2", "w_city"):
             assert is_text(warehouse[column], 10, 20)
@@ -86,7 +86,7 @@ def test_warehouses_and_districts() -> None:
         assert 0 <= warehouse["w_tax"] <= 2000
         assert warehouse["w_ytd"] == 300_000_00
         for d in range(1, DISTRICTS + 1):
-            district = named("district", w, d)
+            district = row_dict("district", w, d)
             assert is_text(district["d_name"], 6, 10)
             for column in ("d_street_1", "d_street_2", "d_city"):
                 assert is_text(district[column], 10, 20)
@@ -96,8 +96,8 @@ def test_warehouses_and_districts() -> None:
             assert (district["d_ytd"], district["d_next_o_id"]) == (30_000_00, 3_001)
 
 
-def test_stock() -> None:
-    rows = [named("stock", 2, i) for i in range(1, ITEMS + 1)]
+def test_stock_follows_the_specification() -> None:
+    rows = [row_dict("stock", 2, i) for i in range(1, ITEMS + 1)]
 
     assert all(10 <= row["s_quantity"] <= 100 for row in rows)
     assert all(is_text(row["s_dist"], 240, 240) for row in rows)
@@ -107,8 +107,8 @@ def test_stock() -> None:
     assert is_uniform(Counter(row["s_quantity"] for row in rows).values())
 
 
-def test_customers() -> None:
-    rows = [named("customer", 1, 3, c) for c in range(1, CUSTOMERS + 1)]
+def test_customers_follow_the_specification() -> None:
+    rows = [row_dict("customer", 1, 3, c) for c in range(1, CUSTOMERS + 1)]
 
     for row in rows:
         assert is_text(row["c_first"], 8, 16)
@@ -131,13 +131,13 @@ def test_customers() -> None:
 
 
 def test_the_first_thousand_customers_have_all_last_names_in_order() -> None:
-    names = [named("customer", 2, 10, c)["c_last"] for c in range(1, 1001)]
+    names = [row_dict("customer", 2, 10, c)["c_last"] for c in range(1, 1001)]
 
     assert names == list(LAST_NAMES)
 
 
 def test_the_other_last_names_are_drawn_with_nurand() -> None:
-    """NURand(255, 0, 999) is a convolution that can be computed: compare with what it gives."""
+    """Compare with the exact distribution of NURand(255, 0, 999), which is computable."""
     constant = population().last_name_constant
     expected = Counter(
         ((coarse | fine) + constant) % 1000 for coarse in range(256) for fine in range(1000)
@@ -146,7 +146,7 @@ def test_the_other_last_names_are_drawn_with_nurand() -> None:
     for w in (1, 2):
         for d in range(1, DISTRICTS + 1):
             for c in range(1001, CUSTOMERS + 1):
-                drawn[LAST_NAMES.index(named("customer", w, d, c)["c_last"])] += 1
+                drawn[LAST_NAMES.index(row_dict("customer", w, d, c)["c_last"])] += 1
 
     total = sum(drawn.values())
     statistic = 0.0
@@ -157,16 +157,16 @@ def test_the_other_last_names_are_drawn_with_nurand() -> None:
     assert abs(statistic - len(expected)) < 5 * (2 * len(expected)) ** 0.5
 
 
-def test_customers_of_a_name_are_in_the_order_of_their_first_names() -> None:
-    everybody = {c: population().customer(1, 7, c) for c in range(1, CUSTOMERS + 1)}
+def test_namesakes_are_ordered_by_first_name() -> None:
+    customers = {c: population().customer(1, 7, c) for c in range(1, CUSTOMERS + 1)}
     for name in (*LAST_NAMES[::37], "BARBARBAR"):
-        found = population().customers_named(1, 7, name)
-        wanted = [c for c, row in everybody.items() if row[C_LAST] == name]
-        assert list(found) == sorted(wanted, key=lambda c: (everybody[c][C_FIRST], c))
+        actual = population().customers_named(1, 7, name)
+        expected_customers = [c for c, row in customers.items() if row[C_LAST] == name]
+        assert list(actual) == sorted(expected_customers, key=lambda c: (customers[c][C_FIRST], c))
     assert sum(len(population().customers_named(1, 7, name)) for name in LAST_NAMES) == CUSTOMERS
 
 
-def test_a_district_is_gone_through_once_however_many_names_are_asked_for() -> None:
+def test_a_district_is_sorted_once_for_any_number_of_lookups() -> None:
     fresh = Population(3, 2)
     for name in LAST_NAMES:
         fresh.customers_named(1, 7, name)
@@ -178,12 +178,12 @@ def test_a_district_is_gone_through_once_however_many_names_are_asked_for() -> N
 
 def test_each_customer_has_one_payment_in_the_history() -> None:
     for c in range(1, CUSTOMERS + 1, 17):
-        row = named("history", 2, 4, c, 1)
+        row = row_dict("history", 2, 4, c, 1)
         assert (row["h_w_id"], row["h_d_id"], row["h_amount"]) == (2, 4, 10_00)
         assert is_text(row["h_data"], 12, 24)
 
 
-def test_the_orders_of_a_district_are_a_permutation_of_its_customers() -> None:
+def test_orders_of_a_district_are_a_permutation_of_its_customers() -> None:
     seen = []
     for w, d in ((1, 1), (1, 2), (2, 1)):
         customers = [population().orders(w, d, o)[O_C_ID] for o in range(1, CUSTOMERS + 1)]
@@ -205,7 +205,7 @@ def test_a_permutation_has_about_one_fixed_point_and_no_trend() -> None:
     assert abs(rising - 20 * 1499.5) < 5 * (20 * 250) ** 0.5
 
 
-def test_orders_and_their_lines() -> None:
+def test_orders_and_lines_follow_the_specification() -> None:
     orders = [population().orders(1, 5, o) for o in range(1, CUSTOMERS + 1)]
     amounts = []
 
@@ -216,7 +216,7 @@ def test_orders_and_their_lines() -> None:
     assert {order[O_CARRIER_ID] for order in orders[DELIVERED:]} == {None}
     for o, order in enumerate(orders, 1):
         for n in range(1, order[O_OL_CNT] + 1):
-            line = named("order_line", 1, 5, o, n)
+            line = row_dict("order_line", 1, 5, o, n)
             assert 1 <= line["ol_i_id"] <= ITEMS
             assert (line["ol_supply_w_id"], line["ol_quantity"]) == (1, 5)
             assert is_text(line["ol_dist_info"], 24, 24)
@@ -230,17 +230,17 @@ def test_orders_and_their_lines() -> None:
 
 
 @pytest.mark.parametrize("bits", [1, 31, 33, 63, 64, 65, 100, 130])
-def test_words_are_the_same_in_halves(bits: int) -> None:
+def test_words_computed_in_halves_are_equal(bits: int) -> None:
     random = Random(bits)
     numbers = [0, 2**bits - 1, *(random.getrandbits(bits) for _ in range(200))]
-    words = [mix_plainly(number) for number in numbers]
+    words = [reference_splitmix64(number) for number in numbers]
 
     assert [splitmix64_halves(number) for number in numbers] == words
     assert [splitmix64(number) for number in numbers] == words
 
 
-def mix_plainly(number: int) -> int:
-    """As SplitMix64 is defined."""
+def reference_splitmix64(number: int) -> int:
+    """Return the SplitMix64 word as its definition computes it."""
     number &= 2**64 - 1
     number = (number ^ number >> 30) * 0xBF58476D1CE4E5B9 & 2**64 - 1
     number = (number ^ number >> 27) * 0x94D049BB133111EB & 2**64 - 1
@@ -256,7 +256,7 @@ def test_seeds_and_rows_differ() -> None:
     assert len({Population(seed, 1).item(5) for seed in range(20)}) == 20
 
 
-def test_the_number_of_warehouses_changes_no_row() -> None:
+def test_rows_do_not_depend_on_the_number_of_warehouses() -> None:
     many = Population(20, 5000)
 
     assert many.stock(2, 77) == population().stock(2, 77)
@@ -265,12 +265,12 @@ def test_the_number_of_warehouses_changes_no_row() -> None:
 
 
 @pytest.mark.parametrize("warehouses", [0, -1, 100_001, True, "5"])
-def test_a_number_of_warehouses_that_cannot_be_is_refused(warehouses: Any) -> None:
-    with pytest.raises(BadValue, match="from 1 to 100000 warehouses"):
+def test_invalid_numbers_of_warehouses_are_rejected(warehouses: Any) -> None:
+    with pytest.raises(BadValue, match="must be from 1 to 100000"):
         Population(1, warehouses)
 
 
 @pytest.mark.parametrize("seed", [-1, 2**63, None])
-def test_a_seed_that_cannot_be_is_refused(seed: Any) -> None:
-    with pytest.raises(BadValue, match="a seed is an int"):
+def test_invalid_seeds_are_rejected(seed: Any) -> None:
+    with pytest.raises(BadValue, match="must be an integer from 0 to"):
         Population(seed, 1)

@@ -1,6 +1,6 @@
-"""`creek pipeline`: parameters in, evidence out, on Spark.
+"""`creek pipeline`: experiments at scale, on Spark.
 
-Spark and what comes with it are optional packages: they are imported when a command needs them.
+Spark and its dependencies are optional packages, imported when a command needs them.
 """
 
 import threading
@@ -11,7 +11,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
-from rich.console import RenderableType
+from rich.console import Console, RenderableType
 from rich.control import Control
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as Bar
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from creekdb.pipeline.stages.simulate import CellFailure, GridProgress
 
 REPORT_INTERVAL_S: Final = 10.0
-"""How often, where nobody watches a bar, a line tells how far it is."""
+"""Interval between progress lines where stderr is not a terminal, in seconds."""
 POLL_INTERVAL_S: Final = 0.5
 
 WorkResult = TypeVar("WorkResult")
@@ -44,7 +44,7 @@ master_option: Final[Callable[[Any], Any]] = click.option(
     default="local[*]",
     show_default=True,
     metavar="URL",
-    help="Where Spark runs: this machine, or a cluster such as spark://host:7077.",
+    help="Spark master: this machine, or a cluster such as spark://host:7077.",
 )
 
 
@@ -58,38 +58,43 @@ STAGE_MODULES: Final = {
 
 @click.group(
     cls=LazyGroup,
-    lazily=STAGE_MODULES,
+    modules=STAGE_MODULES,
     sections={"Commands": ("run", "simulate", "measure", "verify", "report", "generate")},
-    short_help="Experiments at scale, on Spark.",
+    short_help="Run experiments at scale, on Spark.",
 )
 def pipeline() -> None:
-    """Turn parameters into evidence, on Spark: experiments, simulated, measured and checked.
+    """Simulate, measure and check experiments at scale, on Spark.
 
-    It runs on this machine, or unchanged on a cluster (--master). Needs creekdb[pipeline].
+    Spark runs on this machine, or on a cluster (--master). Requires creekdb[pipeline].
 
     \b
     Examples:
-      creek pipeline run                       all of this, for a few experiments
-      creek pipeline simulate --grid quick --out runs/quick
-      creek pipeline measure runs/quick
-      creek pipeline verify runs/quick
-      creek pipeline report runs/quick --open
-      creek pipeline generate --warehouses 5 --out runs/population
+        creek pipeline run                       all stages, for a few experiments
+        creek pipeline simulate --grid quick --out runs/quick
+        creek pipeline measure runs/quick
+        creek pipeline verify runs/quick
+        creek pipeline report runs/quick --open
+        creek pipeline generate --warehouses 5 --out runs/population
     """
     add_working_directory_to_path()
 
 
 @pipeline.command(short_help="Write TPC-C's initial data as Parquet.")
-@click.option("--warehouses", type=int, required=True, help="The scale: about 20 MB for each.")
-@click.option("--seed", default=0, show_default=True, help="All chance in the rows comes from it.")
-@click.option("--out", type=click.Path(path_type=Path), required=True, help="Where the files go.")
+@click.option(
+    "--warehouses",
+    type=int,
+    required=True,
+    help="Number of warehouses; each takes about 20 MB.",
+)
+@click.option("--seed", default=0, show_default=True, help="Seed of the random rows.")
+@click.option("--out", type=click.Path(path_type=Path), required=True, help="Output directory.")
 @master_option
-@click.option("--force", is_flag=True, help="Replace another population in the folder.")
+@click.option("--force", is_flag=True, help="Replace another population in the directory.")
 def generate(warehouses: int, seed: int, out: Path, master: str, force: bool) -> int:
     """Write TPC-C's nine tables as Parquet, and check them with Spark.
 
-    The files depend on the seed and the number of warehouses alone. What the specification says of
-    the initial data is asked of what was written; exits with 1 when something does not hold.
+    The files depend only on the seed and the number of warehouses. Exits with 1 if the written
+    data violates a rule of the specification.
 
     \b
     Example:
@@ -97,14 +102,13 @@ def generate(warehouses: int, seed: int, out: Path, master: str, force: bool) ->
       creek simulate --workload tpcc --scheme creek --population runs/population
     """
     with require_packages():
-        from creekdb.pipeline.stages import population as generating  # noqa: PLC0415
-        from creekdb.pipeline.stages import population_checks  # noqa: PLC0415
-    generating.prepare_population_dir(out, warehouses, seed, force)
+        from creekdb.pipeline.stages import population, population_checks  # noqa: PLC0415
+    population.prepare_population_dir(out, warehouses, seed, force)
     with spark_session(master, "creek: generate") as spark:
         rows = run_with_status(
-            "writing", lambda: generating.generate(spark, out, warehouses, seed), spark
+            "writing", lambda: population.generate(spark, out, warehouses, seed), spark
         )
-        wrong = run_with_status(
+        problems = run_with_status(
             "checking",
             lambda: population_checks.find_problems(
                 population_checks.read_population_tables(spark, out), warehouses
@@ -114,10 +118,10 @@ def generate(warehouses: int, seed: int, out: Path, master: str, force: bool) ->
     print_lines(
         [Text(f"{rows} rows of {pluralize(warehouses, 'warehouse')}, seed {seed}, in {out}")]
     )
-    if not wrong:
-        print_lines([Text("as many rows and keys as TPC-C asks for, and its tables agree")])
-    print_lines(Text(each, style="red") for each in wrong)
-    return FAILURE if wrong else SUCCESS
+    if not problems:
+        print_lines([Text("the rows, keys and references meet the TPC-C specification")])
+    print_lines(Text(each, style="red") for each in problems)
+    return FAILURE if problems else SUCCESS
 
 
 @pipeline.command(short_help="Simulate a grid of experiments.")
@@ -126,22 +130,22 @@ def generate(warehouses: int, seed: int, out: Path, master: str, force: bool) ->
     "grid_name",
     required=True,
     metavar="FILE|paper|quick",
-    help="Which experiments: those of the paper, a few of them, or a TOML or JSON file.",
+    help="Experiments: those of the paper, a selection of them, or a TOML or JSON file.",
 )
 @click.option(
     "--out",
     type=click.Path(path_type=Path),
     required=True,
-    help="Where the runs go. A folder that has some of them already gets the missing ones.",
+    help="Output directory. Runs that it already contains are not simulated again.",
 )
 @master_option
-@click.option("--force", is_flag=True, help="Replace what another grid left in the folder.")
+@click.option("--force", is_flag=True, help="Replace the output of another grid.")
 def simulate(grid_name: str, out: Path, master: str, force: bool) -> int:
-    """Simulate every experiment of a grid, each as a task of Spark.
+    """Simulate every experiment of a grid, each as a Spark task.
 
-    A grid is a list of blocks; a block gives fields of an experiment one value or several, and
-    stands for all combinations. Each experiment leaves a run folder in OUT/runs. After an
-    interruption, the same command goes on where it was. Exits with 1 when an experiment failed.
+    A grid is a list of blocks. A block assigns one or several values to fields of an experiment and
+    stands for all combinations. Each experiment writes a run directory to OUT/runs. After an
+    interruption, the same command continues. Exits with 1 if an experiment failed.
 
     \b
     Examples:
@@ -150,7 +154,7 @@ def simulate(grid_name: str, out: Path, master: str, force: bool) -> int:
                               --master spark://host:7077
 
     \b
-    A grid of one's own, mine.toml:
+    A custom grid, mine.toml:
       [[block]]
       scheme = ["creek", "archie"]
       load_tps = [1000, 10000, 30000]
@@ -169,20 +173,20 @@ def simulate(grid_name: str, out: Path, master: str, force: bool) -> int:
     with (
         resume_hint(out),
         spark_session(master, f"creek: {grid_name}") as spark,
-        simulation_progress() as watch,
+        simulation_progress() as on_progress,
     ):
-        failures = simulate_cells(spark, grid.cells, out, watch, print_error)
+        failures = simulate_cells(spark, grid.cells, out, on_progress, print_error)
     print_simulated(len(grid.cells), failures, out)
     return FAILURE if failures else SUCCESS
 
 
 @contextmanager
 def resume_hint(out: Path) -> Iterator[None]:
-    """Tells who interrupts it that nothing is lost."""
+    """Print on an interruption that completed runs are saved."""
     try:
         yield
     except KeyboardInterrupt:
-        click.echo(f"what is done stays in {out}: the same command goes on from there", err=True)
+        click.echo(f"completed runs are in {out}: run the same command to continue", err=True)
         raise
 
 
@@ -195,15 +199,15 @@ def print_simulated(cells: int, failures: Sequence["CellFailure"], out: Path) ->
         print_lines([Text(f"  replay it with: {failure.command}")])
 
 
-def populated_datatype(folder: Path, scenario: Scenario) -> DataType:
-    """The scenario's data type, on initial data from a folder."""
+def populated_datatype(directory: Path, scenario: Scenario) -> DataType:
+    """Return the scenario's data type, with initial data from a directory."""
     with require_packages():
         from creekdb.pipeline.stages.population import LoadedPopulation  # noqa: PLC0415
     layout, warehouses = parse_tpcc_name(scenario.datatype)
-    population = LoadedPopulation(folder)
+    population = LoadedPopulation(directory)
     if layout is None or (population.warehouses, population.seed) != (warehouses, scenario.seed):
         raise UsageError(
-            f"{folder} holds {pluralize(population.warehouses, 'warehouse')} of seed "
+            f"{directory} contains {pluralize(population.warehouses, 'warehouse')} of seed "
             f"{population.seed}: add --warehouses {population.warehouses} --seed {population.seed}"
         )
     return datatype_on_population(population, layout)
@@ -220,45 +224,47 @@ def require_packages() -> Iterator[None]:
     except ImportError as error:
         missing = error.name or str(error)
         raise UsageError(
-            f"the pipeline needs {missing}, which is not installed: pip install 'creekdb[pipeline]'"
+            f"the pipeline requires {missing}: pip install 'creekdb[pipeline]'"
         ) from error
 
 
 @contextmanager
 def spark_session(master: str, name: str) -> Iterator["SparkSession"]:
-    """A session; until it is there, which takes a while, one is told what is waited for: in a line
-    that stands still, since what comes to stderr meanwhile is taken for Spark's."""
+    """Open a Spark session, with a notice while it starts.
+
+    The notice is a static line, because other output on stderr is attributed to Spark meanwhile.
+    """
     from creekdb.pipeline.spark.session import spark_session  # noqa: PLC0415
 
     console = stderr_console()
-    with ExitStack() as held:
-        if console.is_terminal:
+    with ExitStack() as stack:
+        if _can_redraw(console):
             console.print("starting Spark ...", end="")
         try:
-            spark = held.enter_context(spark_session(master, name))
+            spark = stack.enter_context(spark_session(master, name))
         finally:
             console.control(Control((ControlType.ERASE_IN_LINE, 2), ControlType.CARRIAGE_RETURN))
         yield spark
 
 
 def run_with_status(
-    what: str,
+    activity: str,
     work: Callable[[], WorkResult],
     spark: "SparkSession | None" = None,
-    aloud: bool = False,
+    always: bool = False,
 ) -> WorkResult:
-    """For what takes its time, which is told meanwhile; `aloud`: also where nobody watches."""
+    """Run the work with a status line; `always`: also where stderr is not a terminal."""
     console = stderr_console()
-    if not console.is_terminal:
-        if aloud:
-            click.echo(f"{what} ...", err=True)
+    if not _can_redraw(console):
+        if always:
+            click.echo(f"{activity} ...", err=True)
         return work()
-    with console.status(what) as status:
+    with console.status(activity) as status:
         if spark is None:
             return work()
         done = threading.Event()
         watcher = threading.Thread(
-            target=_update_status, args=(what, spark, status, done), daemon=True
+            target=_update_status, args=(activity, spark, status, done), daemon=True
         )
         watcher.start()
         try:
@@ -268,20 +274,27 @@ def run_with_status(
             watcher.join()
 
 
-def _update_status(what: str, spark: "SparkSession", status: Status, done: threading.Event) -> None:
+def _update_status(
+    activity: str, spark: "SparkSession", status: Status, done: threading.Event
+) -> None:
     from creekdb.pipeline.spark.session import task_counts  # noqa: PLC0415
 
     while not done.wait(POLL_INTERVAL_S):
         finished, total = task_counts(spark)
         if total > 1:
-            status.update(f"{what}: {finished} of {pluralize(total, 'task')}")
+            status.update(f"{activity}: {finished} of {pluralize(total, 'task')}")
+
+
+def _can_redraw(console: Console) -> bool:
+    """True if the console can erase lines. Rich draws no progress bar on a dumb terminal."""
+    return console.is_terminal and not console.is_dumb_terminal
 
 
 @contextmanager
 def simulation_progress() -> Iterator[Callable[["GridProgress"], None]]:
-    """A bar where somebody watches it, and otherwise a line from time to time."""
+    """Show a progress bar on a terminal, and occasional lines elsewhere."""
     console = stderr_console()
-    if not console.is_terminal:
+    if not _can_redraw(console):
         yield _ProgressLines()
         return
     bar = _CellProgress(
@@ -295,7 +308,7 @@ def simulation_progress() -> Iterator[Callable[["GridProgress"], None]]:
     )
     task = bar.add_task("", total=None)
 
-    def watch(progress: "GridProgress") -> None:
+    def on_progress(progress: "GridProgress") -> None:
         bar.running = progress.running
         bar.update(
             task,
@@ -305,11 +318,11 @@ def simulation_progress() -> Iterator[Callable[["GridProgress"], None]]:
         )
 
     with bar:
-        yield watch
+        yield on_progress
 
 
 class _CellProgress(Bar):
-    """With a line for the experiments that run: their names are long."""
+    """Progress bar with a second line for the names of the running experiments."""
 
     running: Sequence[str] = ()
 
@@ -327,12 +340,12 @@ class _ProgressLines:
         if monotonic() - self._reported_s >= REPORT_INTERVAL_S and progress.done < progress.total:
             self._reported_s = monotonic()
             cells = pluralize(progress.total, "experiment")
-            left = f", {_remaining_text(progress)}" if _remaining_text(progress) else ""
-            click.echo(f"{progress.done} of {cells} simulated{left}", err=True)
+            suffix = f", {_remaining_text(progress)}" if _remaining_text(progress) else ""
+            click.echo(f"{progress.done} of {cells} simulated{suffix}", err=True)
 
 
 def _remaining_text(progress: "GridProgress") -> str:
     if progress.remaining_s is None:
         return ""
     minutes, seconds = divmod(round(progress.remaining_s), 60)
-    return f"about {minutes}:{seconds:02d} left"
+    return f"about {minutes}:{seconds:02d} remaining"

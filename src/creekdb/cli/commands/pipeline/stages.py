@@ -1,10 +1,4 @@
-"""`creek pipeline measure` and `verify`: what the runs of a folder measure, and whether they are
-legal.
-
-`creek pipeline report`: one page with what was measured and verified.
-
-`creek pipeline run`: from a grid to a page, in one go.
-"""
+"""`creek pipeline measure`, `verify`, `report` and `run`: stages that evaluate simulated runs."""
 
 import webbrowser
 from collections import Counter
@@ -37,18 +31,18 @@ from creekdb.cli.output import (
 )
 
 COUNTEREXAMPLES_MAX: Final = 10
-"""Counterexamples in the terminal; all of them are in the table of verdicts."""
+"""Upper bound for the counterexamples printed; the table of verdicts contains all."""
 VERDICT_STYLES: Final = {"ok": "green", "unknown": "yellow", "illegal": "red"}
 
 out_argument: Final[Callable[[Any], Any]] = click.argument(
     "out", type=click.Path(path_type=Path, exists=True, file_okay=False)
 )
 strict_option: Final[Callable[[Any], Any]] = click.option(
-    "--strict", is_flag=True, help="Refuse a run that cannot be read, instead of leaving it out."
+    "--strict", is_flag=True, help="Fail on a run that cannot be read, instead of skipping it."
 )
 
 
-@click.command(short_help="Measure the runs of a folder.")
+@click.command(short_help="Measure the runs of a directory.")
 @out_argument
 @master_option
 @strict_option
@@ -56,9 +50,9 @@ strict_option: Final[Callable[[Any], Any]] = click.option(
 def measure(out: Path, master: str, strict: bool, as_json: bool) -> int:
     """Measure all runs in OUT: throughput, latencies, accuracy, ratios, and peaks.
 
-    OUT is what simulate has filled, or any folder of run folders, of a live cluster for instance.
-    The tables are kept beside the runs, as Parquet: measures, latencies, summary (means over seeds,
-    with confidence intervals) and peaks.
+    OUT is the output of 'simulate', or any directory of run directories, such as runs of a live
+    cluster. The tables are saved beside the runs, as Parquet: measures, latencies, summary (means
+    over seeds, with confidence intervals) and peaks.
 
     \b
     Examples:
@@ -79,17 +73,17 @@ def measure(out: Path, master: str, strict: bool, as_json: bool) -> int:
     return SUCCESS
 
 
-@click.command(short_help="Check the runs of a folder.")
+@click.command(short_help="Check the runs of a directory.")
 @out_argument
 @master_option
 @strict_option
 @click.option("--json", "as_json", is_flag=True, help="Print every verdict as JSON.")
 def verify(out: Path, master: str, strict: bool, as_json: bool) -> int:
-    """Check all runs in OUT for every property that Creek promises.
+    """Check all runs in OUT for every property that Creek guarantees.
 
-    Orders, real time and sessions are checked on the tables of the runs, however long they are; the
-    rest on their histories, as far as these were recorded. The verdicts are kept beside the runs,
-    as Parquet. Exits with 1 when one of them is illegal.
+    Orders, real time and sessions are checked on the tables of the runs, of any length; the other
+    properties on the recorded histories. The verdicts are saved beside the runs, as Parquet. Exits
+    with 1 if one of them is illegal.
 
     \b
     Examples:
@@ -116,7 +110,7 @@ def print_measured(
     print_table(_scheme_table(measures))
     if peaks:
         print_table(_peak_table(peaks))
-    print_lines([Text(f"{pluralize(len(measures), 'run')} measured: the tables are in {out}")])
+    print_lines([Text(f"{pluralize(len(measures), 'run')} measured; the tables are in {out}")])
 
 
 def print_verified(verdicts: Sequence[Mapping[str, Any]], out: Path) -> None:
@@ -124,17 +118,17 @@ def print_verified(verdicts: Sequence[Mapping[str, Any]], out: Path) -> None:
     print_table(_verdict_table(verdicts))
     if any(each["verdict"] == "unknown" for each in verdicts):
         print_lines(
-            [Text("unknown is no fault: a run does not record all that could be checked", "dim")]
+            [Text("unknown is not a violation: the run lacks the records for this check", "dim")]
         )
     print_lines(_counterexample_lines(illegal))
     runs = pluralize(len({each["run"] for each in verdicts}), "run")
-    told = pluralize(len(illegal), "illegal verdict") if illegal else "nothing illegal"
-    print_lines([Text(f"{runs} checked, {told}: the verdicts are in {out / 'verdicts'}")])
+    result = pluralize(len(illegal), "illegal verdict") if illegal else "no violation"
+    print_lines([Text(f"{runs} checked, {result}; the verdicts are in {out / 'verdicts'}")])
 
 
 def print_skipped(skipped: Sequence[str]) -> None:
     for reason in skipped:
-        stderr_console().print(Text(f"left out: {reason}", style="yellow"), soft_wrap=True)
+        stderr_console().print(Text(f"skipped: {reason}", style="yellow"), soft_wrap=True)
 
 
 # --- measures ----------------------------------------------------------------------------------
@@ -143,10 +137,10 @@ def print_skipped(skipped: Sequence[str]) -> None:
 def _scheme_table(measures: Sequence[Mapping[str, Any]]) -> Table:
     table = _new_table("scheme", "runs", "saturated", "operations")
     for scheme in sorted({each["scheme"] for each in measures}):
-        mine = [each for each in measures if each["scheme"] == scheme]
-        saturated = sum(bool(each["saturated"]) for each in mine)
-        asked = sum(each["asked"] for each in mine)
-        table.add_row(scheme, str(len(mine)), str(saturated), f"{asked:,}")
+        runs = [each for each in measures if each["scheme"] == scheme]
+        saturated = sum(bool(each["saturated"]) for each in runs)
+        operations = sum(each["asked"] for each in runs)
+        table.add_row(scheme, str(len(runs)), str(saturated), f"{operations:,}")
     return table
 
 
@@ -154,16 +148,18 @@ _PEAK_COLUMNS: Final = ("seed", "peak_tps", "load_tps", "saturating_tps")
 
 
 def _peak_table(peaks: Sequence[Mapping[str, Any]]) -> Table:
-    """By what was varied, over all seeds."""
-    named = [name for name in peaks[0] if name not in _PEAK_COLUMNS]
-    varied = [name for name in named if name == "scheme" or len({row[name] for row in peaks}) > 1]
+    """Return the peaks by the varied parameters, averaged over seeds."""
+    parameters = [name for name in peaks[0] if name not in _PEAK_COLUMNS]
+    varied = [
+        name for name in parameters if name == "scheme" or len({row[name] for row in peaks}) > 1
+    ]
     table = _new_table(*(name.replace("_", " ") for name in varied), "seeds", "peak per second")
     groups: dict[tuple[Any, ...], list[float]] = {}
     for row in peaks:
         groups.setdefault(tuple(row[name] for name in varied), []).append(row["peak_tps"])
-    for values, found in groups.items():
-        told = ("-" if value is None else f"{value}" for value in values)
-        table.add_row(*told, str(len(found)), f"{sum(found) / len(found):,.0f}")
+    for values, group in groups.items():
+        cells = ("-" if value is None else f"{value}" for value in values)
+        table.add_row(*cells, str(len(group)), f"{sum(group) / len(group):,.0f}")
     return table
 
 
@@ -174,11 +170,11 @@ def _verdict_table(verdicts: Iterable[Mapping[str, Any]]) -> Table:
     table = _new_table("checker", *VERDICT_STYLES)
     counts = Counter((each["checker"], each["verdict"]) for each in verdicts)
     for checker in sorted({checker for checker, _ in counts}):
-        told = (
+        cells = (
             Text(str(counts[checker, verdict]), style if counts[checker, verdict] else "dim")
             for verdict, style in VERDICT_STYLES.items()
         )
-        table.add_row(checker.replace("_", " "), *told)
+        table.add_row(checker.replace("_", " "), *cells)
     return table
 
 
@@ -188,7 +184,7 @@ def _counterexample_lines(illegal: Sequence[Mapping[str, Any]]) -> list[Text]:
         lines.append(Text(f"✗ {each['run']}: {each['checker'].replace('_', ' ')}", style="red"))
         lines += [Text(f"    {line}") for line in each["detail"].splitlines()]
         command = each["command"].replace("creek", command_name(), 1)
-        lines.append(Text(f"    look at it with: {command}", style="dim"))
+        lines.append(Text(f"    reproduce it with: {command}", style="dim"))
     if len(illegal) > COUNTEREXAMPLES_MAX:
         lines.append(Text(f"… and {len(illegal) - COUNTEREXAMPLES_MAX} more"))
     return lines
@@ -201,15 +197,15 @@ def _new_table(*columns: str) -> Table:
     return table
 
 
-@click.command(short_help="Make one page of it all.")
+@click.command(short_help="Write the report.")
 @click.argument("out", type=click.Path(path_type=Path))
-@click.option("--open", "is_opened", is_flag=True, help="Show the page in a browser.")
+@click.option("--open", "is_opened", is_flag=True, help="Open the report in a browser.")
 def report(out: Path, is_opened: bool) -> int:
-    """Make one page of what was measured and verified in OUT, with the paper's figures redrawn.
+    """Write a report of the measures and verdicts in OUT, with the paper's figures redrawn.
 
-    The page, OUT/report.html, is a single file and needs no network. Pictures of the figures are
-    beside it, in OUT/figures, and the paper's statements as a table in OUT/statements.md. It needs
-    what measure has left in OUT; what verify has left there is shown if there is any.
+    The report, OUT/report.html, is a single file that works offline. OUT/figures contains the
+    figures as images, and OUT/statements.md the paper's statements as a table. The report requires
+    the output of 'measure' in OUT, and includes the output of 'verify' if it exists.
 
     \b
     Example:
@@ -236,12 +232,12 @@ DEFAULT_DIRECTORY: Final = "runs"
     default="quick",
     show_default=True,
     metavar="FILE|paper|quick",
-    help="Which experiments: those of the paper, a few of them, or a TOML or JSON file.",
+    help="Experiments: those of the paper, a selection of them, or a TOML or JSON file.",
 )
 @click.option(
     "--out",
     type=click.Path(path_type=Path),
-    help=f"Where everything goes.  [default: {DEFAULT_DIRECTORY}/NAME-OF-THE-GRID]",
+    help=f"Output directory.  [default: {DEFAULT_DIRECTORY}/NAME-OF-THE-GRID]",
 )
 @click.option(
     "--live",
@@ -249,26 +245,25 @@ DEFAULT_DIRECTORY: Final = "runs"
     multiple=True,
     type=click.Path(path_type=Path),
     metavar="RUN",
-    help="A run of a live cluster, to stand beside them; as often as you like.",
+    help="Run directory of a live cluster to compare with. May be repeated.",
 )
 @master_option
-@click.option("--force", is_flag=True, help="Replace what another grid left in the folder.")
+@click.option("--force", is_flag=True, help="Replace the output of another grid.")
 def run(grid_name: str, out: Path | None, live: tuple[Path, ...], master: str, force: bool) -> int:
-    """Simulate a grid of experiments, measure and verify all runs, and make one page of it.
+    """Simulate a grid of experiments, measure and verify all runs, and write a report.
 
-    What is there already is not simulated again: after an interruption, or with more experiments
-    in a grid's file, the same command goes on. Exits with 1 when an experiment failed or a verdict
-    is illegal.
+    Completed experiments are not simulated again: after an interruption, or with a larger grid, the
+    same command continues. Exits with 1 if an experiment failed or a verdict is illegal.
 
-    A live run is measured and verified like the others. Beside it, its twin is simulated: as many
-    replicas, the same load, and the same faults at the same times.
+    A live run is measured and verified like the others. A counterpart of it is simulated, with the
+    same number of replicas, the same load, and the same faults at the same times.
 
     \b
     Examples:
-      creek pipeline run                    a few of the paper's experiments
-      creek pipeline run --grid paper       all of them: an hour or two
-      creek pipeline run --grid mine.toml --out runs/mine
-      creek live-run --out runs/live && creek pipeline run --live runs/live
+        creek pipeline run                    a few of the paper's experiments
+        creek pipeline run --grid paper       all of them: one to two hours
+        creek pipeline run --grid mine.toml --out runs/mine
+        creek live-run --out runs/live && creek pipeline run --live runs/live
     """
     with require_packages():
         from creekdb.pipeline.report import write_report  # noqa: PLC0415
@@ -282,33 +277,33 @@ def run(grid_name: str, out: Path | None, live: tuple[Path, ...], master: str, f
         from creekdb.pipeline.stages.results import measure_runs, verify_runs  # noqa: PLC0415
         from creekdb.pipeline.stages.simulate import simulate  # noqa: PLC0415
     grid = load_grid(grid_name)
-    folder = out or Path(DEFAULT_DIRECTORY) / Path(grid_name).stem
-    beside = simulated_counterparts(load_live_configs(live).values())
-    prepare_output_dir(folder, grid, force)
+    directory = out or Path(DEFAULT_DIRECTORY) / Path(grid_name).stem
+    counterparts = simulated_counterparts(load_live_configs(live).values())
+    prepare_output_dir(directory, grid, force)
     if live:
-        import_live_runs(folder, grid, live, beside)
-    cells = tuple({each.name: each for each in (*grid.cells, *beside)}.values())
-    told = f" and {pluralize(len(live), 'live run')}" if live else ""
-    click.echo(f"{pluralize(len(cells), 'experiment')}{told}, on Spark at {master}, to {folder}")
-    with resume_hint(folder), spark_session(master, f"creek: {grid_name}") as spark:
-        with simulation_progress() as watch:
-            failures = simulate(spark, cells, folder, watch, print_error)
-        print_simulated(len(cells), failures, folder)
+        import_live_runs(directory, grid, live, counterparts)
+    cells = tuple({each.name: each for each in (*grid.cells, *counterparts)}.values())
+    suffix = f" and {pluralize(len(live), 'live run')}" if live else ""
+    click.echo(f"{pluralize(len(cells), 'experiment')}{suffix}, Spark at {master}, to {directory}")
+    with resume_hint(directory), spark_session(master, f"creek: {grid_name}") as spark:
+        with simulation_progress() as on_progress:
+            failures = simulate(spark, cells, directory, on_progress, print_error)
+        print_simulated(len(cells), failures, directory)
         measured = run_with_status(
-            "measuring", lambda: measure_runs(spark, folder), spark, aloud=True
+            "measuring", lambda: measure_runs(spark, directory), spark, always=True
         )
         print_skipped(measured.skipped)
         print_measured(
             [row.asDict() for row in measured.measures],
             [row.asDict() for row in measured.peaks],
-            folder,
+            directory,
         )
         verified = run_with_status(
-            "verifying", lambda: verify_runs(spark, folder), spark, aloud=True
+            "verifying", lambda: verify_runs(spark, directory), spark, always=True
         )
     verdicts = [row.asDict() for row in verified.verdicts]
-    print_verified(verdicts, folder)
-    written = run_with_status("drawing", lambda: write_report(folder), aloud=True)
+    print_verified(verdicts, directory)
+    written = run_with_status("drawing", lambda: write_report(directory), always=True)
     print_lines(map(Text, written.summary))
     print_lines([Text.assemble("the report is ", (str(written.page), "bold"))])
     illegal = any(each["verdict"] == "illegal" for each in verdicts)

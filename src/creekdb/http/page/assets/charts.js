@@ -1,15 +1,15 @@
-// Latency, throughput and what is tentative, over the last two minutes: a point for each second.
+// Latency, throughput and tentative operations of the last two minutes, one point per second.
 
-import { drawn, made } from "./made.js";
+import { createSvg, createHtml } from "./dom.js";
 
 const SECONDS = 120;
 const WIDTH = 420;
 const HEIGHT = 176;
 const LEFT = 46;
 const BOTTOM = 20;
-const TOGETHER_MS = 3000; // what happens within so long gets one sign
+const MERGE_MS = 3000; // events closer together than this share one sign
 const SIGNS = "abcdefghijklmnopqrstuvwxyz";
-// Lines differ in more than their colours, which not everybody can tell apart.
+// Dash patterns distinguish the lines for readers who cannot distinguish their colours.
 const DASHES = ["", "7 3", "2 3", "9 3 2 3", "4 4", "12 4", "1 4", "6 2 1 2"];
 const WEAK = { colour: "var(--soft)", dash: "5 3" };
 const STRONG = { colour: "var(--ink)", dash: "" };
@@ -17,31 +17,31 @@ const ofReplica = (replica) => ({ colour: `var(--replica-${replica % 8})`, dash:
 
 export class History {
   constructor() {
-    this.points = []; // one for each second: {at, weak, strong, rates, tentative}
-    this.happened = []; // {at, kind, sign, what}
+    this.points = []; // one per second: {at, weak, strong, rates, tentative}
+    this.events = []; // {at, kind, sign, texts}
     this.signs = 0;
     this.last = new Map();
   }
 
-  note(kind, what) {
+  note(kind, text) {
     const at = Date.now();
-    const last = this.happened.at(-1);
-    if (last && at - last.at < TOGETHER_MS) {
-      if (!last.what.includes(what)) last.what.push(what);
+    const last = this.events.at(-1);
+    if (last && at - last.at < MERGE_MS) {
+      if (!last.texts.includes(text)) last.texts.push(text);
       if (last.kind !== kind) last.kind = "";
       return;
     }
-    this.happened.push({ at, kind, sign: SIGNS[this.signs++ % SIGNS.length], what: [what] });
-    if (this.happened.length > 64) this.happened.shift();
+    this.events.push({ at, kind, sign: SIGNS[this.signs++ % SIGNS.length], texts: [text] });
+    if (this.events.length > 64) this.events.shift();
   }
 
-  /** What is still in the charts. */
-  lately() {
-    return this.happened.filter(({ at }) => Date.now() - at < SECONDS * 1000);
+  /** Return the events within the charts. */
+  recentEvents() {
+    return this.events.filter(({ at }) => Date.now() - at < SECONDS * 1000);
   }
 
-  /** To be called every second. */
-  take(cluster) {
+  /** Append a point; call it every second. */
+  sample(cluster) {
     const sums = { weak_tentative: [0, 0], strong_stable: [0, 0] };
     const tentative = {};
     for (const replica of cluster.members) {
@@ -53,7 +53,7 @@ export class History {
       if (!before) continue;
       for (const kind of Object.keys(sums)) {
         const count = total(now.calls[kind].counts) - total(before[kind].counts);
-        if (count < 0) continue; // it began anew
+        if (count < 0) continue; // the replica was restarted
         sums[kind][0] += count;
         sums[kind][1] += now.calls[kind].total_s - before[kind].total_s;
       }
@@ -67,10 +67,10 @@ export class History {
     if (this.points.length > SECONDS + 1) this.points.shift();
   }
 
-  /** The mean over the last seconds, of what there was. */
+  /** Return the mean of the defined values of the last seconds, or null. */
   recent(name, seconds) {
-    const found = this.points.slice(-seconds).map((each) => each[name]).filter((each) => each !== null);
-    return found.length ? found.reduce((a, b) => a + b, 0) / found.length : null;
+    const values = this.points.slice(-seconds).map((each) => each[name]).filter((each) => each !== null);
+    return values.length ? values.reduce((a, b) => a + b, 0) / values.length : null;
   }
 }
 
@@ -80,53 +80,53 @@ export function drawCharts(place, history, cluster) {
   const { points } = history;
   const series = (name) => points.map((each) => [each.at, each[name]]);
   const charts = [
-    { title: "Latency, mean of each second", scale: logarithmic, lines: [
+    { title: "Latency, mean per second", scale: logarithmic, lines: [
       { label: "weak, tentative", ...WEAK, data: series("weak") },
       { label: "strong, stable", ...STRONG, data: series("strong") }] },
-    { title: "Answers per second", scale: linear, lines: [
+    { title: "Responses per second", scale: linear, lines: [
       { label: "weak", ...WEAK, data: series("weakly") },
       { label: "strong", ...STRONG, data: series("strongly") }] },
     { title: "Tentative operations", scale: linear, lines: cluster.members.map((replica) => (
       { label: `replica ${replica}`, ...ofReplica(replica), data: points.map((each) => [each.at, each.tentative[replica] ?? null]) })) },
   ];
-  place.replaceChildren(...charts.map((chart) => drawChart(chart, history.lately())));
+  place.replaceChildren(...charts.map((chart) => drawChart(chart, history.recentEvents())));
 }
 
-/** What the signs in the charts stand for. */
+/** Draw the legend of the signs in the charts. */
 export function drawEvents(place, history) {
-  const happened = history.lately();
-  const said = JSON.stringify(happened);
-  if (place.dataset.said === said) return;
-  place.dataset.said = said;
-  if (!happened.length) { place.replaceChildren(made("li", {}, "When a replica or a link is lost, or is back, or another one leads, it is marked in the charts and told here.")); return; }
-  place.replaceChildren(...happened.map(({ at, kind, sign, what }) => made("li", { class: kind },
-    made("b", {}, sign), ` ${new Date(at).toLocaleTimeString()} `, what.join(", "))));
+  const events = history.recentEvents();
+  const rendered = JSON.stringify(events);
+  if (place.dataset.rendered === rendered) return;
+  place.dataset.rendered = rendered;
+  if (!events.length) { place.replaceChildren(createHtml("li", {}, "Lost and restored replicas and links, and changes of the leader, are marked in the charts and listed here.")); return; }
+  place.replaceChildren(...events.map(({ at, kind, sign, texts }) => createHtml("li", { class: kind },
+    createHtml("b", {}, sign), ` ${new Date(at).toLocaleTimeString()} `, texts.join(", "))));
 }
 
-function drawChart({ title, scale, lines }, happened) {
+function drawChart({ title, scale, lines }, events) {
   const end = Date.now();
   const x = (at) => LEFT + (1 - (end - at) / (SECONDS * 1000)) * (WIDTH - LEFT - 4);
   const values = lines.flatMap(({ data }) => data.map(([, value]) => value)).filter((each) => each !== null);
   const { y, ticks } = scale(values);
-  const svg = drawn("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, role: "img", "aria-label": title });
+  const svg = createSvg("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, role: "img", "aria-label": title });
   for (const [value, label] of ticks) {
-    svg.append(drawn("line", { class: "grid", x1: LEFT, x2: WIDTH - 4, y1: y(value), y2: y(value) }),
-      drawn("text", { x: LEFT - 8, y: y(value) + 4, "text-anchor": "end" }, label));
+    svg.append(createSvg("line", { class: "grid", x1: LEFT, x2: WIDTH - 4, y1: y(value), y2: y(value) }),
+      createSvg("text", { x: LEFT - 8, y: y(value) + 4, "text-anchor": "end" }, label));
   }
   for (const [ago, label] of [[120, "2 min ago"], [60, "1 min"], [0, "now"]]) {
-    svg.append(drawn("text", { x: x(end - ago * 1000), y: HEIGHT - 3, "text-anchor": ago === 120 ? "start" : ago ? "middle" : "end" }, label));
+    svg.append(createSvg("text", { x: x(end - ago * 1000), y: HEIGHT - 3, "text-anchor": ago === 120 ? "start" : ago ? "middle" : "end" }, label));
   }
-  for (const { at, kind, sign, what } of happened) {
-    svg.append(drawn("line", { class: `happened ${kind}`, x1: x(at), x2: x(at), y1: 4, y2: HEIGHT - BOTTOM }, drawn("title", {}, what.join(", "))),
-      drawn("text", { class: `sign ${kind}`, x: x(at), y: 0, "text-anchor": "middle" }, sign));
+  for (const { at, kind, sign, texts } of events) {
+    svg.append(createSvg("line", { class: `event ${kind}`, x1: x(at), x2: x(at), y1: 4, y2: HEIGHT - BOTTOM }, createSvg("title", {}, texts.join(", "))),
+      createSvg("text", { class: `sign ${kind}`, x: x(at), y: 0, "text-anchor": "middle" }, sign));
   }
   for (const line of lines) svg.append(...drawLine(line.data.filter(([at]) => end - at <= SECONDS * 1000), x, y, line));
-  const keys = lines.map(({ label, colour, dash }) => made("span", { class: "key" },
-    drawn("svg", { viewBox: "0 0 26 6", width: 26, height: 6, "aria-hidden": "true" }, stroked("line", colour, dash, { x1: 0, x2: 26, y1: 3, y2: 3 })), label));
-  return made("figure", { class: "chart" }, made("figcaption", {}, made("b", {}, title), ...keys), svg);
+  const keys = lines.map(({ label, colour, dash }) => createHtml("span", { class: "key" },
+    createSvg("svg", { viewBox: "0 0 26 6", width: 26, height: 6, "aria-hidden": "true" }, stroked("line", colour, dash, { x1: 0, x2: 26, y1: 3, y2: 3 })), label));
+  return createHtml("figure", { class: "chart" }, createHtml("figcaption", {}, createHtml("b", {}, title), ...keys), svg);
 }
 
-/** Pieces where there is something, and a dot where a point stands alone. */
+/** Draw segments of defined values, and a dot for an isolated point. */
 function drawLine(data, x, y, { colour, dash }) {
   const marks = [];
   let piece = [];
@@ -144,7 +144,7 @@ function drawLine(data, x, y, { colour, dash }) {
 }
 
 function stroked(name, colour, dash, attributes) {
-  const mark = drawn(name, { class: "of", "stroke-dasharray": dash || null, ...attributes });
+  const mark = createSvg(name, { class: "of", "stroke-dasharray": dash || null, ...attributes });
   mark.style.setProperty("--of", colour);
   return mark;
 }

@@ -1,16 +1,16 @@
-// What /openapi.json says, for people: each operation, what it takes, and a command that calls it.
+// /openapi.json as a readable page: each operation with its arguments and a curl command.
 
-import { made, say } from "./made.js";
+import { createHtml, setText } from "./dom.js";
 import { credentials, hasToken, useToken } from "./streams.js";
 
 const byId = (id) => document.getElementById(id);
 const EXAMPLES = { string: "text", integer: 1, number: 1.5, boolean: true, array: [], object: {}, null: null };
 
-function typed(schema) {
+function typeName(schema) {
   if (schema.title) return schema.title;
   if (schema.enum) return schema.enum.map((each) => JSON.stringify(each)).join(" or ");
-  if (schema.anyOf) return schema.anyOf.map(typed).join(" or ");
-  if (schema.type === "array" && schema.items?.type) return `array of ${typed(schema.items)}`;
+  if (schema.anyOf) return schema.anyOf.map(typeName).join(" or ");
+  if (schema.type === "array" && schema.items?.type) return `array of ${typeName(schema.items)}`;
   return schema.type ?? "anything";
 }
 
@@ -23,7 +23,7 @@ function example(schema) {
   return EXAMPLES[schema.type] ?? "text";
 }
 
-/** For a shell: whatever stands in quotes there. */
+/** Quote the text for a shell. */
 const quoted = (text) => `'${text.replaceAll("'", "'\\''")}'`;
 
 function command(path, query, body) {
@@ -32,32 +32,32 @@ function command(path, query, body) {
   words.push(quoted(location.origin + path + query));
   if (hasToken()) words.push("-H", '"Authorization: Bearer $CREEK_TOKEN"');
   if (body !== undefined) words.push("--json", quoted(JSON.stringify(body)));
-  return made("pre", { tabindex: "0" }, words.join(" "));
+  return createHtml("pre", { tabindex: "0" }, words.join(" "));
 }
 
-const table = (head, rows) => made("div", { class: "scroll" }, made("table", {},
-  made("thead", {}, made("tr", {}, ...head.map((each) => made("th", { scope: "col" }, each)))),
-  made("tbody", {}, ...rows.map((row) => made("tr", {}, ...row.map((each) => made("td", {}, each)))))));
+const table = (head, rows) => createHtml("div", { class: "scroll" }, createHtml("table", {},
+  createHtml("thead", {}, createHtml("tr", {}, ...head.map((each) => createHtml("th", { scope: "col" }, each)))),
+  createHtml("tbody", {}, ...rows.map((row) => createHtml("tr", {}, ...row.map((each) => createHtml("td", {}, each)))))));
 
-const paragraphs = (text) => text.split("\n\n").map((each) => made("p", {}, each));
+const paragraphs = (text) => text.split("\n\n").map((each) => createHtml("p", {}, each));
 
 function operation(path, { summary, description, requestBody, "x-creek-readonly": reads }) {
   const { properties, required } = requestBody.content["application/json"].schema;
   const rows = Object.entries(properties).map(([name, schema]) => [
-    made("code", {}, name), typed(schema), required.includes(name) ? "" : `may be left out${"default" in schema ? `: ${JSON.stringify(schema.default)}` : ""}`,
+    createHtml("code", {}, name), typeName(schema), required.includes(name) ? "" : `optional${"default" in schema ? `, default ${JSON.stringify(schema.default)}` : ""}`,
   ]);
   const body = Object.fromEntries(required.map((name) => [name, example(properties[name])]));
-  return made("article", {},
-    made("h3", {}, path.split("/").at(-1), made("small", {}, reads ? "only reads" : "")),
+  return createHtml("article", {},
+    createHtml("h3", {}, path.split("/").at(-1), createHtml("small", {}, reads ? "read-only" : "")),
     ...paragraphs(description.slice(summary.length).trim()),
     rows.length ? table(["argument", "type", ""], rows) : null,
     command(path, "", body), command(path, "?consistency=strong", body));
 }
 
-function looking(path, { summary, parameters }) {
-  return made("article", {},
-    made("h3", {}, `GET ${path}`), ...paragraphs(summary),
-    parameters.length ? table(["parameter", "in the", ""], parameters.map((each) => [made("code", {}, each.name), each.in, each.description])) : null,
+function readPath(path, { summary, parameters }) {
+  return createHtml("article", {},
+    createHtml("h3", {}, `GET ${path}`), ...paragraphs(summary),
+    parameters.length ? table(["parameter", "in", ""], parameters.map((each) => [createHtml("code", {}, each.name), each.in, each.description])) : null,
     command(path.replace("{id}", "0.17"), ""));
 }
 
@@ -66,27 +66,27 @@ async function show() {
   try {
     response = await fetch("/openapi.json", { headers: credentials() });
   } catch {
-    return say(byId("title"), "The replica does not answer.");
+    return setText(byId("title"), "The replica is unreachable.");
   }
   byId("token").hidden = response.status !== 401;
   if (response.status === 401) {
-    say(byId("token").querySelector("label"), hasToken() ? "The cluster does not know this token: try another." : "This cluster asks for a token.");
-    return say(byId("title"), "Who are you?");
+    setText(byId("token").querySelector("label"), hasToken() ? "The cluster rejected this token; try another." : "This cluster requires a token.");
+    return setText(byId("title"), "Token required");
   }
-  if (!response.ok) return say(byId("title"), `The replica answers with ${response.status}.`);
+  if (!response.ok) return setText(byId("title"), `The replica responded with status ${response.status}.`);
   const { info, paths } = await response.json();
-  say(byId("title"), info.title);
+  setText(byId("title"), info.title);
   byId("about").replaceChildren(...paragraphs(info.description.replaceAll("\n\n", "\0").replaceAll("\n", " ").replaceAll("\0", "\n\n").replaceAll(/[*`]/g, "")));
   const all = Object.entries(paths);
   const calls = all.filter(([, each]) => each.post).map(([path, each]) => operation(path, each.post));
-  const looks = all.filter(([, each]) => each.get).map(([path, each]) => looking(path, each.get));
-  byId("operations").replaceChildren(made("h2", {}, "Call"), ...calls, made("h2", { class: "next" }, "Look"), ...looks);
+  const reads = all.filter(([, each]) => each.get).map(([path, each]) => readPath(path, each.get));
+  byId("operations").replaceChildren(createHtml("h2", {}, "Call"), ...calls, createHtml("h2", { class: "next" }, "Read"), ...reads);
 }
 
 try {
   const stored = localStorage.getItem("creek-theme");
   if (["light", "dark"].includes(stored)) document.documentElement.dataset.theme = stored;
-} catch { /* a private window */ }
+} catch { /* no storage in a private window */ }
 byId("token").addEventListener("submit", (event) => {
   event.preventDefault();
   useToken(byId("token-text").value);

@@ -1,36 +1,36 @@
-// One stream to each replica. It is opened again whenever it breaks: replicas are killed here.
+// One event stream to each replica, reopened whenever it breaks.
 
 const RETRY_MS = 700;
-const SILENT_MS = 6000; // a replica gives a sign of life every two seconds
+const SILENT_MS = 6000; // a replica sends a keepalive every two seconds
 
 let token = "";
-try { token = sessionStorage.getItem("creek-token") ?? ""; } catch { /* a private window */ }
+try { token = sessionStorage.getItem("creek-token") ?? ""; } catch { /* no storage in a private window */ }
 
 export function useToken(text) {
   token = text;
-  try { sessionStorage.setItem("creek-token", text); } catch { /* a private window */ }
+  try { sessionStorage.setItem("creek-token", text); } catch { /* no storage in a private window */ }
 }
 
 export const hasToken = () => Boolean(token);
 
 export const credentials = () => (token ? { Authorization: `Bearer ${token}` } : {});
 
-/** `hears.about(data)`, `hears.now(data)`, `hears.lost(status)`; `status` is 0 when nobody is there. */
-export function follow(address, hears) {
-  const turn = async () => {
+/** Follow a replica. Handlers: `about(data)`, `now(data)`, `lost(status)` with status 0 if it is unreachable. */
+export function follow(address, handlers) {
+  const connect = async () => {
     let status = 0;
     try {
-      status = await read(address, hears);
-    } catch { /* it is down, or cut off from this browser */ }
-    hears.lost(status);
-    setTimeout(turn, RETRY_MS);
+      status = await read(address, handlers);
+    } catch { /* the replica is down, or unreachable for this browser */ }
+    handlers.lost(status);
+    setTimeout(connect, RETRY_MS);
   };
-  turn();
+  connect();
 }
 
-async function read(address, hears) {
+async function read(address, handlers) {
   const stop = new AbortController();
-  let watch = setTimeout(() => stop.abort(), SILENT_MS);
+  let watchdog = setTimeout(() => stop.abort(), SILENT_MS);
   const response = await fetch(`${address}/watch`, { headers: credentials(), signal: stop.signal });
   if (!response.ok) return response.status;
   const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
@@ -38,13 +38,13 @@ async function read(address, hears) {
   for (;;) {
     const { value, done } = await reader.read();
     if (done) return 0;
-    clearTimeout(watch);
-    watch = setTimeout(() => stop.abort(), SILENT_MS);
+    clearTimeout(watchdog);
+    watchdog = setTimeout(() => stop.abort(), SILENT_MS);
     const blocks = (text + value).split("\n\n");
     text = blocks.pop();
     for (const block of blocks) {
-      const found = /^event: (\w+)\ndata: (.*)$/.exec(block);
-      if (found) hears[found[1]]?.(JSON.parse(found[2]));
+      const match = /^event: (\w+)\ndata: (.*)$/.exec(block);
+      if (match) handlers[match[1]]?.(JSON.parse(match[2]));
     }
   }
 }

@@ -1,12 +1,11 @@
-"""The charts, as Vega-Lite: curves against throughput, small multiples, and timelines.
+"""Charts as Vega-Lite specifications.
 
-A chart takes rows and a palette and knows nothing of tables. In the page it has parameters that
-the script sets: `hidden`, the lines that are switched off; `statistic`; and the ends of its axes,
-for zooming. A picture has a legend of its own instead.
+A chart takes rows and a palette, and does not read tables. In the page, the script sets its
+parameters: `hidden` (lines switched off), `statistic`, and the ends of the axes for zooming. A
+picture file carries its own legend instead.
 
-    throughput  curves, and the paper's marks     axes        where an axis ends, and its labels
-    multiples   one measure by a parameter        lines       colours, dashes, marks, a legend
-    over_time   replicas, and faults              finishing   what all charts end with
+    curves    lines of Figure 1        layers    axes, line styles, legend, final specification
+    plots     the three chart types    theme     colours and dashes
 """
 
 from creekdb.pipeline.report.charts.layers import (

@@ -1,7 +1,7 @@
-"""The lines of Figure 1: whose, of which answer, and how they are drawn.
+"""Lines of Figure 1: scheme, kind of response, and style.
 
-The colour tells the scheme. What is drawn solid is stable; dashed, tentative; dotted, what could
-have been answered. Circles are weak operations, squares strong ones.
+The colour denotes the scheme. Solid lines are stable responses, dashed lines tentative ones, and
+dotted lines responses that a scheme withholds. Circles are weak operations, squares strong ones.
 """
 
 from typing import Any, Final, NamedTuple
@@ -17,18 +17,18 @@ WEAK_SHAPE: Final = "circle"
 STRONG_SHAPE: Final = "square"
 ANY_SHAPE: Final = "diamond"
 INTERVAL_LOW_SHARE_MIN: Final = 0.001
-"""An interval that reaches below nothing is drawn down to this share of its mean."""
+"""Lower end of a drawn confidence interval, as a share of its mean, if the interval includes 0."""
 
 
 class CurveStyle(NamedTuple):
     label: str
     scheme: str
     measure: str
-    """Of SUMMARY; for a latency without its statistic."""
+    """Measure in SUMMARY; for a latency, without its statistic."""
     dash: list[int] | list[float]
     shape: str
     shown: bool = True
-    """At first; the legend brings the others."""
+    """True if the line is visible initially. The legend toggles it."""
 
 
 _LATENCY_LINES: Final = {
@@ -61,7 +61,7 @@ _LATENCY_LINES: Final = {
 
 
 def in_paper_order(schemes: list[str]) -> list[str]:
-    """The paper's first, as it names them."""
+    """Sort schemes: those of the paper first, in its order."""
     known = [scheme for scheme in PAPER_ORDER if scheme in schemes]
     return known + [scheme for scheme in schemes if scheme not in PAPER_ORDER]
 
@@ -71,15 +71,15 @@ def latency_lines(schemes: list[str]) -> list[CurveStyle]:
 
 
 def _scheme_latency_lines(scheme: str) -> tuple[CurveStyle, ...]:
-    """A scheme that the paper does not have is shown by what its clients wait for."""
+    """Return the lines of a scheme; of a scheme outside the paper, only client-visible ones."""
     return _LATENCY_LINES.get(scheme) or (
-        CurveStyle(f"{scheme}, weak first answer", scheme, "weak_tentative", DASHED, WEAK_SHAPE),
+        CurveStyle(f"{scheme}, weak first response", scheme, "weak_tentative", DASHED, WEAK_SHAPE),
         CurveStyle(f"{scheme}, strong stable", scheme, "strong_stable", SOLID, STRONG_SHAPE),
     )
 
 
 def scheme_lines(schemes: list[str], measure: str) -> list[CurveStyle]:
-    """One line for each scheme."""
+    """Return one line per scheme."""
     return [
         CurveStyle(
             formatting.scheme_name(scheme),
@@ -98,7 +98,7 @@ _SCHEME_SHAPES: Final = {"creek": "circle", "archie": "square", "smr": "diamond"
 def curve_rows(
     line: CurveStyle, points: list[CurvePoint], unit: Unit, **more: Any
 ) -> list[dict[str, Any]]:
-    """The points of a line as rows for a chart, with what is told when one is pointed at."""
+    """Return the points of a line as chart rows, including tooltip texts."""
     scale = 1000 if unit is Unit.MICROSECONDS else 1
     return [
         {
@@ -112,9 +112,9 @@ def curve_rows(
             "saturated": point.is_saturated,
             "shown": formatting.format_number(point.mean, unit),
             "interval": _interval_text(point, unit),
-            "done": formatting.format_throughput(point.throughput_tps),
-            "asked": formatting.format_throughput(point.load_tps)
-            + (" (more than it can do)" if point.is_saturated else ""),
+            "achieved": formatting.format_throughput(point.throughput_tps),
+            "offered": formatting.format_throughput(point.load_tps)
+            + (" (saturated)" if point.is_saturated else ""),
         }
         | more
         for point in points
@@ -124,7 +124,7 @@ def curve_rows(
 
 def _interval_text(point: CurvePoint, unit: Unit) -> str:
     if point.low is None or point.high is None:
-        return "one seed only"
+        return "single seed"
     interval = formatting.format_span(point.low, point.high, unit)
     return f"{interval} (95 %, {formatting.format_seeds(point.seeds)})"
 

@@ -1,9 +1,4 @@
-"""One axis of a chart: from where to where it goes, and how its numbers are written.
-
-What all charts are made of and end with: rows, layers, and the specification.
-
-How lines look: the colour of their scheme, their dashes, their marks; and a legend of them.
-"""
+"""Building blocks of all charts: axes, line styles, the legend, and the final specification."""
 
 from collections.abc import Sequence
 from math import ceil, floor, log10
@@ -22,18 +17,18 @@ PLAIN_LABEL: Final = "format(datum.value, '~r')"
 ROUND_STEPS: Final = (1, 2, 5)
 FINE_STEPS: Final = (1, 1.2, 1.4, 1.6, 1.8, 2, 2.5, 3, 3.5, 4, 5, 6, 7, 8, 9)
 ROUND_STEPS_FROM: Final = 8
-"""Where an axis on which a multiple counts spans more than this, only round numbers are marked."""
+"""High-to-low ratio above which a logarithmic axis has ticks at ROUND_STEPS only."""
 DECADE_STEPS: Final = (1,)
 DECADE_STEPS_FROM: Final = 500
-"""And where it spans more than this, only powers of ten."""
+"""High-to-low ratio above which a logarithmic axis has ticks at powers of ten only."""
 TICKS_MAX: Final = 9
-"""Of more than these every second one would be left out, and round numbers with them."""
+"""Upper bound for labelled ticks. Vega drops every second label above its tick count."""
 AXIS_MARGIN: Final = 0.06
-"""How much of an axis is left free beyond its last value."""
+"""Margin beyond the outermost values, as a share of the axis."""
 
 
 class Axis:
-    """One axis: its title, its labels, whether it is logarithmic, and from where to where."""
+    """Title, label format, scale type and domain of one axis."""
 
     def __init__(
         self,
@@ -51,7 +46,7 @@ class Axis:
         self.low, self.high = _domain(values, logarithmic, low, high)
 
     def both_scales(self, name: str) -> dict[str, dict[str, Any]]:
-        """What the page's script needs to know to draw it both ways."""
+        """Return domain and ticks for both scale types, for the script of the page."""
         both = {
             "log": Axis(self.title, self.labels, self.values, logarithmic=True),
             "linear": Axis(self.title, self.labels, self.values, low=0),
@@ -81,7 +76,7 @@ class Axis:
         )
 
     def ticks(self, name: str) -> str:
-        """Where an axis on which a multiple counts is marked: more closely, once zoomed into."""
+        """Return a Vega expression for the ticks of a logarithmic axis; zooming in refines them."""
         spread = f"{name}_high / {name}_low"
         fine = (
             f"{spread} > {ROUND_STEPS_FROM} ? {_ticks(self, ROUND_STEPS)} : "
@@ -104,34 +99,34 @@ def _ticks(axis: Axis, leading: Sequence[float]) -> list[float]:
 def _domain(
     values: Sequence[float], logarithmic: bool, low: float | None, high: float | None
 ) -> tuple[float, float]:
-    least, most = min(values, default=1.0), max(values, default=2.0)
+    lowest, highest = min(values, default=1.0), max(values, default=2.0)
     if logarithmic:
-        room = 10 ** (AXIS_MARGIN * max(log10(most / least), 0.3))
-        return low or least / room, high or most * room
-    room = AXIS_MARGIN * ((most - least) or abs(most) or 1)
+        factor = 10 ** (AXIS_MARGIN * max(log10(highest / lowest), 0.3))
+        return low or lowest / factor, high or highest * factor
+    margin = AXIS_MARGIN * ((highest - lowest) or abs(highest) or 1)
     return (
-        least - room if low is None else low,
-        most + room if high is None else high,
+        lowest - margin if low is None else low,
+        highest + margin if high is None else high,
     )
 
 
 ChartRows = list[dict[str, Any]]
 ROWS_DATA: Final = alt.NamedData("rows")
-"""The rows are put in at the end: altair would copy and check them at every step."""
+"""Placeholder for the rows. `chart_spec` inserts them, because altair copies data at each step."""
 PICTURE_WIDTH: Final = 640
 
 
 class ChartPanel(NamedTuple):
-    """A chart among others, with its place in the page."""
+    """One chart of a group, with its key in the page."""
 
     key: str
     spec: dict[str, Any]
     title: str = ""
-    """Where its axis has none."""
+    """Caption for a chart whose axis has no title."""
 
 
 def nearest_point() -> alt.Parameter:
-    """Of all points the one that is closest to the pointer."""
+    """Return a selection of the point closest to the pointer."""
     return alt.selection_point(
         name="pointed_at", on="pointerover", clear="pointerout", nearest=True, empty=False
     )
@@ -154,14 +149,14 @@ def chart_spec(
     height: int,
     width: int | str,
 ) -> dict[str, Any]:
-    """As Vega-Lite takes it: a chart of its own, or a picture with its legend."""
+    """Return the Vega-Lite specification: a resizable chart, or a picture with a legend."""
     chart = chart.properties(width=width, height=height)
     whole: alt.LayerChart | alt.VConcatChart
     if legend is None:
         fit = alt.AutoSizeParams(type="fit-x", contains="padding")
         whole = chart.properties(autosize=fit, description=description)
     else:
-        # The legend's scales are its own, but for those by which lines look as they do.
+        # The legend shares only the colour, dash and shape scales with the chart.
         whole = alt.vconcat(chart, legend, description=description)
     spec: dict[str, Any] = whole.add_params(*parameters).to_dict()
     spec["datasets"] = spec.get("datasets", {}) | {"rows": rows}
@@ -189,7 +184,7 @@ def _colour_scale(lines: list[CurveStyle], palette: Palette) -> alt.Scale:
 
 
 def hollow_fill(where: str, lines: list[CurveStyle], palette: Palette) -> Any:
-    """Filled with the colour of the line, but empty where a condition holds."""
+    """Fill points with the colour of their line, or with the background if `where` holds."""
     colour = alt.Fill("line:N", scale=_colour_scale(lines, palette), legend=None)
     return alt.condition(where, alt.value(palette["background"]), colour)
 
@@ -205,10 +200,10 @@ def shape_encoding(lines: list[CurveStyle]) -> alt.Shape:
 
 
 def legend_chart(lines: list[CurveStyle], palette: Palette) -> alt.LayerChart:
-    """A piece of each line with its name, in columns; for pictures."""
+    """Return a legend in three columns, for picture files."""
     rows = [
-        {"line": line.label, "from": place % 3, "row": place // 3}
-        for place, line in enumerate(lines)
+        {"line": line.label, "from": index % 3, "row": index // 3}
+        for index, line in enumerate(lines)
     ]
     base = (
         alt.Chart(alt.InlineData(values=rows))
@@ -218,11 +213,11 @@ def legend_chart(lines: list[CurveStyle], palette: Palette) -> alt.LayerChart:
             y=alt.Y("row:O", axis=None),
         )
     )
-    looks = line_encodings(lines, palette)
+    styles = line_encodings(lines, palette)
     return layer_charts(
-        base.mark_rule(strokeWidth=2).encode(x2="to:Q", **looks),
+        base.mark_rule(strokeWidth=2).encode(x2="to:Q", **styles),
         base.mark_point(filled=True, opacity=1, size=46).encode(
-            x="middle:Q", color=looks["color"], shape=shape_encoding(lines)
+            x="middle:Q", color=styles["color"], shape=shape_encoding(lines)
         ),
         base.mark_text(
             align="left", baseline="middle", dx=8, fontSize=12, color=palette["ink"]

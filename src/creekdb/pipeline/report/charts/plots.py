@@ -1,8 +1,8 @@
-"""Small multiples: one measure for each value of a parameter.
+"""The three chart types.
 
-Charts over time, a line for each replica, with the faults marked.
-
-Curves against throughput, with what the paper says behind them.
+- `parameter_chart`: small multiple of one measure by the value of a parameter.
+- `timeline_chart`: one line per replica over time, with faults marked.
+- `throughput_chart`: curves against throughput, with the paper's values behind them.
 """
 
 from collections.abc import Mapping, Sequence
@@ -37,7 +37,7 @@ def parameter_chart(
     values: list[str],
     description: str,
 ) -> dict[str, Any]:
-    """A small multiple: one measure for each value of a parameter, with the paper's as a stroke."""
+    """Return a small multiple: a measure by parameter value, with a stroke at the paper's value."""
     base = (
         alt.Chart(ROWS_DATA)
         .transform_filter("indexof(hidden, datum.line) < 0")
@@ -52,13 +52,13 @@ def parameter_chart(
             color=line_encodings(lines, palette)["color"],
         )
     )
-    tells = [
+    tooltip = [
         alt.Tooltip("line:N", title="line"),
-        alt.Tooltip("shown:N", title="measured"),
-        alt.Tooltip("paper_says:N", title="paper"),
+        alt.Tooltip("shown:N", title="value"),
+        alt.Tooltip("paper_text:N", title="paper"),
         alt.Tooltip("seeds:N", title="seeds"),
     ]
-    of_paper = (
+    paper_strokes = (
         base.transform_filter("isValid(datum.paper)")
         .mark_point(shape="stroke", size=420, strokeWidth=2, opacity=0.75, aria=False)
         .encode(y=alt.Y("paper:Q"))
@@ -67,11 +67,11 @@ def parameter_chart(
         base.mark_line(strokeWidth=1.5, opacity=0.6, aria=False).encode(
             strokeDash=line_encodings(lines, palette)["strokeDash"]
         ),
-        *([of_paper] if any(row["paper"] is not None for row in rows) else []),
+        *([paper_strokes] if any(row["paper"] is not None for row in rows) else []),
         base.mark_point(size=64, opacity=1, strokeWidth=1.5).encode(
             shape=shape_encoding(lines),
             fill=hollow_fill("datum.bound", lines, palette),
-            tooltip=tells,
+            tooltip=tooltip,
         ),
     )
     return chart_spec(
@@ -92,15 +92,18 @@ TIMELINE_HEIGHT: Final = 200
 def timeline_chart(
     rows: ChartRows,
     groups: dict[str, str],
-    moments: ChartRows,
+    fault_marks: ChartRows,
     palette: Palette,
     x: Axis,
     y: Axis,
     description: str,
     dashes: Mapping[str, Sequence[int]] | None = None,
 ) -> dict[str, Any]:
-    """What each replica held over time; `groups` gives the colour of each group of replicas, and
-    `dashes` how lines of some are drawn that are not solid."""
+    """Return a chart over time with one line per replica.
+
+    `groups` maps each group of replicas to its colour, and `dashes` to its dash pattern if the
+    lines of the group are not solid.
+    """
     dash = [list((dashes or {}).get(group, ())) or [1, 0] for group in groups]
     base = alt.Chart(ROWS_DATA).encode(
         x=alt.X("at:Q", scale=x.vega_scale("x"), axis=x.vega_axis("x", 8)),
@@ -116,7 +119,7 @@ def timeline_chart(
         ),
     )
     nearest = nearest_point()
-    faults = alt.Chart(alt.InlineData(values=moments)).encode(x="at:Q")
+    faults = alt.Chart(alt.InlineData(values=fault_marks)).encode(x="at:Q")
     chart = layer_charts(
         faults.mark_rect(clip=True, color=palette["wash"], aria=False)
         .transform_filter("isValid(datum.until)")
@@ -162,15 +165,15 @@ def throughput_chart(
     y: Axis,
     *,
     description: str,
-    tells: str,
+    value_label: str,
     marks: ChartRows | None = None,
     statistic: str | None = None,
     height: int = FIGURE_HEIGHT,
     picture: bool = False,
 ) -> dict[str, Any]:
-    """Curves with their points, the intervals of confidence, and the paper's `marks` behind them.
+    """Return curves with points, confidence intervals, and the paper's `marks` behind them.
 
-    `tells` says what a value is when it is pointed at.
+    `value_label` names the value in tooltips.
     """
     if picture:
         rows = [row for row in rows if _is_shown(row, lines)]
@@ -197,10 +200,10 @@ def throughput_chart(
         size=alt.value(46) if picture else alt.condition(nearest, alt.value(150), alt.value(46)),
         tooltip=[
             alt.Tooltip("line:N", title="line"),
-            alt.Tooltip("shown:N", title=tells),
+            alt.Tooltip("shown:N", title=value_label),
             alt.Tooltip("interval:N", title="interval"),
-            alt.Tooltip("done:N", title="throughput"),
-            alt.Tooltip("asked:N", title="asked for"),
+            alt.Tooltip("achieved:N", title="throughput"),
+            alt.Tooltip("offered:N", title="offered load"),
         ],
     )
     if not picture:
@@ -230,14 +233,14 @@ def _is_shown(row: dict[str, Any], lines: list[CurveStyle]) -> bool:
 
 
 def _paper_marks(marks: ChartRows, palette: Palette) -> list[alt.Chart]:
-    """What the paper says: a dotted line across for an `x`, a band for `low` and `high`."""
+    """Return the paper's values: a vertical rule for `x`, a band for `low` and `high`."""
     bands = [mark for mark in marks if "low" in mark]
-    drawn = [
+    band_layer = [
         alt.Chart(alt.InlineData(values=bands))
         .mark_rect(clip=True, opacity=0.5, color=palette["wash"], aria=False)
         .encode(y=alt.Y("low:Q"), y2="high:Q")
     ]
-    return (drawn if bands else []) + [
+    return (band_layer if bands else []) + [
         alt.Chart(alt.InlineData(values=[mark]))
         .mark_rule(clip=True, strokeDash=[1, 3], opacity=0.8, color=mark["colour"], aria=False)
         .encode(x="x:Q")
@@ -247,12 +250,12 @@ def _paper_marks(marks: ChartRows, palette: Palette) -> list[alt.Chart]:
 
 
 def _label_side(mark: dict[str, Any]) -> dict[str, Any]:
-    """Of its line. Curves come from the left, so that it is clearer on the right."""
+    """Place a label right or left of its rule. Curves approach a peak from the left."""
     return {"align": "left", "dx": 6} if mark["is_right"] else {"align": "right", "dx": -6}
 
 
 def _paper_labels(marks: ChartRows, palette: Palette) -> list[alt.Chart]:
-    """Their names, on a rim of background so that lines may pass behind."""
+    """Return the names of the marks, outlined in the background colour for legibility."""
     return [
         alt.Chart(alt.InlineData(values=[mark]))
         .mark_text(clip=True, baseline="top", aria=False, **_label_side(mark), **style)

@@ -1,7 +1,7 @@
-"""Colours, dashes and signs: one look for the page and for the pictures beside it.
+"""Colours, dashes and fonts that the page and the picture files share.
 
-In the page a colour is the name of a CSS variable, so that light and dark are a matter of the
-style sheet alone and a chart is not drawn again. A picture gets the colours themselves.
+In the page, each colour is a CSS variable: the style sheet alone switches between light and dark,
+without redrawing charts. A picture file contains the colours themselves.
 """
 
 from typing import Any, Final
@@ -13,14 +13,14 @@ SCHEME_COLOURS: Final = {
     "bayou": ("#7d4aa8", "#c39bea"),
     "basic": ("#2b7a4b", "#6cc795"),
 }
-"""In light and in dark; of schemes that the paper has, and of ours."""
+"""Light and dark colour of each built-in scheme."""
 OTHER_COLOURS: Final = (
     ("#a3243b", "#f28a9b"),
     ("#0f766e", "#5fcabf"),
     ("#85660a", "#d9b64a"),
     ("#4553b5", "#9aa6f5"),
 )
-"""Of schemes that somebody adds."""
+"""Light and dark colours for added schemes."""
 INK_COLOURS: Final = {
     "background": ("#fcfbf8", "#15181b"),
     "ink": ("#1f2428", "#e8e4dc"),
@@ -29,7 +29,7 @@ INK_COLOURS: Final = {
     "wash": ("#f3f0e9", "#1d2125"),
     "good": ("#1f7a45", "#66c98f"),
     "bad": ("#b3261e", "#ff8a80"),
-    "unsure": ("#8a6100", "#e0b44c"),
+    "warning": ("#8a6100", "#e0b44c"),
 }
 FONT: Final = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Liberation Sans', sans-serif"
 SOLID: Final[list[int]] = []
@@ -38,7 +38,7 @@ DOTTED: Final = [1.5, 3.5]
 
 
 class Palette:
-    """Which colour has which name."""
+    """Colours by name."""
 
     def __init__(self, colours: dict[str, str]) -> None:
         self.colours = colours
@@ -51,7 +51,7 @@ class Palette:
 
 
 def colours(schemes: list[str], dark: bool) -> dict[str, str]:
-    """All names with their colours, for the schemes that are there."""
+    """Return the colours of the light or dark theme by name, including those of `schemes`."""
     chosen = {name: pair[dark] for name, pair in INK_COLOURS.items()}
     added = [scheme for scheme in schemes if scheme not in SCHEME_COLOURS]
     for scheme in schemes:
@@ -63,7 +63,7 @@ def colours(schemes: list[str], dark: bool) -> dict[str, str]:
 
 
 def css_palette(schemes: list[str]) -> Palette:
-    """Each colour as the variable of the style sheet that holds it."""
+    """Return a palette that refers to the CSS variables of the page."""
     return Palette({name: f"var(--{css_name(name)})" for name in colours(schemes, dark=False)})
 
 
@@ -72,14 +72,14 @@ def picture_palette(schemes: list[str]) -> Palette:
 
 
 def css_name(name: str) -> str:
-    """A scheme may be called anything; a variable may not."""
+    """Return a valid CSS identifier. A scheme name may contain any character."""
     return "".join(
-        sign if sign.isalnum() and sign.isascii() else f"_{ord(sign):x}" for sign in name
+        char if char.isalnum() and char.isascii() else f"_{ord(char):x}" for char in name
     )
 
 
 def chart_config(palette: Palette) -> dict[str, Any]:
-    """What all charts have in common."""
+    """Return the Vega configuration that all charts share."""
     return {
         "background": None,
         "font": FONT,

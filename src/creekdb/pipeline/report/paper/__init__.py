@@ -1,14 +1,12 @@
-"""What Section 6 of the paper states, as data.
+"""Statements of Section 6 of the paper, as data.
 
-Each statement has the section it is from, the paper's own words or number, the band that a
-measured value must lie in, and how that value is found in the tables. A band is the paper's range
-where it gives one; where it gives a number, the number and a tolerance. All numbers of the paper
-that a page shows are in this folder.
+Each statement has its section, the paper's wording or number, a unit, the band of accepted values,
+and the query for the measured value. A band is the paper's range, or its number with a tolerance.
+All numbers of the paper on the page come from this package.
 
-    section_6_2, section_6_3, section_6_4     the statements
-    by_warehouses, latency                    those that are made alike
-    numbers, systems                          what drawings show, too
-    statement                                 what a statement is
+    claim               data type of a statement, and factories for recurring ones
+    section_6           the statements of Sections 6.2 to 6.4
+    reference_values    numbers that drawings or several statements share
 """
 
 from typing import Final

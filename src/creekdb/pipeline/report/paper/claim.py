@@ -1,8 +1,7 @@
-"""What a statement is.
+"""Data type of a statement, and factories for recurring statements.
 
-How latencies are compared: their means, where the processors are not saturated.
-
-What the paper states again and again, for one number of warehouses after the other.
+Latency statements compare means at loads that do not saturate the processors. Other factories
+cover statements that the paper repeats for several numbers of warehouses.
 """
 
 import operator
@@ -24,13 +23,15 @@ from creekdb.pipeline.report.queries import (
 
 
 class Claim(NamedTuple):
+    """Statement of the paper, with the query that measures it."""
+
     section: str
     subject: str
     paper_text: str
     unit: Unit
     band: Band
     query: Query | None
-    """None: nothing in the tables tells."""
+    """None if the tables do not contain the value."""
     not_measured_reason: str = ""
 
 
@@ -39,8 +40,8 @@ WEAK_TENTATIVE: Final = f"weak_tentative{MEAN_SUFFIX}"
 STRONG_TENTATIVE: Final = f"strong_tentative{MEAN_SUFFIX}"
 STRONG_STABLE: Final = f"strong_stable{MEAN_SUFFIX}"
 LATENCY_LOAD_SHARE_MAX: Final = 0.9
-"""Latencies are compared where the processors are not saturated, as in the paper: at loads up to
-this share of the first that is too much."""
+"""Share of the lowest saturating load up to which latencies are compared. As in the paper, the
+processors are not saturated at these loads."""
 
 
 def latency_range(scheme: str, measure: str, **differing: float) -> MeasureRange:
@@ -48,7 +49,7 @@ def latency_range(scheme: str, measure: str, **differing: float) -> MeasureRange
 
 
 def latency_ratio(one: str, two: str, measure: str, **differing: float) -> CurveComparison:
-    """Of one system to another."""
+    """Return the ratio of the mean latencies of two systems."""
     return CurveComparison(
         latency_range(one, measure, **differing),
         latency_range(two, measure, **differing),
@@ -59,19 +60,19 @@ def latency_ratio(one: str, two: str, measure: str, **differing: float) -> Curve
 
 SEQUENTIAL_TOLERANCE: Final = 0.10
 PEAK_TOLERANCE: Final = {1: 0.25, 5: 0.12, 20: 0.12}
-"""By warehouses."""
+"""Relative tolerance of a peak by number of warehouses."""
 
 
 def peak_claims(warehouses: int) -> list[Claim]:
     section = "6.2" if warehouses == 5 else "6.3"
     where = {"warehouses": warehouses}
-    statements = []
+    claims = []
     for scheme, name in SCHEME_NAMES.items():
         value = PEAKS_TPS_BY_WAREHOUSES[scheme, warehouses]
         sequential = scheme in SEQUENTIAL_SCHEMES
         tolerance = SEQUENTIAL_TOLERANCE if sequential else PEAK_TOLERANCE[warehouses]
         roughly = sequential and warehouses != 5
-        statements.append(
+        claims.append(
             Claim(
                 section=section,
                 subject=f"Peak throughput of {name}, {_warehouses_text(warehouses)}",
@@ -83,7 +84,7 @@ def peak_claims(warehouses: int) -> list[Claim]:
                 query=PeakThroughput(scheme, where),
             )
         )
-    return statements
+    return claims
 
 
 def accuracy_claim(section: str, scheme: str, warehouses: int, paper: str, band: Band) -> Claim:

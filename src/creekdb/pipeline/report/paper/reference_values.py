@@ -1,7 +1,4 @@
-"""The systems that the paper compares.
-
-Numbers that the drawings show, too, or that several statements take.
-"""
+"""Systems that the paper compares, and numbers that drawings or several statements share."""
 
 from typing import Final
 
@@ -9,12 +6,12 @@ from creekdb.pipeline.report.quantities import Band
 
 SCHEME_NAMES: Final = {"smr": "SMR", "bayou": "Bayou", "archie": "Archie", "creek": "Creek"}
 SEQUENTIAL_SCHEMES: Final = ("smr", "bayou")
-"""They execute one transaction after the other."""
+"""Schemes that execute transactions sequentially."""
 CONCURRENT_SCHEMES: Final = ("creek", "archie")
 
 
 PEAKS_TPS: Final = {"smr": 2_700.0, "bayou": 2_700.0, "creek": 32_500.0, "archie": 35_000.0}
-"""Five warehouses."""
+"""Peak throughput with five warehouses."""
 PEAKS_TPS_BY_WAREHOUSES: Final = {
     ("creek", 1): 11_000.0,
     ("archie", 1): 11_000.0,
@@ -24,8 +21,8 @@ PEAKS_TPS_BY_WAREHOUSES: Final = {
     **{(scheme, warehouses): 2_700.0 for scheme in SEQUENTIAL_SCHEMES for warehouses in (1, 20)},
 }
 CREEK_ACCURACY: Final = {1: Band(0.92, 1.0), 5: Band(0.98, 1.0), 20: Band(0.9995, 1.0)}
-"""Of Creek, by warehouses. Perfect is what is rounded to 100.0 %."""
+"""Accuracy of Creek by number of warehouses. "Perfect" denotes values that round to 100.0 %."""
 SLOW_EXEC_SCALE: Final = 5.0
-"""How many times longer executions take in Section 6.3."""
+"""Factor of the execution times in Section 6.3."""
 STRONG_SHARE_HIGH: Final = 0.5
 STRONG_SHARE_LOW: Final = 0.1

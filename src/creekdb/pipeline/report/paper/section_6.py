@@ -1,8 +1,8 @@
-"""Section 6.2: five replicas, five warehouses, every Payment strong.
+"""Statements of Section 6.
 
-Section 6.3: what changes with contention, strong transactions, longer executions, and size.
-
-Section 6.4: the analysis, and what happens while the network is split.
+6.2    five replicas, five warehouses, every Payment strong
+6.3    effects of contention, strong transactions, longer executions, and cluster size
+6.4    analysis, and behaviour during a network partition
 """
 
 import operator
@@ -75,7 +75,7 @@ _LATENCY_CLAIMS: Final = (
     ),
     Claim(
         section="6.2",
-        subject="What agreement adds to the latency of Payment, Creek",
+        subject="Latency that agreement adds to Payment, Creek",
         paper_text="at least about 0.7–0.8 ms",
         unit=Unit.MICROSECONDS,
         band=band_from(650),
@@ -86,7 +86,7 @@ _LATENCY_CLAIMS: Final = (
                 operator.sub,
                 "stable − tentative mean latency",
             ),
-            lambda found: found.low,
+            lambda result: result.low,
             "lowest",
         ),
     ),
@@ -108,7 +108,7 @@ _LATENCY_CLAIMS: Final = (
     ),
     Claim(
         section="6.2",
-        subject="What speculation saves Archie, at low load",
+        subject="Latency that speculation saves Archie, at low load",
         paper_text="5–8 % of its latency",
         unit=Unit.SHARE,
         band=Band(0.05, 0.08),
@@ -181,7 +181,7 @@ _CONTENTION_CLAIMS: Final = (
 _STRONG_SHARE_CLAIMS: Final = (
     Claim(
         section="6.3",
-        subject="Creek ÷ Archie, stable latency, with 50 % strong less with 10 %",
+        subject="Creek ÷ Archie, stable latency, 50 % strong minus 10 % strong",
         paper_text="more strong: a bit closer to Archie's",
         unit=Unit.RATIO,
         band=band_from(0),
@@ -192,7 +192,7 @@ _STRONG_SHARE_CLAIMS: Final = (
     ),
     Claim(
         section="6.3",
-        subject="Highest execution ratio, Creek, with 50 % strong less with 10 %",
+        subject="Highest execution ratio, Creek, 50 % strong minus 10 % strong",
         paper_text="more strong: slightly higher",
         unit=Unit.RATIO,
         band=band_from(0),
@@ -207,7 +207,7 @@ _EXECUTION_TIME_CLAIMS: Final = (
     *(
         Claim(
             section="6.3",
-            subject=f"How much higher is the peak of {name} than with executions × 5",
+            subject=f"Peak of {name} ÷ its peak with executions × 5",
             paper_text="five times",
             unit=Unit.RATIO,
             band=band_around(SLOW_EXEC_SCALE, 0.10),
@@ -219,8 +219,8 @@ _EXECUTION_TIME_CLAIMS: Final = (
         Claim(
             section="6.3",
             subject=(
-                f"Highest execution ratio, {SCHEME_NAMES[scheme]}, with executions × 5 "
-                "less as usual"
+                f"Highest execution ratio, {SCHEME_NAMES[scheme]}, executions × 5 "
+                "minus executions × 1"
             ),
             paper_text="lower than before",
             unit=Unit.RATIO,
@@ -303,7 +303,7 @@ CLAIMS_6_4: Final = (
         unit=Unit.RATIO,
         band=band_around(2.5, 0.12),
         query=ReducedQuery(
-            latency_ratio("archie", "creek", WEAK_TENTATIVE), lambda found: found.high, "highest"
+            latency_ratio("archie", "creek", WEAK_TENTATIVE), lambda result: result.high, "highest"
         ),
     ),
     Claim(
@@ -313,37 +313,37 @@ CLAIMS_6_4: Final = (
         unit=Unit.RATIO,
         band=rounding_band(0.8, 0.1),
         query=ReducedQuery(
-            latency_ratio("creek", "archie", STRONG_STABLE), lambda found: found.typical, "mean"
+            latency_ratio("creek", "archie", STRONG_STABLE), lambda result: result.typical, "mean"
         ),
     ),
     Claim(
         section="6.4",
-        subject="Operations that a minority takes in while the network is split, Creek",
+        subject="Operations that a minority accepts during a partition, Creek",
         paper_text="remains available",
         unit=Unit.COUNT,
         band=band_from(1),
         query=PartitionGrowth(
             "creek",
             PartitionedRun.minority_tentative_growth,
-            "growth of tentative at replicas out of touch",
+            "growth of tentative outside the majority",
         ),
     ),
     Claim(
         section="6.4",
-        subject="Operations that a minority commits meanwhile, Creek",
-        paper_text="stable answers in the majority only",
+        subject="Operations that a minority commits during a partition, Creek",
+        paper_text="stable responses in the majority only",
         unit=Unit.COUNT,
         band=Band(0, 0),
         query=PartitionGrowth(
             "creek",
             PartitionedRun.minority_committed_growth,
-            "growth of committed at replicas out of touch",
+            "growth of committed outside the majority",
         ),
     ),
     Claim(
         section="6.4",
-        subject="Operations that the majority commits meanwhile, Creek",
-        paper_text="stable answers in the majority",
+        subject="Operations that the majority commits during a partition, Creek",
+        paper_text="stable responses in the majority",
         unit=Unit.COUNT,
         band=band_from(1),
         query=PartitionGrowth(

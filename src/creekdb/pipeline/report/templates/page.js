@@ -1,8 +1,8 @@
-// What the page does: draws its charts, and answers to pointing, switching, zooming and typing.
+// Script of the page: draws the charts and handles tooltips, legends, zooming and filtering.
 "use strict";
 
 const charts = JSON.parse(document.getElementById("charts").textContent);
-const drawn = new Map(); // by key: the view, and what the reader has chosen
+const drawn = new Map(); // by chart key: the view, its full domain and the reader's choices
 
 // --- light and dark --------------------------------------------------------------------------
 
@@ -15,45 +15,45 @@ const prefersDark = window.matchMedia("(prefers-color-scheme: dark)");
 const isDark = () => (root.dataset.theme ?? (prefersDark.matches ? "dark" : "light")) === "dark";
 if (["light", "dark"].includes(stored.get())) root.dataset.theme = stored.get();
 const themeButton = document.getElementById("theme");
-const sayTheme = () => themeButton.setAttribute("aria-label", `Switch to ${isDark() ? "light" : "dark"}`);
+const labelTheme = () => themeButton.setAttribute("aria-label", `Switch to ${isDark() ? "light" : "dark"}`);
 themeButton.addEventListener("click", () => {
   root.dataset.theme = isDark() ? "light" : "dark";
   stored.set(root.dataset.theme);
-  sayTheme();
+  labelTheme();
 });
-prefersDark.addEventListener("change", sayTheme);
-sayTheme();
+prefersDark.addEventListener("change", labelTheme);
+labelTheme();
 
-// --- what is told when a mark is pointed at --------------------------------------------------
+// --- tooltips ----------------------------------------------------------------------------------
 
 const tooltip = document.getElementById("tooltip");
 
-function tell(_handler, event, item, value) {
-  // Between marks the closest one counts: what is pointed at there is its cell, and it is the datum.
+function showTooltip(_handler, event, item, value) {
+  // Between marks, Vega passes the Voronoi cell of the closest mark; its datum is that mark.
   const mark = item?.isVoronoi ? item.datum : item;
-  const told = mark?.tooltip ?? value;
-  if (!value || !told || typeof told !== "object") {
+  const content = mark?.tooltip ?? value;
+  if (!value || !content || typeof content !== "object") {
     tooltip.hidden = true;
     return;
   }
-  const { line, ...facts } = told;
+  const { line, ...facts } = content;
   const title = document.createElement("p");
   title.textContent = line;
   title.style.borderColor = mark?.stroke ?? mark?.fill ?? "";
   const list = document.createElement("dl");
   for (const [name, fact] of Object.entries(facts)) {
     const term = document.createElement("dt");
-    const said = document.createElement("dd");
+    const description = document.createElement("dd");
     term.textContent = name;
-    said.textContent = fact;
-    list.append(term, said);
+    description.textContent = fact;
+    list.append(term, description);
   }
   tooltip.replaceChildren(title, list);
   tooltip.hidden = false;
-  const room = 14;
+  const gap = 14;
   const { offsetWidth: width, offsetHeight: height } = tooltip;
-  const left = event.clientX + room + width > innerWidth ? event.clientX - room - width : event.clientX + room;
-  const top = event.clientY + room + height > innerHeight ? event.clientY - room - height : event.clientY + room;
+  const left = event.clientX + gap + width > innerWidth ? event.clientX - gap - width : event.clientX + gap;
+  const top = event.clientY + gap + height > innerHeight ? event.clientY - gap - height : event.clientY + gap;
   tooltip.style.left = `${Math.max(4, left)}px`;
   tooltip.style.top = `${Math.max(4, top)}px`;
 }
@@ -65,10 +65,10 @@ addEventListener("keydown", (event) => { if (event.key === "Escape") tooltip.hid
 
 const options = {
   actions: false,
-  ast: true, // so that the page needs no right to evaluate text
+  ast: true, // interprets expressions; the content security policy forbids eval
   defaultStyle: false,
   renderer: "svg",
-  tooltip: tell,
+  tooltip: showTooltip,
   loader: { load: () => Promise.reject(new Error("this page loads nothing")) },
 };
 
@@ -182,7 +182,7 @@ for (const group of document.querySelectorAll("[data-zoom]")) {
   });
 }
 
-const SHORTEST_DRAG = 8; // pixels; less is a click
+const SHORTEST_DRAG = 8; // pixels; a shorter drag is a click
 
 for (const place of document.querySelectorAll(".chart:not(.small)")) {
   const key = place.dataset.chart;
@@ -240,7 +240,7 @@ document.addEventListener("click", async (event) => {
   try {
     await navigator.clipboard.writeText(code.textContent);
     button.textContent = "copied";
-  } catch { // no right to the clipboard: select it instead
+  } catch { // without clipboard permission, select the command
     getSelection().selectAllChildren(code);
     button.textContent = "selected";
   }
@@ -249,22 +249,22 @@ document.addEventListener("click", async (event) => {
 
 const filter = document.getElementById("filter");
 filter?.addEventListener("input", () => {
-  const asked = filter.value.toLowerCase().split(/\s+/).filter(Boolean);
-  let left = 0;
+  const words = filter.value.toLowerCase().split(/\s+/).filter(Boolean);
+  let shown = 0;
   for (const row of document.querySelectorAll(".runs tbody tr")) {
     const text = [...row.cells].slice(0, -1).map((cell) => cell.textContent).join(" ").toLowerCase();
-    row.hidden = !asked.every((word) => text.includes(word));
-    left += row.hidden ? 0 : 1;
+    row.hidden = !words.every((word) => text.includes(word));
+    shown += row.hidden ? 0 : 1;
   }
-  document.getElementById("filtered").textContent = asked.length ? `${left} left` : "";
+  document.getElementById("filtered").textContent = words.length ? `${shown} shown` : "";
 });
 
-// --- and begin -------------------------------------------------------------------------------
+// --- start -------------------------------------------------------------------------------------
 
 (async () => {
   for (const key of Object.keys(charts)) {
     await draw(key);
-    await new Promise((resolve) => { setTimeout(resolve); }); // let the page answer in between
+    await new Promise((resolve) => { setTimeout(resolve); }); // keep the page responsive
   }
   root.dataset.drawn = "all";
 })();

@@ -1,0 +1,1 @@
+"""Alternatives to Creek, in the same configuration and under the same load."""

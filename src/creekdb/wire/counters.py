@@ -1,0 +1,54 @@
+"""Counters of input that a replica rejects or drops.
+
+`creek status` and the metric `creek_refused_total` report them by these values. Three other
+sources add values of their own:
+
+- A rejected call or client connection counts under the reason that the client receives.
+- A failed TLS handshake counts under `tls_` and OpenSSL's explanation.
+- The protocol counts the messages that it rejects.
+"""
+
+from enum import StrEnum
+
+
+class ServerCounter(StrEnum):
+    """Cause for which a replica rejects or drops a connection, a message or a response."""
+
+    CLUSTER = "cluster"
+    """A peer belongs to another cluster."""
+    CONNECTION_LIMIT = "connection_limit"
+    """A connection would take one of the reserved file descriptors."""
+    CUT = "cut"
+    """`creek up` has cut the link to a peer."""
+    DATATYPE = "datatype"
+    """A peer replicates another data type."""
+    DUPLICATE_REPLICA = "duplicate_replica"
+    """A second replica with the number of a connected peer."""
+    MALFORMED = "malformed"
+    """Bytes that are not a message, or no hello in time from a dialling peer."""
+    MEMBERS = "members"
+    """A peer names other members, or is not one of the members."""
+    NO_HELLO = "no_hello"
+    """A dialled peer closes the connection before its hello."""
+    PEER_NOT_CONNECTED = "peer_not_connected"
+    """Messages to a peer without a connection."""
+    PEER_UNKNOWN = "peer_unknown"
+    """Messages to a replica whose address this replica does not have."""
+    PEER_UNREACHABLE = "peer_unreachable"
+    """Failed attempts to dial a peer."""
+    RESPONSE_TOO_LARGE = "response_too_large"
+    """Responses replaced by an error because they exceed the frame limit."""
+    SLOW_CLIENT = "slow_client"
+    """Connections closed because the client does not read its responses."""
+    SLOW_DISK = "slow_disk"
+    """Messages dropped because the journal waits for the disk."""
+    SLOW_PEER = "slow_peer"
+    """Messages dropped because the peer does not read them fast enough."""
+    TLS_MISSING = "tls_missing"
+    """Connections to or from an endpoint that does not use TLS, although this replica does."""
+    UNEXPECTED_HTTP = "unexpected_http"
+    """HTTP on a port for clients or replicas."""
+    UNEXPECTED_TLS = "unexpected_tls"
+    """TLS on a port of a replica that does not use it."""
+    VERSION = "version"
+    """A peer shares no version of the wire protocol with this replica."""

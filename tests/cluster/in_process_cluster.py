@@ -1,0 +1,104 @@
+"""Cluster of any size in the process of the test, with real sockets and real journals."""
+
+import asyncio
+from collections.abc import AsyncIterator, Coroutine
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from creekdb.client import Database, connect
+from creekdb.load.local_cluster import free_port
+from creekdb.server.runtime.config import ServerConfig
+from creekdb.server.runtime.server import Server
+
+TIMEOUT_S = 60.0
+"""Upper bound for every wait of a test, in seconds. No step takes that long on a slow machine."""
+
+
+def run(scenario: Coroutine[Any, Any, None]) -> None:
+    asyncio.run(scenario)
+
+
+def is_quiescent(statuses: list[dict[str, Any]]) -> bool:
+    """True if all replicas have committed the same length and have nothing left to do."""
+    return len({each["committed"] for each in statuses}) == 1 and not any(
+        each["tentative"] or each["backlog"] for each in statuses
+    )
+
+
+class InProcessCluster:
+    """Replicas that share the event loop of the test. `settings` apply to all of them."""
+
+    def __init__(self, folder: Path, replicas: int = 3, **settings: Any) -> None:
+        self._folder = folder
+        self.settings = settings
+        self._members = {each: f"127.0.0.1:{free_port()}" for each in range(replicas)}
+        self._clients = {each: f"127.0.0.1:{free_port()}" for each in range(replicas)}
+        self.servers: dict[int, Server] = {}
+
+    def config(self, replica: int, **more: Any) -> ServerConfig:
+        return ServerConfig(
+            replica=replica,
+            members=self._members,
+            clients=self._clients[replica],
+            data=str(self._folder / str(replica)),
+            **{**self.settings, **more},
+        )
+
+    def at_same_addresses(self, folder: Path, **settings: Any) -> "InProcessCluster":
+        """Return a cluster with other data directories at the addresses of this one."""
+        other = InProcessCluster(folder, len(self._members), **{**self.settings, **settings})
+        other._members, other._clients = self._members, self._clients
+        return other
+
+    async def start(self, *replicas: int, **more: Any) -> None:
+        for replica in replicas or tuple(self._members):
+            server = Server(self.config(replica, **more))
+            await server.start()
+            self.servers[replica] = server
+
+    async def stop(self, *replicas: int) -> None:
+        for replica in replicas or tuple(self.servers):
+            await self.servers.pop(replica).stop()
+
+    def addresses(self, *replicas: int) -> list[str]:
+        return [self._clients[each] for each in replicas or tuple(self._clients)]
+
+    def client(self, *replicas: int, **more: Any) -> Database:
+        return connect(self.addresses(*replicas), **{"timeout": TIMEOUT_S, **more})
+
+    async def until_connected(self) -> None:
+        """Wait until all running replicas are connected to each other and admit calls."""
+        async with asyncio.timeout(TIMEOUT_S):
+            for server in self.servers.values():
+                while len(server.peers.connected_members()) < len(self.servers) - 1:
+                    await asyncio.sleep(0.01)
+            while any(
+                server.dispatcher.startup_barrier is not None for server in self.servers.values()
+            ):
+                await asyncio.sleep(0.01)
+
+    async def until_disconnected(self, replica: int) -> None:
+        """Wait until no running replica is connected to this one."""
+        async with asyncio.timeout(TIMEOUT_S):
+            while any(replica in each.peers.connected_members() for each in self.servers.values()):
+                await asyncio.sleep(0.01)
+
+    async def until_quiescent(self) -> None:
+        """Wait until all replicas have committed the same length and nothing is tentative."""
+        async with asyncio.timeout(TIMEOUT_S):
+            while not is_quiescent([server.status() for server in self.servers.values()]):
+                await asyncio.sleep(0.01)
+
+
+@asynccontextmanager
+async def running_cluster(
+    folder: Path, replicas: int = 3, **settings: Any
+) -> AsyncIterator[InProcessCluster]:
+    cluster = InProcessCluster(folder, replicas, **settings)
+    await cluster.start()
+    await cluster.until_connected()
+    try:
+        yield cluster
+    finally:
+        await cluster.stop()

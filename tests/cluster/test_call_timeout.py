@@ -1,0 +1,70 @@
+"""`creek call` without a majority. It shows the tentative response and reports its state."""
+
+import asyncio
+import json
+from pathlib import Path
+
+import pytest
+
+from creekdb.cli import main
+from tests.cluster.in_process_cluster import run, running_cluster
+
+
+@pytest.mark.parametrize(
+    ("call", "stdout", "stderr"),
+    [
+        ("put a 2 --final", "1  (tentative)\n", "creek: put: no final response within 0.3 s"),
+        (
+            "put a 2 --strong",
+            "",
+            "creek: tentative response: 1\ncreek: put: no stable response within 0.3 s",
+        ),
+        ("put a 2", "1  (tentative)\n", None),
+        (
+            "increment text 1 --final",
+            "raised BadValue: can only add to an int, and 'text' holds a str  (tentative)\n",
+            "creek: increment: no final response",
+        ),
+    ],
+)
+def test_the_tentative_response_is_shown_at_the_timeout(
+    call: str, stdout: str, stderr: str | None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async def scenario() -> None:
+        async with running_cluster(tmp_path) as cluster, cluster.client(0) as db:
+            await db.strong.put("a", 1)
+            await db.strong.put("text", "x")
+            await cluster.stop(1, 2)
+            arguments = ["call", *call.split(), "--at", *cluster.addresses(0), "--timeout", "0.3"]
+            code = await asyncio.to_thread(main, arguments)
+            assert code == (0 if stderr is None else 1)
+
+    run(scenario())
+    output = capsys.readouterr()
+    assert output.out == stdout
+    if stderr is None:
+        assert not output.err
+    else:
+        assert output.err.startswith(stderr)
+        assert "check with 'creek status' whether a majority is up" in output.err
+        retained = "replica 0 retains it until a majority fixes its position"
+        assert f"the call is not lost: {retained}" in output.err
+
+
+def test_json_marks_tentative_values_and_stderr_reports_the_wait(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("creekdb.cli.commands.call.NOTICE_DELAY_S", 0.1)
+
+    async def scenario() -> None:
+        async with running_cluster(tmp_path) as cluster, cluster.client(0) as db:
+            await db.strong.put("a", 1)
+            await cluster.stop(1, 2)
+            arguments = ["call", "put", "a", "2", "--final", "--json", "--timeout", "0.5"]
+            assert await asyncio.to_thread(main, [*arguments, "--at", *cluster.addresses(0)]) == 1
+
+    run(scenario())
+    output = capsys.readouterr()
+    assert json.loads(output.out) == {"kind": "tentative", "value": 1}
+    notice = "creek: tentative response: 1; waiting up to 0.5 s for the final response"
+    assert output.err.splitlines()[0] == notice

@@ -1,0 +1,96 @@
+"""Startup of a replica, with signals during recovery and with a Python without ctypes."""
+
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from tests.cluster.in_process_cluster import TIMEOUT_S, run, running_cluster
+
+SCHEME = """
+import time
+from pathlib import Path
+from creekdb.schemes.creek import CreekReplica
+
+class Slow(CreekReplica):
+    def recover(self, *arguments):
+        Path("recovering").touch()
+        while not Path("continue").exists():
+            time.sleep(0.01)
+        super().recover(*arguments)
+"""
+
+
+def wait_for(path: Path, text: str = "") -> None:
+    """Wait until the file exists and contains the text."""
+    deadline = time.monotonic() + TIMEOUT_S
+    while not path.exists() or text not in path.read_text():
+        assert time.monotonic() < deadline, path.read_text() if path.exists() else path
+        time.sleep(0.02)
+
+
+@contextmanager
+def starting_replica(folder: Path) -> Iterator["subprocess.Popen[bytes]"]:
+    """Start a replica whose recovery lasts until a file `continue` exists."""
+
+    async def scenario() -> None:
+        async with running_cluster(folder, replicas=1) as cluster, cluster.client() as db:
+            await db.strong.put("a", 1)
+
+    run(scenario())
+    (folder / "slow.py").write_text(SCHEME)
+    options = ["--member", "0=127.0.0.1:0", "--data", "0", "--scheme", "slow:Slow"]
+    with (folder / "output").open("wb") as output:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "creekdb", "serve", *options],
+            cwd=folder,
+            stdout=output,
+            stderr=output,
+        )
+    try:
+        wait_for(folder / "recovering")
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+
+
+def test_an_interrupt_during_recovery_ends_the_process(tmp_path: Path) -> None:
+    with starting_replica(tmp_path) as process:
+        process.send_signal(signal.SIGINT)
+        assert process.wait(TIMEOUT_S) == 130
+    output = (tmp_path / "output").read_text()
+    assert output.endswith("creek: interrupted\n")
+    assert "Traceback" not in output
+
+
+def test_a_reload_during_recovery_is_applied_afterwards(tmp_path: Path) -> None:
+    with starting_replica(tmp_path) as process:
+        process.send_signal(signal.SIGHUP)
+        time.sleep(0.1)
+        (tmp_path / "continue").touch()
+        wait_for(tmp_path / "output", "configuration.reloaded")
+        wait_for(tmp_path / "output", "replica 0 of creek: clients at")
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(TIMEOUT_S) == 0
+
+
+def test_a_python_without_ctypes_writes_with_a_thread(tmp_path: Path) -> None:
+    program = (
+        "import sys; sys.modules['_ctypes'] = None; from creekdb.cli import main; sys.exit(main())"
+    )
+    options = ["--member", "0=127.0.0.1:0", "--data", str(tmp_path / "0")]
+    with (tmp_path / "output").open("wb") as output:
+        process = subprocess.Popen(
+            [sys.executable, "-c", program, "serve", *options], stdout=output, stderr=output
+        )
+    try:
+        wait_for(tmp_path / "output", "writes=thread")
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(TIMEOUT_S) == 0
+    finally:
+        process.kill()
+        process.wait()

@@ -1,0 +1,78 @@
+"""Examples and lists of the pages on HTTP and metrics match the source, except for ports."""
+
+import asyncio
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from creekdb.http.responses import PROBLEM_KINDS
+from creekdb.wire import event_log
+from tests.http.http_cluster import http_cluster, run
+
+ROOT = Path(__file__).parents[2]
+HTTP = (ROOT / "docs" / "http.md").read_text(encoding="utf-8")
+METRICS = (ROOT / "docs" / "metrics.md").read_text(encoding="utf-8")
+NUMBERS = re.compile(r'(?<="call":"0\.)-?\d+|(?<="at":)\d+|(?<="oldest":)\d+|(?<="newest":)\d+')
+"""Numbers that depend on the count of no-ops, and thus on time."""
+
+
+def documented_commands() -> list[tuple[str, str]]:
+    """Return the commands of the page, each with its documented output."""
+    blocks = re.findall(r"```console\n(.*?)```", HTTP, re.DOTALL)
+    return [
+        (command, output)
+        for block in blocks
+        for command, output in re.findall(r"^\$ (.*)\n((?:(?!\$ ).*\n)*)", block, re.MULTILINE)
+    ]
+
+
+@pytest.mark.skipif(shutil.which("curl") is None, reason="the page uses curl")
+def test_documented_commands_produce_the_documented_output(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with http_cluster(tmp_path) as http:
+            address = http.url("").removeprefix("http://")
+            for command, expected in documented_commands():
+                process = await asyncio.create_subprocess_exec(
+                    *("bash", "-c", command.replace("127.0.0.1:7300", address)),
+                    stdout=asyncio.subprocess.PIPE,
+                    stderr=asyncio.subprocess.STDOUT,
+                )
+                output, _ = await process.communicate()
+                assert NUMBERS.sub("N", output.decode()) == NUMBERS.sub("N", expected), command
+                if "/state" not in command and "operations" in command:
+                    await http.cluster.until_quiescent()
+
+    assert len(documented_commands()) > 10
+    run(scenario())
+
+
+def test_the_documentation_lists_all_problems() -> None:
+    listed = re.findall(r"^\| (\d{3}) \| `(\w+)` \| (.*) \|$", HTTP, re.MULTILINE)
+    assert listed == [(str(kind.status), name, kind.title) for name, kind in PROBLEM_KINDS.items()]
+
+
+def test_the_documentation_lists_all_metrics(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with http_cluster(tmp_path) as http:
+            response_body = (await http.get("/metrics")).body
+        listed = re.findall(r"^\| `(\w+)` \| (\w+) \| ", METRICS, re.MULTILINE)
+        exported = [
+            (family.name + "_total" * (family.type == "counter"), family.type)
+            for family in text_string_to_metric_families(response_body)
+        ]
+        assert listed == exported
+
+    run(scenario())
+
+
+def test_the_documentation_lists_all_events() -> None:
+    packages = (ROOT / "src" / "creekdb" / name for name in ("server", "http", "cli"))
+    sources = [source for package in packages for source in package.rglob("*.py")]
+    event = re.compile(r"(?:events|_log)\.(?:info|warning|error)\(\s*(?:\"([a-z.]+)\"|([A-Z_]+))")
+    calls = [pair for source in sources for pair in event.findall(source.read_text("utf-8"))]
+    emitted = {name or getattr(event_log, constant) for name, constant in calls}
+    table = METRICS.partition("| event |")[2]
+    assert emitted == set(re.findall(r"`([a-z]+\.[a-z]+)`", table))

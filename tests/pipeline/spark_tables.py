@@ -1,0 +1,44 @@
+"""Spark frames of run tables, and of rows written by hand."""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+
+from creekdb.pipeline.schemas import OPERATIONS, RUNS
+from creekdb.pipeline.spark.frames import spark_schema
+from creekdb.pipeline.stages.run_tables import RunArrowTables
+
+Row = dict[str, Any]
+
+
+class Frames(NamedTuple):
+    runs: DataFrame
+    operations: DataFrame
+    orders: DataFrame
+
+
+def frames(spark: SparkSession, runs: Sequence[RunArrowTables]) -> Frames:
+    """Return the tables of all runs, each as one frame."""
+    tables = (pa.concat_tables([getattr(each, name) for each in runs]) for name in Frames._fields)
+    return Frames(*(frame(spark, each) for each in tables))
+
+
+def frame(spark: SparkSession, table: pa.Table) -> DataFrame:
+    """Return a frame of a table with combined chunks. Spark 4.3 drops rows of chunked tables."""
+    result = spark.createDataFrame(table.combine_chunks(), spark_schema(table.schema))
+    assert result.count() == table.num_rows
+    return result
+
+
+def table(spark: SparkSession, rows: Sequence[Row], schema: pa.Schema) -> DataFrame:
+    return frame(spark, pa.Table.from_pylist(list(rows), schema))
+
+
+def runs_table(spark: SparkSession, *rows: Row) -> DataFrame:
+    return table(spark, rows, RUNS)
+
+
+def operations_table(spark: SparkSession, *rows: Row) -> DataFrame:
+    return table(spark, rows, OPERATIONS)

@@ -1,0 +1,140 @@
+"""Relational checkers, compared with the checkers of the same names on the same histories."""
+
+from collections import Counter
+from random import Random
+from typing import NamedTuple
+
+import pytest
+from pyspark.sql import SparkSession
+
+from creekdb.checkers import CHECKERS, Illegal, Ok, RunIndex, Verdict
+from creekdb.evaluation import build_simulation
+from creekdb.history import CheckpointInstalled, History
+from creekdb.pipeline.stages.relational_checks import RELATIONAL_CHECKERS, find_violations
+from creekdb.pipeline.stages.run_tables import tables_of_history, tables_of_simulation
+from creekdb.simulation.fuzz.scenario_generator import scenario_from_seed
+from tests.pipeline.corruptions import CORRUPTIONS
+from tests.pipeline.spark_tables import Row, frames
+
+SEEDS = {"basic": range(12), "creek": range(20, 32), "smr": range(8), "bayou": range(8)}
+SEEDS |= {"archie": range(8)}
+VARIANTS_PER_CORRUPTION = 2
+NAMESAKES = {each.name: each.check for each in CHECKERS if each.name in RELATIONAL_CHECKERS}
+
+
+class CheckedHistory(NamedTuple):
+    """History with the results of both kinds of checkers."""
+
+    history: History
+    is_corrupted: bool
+    by_checkers: dict[str, Verdict]
+    by_relations: dict[str, Row]
+
+    def verdicts(self, checker: str) -> tuple[str, str]:
+        """Return the verdict of the checker, and of its relational namesake."""
+        verdict, row = self.by_checkers[checker], self.by_relations.get(checker)
+        return type(verdict).__name__.lower(), row["verdict"] if row else "ok"
+
+
+@pytest.fixture(scope="module")
+def checked(spark: SparkSession) -> dict[str, CheckedHistory]:
+    histories: dict[str, History] = {}
+    for scheme, seeds in SEEDS.items():
+        for seed in seeds:
+            history = build_simulation(scenario_from_seed(seed, scheme)).run().history
+            histories[f"{scheme}-{seed}"] = history
+            for name, corrupt in CORRUPTIONS.items():
+                for number in range(VARIANTS_PER_CORRUPTION):
+                    corrupted = corrupt(history, Random(f"{seed} {number}"))
+                    histories[f"{scheme}-{seed}-{name}-{number}"] = corrupted
+    tables = [tables_of_history(name, history) for name, history in histories.items()]
+    relations = find_violations(*frames(spark, tables)).collect()
+    by_relations: dict[str, dict[str, Row]] = {name: {} for name in histories}
+    for row in relations:
+        by_relations[row["run"]][row["checker"]] = row.asDict()
+    return {
+        name: CheckedHistory(
+            history,
+            name.count("-") > 1,
+            {checker: check(RunIndex(history)) for checker, check in NAMESAKES.items()},
+            by_relations[name],
+        )
+        for name, history in histories.items()
+    }
+
+
+def test_unchanged_histories_have_no_violations(checked: dict[str, CheckedHistory]) -> None:
+    wrong = {
+        name: each.by_relations
+        for name, each in checked.items()
+        if not each.is_corrupted
+        and any(row["verdict"] == "illegal" for row in each.by_relations.values())
+    }
+    assert wrong == {}
+
+
+def test_relational_violations_are_confirmed_by_checkers(
+    checked: dict[str, CheckedHistory],
+) -> None:
+    wrong = {
+        (name, checker): row
+        for name, each in checked.items()
+        for checker, row in each.by_relations.items()
+        if row["verdict"] == "illegal"
+        and checker in NAMESAKES
+        and isinstance(each.by_checkers["prefix_order"], Ok)
+        and not isinstance(each.by_checkers[checker], Illegal)
+    }
+    assert wrong == {}
+
+
+def test_both_agree_on_prefix_order(checked: dict[str, CheckedHistory]) -> None:
+    """Histories with installed checkpoints are excluded, since tables do not hold checkpoints."""
+    differing = {
+        name: (each.verdicts("prefix_order"), each.by_checkers["prefix_order"], each.by_relations)
+        for name, each in checked.items()
+        if not has_checkpoints(each.history) and len(set(each.verdicts("prefix_order"))) > 1
+    }
+    assert differing == {}
+
+
+def has_checkpoints(history: History) -> bool:
+    return any(
+        isinstance(each.event, CheckpointInstalled) for log in history.logs for each in log.events
+    )
+
+
+@pytest.mark.parametrize("checker", ["real_time", "session_order"])
+def test_both_agree_if_replicas_have_one_order(
+    checked: dict[str, CheckedHistory], checker: str
+) -> None:
+    differing = {
+        name: (each.verdicts(checker), each.by_checkers[checker], each.by_relations.get(checker))
+        for name, each in checked.items()
+        if isinstance(each.by_checkers["prefix_order"], Ok) and len(set(each.verdicts(checker))) > 1
+    }
+    assert differing == {}
+
+
+def test_histories_cover_both_verdicts_of_every_checker(
+    checked: dict[str, CheckedHistory],
+) -> None:
+    kinds = Counter(
+        (checker, type(verdict))
+        for each in checked.values()
+        for checker, verdict in each.by_checkers.items()
+    )
+    for checker in NAMESAKES:
+        assert kinds[checker, Illegal] >= 20
+        assert kinds[checker, Ok] >= 20
+
+
+@pytest.mark.parametrize("scheme", SEEDS)
+def test_a_run_and_its_history_yield_equal_orders(scheme: str) -> None:
+    for seed in SEEDS[scheme][:4]:
+        scenario = scenario_from_seed(seed, scheme)
+        run = build_simulation(scenario).run()
+        assert (
+            tables_of_simulation("run", scenario, run).orders
+            == tables_of_history("run", run.history).orders
+        )

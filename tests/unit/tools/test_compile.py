@@ -1,0 +1,86 @@
+"""Requirements of mypyc, checked on the sources without a compilation."""
+
+import ast
+import io
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tools import compile as compile_script
+from tools.compile import MODULES, SOURCE, SUBCLASSED, copy_sources, open_classes, run_with_progress
+
+
+def classes(module: str) -> Iterator[ast.ClassDef]:
+    for node in ast.walk(ast.parse((SOURCE / f"{module}.py").read_text())):
+        if isinstance(node, ast.ClassDef):
+            yield node
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_classes_of_compiled_modules_have_no_options_that_mypyc_drops(module: str) -> None:
+    assert [each.name for each in classes(module) if each.keywords] == []
+
+
+def test_subclassed_classes_are_in_compiled_modules() -> None:
+    assert set(SUBCLASSED) <= {each.name for module in MODULES for each in classes(module)}
+
+
+def test_replica_classes_of_compiled_schemes_are_open_to_subclasses() -> None:
+    schemes = [module for module in MODULES if module.startswith("schemes/")]
+    replicas = {each.name for module in schemes for each in classes(module)}
+
+    assert {name for name in replicas if name.endswith("Replica")} <= set(SUBCLASSED)
+
+
+def test_only_subclassed_classes_are_marked_in_the_copy(tmp_path: Path) -> None:
+    path = tmp_path / "module.py"
+    path.write_text("class EmptyBase:\n    pass\n\n\nclass EmptyBaseElse(EmptyBase):\n    pass\n")
+
+    open_classes(path)
+
+    marked = [line for line in path.read_text().splitlines() if "mypy" in line]
+    assert marked == [
+        "import mypy_extensions",
+        "@mypy_extensions.mypyc_attr(allow_interpreted_subclasses=True)",
+    ]
+    assert path.read_text().splitlines()[2:] == [
+        "class EmptyBase:", "    pass", "", "", "class EmptyBaseElse(EmptyBase):", "    pass",
+    ]  # fmt: skip
+
+
+def test_a_copy_follows_the_sources_and_keeps_compiled_files(tmp_path: Path) -> None:
+    compiled, removed = tmp_path / "errors.so", tmp_path / "removed.py"
+    for path in (compiled, removed):
+        path.touch()
+
+    copy_sources(tmp_path)
+
+    assert compiled.exists()
+    assert not removed.exists()
+    assert (tmp_path / "errors.py").read_bytes() == (SOURCE / "errors.py").read_bytes()
+    assert (tmp_path / "pipeline" / "stages" / "grids").is_dir()
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize("stream", [Terminal(), io.StringIO()])
+def test_progress_is_reported_during_a_compilation(
+    stream: io.StringIO, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    interval = "COUNT_S" if stream.isatty() else "LINE_S"
+    monkeypatch.setattr(compile_script, interval, 0.05)
+    script = "import time; time.sleep(0.5); print('an error'); raise SystemExit(3)"
+
+    result = run_with_progress([sys.executable, "-c", script], tmp_path, dict(os.environ), stream)
+
+    assert result == (3, "an error\n")
+    progress = stream.getvalue()
+    assert progress.count("s elapsed") > 1
+    assert progress.count("\n") == (1 if stream.isatty() else progress.count("elapsed") + 1)
+    assert progress.endswith("s in total\n")

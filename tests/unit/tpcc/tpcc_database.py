@@ -1,0 +1,117 @@
+"""Database for tests: executes transactions one after another on a population and exposes rows."""
+
+from collections.abc import Iterable, Iterator
+from functools import lru_cache
+from typing import Any
+
+from creekdb.execution.sequential import OperationRaised
+from creekdb.execution.transaction import ABSENT
+from creekdb.protocol.ids.version_vector import Dot
+from creekdb.protocol.request import Operation, Outcome, Request
+from creekdb.tpcc import OverlayState, Population, PopulationBase, TransactionInputs, tpcc_datatype
+from creekdb.tpcc.schema import TABLES
+
+SEED = 20
+
+
+@lru_cache(8)
+def population(warehouses: int = 2, seed: int = SEED) -> Population:
+    return Population(seed, warehouses)
+
+
+@lru_cache(8)
+def base(layout: str, warehouses: int = 2, seed: int = SEED) -> PopulationBase:
+    return PopulationBase(population(warehouses, seed), layout)
+
+
+class TpccDatabase:
+    def __init__(self, layout: str, warehouses: int = 2, seed: int = SEED) -> None:
+        self.layout = layout
+        self.base = base(layout, warehouses, seed)
+        self.population = self.base.population
+        self.datatype = tpcc_datatype(layout)
+        self.state = OverlayState(self.base)
+        self.now = 1_000
+        """Date of the last transaction. Consecutive transactions are one microsecond apart."""
+
+    def apply(self, operation: Operation) -> Outcome:
+        self.now += 1
+        request = Request(self.now, Dot(0, self.now), operation, strong=False)
+        return self.state.apply(self.datatype, request)
+
+    def call(self, name: str, *arguments: Any) -> Any:
+        outcome = self.apply(self.datatype.call(name, *arguments))
+        if outcome.error is not None:
+            raise OperationRaised(outcome.error)
+        return outcome.value
+
+    def row(self, table: str, *key: int) -> dict[str, Any] | None:
+        """Return the row by column name, in either layout, or None."""
+        schema = TABLES[table]
+        values = self._register(table, *key)
+        if values is None:
+            return None
+        if self.layout == "fine":
+            assert len(values) == len(schema.fixed)
+            split_columns = schema.mutable + schema.sums
+            values = (*values, *(self._register(column, *key) for column in split_columns))
+        return dict(zip(schema.columns, values, strict=True))
+
+    def column(self, column: str, table: str, *key: int) -> Any:
+        row = self.row(table, *key)
+        assert row is not None
+        return row[column]
+
+    def set(self, column: str, value: Any, table: str, *key: int) -> None:
+        """Overwrite a column; None deletes it."""
+        schema = TABLES[table]
+        if self.layout == "fine" and column not in schema.fixed:
+            self.state.write((column, *key), ABSENT if value is None else value)
+            return
+        values = list(self._register(table, *key))
+        values[schema.columns.index(column)] = value
+        self.state.write((table, *key), tuple(values))
+
+    def insert(self, table: str, *key: int, like: tuple[int, ...]) -> None:
+        """Add a copy of another row."""
+        self.state.write((table, *key), self._register(table, *like))
+        if self.layout == "fine":
+            schema = TABLES[table]
+            for column in schema.mutable + schema.sums:
+                value = self._register(column, *like)
+                if value is not None:
+                    self.state.write((column, *key), value)
+
+    def delete(self, table: str, *key: int) -> None:
+        self.state.write((table, *key), ABSENT)
+        if self.layout == "fine":
+            schema = TABLES[table]
+            for column in schema.mutable + schema.sums:
+                self.state.write((column, *key), ABSENT)
+
+    def _register(self, *key: Any) -> Any:
+        value = self.state.read(key)
+        return None if value is ABSENT else value
+
+
+def transaction_mix(
+    database: TpccDatabase, seed: int, count: int, clients: int = 20
+) -> Iterator[Any]:
+    """Yield `count` inputs of `clients` streams, in round-robin order."""
+    streams = [
+        TransactionInputs(database.datatype, database.population, seed, client)
+        for client in range(clients)
+    ]
+    for number in range(count):
+        yield next(streams[number % clients])
+
+
+def is_uniform(counts: Iterable[int]) -> bool:
+    """True if a chi-square test does not reject uniformity at a level of one in a million."""
+    observed = list(counts)
+    expected = sum(observed) / len(observed)
+    statistic = sum((each - expected) ** 2 / expected for each in observed)
+    freedom = len(observed) - 1
+    # Wilson and Hilferty: the cube root of chi-square / freedom is nearly normal.
+    normal = (statistic / freedom) ** (1 / 3) - (1 - 2 / (9 * freedom))
+    return bool(normal / (2 / (9 * freedom)) ** 0.5 < 4.75)

@@ -81,9 +81,9 @@ MUTANTS: tuple[Mutant, ...] = (
         "creek",
         Edit(
             CREEK,
-            "        blocker = self._find_blocker(entry, entry.reads)\n",
+            "        blocker = self._find_blocker(entry, entry.effective_reads)\n",
             (
-                "        blocker = self._find_blocker(entry, entry.reads)\n"
+                "        blocker = self._find_blocker(entry, entry.effective_reads)\n"
                 "        if blocker is None and not self.is_committed(entry.request.id):\n"
                 "            blocker = entry\n"
             ),

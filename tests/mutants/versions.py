@@ -412,7 +412,7 @@ MUTANTS: tuple[Mutant, ...] = (
         300,
         Edit(
             VERSIONED,
-            "elif request.operation.name not in self._readonly:",
+            "elif request.operation.name not in self._readonly or entry.merged_run is not None:",
             "elif False:",
         ),
     ),

@@ -345,7 +345,7 @@ class CreekReplica(VersionedReplica):
         if entry.request.id in self._local_reads:
             self._scheduler.add(entry)
             return
-        blocker = self._find_blocker(entry, entry.reads)
+        blocker = self._find_blocker(entry, entry.effective_reads)
         if blocker is not None:
             self._block(entry, blocker)
         else:
@@ -395,7 +395,7 @@ class CreekReplica(VersionedReplica):
             return None
         if not predecessor.is_executed:
             return predecessor
-        return self._store.find_pending_writer((predecessor.merged_run or predecessor).reads)
+        return self._store.find_pending_writer(predecessor.effective_reads)
 
     def _count_executed(self, entry: RequestEntry) -> None:
         if entry.session is not None:
@@ -452,8 +452,7 @@ class CreekReplica(VersionedReplica):
             if each.id == request.id:
                 return
             entry = self._entries[each.id]
-            reads = (entry.merged_run or entry).reads
-            if entry.is_executed and self._store.find_pending_writer(reads) is None:
+            if entry.is_executed and self._store.find_pending_writer(entry.effective_reads) is None:
                 yield each.id
 
     def _load(self, loader: StateLoader) -> None:

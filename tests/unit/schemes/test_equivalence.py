@@ -237,5 +237,17 @@ def test_creek_and_basic_agree_on_random_schedules(
     check_random_schedule(name, settings, seed, length)
 
 
+@pytest.mark.parametrize(
+    "seed",
+    [
+        pytest.param(56, id="a request was merged while its response was blocked"),
+        pytest.param(863, id="the last pending member of a split run only reads"),
+        pytest.param(1138, id="a member of a split run is executed before the others"),
+    ],
+)
+def test_merged_runs_do_not_release_responses_early(seed: int) -> None:
+    check_random_schedule("bank", MERGING, seed, 42)
+
+
 def _flatten(sample: tuple[str, tuple[Any, ...]]) -> tuple[Any, ...]:
     return sample[0], *sample[1]

@@ -113,6 +113,14 @@ class RequestEntry:
     def is_executed(self) -> bool:
         return self.phase not in _NOT_EXECUTED
 
+    @property
+    def effective_reads(self) -> "dict[Key, Read]":
+        """Reads that the outcome depends on: those of the merged run while the entry is merged."""
+        if self.phase is ExecutionPhase.MERGED:
+            assert self.merged_run is not None
+            return self.merged_run.reads
+        return self.reads
+
     def find_read(self, key: Key) -> "Read | None":
         """Return the read of `key`, or None."""
         return self.reads.get(key) or self.base_reads.get(key)

@@ -131,8 +131,8 @@ class VersionedReplica(OrderingReplica):
             entry = entries[request.id]
             if entry.is_executed:
                 self._respond_stable(entry, probe)
-            elif request.operation.name not in self._readonly:
-                return
+            elif request.operation.name not in self._readonly or entry.merged_run is not None:
+                return  # readers of a split run are validated only after its last member
             self._written_count += 1
 
     def _respond_stable(self, entry: RequestEntry, probe: Probe) -> None:

@@ -24,12 +24,12 @@ async def back_up(
     return read_header(path)
 
 
-def restore_all(path: Path, folder: Path, replicas: int, **options: Any) -> BackupHeader:
+def restore_all(path: Path, directory: Path, replicas: int, **options: Any) -> BackupHeader:
     """Restore the data directories of all replicas of a new cluster."""
     members = tuple(range(replicas))
-    folders = {each: folder / str(each) for each in members}
+    directories = {each: directory / str(each) for each in members}
     settings = {"cluster": "another", "datatype": "kv", **options}
-    return restore(path, folders, members=members, **settings)
+    return restore(path, directories, members=members, **settings)
 
 
 def user_state(path: Path) -> dict[Any, Any]:

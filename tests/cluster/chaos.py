@@ -6,7 +6,7 @@ always draws the same faults, but their timing relative to messages varies, sinc
 real. Half of the runs also change the members (`membership_operator`). Later draws of such a run
 depend on the members at that time.
 
-Exits with 1 at the first run that fails, and keeps its folder with the output of the replicas.
+Exits with 1 at the first run that fails, and keeps its directory with the output of the replicas.
 """
 
 import argparse
@@ -340,12 +340,12 @@ class Chaos:
         await cluster.until_ready()
 
 
-def run_one(seed: str, folder: Path) -> bool:
+def run_one(seed: str, directory: Path) -> bool:
     chaos = Chaos(seed)
     started = time.monotonic()
     try:
         run_scenario(
-            folder,
+            directory,
             chaos.run,
             *chaos.options,
             replicas=chaos.replicas,
@@ -354,7 +354,7 @@ def run_one(seed: str, folder: Path) -> bool:
             may_fail=True,
         )
     except Exception:  # noqa: BLE001 - every failure is reported
-        print(f"run {seed} in {folder}: {chaos}")
+        print(f"run {seed} in {directory}: {chaos}")
         print(*chaos.events, sep="\n")
         traceback.print_exc()
         return False
@@ -369,7 +369,9 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1, help="seed of all runs")
     parser.add_argument("--first", type=int, default=0, help="number of the first run")
     parser.add_argument(
-        "--out", type=Path, help="folder for the data of the runs (default: a new temporary folder)"
+        "--out",
+        type=Path,
+        help="directory for the data of the runs (default: a new temporary directory)",
     )
     arguments = parser.parse_args()
     out = arguments.out or Path(tempfile.mkdtemp(prefix="creek-chaos-"))
@@ -377,15 +379,15 @@ def main() -> int:
     deadline = time.monotonic() + 60 * arguments.minutes
     number = arguments.first
     while time.monotonic() < deadline:
-        folder = out / str(number)
-        folder.mkdir(parents=True)
-        if not run_one(f"{arguments.seed} {number}", folder):
+        directory = out / str(number)
+        directory.mkdir(parents=True)
+        if not run_one(f"{arguments.seed} {number}", directory):
             print(
                 "reproduce with: python -m tests.cluster.chaos "
                 f"--seed {arguments.seed} --first {number}"
             )
             return 1
-        shutil.rmtree(folder)
+        shutil.rmtree(directory)
         sys.stdout.flush()
         number += 1
     print(f"{number - arguments.first} runs passed")

@@ -18,21 +18,21 @@ CHUNK_BYTES = 64 * 1024
 
 
 @contextmanager
-def small_disk(folder: Path, megabytes: int) -> Iterator[None]:
-    """Mount a small disk at this folder. Raises `OSError` without the privilege to mount."""
-    folder.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", f"size={megabytes}m", "tmpfs", str(folder)]
+def small_disk(directory: Path, megabytes: int) -> Iterator[None]:
+    """Mount a small disk at this directory. Raises `OSError` without the privilege to mount."""
+    directory.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", f"size={megabytes}m", "tmpfs", str(directory)]
     if subprocess.run(mount, capture_output=True, check=False).returncode:
         raise OSError("cannot mount a disk: root privileges are required")
     try:
         yield
     finally:
-        subprocess.run(["umount", "--lazy", str(folder)], check=True)
+        subprocess.run(["umount", "--lazy", str(directory)], check=True)
 
 
-def fill(folder: Path) -> Path:
+def fill(directory: Path) -> Path:
     """Fill the disk, and return the file that occupies its space."""
-    ballast = folder / "ballast"
+    ballast = directory / "ballast"
     with ballast.open("wb", buffering=0) as file:
         size = CHUNK_BYTES
         while size:
@@ -53,12 +53,12 @@ def allow_writes(process: int) -> None:
     resource.prlimit(process, resource.RLIMIT_FSIZE, unlimited)
 
 
-def tear(folder: Path) -> bool:
+def tear(directory: Path) -> bool:
     """Append half a group to the journal, like a crash in the middle of a write.
 
     Returns False if the journal is empty.
     """
-    chain = read_segment_chain(folder)
+    chain = read_segment_chain(directory)
     if chain.tail is None:
         return False
     position = chain.first_position + len(chain.records)
@@ -71,14 +71,14 @@ def tear(folder: Path) -> bool:
     return True
 
 
-def flip(folder: Path) -> Path:
+def flip(directory: Path) -> Path:
     """Flip a bit of the first group of the last segment, and return its path."""
-    path = max(folder.glob(f"*{SEGMENT_SUFFIX}"))
+    path = max(directory.glob(f"*{SEGMENT_SUFFIX}"))
     data = bytearray(path.read_bytes())
     data[SEGMENT_HEADER_BYTES + 40] ^= 1
     path.write_bytes(data)
     return path
 
 
-def file_contents(folder: Path) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in sorted(folder.iterdir())}
+def file_contents(directory: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in sorted(directory.iterdir())}

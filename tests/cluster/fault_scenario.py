@@ -116,7 +116,7 @@ class ScenarioCluster:
 
 
 def run_scenario(
-    folder: Path,
+    directory: Path,
     scenario: Callable[[ScenarioCluster], Awaitable[None]],
     *options: str,
     replicas: int = 3,
@@ -131,13 +131,13 @@ def run_scenario(
     With `may_fail`, calls may fail, but their reported outcome must be true.
     """
     members = [f"127.0.0.1:{free_port()}" for _ in range(replicas)]
-    recorded = folder / "recorded"
+    recorded = directory / "recorded"
 
     async def run() -> ScenarioCluster:
         async with AsyncExitStack() as stack:
             links = await stack.enter_async_context(LinkProxies(members))
             processes = ReplicaProcesses(
-                folder,
+                directory,
                 replicas,
                 *("--tick-ms", str(TICK_MS), "--record", str(recorded), "--record-orders"),
                 *options,

@@ -29,8 +29,8 @@ def is_quiescent(statuses: list[dict[str, Any]]) -> bool:
 class InProcessCluster:
     """Replicas that share the event loop of the test. `settings` apply to all of them."""
 
-    def __init__(self, folder: Path, replicas: int = 3, **settings: Any) -> None:
-        self._folder = folder
+    def __init__(self, directory: Path, replicas: int = 3, **settings: Any) -> None:
+        self._directory = directory
         self.settings = settings
         self._members = {each: f"127.0.0.1:{free_port()}" for each in range(replicas)}
         self._clients = {each: f"127.0.0.1:{free_port()}" for each in range(replicas)}
@@ -41,13 +41,13 @@ class InProcessCluster:
             replica=replica,
             members=self._members,
             clients=self._clients[replica],
-            data=str(self._folder / str(replica)),
+            data=str(self._directory / str(replica)),
             **{**self.settings, **more},
         )
 
-    def at_same_addresses(self, folder: Path, **settings: Any) -> "InProcessCluster":
+    def at_same_addresses(self, directory: Path, **settings: Any) -> "InProcessCluster":
         """Return a cluster with other data directories at the addresses of this one."""
-        other = InProcessCluster(folder, len(self._members), **{**self.settings, **settings})
+        other = InProcessCluster(directory, len(self._members), **{**self.settings, **settings})
         other._members, other._clients = self._members, self._clients
         return other
 
@@ -93,9 +93,9 @@ class InProcessCluster:
 
 @asynccontextmanager
 async def running_cluster(
-    folder: Path, replicas: int = 3, **settings: Any
+    directory: Path, replicas: int = 3, **settings: Any
 ) -> AsyncIterator[InProcessCluster]:
-    cluster = InProcessCluster(folder, replicas, **settings)
+    cluster = InProcessCluster(directory, replicas, **settings)
     await cluster.start()
     await cluster.until_connected()
     try:

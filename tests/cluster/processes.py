@@ -42,7 +42,7 @@ class ReplicaProcesses:
 
     def __init__(
         self,
-        folder: Path,
+        directory: Path,
         replicas: int = 3,
         *options: str,
         members: list[str] | None = None,
@@ -52,7 +52,7 @@ class ReplicaProcesses:
         trusted: Path | None = None,
         environment: Mapping[str, str] | None = None,
     ) -> None:
-        self.folder = folder
+        self.directory = directory
         self._options = options
         self._locations: dict[int, ReplicaLocation] = {}
         """Locations of all replicas that ever existed, by number."""
@@ -127,7 +127,7 @@ class ReplicaProcesses:
     def location(self, name: str, peer_address: str | None = None) -> ReplicaLocation:
         """Reserve addresses for a replica."""
         peer_address = peer_address or f"127.0.0.1:{free_port()}"
-        return ReplicaLocation(peer_address, f"127.0.0.1:{free_port()}", self.folder / name)
+        return ReplicaLocation(peer_address, f"127.0.0.1:{free_port()}", self.directory / name)
 
     def start_unnumbered(self, location: ReplicaLocation, *options: str) -> subprocess.Popen[bytes]:
         """Start a replica that joins and receives its number later."""

@@ -90,9 +90,9 @@ def test_the_header_describes_the_backup(tmp_path: Path) -> None:
 
 def test_operations_start_at_the_last_checkpoint(tmp_path: Path) -> None:
     async def scenario() -> None:
-        folder = tmp_path / "recorded"
+        directory = tmp_path / "recorded"
         cluster = InProcessCluster(
-            tmp_path / "data", replicas=1, checkpoint_every=20, record=str(folder)
+            tmp_path / "data", replicas=1, checkpoint_every=20, record=str(directory)
         )
         await cluster.start()
         server = cluster.servers[0]
@@ -102,7 +102,7 @@ def test_operations_start_at_the_last_checkpoint(tmp_path: Path) -> None:
         path = tmp_path / "one.backup"
         header = await back_up(cluster, path, operations=True)
         await cluster.stop()
-        (log,) = merge_recordings(folder).logs
+        (log,) = merge_recordings(directory).logs
         events = [each.event for each in log.events]
         recorded = [(each.index, each.id) for each in events if isinstance(each, Committed)]
         assert 0 < header.first < header.length == len(recorded)

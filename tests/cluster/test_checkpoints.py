@@ -9,10 +9,10 @@ from creekdb.server.storage.journal import Journal
 from tests.cluster.in_process_cluster import TIMEOUT_S, InProcessCluster, run, running_cluster
 
 
-async def until_truncated(folder: Path) -> None:
+async def until_truncated(directory: Path) -> None:
     """Wait until a checkpoint has replaced the first segment of the journal."""
     async with asyncio.timeout(TIMEOUT_S):
-        while (folder / "000000000001.journal").exists():
+        while (directory / "000000000001.journal").exists():
             await asyncio.sleep(0.01)
 
 

@@ -19,12 +19,12 @@ def programs(text: str) -> list[tuple[str, str]]:
     return re.findall(r"```python\n(.*?)```(?:\n\n```\n(.*?)```)?", text, re.DOTALL)
 
 
-def output_of(program: str, cluster: LocalCluster, folder: Path) -> str:
+def output_of(program: str, cluster: LocalCluster, directory: Path) -> str:
     for number, address in enumerate(cluster.addresses):
         program = program.replace(f"127.0.0.1:{7100 + number}", address)
-    (folder / "program.py").write_text(program)
+    (directory / "program.py").write_text(program)
     completed = subprocess.run(
-        [sys.executable, "program.py"], cwd=folder, capture_output=True, text=True, check=False
+        [sys.executable, "program.py"], cwd=directory, capture_output=True, text=True, check=False
     )
     return completed.stdout + completed.stderr
 

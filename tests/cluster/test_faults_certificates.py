@@ -10,16 +10,16 @@ from tests.cluster.fault_scenario import ScenarioCluster, run_scenario
 OTHER_REPLICAS = [(1, 2), (2, 1)]
 
 
-def config_with(pair: CertificatePair, folder: Path, name: str) -> Path:
+def config_with(pair: CertificatePair, directory: Path, name: str) -> Path:
     """Write a configuration file for `creek serve` with this certificate."""
-    (folder / f"{name}.pem").write_bytes(pair.certificate_pem())
-    (folder / f"{name}-key.pem").write_bytes(pair.key_pem())
-    config = folder / f"{name}.toml"
+    (directory / f"{name}.pem").write_bytes(pair.certificate_pem())
+    (directory / f"{name}-key.pem").write_bytes(pair.key_pem())
+    config = directory / f"{name}.toml"
     config.write_text(
         "[security]\n"
-        f'authority = "{folder / "authority.pem"}"\n'
-        f'certificate = "{folder / name}.pem"\n'
-        f'key = "{folder / name}-key.pem"\n'
+        f'authority = "{directory / "authority.pem"}"\n'
+        f'certificate = "{directory / name}.pem"\n'
+        f'key = "{directory / name}-key.pem"\n'
     )
     return config
 

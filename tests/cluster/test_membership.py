@@ -378,10 +378,10 @@ def test_an_added_replica_without_its_journal_does_not_vote(
     async def scenario() -> None:
         async with running_cluster(tmp_path, 3) as cluster, cluster.client(0) as db:
             address = f"127.0.0.1:{free_port()}"
-            folder = tmp_path / "new"
-            make_data_dir(folder)
-            write_ticket(make_ticket(await db.strong(ADD_MEMBER, address), address), folder)
-            settings = {"data": str(folder), "clients": "127.0.0.1:0", "fresh": True}
+            directory = tmp_path / "new"
+            make_data_dir(directory)
+            write_ticket(make_ticket(await db.strong(ADD_MEMBER, address), address), directory)
+            settings = {"data": str(directory), "clients": "127.0.0.1:0", "fresh": True}
             config = msgspec.structs.replace(cluster.config(0), **settings)
 
             async def start() -> None:
@@ -405,7 +405,7 @@ def test_an_added_replica_without_its_journal_does_not_vote(
             await db.strong.put("a", 1)  # three of four
 
             await cluster.stop(3)
-            for file in (*folder.glob("*.journal"), folder / "owner.json"):
+            for file in (*directory.glob("*.journal"), directory / "owner.json"):
                 file.unlink()
             for _ in range(2):  # the second start finds a journal without a promise
                 caplog.clear()

@@ -22,12 +22,14 @@ from tests.cluster.fault_scenario import check_history
 from tests.cluster.in_process_cluster import TIMEOUT_S, running_cluster
 
 
-def record(folder: Path) -> History:
+def record(directory: Path) -> History:
     """Record weak and strong calls at two replicas while a third one restarts."""
 
     async def scenario() -> None:
-        recorded = str(folder / "recorded")
-        async with running_cluster(folder / "data", record=recorded, record_orders=True) as cluster:
+        recorded = str(directory / "recorded")
+        async with running_cluster(
+            directory / "data", record=recorded, record_orders=True
+        ) as cluster:
             async with cluster.client(0) as first_client, cluster.client(1) as second_client:
                 for number in range(20):
                     await asyncio.gather(
@@ -43,7 +45,7 @@ def record(folder: Path) -> History:
             await cluster.until_quiescent()
 
     asyncio.run(scenario())
-    return merge_recordings(folder / "recorded")
+    return merge_recordings(directory / "recorded")
 
 
 def test_a_recorded_run_passes_every_checker(tmp_path: Path) -> None:
@@ -147,7 +149,7 @@ def rewrite_version(path: Path, version: int, more: bytes = b"") -> None:
     path.write_bytes(FRAME_LENGTH.pack(len(encoded)) + encoded + following + body[end:])
 
 
-def test_a_folder_without_valid_recordings_is_rejected(tmp_path: Path) -> None:
+def test_a_directory_without_valid_recordings_is_rejected(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="--record"):
         merge_recordings(tmp_path)
     garbage = tmp_path / f"0-0{RECORDING_SUFFIX}"

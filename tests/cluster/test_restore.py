@@ -184,8 +184,8 @@ def test_a_replica_restored_twice_recovers_from_its_peers(tmp_path: Path) -> Non
             await cluster.until_quiescent()
             await cluster.stop(2)
             shutil.rmtree(tmp_path / "new" / "2")
-            folders = {2: tmp_path / "new" / "2"}
-            restore(path, folders, cluster="another", members=(0, 1, 2), datatype="kv")
+            directories = {2: tmp_path / "new" / "2"}
+            restore(path, directories, cluster="another", members=(0, 1, 2), datatype="kv")
             await cluster.start(2)
             await cluster.until_connected()
             async with cluster.client(2) as db:
@@ -203,11 +203,11 @@ def test_a_replica_restored_twice_recovers_from_its_peers(tmp_path: Path) -> Non
 
 @pytest.fixture(scope="module")
 def backup(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("backup")
-    path = folder / "one.backup"
+    directory = tmp_path_factory.mktemp("backup")
+    path = directory / "one.backup"
 
     async def scenario() -> None:
-        async with running_cluster(folder / "data", replicas=1, cluster="shop") as cluster:
+        async with running_cluster(directory / "data", replicas=1, cluster="shop") as cluster:
             async with cluster.client(0) as db:
                 for number in range(5):
                     await db.strong.put(f"key {number}", number)
@@ -217,10 +217,10 @@ def backup(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def restore_error(path: Path, folder: Path, **options: Any) -> str:
+def restore_error(path: Path, directory: Path, **options: Any) -> str:
     with pytest.raises(CreekError) as error:
-        restore_all(path, folder / "new", 3, **options)
-    assert not (folder / "new").exists()
+        restore_all(path, directory / "new", 3, **options)
+    assert not (directory / "new").exists()
     return str(error.value)
 
 

@@ -33,25 +33,25 @@ def wait_for(path: Path, text: str = "") -> None:
 
 
 @contextmanager
-def starting_replica(folder: Path) -> Iterator["subprocess.Popen[bytes]"]:
+def starting_replica(directory: Path) -> Iterator["subprocess.Popen[bytes]"]:
     """Start a replica whose recovery lasts until a file `continue` exists."""
 
     async def scenario() -> None:
-        async with running_cluster(folder, replicas=1) as cluster, cluster.client() as db:
+        async with running_cluster(directory, replicas=1) as cluster, cluster.client() as db:
             await db.strong.put("a", 1)
 
     run(scenario())
-    (folder / "slow.py").write_text(SCHEME)
+    (directory / "slow.py").write_text(SCHEME)
     options = ["--member", "0=127.0.0.1:0", "--data", "0", "--scheme", "slow:Slow"]
-    with (folder / "output").open("wb") as output:
+    with (directory / "output").open("wb") as output:
         process = subprocess.Popen(
             [sys.executable, "-m", "creekdb", "serve", *options],
-            cwd=folder,
+            cwd=directory,
             stdout=output,
             stderr=output,
         )
     try:
-        wait_for(folder / "recovering")
+        wait_for(directory / "recovering")
         yield process
     finally:
         process.kill()

@@ -45,16 +45,16 @@ LOCALHOST = ("127.0.0.1",)
 class CertificateStore(NamedTuple):
     """Files with the certificates of a test."""
 
-    folder: Path
+    directory: Path
     authority: CertificatePair
     other: CertificatePair
 
     def security(self, pair: CertificatePair, name: str = "replica", **more: Any) -> SecurityConfig:
-        certificate, key = self.folder / f"{name}.pem", self.folder / f"{name}-key.pem"
+        certificate, key = self.directory / f"{name}.pem", self.directory / f"{name}-key.pem"
         certificate.write_bytes(pair.certificate_pem())
         key.write_bytes(pair.key_pem())
         return SecurityConfig(
-            authority=str(self.folder / "authority.pem"),
+            authority=str(self.directory / "authority.pem"),
             certificate=str(certificate),
             key=str(key),
             **more,
@@ -88,16 +88,16 @@ def never_expires(security: SecurityConfig) -> float:
 
 @pytest.fixture
 def certificates(tmp_path: Path) -> CertificateStore:
-    folder = tmp_path / "certificates"
-    folder.mkdir()
-    store = CertificateStore(folder, new_authority("ours", 1), new_authority("another", 1))
-    (folder / "authority.pem").write_bytes(store.authority.certificate_pem())
-    (folder / "another.pem").write_bytes(store.other.certificate_pem())
+    directory = tmp_path / "certificates"
+    directory.mkdir()
+    store = CertificateStore(directory, new_authority("ours", 1), new_authority("another", 1))
+    (directory / "authority.pem").write_bytes(store.authority.certificate_pem())
+    (directory / "another.pem").write_bytes(store.other.certificate_pem())
     return store
 
 
 def authority_path(certificates: CertificateStore) -> str:
-    return str(certificates.folder / "authority.pem")
+    return str(certificates.directory / "authority.pem")
 
 
 def test_replicas_and_clients_connect_with_valid_certificates(
@@ -144,7 +144,7 @@ def test_the_load_generator_uses_a_token_and_an_authority(
             with pytest.raises(UsageError, match="token"):
                 await drive("guessed", authority_path(certificates))
             with pytest.raises(UsageError, match="is not trusted"):
-                await drive("secret", str(certificates.folder / "another.pem"))
+                await drive("secret", str(certificates.directory / "another.pem"))
 
     run(scenario())
 
@@ -395,27 +395,27 @@ def test_missing_and_mismatched_files_are_named(certificates: CertificateStore) 
 
 
 def test_certs_creates_a_working_set(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    folder = tmp_path / "trial"
-    assert main(["certs", str(folder), "--clients", "ann,bob"]) == 0
+    directory = tmp_path / "trial"
+    assert main(["certs", str(directory), "--clients", "ann,bob"]) == 0
     output = capsys.readouterr().out
-    configs = [read_config(folder / f"replica-{each}.toml", {}, {}) for each in range(3)]
+    configs = [read_config(directory / f"replica-{each}.toml", {}, {}) for each in range(3)]
     token = configs[0].security.tokens["ann"]
     assert f"ann  {token}" in output
-    assert f"serve --config {folder / 'replica-2.toml'}" in output
-    assert (folder / "authority-key.pem").stat().st_mode & 0o077 == 0
-    assert (folder / "replica-0.toml").stat().st_mode & 0o077 == 0
+    assert f"serve --config {directory / 'replica-2.toml'}" in output
+    assert (directory / "authority-key.pem").stat().st_mode & 0o077 == 0
+    assert (directory / "replica-0.toml").stat().st_mode & 0o077 == 0
 
     async def scenario() -> None:
         members = {each: f"127.0.0.1:{free_port()}" for each in range(3)}
         servers = []
         for replica, config in enumerate(configs):
-            path = folder / f"replica-{replica}.toml"
+            path = directory / f"replica-{replica}.toml"
             overrides = {"members": members, "clients": "127.0.0.1:0"}
             servers.append(Server(read_config(path, overrides, {})))
             await servers[-1].start()
             assert config.replica == replica
         address = f"127.0.0.1:{servers[0].client_port}"
-        authority = str(folder / "authority.pem")
+        authority = str(directory / "authority.pem")
         async with creekdb.connect(address, token=token, authority=authority, timeout=20) as db:
             assert await db.strong.put("lamp", 3) is None
         for server in servers:
@@ -425,23 +425,23 @@ def test_certs_creates_a_working_set(tmp_path: Path, capsys: pytest.CaptureFixtu
 
 
 def test_certs_extends_and_renews_a_set(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    folder = tmp_path / "trial"
-    assert main(["certs", str(folder), "--hosts", "127.0.0.1,localhost", "--days", "9"]) == 0
-    before = read_config(folder / "replica-1.toml", {}, {})
+    directory = tmp_path / "trial"
+    assert main(["certs", str(directory), "--hosts", "127.0.0.1,localhost", "--days", "9"]) == 0
+    before = read_config(directory / "replica-1.toml", {}, {})
     old = certificate_expiry_s(before.security)
-    old_pair = read_pair(folder / "replica-1.pem", folder / "replica-1-key.pem")
+    old_pair = read_pair(directory / "replica-1.pem", directory / "replica-1-key.pem")
 
-    assert main(["certs", str(folder), "--more", "127.0.0.1"]) == 0
+    assert main(["certs", str(directory), "--more", "127.0.0.1"]) == 0
     output = capsys.readouterr().out
-    assert f"{folder / 'replica-2.toml'} --join 127.0.0.1:7100 --listen 127.0.0.1:7202" in output
-    joining = read_config(folder / "replica-2.toml", {"members": {0: "127.0.0.1:7202"}}, {})
+    assert f"{directory / 'replica-2.toml'} --join 127.0.0.1:7100 --listen 127.0.0.1:7202" in output
+    joining = read_config(directory / "replica-2.toml", {"members": {0: "127.0.0.1:7202"}}, {})
     assert (joining.cluster, joining.security.tokens) == ("creek", before.security.tokens)
     certificate_expiry_s(joining.security)
 
-    assert main(["certs", str(folder), "--renew", "--days", "99"]) == 0
+    assert main(["certs", str(directory), "--renew", "--days", "99"]) == 0
     assert "3 certificates" in capsys.readouterr().out
     assert certificate_expiry_s(before.security) > old + 80 * 86_400
-    new_pair = read_pair(folder / "replica-1.pem", folder / "replica-1-key.pem")
+    new_pair = read_pair(directory / "replica-1.pem", directory / "replica-1-key.pem")
     assert new_pair.key.private_numbers() != old_pair.key.private_numbers()
     assert _names(new_pair) == _names(old_pair)
 
@@ -450,20 +450,22 @@ def test_certs_extends_and_renews_a_set(tmp_path: Path, capsys: pytest.CaptureFi
         ["--renew", "--more", "a"],
         ["--renew", "--hosts", "a"],
     ):
-        assert main(["certs", str(folder), *arguments]) == 2
-    (folder / "authority-key.pem").unlink()
-    assert main(["certs", str(folder), "--renew"]) == 2
+        assert main(["certs", str(directory), *arguments]) == 2
+    (directory / "authority-key.pem").unlink()
+    assert main(["certs", str(directory), "--renew"]) == 2
     assert "authority-key.pem: No such file" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "::1", "127.0.0.2"])
 def test_local_certificates_cover_all_loopback_names(host: str, tmp_path: Path) -> None:
-    folder = tmp_path / "trial"
-    assert main(["certs", str(folder), "--hosts", host]) == 0
-    assert main(["certs", str(folder), "--more", host]) == 0
-    assert main(["certs", str(folder), "--renew"]) == 0
+    directory = tmp_path / "trial"
+    assert main(["certs", str(directory), "--hosts", host]) == 0
+    assert main(["certs", str(directory), "--more", host]) == 0
+    assert main(["certs", str(directory), "--renew"]) == 0
     for replica in range(2):
-        pair = read_pair(folder / f"replica-{replica}.pem", folder / f"replica-{replica}-key.pem")
+        pair = read_pair(
+            directory / f"replica-{replica}.pem", directory / f"replica-{replica}-key.pem"
+        )
         names = [str(each.value) for each in _names(pair)[1]]
         assert sorted(names) == sorted({host, "127.0.0.1", "localhost", "::1"})
 

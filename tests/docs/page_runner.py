@@ -26,10 +26,10 @@ FIRST_PORT = 7100
 class Terminal:
     """Command that runs in the background, with its output so far."""
 
-    def __init__(self, line: str, folder: Path, environment: dict[str, str]) -> None:
+    def __init__(self, line: str, directory: Path, environment: dict[str, str]) -> None:
         self.process = subprocess.Popen(
             shlex.split(line),
-            cwd=folder,
+            cwd=directory,
             env=environment,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -70,13 +70,13 @@ class Terminal:
 class PageRunner:
     """Runner for one page. `port` replaces 7100, the client port of replica 0."""
 
-    def __init__(self, folder: Path, port: int) -> None:
-        self.folder = folder
+    def __init__(self, directory: Path, port: int) -> None:
+        self.directory = directory
         self.port = port
         self._processes: dict[str, int] = {}
         """Actual process numbers, by the numbers on the page."""
         self.terminals: dict[str, Terminal] = {}
-        programs = folder / "programs"
+        programs = directory / "programs"
         programs.mkdir(parents=True)
         for name, arguments in {"python": "", "creek": " -m creekdb"}.items():
             (programs / name).write_text(f'#!/bin/sh\nexec {sys.executable}{arguments} "$@"\n')
@@ -95,13 +95,13 @@ class PageRunner:
         return text
 
     def save(self, name: str, text: str) -> None:
-        path = self.folder / name
+        path = self.directory / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(self.adapt(text))
 
     def start(self, terminal: str, line: str) -> Terminal:
         assert shutil.which(shlex.split(line)[0], path=self.environment["PATH"])
-        self.terminals[terminal] = Terminal(self.adapt(line), self.folder, self.environment)
+        self.terminals[terminal] = Terminal(self.adapt(line), self.directory, self.environment)
         return self.terminals[terminal]
 
     def run(self, line: str) -> str:
@@ -112,7 +112,7 @@ class PageRunner:
         return subprocess.run(
             line,
             shell=True,
-            cwd=self.folder,
+            cwd=self.directory,
             env=self.environment,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,

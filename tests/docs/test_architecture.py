@@ -93,7 +93,7 @@ def test_named_files_exist(path: str) -> None:
 
 
 @pytest.mark.parametrize("path", sorted(set(re.findall(r"`(\w+(?:/\w+)*/)`", TEXT))))
-def test_named_folders_exist(path: str) -> None:
+def test_named_directories_exist(path: str) -> None:
     assert (SOURCE / path).is_dir() or (ROOT / path).is_dir()
 
 

@@ -37,7 +37,7 @@ def test_a_backup_is_restored_and_exported(runner: PageRunner) -> None:
     assert "--config" in restore_one.line
     ports: defaultdict[str, str] = defaultdict(lambda: f":{free_port()}")
     for replica in range(5):
-        config = runner.folder / "new" / f"replica-{replica}.toml"
+        config = runner.directory / "new" / f"replica-{replica}.toml"
         config.write_text(re.sub(r":7\d+", lambda port: ports[port[0]], config.read_text()))
         runner.start(f"new {replica}", f"creek serve --config new/replica-{replica}.toml")
     runner.terminals["new 0"].wait_for("clients at")

@@ -19,7 +19,7 @@ PAGE = "deploy.md"
 REPLICAS = (0, 1, 2)
 TOKEN = "-l-M9u0IwEBc8VpUd1kMj6_XOO_jjSa4"
 """Token on the page."""
-FOLDER = "shop-cluster"
+CLUSTER_DIR = "shop-cluster"
 
 
 class DeploymentRunner(PageRunner):
@@ -55,13 +55,13 @@ def test_three_machines_are_deployed_and_one_loses_its_disk(runner: DeploymentRu
     stop, move, restart, call = commands_of("lost-disk.md")
     assert (stop.line, restart.line) == ("systemctl stop creek", "systemctl start creek")
     runner.terminals.pop("1").stop()
-    runner.run(move.line.replace("/var/lib/creek", f"{runner.folder}/{FOLDER}"))
-    assert not (runner.folder / FOLDER / "data-1").exists()
+    runner.run(move.line.replace("/var/lib/creek", f"{runner.directory}/{CLUSTER_DIR}"))
+    assert not (runner.directory / CLUSTER_DIR / "data-1").exists()
     start(runner, 1)
     runner.terminals["1"].wait_for("clients at")
     runner.check(call)
-    assert (runner.folder / FOLDER / "lost-1").is_dir()
-    assert (runner.folder / FOLDER / "data-1").is_dir()
+    assert (runner.directory / CLUSTER_DIR / "lost-1").is_dir()
+    assert (runner.directory / CLUSTER_DIR / "data-1").is_dir()
 
 
 def check_certificates(runner: DeploymentRunner, certs: Command) -> None:
@@ -74,14 +74,14 @@ def check_certificates(runner: DeploymentRunner, certs: Command) -> None:
     for number in REPLICAS:
         expected = expected.replace(f"10.0.0.{number + 1}", "127.0.0.1")
     assert output == expected.replace(TOKEN, runner.token)
-    folder = runner.folder / FOLDER
+    directory = runner.directory / CLUSTER_DIR
     runner.environment["CREEK_TOKEN"] = runner.token
-    runner.environment["CREEK_AUTHORITY"] = str(folder / "authority.pem")
-    created = tomllib.loads((folder / "replica-0.toml").read_text())
+    runner.environment["CREEK_AUTHORITY"] = str(directory / "authority.pem")
+    created = tomllib.loads((directory / "replica-0.toml").read_text())
     shown = tomllib.loads(files(PAGE)["replica-0.toml"])
     assert without_locations(created, runner.token) == without_locations(shown, TOKEN)
     for replica in REPLICAS:
-        path = folder / f"replica-{replica}.toml"
+        path = directory / f"replica-{replica}.toml"
         path.write_text(runner.adapt(path.read_text()))
 
 
@@ -92,4 +92,4 @@ def without_locations(config: dict[str, Any], token: str) -> str:
 
 
 def start(runner: DeploymentRunner, replica: int) -> None:
-    runner.start(str(replica), f"creek serve --config {FOLDER}/replica-{replica}.toml")
+    runner.start(str(replica), f"creek serve --config {CLUSTER_DIR}/replica-{replica}.toml")

@@ -14,7 +14,7 @@ CLIENT_PORT, PEER_PORT = "7150", "7250"
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
+def directory(tmp_path: Path) -> Path:
     """Directory with the files of the page."""
     port = free_ports()
     for name, text in files(PAGE).items():
@@ -24,17 +24,17 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_the_tests_of_the_page_pass(folder: Path) -> None:
+def test_the_tests_of_the_page_pass(directory: Path) -> None:
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:xdist", "-p", "no:cacheprovider"]
-    process = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    process = subprocess.run(command, cwd=directory, capture_output=True, text=True, check=False)
     assert process.returncode == 0, process.stdout
     assert "10 passed" in process.stdout
 
 
-def test_the_files_of_the_page_pass_strict_type_checks(folder: Path) -> None:
-    command = [sys.executable, "-m", "mypy", "--strict", "--cache-dir", str(folder / "cache")]
+def test_the_files_of_the_page_pass_strict_type_checks(directory: Path) -> None:
+    command = [sys.executable, "-m", "mypy", "--strict", "--cache-dir", str(directory / "cache")]
     names = sorted(files(PAGE))
     process = subprocess.run(
-        [*command, *names], cwd=folder, capture_output=True, text=True, check=False
+        [*command, *names], cwd=directory, capture_output=True, text=True, check=False
     )
     assert process.returncode == 0, process.stdout

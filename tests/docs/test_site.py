@@ -25,9 +25,9 @@ EXTERNAL_RESOURCE = re.compile(
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("site")
-    build_site(folder)
-    return folder
+    directory = tmp_path_factory.mktemp("site")
+    build_site(directory)
+    return directory
 
 
 def test_every_page_is_built(site: Path) -> None:

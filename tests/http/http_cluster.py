@@ -96,7 +96,7 @@ def parse_events(text: str) -> list[Event]:
 
 @asynccontextmanager
 async def http_cluster(
-    folder: Path,
+    directory: Path,
     replicas: int = 1,
     *,
     url_scheme: str = "http",
@@ -104,7 +104,7 @@ async def http_cluster(
     **settings: Any,
 ) -> AsyncIterator[HttpCluster]:
     settings.setdefault("datatype", "bank")
-    async with running_cluster(folder, replicas, http="127.0.0.1:0", **settings) as cluster:
+    async with running_cluster(directory, replicas, http="127.0.0.1:0", **settings) as cluster:
         http_servers = {
             replica: HttpServer(server, limits) for replica, server in cluster.servers.items()
         }

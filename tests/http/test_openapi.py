@@ -23,11 +23,11 @@ SHORT_TIMEOUTS = HttpLimits(timeout_s_default=0.02, timeout_s_max=0.05)
 """Short timeouts, since generated calls may wait for unknown dependencies."""
 
 
-def openapi(folder: Path, datatype: str) -> dict[str, Any]:
+def openapi(directory: Path, datatype: str) -> dict[str, Any]:
     document: dict[str, Any] = {}
 
     async def scenario() -> None:
-        async with http_cluster(folder, datatype=datatype) as http:
+        async with http_cluster(directory, datatype=datatype) as http:
             document.update((await http.get("/openapi.json")).body)
 
     run(scenario())

@@ -21,7 +21,7 @@ EXPECT_TIMEOUT_MS = 30_000
 PHONE: ViewportSize = {"width": 390, "height": 844}
 CONNECTED_HEADLINE = re.compile("Three replicas, one order")
 SCREENSHOT_DIR = os.environ.get("CREEK_SCREENSHOTS")
-"""Folder for the pictures of the README, set by `make screenshots`."""
+"""Directory for the pictures of the README, set by `make screenshots`."""
 RECORD_LAYOUT_SHIFTS = """
 window.shifted = [];
 new PerformanceObserver(list => {
@@ -98,12 +98,12 @@ class Visitor:
 
 
 @contextmanager
-def replica_with_tokens(folder: Path) -> Iterator[str]:
+def replica_with_tokens(directory: Path) -> Iterator[str]:
     """Run a replica with `creek serve`, and yield the URL of its page."""
-    config, port = folder / "replica.toml", free_port()
+    config, port = directory / "replica.toml", free_port()
     config.write_text(
         f"""
-        data = "{folder / "data"}"
+        data = "{directory / "data"}"
         http = "127.0.0.1:{port}"
         members = {{ 0 = "127.0.0.1:{free_port()}" }}
         security.tokens.till = "s3cret"
@@ -153,7 +153,7 @@ def test_the_page_shows_a_partition_and_its_healing(browser: Browser, cluster: s
         expect(visitor.entries(replica, ".tentative")).to_have_count(0)
     steps = page.locator("#steps li.done")
     expect(steps).to_have_count(3)
-    visitor.screenshot("page-parted.png")
+    visitor.screenshot("page-partitioned.png")
 
     page.get_by_role("button", name="Heal all links").click()
     expect(page.locator("#headline")).to_have_text(CONNECTED_HEADLINE)

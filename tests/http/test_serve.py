@@ -16,11 +16,11 @@ from creekdb.load.local_cluster import free_port
 from tests.cluster.in_process_cluster import TIMEOUT_S, run, running_cluster
 
 
-def command(folder: Path, http: int) -> list[str]:
+def command(directory: Path, http: int) -> list[str]:
     return [
         *(sys.executable, "-m", "creekdb", "serve", "--log", "json"),
         *("--member", f"0=127.0.0.1:{free_port()}", "--clients", "127.0.0.1:0"),
-        *("--http", f"127.0.0.1:{http}", "--data", str(folder)),
+        *("--http", f"127.0.0.1:{http}", "--data", str(directory)),
     ]
 
 

@@ -1,6 +1,6 @@
 """Mutants of the sorted keys, and so of scans.
 
-They run `basic`, which sorts its keys in another way, beside `creek`. Fuzzed runs have few keys and
+They run `basic`, which sorts its keys in another way, and `creek`. Fuzzed runs have few keys and
 few removals. Unit tests cover faults in the division of groups and in the deferred removal of keys.
 """
 

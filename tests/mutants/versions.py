@@ -1,6 +1,6 @@
 """Mutants of the version store, the scheduler and the `creek` scheme.
 
-They run `basic` beside `creek`, so that both can be compared. Unit tests cover some mutants that
+They run `basic` and `creek`, so that both can be compared. Unit tests cover some mutants that
 are not listed. No operation of the built-in data types reaches these three:
 
 - a blind addition to a text,

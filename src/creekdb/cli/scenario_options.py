@@ -1,8 +1,8 @@
-"""Scenario of the options of `creek simulate`.
+"""Conversion of the options of `creek simulate` to a scenario.
 
 There are two workloads. A data type runs in small runs whose events are all recorded and checked.
-TPC-C runs measure: only responses are recorded unless the run is saved, messages are not copied,
-and disk writes take no time.
+A TPC-C run is a measurement: only responses are recorded unless the run is saved, messages are not
+copied, and disk writes take no time.
 """
 
 from typing import Any

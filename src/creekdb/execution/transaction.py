@@ -255,7 +255,8 @@ class Transaction:
     def close(self, outcome: Outcome) -> ExecutionResult:
         """Return the result of the execution. The data type calls this once, with the outcome.
 
-        The response of a stopped operation is the step limit error, even if it caught the error.
+        If the step limit was exceeded, the result is that error, even if the operation caught the
+        exception.
         """
         if self._read_count > self._read_count_max:
             outcome = Outcome(error=f"{OperationStopped.__name__}: {self._step_limit_message()}")

@@ -197,7 +197,7 @@ class HttpApi:
         return _json_response(body, 200, headers)
 
     async def _wait_durable(self, call: HttpCall) -> None:
-        """Wait until the call is on disk, where responses wait for the disk too.
+        """Wait until the call is durable; return at once if durability is 'memory'.
 
         A client may rely on a call whose identifier it has received.
         """

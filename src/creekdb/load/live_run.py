@@ -105,7 +105,7 @@ def run_live(config: LiveRunConfig, directory: Path, observer: LiveRunObserver) 
 async def _drive_cluster(
     config: LiveRunConfig, datatype: str, cluster: LocalCluster, observer: LiveRunObserver
 ) -> tuple[LoadMeter, float, list[Fault]]:
-    """Return the measurements, the load, and the faults that were applied."""
+    """Run the load and the faults; return the measurements, the load and the applied faults."""
     workload = tpcc_workload(datatype, config.replicas, None, config.seed)
     partitions = LinkPartitions(cluster)
     observer.on_stage("starting the replicas")

@@ -160,9 +160,10 @@ RESPONSE_KINDS: Final = (
     "strong_speculated",
     "all_done",
 )
-"""`weak_tentative` is the first response to a weak operation, tentative or stable.
+"""Kinds of response, for latency statistics.
 
-`all_done` is the response that the client waits for, of weak and strong operations.
+`weak_tentative` is the first response to a weak operation, tentative or stable. `all_done`
+is the response that the client waits for, of weak and strong operations.
 """
 
 OVER_TIME: Final = _table(
@@ -233,7 +234,7 @@ REGISTERS: Final = _table(
     ),
 )
 VALUE_KINDS: Final = ("null", "bool", "int", "float", "text", "bytes", "tuple", "dict", "deleted")
-"""`deleted`: an initial register of the data type was deleted."""
+"""Types of a stored value. `deleted` marks an initial register that was deleted."""
 
 COMMITTED: Final = _table(
     ("index", pa.int64()),  # position in the committed order, from 0

@@ -150,8 +150,8 @@ Event: TypeAlias = (
 
 class Effects(msgspec.Struct, frozen=True):
     persist: tuple[Record, ...] = ()
-    """To be durable, in this order, before any `send` or `respond` of this or a later batch leaves.
-    A `CheckpointRecord` allows the driver to drop every record before it."""
+    """To be durable, in this order, before any `send` or `respond` of this or a later batch is
+    sent. A `CheckpointRecord` allows the driver to drop every record before it."""
     send: tuple[Send, ...] = ()
     """In any order, each at most once. The protocol tolerates loss, duplication and reordering."""
     respond: tuple[Response, ...] = ()

@@ -3,9 +3,9 @@
 Both are closed unions, `Message` and `Record`. All values are immutable and encode to msgpack
 arrays with an integer tag. A tag is never reused.
 
-Each `Record` names the messages that must not leave before it is durable. Drivers do not need this
-distinction. They write records in order, and hold back every effect emitted after a record until
-that record is on disk.
+Each `Record` names the messages that must not be sent before it is durable. Drivers do not need
+this distinction. They write records in order, and hold back every effect emitted after a record
+until that record is on disk.
 """
 
 from typing import Any, NamedTuple, TypeAlias

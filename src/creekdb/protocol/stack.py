@@ -392,7 +392,7 @@ class ProtocolStack:
             return
         self.probes.hit(Probe.SNAPSHOT_INSTALLED)
         self._install(checkpoint, None if assembled is None else assembled.loader)
-        # On disk before any dependent message leaves, and before a recovering replica joins.
+        # On disk before any dependent message is sent, and before a recovering replica joins.
         self.compact(checkpoint, assembled)
 
     def _install(self, checkpoint: Checkpoint, loader: RegisterLoader | None = None) -> None:

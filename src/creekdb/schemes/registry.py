@@ -70,8 +70,8 @@ _RIVAL_LEADERS = (
     Probe.DECIDED_TWICE,
     Probe.JOINED_AFTER_DISK_LOSS,
 )
-"""Probes that require a second leader. A primary finds all its proposals on its own disk, which is
-never lost."""
+"""Probes that require competing leaders. A scheme with one primary has none, and the primary finds
+all its proposals on its own disk, which is never lost."""
 _DELAYED_VOTES = (
     Probe.PREPARE_REPEATED,
     Probe.ACCEPT_REPEATED,

@@ -138,7 +138,7 @@ class CallRequest(msgspec.Struct, frozen=True, array_like=True, tag=11):
 
 
 class CancelResponses(msgspec.Struct, frozen=True, array_like=True, tag=12):
-    """Request for no more responses to a call. The call takes effect all the same."""
+    """Request for no more responses to a call. The call still takes effect."""
 
     number: int
 

@@ -246,7 +246,7 @@ def _check_recovery(run: RunIndex) -> Illegal | None:
 
 
 def _order_position_after(run: RunIndex, events: tuple[LoggedEvent, ...]) -> int:
-    """Return the position in the merged order after the events."""
+    """Return the position in the merged order that a replica has reached after `events`."""
     at = 0
     for logged in events:
         match logged.event:

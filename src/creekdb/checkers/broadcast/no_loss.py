@@ -42,7 +42,7 @@ def check(run: RunIndex) -> Verdict:
 
 
 class _ReceivedRequests:
-    """Requests of a replica, as far as predicates depend on them."""
+    """Received requests and causal context of one replica: the inputs of the vote predicate."""
 
     def __init__(self) -> None:
         self.received = IdSet()

@@ -129,8 +129,8 @@ IDLE_EXECUTIONS_MAX: Final = 50
 )
 @click.option(
     "--datatype",
-    help="Replicated data type: kv, tpcc-rows-5-0, or package.module:variable, also from the "
-    "working directory.",
+    help="Replicated data type: bank, kv, …, or package.module:variable, also from the working "
+    "directory.",
 )
 @click.option("--data", help="Data directory, with the journal and checkpoints.")
 @click.option(
@@ -142,7 +142,8 @@ IDLE_EXECUTIONS_MAX: Final = 50
 @click.option(
     "--io-uring/--no-io-uring",
     default=None,
-    help="Write the journal with io_uring if Linux supports it, or always in a thread.",
+    help="Write the journal with io_uring if Linux supports it, and otherwise in a thread. With "
+    "--no-io-uring, always write it in a thread.",
 )
 @click.option("--scheme", help="Replication scheme, the same on all members.")
 @click.option(
@@ -161,7 +162,7 @@ IDLE_EXECUTIONS_MAX: Final = 50
     "--busy-after",
     type=float,
     metavar="SECONDS",
-    help="Age of the oldest queued call, in seconds, above which new calls get `busy`.",
+    help="Age of the oldest queued call, in seconds, above which new calls are rejected as `busy`.",
 )
 @click.option(
     "--strong-max",
@@ -178,7 +179,8 @@ IDLE_EXECUTIONS_MAX: Final = 50
     "--fresh",
     is_flag=True,
     default=None,
-    help="Start without waiting for every member. Use it only if no member has ever run.",
+    help="Skip disk-loss recovery, which waits for every member, on the first start. Use it only "
+    "if no member has ever run.",
 )
 @click.option("--record", metavar="DIR", help="Directory for recordings: see 'creek gather'.")
 @click.option(

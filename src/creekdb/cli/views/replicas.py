@@ -64,7 +64,7 @@ def replicas_table(rows: list[ReplicaRow], width: int, live: bool = False) -> Ta
 
 
 def _layout(shown: list[dict[str, str]], width: int, live: bool) -> tuple[int, tuple[str, ...]]:
-    """Return the gap between columns and the columns beside the state."""
+    """Return the column gap, and the names of the columns shown in addition to the state."""
     names: tuple[str, ...] = _LIVE_COLUMNS if live else _STATUS_COLUMNS
     if _required_width(shown, names, 2) <= width:
         return 2, names

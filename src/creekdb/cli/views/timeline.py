@@ -91,7 +91,10 @@ PartitionGroups: TypeAlias = tuple[tuple[int, ...], ...]
 
 
 class _TimelineRow(NamedTuple):
-    """A call with its first response, or a later response; `missing` explains its absence."""
+    """A call with its first response, or one later response.
+
+    `missing` states why there is no response.
+    """
 
     at_us: int
     replica: int

@@ -120,7 +120,7 @@ KEEPALIVE_S: Final = 2.0
 OPERATIONS_SHOWN: Final = 50
 """Upper bound for the operations in each list."""
 NETWORK_REASONS: Final = UNLOGGED_REASONS | {ServerCounter.CUT}
-"""Reasons counted like rejected inputs; the page shows them as links that are down."""
+"""Rejection reasons that mean a broken link. The page shows them as links that are down."""
 
 
 class PageFeed:

@@ -1,8 +1,8 @@
-"""Live runs, each beside its counterpart: the simulated run of the same experiment.
+"""Live runs, each with its counterpart: the simulated run of the same experiment.
 
 A run is drawn over time from the start of its measurement window: throughput, latency, and the
 tentative requests of each replica, with the faults marked. The simulation of the same load and the
-same faults stands beside it on the same axes.
+same faults is drawn next to it, on the same axes.
 """
 
 from collections.abc import Iterable
@@ -72,7 +72,7 @@ class LiveRun(NamedTuple):
 
 
 class LiveFigures(NamedTuple):
-    """Figures of a live run that the headline states beside the simulated ones."""
+    """Figures of a live run that the headline states next to the simulated ones."""
 
     weak_us: float | None
     """Median latency of the first response to weak transactions, in microseconds."""
@@ -93,7 +93,7 @@ def live_run_names(evidence: Evidence) -> set[str]:
 
 
 def counterpart_of(evidence: Evidence, live: ReportRow) -> ReportRow | None:
-    """Return the simulated run that differs only in the exact times of its faults, or None."""
+    """Return the simulated run with equal parameters, ignoring the exact fault times, or None."""
     for run in evidence.tables.runs:
         is_alike = all(run[name] == live[name] for name in COUNTERPART_COLUMNS)
         if run["source"] != LIVE_SOURCE and is_alike and _fault_names(run) == _fault_names(live):

@@ -1,6 +1,6 @@
 """Headline of the page: key numbers in sentences, and Creek's latency by kind of transaction.
 
-The headline labels simulated numbers as simulated, and states those of a live run beside them.
+The headline labels simulated numbers as simulated, and states those of a live run next to them.
 """
 
 from typing import Any, Final, NamedTuple
@@ -82,7 +82,7 @@ def report_summary(evidence: Evidence, claim_results: list[ClaimResult]) -> Repo
 
 
 def _latency_sentences(results: _HeadlineResults) -> list[str]:
-    """State latencies and accuracy with their source, and those of a live run beside them."""
+    """State latencies and accuracy with their source, and those of a live run next to them."""
     weak, stable, accuracy, live = results.weak, results.stable, results.accuracy, results.live
     if weak is None or stable is None or accuracy is None:
         return []

@@ -78,7 +78,7 @@ def _simulated_counterpart(config: dict[str, Any]) -> Cell | None:
 def import_live_runs(
     out: Path, grid: Grid, directories: Sequence[Path], counterparts: Sequence[Cell]
 ) -> None:
-    """Copy live runs beside the runs of the grid.
+    """Copy live runs into the directory of the runs of the grid.
 
     Earlier imports and their counterparts belong to no cell and are removed.
     """

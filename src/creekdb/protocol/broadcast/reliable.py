@@ -7,24 +7,14 @@ loss, a sender that crashed halfway and a healed partition are the same case.
 Invariants:
 - A request is delivered at most once, and the requests of one replica in issue order. A request
   that arrives early is held back, and so is one whose causal context is incomplete.
-- A request is on disk before any dependent message leaves.
-- A replica that lags behind pulls a third more per tick than the members receive anyway, because
-  they have clients to serve. Requests that are cast far ahead of it are dropped and pulled in turn.
-  Peers that know of the lag skip the replica when they cast.
+- A request is on disk before any dependent message is sent.
+- A replica that lags behind pulls a third more per tick than the members receive anyway, which
+  bounds the load on its peers. Requests that are cast far ahead of it are dropped and pulled in
+  turn. Peers whose summary of it shows the lag skip the replica when they cast.
 - A request is retained until every member has it or a checkpoint covers it. A replica that still
   misses it cannot deliver its decision, and receives a snapshot when it requests the decision.
 
 This module neither inspects requests nor depends on the meaning of their delivery.
-
-`RequestHandover` transfers the requests of a removed replica that possibly no other replica has.
-
-The replica may have issued requests, and responded to them, before it learned of its removal. The
-members received those casts after the removal and rejected them. The requests are valid, so the
-members accept them from a removed replica and report what they have received. It repeats them until
-a majority has them.
-
-The handover covers all uncommitted requests, whichever replica issued them. A request of the
-removed replica may depend on those of another replica, which may be gone.
 """
 
 from bisect import bisect_right
@@ -204,7 +194,10 @@ class ReliableBroadcast:
             self._deliver_next_of(replica)
 
     def discard_covered(self, ids: Dots) -> None:
-        """Discard requests that a checkpoint covers. A peer that misses one receives it instead."""
+        """Discard requests that a checkpoint covers.
+
+        A peer that misses one receives the checkpoint.
+        """
         for replica, retained in self._retained.items():
             ranges = ids.ranges.get(replica, ())
             for event in [event for event in retained if bisect_right(ranges, event) % 2]:
@@ -342,7 +335,7 @@ class ReliableBroadcast:
         return False
 
     def _has_other_source(self, wanted: Dots, peer: int) -> bool:
-        """True if another peer has some of `wanted` and was not pulled for it."""
+        """True if a peer other than `peer` has some of `wanted` that was not yet pulled from it."""
         for other, summary in self._summaries.items():
             available = intersection((wanted, summary))
             if other in self._pulled_before:
@@ -385,7 +378,16 @@ def _timestamp(request: Request) -> int:
 
 
 class RequestHandover:
-    """Transfer of the uncommitted requests of a removed replica to the members."""
+    """Transfer of the uncommitted requests of a removed replica to the members.
+
+    Possibly no member has them. The replica may have issued requests, and responded to them, before
+    it learned of its removal. The members received those casts after the removal and rejected them.
+    The requests are valid, so the members accept them from a removed replica and report the
+    received ones. It repeats the requests until a majority has them.
+
+    The handover covers all uncommitted requests, whichever replica issued them. A request of the
+    removed replica may depend on those of another replica, which may be gone.
+    """
 
     def __init__(self, outbox: Outbox) -> None:
         self._outbox = outbox

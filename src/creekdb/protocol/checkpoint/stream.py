@@ -77,14 +77,14 @@ class StreamedCheckpoint(NamedTuple):
     preceding_records: int
     """Number of records in the same batch that precede it. It replaces those too."""
     record: CheckpointRecord
-    """Without registers."""
+    """Record whose registers are empty; they are in `registers`."""
     registers: RegisterCursor
 
 
 class StreamedSnapshot(NamedTuple):
     to: int
     snapshot: Snapshot
-    """Without registers."""
+    """Snapshot whose registers are empty; they are in `registers`."""
     registers: RegisterCursor
 
 

@@ -40,7 +40,7 @@ class Dots(msgspec.Struct, frozen=True, array_like=True):
         return count(self.ranges)
 
     def count(self) -> int:
-        """Return the size without the limit of `len`: a peer may claim any number."""
+        """Return the size. Unlike `len`, this cannot overflow on a set that a peer sent."""
         return count(self.ranges)
 
     def last(self, replica: int) -> int:

@@ -47,8 +47,8 @@ class Replica(Protocol):
     ) -> Dot:
         """Issue a request of the session and return its identifier.
 
-        `after` lists requests that have arrived here. A tentative response depends on them, as on
-        the session's earlier requests.
+        `after`: requests, already received, that must precede this one in its tentative response,
+        like the session's earlier requests.
         """
 
     def can_respond_locally(self, operation: Operation, strong: bool) -> bool:

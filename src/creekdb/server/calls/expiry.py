@@ -33,7 +33,8 @@ INTERVALS_PER_RETENTION: Final = 24
 ABSENT_MEMBER_FACTOR: Final = 7
 """Factor by which an absent member prolongs the retention time."""
 IN_STEP_MARKS: Final = 2
-"""Consecutive marks at which every member had stabilised the previous mark."""
+"""Consecutive marks, each stable on all members before the next, after which no member is absent.
+"""
 NO_CLIENT: Final = ""
 """Client name of the marks. No client has this name."""
 

@@ -1,6 +1,6 @@
 """Join ticket of an added replica: its number, its address, and the members before it was added.
 
-The ticket is stored beside the journal, in the data directory. A number whose data directory is
+The ticket is stored with the journal, in the data directory. A number whose data directory is
 lost cannot be used again, since no other replica holds its promises. Another replica must replace
 it. The same applies if a replica that has started loses only its journal.
 """

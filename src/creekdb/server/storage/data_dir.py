@@ -1,4 +1,4 @@
-"""Data directory of a replica: small JSON files beside the journal, and the owner of the directory.
+"""Data directory of a replica: small JSON files with the journal, and the owner of the directory.
 
 A journal contains the promises of one replica and the operations of one data type. Another replica
 that used it would violate those promises. With another data type, its operations would fail and
@@ -74,7 +74,7 @@ def check_owner(data_dir: Path, owner: DataDirOwner) -> None:
 
 
 def record_owner(data_dir: Path, owner: DataDirOwner) -> None:
-    """Record the owner of the directory. If the disk is full, the next start does."""
+    """Record the owner of the directory. If writing fails, the next start tries again."""
     path = data_dir / _OWNER_FILE_NAME
     if not path.exists():
         with suppress(OSError):

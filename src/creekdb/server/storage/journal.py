@@ -7,8 +7,8 @@ Rules:
   are written together with the next ones that have one.
 - `durable_position` advances only after the disk has confirmed a write, and in order.
 - A `CheckpointRecord` begins a new segment. Once it is durable, the older segments are removed.
-- A slow checkpoint has a reserved slot and is written beside later records. If that fails or is
-  interrupted, the checkpoint does not exist and the older segments stay.
+- A slow checkpoint has a reserved slot and is written concurrently with later records. If that
+  fails or is interrupted, the checkpoint does not exist and the older segments stay.
 - A full or failing disk only causes delay: the records wait in memory, nothing becomes durable, and
   `fault` states the cause. `retry` tries again, and writing continues if it succeeds.
 - If the writer thread itself fails, the journal `is_broken` and never becomes durable again.

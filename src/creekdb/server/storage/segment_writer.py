@@ -346,7 +346,7 @@ def write_checkpoint_segment(
     chunks: Iterable[bytes],
     is_wanted: Callable[[], bool],
 ) -> Path | None:
-    """Write a checkpoint durably into its reserved segment, beside other writes.
+    """Write a checkpoint durably into its reserved segment, concurrently with other writes.
 
     Return None if it is no longer wanted. Raise OSError, in which case no checkpoint exists.
     """

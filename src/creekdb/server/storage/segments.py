@@ -14,10 +14,10 @@ group is written only when this one is on disk. This implies the following rules
 - A segment ends where the next one begins. A group after that end was not confirmed by the disk,
   and the next segment repeats it.
 - Reading starts at the last segment that begins with a checkpoint. Older segments are obsolete.
-- A slow checkpoint is written beside the segments after it. Their headers state that its segment
-  number and its one position may be missing. A missing one was never finished.
+- A slow checkpoint is written concurrently with the segments after it. Their headers state that its
+  segment number and its one position may be missing. A missing one was never finished.
 
-The format relies on bytes on disk to stay intact while others are written beside them.
+The format relies on bytes on disk to stay intact while others are written next to them.
 """
 
 import gc

@@ -50,7 +50,7 @@ class Restart(_ReplicaFault, frozen=True):
 
 
 class Die(_ReplicaFault, frozen=True):
-    """The replica stops for good; it does not restart at the end of the load phase either.
+    """The replica stops permanently; it does not restart at the end of the load phase either.
 
     With `telling`, the replica stops right after it has sent its next promise, which reports its
     accepted and decided instances to a leader. A replica that sends no promise survives.

@@ -117,7 +117,7 @@ class FaultInjector:
         self._scheduled: list[EventHandle] = []
         self._is_healed = False
         self.absent_replicas: set[int] = set(absent)
-        """Replicas that have stopped for good or are not added yet."""
+        """Replicas that have stopped permanently or are not added yet."""
         self._pending_disk_losses: list[LoseDisk] = []
         """Disk losses that wait until the cluster can survive them."""
         self._spike = _TemporarySetting(1.0, self._set_spike)

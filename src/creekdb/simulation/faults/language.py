@@ -207,11 +207,11 @@ FAULT_EXAMPLES: dict[str, tuple[str, str]] = {
         "... in the middle of its next fsync; never, if the disk has no latency",
     ),
     "restart": ("restart 2 at 400ms", "replica 2 starts again with the state on its disk"),
-    "die": ("die 2 at 400ms", "replica 2 stops for good and does not restart at the end"),
+    "die": ("die 2 at 400ms", "replica 2 stops permanently and does not restart at the end"),
     "die-telling": ("die-telling 2 at 400ms", "... right after its next promise to a leader"),
     "lose-disk": (
         "lose-disk 2 for 50ms at 400ms",
-        "replica 2 stops, and restarts 50 ms later with an empty disk, once no request is lost",
+        "replica 2 stops once others hold its requests; 50 ms later it restarts with an empty disk",
     ),
     "partition": (
         "partition 0,1|2,3 at 1s",

@@ -31,7 +31,7 @@ class MembershipOperator:
         start: Callable[[int], None],
         stop: Callable[[int], None],
     ) -> None:
-        """Create an operator. `stop` stops a replica for good."""
+        """Create an operator. `stop` stops a replica permanently."""
         self._nodes = nodes
         self._random = random
         self._invoke = invoke

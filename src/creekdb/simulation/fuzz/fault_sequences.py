@@ -128,7 +128,7 @@ def _isolate_leader(builder: _SequenceBuilder) -> None:
 
 
 def _die_after_promise(builder: _SequenceBuilder) -> None:
-    """A replica with exclusive knowledge of decisions reports it to one other replica and dies."""
+    """A replica that alone has some decisions reports them to one other replica and dies."""
     order = (
         builder.shuffle_replicas()
         if builder.random.random() < 0.3

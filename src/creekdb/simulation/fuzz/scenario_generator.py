@@ -45,7 +45,7 @@ LAG_OPERATIONS = 60
 
 
 def scenario_from_seed(seed: int, scheme: str = "basic", faults: bool = True) -> Scenario:
-    """Return the scenario of a seed. Without `faults` it is otherwise the same."""
+    """Return the scenario of a seed. `faults=False` omits the faults and changes nothing else."""
     replicas = derive_generator(seed, "plan", "size").choice((1, 2, 3, 3, 3, 4, 5, 5, 6, 7))
     network = _network(derive_generator(seed, "plan", "network"))
     tick_us = max(5_000, network.latency_us_max)
@@ -189,7 +189,10 @@ def _settings(random: Random) -> dict[str, int]:
 
 
 def _deaths(random: Random, replicas: int, duration_us: int) -> tuple[Fault, ...]:
-    """Sometimes a minority dies; the others must continue without its exclusive knowledge."""
+    """Draw deaths of a minority, for some seeds.
+
+    The others must continue without the requests and decisions that only the dead replicas had.
+    """
     minority = (replicas - 1) // 2
     if minority == 0 or random.random() < 0.75:
         return ()

@@ -94,8 +94,8 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True):
     """Time, after the load phase and healing, within which the replicas must quiesce."""
     tick_us: int = 5_000
     turn_us: int = 0
-    """Duration of a turn: inputs of a replica within one turn have their effects taken together;
-    0 means one turn per input."""
+    """Length of a turn. All inputs of a replica within a turn are processed before its effects are
+    collected. 0: one input per turn."""
     clients: ClientModel = ClientModel()
     cpu: CpuModel = CpuModel()
     network: NetworkModel = NetworkModel()

@@ -129,7 +129,7 @@ class HistoryRecorder:
         self._current[replica] = log
 
     def record_removal(self, replica: int) -> None:
-        """Record that the replica was removed from the members and will be stopped for good."""
+        """Record that the replica was removed from the members and will be stopped permanently."""
         self._current_log(replica).is_removed = True
 
     def record_crash(self, replica: int) -> None:
@@ -156,7 +156,8 @@ class HistoryRecorder:
     def commit_orders(self) -> tuple[tuple[tuple[int, Dot], ...], ...]:
         """Return, by replica, the position of every request committed in any incarnation.
 
-        Commits that never became durable only fill gaps: they may have survived in a checkpoint.
+        A commit that was never durable is used only for an index that no durable commit has. It may
+        have survived in a checkpoint.
         """
         durable_indices = {index for order in self._commit_orders for index, _ in order}
         undurable = (

@@ -37,8 +37,8 @@ from creekdb.tpcc.schema import (
 )
 
 KeyLevel: TypeAlias = range | tuple[str, ...] | Callable[..., range]
-"""Possible next parts of a key, without gaps, or a function that computes them from the preceding
-parts, excluding the name."""
+"""One level of a key: its possible values, without gaps, or a function from the preceding parts
+(without the register name) to them."""
 KeyDomain: TypeAlias = tuple[KeyLevel, ...]
 
 _NO_RANGE: Final = -1

@@ -253,7 +253,10 @@ def run_with_status(
     spark: "SparkSession | None" = None,
     always: bool = False,
 ) -> WorkResult:
-    """Run the work with a status line; `always`: also where stderr is not a terminal."""
+    """Run the work with a status line.
+
+    With `always`, print the line even if stderr is not a terminal.
+    """
     console = stderr_console()
     if not _can_redraw(console):
         if always:

@@ -51,7 +51,7 @@ def measure(out: Path, master: str, strict: bool, as_json: bool) -> int:
     """Measure all runs in OUT: throughput, latencies, accuracy, ratios, and peaks.
 
     OUT is the output of 'simulate', or any directory of run directories, such as runs of a live
-    cluster. The tables are saved beside the runs, as Parquet: measures, latencies, summary (means
+    cluster. The tables are saved with the runs, as Parquet: measures, latencies, summary (means
     over seeds, with confidence intervals) and peaks.
 
     \b
@@ -82,7 +82,7 @@ def verify(out: Path, master: str, strict: bool, as_json: bool) -> int:
     """Check all runs in OUT for every property that Creek guarantees.
 
     Orders, real time and sessions are checked on the tables of the runs, of any length; the other
-    properties on the recorded histories. The verdicts are saved beside the runs, as Parquet. Exits
+    properties on the recorded histories. The verdicts are saved with the runs, as Parquet. Exits
     with 1 if one of them is illegal.
 
     \b

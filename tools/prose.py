@@ -142,7 +142,7 @@ def _comments(path: Path, source: str) -> Iterator[Text]:
 
 
 def _without_examples(docstring: str) -> str:
-    """Remove doctests and indented blocks, which are code."""
+    """Remove doctests, indented blocks and the preformatted blocks of click help (`\\b`)."""
     kept: list[str] = []
     margin = min(
         (len(line) - len(line.lstrip()) for line in docstring.splitlines()[1:] if line.strip()),
@@ -150,7 +150,7 @@ def _without_examples(docstring: str) -> str:
     )
     in_example = False
     for line in docstring.splitlines():
-        if line.lstrip().startswith(">>>"):
+        if line.lstrip().startswith(">>>") or line.strip() == "\b":
             in_example = True
         elif not line.strip():
             in_example = False

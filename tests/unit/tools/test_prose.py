@@ -99,6 +99,10 @@ def test_docstrings_comments_and_messages_of_a_file_are_found() -> None:
     source = '''"""Module docstring.
 
     >>> print("what an example prints is code")
+
+\b
+Examples:
+  who prints what
 """
 
 # A comment of
@@ -117,10 +121,10 @@ def send(peer: int) -> None:
     }
     assert found == {
         ("docstring", 1, "Module docstring."),
-        ("comment", 6, "A comment of two lines."),
-        ("docstring", 10, "Attribute docstring."),
-        ("docstring", 14, "Function docstring."),
-        ("message", 15, "peer x is unknown; add it first"),
+        ("comment", 10, "A comment of two lines."),
+        ("docstring", 14, "Attribute docstring."),
+        ("docstring", 18, "Function docstring."),
+        ("message", 19, "peer x is unknown; add it first"),
     }
 
 

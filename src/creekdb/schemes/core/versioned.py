@@ -43,9 +43,9 @@ class VersionedReplica(OrderingReplica):
         super().__init__(index, settings)
         self._datatype = datatype
         self._state_digest = StateDigest() if settings.digest_every else None
-        fresh_max = min(RECENT_READERS_MAX, settings.kept_apart // 4)
+        recent_max = min(RECENT_READERS_MAX, settings.kept_apart // 4)
         self._store = VersionStore(
-            datatype.base, self._state_digest, fresh_max, with_cursors=bool(settings.drafts)
+            datatype.base, self._state_digest, recent_max, with_cursors=bool(settings.drafts)
         )
         self._scheduler = Scheduler(settings.parallelism)
         self._entries: dict[Dot, RequestEntry] = {}

@@ -78,7 +78,7 @@ compiled: $(INSTALLED) ## Compile the hot modules into build/compiled, if there 
 # module constants, which compiled modules inline.
 OF_SOURCE := tests/unit/schemes/test_determinism.py tests/unit/schemes/test_rejected_messages.py \
     tests/unit/server/storage/test_journal.py tests/unit/server/observability/test_metrics.py
-# Tests that replace compiled functions or classes.
+# Tests that patch compiled functions, classes or constants.
 REPLACING := \
     tests/unit/server/storage/test_direct_io.py::test_a_direct_write_never_extends_the_file \
     tests/unit/server/storage/test_direct_io.py::test_direct_writes_stop_after_the_file_system_rejects_one \
@@ -92,6 +92,7 @@ REPLACING := \
     tests/cluster/test_client_failover.py::test_a_retried_call_executes_once_after_its_record_expired \
     tests/cluster/test_client_failover.py::test_a_retried_call_executes_once_after_many_later_calls \
     tests/cluster/test_client_failover.py::test_later_calls_do_not_reuse_the_slots_of_retried_calls \
+    tests/cluster/test_disk.py::test_memory_stays_bounded_while_the_disk_hangs \
     tests/cluster/test_execution.py::test_a_long_operation_does_not_block_the_replica \
     tests/cluster/test_faults_clocks.py::test_a_clock_that_is_ahead_is_reported_and_delays_no_call \
     tests/cluster/test_sessions.py::test_a_connection_stores_no_session_state \

@@ -180,7 +180,6 @@ def document_texts(path: Path, source: str) -> Iterator[Text]:
             if not paragraph:
                 start = number
             paragraph.append(line)
-    return
 
 
 def plain(words: str) -> str:

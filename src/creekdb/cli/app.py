@@ -57,21 +57,21 @@ def command(context: click.Context) -> None:
 
     \b
     Examples:
-        creek up                              run three replicas on this machine
-        creek call put lamp 3                 call an operation on them
-        creek status                          show the state of the replicas
-        creek backup shop.backup              write the committed state to a file
-        creek serve --config replica.toml     run one replica of a live cluster
-        creek simulate --story                walk through a network partition
-        creek simulate --seed 7 --out runs/7  measure, check and save one run
-        creek check runs/7                    check a saved run again
-        creek fuzz --seeds 200                check runs under random faults
-        creek pipeline run                    reproduce the paper's experiments
+      creek up                              run three replicas on this machine
+      creek call put lamp 3                 call an operation on them
+      creek status                          show the state of the replicas
+      creek backup shop.backup              write the committed state to a file
+      creek serve --config replica.toml     run one replica of a live cluster
+      creek simulate --story                walk through a network partition
+      creek simulate --seed 7 --out runs/7  measure, check and save one run
+      creek check runs/7                    check a saved run again
+      creek fuzz --seeds 200                check runs under random faults
+      creek pipeline run                    reproduce the paper's experiments
 
     \b
     Exit codes:
-        0  success                            2  usage error
-        1  violation found, or call failed    3  file or disk error
+      0  success                            2  usage error
+      1  violation found, or call failed    3  file or disk error
     """
     if context.invoked_subcommand is None:
         click.echo(context.get_help())

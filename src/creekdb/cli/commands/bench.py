@@ -53,11 +53,11 @@ def bench() -> None:
 
     \b
     Examples:
-        creek bench kv                           three local replicas, 64 clients
-        creek bench kv --strong 1 --clients 200
-        creek bench kv --load 500 --strong 0.1 --at 127.0.0.1:7100
-        creek bench tpcc --warehouses 5 --load 300 --out runs/live
-        creek bench kv --at 10.0.0.2:7100 --token $TOKEN --authority authority.pem
+      creek bench kv                           three local replicas, 64 clients
+      creek bench kv --strong 1 --clients 200
+      creek bench kv --load 500 --strong 0.1 --at 127.0.0.1:7100
+      creek bench tpcc --warehouses 5 --load 300 --out runs/live
+      creek bench kv --at 10.0.0.2:7100 --token $TOKEN --authority authority.pem
     """
 
 

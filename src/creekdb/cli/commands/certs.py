@@ -71,11 +71,11 @@ def certs(
 
     \b
     Examples:
-        creek certs trial
-        creek certs trial --hosts 10.0.0.1,10.0.0.2,10.0.0.3 --clients ann,bob
-        creek certs trial --days 30
-        creek certs trial --more 10.0.0.4
-        creek certs trial --renew
+      creek certs trial
+      creek certs trial --hosts 10.0.0.1,10.0.0.2,10.0.0.3 --clients ann,bob
+      creek certs trial --days 30
+      creek certs trial --more 10.0.0.4
+      creek certs trial --renew
     """
     host_names = _split_names(hosts, HOST_PATTERN, "--hosts")
     client_names = _split_names(names, NAME_PATTERN, "--clients")

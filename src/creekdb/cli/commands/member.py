@@ -46,11 +46,11 @@ def member() -> None:
 
     \b
     Examples:
-        creek member list
-        creek member add 127.0.0.1:7203 --data data/3
-        creek serve --data data/3                starts the new replica
-        creek member remove 1
-        creek member replace 1 127.0.0.1:7203 --data data/3
+      creek member list
+      creek member add 127.0.0.1:7203 --data data/3
+      creek serve --data data/3                starts the new replica
+      creek member remove 1
+      creek member replace 1 127.0.0.1:7203 --data data/3
     """
 
 

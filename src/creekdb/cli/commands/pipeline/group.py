@@ -69,12 +69,12 @@ def pipeline() -> None:
 
     \b
     Examples:
-        creek pipeline run                       all stages, for a few experiments
-        creek pipeline simulate --grid quick --out runs/quick
-        creek pipeline measure runs/quick
-        creek pipeline verify runs/quick
-        creek pipeline report runs/quick --open
-        creek pipeline generate --warehouses 5 --out runs/population
+      creek pipeline run                       all stages, for a few experiments
+      creek pipeline simulate --grid quick --out runs/quick
+      creek pipeline measure runs/quick
+      creek pipeline verify runs/quick
+      creek pipeline report runs/quick --open
+      creek pipeline generate --warehouses 5 --out runs/population
     """
     add_working_directory_to_path()
 

@@ -260,10 +260,10 @@ def run(grid_name: str, out: Path | None, live: tuple[Path, ...], master: str, f
 
     \b
     Examples:
-        creek pipeline run                    a few of the paper's experiments
-        creek pipeline run --grid paper       all of them: one to two hours
-        creek pipeline run --grid mine.toml --out runs/mine
-        creek live-run --out runs/live && creek pipeline run --live runs/live
+      creek pipeline run                    a few of the paper's experiments
+      creek pipeline run --grid paper       all of them: one to two hours
+      creek pipeline run --grid mine.toml --out runs/mine
+      creek live-run --out runs/live && creek pipeline run --live runs/live
     """
     with require_packages():
         from creekdb.pipeline.report import write_report  # noqa: PLC0415

@@ -137,7 +137,7 @@ def reexecutions_after_healing(
             cluster.tick()
     cluster.heal()
     run_until_stable(cluster)
-    lengths = (replica.committed_length() for replica in cluster.replicas)
+    lengths = (replica.view.committed_length() for replica in cluster.replicas)
     return cluster.executions - sum(lengths)
 
 

@@ -73,9 +73,9 @@ class Cluster:
                 self._execute()
 
     def is_stable(self) -> bool:
-        lengths = {replica.committed_length() for replica in self.replicas}
+        lengths = {replica.view.committed_length() for replica in self.replicas}
         return len(lengths) == 1 and all(
-            replica.is_idle() and not replica.tentative_ids() for replica in self.replicas
+            replica.view.is_idle() and not replica.view.tentative_ids() for replica in self.replicas
         )
 
     def _deliver(self) -> None:

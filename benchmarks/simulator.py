@@ -13,7 +13,6 @@ from benchmarks.result import Benchmark, Result
 from benchmarks.scale import Scale
 from benchmarks.timing import Timed, cheapest
 from creekdb.datatypes import DATATYPES, SAMPLERS
-from creekdb.execution.keys import CollationKey
 from creekdb.execution.result import ExecutionResult
 from creekdb.protocol.checkpoint.stream import (
     AssembledSnapshot,
@@ -23,10 +22,8 @@ from creekdb.protocol.checkpoint.stream import (
 )
 from creekdb.protocol.effects import Effects, Task
 from creekdb.protocol.ids.version_vector import Dot
-from creekdb.protocol.membership.configuration import Configuration
 from creekdb.protocol.messages import Message, Record, decode_message, encode
-from creekdb.protocol.request import Operation, Request
-from creekdb.protocol.values import Key
+from creekdb.protocol.request import Operation
 from creekdb.schemes.basic import BasicReplica
 from creekdb.simulation.kernel.cluster import Simulation, SimulationRun
 from creekdb.simulation.kernel.scenario import ClientModel, Scenario
@@ -55,9 +52,7 @@ class RecordingReplica:
     """Replica that records its inputs; not part of the measurement."""
 
     def __init__(self, replica: BasicReplica, recording: Recording) -> None:
-        self.index, self.guarantees = replica.index, replica.guarantees
-        self.probes, self.rejected = replica.probes, replica.rejected
-        self.drift_us = replica.drift_us
+        self.index, self.guarantees, self.view = replica.index, replica.guarantees, replica.view
         self._replica = replica
         self._recording = recording
 
@@ -100,9 +95,6 @@ class RecordingReplica:
         self._record(Input.COMPLETED, task.number, now)
         self._replica.completed(task, execution, now)
 
-    def queue_delay_ticks(self) -> int:
-        return self._replica.queue_delay_ticks()
-
     def take_tasks(self) -> tuple[Task, ...]:
         return self._replica.take_tasks()
 
@@ -115,67 +107,8 @@ class RecordingReplica:
     def can_respond_locally(self, operation: Operation, strong: bool) -> bool:
         return self._replica.can_respond_locally(operation, strong)
 
-    def has_request(self, id: Dot) -> bool:
-        return self._replica.has_request(id)
-
-    def is_visible(self, id: Dot) -> bool:
-        return self._replica.is_visible(id)
-
-    def last_issued(self) -> Dot:
-        return self._replica.last_issued()
-
-    def has_pending_response(self, id: Dot) -> bool:
-        return self._replica.has_pending_response(id)
-
-    def committed_length(self) -> int:
-        return self._replica.committed_length()
-
-    def awaited_members(self) -> tuple[int, ...] | None:
-        return None
-
-    def configuration(self) -> Configuration:
-        return self._replica.configuration()
-
-    def can_shut_down(self) -> bool:
-        return self._replica.can_shut_down()
-
-    def leader(self) -> int | None:
-        return self._replica.leader()
-
-    def tentative_length(self) -> int:
-        return self._replica.tentative_length()
-
-    def tentative_ids(self) -> tuple[Dot, ...]:
-        return self._replica.tentative_ids()
-
-    def last_committed(self, limit: int) -> tuple[Request, ...]:
-        return self._replica.last_committed(limit)
-
-    def last_tentative(self, limit: int) -> tuple[Request, ...]:
-        return self._replica.last_tentative(limit)
-
-    def committed_ids(self) -> tuple[Dot, ...]:
-        return self._replica.committed_ids()
-
-    def readable_lengths(self) -> range:
-        return self._replica.readable_lengths()
-
-    def committed_items(
-        self, length: int, start: CollationKey, stop: CollationKey
-    ) -> Iterator[tuple[Key, object]]:
-        return self._replica.committed_items(length, start, stop)
-
     def lazy_checkpoint(self) -> LazyCheckpoint:
         return self._replica.lazy_checkpoint()
-
-    def stable_instances(self) -> dict[int, int]:
-        return self._replica.stable_instances()
-
-    def state(self) -> dict[Key, object]:
-        return self._replica.state()
-
-    def is_idle(self) -> bool:
-        return self._replica.is_idle()
 
 
 def fault_free_scenario(simulated_us: int) -> Scenario:

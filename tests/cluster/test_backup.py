@@ -78,7 +78,7 @@ def test_the_header_describes_the_backup(tmp_path: Path) -> None:
             path = tmp_path / "shop.backup"
             header = await back_up(cluster, path, operations=True)
             assert (header.cluster, header.datatype, header.members) == ("shop", "kv", (0, 1, 2))
-            assert header.length == cluster.servers[0].driver.replica.committed_length()
+            assert header.length == cluster.servers[0].driver.replica.view.committed_length()
             assert user_state(path) == {
                 "key 0": (27, {"text": b"bytes"}),
                 "key 2": (29, {"text": b"bytes"}),

@@ -49,10 +49,12 @@ def test_a_replica_without_its_disk_receives_the_state_in_parts(tmp_path: Path) 
             await cluster.start(2)
             await cluster.until_connected()
             await cluster.until_quiescent()
-            states = [server.driver.replica.state() for server in cluster.servers.values()]
+            states = [server.driver.replica.view.state() for server in cluster.servers.values()]
             assert states[0] == states[1] == states[2]
             assert len(states[0]) >= 600
-            assert cluster.servers[2].driver.replica.probes.counts[Probe.SNAPSHOT_INSTALLED] >= 1
+            assert (
+                cluster.servers[2].driver.replica.view.probes.counts[Probe.SNAPSHOT_INSTALLED] >= 1
+            )
             await cluster.stop(2)
             journal = Journal(tmp_path / "2")
             records = journal.open()
@@ -62,6 +64,6 @@ def test_a_replica_without_its_disk_receives_the_state_in_parts(tmp_path: Path) 
             await cluster.start(2)
             await cluster.until_connected()
             await cluster.until_quiescent()
-            assert cluster.servers[2].driver.replica.state() == states[2]
+            assert cluster.servers[2].driver.replica.view.state() == states[2]
 
     run(scenario())

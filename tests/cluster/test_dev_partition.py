@@ -43,7 +43,9 @@ def test_both_sides_continue_and_converge_after_healing(tmp_path: Path) -> None:
                 assert (outcome.value, outcome.changed) == (5, True)
             await cluster.until_connected()
             await cluster.until_quiescent()
-            states = [server.driver.replica.state()["lamp"] for server in cluster.servers.values()]
+            states = [
+                server.driver.replica.view.state()["lamp"] for server in cluster.servers.values()
+            ]
             assert states == [7, 7, 7]
 
     run(scenario())

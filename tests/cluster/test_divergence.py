@@ -107,7 +107,7 @@ def test_a_recovered_state_keeps_its_digest(tmp_path: Path) -> None:
         await cluster.start()
         async with cluster.client(1) as db:
             await db.strong.put("last", 1)
-            length = cluster.servers[1].driver.replica.committed_length()
+            length = cluster.servers[1].driver.replica.view.committed_length()
             await until_agreed(cluster, length)
         await cluster.stop()
 

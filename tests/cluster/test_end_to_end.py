@@ -46,7 +46,7 @@ def test_all_replicas_converge(tmp_path: Path) -> None:
                 finals = [await call.final for call in calls]
                 assert sorted(each.value for each in finals) == list(range(1, 101))
             await cluster.until_quiescent()
-            states = [server.driver.replica.state() for server in cluster.servers.values()]
+            states = [server.driver.replica.view.state() for server in cluster.servers.values()]
             assert states[0] == states[1] == states[2]
             assert states[0]["n"] == 100
 

@@ -45,7 +45,7 @@ def test_a_thread_executes_weak_and_strong_calls(tmp_path: Path) -> None:
                 assert max(each.value for each in finals) == 202
                 assert len(await first.strong.scan("key ")) == 20
             await cluster.until_quiescent()
-            states = [server.driver.replica.state() for server in cluster.servers.values()]
+            states = [server.driver.replica.view.state() for server in cluster.servers.values()]
             assert states[0] == states[1] == states[2]
 
     run(scenario())
@@ -118,7 +118,7 @@ def test_a_long_operation_does_not_block_the_replica(tmp_path: Path) -> None:
             await other.weak.put("b", 2)
             replica = cluster.servers[0].driver.replica
             async with asyncio.timeout(TIMEOUT_S):
-                while len(replica.tentative_ids()) < 2:  # the request has arrived
+                while len(replica.view.tentative_ids()) < 2:  # the request has arrived
                     await asyncio.sleep(0.01)
             assert not first.done()
             slow_types.may_continue.set()

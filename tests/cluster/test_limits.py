@@ -14,7 +14,7 @@ from creekdb.execution.undo import StateObject
 from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.request import Operation, Request
 from creekdb.protocol.values import Key
-from creekdb.schemes.core.replica import Replica
+from creekdb.schemes.core.replica import Replica, ReplicaView
 from creekdb.server.calls.admission_control import TICK_INTERVAL_MAX_S
 from creekdb.server.calls.capabilities import DeduplicatingDataType
 from creekdb.server.calls.expiry import INTERVALS_PER_RETENTION, NO_CLIENT
@@ -50,8 +50,22 @@ def test_strong_calls_that_wait_for_a_majority_are_bounded(tmp_path: Path) -> No
 
 
 def expiry_marks(server: Server) -> list[Key]:
-    state = server.driver.replica.state()
+    state = server.driver.replica.view.state()
     return [key for key in state if isinstance(key, tuple) and key[:2] == (CALLS_PREFIX, NO_CLIENT)]
+
+
+class DelayedView:
+    """View of a replica with a fixed queue delay."""
+
+    def __init__(self, view: ReplicaView, ticks: int) -> None:
+        self._view = view
+        self._ticks = ticks
+
+    def queue_delay_ticks(self) -> int:
+        return self._ticks
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._view, name)
 
 
 class DelayedReplica:
@@ -59,10 +73,7 @@ class DelayedReplica:
 
     def __init__(self, replica: Replica, ticks: int) -> None:
         self._replica = replica
-        self._ticks = ticks
-
-    def queue_delay_ticks(self) -> int:
-        return self._ticks
+        self.view = DelayedView(replica.view, ticks)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._replica, name)
@@ -102,7 +113,9 @@ def test_the_leader_expires_old_calls_on_all_replicas(tmp_path: Path, busy: bool
                 assert rejection[0] == "busy"
             async with asyncio.timeout(TIMEOUT_S):
                 for server in cluster.servers.values():
-                    while set(server.driver.replica.state()) - set(expiry_marks(server)) != {"a"}:
+                    while set(server.driver.replica.view.state()) - set(expiry_marks(server)) != {
+                        "a"
+                    }:
                         await asyncio.sleep(0.02)
                     assert len(expiry_marks(server)) > INTERVALS_PER_RETENTION
 

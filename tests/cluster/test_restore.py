@@ -97,7 +97,7 @@ def test_a_cluster_of_any_size_continues_from_a_backup(tmp_path: Path, replicas:
                 await db.strong.put("new", 2)
             await cluster.until_quiescent()
             for server in cluster.servers.values():
-                rejections = server.driver.replica.rejected
+                rejections = server.driver.replica.view.rejected
                 assert rejections.keys().isdisjoint(UNEXPECTED_REJECTIONS), rejections
             again = await back_up(cluster, tmp_path / "again.backup")
             assert again.length > header.length
@@ -139,8 +139,8 @@ def test_the_restored_state_equals_the_original(tmp_path: Path, options: dict[st
         restore_all(path, tmp_path / "new", 1, datatype=header.datatype)
         async with running_cluster(tmp_path / "new", 1, cluster="another", **options) as new:
             again = new.servers[0].driver.replica
-            assert again.state() == replica.state()
-            assert again.committed_length() == header.length == len(list(read_requests(path)))
+            assert again.view.state() == replica.view.state()
+            assert again.view.committed_length() == header.length == len(list(read_requests(path)))
 
     run(scenario())
 

@@ -41,7 +41,7 @@ def test_calls_without_a_retained_outcome_are_retried(
             assert [await call.final for call in weak] == [
                 FinalOutcome(each, changed=False) for each in range(1, 11)
             ]
-            assert first.driver.replica.probes.counts[Probe.SNAPSHOT_INSTALLED]
+            assert first.driver.replica.view.probes.counts[Probe.SNAPSHOT_INSTALLED]
             assert first.rejections["untold"] >= 16
             assert await db.strong.get("n") == 20
             assert not first.dispatcher.in_flight

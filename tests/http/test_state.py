@@ -63,7 +63,7 @@ def test_state_waits_until_commits_are_on_disk(tmp_path: Path) -> None:
             path = "/operations/put?consistency=strong"
             write = asyncio.create_task(http.post(path, {"key": "a", "value": 1}))
             async with asyncio.timeout(TIMEOUT_S):
-                while not server.driver.replica.committed_length():
+                while not server.driver.replica.view.committed_length():
                     await asyncio.sleep(0.01)
             state = asyncio.create_task(http.get("/state"))
             done, _ = await asyncio.wait([write, state], timeout=0.5)

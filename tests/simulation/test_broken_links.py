@@ -58,7 +58,7 @@ def test_a_connected_majority_commits_while_other_links_stay_cut(seed: int) -> N
 
     def sample_lengths() -> None:
         replicas = [node.replica for node in simulation.nodes]
-        samples.append([each.committed_length() for each in replicas if each is not None])
+        samples.append([each.view.committed_length() for each in replicas if each is not None])
 
     simulation.heap.schedule_at(4 * SECOND_US, sample_lengths)
     simulation.heap.schedule_at(6 * SECOND_US - 1, sample_lengths)

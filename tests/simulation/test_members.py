@@ -43,7 +43,7 @@ def test_regression_seeds_pass(seed: int) -> None:
 def configurations(simulation: Simulation) -> dict[int, Configuration]:
     """Return the configurations of the replicas that are up at the end."""
     return {
-        node.index: node.replica.configuration()
+        node.index: node.replica.view.configuration()
         for node in simulation.nodes
         if node.replica is not None
     }

@@ -110,7 +110,7 @@ class ReplicaBackend:
         server = self._server
         rejection = server.dispatcher.rejection(False, False)
         problems = [] if rejection is None else [rejection[1]]
-        replica = server.driver.replica
+        replica = server.driver.replica.view
         if server.dispatcher.startup_barrier is not None:
             problems.append(
                 "the data directory was empty at the start, and the replica has not joined yet"
@@ -126,14 +126,14 @@ class ReplicaBackend:
         return problems
 
     def readable_lengths(self) -> range:
-        return self._server.driver.replica.readable_lengths()
+        return self._server.driver.replica.view.readable_lengths()
 
     def committed_items(self, length: int, start: CollationKey, stop: CollationKey) -> ItemIterator:
         driver = self._server.driver
         stop = min(stop, LAST_COLLATION_KEY)
         if start < stop:
             with driver.executor.lock:
-                yield from driver.replica.committed_items(length, start, stop)
+                yield from driver.replica.view.committed_items(length, start, stop)
 
     async def wait_durable(self) -> bool:
         self._server.driver.apply_effects()  # appends all their causes to the journal

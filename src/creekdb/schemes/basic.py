@@ -25,6 +25,7 @@ from creekdb.protocol.request import Outcome, Request
 from creekdb.protocol.settings import Settings
 from creekdb.protocol.values import Key
 from creekdb.schemes.core.ordering import OrderingReplica
+from creekdb.schemes.core.replica import ReplicaView
 
 
 class BasicReplica(OrderingReplica):
@@ -183,6 +184,10 @@ class BasicReplica(OrderingReplica):
         self._running = None
 
     # --- inspection ---------------------------------------------------------------------------
+
+    @property
+    def view(self) -> ReplicaView:
+        return self
 
     def committed_items(
         self, length: int, start: CollationKey, stop: CollationKey

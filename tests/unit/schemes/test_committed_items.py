@@ -48,7 +48,7 @@ def items(replica: Replica, length: int, prefix: str | None = None) -> dict[Key,
     start, stop = (
         (FIRST_COLLATION_KEY, LAST_COLLATION_KEY) if prefix is None else prefix_range(prefix)
     )
-    return dict(replica.committed_items(length, start, stop))
+    return dict(replica.view.committed_items(length, start, stop))
 
 
 def execute_all(replica: Replica) -> None:
@@ -70,14 +70,14 @@ def test_every_scheme_reads_the_committed_state_without_tentative_writes(scheme:
     for operation in (BASED_KV.call("put", "b", 2), BASED_KV.call("delete", "a")):
         replica.invoke(operation, True, 1, 100)
         execute_all(replica)
-    committed = replica.committed_length()
+    committed = replica.view.committed_length()
     replica.invoke(BASED_KV.call("put", "bb", 9), False, 1, 200)
     execute_all(replica)
-    assert replica.readable_lengths()[-1] >= committed
-    if replica.committed_length() == committed:  # if the scheme has tentative requests
+    assert replica.view.readable_lengths()[-1] >= committed
+    if replica.view.committed_length() == committed:  # if the scheme has tentative requests
         assert items(replica, committed) == {"b": 2, "c": 3}
         assert items(replica, committed, "b") == {"b": 2}
-    assert replica.stable_instances().keys() == {0}
+    assert replica.view.stable_instances().keys() == {0}
 
 
 def test_the_state_between_two_commits_is_readable_until_it_is_stable() -> None:

@@ -28,6 +28,7 @@ from creekdb.protocol.outbox import Outbox
 from creekdb.protocol.probes import Probes
 from creekdb.protocol.request import Operation, Outcome, Request
 from creekdb.protocol.values import Key
+from creekdb.schemes.core.replica import ReplicaView
 from creekdb.simulation.kernel.cluster import Simulation, SimulationRun
 from creekdb.simulation.kernel.scenario import Scenario
 
@@ -50,6 +51,10 @@ class ToyReplica:
         self._executed = 0
         self._tasks = 0
         self._tasks_done = 0
+
+    @property
+    def view(self) -> ReplicaView:
+        return self
 
     def recover(self, records: Iterable[Record]) -> None:
         for record in records:

@@ -305,7 +305,7 @@ async def _collect_garbage(server: Server) -> None:
             if driver.executions > executed + IDLE_EXECUTIONS_MAX:
                 garbage.freeze()
                 await asyncio.sleep(GC_SAMPLE_S)
-            garbage.sample(driver.replica.tentative_length())
+            garbage.sample(driver.replica.view.tentative_length())
 
 
 def _parent_pipe(server: Server, loop: asyncio.AbstractEventLoop) -> ParentPipe:

@@ -236,7 +236,8 @@ class PageFeed:
 
     def replica_state(self) -> dict[str, Any]:
         server = self._server
-        replica, counts = server.driver.replica, server.driver.replica.probes.counts
+        replica = server.driver.replica.view
+        counts = replica.probes.counts
         length = replica.committed_length()
         self._record_committed(length, replica.last_committed(OPERATIONS_SHOWN))
         call_history = self._call_history

@@ -24,57 +24,15 @@ from creekdb.protocol.request import Operation, Request
 from creekdb.protocol.values import Key
 
 
-class Replica(Protocol):
+class ReplicaView(Protocol):
+    """State of a replica, as an observer may read it between two inputs."""
+
     index: int
-    guarantees: SchemeGuarantees
-    """Guarantees of the scheme, identical on every replica."""
     probes: Probes
     rejected: dict[str, int]
     """Number of malformed or foreign inputs by reason. None of them changed any other state."""
     drift_us: dict[int, int]
     """Observed lead of each replica's clock, in microseconds, where it exceeded the limit."""
-
-    def recover(self, records: Iterable[Record]) -> None:
-        """Resume from the durable `records`. Called at most once, before any other input."""
-
-    def invoke(
-        self,
-        operation: Operation,
-        strong: bool,
-        session: int,
-        now: int,
-        after: tuple[Dot, ...] = (),
-    ) -> Dot:
-        """Issue a request of the session and return its identifier.
-
-        `after`: requests, already received, that must precede this one in its tentative response,
-        like the session's earlier requests.
-        """
-
-    def can_respond_locally(self, operation: Operation, strong: bool) -> bool:
-        """True if the operation gets its response without records and messages."""
-
-    def new_state_loader(self) -> RegisterLoader:
-        """Return the loader for the registers of a snapshot that arrives in parts.
-
-        The complete snapshot is received as `AssembledSnapshot`. Afterwards the loader holds the
-        registers that the snapshot replaced.
-        """
-
-    def receive(self, message: IncomingMessage, sender: int, now: int) -> None: ...
-
-    def tick(self, now: int) -> None: ...
-
-    def run(self, task: Task) -> ExecutionResult:
-        """Run a task without changing the replica, between its issue and `completed`."""
-
-    def completed(self, task: Task, execution: ExecutionResult, now: int) -> None: ...
-
-    def take_tasks(self) -> tuple[Task, ...]:
-        """Take the tasks ahead of the other effects. A driver with capacity for one more task runs
-        it first and processes the other effects together with the task's own."""
-
-    def take_effects(self) -> Effects: ...
 
     def has_request(self, id: Dot) -> bool:
         """True if the request has arrived here and has a position."""
@@ -133,10 +91,6 @@ class Replica(Protocol):
         the next input.
         """
 
-    def lazy_checkpoint(self) -> LazyCheckpoint:
-        """Return a checkpoint of the longest executed prefix of `committed` that ends with an
-        instance. Its registers are read later."""
-
     def stable_instances(self) -> dict[int, int]:
         """Return the number of stable instances of each replica, as last reported to this one."""
 
@@ -149,3 +103,61 @@ class Replica(Protocol):
 
     def is_idle(self) -> bool:
         """True if everything on `committed · tentative` is executed."""
+
+
+class Replica(Protocol):
+    """Inputs of a replica, and the effects of those inputs."""
+
+    index: int
+    guarantees: SchemeGuarantees
+    """Guarantees of the scheme, identical on every replica."""
+
+    @property
+    def view(self) -> ReplicaView:
+        """Return the state for observers."""
+
+    def recover(self, records: Iterable[Record]) -> None:
+        """Resume from the durable `records`. Called at most once, before any other input."""
+
+    def invoke(
+        self,
+        operation: Operation,
+        strong: bool,
+        session: int,
+        now: int,
+        after: tuple[Dot, ...] = (),
+    ) -> Dot:
+        """Issue a request of the session and return its identifier.
+
+        `after`: requests, already received, that must precede this one in its tentative response,
+        like the session's earlier requests.
+        """
+
+    def can_respond_locally(self, operation: Operation, strong: bool) -> bool:
+        """True if the operation gets its response without records and messages."""
+
+    def new_state_loader(self) -> RegisterLoader:
+        """Return the loader for the registers of a snapshot that arrives in parts.
+
+        The complete snapshot is received as `AssembledSnapshot`. Afterwards the loader holds the
+        registers that the snapshot replaced.
+        """
+
+    def receive(self, message: IncomingMessage, sender: int, now: int) -> None: ...
+
+    def tick(self, now: int) -> None: ...
+
+    def run(self, task: Task) -> ExecutionResult:
+        """Run a task without changing the replica, between its issue and `completed`."""
+
+    def completed(self, task: Task, execution: ExecutionResult, now: int) -> None: ...
+
+    def take_tasks(self) -> tuple[Task, ...]:
+        """Take the tasks ahead of the other effects. A driver with capacity for one more task runs
+        it first and processes the other effects together with the task's own."""
+
+    def take_effects(self) -> Effects: ...
+
+    def lazy_checkpoint(self) -> LazyCheckpoint:
+        """Return a checkpoint of the longest executed prefix of `committed` that ends with an
+        instance. Its registers are read later."""

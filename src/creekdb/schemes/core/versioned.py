@@ -36,6 +36,7 @@ from creekdb.protocol.request import Outcome, Request
 from creekdb.protocol.settings import Settings
 from creekdb.protocol.values import Key
 from creekdb.schemes.core.ordering import OrderingReplica
+from creekdb.schemes.core.replica import ReplicaView
 
 
 class VersionedReplica(OrderingReplica):
@@ -186,6 +187,10 @@ class VersionedReplica(OrderingReplica):
         self._entries = {}
 
     # --- inspection ---------------------------------------------------------------------------
+
+    @property
+    def view(self) -> ReplicaView:
+        return self
 
     def is_visible(self, id: Dot) -> bool:
         """True once everything up to the request is executed. With concurrent execution, a request

@@ -90,7 +90,7 @@ async def capture_state(
 
     If `operations` is True, include the requests of the prefix that the journal still has.
     """
-    replica = driver.replica
+    replica = driver.replica.view
     if replica.awaited_members() is not None:
         raise UsageError(
             "this replica has an empty disk and has not joined yet; call another replica"

@@ -106,7 +106,7 @@ class AdmissionControl:
             return "stopping", "this replica is stopping; call another replica"
         if not server.membership.is_member and dispatcher.startup_barrier is None:
             return "stopping", "this replica is not a member of its cluster; call another replica"
-        if dispatcher.startup_barrier is not None and must_be_replaced(driver.replica):
+        if dispatcher.startup_barrier is not None and must_be_replaced(driver.replica.view):
             return "stopping", dispatcher.expiry_message(dispatcher.startup_barrier)
         fault = server.journal.fault
         if fault is not None and (not local_read or driver.has_volatile_request):
@@ -115,7 +115,7 @@ class AdmissionControl:
             return "disk", "the disk of this replica does not keep up; call another replica"
         if driver.backlog > BACKLOG_MAX or self._is_overloaded():
             return "busy", "this replica is overloaded; retry later"
-        tentative = driver.replica.tentative_length()
+        tentative = driver.replica.view.tentative_length()
         return server.pending_strong_calls.rejection(strong, tentative, self._reachability)
 
     def can_run_leader_tasks(self) -> bool:
@@ -123,7 +123,7 @@ class AdmissionControl:
 
         Leader tasks are small. If a busy leader skipped them, retained state would grow.
         """
-        replica = self._server.driver.replica
+        replica = self._server.driver.replica.view
         if replica.leader() != replica.index or replica.awaited_members() is not None:
             return False
         rejection = self.rejection(False, False)
@@ -134,7 +134,7 @@ class AdmissionControl:
 
         A suspended process or a single long operation does not count: its queue drains soon.
         """
-        delay_s = self._server.driver.replica.queue_delay_ticks() * self._tick_interval_s
+        delay_s = self._server.driver.replica.view.queue_delay_ticks() * self._tick_interval_s
         return delay_s > self._server.config.busy_after
 
     def _reachability(self) -> tuple[int, int]:

@@ -133,7 +133,7 @@ class ReplicaEventHandler:
         A checkpoint carries outcomes for waiting clients, but only a bounded number of them.
         """
         server = self._server
-        is_awaited = server.driver.replica.has_pending_response
+        is_awaited = server.driver.replica.view.has_pending_response
         lost = [id for id in server.dispatcher.open_calls() if not is_awaited(id)]
         if lost:
             server.task_supervisor.spawn(

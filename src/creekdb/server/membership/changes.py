@@ -122,12 +122,14 @@ class MembershipView:
     def validate_change(self, name: str, arguments: tuple[Any, ...]) -> Operation:
         server = self._server
         reachable = [server.config.replica, *server.peers.connected_members()]
-        return validate_change(name, arguments, server.driver.replica.configuration(), reachable)
+        return validate_change(
+            name, arguments, server.driver.replica.view.configuration(), reachable
+        )
 
     def refresh(self) -> None:
         """Apply a changed configuration, and stop the server if this replica was removed."""
         server = self._server
-        replica = server.driver.replica
+        replica = server.driver.replica.view
         configuration = replica.configuration()
         if configuration.epoch != self.configuration.epoch:
             self.configuration = configuration
@@ -145,7 +147,7 @@ class MembershipView:
 
     def blocked_reason(self) -> str | None:
         """Return why the replica does not accept calls yet, or None if it does."""
-        replica = self._server.driver.replica
+        replica = self._server.driver.replica.view
         blocker = join_blocker(replica)
         if blocker is not None or not self.is_member:
             return blocker or "it is not admitted yet"
@@ -165,7 +167,7 @@ class MembershipView:
         """Admit calls once this replica has joined."""
         server = self._server
         interval_s = server.config.tick_ms / 1000
-        await wait_until_joined(server.driver.replica, interval_s, server.event_log)
+        await wait_until_joined(server.driver.replica.view, interval_s, server.event_log)
         while self.blocked_reason() is not None:
             await asyncio.sleep(interval_s)
         server.dispatcher.unblock_calls()

@@ -129,7 +129,7 @@ def _call_metrics(server: Server) -> Iterator[MetricFamily]:
 
 
 def _order_metrics(server: Server) -> Iterator[MetricFamily]:
-    replica, driver = server.driver.replica, server.driver
+    replica, driver = server.driver.replica.view, server.driver
     probe_counts = replica.probes.counts
     committed, tentative = replica.committed_length(), replica.tentative_length()
     yield gauge("creek_committed_length", "Committed requests.", committed)
@@ -154,7 +154,7 @@ def _order_metrics(server: Server) -> Iterator[MetricFamily]:
 
 
 def _peer_metrics(server: Server) -> Iterator[MetricFamily]:
-    own, replica, peers = server.config.replica, server.driver.replica, server.peers
+    own, replica, peers = server.config.replica, server.driver.replica.view, server.peers
     leader = replica.leader()
     yield gauge(
         "creek_leader",

@@ -38,7 +38,7 @@ from creekdb.protocol.effects import Event, Response
 from creekdb.protocol.guarantees import SchemeGuarantees
 from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.request import Operation
-from creekdb.schemes.core.replica import Replica
+from creekdb.schemes.core.replica import ReplicaView
 
 MAP_BYTES: Final = 8 * 1024 * 1024
 """Size of the mapped window, in bytes."""
@@ -149,7 +149,7 @@ class RecordingWriter:
             )
 
     def record_sample(
-        self, replica: Replica, *, backlog: int, executions: int, bytes: int, messages: int
+        self, replica: ReplicaView, *, backlog: int, executions: int, bytes: int, messages: int
     ) -> None:
         self._write(
             CountersSampled(
@@ -164,7 +164,7 @@ class RecordingWriter:
             )
         )
 
-    def record_end(self, replica: Replica) -> None:
+    def record_end(self, replica: ReplicaView) -> None:
         """Record the final state of a stopped replica, and close the file."""
         committed = replica.committed_ids()
         self._write(

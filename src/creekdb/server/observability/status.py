@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def replica_status(server: "Server") -> dict[str, Any]:
-    replica = server.driver.replica
+    replica = server.driver.replica.view
     fault = server.journal.fault
     return {
         "cluster": server.config.cluster,

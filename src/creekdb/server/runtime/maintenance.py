@@ -77,7 +77,7 @@ async def expire_old_calls(
     retention_s: float, driver: Driver, is_leader: Callable[[], bool], call: InternalCall
 ) -> None:
     """Issue marks and expire calls while this replica is the leader."""
-    loop, replica = asyncio.get_running_loop(), driver.replica
+    loop, replica = asyncio.get_running_loop(), driver.replica.view
     schedule, mark_keys = ExpirySchedule(retention_s, loop.time()), mark_key_range()
     while True:
         await asyncio.sleep(schedule.interval_s / CHECKS_PER_INTERVAL)
@@ -147,7 +147,7 @@ async def record_samples(recorder: RecordingWriter, driver: Driver, peers: PeerN
 
 def record_sample(recorder: RecordingWriter, driver: Driver, peers: PeerNetwork) -> None:
     recorder.record_sample(
-        driver.replica,
+        driver.replica.view,
         backlog=driver.backlog,
         executions=driver.executions,
         bytes=peers.sent_bytes,

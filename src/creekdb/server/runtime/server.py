@@ -127,7 +127,7 @@ class Server:
             cluster=config.cluster,
             datatype=self._datatype.name,
             clients=address,
-            committed=self.driver.replica.committed_length(),
+            committed=self.driver.replica.view.committed_length(),
             writes="io_uring" if self._file_ops.can_write_async else "thread",
         )
 
@@ -150,8 +150,8 @@ class Server:
             self._recorder.record_durable(self.journal.durable_position)
             record_sample(self._recorder, self.driver, self.peers)
             if self.membership.is_member:
-                self._recorder.record_end(self.driver.replica)
-            elif self.driver.replica.can_shut_down():
+                self._recorder.record_end(self.driver.replica.view)
+            elif self.driver.replica.view.can_shut_down():
                 self._recorder.record_removal()
 
     def fail(self, error: Exception) -> None:
@@ -211,7 +211,7 @@ class Server:
 
     def rejections_by_reason(self) -> dict[str, int]:
         """Return the number of rejected or dropped inputs by reason, of replica and server."""
-        totals = self.rejections + Counter(self.driver.replica.rejected)
+        totals = self.rejections + Counter(self.driver.replica.view.rejected)
         return {str(reason): count for reason, count in sorted(totals.items())}
 
     # --- assembly -----------------------------------------------------------------------------
@@ -283,7 +283,7 @@ class Server:
             self.config.replica,
             self._datatype,
             invoke=self.relay.invoke,
-            has_request=replica.has_request,
+            has_request=replica.view.has_request,
             is_local_read=replica.can_respond_locally,
             rejection=self.admission.rejection,
             find_incapable_replica=lambda name, count: self._capabilities.find_incapable(
@@ -452,7 +452,7 @@ class Server:
         for members that a replica without knowledge of other members had admitted.
         """
         replica, data_dir = self.driver.replica, self.config.data
-        if RejectionReason.UNAPPROVED_MEMBERS in replica.rejected:
+        if RejectionReason.UNAPPROVED_MEMBERS in replica.view.rejected:
             self.fail(
                 StorageFault(
                     f"data lost: this replica admitted members that {data_dir} does not contain. "
@@ -461,7 +461,7 @@ class Server:
                     f"'creek member replace {replica.index} HOST:PORT --data DIR'"
                 )
             )
-        elif RejectionReason.NEVER_ISSUED in replica.rejected:
+        elif RejectionReason.NEVER_ISSUED in replica.view.rejected:
             self.fail(
                 StorageFault(
                     f"data lost: peers hold requests of this replica that {data_dir} does not "
@@ -476,7 +476,7 @@ class Server:
         while True:
             await asyncio.sleep(STATE_CHECK_S)
             logger.check(
-                self.driver.replica.leader(),
+                self.driver.replica.view.leader(),
                 self.peers.connected_members(),
                 self.rejections_by_reason(),
                 self.membership.configuration,

@@ -8,7 +8,7 @@ from typing import Final
 
 from creekdb.protocol.membership.configuration import Configuration
 from creekdb.protocol.settings import Settings
-from creekdb.schemes.core.replica import Replica
+from creekdb.schemes.core.replica import ReplicaView
 from creekdb.server.observability.divergence import DIGEST_INTERVAL_REQUESTS
 from creekdb.server.runtime.config import ServerConfig
 from creekdb.wire.event_log import EventLog
@@ -65,12 +65,12 @@ def log_if_slow(activity: str, events: EventLog) -> Iterator[None]:
         thread.join()
 
 
-def must_be_replaced(replica: Replica) -> bool:
+def must_be_replaced(replica: ReplicaView) -> bool:
     """True if the replica started empty and the members that knew its promises may be gone."""
     return replica.awaited_members() is not None and replica.configuration().epoch > 0
 
 
-def join_blocker(replica: Replica) -> str | None:
+def join_blocker(replica: ReplicaView) -> str | None:
     """Return why a replica that started empty has not joined, with a remedy. None if it has."""
     missing = replica.awaited_members()
     if missing is None:
@@ -91,7 +91,7 @@ def join_blocker(replica: Replica) -> str | None:
     )
 
 
-async def wait_until_joined(replica: Replica, interval_s: float, events: EventLog) -> None:
+async def wait_until_joined(replica: ReplicaView, interval_s: float, events: EventLog) -> None:
     """Wait until a replica that started empty has joined."""
     loop = asyncio.get_running_loop()
     report_at_s, epoch = loop.time() + REPORT_AFTER_S, -1

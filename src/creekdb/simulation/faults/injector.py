@@ -53,8 +53,8 @@ def can_lose_disk(node: Node, nodes: Sequence[Node]) -> bool:
     ]
     up_replicas = [replica for replica in durable_replicas if replica is not None]
     return all(
-        any(replica.has_request(id) for replica in up_replicas)
-        for id in node.replica.tentative_ids()
+        any(replica.view.has_request(id) for replica in up_replicas)
+        for id in node.replica.view.tentative_ids()
     )
 
 

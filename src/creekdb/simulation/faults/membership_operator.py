@@ -51,9 +51,9 @@ class MembershipOperator:
     def is_serving(self, replica: int) -> bool:
         """True if the replica is up, has joined, and has itself in its configuration."""
         member = self._nodes[replica].replica
-        if member is None or member.awaited_members() is not None:
+        if member is None or member.view.awaited_members() is not None:
             return False
-        return replica in member.configuration().replica_ids
+        return replica in member.view.configuration().replica_ids
 
     def pending_work(self) -> str | None:
         if self._current_change is not None:
@@ -67,7 +67,7 @@ class MembershipOperator:
         latest = self._latest_configuration()
         for number in latest.former:
             node = self._nodes[number]
-            if node.replica is not None and node.replica.can_shut_down():
+            if node.replica is not None and node.replica.view.can_shut_down():
                 self._stop(number)
         change = self._current_change
         if change is None and self._queued_changes:
@@ -88,7 +88,7 @@ class MembershipOperator:
 
     def _latest_configuration(self) -> Configuration:
         up_replicas = [node.replica for node in self._nodes if node.replica is not None]
-        configurations = [replica.configuration() for replica in up_replicas]
+        configurations = [replica.view.configuration() for replica in up_replicas]
         return max(configurations, key=lambda each: each.epoch, default=Configuration(0, ()))
 
     def _start_new(self, replica: int) -> None:
@@ -103,7 +103,7 @@ class MembershipOperator:
         contact = self._random.choice(members)
         replica = self._nodes[contact].replica
         assert replica is not None
-        configuration = replica.configuration()
+        configuration = replica.view.configuration()
         self._ticks_since_request = 0
         try:
             if isinstance(change, Add):

@@ -300,7 +300,7 @@ class Simulation:
         ):
             return membership_work
         replicas = [node.replica for node in self.nodes if node.replica is not None]
-        lengths = [replica.committed_length() for replica in replicas]
+        lengths = [replica.view.committed_length() for replica in replicas]
         if len(set(lengths)) > 1:
             return f"committed lengths differ: {', '.join(map(str, lengths))}"
         for node in self.nodes:
@@ -315,7 +315,7 @@ class Simulation:
     # --- the result ------------------------------------------------------------------------------
 
     def _build_result(self) -> SimulationRun:
-        replicas = [node.replica for node in self.nodes if node.replica is not None]
+        replicas = [node.replica.view for node in self.nodes if node.replica is not None]
         counters = self._counters
         for replica in replicas:
             counters.add(replica)

@@ -205,7 +205,7 @@ class Node:
         assert self.replica is not None, "a replica that is down cannot crash"
         self._trace.add(self._heap.now_us, 0, self.index, CRASH)
         self._recorder.record_crash(self.index)
-        self._counters.add(self.replica)
+        self._counters.add(self.replica.view)
         self.replica = None
         if self._turn_timer is not None:
             self._heap.cancel(self._turn_timer)
@@ -415,9 +415,9 @@ class Node:
 
     def pending_work(self) -> str | None:
         """Return why this node is not quiescent, or None."""
-        replica = self.replica
-        if replica is None:
+        if self.replica is None:
             return "is down"
+        replica = self.replica.view
         if not replica.is_idle() or not self.cpu.is_idle():
             return "is executing"
         if replica.awaited_members() is not None:

@@ -3,7 +3,7 @@
 import msgspec
 
 from creekdb.protocol.probes import Probe
-from creekdb.schemes.core.replica import Replica
+from creekdb.schemes.core.replica import ReplicaView
 
 
 class NetworkStatistics(msgspec.Struct, frozen=True, kw_only=True):
@@ -45,7 +45,7 @@ class ReplicaCounters:
         self.malformed = 0
         """Number of byte strings that did not decode to a message; no replica received them."""
 
-    def add(self, replica: Replica) -> None:
+    def add(self, replica: ReplicaView) -> None:
         """Add the counts of an incarnation that ends."""
         for probe, count in replica.probes.counts.items():
             self.probes[probe] = self.probes.get(probe, 0) + count

@@ -28,7 +28,7 @@ from creekdb.history.records import (
 )
 from creekdb.protocol.effects import Response
 from creekdb.protocol.values import is_same_value
-from creekdb.schemes.core.replica import Replica
+from creekdb.schemes.core.replica import ReplicaView
 from creekdb.simulation.kernel.simulated_time import EventHeap
 
 _StateItems: TypeAlias = tuple[tuple[Key, object], ...]
@@ -207,7 +207,7 @@ class HistoryRecorder:
         config: dict[str, Any],
         datatype: str,
         quiescent: bool,
-        replicas: Iterable[Replica],
+        replicas: Iterable[ReplicaView],
     ) -> History:
         """Return the history of the run; `replicas` are the replicas that are up at its end."""
         return History(
@@ -253,7 +253,7 @@ def _operation_record(log: _OpenLog, id: Dot) -> OperationRecord:
     )
 
 
-def _final_states(replicas: Iterable[Replica], sort_items: bool) -> tuple[FinalState, ...]:
+def _final_states(replicas: Iterable[ReplicaView], sort_items: bool) -> tuple[FinalState, ...]:
     """Return the final states. Replicas with equal states share one tuple of items."""
     finals: list[FinalState] = []
     distinct: list[tuple[dict[Key, object], _StateItems]] = []

@@ -34,8 +34,8 @@ def sample_replicas(now_us: int, nodes: Iterable[Node], network: Network) -> lis
         ReplicaSample(
             replica=node.index,
             at_us=now_us,
-            committed=node.replica.committed_length(),
-            tentative=len(node.replica.tentative_ids()),
+            committed=node.replica.view.committed_length(),
+            tentative=len(node.replica.view.tentative_ids()),
             executions=node.cpu.executions,
             busy_us=node.cpu.busy_us,
             bytes=network.sent_bytes[node.index],

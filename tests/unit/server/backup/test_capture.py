@@ -35,6 +35,7 @@ class FakeDriver:
     def __init__(self, journal: FakeJournal) -> None:
         self._journal = journal
         self.replica: Any = self
+        self.view: Any = self
         self.executor: Any = self
         self.lock = NoLock()
 

@@ -5,7 +5,7 @@ from typing import Any, cast
 import pytest
 
 from creekdb.protocol.membership.configuration import Configuration
-from creekdb.schemes.core.replica import Replica
+from creekdb.schemes.core.replica import ReplicaView
 from creekdb.server.runtime.startup import join_blocker
 
 
@@ -27,7 +27,7 @@ class FakeReplica:
 
 def blocker(missing: tuple[int, ...] | None, epoch: int = 0) -> str | None:
     replica: Any = FakeReplica(missing, epoch)
-    return join_blocker(cast(Replica, replica))
+    return join_blocker(cast(ReplicaView, replica))
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,6 @@ consists of JSON values, and its sequences are loaded as tuples, like all others
 """
 
 import json
-import os
-import shutil
 import zlib
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
@@ -21,6 +19,7 @@ from typing import Annotated, Any, TypeAlias
 
 import msgspec
 
+from creekdb.atomic_write import atomic_write
 from creekdb.errors import BadValue, StorageFault, UsageError
 from creekdb.history.records import (
     Dot,
@@ -58,15 +57,12 @@ def save_run(
         )
     config = _encode_json({"schema_version": SCHEMA_VERSION, "config": history.config})
     body = _encode(history)
-    partial = path.with_name(f".{path.name}.partial")
     try:
-        if partial.exists():
-            shutil.rmtree(partial)  # left by an interrupted attempt
-        partial.mkdir(parents=True)
-        _write_durably(partial / CONFIG_FILE, config)
-        _write_durably(partial / HISTORY_FILE, body)
-        add_files(partial)
-        partial.rename(path)
+        with atomic_write(path, durable=True) as partial:
+            partial.mkdir(parents=True)
+            (partial / CONFIG_FILE).write_bytes(config)
+            (partial / HISTORY_FILE).write_bytes(body)
+            add_files(partial)
     except OSError as error:
         raise StorageFault(f"cannot write the run directory {path}: {error.strerror}") from error
 
@@ -106,10 +102,9 @@ def save_verdicts(path: Path, verdicts: Iterable[Mapping[str, Any]]) -> None:
     if not (path / CONFIG_FILE).is_file():
         raise UsageError(f"{path} is not a run directory: it has no {CONFIG_FILE}")
     rows = {"schema_version": SCHEMA_VERSION, "verdicts": list(verdicts)}
-    partial = path / f".{VERDICTS_FILE}.partial"
     try:
-        _write_durably(partial, _encode_json(rows))
-        partial.replace(path / VERDICTS_FILE)
+        with atomic_write(path / VERDICTS_FILE, durable=True) as partial:
+            partial.write_bytes(_encode_json(rows))
     except OSError as error:
         raise StorageFault(f"cannot write {path / VERDICTS_FILE}: {error.strerror}") from error
 
@@ -121,13 +116,6 @@ def _encode_json(value: object) -> bytes:
         raise BadValue(
             f"the configuration of a run may contain JSON values only: {error}"
         ) from error
-
-
-def _write_durably(path: Path, data: bytes) -> None:
-    with path.open("wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
 
 
 # --- stored form: the records, with equal states stored once -----------------------------------

@@ -18,6 +18,7 @@ from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
 import creekdb
+from creekdb.atomic_write import atomic_write
 from creekdb.errors import StorageFault
 from creekdb.pipeline.report import claims, formatting
 from creekdb.pipeline.report.charts import curves
@@ -223,17 +224,17 @@ def write_report(out: Path) -> Report:
     """Write the page, the statements and the pictures; replace those of an earlier report."""
     evidence = Evidence(read_report_tables(out))
     results = evaluate_claims(evidence)
-    target = out / PAGE_FILE
-    partial = out / f".{PAGE_FILE}.partial"
     statements = claims.markdown_table(results, evidence.source)
     try:
         _write_pictures(evidence, out / PICTURES_DIR)
         (out / CLAIMS_FILE).write_text(statements, encoding="utf-8")
-        partial.write_text(render_page(evidence, results), encoding="utf-8")
-        partial.replace(target)
+        with atomic_write(out / PAGE_FILE) as partial:
+            partial.write_text(render_page(evidence, results), encoding="utf-8")
     except OSError as error:
         raise StorageFault(f"cannot write to {out}: {error.strerror or error}") from error
-    return Report(target, [_claims_line(results, evidence.source), *live_summary(evidence)])
+    return Report(
+        out / PAGE_FILE, [_claims_line(results, evidence.source), *live_summary(evidence)]
+    )
 
 
 def _claims_line(results: list[ClaimResult], source: str) -> str:

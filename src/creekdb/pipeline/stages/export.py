@@ -12,7 +12,6 @@ The directory is written under a temporary name and then renamed, so it is compl
 """
 
 import json
-import shutil
 from collections.abc import Iterable, Iterator
 from itertools import chain, islice
 from pathlib import Path
@@ -22,6 +21,7 @@ import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from creekdb.atomic_write import atomic_write
 from creekdb.errors import StorageFault, UsageError
 from creekdb.execution.keys import RESERVED_PREFIXES
 from creekdb.history import merge_recordings
@@ -80,28 +80,24 @@ def export_backup(backup: Path, out: Path, recordings: Iterable[Path] = ()) -> E
     committed = dict(enumerate(read_requests(backup), header.first))
     for directory in recordings:
         _add_recorded_requests(committed, header, directory)
-    partial = out.with_name(f".{out.name}.partial")
     try:
-        shutil.rmtree(partial, ignore_errors=True)  # left by an interrupted export
-        partial.mkdir(parents=True)
-        registers = _write_parquet(partial / "state", REGISTERS, _state_rows(backup))
-        rows = (_operation_row(index, committed[index]) for index in sorted(committed))
-        operations = _write_parquet(partial / "operations", COMMITTED, rows)
-        manifest = ExportManifest(
-            cluster=header.cluster,
-            datatype=header.datatype,
-            length=header.length,
-            registers=registers,
-            operations=operations,
-            complete_from=_complete_from(committed, header.length),
-        )
-        text = msgspec.json.format(msgspec.json.encode(manifest))
-        (partial / "export.json").write_bytes(text + b"\n")
-        partial.rename(out)
+        with atomic_write(out) as partial:
+            partial.mkdir(parents=True)
+            registers = _write_parquet(partial / "state", REGISTERS, _state_rows(backup))
+            rows = (_operation_row(index, committed[index]) for index in sorted(committed))
+            operations = _write_parquet(partial / "operations", COMMITTED, rows)
+            manifest = ExportManifest(
+                cluster=header.cluster,
+                datatype=header.datatype,
+                length=header.length,
+                registers=registers,
+                operations=operations,
+                complete_from=_complete_from(committed, header.length),
+            )
+            text = msgspec.json.format(msgspec.json.encode(manifest))
+            (partial / "export.json").write_bytes(text + b"\n")
     except OSError as error:
         raise StorageFault(f"cannot write {out}: {error.strerror or error}") from error
-    finally:
-        shutil.rmtree(partial, ignore_errors=True)
     return manifest
 
 

@@ -21,6 +21,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import creekdb
+from creekdb.atomic_write import atomic_write
 from creekdb.errors import StorageFault, UsageError
 from creekdb.evaluation import Experiment
 from creekdb.history import load_run_config
@@ -89,9 +90,8 @@ def prepare_output_dir(out: Path, grid: Grid, force: bool = False) -> None:
             directory.mkdir(parents=True, exist_ok=True)
         shutil.rmtree(out / ATTEMPTS_DIR, ignore_errors=True)
         (out / ATTEMPTS_DIR).mkdir()
-        partial = out / f".{MANIFEST_FILE}.partial"
-        partial.write_text(json.dumps(manifest, indent=2) + "\n", encoding="utf-8")
-        partial.replace(out / MANIFEST_FILE)
+        with atomic_write(out / MANIFEST_FILE) as partial:
+            partial.write_text(json.dumps(manifest, indent=2) + "\n", encoding="utf-8")
     except OSError as error:
         raise StorageFault(f"cannot write to {out}: {error.strerror}") from error
 

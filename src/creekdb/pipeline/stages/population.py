@@ -21,6 +21,7 @@ import numpy
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from creekdb.atomic_write import atomic_write
 from creekdb.errors import StorageFault, UsageError
 from creekdb.tpcc import Population
 from creekdb.tpcc.population.column_arrays import compute_columns, unit_count
@@ -149,9 +150,8 @@ def _write_manifest(out: Path, warehouses: int, seed: int, complete: bool) -> No
         "seed": seed,
         "complete": complete,
     }
-    partial = out / f".{MANIFEST_FILE}.partial"
-    partial.write_text(json.dumps(manifest, indent=2) + "\n", encoding="utf-8")
-    partial.replace(out / MANIFEST_FILE)
+    with atomic_write(out / MANIFEST_FILE) as partial:
+        partial.write_text(json.dumps(manifest, indent=2) + "\n", encoding="utf-8")
 
 
 # --- tasks ------------------------------------------------------------------------------------
@@ -161,10 +161,8 @@ def write_population_file(task: tuple[int, int, PopulationFile, str]) -> int:
     """Write one file, and return its number of rows."""
     seed, warehouses, part, out = task
     table = arrow_table(Population(seed, warehouses), part)
-    file = Path(out) / part.relative_path
-    partial = file.with_name(f".{file.name}.partial")
-    pq.write_table(table, partial, compression="zstd", row_group_size=ROWS_PER_GROUP)
-    partial.replace(file)
+    with atomic_write(Path(out) / part.relative_path) as partial:
+        pq.write_table(table, partial, compression="zstd", row_group_size=ROWS_PER_GROUP)
     rows: int = table.num_rows
     return rows
 

@@ -19,6 +19,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from creekdb import tpcc
+from creekdb.atomic_write import atomic_write
 from creekdb.evaluation import measures
 from creekdb.history import (
     LIVE_SOURCE,
@@ -119,9 +120,8 @@ def write_run_tables(tables: RunArrowTables, directory: Path) -> None:
     for name in reversed(RunArrowTables._fields):
         file = directory / TABLE_FILES[name]
         file.parent.mkdir(exist_ok=True)
-        partial = file.with_name(f".{file.name}.partial")
-        pq.write_table(getattr(tables, name), partial, compression="zstd")
-        partial.replace(file)
+        with atomic_write(file) as partial:
+            pq.write_table(getattr(tables, name), partial, compression="zstd")
 
 
 def add_run_tables(directory: Path) -> None:

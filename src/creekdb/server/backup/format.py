@@ -10,16 +10,15 @@ of another kind, is rejected with the reason.
 """
 
 import hashlib
-import os
 import struct
-import tempfile
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO, Final, NamedTuple, TypeAlias
 
 import msgspec
 
+from creekdb.atomic_write import atomic_write
 from creekdb.errors import StorageFault, UsageError
 from creekdb.execution.keys import collation_key
 from creekdb.protocol.checkpoint import stream
@@ -27,7 +26,6 @@ from creekdb.protocol.ids.version_vector import Dots
 from creekdb.protocol.messages import Checkpoint
 from creekdb.protocol.request import Request
 from creekdb.protocol.values import Key, freeze
-from creekdb.server.storage.file_ops import SYSTEM_FILE_OPS
 
 SCHEMA_VERSION: Final = 1
 """Version of the schema. Raised whenever a reader of the old schema would misread the new one."""
@@ -167,24 +165,14 @@ def open_backup_writer(path: Path, force: bool = False) -> Iterator[BinaryIO]:
     """
     reject_existing(path, force)
     try:
-        descriptor, name = tempfile.mkstemp(".partial", f".{path.name}.", path.parent)
-    except OSError as error:
-        raise StorageFault(f"cannot write {path}: {error.strerror}") from error
-    partial = Path(name)
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        read_header(partial)
-        reject_existing(path, force)
-        partial.replace(path)
-        SYSTEM_FILE_OPS.sync_directory(path.parent)
+        with atomic_write(path, durable=True, shared=True) as partial:
+            partial.touch(0o600, exist_ok=False)
+            with partial.open("wb") as file:
+                yield file
+            read_header(partial)
+            reject_existing(path, force)
     except OSError as error:
         raise StorageFault(f"cannot write {path}: {error.strerror or error}") from error
-    finally:
-        with suppress(FileNotFoundError):
-            partial.unlink()
 
 
 def reject_existing(path: Path, force: bool) -> None:

@@ -13,18 +13,18 @@ replica has run from it, does no harm.
 
 import shutil
 from collections.abc import Mapping
-from contextlib import suppress
+from contextlib import ExitStack
 from pathlib import Path
 
 import msgspec
 
+from creekdb.atomic_write import atomic_write
 from creekdb.errors import StorageFault, UsageError
 from creekdb.protocol.consensus.omega import NO_BALLOT
 from creekdb.protocol.ids.version_vector import Dots
 from creekdb.protocol.membership.configuration import MEMBERSHIP_KEY
 from creekdb.protocol.messages import Checkpoint, CheckpointRecord
 from creekdb.server.backup.format import BackupHeader, read_checkpoint, read_header
-from creekdb.server.storage.file_ops import SYSTEM_FILE_OPS
 from creekdb.server.storage.journal import Journal
 
 
@@ -47,26 +47,18 @@ def restore(
     record = CheckpointRecord(
         as_initial_state(read_checkpoint(path, header), members), NO_BALLOT, (), (), ()
     )
-    created: list[Path] = []
     try:
-        for data_dir in data_dirs.values():
-            created.append(_partial_path(data_dir))
-            _write_data_dir(created[-1], record)
-        for data_dir in data_dirs.values():
-            _partial_path(data_dir).rename(data_dir)
-            created.append(data_dir)
-            SYSTEM_FILE_OPS.sync_directory(data_dir.parent)
+        with ExitStack() as writes:
+            for data_dir in data_dirs.values():
+                partial = writes.enter_context(atomic_write(data_dir, durable=True))
+                _write_data_dir(partial, record)
     except BaseException as error:
-        for data_dir in created:
+        for data_dir in data_dirs.values():
             shutil.rmtree(data_dir, ignore_errors=True)
         if isinstance(error, OSError):
             raise StorageFault(f"cannot restore {path}: {error.strerror or error}") from error
         raise
     return header
-
-
-def _partial_path(data_dir: Path) -> Path:
-    return data_dir.with_name(f".{data_dir.name}.partial")
 
 
 def as_initial_state(checkpoint: Checkpoint, members: tuple[int, ...]) -> Checkpoint:
@@ -99,8 +91,6 @@ def _reject_nonempty(data_dir: Path) -> None:
 
 
 def _write_data_dir(data_dir: Path, record: CheckpointRecord) -> None:
-    with suppress(FileNotFoundError):
-        shutil.rmtree(data_dir)  # left by an interrupted attempt
     journal = Journal(data_dir)
     journal.open()
     try:

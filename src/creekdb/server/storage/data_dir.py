@@ -6,33 +6,22 @@ their effects would be lost. Both mistakes happen when directories are copied, o
 configurations name the same one.
 """
 
-import os
 from contextlib import suppress
 from pathlib import Path
 from typing import Final, TypeVar
 
 import msgspec
 
+from creekdb.atomic_write import atomic_write
 from creekdb.errors import StorageFault, UsageError
-from creekdb.server.storage.file_ops import SYSTEM_FILE_OPS
 
 _StructType = TypeVar("_StructType", bound=msgspec.Struct)
 
 
 def write_json_file(path: Path, content: msgspec.Struct) -> None:
     """Write a file durably and atomically. After an OSError, the file has not changed."""
-    unfinished = path.with_name(f"{path.name}.new")
-    try:
-        with unfinished.open("wb") as file:
-            file.write(msgspec.json.format(msgspec.json.encode(content)))
-            file.flush()
-            os.fsync(file.fileno())
-        unfinished.replace(path)
-        SYSTEM_FILE_OPS.sync_directory(path.parent)
-    except OSError:
-        with suppress(OSError):
-            unfinished.unlink()
-        raise
+    with atomic_write(path, durable=True) as partial:
+        partial.write_bytes(msgspec.json.format(msgspec.json.encode(content)))
 
 
 def read_json_file(path: Path, type_: type[_StructType]) -> _StructType | None:

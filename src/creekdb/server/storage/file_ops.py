@@ -12,6 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+from creekdb.atomic_write import sync
 from creekdb.errors import DirectoryInUse
 
 
@@ -79,11 +80,7 @@ class FileOps:
 
     def sync_directory(self, path: Path) -> None:
         """Make created, renamed and removed names durable."""
-        directory = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            os.fsync(directory)
-        finally:
-            os.close(directory)
+        sync(path)
 
 
 SYSTEM_FILE_OPS = FileOps()

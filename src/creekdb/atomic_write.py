@@ -14,7 +14,7 @@ def atomic_write(path: Path, *, durable: bool = False, shared: bool = False) -> 
 
     The caller creates it. After an error, it is removed and `path` is unchanged. With `durable`,
     content and name survive a loss of power. With `shared`, several processes may write the same
-    `path`. Without, the next writer removes what an interrupted one left.
+    `path`. Otherwise, the next writer removes the temporary path of an interrupted one.
     """
     infix = f".{uuid.uuid4().hex}" if shared else ""
     partial = path.with_name(f".{path.name}{infix}.partial")

@@ -64,7 +64,7 @@ def test_a_failed_rename_leaves_nothing_behind(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("is_directory", [False, True])
-def test_the_next_writer_removes_what_an_interrupted_one_left(
+def test_the_next_writer_removes_the_rest_of_an_interrupted_write(
     tmp_path: Path, is_directory: bool
 ) -> None:
     left = tmp_path / ".name.partial"

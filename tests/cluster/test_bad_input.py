@@ -19,25 +19,31 @@ from creekdb.server.runtime.server import Server
 from creekdb.server.transport import client_connection, keepalive
 from creekdb.wire import messages
 from creekdb.wire.counters import ServerCounter
+from creekdb.wire.reject_reason import RejectReason
 from tests.cluster.in_process_cluster import run, running_cluster
 from tests.cluster.wire_client import wire_client
+
+MALFORMED = RejectReason.MALFORMED
+BAD_ARGUMENTS = RejectReason.BAD_ARGUMENTS
+UNKNOWN_OPERATION = RejectReason.UNKNOWN_OPERATION
+VERSION = RejectReason.VERSION
 
 
 @pytest.mark.parametrize(
     ("call", "reason", "expected"),
     [
-        (messages.CallRequest(1, "putt", ("a", 1)), "unknown_operation", "did you mean 'put'?"),
-        (messages.CallRequest(1, "creek.forget", (9**9,)), "unknown_operation", "creek.forget"),
-        (messages.CallRequest(1, "put", ("a",)), "bad_arguments", "cannot take 1 argument"),
-        (messages.CallRequest(1, "put", ("a", float("nan"))), "bad_arguments", "cannot be sent"),
+        (messages.CallRequest(1, "putt", ("a", 1)), UNKNOWN_OPERATION, "did you mean 'put'?"),
+        (messages.CallRequest(1, "creek.forget", (9**9,)), UNKNOWN_OPERATION, "creek.forget"),
+        (messages.CallRequest(1, "put", ("a",)), BAD_ARGUMENTS, "cannot take 1 argument"),
+        (messages.CallRequest(1, "put", ("a", float("nan"))), BAD_ARGUMENTS, "cannot be sent"),
         (
             messages.CallRequest(1, "put", ("a", 1), after=(Dot(0, 9),) * 65),
-            "bad_arguments",
+            BAD_ARGUMENTS,
             "at most 64",
         ),
         (
             messages.CallRequest(1, "put", ("a", 1), after=(Dot(0, 9),), wait_ms=1),
-            "deadline",
+            RejectReason.DEADLINE,
             "dependency 0.9",
         ),
     ],
@@ -70,7 +76,7 @@ def test_calls_that_wait_for_dependencies_are_bounded_in_number(
             for number in range(1, 5):
                 client.send(messages.CallRequest(number, "put", ("a", 1), after=(Dot(0, 9),)))
             rejection = await client.receive_rejection()
-            assert (rejection.number, rejection.reason) == (4, "busy")
+            assert (rejection.number, rejection.reason) == (4, RejectReason.BUSY)
             call_dispatcher = cluster.servers[0].dispatcher
             assert (len(call_dispatcher.dependency_queue), call_dispatcher.in_flight) == (3, 3)
             client.send(messages.CancelResponses(2))
@@ -142,7 +148,7 @@ def test_a_client_without_a_hello_is_rejected(
             rejected = messages.decode_server_message(payload)
             assert isinstance(rejected, messages.ConnectionRejected)
             assert "no hello within" in rejected.message
-            assert cluster.servers[0].rejections["malformed"] == 1
+            assert cluster.servers[0].rejections[MALFORMED] == 1
             writer.close()
 
     run(scenario())
@@ -151,7 +157,7 @@ def test_a_client_without_a_hello_is_rejected(
 @pytest.mark.parametrize(
     ("hello", "reason"),
     [
-        (messages.encode_frame(messages.PeerHello(99, "creek", 1, (0, 1), "kv")), "version"),
+        (messages.encode_frame(messages.PeerHello(99, "creek", 1, (0, 1), "kv")), VERSION),
         (
             messages.encode_frame(
                 messages.PeerHello(messages.WIRE_VERSION, "another", 1, (0, 1), "kv")
@@ -162,7 +168,7 @@ def test_a_client_without_a_hello_is_rejected(
             messages.encode_frame(
                 messages.PeerHello(messages.WIRE_VERSION, "creek", 1, (0, 1), "bank")
             ),
-            "datatype",
+            RejectReason.DATATYPE,
         ),
         (
             messages.encode_frame(
@@ -176,9 +182,9 @@ def test_a_client_without_a_hello_is_rejected(
             ),
             "members",
         ),
-        (messages.encode_frame(messages.ClientHello(messages.WIRE_VERSION, "me")), "malformed"),
-        (b"GET / HTTP/1.1\r\n\r\n", ServerCounter.UNEXPECTED_HTTP),
-        (messages.frame_payload(b"\xc1"), "malformed"),
+        (messages.encode_frame(messages.ClientHello(messages.WIRE_VERSION, "me")), MALFORMED),
+        (b"GET / HTTP/1.1\r\n\r\n", RejectReason.UNEXPECTED_HTTP),
+        (messages.frame_payload(b"\xc1"), MALFORMED),
     ],
 )
 def test_an_invalid_peer_hello_is_rejected(hello: bytes, reason: str, tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from creekdb.client.call_router import IN_FLIGHT_MAX
 from creekdb.datatypes import get_datatype
 from creekdb.protocol.ids.version_vector import Dot
 from creekdb.wire.counters import ServerCounter
+from creekdb.wire.reject_reason import RejectReason
 from tests.cluster.in_process_cluster import InProcessCluster, run, running_cluster
 
 KV = get_datatype("kv")
@@ -31,7 +32,7 @@ def test_an_unknown_operation_suggests_a_name(tmp_path: Path) -> None:
                 async with cluster.client(datatype=datatype) as db:
                     with pytest.raises(NotDone, match=r"did you mean 'increment'\?") as rejection:
                         await db.weak.incremet("n")
-                    assert rejection.value.reason == "unknown_operation"
+                    assert rejection.value.reason == RejectReason.UNKNOWN_OPERATION
                     assert is_idle(db)
 
     run(scenario())
@@ -54,7 +55,7 @@ def test_invalid_arguments_are_rejected_before_they_are_sent(
             async with cluster.client(datatype=KV) as db:
                 with pytest.raises(NotDone, match=expected) as rejection:
                     await db.weak.put(*arguments)
-                assert rejection.value.reason == "bad_arguments"
+                assert rejection.value.reason == RejectReason.BAD_ARGUMENTS
             assert not cluster.servers[0].rejections
 
     run(scenario())
@@ -65,7 +66,7 @@ def test_a_value_above_the_limit_is_not_sent(tmp_path: Path) -> None:
         async with running_cluster(tmp_path, replicas=1) as cluster, cluster.client() as db:
             with pytest.raises(NotDone, match="the limit is 4194304 bytes") as rejection:
                 await db.weak.put("a", b"x" * 5_000_000)
-            assert rejection.value.reason == "too_large"
+            assert rejection.value.reason == RejectReason.TOO_LARGE
             assert await db.strong.get("a") is None
             assert is_idle(db)
 
@@ -96,7 +97,7 @@ def test_calls_that_time_out_are_released_and_do_not_block_others(tmp_path: Path
                 waited = [each for each in outcomes if isinstance(each, NotDone)]
                 assert len(sent) + len(waited) == len(calls)
                 assert len(sent) >= IN_FLIGHT_MAX
-                assert {each.reason for each in waited} <= {"deadline"}
+                assert {each.reason for each in waited} <= {RejectReason.DEADLINE}
                 assert is_idle(db)
                 assert await db.weak.get("b") is None
                 assert (await db.status())["under_way"] == 0
@@ -243,7 +244,7 @@ def test_a_removed_replica_rejects_calls(tmp_path: Path) -> None:
             cluster.servers[0].dispatcher.invoke = removed
             with pytest.raises(NotDone, match="call another replica") as rejection:
                 await db.weak.put("a", 1)
-            assert rejection.value.reason == "stopping"
+            assert rejection.value.reason == RejectReason.STOPPING
             assert not cluster.servers[0].dispatcher.in_flight
 
     run(scenario())

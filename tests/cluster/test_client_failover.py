@@ -17,6 +17,7 @@ from creekdb.protocol.ids.version_vector import Dot
 from creekdb.server.runtime.config import SecurityConfig
 from creekdb.wire import messages
 from creekdb.wire.deduplication import CALLS_PER_CLIENT_MAX
+from creekdb.wire.reject_reason import RejectReason
 from tests.cluster.in_process_cluster import TIMEOUT_S, InProcessCluster, run, running_cluster
 
 
@@ -49,10 +50,10 @@ def test_a_client_with_a_revoked_token_retries_rarely(tmp_path: Path) -> None:
             await cluster.start(security=SecurityConfig(tokens={"ann": "another"}))
             rejections = cluster.servers[0].rejections
             async with asyncio.timeout(TIMEOUT_S):
-                while not rejections["token"]:
+                while not rejections[RejectReason.TOKEN]:
                     await asyncio.sleep(0.01)
             await asyncio.sleep(RETRY_AFTER_REJECTION_S / 2)
-            assert rejections["token"] <= 2
+            assert rejections[RejectReason.TOKEN] <= 2
             with pytest.raises(NotDone, match="the token is missing or unknown"):
                 await db.weak.put("a", 2)
 
@@ -71,7 +72,7 @@ def test_a_session_waits_for_its_writes_at_another_replica(tmp_path: Path) -> No
             await cluster.start(1, 2)
             with pytest.raises(NotDone, match="did not arrive in time") as rejection:
                 await session.weak.within(1).get("a")
-            assert rejection.value.reason == "deadline"
+            assert rejection.value.reason == RejectReason.DEADLINE
             assert await db.session().weak.get("a") == 1  # other sessions need not wait
             call = session.weak.get("a")
             await cluster.start(0)
@@ -148,23 +149,23 @@ def close_connection(stub: StubReplica, message: messages.ClientMessage) -> None
 
 def reject_busy(stub: StubReplica, message: messages.ClientMessage) -> None:
     assert isinstance(message, messages.CallRequest)
-    stub.send(messages.Rejected(message.number, "busy", "try later"))
+    stub.send(messages.Rejected(message.number, RejectReason.BUSY, "try later"))
 
 
 def reject_stopping(stub: StubReplica, message: messages.ClientMessage) -> None:
     assert isinstance(message, messages.CallRequest)
-    stub.send(messages.Rejected(message.number, "stopping", "being stopped"))
+    stub.send(messages.Rejected(message.number, RejectReason.STOPPING, "being stopped"))
     stub.close_connection()
 
 
 def reject_disk(stub: StubReplica, message: messages.ClientMessage) -> None:
     assert isinstance(message, messages.CallRequest)
-    stub.send(messages.Rejected(message.number, "disk", "no space left"))
+    stub.send(messages.Rejected(message.number, RejectReason.DISK, "no space left"))
 
 
 def reject_no_majority(stub: StubReplica, message: messages.ClientMessage) -> None:
     assert isinstance(message, messages.CallRequest)
-    stub.send(messages.Rejected(message.number, "no_majority", "reaches 0 of 2 others"))
+    stub.send(messages.Rejected(message.number, RejectReason.NO_MAJORITY, "reaches 0 of 2 others"))
 
 
 def issue_and_close(stub: StubReplica, message: messages.ClientMessage) -> None:
@@ -218,11 +219,13 @@ def test_a_retry_does_not_depend_on_the_request_of_the_failed_replica() -> None:
 def test_a_call_rejected_by_its_only_replica_is_not_done() -> None:
     outcome, _, second = call_two_stubs(reject_busy, respond)
     assert isinstance(outcome, NotDone)
-    assert outcome.reason == "busy"
+    assert outcome.reason == RejectReason.BUSY
     assert not second.calls
 
 
-@pytest.mark.parametrize("reason", ["busy", "bad_arguments", "unknown_operation"])
+@pytest.mark.parametrize(
+    "reason", [RejectReason.BUSY, RejectReason.BAD_ARGUMENTS, RejectReason.UNKNOWN_OPERATION]
+)
 def test_a_retry_rejected_by_the_second_replica_is_unknown(reason: str) -> None:
     def reject(stub: StubReplica, message: messages.ClientMessage) -> None:
         assert isinstance(message, messages.CallRequest)
@@ -231,6 +234,20 @@ def test_a_retry_rejected_by_the_second_replica_is_unknown(reason: str) -> None:
     outcome, _, _ = call_two_stubs(close_connection, reject)
     # The releases of the replicas may differ, and so may their reasons.
     assert isinstance(outcome, Unknown)
+
+
+@pytest.mark.parametrize(("is_certain", "error"), [(True, NotDone), (False, Unknown)])
+def test_a_reason_of_a_newer_replica_is_judged_by_its_certainty(
+    is_certain: bool, error: type[NotDone | Unknown]
+) -> None:
+    def reject(stub: StubReplica, message: messages.ClientMessage) -> None:
+        assert isinstance(message, messages.CallRequest)
+        stub.send(messages.Rejected(message.number, "newer_reason", "rejected", is_certain))
+
+    outcome, _, second = call_two_stubs(reject, respond)
+    assert type(outcome) is error
+    assert getattr(outcome, "reason", "newer_reason") == "newer_reason"
+    assert not second.calls
 
 
 def test_calls_rejected_by_a_stopping_replica_are_retried_elsewhere() -> None:
@@ -252,7 +269,8 @@ def test_calls_rejected_by_an_impaired_replica_are_retried_elsewhere(fault: Any)
 def test_the_last_reason_is_reported_if_all_replicas_reject() -> None:
     outcome, first, second = call_two_stubs(reject_no_majority, reject_disk)
     assert isinstance(outcome, NotDone)
-    assert outcome.reason == "no_majority"  # the client tries the first replica again at the end
+    # The client tries the first replica again at the end.
+    assert outcome.reason == RejectReason.NO_MAJORITY
     assert (len(first.calls), len(second.calls)) == (2, 1)
 
 
@@ -266,7 +284,7 @@ def test_the_reason_is_reported_at_the_deadline() -> None:
             ):
                 with pytest.raises(NotDone, match="no space left") as rejection:
                     await db.weak.within(0.2).put("a", 1)
-                assert rejection.value.reason == "disk"
+                assert rejection.value.reason == RejectReason.DISK
 
     asyncio.run(scenario())
 

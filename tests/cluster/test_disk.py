@@ -14,6 +14,7 @@ from creekdb.server.calls import admission_control
 from creekdb.server.runtime.server import Server
 from creekdb.server.storage.segment_writer import WriteResult
 from creekdb.wire.counters import ServerCounter
+from creekdb.wire.reject_reason import RejectReason
 from tests.cluster.in_process_cluster import TIMEOUT_S, InProcessCluster, run, running_cluster
 from tests.unit.server.storage.faulty_file_ops import FaultyFileOps, SlowFileOps
 
@@ -147,8 +148,8 @@ def test_a_replica_with_a_full_disk_serves_weak_reads(tmp_path: Path) -> None:
                 await other.weak.put("b", 2)
                 await until_disk(first, works=False)
                 assert await db.weak.get("a") == 1
-                assert await rejection_reason(db.weak.put("a", 2)) == "disk"
-                assert await rejection_reason(db.strong.get("a")) == "disk"
+                assert await rejection_reason(db.weak.put("a", 2)) == RejectReason.DISK
+                assert await rejection_reason(db.strong.get("a")) == RejectReason.DISK
                 assert await other.strong.put("a", 3) == 1
             file_ops.errors.clear()
             await until_disk(first, works=True)
@@ -170,7 +171,7 @@ def test_reads_do_not_return_values_that_may_be_lost(tmp_path: Path) -> None:
             file_ops = fill_disk(first)
             write = db.weak.put("a", 2)
             await until_disk(first, works=False)
-            assert await rejection_reason(db.weak.get("a")) == "disk"
+            assert await rejection_reason(db.weak.get("a")) == RejectReason.DISK
             assert reader.replica == 0
             assert await reader.weak.get("a") == 1  # at another replica
             assert reader.replica == 1
@@ -219,9 +220,9 @@ def test_a_new_replica_with_a_full_disk_rejects_waiting_calls(tmp_path: Path) ->
                 while not first.dispatcher.dependency_queue:
                     await asyncio.sleep(0.01)
             first.journal._finish_group(WriteResult(DiskFull("no space left")))
-            assert await rejection_reason(waiting) == "disk"
-            assert await rejection_reason(db.weak.get("a")) == "disk"
-            assert await rejection_reason(db.strong.put("a", 1)) == "disk"
+            assert await rejection_reason(waiting) == RejectReason.DISK
+            assert await rejection_reason(db.weak.get("a")) == RejectReason.DISK
+            assert await rejection_reason(db.strong.put("a", 1)) == RejectReason.DISK
         await cluster.stop()
 
     run(scenario())
@@ -251,7 +252,7 @@ def test_memory_stays_bounded_while_the_disk_hangs(
             assert first.journal.pending_bytes <= before[0] + 5_000
             assert batches <= before[1] + 5
             async with cluster.client(0) as client:
-                assert await rejection_reason(client.weak.put("a", 2)) == "disk"
+                assert await rejection_reason(client.weak.put("a", 2)) == RejectReason.DISK
             file_ops.allowed.release(100_000)
             await cluster.until_quiescent()
             assert await db.strong.get("a") == "x" * 1000

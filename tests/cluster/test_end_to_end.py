@@ -14,8 +14,11 @@ from creekdb.client import NotDone, OperationFailed, Unknown, connect
 from creekdb.errors import UsageError
 from creekdb.load.local_cluster import free_port
 from creekdb.wire import messages
-from creekdb.wire.counters import ServerCounter
+from creekdb.wire.reject_reason import RejectReason
 from tests.cluster.in_process_cluster import TIMEOUT_S, InProcessCluster, run, running_cluster
+
+MALFORMED = RejectReason.MALFORMED
+UNKNOWN_OPERATION = RejectReason.UNKNOWN_OPERATION
 
 
 def test_weak_and_strong_calls_receive_responses(tmp_path: Path) -> None:
@@ -126,16 +129,16 @@ def test_invalid_calls_are_rejected_and_not_executed(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with running_cluster(tmp_path, replicas=1) as cluster, cluster.client() as db:
             for call, reason in (
-                (db.weak.frobnicate(1), "unknown_operation"),
-                (db.weak.put("only one"), "bad_arguments"),
-                (getattr(db.weak, "creek.once")("me", 1, "put", ()), "unknown_operation"),
+                (db.weak.frobnicate(1), UNKNOWN_OPERATION),
+                (db.weak.put("only one"), RejectReason.BAD_ARGUMENTS),
+                (getattr(db.weak, "creek.once")("me", 1, "put", ()), UNKNOWN_OPERATION),
             ):
                 with pytest.raises(NotDone) as rejection:
                     await call
                 assert rejection.value.reason == reason
             with pytest.raises(OperationFailed, match="can only add an int"):
                 await db.weak.increment("n", "many")
-            assert (await db.status())["refused"]["bad_arguments"] == 1
+            assert (await db.status())["refused"][RejectReason.BAD_ARGUMENTS] == 1
             assert await db.strong.scan("") == ()
 
     run(scenario())
@@ -158,7 +161,7 @@ def test_tokens_and_data_types_are_checked(tmp_path: Path) -> None:
             async with connect(address, "kv", token="secret") as db:
                 assert await db.weak.put("a", 1) is None
             rejections = cluster.servers[0].rejections
-            assert (rejections["token"], rejections["datatype"]) == (2, 1)
+            assert (rejections[RejectReason.TOKEN], rejections[RejectReason.DATATYPE]) == (2, 1)
 
     run(scenario())
 
@@ -166,14 +169,14 @@ def test_tokens_and_data_types_are_checked(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("sent", "reason"),
     [
-        (b"\xff" * 100, "too_large"),
-        (b"\x16\x03\x01\x02\x00\x01\x00", ServerCounter.UNEXPECTED_TLS),
-        (messages.frame_payload(b"\xc1garbage"), "malformed"),
-        (messages.frame_payload(b""), "malformed"),
-        (messages.encode_frame(messages.StatusRequest(1)), "malformed"),
-        (messages.encode_frame(messages.ClientHello(99, "me")), "version"),
-        (messages.encode_frame(messages.ClientHello(messages.WIRE_VERSION, "")), "malformed"),
-        (messages.encode_frame(messages.ClientHello(messages.WIRE_VERSION, "x" * 99)), "malformed"),
+        (b"\xff" * 100, RejectReason.TOO_LARGE),
+        (b"\x16\x03\x01\x02\x00\x01\x00", RejectReason.UNEXPECTED_TLS),
+        (messages.frame_payload(b"\xc1garbage"), MALFORMED),
+        (messages.frame_payload(b""), MALFORMED),
+        (messages.encode_frame(messages.StatusRequest(1)), MALFORMED),
+        (messages.encode_frame(messages.ClientHello(99, "me")), RejectReason.VERSION),
+        (messages.encode_frame(messages.ClientHello(messages.WIRE_VERSION, "")), MALFORMED),
+        (messages.encode_frame(messages.ClientHello(messages.WIRE_VERSION, "x" * 99)), MALFORMED),
     ],
 )
 def test_garbage_on_the_client_port_is_rejected_and_counted(
@@ -210,7 +213,7 @@ def test_a_browser_at_the_client_port_is_referred_to_the_http_address(
             unset = "at the address of 'creek serve --http HOST:PORT'"
             location = f"at http://{page}/" if page else unset
             assert error.value.read().decode().endswith(f"HTTP is served {location}\n")
-            assert cluster.servers[0].rejections == {ServerCounter.UNEXPECTED_HTTP: 1}
+            assert cluster.servers[0].rejections == {RejectReason.UNEXPECTED_HTTP: 1}
 
     run(scenario())
 

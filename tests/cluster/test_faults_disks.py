@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from creekdb.client import NotDone
+from creekdb.wire.reject_reason import RejectReason
 from tests.cluster import disk_faults
 from tests.cluster.fault_scenario import ScenarioCluster, run_scenario
 
@@ -34,7 +35,7 @@ async def assert_rejects_writes(cluster: ScenarioCluster, reason: str) -> None:
     db = await cluster.client(0)
     with pytest.raises(NotDone, match=reason) as rejection:
         await db.weak.put("rejected", 1)
-    assert rejection.value.reason == "disk"
+    assert rejection.value.reason == RejectReason.DISK
     load = await cluster.load(60, at=OTHER_REPLICAS)
     await load.finish()
 
@@ -55,7 +56,7 @@ def test_a_replica_rejects_writes_while_its_disk_is_full(small_disk: Path, tmp_p
                 await each  # admitted calls complete now
                 acknowledged.add(each.message.arguments)
             except NotDone as error:
-                assert error.reason == "disk"  # noqa: PT017
+                assert error.reason == RejectReason.DISK  # noqa: PT017
         assert acknowledged == set(await db.strong.scan("large"))
         await cluster.load(60)
 

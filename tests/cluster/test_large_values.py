@@ -10,6 +10,7 @@ from creekdb.protocol.request import Operation, Request
 from creekdb.server.transport import peers
 from creekdb.wire import protocol_frames
 from creekdb.wire.messages import FrameDecoder, decode_peer_message, encode_frame
+from creekdb.wire.reject_reason import RejectReason
 from tests.cluster.in_process_cluster import run, running_cluster
 
 VALUE = "x" * 5000
@@ -65,6 +66,6 @@ def test_a_replica_catches_up_with_more_than_one_frame(
                 assert await other.strong.get("k19") == VALUE
                 assert await other.strong.get("l19") == VALUE
             for server in cluster.servers.values():
-                assert "malformed" not in server.rejections
+                assert RejectReason.MALFORMED not in server.rejections
 
     run(scenario())

@@ -20,6 +20,7 @@ from creekdb.server.calls.capabilities import DeduplicatingDataType
 from creekdb.server.calls.expiry import INTERVALS_PER_RETENTION, NO_CLIENT
 from creekdb.server.runtime.server import Server
 from creekdb.wire.deduplication import EXPIRY_BATCH_MAX, expire_calls, wrap_call
+from creekdb.wire.reject_reason import RejectReason
 from tests.cluster.in_process_cluster import TIMEOUT_S, InProcessCluster, run, running_cluster
 
 
@@ -38,7 +39,7 @@ def test_strong_calls_that_wait_for_a_majority_are_bounded(tmp_path: Path) -> No
                 NotDone, match=r"5 strong calls await.* reaches 0 of 2"
             ) as rejection:
                 await db.strong.put("a", 5)
-            assert rejection.value.reason == "no_majority"
+            assert rejection.value.reason == RejectReason.NO_MAJORITY
             await db.weak.put("b", 1)  # weak calls continue
             await cluster.start(1)
             for number, call in enumerate(waiting):
@@ -92,7 +93,7 @@ def test_calls_are_rejected_as_busy_while_queued_calls_are_too_old(tmp_path: Pat
             for call in (db.weak, db.strong):
                 with pytest.raises(NotDone, match="this replica is overloaded") as rejection:
                     await call.put("a", 2)
-                assert rejection.value.reason == "busy"
+                assert rejection.value.reason == RejectReason.BUSY
             server.driver.replica = replica
             assert await db.weak.put("a", 3) == 1
 
@@ -110,7 +111,7 @@ def test_the_leader_expires_old_calls_on_all_replicas(tmp_path: Path, busy: bool
                 server.driver.replica = cast(Replica, DelayedReplica(server.driver.replica, 10**6))
                 rejection = server.admission.rejection(False, False)
                 assert rejection is not None
-                assert rejection[0] == "busy"
+                assert rejection[0] == RejectReason.BUSY
             async with asyncio.timeout(TIMEOUT_S):
                 for server in cluster.servers.values():
                     while set(server.driver.replica.view.state()) - set(expiry_marks(server)) != {

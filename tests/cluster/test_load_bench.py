@@ -20,6 +20,7 @@ from creekdb.load.measurement import (
 )
 from creekdb.load.workload import WorkloadCall, kv_workload, tpcc_workload
 from creekdb.pipeline.stages import run_tables
+from creekdb.wire.reject_reason import RejectReason
 
 SHORT = ["--duration", "2s", "--warm-up", "200ms", "--json"]
 """Options for a run that is long enough for a response on any machine."""
@@ -99,11 +100,11 @@ def test_the_meter_counts_only_between_warm_up_and_end() -> None:
     meter.record_response(STRONG_STABLE, now + 110, now + 150)
     meter.record_response(WEAK_FINAL, now + 110, now + 190)
     meter.record_response(STRONG_STABLE, now + 150, now + 210)  # after
-    meter.record_failure("busy", now + 99)
-    meter.record_failure("busy", now + 101)
+    meter.record_failure(RejectReason.BUSY, now + 99)
+    meter.record_failure(RejectReason.BUSY, now + 101)
     assert (meter.weak_completed, meter.strong_completed) == (1, 1)
     assert [list(each) for each in meter.latencies_ns] == [[], [80], [], [40]]
-    assert meter.errors == {"busy": 1}
+    assert meter.errors == {RejectReason.BUSY: 1}
 
 
 def test_percentiles_use_the_nearest_rank_like_simulations() -> None:

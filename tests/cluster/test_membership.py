@@ -25,6 +25,7 @@ from creekdb.server.runtime import startup
 from creekdb.server.runtime.server import Server
 from creekdb.server.transport import peer_link
 from creekdb.wire.counters import ServerCounter
+from creekdb.wire.reject_reason import RejectReason
 from tests.cluster.fault_scenario import ScenarioCluster, run_scenario
 from tests.cluster.in_process_cluster import TIMEOUT_S, run, running_cluster
 from tests.cluster.processes import ReplicaProcesses
@@ -278,7 +279,7 @@ def test_a_half_completed_replacement_is_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     async def fail(*_: object) -> dict[str, object]:
-        raise NotDone("no_majority", "too few")
+        raise NotDone(RejectReason.NO_MAJORITY, "too few")
 
     async def scenario() -> None:
         monkeypatch.setattr(member, "_remove_member", fail)

@@ -8,6 +8,7 @@ import pytest
 from creekdb.client.calls import FinalOutcome
 from creekdb.protocol.probes import Probe
 from creekdb.schemes.core import responses
+from creekdb.wire.reject_reason import RejectReason
 from tests.cluster.in_process_cluster import TIMEOUT_S, run, running_cluster
 
 
@@ -42,7 +43,7 @@ def test_calls_without_a_retained_outcome_are_retried(
                 FinalOutcome(each, changed=False) for each in range(1, 11)
             ]
             assert first.driver.replica.view.probes.counts[Probe.SNAPSHOT_INSTALLED]
-            assert first.rejections["untold"] >= 16
+            assert first.rejections[RejectReason.UNKNOWN_OUTCOME] >= 16
             assert await db.strong.get("n") == 20
             assert not first.dispatcher.in_flight
             assert not len(first.pending_strong_calls)

@@ -11,6 +11,7 @@ import pytest
 import creekdb
 from creekdb.client import NotDone
 from creekdb.errors import MissingOperation
+from creekdb.wire.reject_reason import RejectReason
 from tests.cluster.in_process_cluster import TIMEOUT_S, InProcessCluster, run, running_cluster
 
 bookings_v1 = creekdb.DataType("bookings")
@@ -54,7 +55,7 @@ def test_operations_that_a_peer_does_not_support_are_rejected(tmp_path: Path) ->
                     NotDone, match="replica 2 does not support 'release'"
                 ) as rejection:
                     await caller.release("blue")
-                assert rejection.value.reason == "unknown_operation"
+                assert rejection.value.reason == RejectReason.UNKNOWN_OPERATION
                 with pytest.raises(NotDone, match="does not support 'book' with these arguments"):
                     await caller.book("blue", "ann")
             assert await db.weak.holder_of("blue") == "booked"  # reads run on one replica only

@@ -37,6 +37,7 @@ from creekdb.server.security.certificates import CertificatePair, issue, new_aut
 from creekdb.server.transport import keepalive
 from creekdb.server.transport.peer_link import PEER_REQUIRES_TLS_MESSAGE, PEER_WITHOUT_TLS_MESSAGE
 from creekdb.wire.counters import ServerCounter
+from creekdb.wire.reject_reason import RejectReason
 from tests.cluster.in_process_cluster import TIMEOUT_S, InProcessCluster, run, running_cluster
 
 LOCALHOST = ("127.0.0.1",)
@@ -284,7 +285,7 @@ def test_a_tls_mismatch_between_client_and_replica_is_reported(
         async with running_cluster(tmp_path / "plain", replicas=1) as cluster:
             with pytest.raises(UsageError, match="omit the authority"):
                 await cluster.client(authority=authority_path(certificates)).__aenter__()
-            assert cluster.servers[0].rejections == {ServerCounter.UNEXPECTED_TLS: 1}
+            assert cluster.servers[0].rejections == {RejectReason.UNEXPECTED_TLS: 1}
 
     run(scenario())
 
@@ -318,7 +319,7 @@ def test_a_wrong_token_is_rejected_with_tls(certificates: CertificateStore, tmp_
                         authority=authority_path(certificates), token=token
                     ).__aenter__()
             status = cluster.servers[0].status()
-            assert (status["refused"]["token"], status["tentative"]) == (2, 0)
+            assert (status["refused"][RejectReason.TOKEN], status["tentative"]) == (2, 0)
 
     run(scenario())
 

@@ -7,40 +7,44 @@ from pathlib import Path
 from typing import Any
 
 from creekdb.http.requests import HttpLimits
+from creekdb.wire.reject_reason import RejectReason
 from tests.cluster.in_process_cluster import TIMEOUT_S
 from tests.http.http_cluster import HttpCluster, http_cluster, run
 
+MALFORMED = RejectReason.MALFORMED
+BAD_ARGUMENTS = RejectReason.BAD_ARGUMENTS
+
 JSON = {"Content-Type": "application/json"}
 BAD_REQUESTS: list[tuple[str, str, dict[str, Any], int, str, str]] = [
-    ("GET", "/nothing", {}, 404, "not_found", "/openapi.json"),
-    ("PUT", "/state", {}, 405, "method", "GET"),
-    ("GET", "/operations/open", {}, 405, "method", "POST"),
-    ("POST", "/operations/opne", {}, 404, "unknown_operation", "did you mean 'open'?"),
-    ("POST", "/operations/creek.once", {}, 404, "unknown_operation", "expected one of"),
+    ("GET", "/nothing", {}, 404, RejectReason.UNKNOWN_PATH, "/openapi.json"),
+    ("PUT", "/state", {}, 405, RejectReason.UNSUPPORTED_METHOD, "GET"),
+    ("GET", "/operations/open", {}, 405, RejectReason.UNSUPPORTED_METHOD, "POST"),
+    ("POST", "/operations/opne", {}, 404, RejectReason.UNKNOWN_OPERATION, "did you mean 'open'?"),
+    ("POST", "/operations/creek.once", {}, 404, RejectReason.UNKNOWN_OPERATION, "expected one of"),
     (
         "POST",
         "/operations/open",
         {"json": {}},
         422,
-        "bad_arguments",
+        BAD_ARGUMENTS,
         "requires the argument 'name'",
     ),
-    ("POST", "/operations/open", {"json": ["ann"]}, 422, "bad_arguments", "an object"),
+    ("POST", "/operations/open", {"json": ["ann"]}, 422, BAD_ARGUMENTS, "an object"),
     (
         "POST",
         "/operations/open",
         {"json": {"nam": "a"}},
         422,
-        "bad_arguments",
+        BAD_ARGUMENTS,
         "no parameter 'nam'",
     ),
-    ("POST", "/operations/open", {"json": {"name": 1}}, 422, "bad_arguments", "a string"),
+    ("POST", "/operations/open", {"json": {"name": 1}}, 422, BAD_ARGUMENTS, "a string"),
     (
         "POST",
         "/operations/open",
         {"json": {"name": "a", "amount": 2**63}},
         422,
-        "bad_arguments",
+        BAD_ARGUMENTS,
         "64-bit integer",
     ),
     (
@@ -48,7 +52,7 @@ BAD_REQUESTS: list[tuple[str, str, dict[str, Any], int, str, str]] = [
         "/operations/open",
         {"data": b'{"name": "\\ud800"}', "headers": JSON},
         400,
-        "malformed",
+        MALFORMED,
         "not valid JSON",
     ),
     (
@@ -56,25 +60,32 @@ BAD_REQUESTS: list[tuple[str, str, dict[str, Any], int, str, str]] = [
         "/operations/open",
         {"data": b"{", "headers": JSON},
         400,
-        "malformed",
+        MALFORMED,
         "not valid JSON",
     ),
-    ("POST", "/operations/open", {"data": b"[" * 5000, "headers": JSON}, 400, "malformed", "JSON"),
-    ("POST", "/operations/open", {"data": b"name=ann"}, 415, "media_type", "application/json"),
-    ("POST", "/operations/total?consistency=eventual", {}, 400, "malformed", "weak, strong"),
-    ("POST", "/operations/total?consistancy=weak", {}, 400, "malformed", "'consistancy'"),
-    ("POST", "/operations/total?wait=long", {}, 400, "malformed", "tentative, stable, final"),
-    ("POST", "/operations/total?wait=final", {}, 422, "bad_arguments", "use consistency=strong"),
-    ("POST", "/operations/total?timeout=-1", {}, 400, "malformed", "seconds"),
-    ("POST", "/operations/total?timeout=301", {}, 400, "malformed", "300"),
-    ("POST", "/operations/total?after=7", {}, 400, "malformed", "0.17"),
-    ("POST", "/operations/total?after=" + ",".join(["0.1"] * 65), {}, 400, "malformed", "64"),
+    ("POST", "/operations/open", {"data": b"[" * 5000, "headers": JSON}, 400, MALFORMED, "JSON"),
+    (
+        "POST",
+        "/operations/open",
+        {"data": b"name=ann"},
+        415,
+        RejectReason.MEDIA_TYPE,
+        "application/json",
+    ),
+    ("POST", "/operations/total?consistency=eventual", {}, 400, MALFORMED, "weak, strong"),
+    ("POST", "/operations/total?consistancy=weak", {}, 400, MALFORMED, "'consistancy'"),
+    ("POST", "/operations/total?wait=long", {}, 400, MALFORMED, "tentative, stable, final"),
+    ("POST", "/operations/total?wait=final", {}, 422, BAD_ARGUMENTS, "use consistency=strong"),
+    ("POST", "/operations/total?timeout=-1", {}, 400, MALFORMED, "seconds"),
+    ("POST", "/operations/total?timeout=301", {}, 400, MALFORMED, "300"),
+    ("POST", "/operations/total?after=7", {}, 400, MALFORMED, "0.17"),
+    ("POST", "/operations/total?after=" + ",".join(["0.1"] * 65), {}, 400, MALFORMED, "64"),
     (
         "POST",
         "/operations/total",
         {"headers": {"Creek-Client": "me"}},
         400,
-        "malformed",
+        MALFORMED,
         "Creek-Call",
     ),
     (
@@ -82,18 +93,18 @@ BAD_REQUESTS: list[tuple[str, str, dict[str, Any], int, str, str]] = [
         "/operations/total",
         {"headers": {"Creek-Client": "a b", "Creek-Call": "1"}},
         400,
-        "malformed",
+        MALFORMED,
         "Creek-Client",
     ),
-    ("GET", "/calls/0.77", {}, 404, "unknown_call", "'0.77'"),
-    ("GET", "/calls/x/events", {}, 404, "unknown_call", "'x'"),
-    ("GET", "/state?limit=0", {}, 400, "malformed", "1 to 1000"),
-    ("GET", "/state?limit=1&limit=2", {}, 400, "malformed", "repeated"),
-    ("GET", "/state?at=-1", {}, 400, "malformed", "at is '-1'"),
-    ("GET", "/state?prefix=[1.5]", {}, 400, "malformed", "prefix"),
-    ("GET", "/state?prefix=[", {}, 400, "malformed", "not valid JSON"),
-    ("GET", "/state?after=ann", {}, 400, "malformed", "after is not valid JSON"),
-    ("GET", "/status?verbose=1", {}, 400, "malformed", "'verbose'"),
+    ("GET", "/calls/0.77", {}, 404, RejectReason.UNKNOWN_CALL, "'0.77'"),
+    ("GET", "/calls/x/events", {}, 404, RejectReason.UNKNOWN_CALL, "'x'"),
+    ("GET", "/state?limit=0", {}, 400, MALFORMED, "1 to 1000"),
+    ("GET", "/state?limit=1&limit=2", {}, 400, MALFORMED, "repeated"),
+    ("GET", "/state?at=-1", {}, 400, MALFORMED, "at is '-1'"),
+    ("GET", "/state?prefix=[1.5]", {}, 400, MALFORMED, "prefix"),
+    ("GET", "/state?prefix=[", {}, 400, MALFORMED, "not valid JSON"),
+    ("GET", "/state?after=ann", {}, 400, MALFORMED, "after is not valid JSON"),
+    ("GET", "/status?verbose=1", {}, 400, MALFORMED, "'verbose'"),
 ]
 
 
@@ -108,8 +119,8 @@ def test_each_bad_request_is_rejected_and_changes_nothing(tmp_path: Path) -> Non
                 assert response.body["status"] == status
             status = (await http.get("/status")).body
             assert status["executions"] == status["committed"] == status["tentative"] == 0
-            assert status["refused"]["bad_arguments"] == 6
-            assert status["refused"]["malformed"] > 10
+            assert status["refused"][BAD_ARGUMENTS] == 6
+            assert status["refused"][MALFORMED] > 10
 
     run(scenario())
 
@@ -119,7 +130,7 @@ def test_a_body_above_the_limit_is_rejected(tmp_path: Path) -> None:
         async with http_cluster(tmp_path) as http:
             body = BytesIO(b" " * (HttpLimits().body_bytes_max + 1))
             response = await http.post("/operations/open", data=body, headers=JSON)
-            assert (response.status, response.problem) == (413, "too_large")
+            assert (response.status, response.problem) == (413, RejectReason.TOO_LARGE)
             assert str(HttpLimits().body_bytes_max) in response.body["detail"]
 
     run(scenario())
@@ -166,13 +177,13 @@ def test_requests_from_other_origins_are_rejected(tmp_path: Path) -> None:
         async with http_cluster(tmp_path) as http:
             evil = {"Origin": "http://evil.example"}
             response = await http.post("/operations/open", {"name": "ann"}, headers=evil)
-            assert (response.status, response.problem) == (403, "origin")
+            assert (response.status, response.problem) == (403, RejectReason.FOREIGN_ORIGIN)
             rebound = {"Host": "evil.example", "Origin": "http://evil.example"}
             response = await http.post("/operations/open", {"name": "ann"}, headers=rebound)
-            assert (response.status, response.problem) == (403, "origin")
+            assert (response.status, response.problem) == (403, RejectReason.FOREIGN_ORIGIN)
             for headers in ({"Origin": "null"}, {"Origin": "http://["}, {"Host": "["}):
                 response = await http.post("/operations/open", {"name": "ann"}, headers=headers)
-                assert (response.status, response.problem) == (403, "origin")
+                assert (response.status, response.problem) == (403, RejectReason.FOREIGN_ORIGIN)
             for host in ("localhost:7300", "[::1]"):
                 assert (await http.get("/health", headers={"Host": host})).status == 200
             own = {"Origin": http.url("")}
@@ -193,17 +204,17 @@ def test_an_impaired_replica_responds_with_503(tmp_path: Path) -> None:
         async with http_cluster(tmp_path) as http:
             server = http.cluster.servers[0]
             assert (await http.get("/ready")).status == 200
-            server.dispatcher.rejection = lambda strong, alone: ("disk", "no space left")
-            await assert_rejected(http, "disk")
+            server.dispatcher.rejection = lambda strong, alone: (RejectReason.DISK, "no space left")
+            await assert_rejected(http, RejectReason.DISK)
             response = await http.get("/ready")
-            assert (response.status, response.problem) == (503, "not_ready")
+            assert (response.status, response.problem) == (503, RejectReason.NOT_READY)
             assert "no space left" in response.body["detail"]
             assert (await http.get("/health")).body == {"alive": True}
             server.dispatcher.rejection = lambda strong, alone: (
-                "stopping",
+                RejectReason.STOPPING,
                 "the replica is stopping",
             )
-            await assert_rejected(http, "stopping")
+            await assert_rejected(http, RejectReason.STOPPING)
 
     run(scenario())
 
@@ -220,7 +231,7 @@ def test_a_replica_without_a_majority_is_not_ready_and_serves_weak_calls(tmp_pat
                     "no leader is elected"
                 ]:
                     await asyncio.sleep(0.02)
-            assert (response.status, response.problem) == (503, "not_ready")
+            assert (response.status, response.problem) == (503, RejectReason.NOT_READY)
             assert (await http.get("/health")).status == 200
             assert (await http.post("/operations/open", {"name": "ann"})).status == 200
 
@@ -241,11 +252,11 @@ def test_requests_and_event_streams_are_bounded(tmp_path: Path) -> None:
                 while api.open_event_streams < 1:
                     await asyncio.sleep(0.01)
                 response = await http.get(f"/calls/{call}/events")
-                assert (response.status, response.problem) == (503, "busy")
+                assert (response.status, response.problem) == (503, RejectReason.BUSY)
                 waiting = group.create_task(http.post(path, deposit))
                 while len(api.calls) < 3:
                     await asyncio.sleep(0.01)
-                await assert_rejected(http, "busy")
+                await assert_rejected(http, RejectReason.BUSY)
                 await http.cluster.start(1)
             assert waiting.result().body["value"] == 2
             assert events.result()[-1].name == "stable"

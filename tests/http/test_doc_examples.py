@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from creekdb.http.responses import PROBLEM_KINDS
 from creekdb.wire import event_log
+from creekdb.wire.reject_reason import REJECT_RULES
 from tests.http.http_cluster import http_cluster, run
 
 ROOT = Path(__file__).parents[2]
@@ -51,7 +51,11 @@ def test_documented_commands_produce_the_documented_output(tmp_path: Path) -> No
 
 def test_the_documentation_lists_all_problems() -> None:
     listed = re.findall(r"^\| (\d{3}) \| `(\w+)` \| (.*) \|$", HTTP, re.MULTILINE)
-    assert listed == [(str(kind.status), name, kind.title) for name, kind in PROBLEM_KINDS.items()]
+    assert listed == [
+        (str(rule.http_status), reason, rule.text)
+        for reason, rule in REJECT_RULES.items()
+        if rule.http_status is not None
+    ]
 
 
 def test_the_documentation_lists_all_metrics(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import jsonschema
 
 from creekdb.http.requests import HttpLimits
-from creekdb.http.responses import PROBLEM_KINDS
+from creekdb.wire.reject_reason import REJECT_RULES, RejectReason
 from tests.http.http_cluster import http_cluster, run
 
 SCHEMATHESIS = Path(sys.executable).with_name("st")
@@ -60,11 +60,16 @@ def test_every_problem_kind_is_described(tmp_path: Path) -> None:
         for path in document["paths"].values()
         for operation in path.values()
         for status, response in operation["responses"].items()
-        for name, kind in PROBLEM_KINDS.items()
-        if int(status) == kind.status and f"`{name}`" in response["description"]
+        for name, rule in REJECT_RULES.items()
+        if int(status) == rule.http_status and f"`{name}`" in response["description"]
     }
     # Unknown paths, unknown methods and internal errors belong to no described path.
-    assert PROBLEM_KINDS.keys() - described == {"not_found", "method", "internal"}
+    reasons = {name for name, rule in REJECT_RULES.items() if rule.http_status is not None}
+    assert reasons - described == {
+        RejectReason.UNKNOWN_PATH,
+        RejectReason.UNSUPPORTED_METHOD,
+        RejectReason.INTERNAL_ERROR,
+    }
 
 
 def test_arguments_of_all_types_are_accepted(tmp_path: Path) -> None:

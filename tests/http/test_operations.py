@@ -9,6 +9,7 @@ import pytest
 from creekdb.http import calls
 from creekdb.server.backup import capture
 from creekdb.wire.messages import CallResponse
+from creekdb.wire.reject_reason import RejectReason
 from tests.cluster.in_process_cluster import TIMEOUT_S
 from tests.cluster.test_rolling_upgrade import V1, V2
 from tests.http.http_cluster import Event, HttpCluster, http_cluster, run
@@ -61,7 +62,7 @@ def test_an_operation_that_raises_is_reported_with_its_kind(tmp_path: Path) -> N
         async with http_cluster(tmp_path) as http:
             for query, certain in (("", False), ("?consistency=strong", True)):
                 response = await http.post(f"/operations/close{query}", {"name": "bob"})
-                assert (response.status, response.problem) == (409, "operation_raised")
+                assert (response.status, response.problem) == (409, RejectReason.OPERATION_RAISED)
                 assert response.body["detail"] == "LookupError: bob has no account"
                 assert response.body["certainly_not_done"] is certain
                 assert response.body["kind"] == ("stable" if certain else "tentative")
@@ -83,7 +84,7 @@ def test_a_call_retried_at_any_replica_is_executed_once(tmp_path: Path) -> None:
             assert (await http.post(path, deposit, 1, headers=next_headers)).body["value"] == 10
             assert (await http.post(path, deposit)).body["value"] == 15
             response = await http.post(path, {"name": "ann", "amount": 6}, headers=headers)
-            assert (response.status, response.problem) == (409, "operation_raised")
+            assert (response.status, response.problem) == (409, RejectReason.OPERATION_RAISED)
             detail = "NumberUsed: call 1 of till-7 was another operation"
             assert response.body["detail"] == detail
             assert (await http.post("/operations/total")).body["value"] == 15
@@ -98,7 +99,7 @@ def test_a_call_can_follow_a_call_at_another_replica(tmp_path: Path) -> None:
             response = await http.post(f"/operations/balance?after={call}", {"name": "ann"}, 1)
             assert response.body["value"] == 3
             response = await http.post("/operations/total?after=0.999&timeout=0.05", replica=1)
-            assert (response.status, response.problem) == (424, "deadline")
+            assert (response.status, response.problem) == (424, RejectReason.DEADLINE)
             assert response.body["certainly_not_done"] is True
             assert "0.999" in response.body["detail"]
 
@@ -146,11 +147,11 @@ def test_an_abandoned_call_is_reported_as_untold(tmp_path: Path) -> None:
                 await asyncio.sleep(0.01)
             dispatcher.abandon(dispatcher.open_calls())
             response = await waiting
-            assert (response.status, response.problem) == (410, "untold")
+            assert (response.status, response.problem) == (410, RejectReason.UNKNOWN_OUTCOME)
             assert response.body["certainly_not_done"] is False
             assert {each["kind"] for each in response.body["answers"]} <= {"tentative"}
             *_, last = await events
-            assert (last.name, last.data["status"]) == ("untold", 410)
+            assert (last.name, last.data["status"]) == (RejectReason.UNKNOWN_OUTCOME, 410)
             later = await http.get(accepted.headers["Location"])
             assert (later.status, later.body["over"]) == (200, True)
 
@@ -164,7 +165,7 @@ def test_an_operation_that_a_peer_does_not_support_is_rejected(tmp_path: Path) -
             await http.cluster.start(1, datatype=V1)
             await http.cluster.until_connected()
             response = await http.post("/operations/release", {"slot": "blue"})
-            assert (response.status, response.problem) == (404, "unknown_operation")
+            assert (response.status, response.problem) == (404, RejectReason.UNKNOWN_OPERATION)
             assert response.body["certainly_not_done"] is True
             assert response.body["detail"].startswith("replica 1 does not support 'release'")
             assert (await http.post("/operations/book", {"slot": "blue"})).status == 200
@@ -208,7 +209,7 @@ def test_a_call_that_does_not_reach_the_disk_is_reported(
             put = {"key": "a", "value": 1}
             response = await http.post("/operations/put?timeout=0", put)
             file_ops.allowed.release(1000)
-            assert (response.status, response.problem) == (503, "disk")
+            assert (response.status, response.problem) == (503, RejectReason.DISK)
             assert response.body["certainly_not_done"] is False
             events = await http.events("GET", f"/calls/{response.body['call']}/events")
             assert events[-1].name == "final"
@@ -228,7 +229,7 @@ def test_responses_are_streamed_as_events(tmp_path: Path) -> None:
             values = [(each.name, each.data.get("value")) for each in events]
             assert values == [("issued", None), ("tentative", 7)]
             rejection = await http.post("/operations/open", {"name": 1}, headers=headers)
-            assert rejection.problem == "bad_arguments"
+            assert rejection.problem == RejectReason.BAD_ARGUMENTS
 
     run(scenario())
 
@@ -245,7 +246,7 @@ def test_old_calls_are_evicted(tmp_path: Path) -> None:
                 call_history.add(call)
             assert len(call_history) == calls.CALLS_MAX
             response = await http.get(f"/calls/{first}")
-            assert (response.status, response.problem) == (404, "unknown_call")
+            assert (response.status, response.problem) == (404, RejectReason.UNKNOWN_CALL)
             assert http.cluster.servers[0].dispatcher.in_flight == 0
 
     run(scenario())

@@ -13,8 +13,11 @@ from creekdb.http.requests import HttpLimits
 from creekdb.server.runtime.config import SecurityConfig
 from creekdb.server.security.authentication import AccessTokens
 from creekdb.wire.dev_control import DevControl
+from creekdb.wire.reject_reason import RejectReason
 from tests.cluster.in_process_cluster import TIMEOUT_S
 from tests.http.http_cluster import Event, HttpCluster, http_cluster, run
+
+FOREIGN_ORIGIN = RejectReason.FOREIGN_ORIGIN
 
 PEER_PAGE = "http://127.0.0.1:7301"
 OTHER_SITE = "http://127.0.0.1:9999"
@@ -49,9 +52,9 @@ def test_the_page_is_public_and_its_stream_requires_a_token(tmp_path: Path) -> N
                     asset = line.partition(f'{name}="/page/')[2].partition('"')[0]
                     if asset:
                         assert (await http.get(f"/page/{asset}")).status == 200, asset
-            assert (await http.get("/page/nothing.js")).problem == "not_found"
-            assert (await http.get("/page/..%2fpaths.py")).problem == "not_found"
-            assert (await http.get("/watch")).problem == "token"
+            assert (await http.get("/page/nothing.js")).problem == RejectReason.UNKNOWN_PATH
+            assert (await http.get("/page/..%2fpaths.py")).problem == RejectReason.UNKNOWN_PATH
+            assert (await http.get("/watch")).problem == RejectReason.TOKEN
             headers = {"Authorization": "Bearer s3cret"}
             events = page_events(http, headers=headers)
             assert (await anext(events)).name == "about"
@@ -60,7 +63,7 @@ def test_the_page_is_public_and_its_stream_requires_a_token(tmp_path: Path) -> N
             )
             async for _ in events:  # until the end of the stream
                 pass
-            assert (await http.get("/watch", headers=headers)).problem == "token"
+            assert (await http.get("/watch", headers=headers)).problem == RejectReason.TOKEN
 
     run(scenario())
 
@@ -125,7 +128,7 @@ def test_pages_above_the_limit_are_rejected(tmp_path: Path) -> None:
         async with http_cluster(tmp_path, limits=HttpLimits(pages_max=1)) as http:
             async for _ in page_events(http):
                 response = await http.get("/watch")
-                assert (response.status, response.problem) == (503, "busy")
+                assert (response.status, response.problem) == (503, RejectReason.BUSY)
                 break
 
     run(scenario())
@@ -141,8 +144,8 @@ def test_pages_of_peers_may_watch_and_call_under_dev_control(tmp_path: Path) -> 
             for headers in (peer, localhost):
                 async for _ in page_events(http, headers=headers):
                     break
-            assert (await http.get("/watch", headers=foreign)).problem == "origin"
-            assert (await http.get("/status", headers=peer)).problem == "origin"
+            assert (await http.get("/watch", headers=foreign)).problem == FOREIGN_ORIGIN
+            assert (await http.get("/status", headers=peer)).problem == FOREIGN_ORIGIN
             preflight = {**peer, "Access-Control-Request-Method": "GET"}
             response = await http.request("OPTIONS", "/watch", headers=preflight)
             assert (response.status, response.headers["Access-Control-Allow-Origin"]) == (
@@ -150,8 +153,10 @@ def test_pages_of_peers_may_watch_and_call_under_dev_control(tmp_path: Path) -> 
                 PEER_PAGE,
             )
             call = "/operations/open"
-            assert (await http.request("OPTIONS", call, headers=preflight)).problem == "origin"
-            assert (await http.post(call, {"name": "a"}, headers=peer)).problem == "origin"
+            assert (
+                await http.request("OPTIONS", call, headers=preflight)
+            ).problem == FOREIGN_ORIGIN
+            assert (await http.post(call, {"name": "a"}, headers=peer)).problem == FOREIGN_ORIGIN
 
             server.apply_dev_control(
                 DevControl(control="http://127.0.0.1:1", secret="s", pages={1: PEER_PAGE})
@@ -162,9 +167,9 @@ def test_pages_of_peers_may_watch_and_call_under_dev_control(tmp_path: Path) -> 
                 PEER_PAGE,
             )
             assert (await http.post(call, {"name": "bob"}, headers=localhost)).status == 200
-            assert (await http.post(call, {"name": "b"}, headers=foreign)).problem == "origin"
+            assert (await http.post(call, {"name": "b"}, headers=foreign)).problem == FOREIGN_ORIGIN
             rebound = {"Host": "evil.example:80"}
-            assert (await http.get("/", headers=rebound)).problem == "origin"
+            assert (await http.get("/", headers=rebound)).problem == FOREIGN_ORIGIN
             async for event in page_events(http):
                 trial = {"control": "http://127.0.0.1:1", "secret": "s", "replicas": [1]}
                 assert event.data["trial"] == trial

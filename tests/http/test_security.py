@@ -8,6 +8,7 @@ import pytest
 from creekdb.errors import BadValue
 from creekdb.server.runtime.config import SecurityConfig, ServerConfig
 from creekdb.server.security.certificates import issue, new_authority
+from creekdb.wire.reject_reason import RejectReason
 from tests.http.http_cluster import http_cluster, run
 
 VALID_TOKEN = {"Authorization": "Bearer s3cret"}
@@ -23,13 +24,14 @@ def test_only_health_and_readiness_are_public(tmp_path: Path) -> None:
             for headers in invalid:
                 for path in paths:
                     response = await http.get(path, headers=headers)
-                    assert (response.status, response.problem) == (401, "token"), path
+                    assert (response.status, response.problem) == (401, RejectReason.TOKEN), path
                     assert response.headers["WWW-Authenticate"] == "Bearer"
                 response = await http.post("/operations/open", {"name": "ann"}, headers=headers)
-                assert (response.status, response.problem) == (401, "token")
+                assert (response.status, response.problem) == (401, RejectReason.TOKEN)
             assert (await http.get("/health")).status == 200
             assert (await http.get("/ready")).status == 200
-            assert (await http.get("/status", headers=VALID_TOKEN)).body["refused"]["token"] == 18
+            status = (await http.get("/status", headers=VALID_TOKEN)).body
+            assert status["refused"][RejectReason.TOKEN] == 18
             response = await http.post("/operations/open", {"name": "ann"}, headers=VALID_TOKEN)
             assert response.status == 200
 

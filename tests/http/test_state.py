@@ -5,6 +5,7 @@ import errno
 import json
 from pathlib import Path
 
+from creekdb.wire.reject_reason import RejectReason
 from tests.cluster.in_process_cluster import TIMEOUT_S
 from tests.http.http_cluster import http_cluster, run
 from tests.unit.server.storage.faulty_file_ops import FaultyFileOps, SlowFileOps
@@ -86,7 +87,7 @@ def test_state_is_rejected_while_the_disk_fails(tmp_path: Path) -> None:
             async with asyncio.timeout(TIMEOUT_S):
                 while journal.fault is None:
                     await asyncio.sleep(0.01)
-            assert (await http.get("/state")).problem == "disk"
+            assert (await http.get("/state")).problem == RejectReason.DISK
             file_ops.errors.clear()
             assert (await write).status == 200
             assert (await http.get("/state")).status == 200
@@ -120,10 +121,10 @@ def test_an_unavailable_state_is_reported_with_the_available_range(tmp_path: Pat
                 await http.post("/operations/noop?consistency=strong")
             newest = (await http.get("/state")).body["newest"]
             response = await http.get("/state?at=0")
-            assert (response.status, response.problem) == (410, "state_gone")
+            assert (response.status, response.problem) == (410, RejectReason.STATE_EXPIRED)
             assert response.body["oldest"] == newest
             response = await http.get(f"/state?at={newest + 1}")
-            assert (response.status, response.problem) == (404, "state_to_come")
+            assert (response.status, response.problem) == (404, RejectReason.STATE_NOT_COMMITTED)
             assert response.body["newest"] == newest
             assert (await http.get(f"/state?at={newest}")).status == 200
 

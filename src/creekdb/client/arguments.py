@@ -8,6 +8,7 @@ from typing import Any, Final
 from creekdb.client.errors import NotDone
 from creekdb.errors import BadValue
 from creekdb.protocol.ids.version_vector import Dot
+from creekdb.wire.reject_reason import RejectReason
 
 _DOT_PATTERN: Final = re.compile(r"(\d+)\.(\d+)")
 
@@ -87,4 +88,4 @@ def keyword_arguments_error(operation: str, keyword_arguments: dict[str, Any]) -
         f"{operation}: keyword arguments are not supported ({names}); "
         "pass all arguments by position"
     )
-    return NotDone("bad_arguments", message)
+    return NotDone(RejectReason.BAD_ARGUMENTS, message)

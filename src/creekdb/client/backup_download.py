@@ -13,6 +13,7 @@ from creekdb.client.replica_connection import (
 )
 from creekdb.wire import messages
 from creekdb.wire.addresses import parse_address
+from creekdb.wire.reject_reason import RejectReason
 
 PREFETCHED_CHUNKS: Final = 4
 """Number of chunks requested in advance, to hide the round-trip time."""
@@ -75,9 +76,9 @@ async def _next_message(
         if not next_message.done():
             if connection.closed.done():
                 cause = "the replica closed the connection; its release may not support backups"
-                raise NotDone("unreachable", f"backup failed: {cause}")
+                raise NotDone(RejectReason.UNREACHABLE, f"backup failed: {cause}")
             cause = f"no data from the replica for {CHUNK_TIMEOUT_S:g} s"
-            raise NotDone("deadline", f"backup failed: {cause}")
+            raise NotDone(RejectReason.DEADLINE, f"backup failed: {cause}")
         message = next_message.result()
     finally:
         next_message.cancel()

@@ -30,6 +30,7 @@ from creekdb.errors import MalformedMessage
 from creekdb.protocol.ids.version_vector import Dot
 from creekdb.wire import messages
 from creekdb.wire.deduplication import CALLS_PER_CLIENT_MAX
+from creekdb.wire.reject_reason import RejectReason, reject_rule
 
 DEADLINE_CHECK_S: Final = 0.01
 """Least time between two checks of the deadlines."""
@@ -96,10 +97,6 @@ RESERVED_SLOTS_MAX: Final = CALLS_PER_CLIENT_MAX - IN_FLIGHT_MAX
 in flight; later calls use another client id."""
 SESSIONS_MAX: Final = 16_384
 """Number of sessions with a separate causal context. Twice as many are kept between two merges."""
-REASONS_TO_RETRY_ELSEWHERE: Final = ("disk", "stopping", "no_majority")
-"""Reasons that hold at one replica, while other replicas may accept the call."""
-OUTCOME_UNREPORTED: Final = "untold"
-"""Rejection reason of a replica that issued a call and does not have its outcome."""
 
 
 class CallRouter:
@@ -180,9 +177,8 @@ class CallRouter:
             if len(frame) > messages.CLIENT_FRAME_BYTES_MAX:
                 del self._open_calls[number]
                 size = f"{len(frame)} bytes; the limit is {messages.CLIENT_FRAME_BYTES_MAX} bytes"
-                call.fail(
-                    NotDone("too_large", f"{call.message.operation}: call is too large: {size}")
-                )
+                text = f"{call.message.operation}: call is too large: {size}"
+                call.fail(NotDone(RejectReason.TOO_LARGE, text))
                 continue
             call.attempts += 1
             in_flight[number] = call
@@ -276,13 +272,13 @@ class CallRouter:
         if call.attempts:
             call.fail(Unknown(text))
         else:
-            failure = NotDone("deadline", f"{text}; no replica accepted the call")
+            failure = NotDone(RejectReason.DEADLINE, f"{text}; no replica accepted the call")
             call.fail(call.rejection or failure)
         if self._in_flight.pop(number, None) is not None and self.connection is not None:
             self.connection.write(messages.encode_frame(messages.CancelResponses(number)))
             self.send_queued()
 
-    def fail_all(self, reason: str, message: str) -> None:
+    def fail_all(self, reason: RejectReason, message: str) -> None:
         """Fail all open calls."""
         for call in self._open_calls.values():
             call.fail(Unknown(message) if call.attempts else NotDone(reason, message))
@@ -359,12 +355,12 @@ class CallRouter:
 
     def _on_rejection(self, call: Call, rejected: messages.Rejected) -> None:
         if (
-            rejected.reason in REASONS_TO_RETRY_ELSEWHERE
+            reject_rule(rejected.reason).retry_elsewhere
             and rejected.is_certain
             and self._retry_elsewhere(call, rejected)
         ):
             return
-        if rejected.reason == OUTCOME_UNREPORTED and not call.has_response:
+        if rejected.reason == RejectReason.UNKNOWN_OUTCOME and not call.has_response:
             self._retry(call)
             return
         del self._open_calls[rejected.number]

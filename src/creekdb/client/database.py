@@ -31,6 +31,7 @@ from creekdb.execution.serializable import is_row, reject_unserializable
 from creekdb.wire import messages
 from creekdb.wire.addresses import parse_address
 from creekdb.wire.deduplication import QUERY_OUTCOME
+from creekdb.wire.reject_reason import RejectReason
 
 CALL_TIMEOUT_S: Final = 60.0
 DISCOVERY_TIMEOUT_S: Final = 10.0
@@ -99,7 +100,9 @@ class Database(ConsistencyHints):
             await asyncio.gather(self._connection_task, return_exceptions=True)
         if self._router.connection is not None:
             self._router.connection.close()
-        self._router.fail_all("closed", "the connection was closed before a response arrived")
+        self._router.fail_all(
+            RejectReason.CLOSED, "the connection was closed before a response arrived"
+        )
 
     def __enter__(self) -> BlockingDatabase:
         """Connect without asyncio."""
@@ -139,7 +142,7 @@ class Database(ConsistencyHints):
                 return await connection.request_status(self._router.next_number())
         except TimeoutError:
             message = f"no status from the replica within {self._timeout_s:g} s"
-            raise NotDone("deadline", message) from None
+            raise NotDone(RejectReason.DEADLINE, message) from None
 
     def discovery_progress(self) -> str:
         """Return the last connection error of each address as text, for progress messages."""
@@ -198,9 +201,9 @@ class Database(ConsistencyHints):
             else:
                 self._check_against_welcome(message)
         except UnknownName as error:
-            return NotDone("unknown_operation", str(error))
+            return NotDone(RejectReason.UNKNOWN_OPERATION, str(error))
         except UsageError as error:
-            return NotDone("bad_arguments", str(error))
+            return NotDone(RejectReason.BAD_ARGUMENTS, str(error))
         return None
 
     def _check_against_welcome(self, message: messages.CallRequest) -> None:
@@ -225,7 +228,7 @@ class Database(ConsistencyHints):
         if not self._is_open:
             raise not_connected_error()
         message = f"no replica was reachable within {self._discovery_timeout_s:g} s"
-        raise NotDone("unreachable", message)
+        raise NotDone(RejectReason.UNREACHABLE, message)
 
     # --- connection to a replica ----------------------------------------------------------------
 
@@ -250,7 +253,7 @@ class Database(ConsistencyHints):
             try:
                 return await self._connect_next()
             except (NotDone, UsageError) as error:
-                self._router.fail_all("unreachable", str(error))
+                self._router.fail_all(RejectReason.UNREACHABLE, str(error))
                 await asyncio.sleep(
                     RETRY_PAUSE_S if isinstance(error, NotDone) else RETRY_AFTER_REJECTION_S
                 )

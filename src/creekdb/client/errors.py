@@ -9,6 +9,7 @@ Invalid arguments of `connect`, `after` or `within` raise a `UsageError` (`creek
 """
 
 from creekdb.errors import CreekError
+from creekdb.wire.reject_reason import RejectReason
 
 
 class CallFailed(CreekError):
@@ -25,13 +26,13 @@ class OperationFailed(CallFailed):
 class NotDone(CallFailed):
     """The call was certainly not executed. The caller may retry it.
 
-    `reason` is `unknown_operation`, `bad_arguments`, `too_large`, `busy`, `disk`, `deadline`,
-    `stopping`, `no_majority`, `token`, `unreachable` or `closed`.
+    `reason` is the value of a `RejectReason` (`creekdb.wire.reject_reason`), such as `busy`, or a
+    string that only a newer replica declares.
     """
 
     def __init__(self, reason: str, message: str) -> None:
         super().__init__(message)
-        self.reason = reason
+        self.reason = str(reason)
 
 
 class Unknown(CallFailed):
@@ -43,4 +44,4 @@ class Unknown(CallFailed):
 
 def not_connected_error() -> NotDone:
     """Return the error for a call outside `with`."""
-    return NotDone("closed", "not connected: make calls inside 'with connect(…) as db:'")
+    return NotDone(RejectReason.CLOSED, "not connected: make calls inside 'with connect(…) as db:'")

@@ -14,6 +14,7 @@ from creekdb.client.errors import NotDone
 from creekdb.errors import MalformedMessage, UsageError
 from creekdb.wire import messages
 from creekdb.wire.addresses import format_address
+from creekdb.wire.reject_reason import RejectReason, reject_rule
 from creekdb.wire.tls import accepts_tls as accepts_tls
 
 TLS_REQUIRED: Final = "requires TLS; set the authority to trust"
@@ -62,7 +63,7 @@ class ReplicaConnection(asyncio.Protocol):
             self.handshake.set_exception(cause)
         for request in self._status_requests.values():
             if not request.done():
-                request.set_exception(NotDone("unreachable", str(cause)))
+                request.set_exception(NotDone(RejectReason.UNREACHABLE, str(cause)))
         if not self.closed.done():
             self.closed.set_result(None)
 
@@ -92,7 +93,7 @@ class ReplicaConnection(asyncio.Protocol):
         self._status_requests[number] = request
         request.add_done_callback(lambda _: self._status_requests.pop(number, None))
         if self.closed.done():
-            request.set_exception(NotDone("unreachable", "the connection is closed"))
+            request.set_exception(NotDone(RejectReason.UNREACHABLE, "the connection is closed"))
         else:
             self.write(messages.encode_frame(messages.StatusRequest(number)))
         return request
@@ -183,7 +184,7 @@ async def dial(
         raise ConnectionResetError("the server closed the connection without a message") from error
     if isinstance(first, messages.ConnectionRejected):
         connection.close()
-        if first.reason == "busy":
+        if reject_rule(first.reason).is_temporary:
             raise ConnectionError(first.message)
         raise UsageError(f"{at} rejected the connection: {first.message}")
     return connection, first
@@ -245,7 +246,7 @@ class ReplicaDiscovery:
                 timeout_s = min(timeout_s, refused_timeout_s or timeout_s)
             if loop.time() >= start + timeout_s:
                 text = f"no replica can be reached, tried for {timeout_s:g} s"
-                raise NotDone("unreachable", f"{text}: {_errors_text(errors)}")
+                raise NotDone(RejectReason.UNREACHABLE, f"{text}: {_errors_text(errors)}")
             await asyncio.sleep(RETRY_PAUSE_S)
 
     async def _try_each_address(

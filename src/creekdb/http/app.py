@@ -24,10 +24,11 @@ from creekdb.server.observability import metrics
 from creekdb.server.observability.metrics import MetricFamily, gauge, render_metrics
 from creekdb.wire.addresses import is_loopback
 from creekdb.wire.messages import Rejected
+from creekdb.wire.reject_reason import RejectReason
 
 KEEPALIVE_S: Final = 15.0
 """Interval between keepalive comments on an idle event stream, in seconds."""
-UNCOUNTED_PROBLEMS: Final = ("operation_raised", "untold")
+UNCOUNTED_PROBLEMS: Final = (RejectReason.OPERATION_RAISED, RejectReason.UNKNOWN_OUTCOME)
 """Problems that are not rejections, or that the replica counts itself."""
 PUBLIC_PATHS: Final = ("/health", "/ready")
 """Paths that require no token."""
@@ -98,37 +99,40 @@ class HttpApi:
                 return web.Response(status=204, headers=CORS_HEADERS)
             return await handler(request)
         except HttpProblem as problem:
-            if problem.name not in UNCOUNTED_PROBLEMS:
-                self._backend.count_rejection(problem.name)
+            if problem.reason not in UNCOUNTED_PROBLEMS:
+                self._backend.count_rejection(problem.reason)
             return _problem_response(problem)
         except web.HTTPMethodNotAllowed as error:
             allowed = ", ".join(sorted(error.allowed_methods))
             detail = f"{request.method} is not supported; use {allowed}"
-            return _problem_response(HttpProblem("method", detail), Allow=allowed)
+            unsupported = HttpProblem(RejectReason.UNSUPPORTED_METHOD, detail)
+            return _problem_response(unsupported, Allow=allowed)
         except web.HTTPNotFound:
             detail = "see /docs for the paths, or /openapi.json for their description"
-            return _problem_response(HttpProblem("not_found", detail))
+            return _problem_response(HttpProblem(RejectReason.UNKNOWN_PATH, detail))
         except ConnectionError:
             raise  # the client has disconnected
         except Exception:  # noqa: BLE001 - every error is reported to the client and logged
             _log.exception("%s %s failed", request.method, request.path)
             detail = "unexpected error; see the log of this replica"
-            return _problem_response(HttpProblem("internal", detail, certainly_not_done=False))
+            return _problem_response(HttpProblem(RejectReason.INTERNAL_ERROR, detail))
 
     def _authorize(self, request: web.Request) -> None:
         requests_max = self._limits.requests_max
         if self.active_requests > requests_max:
-            raise HttpProblem("busy", f"{requests_max} requests are in progress; retry later")
+            raise HttpProblem(
+                RejectReason.BUSY, f"{requests_max} requests are in progress; retry later"
+            )
         origin = request.headers.get("Origin")
         if origin is not None and not (
             is_same_origin(origin, request) or self._page.is_from_peer_page(request)
         ):
-            raise HttpProblem("origin", f"the origin is {origin}, but the host is {request.host}")
+            detail = f"the origin is {origin}, but the host is {request.host}"
+            raise HttpProblem(RejectReason.FOREIGN_ORIGIN, detail)
         if self._backend.is_loopback_only() and not _has_loopback_host(request):
             # DNS rebinding: a page of another site whose host name resolves to this machine.
-            raise HttpProblem(
-                "origin", f"the host is {request.host}, but only localhost is served; use localhost"
-            )
+            detail = f"the host is {request.host}, but only localhost is served; use localhost"
+            raise HttpProblem(RejectReason.FOREIGN_ORIGIN, detail)
         if (
             request.method == "OPTIONS"
             or request.path in PUBLIC_PATHS
@@ -137,7 +141,7 @@ class HttpApi:
             return
         if not self._backend.allows(requests.bearer_token(request)):
             raise HttpProblem(
-                "token", "send 'Authorization: Bearer …' with a token of this cluster"
+                RejectReason.TOKEN, "send 'Authorization: Bearer …' with a token of this cluster"
             )
 
     # --- operations ---------------------------------------------------------------------------
@@ -146,18 +150,17 @@ class HttpApi:
         try:
             operation = self._operations.find(request.match_info["name"])
         except UnknownName as error:
-            raise HttpProblem("unknown_operation", str(error)) from error
+            raise HttpProblem(RejectReason.UNKNOWN_OPERATION, str(error)) from error
         invocation = requests.parse_invoke_request(request, self._limits)
         has_single_response = operation.is_readonly and not invocation.strong
         if has_single_response and invocation.wait != "tentative":
             detail = "has only a tentative response; use consistency=strong for a stable one"
-            raise HttpProblem(
-                "bad_arguments", f"'{operation.name}' is read-only: a weak call of it {detail}"
-            )
+            detail = f"'{operation.name}' is read-only: a weak call of it {detail}"
+            raise HttpProblem(RejectReason.BAD_ARGUMENTS, detail)
         try:
             arguments = operation.arguments(await requests.read_json_body(request, self._limits))
         except BadValue as error:
-            raise HttpProblem("bad_arguments", str(error)) from error
+            raise HttpProblem(RejectReason.BAD_ARGUMENTS, str(error)) from error
         call = HttpCall(operation.name, invocation.strong, has_single_response)
         call.unsubscribe = self._backend.invoke(
             _backend_call(operation, arguments, invocation), call.receive
@@ -192,7 +195,10 @@ class HttpApi:
             is_last = response.kind in LAST_KINDS
             del body["error"]
             raise HttpProblem(
-                "operation_raised", response.error, certainly_not_done=is_last, extra=body
+                RejectReason.OPERATION_RAISED,
+                response.error,
+                certainly_not_done=is_last,
+                extra=body,
             )
         return _json_response(body, 200, headers)
 
@@ -213,7 +219,9 @@ class HttpApi:
             )
             if not call.responses and not await durable_future:
                 detail = "the call is not on the disk of this replica and may be lost with it"
-                raise HttpProblem("disk", detail, certainly_not_done=False, extra={"call": call.id})
+                raise HttpProblem(
+                    RejectReason.DISK, detail, certainly_not_done=False, extra={"call": call.id}
+                )
         finally:
             response_future.cancel()
             durable_future.cancel()
@@ -231,7 +239,7 @@ class HttpApi:
         call = self.calls.get(id)
         if call is None:
             detail = "a replica retains only the latest calls made there over HTTP, until it stops"
-            raise HttpProblem("unknown_call", f"no call '{id}' is retained: {detail}")
+            raise HttpProblem(RejectReason.UNKNOWN_CALL, f"no call '{id}' is retained: {detail}")
         return call
 
     async def _stream_events(self, request: web.Request, call: HttpCall) -> web.StreamResponse:
@@ -239,7 +247,9 @@ class HttpApi:
         streams_max = self._limits.event_streams_max
         if self.open_event_streams >= streams_max:
             detail = f"{streams_max} event streams are open; request /calls/{call.id} instead"
-            raise HttpProblem("busy", detail, certainly_not_done=False, extra={"call": call.id})
+            raise HttpProblem(
+                RejectReason.BUSY, detail, certainly_not_done=False, extra={"call": call.id}
+            )
         stream = web.StreamResponse(
             headers={"Content-Type": EVENT_STREAM, "Location": f"/calls/{call.id}"}
         )
@@ -269,9 +279,10 @@ class HttpApi:
         bounds = {"oldest": lengths[0], "newest": lengths[-1]}
         at = lengths[-1] if query.at is None else query.at
         if at not in lengths:
-            name = "state_gone" if at < lengths[0] else "state_to_come"
+            is_expired = at < lengths[0]
+            reason = RejectReason.STATE_EXPIRED if is_expired else RejectReason.STATE_NOT_COMMITTED
             detail = f"the states after {lengths[0]} to {lengths[-1]} requests are readable"
-            raise HttpProblem(name, f"{detail}, not the state after {at}", extra=bounds)
+            raise HttpProblem(reason, f"{detail}, not the state after {at}", extra=bounds)
         items: list[dict[str, Any]] = []
         size, has_more = 0, False
         with closing(self._backend.committed_items(at, query.start, query.stop)) as registers:
@@ -282,9 +293,8 @@ class HttpApi:
                 items.append({"key": to_json(key), "value": to_json(value)})
                 size += len(msgspec.json.encode(items[-1]))
         if not await self._backend.wait_durable():
-            raise HttpProblem(
-                "disk", "the latest committed requests are not on the disk of this replica"
-            )
+            detail = "the latest committed requests are not on the disk of this replica"
+            raise HttpProblem(RejectReason.DISK, detail)
         after = msgspec.json.encode(items[-1]["key"]).decode() if has_more else None
         return _json_response({"at": at, **bounds, "items": items, "next": after})
 
@@ -300,7 +310,9 @@ class HttpApi:
         requests.reject_query_parameters(request)
         reasons = self._backend.readiness_problems()
         if reasons:
-            raise HttpProblem("not_ready", "; ".join(reasons), extra={"reasons": reasons})
+            raise HttpProblem(
+                RejectReason.NOT_READY, "; ".join(reasons), extra={"reasons": reasons}
+            )
         return _json_response({"ready": True})
 
     async def metrics(self, request: web.Request) -> web.StreamResponse:
@@ -343,7 +355,9 @@ def _backend_call(
 
 def _rejection_problem(rejection: Rejected, extra: dict[str, Any] | None = None) -> HttpProblem:
     certain = rejection.is_certain
-    return HttpProblem(rejection.reason, rejection.message, certainly_not_done=certain, extra=extra)
+    return HttpProblem(
+        RejectReason(rejection.reason), rejection.message, certainly_not_done=certain, extra=extra
+    )
 
 
 def _has_loopback_host(request: web.Request) -> bool:
@@ -370,9 +384,7 @@ def _json_response(
 
 def _problem_response(problem: HttpProblem, **headers: str) -> web.Response:
     headers |= problem.headers()
-    return _json_response(
-        problem.body(), problem.kind.status, headers, responses.PROBLEM_CONTENT_TYPE
-    )
+    return _json_response(problem.body(), problem.status, headers, responses.PROBLEM_CONTENT_TYPE)
 
 
 async def _add_common_headers(request: web.Request, response: web.StreamResponse) -> None:

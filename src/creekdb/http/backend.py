@@ -14,6 +14,7 @@ from creekdb.server.observability.metrics import lag_instances, metric_families,
 from creekdb.server.runtime.server import Server
 from creekdb.wire.addresses import is_loopback, parse_address
 from creekdb.wire.messages import CallIssued, CallRequest, CallResponse, Rejected
+from creekdb.wire.reject_reason import RejectReason
 
 ItemIterator: TypeAlias = Generator[tuple[Key, Any], None, None]
 BackendEvent: TypeAlias = CallIssued | CallResponse | Rejected
@@ -50,7 +51,7 @@ class Backend(Protocol):
     def is_loopback_only(self) -> bool:
         """True if the replica requires no token and listens on a loopback address only."""
 
-    def count_rejection(self, reason: str) -> None:
+    def count_rejection(self, reason: RejectReason) -> None:
         """Count one rejected request under its reason."""
 
     def status(self) -> dict[str, Any]: ...
@@ -100,7 +101,7 @@ class ReplicaBackend:
         host, _ = parse_address(self._server.config.http)
         return not self._server.dispatcher.tokens.is_required and is_loopback(host)
 
-    def count_rejection(self, reason: str) -> None:
+    def count_rejection(self, reason: RejectReason) -> None:
         self._server.dispatcher.count(reason)
 
     def status(self) -> dict[str, Any]:
@@ -199,7 +200,7 @@ class _HttpResponseSink:
             CallResponse(number, kind.value, outcome.value, outcome.error, response.changed)
         )
 
-    def reject(self, call: CallRequest, reason: str, message: str) -> None:
+    def reject(self, call: CallRequest, reason: RejectReason, message: str) -> None:
         self._finish()
         self._on_event(Rejected(call.number, reason, message))
 
@@ -207,13 +208,14 @@ class _HttpResponseSink:
         self._dispatcher.dispatch(self, self._call)
 
     def reject_expired(self, number: int, missing: Dot) -> None:
-        reason = "not_ready" if missing == self._dispatcher.startup_barrier else "deadline"
+        has_joined = missing != self._dispatcher.startup_barrier
+        reason = RejectReason.DEADLINE if has_joined else RejectReason.NOT_READY
         self.reject(self._call, reason, self._dispatcher.expiry_message(missing))
 
     def reject_unknown_outcome(self, number: int) -> None:
         self.unsubscribe()
         message = "the call was executed, but this replica no longer has its response"
-        self._on_event(Rejected(number, "untold", message, is_certain=False))
+        self._on_event(Rejected(number, RejectReason.UNKNOWN_OUTCOME, message, is_certain=False))
 
     def _finish(self) -> None:
         if self._is_pending:

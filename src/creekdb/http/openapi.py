@@ -7,9 +7,10 @@ from creekdb.http import responses
 from creekdb.http.operations import OperationCatalog, OperationSpec
 from creekdb.http.requests import CALL_NUMBER_HEADER, CLIENT_HEADER, HttpLimits
 from creekdb.http.schema import Schema
+from creekdb.wire.reject_reason import REJECT_RULES, RejectReason
 
-_COMMON_PROBLEMS: Final = ("malformed", "origin", "busy")
-_AUTHORIZED_PROBLEMS: Final = (*_COMMON_PROBLEMS, "token")
+_COMMON_PROBLEMS: Final = (RejectReason.MALFORMED, RejectReason.FOREIGN_ORIGIN, RejectReason.BUSY)
+_AUTHORIZED_PROBLEMS: Final = (*_COMMON_PROBLEMS, RejectReason.TOKEN)
 _JSON: Final = "application/json"
 _KIND_SCHEMA: Final[Schema] = {"type": "string", "enum": ["tentative", "stable", "final"]}
 
@@ -88,15 +89,21 @@ def _operation_path(operation: OperationSpec, parameters: list[dict[str, Any]]) 
             **_problem_responses(
                 *_AUTHORIZED_PROBLEMS,
                 *(
-                    "unknown_operation",
-                    "operation_raised",
-                    "slow",
-                    "too_large",
-                    "media_type",
-                    "bad_arguments",
-                    "deadline",
+                    RejectReason.UNKNOWN_OPERATION,
+                    RejectReason.OPERATION_RAISED,
+                    RejectReason.BODY_TIMEOUT,
+                    RejectReason.TOO_LARGE,
+                    RejectReason.MEDIA_TYPE,
+                    RejectReason.BAD_ARGUMENTS,
+                    RejectReason.DEADLINE,
                 ),
-                *("untold", "disk", "stopping", "no_majority", "not_ready"),
+                *(
+                    RejectReason.UNKNOWN_OUTCOME,
+                    RejectReason.DISK,
+                    RejectReason.STOPPING,
+                    RejectReason.NO_MAJORITY,
+                    RejectReason.NOT_READY,
+                ),
             ),
         },
     }
@@ -241,7 +248,11 @@ _PROBLEM_SCHEMA: Final[Schema] = {
     "properties": {
         "type": {
             "type": "string",
-            "enum": [f"urn:creek:problem:{name}" for name in responses.PROBLEM_KINDS],
+            "enum": [
+                f"urn:creek:problem:{reason}"
+                for reason in RejectReason
+                if REJECT_RULES[reason].http_status is not None
+            ],
         },
         "title": {"type": "string"},
         "status": {"type": "integer"},
@@ -255,21 +266,19 @@ _PROBLEM_SCHEMA: Final[Schema] = {
 }
 
 
-def _problem_responses(*names: str) -> dict[str, Any]:
-    by_status: dict[int, list[str]] = {}
-    for name in names:
-        by_status.setdefault(responses.PROBLEM_KINDS[name].status, []).append(name)
+def _problem_responses(*reasons: RejectReason) -> dict[str, Any]:
+    by_status: dict[int, list[RejectReason]] = {}
+    for reason in reasons:
+        by_status.setdefault(REJECT_RULES[reason].http_status or 0, []).append(reason)
     return {
         str(status): {
             "description": f"{HTTPStatus(status).phrase}. "
-            + " ".join(
-                f"`{name}`: {responses.PROBLEM_KINDS[name].title}." for name in names_of_status
-            ),
+            + " ".join(f"`{reason}`: {REJECT_RULES[reason].text}." for reason in reasons_of_status),
             "content": {
                 responses.PROBLEM_CONTENT_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}
             },
         }
-        for status, names_of_status in sorted(by_status.items())
+        for status, reasons_of_status in sorted(by_status.items())
     }
 
 
@@ -285,21 +294,25 @@ def _read_paths(limits: HttpLimits) -> dict[str, Any]:
     events = {"text/event-stream": {"schema": {"type": "string"}}}
     return {
         "/calls/{id}": _get_path(
-            "get_call", "A call and its responses so far.", call, "unknown_call", parameters=[id]
+            "get_call",
+            "A call and its responses so far.",
+            call,
+            RejectReason.UNKNOWN_CALL,
+            parameters=[id],
         ),
         "/calls/{id}/events": _get_path(
             "follow_call",
             "The responses of a call as server-sent events: `issued`, `tentative`, `stable` or "
             "`final`. The event `untold` is a problem: this replica no longer has the response.",
             events,
-            "unknown_call",
+            RejectReason.UNKNOWN_CALL,
             parameters=[id],
         ),
         "/state": _get_path(
             "get_state",
             "Committed registers, in the order of their keys.",
             {_JSON: {"schema": _STATE_SCHEMA}},
-            *("state_to_come", "state_gone", "disk"),
+            *(RejectReason.STATE_NOT_COMMITTED, RejectReason.STATE_EXPIRED, RejectReason.DISK),
             parameters=_state_parameters(limits),
         ),
         "/status": _get_path("get_status", "Status of this replica.", _object_content()),
@@ -307,7 +320,11 @@ def _read_paths(limits: HttpLimits) -> dict[str, Any]:
             "get_health", "Liveness of the process.", _object_content(), is_authorized=False
         ),
         "/ready": _get_path(
-            "get_ready", "Readiness for calls.", _object_content(), "not_ready", is_authorized=False
+            "get_ready",
+            "Readiness for calls.",
+            _object_content(),
+            RejectReason.NOT_READY,
+            is_authorized=False,
         ),
         "/metrics": _get_path(
             "get_metrics", "Metrics for Prometheus.", {"text/plain": {"schema": {"type": "string"}}}
@@ -322,7 +339,7 @@ def _get_path(
     id: str,
     summary: str,
     content: dict[str, Any],
-    *names: str,
+    *reasons: RejectReason,
     parameters: list[dict[str, Any]] | None = None,
     is_authorized: bool = True,
 ) -> dict[str, Any]:
@@ -333,7 +350,7 @@ def _get_path(
         "summary": summary,
         "tags": ["reading"],
         "parameters": parameters or [],
-        "responses": {**success, **_problem_responses(*common_problems, *names)},
+        "responses": {**success, **_problem_responses(*common_problems, *reasons)},
     }
     return {"get": path if is_authorized else {**path, "security": []}}
 

@@ -28,6 +28,7 @@ from creekdb.server.calls.dispatcher import DEPENDENCIES_MAX
 from creekdb.server.transport.client_connection import CLIENT_ID_LENGTH_MAX
 from creekdb.wire.deduplication import CALLS_PER_CLIENT_MAX
 from creekdb.wire.messages import CLIENT_FRAME_BYTES_MAX
+from creekdb.wire.reject_reason import RejectReason
 
 
 class HttpLimits(NamedTuple):
@@ -88,15 +89,19 @@ async def read_json_body(request: web.Request, limits: HttpLimits) -> Any:
             body = await request.read()
     except TimeoutError as error:
         raise HttpProblem(
-            "slow", f"the body did not arrive within {limits.body_timeout_s:g} s"
+            RejectReason.BODY_TIMEOUT, f"the body did not arrive within {limits.body_timeout_s:g} s"
         ) from error
     except web.HTTPRequestEntityTooLarge as error:
-        raise HttpProblem("too_large", f"the body exceeds {limits.body_bytes_max} bytes") from error
+        raise HttpProblem(
+            RejectReason.TOO_LARGE, f"the body exceeds {limits.body_bytes_max} bytes"
+        ) from error
     if not body:
         return {}
     if request.content_type != "application/json":
         received = f"'{request.content_type}'"
-        raise HttpProblem("media_type", f"Content-Type must be application/json, not {received}")
+        raise HttpProblem(
+            RejectReason.MEDIA_TYPE, f"Content-Type must be application/json, not {received}"
+        )
     return _decode_json(body, "the body")
 
 
@@ -136,9 +141,9 @@ def _parse_query(request: web.Request, *names: str) -> dict[str, str]:
     for name, value in request.query.items():
         if name not in names:
             valid = f"use {', '.join(names)}" if names else "the path takes none"
-            raise HttpProblem("malformed", f"unknown query parameter '{name}': {valid}")
+            raise _malformed(f"unknown query parameter '{name}': {valid}")
         if name in query:
-            raise HttpProblem("malformed", f"query parameter '{name}' is repeated; send it once")
+            raise _malformed(f"query parameter '{name}' is repeated; send it once")
         query[name] = value
     return query
 
@@ -148,17 +153,15 @@ def _parse_choice(
 ) -> str:
     value = query.get(name, default)
     if value not in choices:
-        raise HttpProblem(
-            "malformed", f"{name} is '{value}': it must be one of {', '.join(choices)}"
-        )
+        raise _malformed(f"{name} is '{value}': it must be one of {', '.join(choices)}")
     return value
 
 
 def _parse_integer(query: Mapping[str, str], name: str, minimum: int, maximum: int) -> int:
     text = query[name]
     if not _DIGITS.fullmatch(text) or not minimum <= int(text) <= maximum:
-        raise HttpProblem(
-            "malformed", f"{name} is '{text}': it must be an integer from {minimum} to {maximum}"
+        raise _malformed(
+            f"{name} is '{text}': it must be an integer from {minimum} to {maximum}",
         )
     return int(text)
 
@@ -167,7 +170,7 @@ def _parse_timeout(query: Mapping[str, str], limits: HttpLimits) -> float:
     text = query.get("timeout", str(limits.timeout_s_default))
     if not _SECONDS.fullmatch(text) or float(text) > limits.timeout_s_max:
         valid = f"it must be a number of seconds, up to {limits.timeout_s_max:g}"
-        raise HttpProblem("malformed", f"timeout is '{text}': {valid}")
+        raise _malformed(f"timeout is '{text}': {valid}")
     return float(text)
 
 
@@ -178,11 +181,11 @@ def _parse_dependencies(query: Mapping[str, str]) -> tuple[Dot, ...]:
     for text in query["after"].split(","):
         match = _DOT.fullmatch(text)
         if match is None:
-            raise HttpProblem("malformed", f"after contains '{text}': a call looks like 0.17")
+            raise _malformed(f"after contains '{text}': a call looks like 0.17")
         dots.append(Dot(int(match[1]), int(match[2])))
     if len(dots) > DEPENDENCIES_MAX:
-        raise HttpProblem(
-            "malformed", f"after contains {len(dots)} calls: at most {DEPENDENCIES_MAX} are allowed"
+        raise _malformed(
+            f"after contains {len(dots)} calls: at most {DEPENDENCIES_MAX} are allowed",
         )
     return tuple(dots)
 
@@ -193,12 +196,12 @@ def _parse_client_identity(headers: Mapping[str, str]) -> tuple[str, int]:
     client, number = headers.get(CLIENT_HEADER, ""), headers.get(CALL_NUMBER_HEADER, "")
     if not _CLIENT_NAME.fullmatch(client):
         valid = f"must have 1 to {CLIENT_ID_LENGTH_MAX} printable ASCII characters without spaces"
-        raise HttpProblem("malformed", f"{CLIENT_HEADER} is '{client}': the name {valid}")
+        raise _malformed(f"{CLIENT_HEADER} is '{client}': the name {valid}")
     if not _DIGITS.fullmatch(number):
         valid = (
             f"increase it with every call; a retry repeats one of the last {CALLS_PER_CLIENT_MAX}"
         )
-        raise HttpProblem("malformed", f"{CALL_NUMBER_HEADER} must be an integer: {valid}")
+        raise _malformed(f"{CALL_NUMBER_HEADER} must be an integer: {valid}")
     return client, int(number)
 
 
@@ -225,7 +228,7 @@ def _checked_key(value: Any, name: str) -> Any:
     try:
         check_key(key)
     except BadValue as error:
-        raise HttpProblem("malformed", f"{name}: {error}") from error
+        raise _malformed(f"{name}: {error}") from error
     return key
 
 
@@ -233,4 +236,8 @@ def _decode_json(text: bytes, subject: str) -> Any:
     try:
         return msgspec.json.decode(text)
     except (msgspec.DecodeError, UnicodeDecodeError, ValueError, RecursionError) as error:
-        raise HttpProblem("malformed", f"{subject} is not valid JSON: {error}") from error
+        raise _malformed(f"{subject} is not valid JSON: {error}") from error
+
+
+def _malformed(detail: str) -> HttpProblem:
+    return HttpProblem(RejectReason.MALFORMED, detail)

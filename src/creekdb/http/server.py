@@ -14,6 +14,7 @@ from creekdb.http.page.routes import PageRoutes
 from creekdb.http.requests import HttpLimits
 from creekdb.server.runtime.server import Server
 from creekdb.wire.addresses import format_address
+from creekdb.wire.reject_reason import RejectReason
 
 SHUTDOWN_TIMEOUT_S: Final = 1.0
 """Upper bound for the time that open requests get to finish at a stop, in seconds."""
@@ -59,7 +60,7 @@ class HttpServer:
     def _accept(self) -> asyncio.Protocol:
         server = self._runner.server
         if server is None or self.connections >= self._limits.connections_max:
-            self._server.dispatcher.count("busy")
+            self._server.dispatcher.count(RejectReason.BUSY)
             return _RejectingProtocol()
         return server()
 

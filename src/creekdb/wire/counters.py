@@ -3,7 +3,8 @@
 `creek status` and the metric `creek_refused_total` report them by these values. Three other
 sources add values of their own:
 
-- A rejected call or client connection counts under the reason that the client receives.
+- A rejected call, connection or HTTP request counts under its `RejectReason`. A peer that sends
+  malformed bytes, or has another version or data type, counts under the same reasons.
 - A failed TLS handshake counts under `tls_` and OpenSSL's explanation.
 - The protocol counts the messages that it rejects.
 """
@@ -20,12 +21,8 @@ class ServerCounter(StrEnum):
     """A connection would take one of the reserved file descriptors."""
     CUT = "cut"
     """`creek up` has cut the link to a peer."""
-    DATATYPE = "datatype"
-    """A peer replicates another data type."""
     DUPLICATE_REPLICA = "duplicate_replica"
     """A second replica with the number of a connected peer."""
-    MALFORMED = "malformed"
-    """Bytes that are not a message, or no hello in time from a dialling peer."""
     MEMBERS = "members"
     """A peer names other members, or is not one of the members."""
     NO_HELLO = "no_hello"
@@ -46,9 +43,3 @@ class ServerCounter(StrEnum):
     """Messages dropped because the peer does not read them fast enough."""
     TLS_MISSING = "tls_missing"
     """Connections to or from an endpoint that does not use TLS, although this replica does."""
-    UNEXPECTED_HTTP = "unexpected_http"
-    """HTTP on a port for clients or replicas."""
-    UNEXPECTED_TLS = "unexpected_tls"
-    """TLS on a port of a replica that does not use it."""
-    VERSION = "version"
-    """A peer shares no version of the wire protocol with this replica."""

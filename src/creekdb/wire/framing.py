@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from creekdb.errors import FrameTooLong
-from creekdb.wire.counters import ServerCounter
+from creekdb.wire.reject_reason import RejectReason
 
 _LENGTH_BYTES: Final = 4
 _TLS_PREFIX: Final = b"\x16\x03"
@@ -19,11 +19,11 @@ def frame_payload(payload: bytes) -> bytes:
     return len(payload).to_bytes(_LENGTH_BYTES, "big") + payload
 
 
-def detect_foreign_protocol(first_bytes: bytes) -> ServerCounter | None:
-    """Return the counter of the protocol that `first_bytes` begin, or None if it is not known."""
+def detect_foreign_protocol(first_bytes: bytes) -> RejectReason | None:
+    """Return the reason to reject another protocol that `first_bytes` begin, or None."""
     if first_bytes.startswith(_TLS_PREFIX):
-        return ServerCounter.UNEXPECTED_TLS
-    return ServerCounter.UNEXPECTED_HTTP if first_bytes in _HTTP_PREFIXES else None
+        return RejectReason.UNEXPECTED_TLS
+    return RejectReason.UNEXPECTED_HTTP if first_bytes in _HTTP_PREFIXES else None
 
 
 class FrameDecoder:

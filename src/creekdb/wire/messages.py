@@ -210,8 +210,7 @@ class Rejected(msgspec.Struct, frozen=True, array_like=True, tag=23):
 
     number: int
     reason: str
-    """`unknown_operation`, `bad_arguments`, `busy`, `disk`, `deadline`, `stopping`, `no_majority`,
-    `untold` or `token`."""
+    """`RejectReason`, or a value that only a newer replica declares."""
     message: str
     is_certain: bool = True
     """True if the call certainly takes no effect."""
@@ -226,7 +225,7 @@ class ConnectionRejected(msgspec.Struct, frozen=True, array_like=True, tag=25):
     """Last message of a connection that the replica closes."""
 
     reason: str
-    """`version`, `token`, `datatype`, `malformed`, `too_large`, `busy` or `unexpected_tls`."""
+    """`RejectReason`, or a value that only a newer replica declares."""
     message: str
 
 

@@ -11,6 +11,7 @@ from creekdb.cli.commands.call import DEFAULT_ADDRESSES, error_text
 from creekdb.client import NotDone
 from creekdb.client.replica_connection import connection_error_text, has_no_listener
 from creekdb.load.local_cluster import free_port
+from creekdb.wire.reject_reason import RejectReason
 
 REFUSED = ConnectionRefusedError(errno.ECONNREFUSED, "Connect call failed ('127.0.0.1', 7100)")
 BOTH = OSError(f"Multiple exceptions: {REFUSED}, [Errno {errno.ECONNREFUSED}] Connect call failed")
@@ -22,14 +23,15 @@ LATER = socket.gaierror(socket.EAI_AGAIN, "Temporary failure in name resolution"
 
 
 def test_an_unreachable_cluster_is_reported_with_a_remedy() -> None:
-    unreachable = NotDone("unreachable", "no replica can be reached")
+    unreachable = NotDone(RejectReason.UNREACHABLE, "no replica can be reached")
     assert error_text(unreachable, DEFAULT_ADDRESSES).startswith(
         "no replica can be reached (start a cluster here with 'creek up'"
     )
     assert "start the cluster, or set another address with --at" in error_text(
         unreachable, ("10.0.0.1:7100",)
     )
-    assert error_text(NotDone("closed", "not connected"), DEFAULT_ADDRESSES) == "not connected"
+    closed = NotDone(RejectReason.CLOSED, "not connected")
+    assert error_text(closed, DEFAULT_ADDRESSES) == "not connected"
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ from creekdb.client.call_router import DEADLINE_CHECK_S, CallDeadlines
 from creekdb.client.calls import Call
 from creekdb.client.errors import NotDone
 from creekdb.wire import messages
+from creekdb.wire.reject_reason import RejectReason
 
 
 class FakeTimer:
@@ -66,7 +67,7 @@ class DeadlineFixture:
         number = call.message.number
         assert number not in self.timed_out
         self.timed_out[number] = self.loop.now
-        call.fail(NotDone("deadline", "timed out"))
+        call.fail(NotDone(RejectReason.DEADLINE, "timed out"))
         del self.pending[number]
 
 

@@ -18,6 +18,7 @@ from creekdb.load.measurement import (
 from creekdb.load.workload import WorkloadCall
 from creekdb.protocol.ids.version_vector import Dot
 from creekdb.wire import messages as wire
+from creekdb.wire.reject_reason import RejectReason
 
 
 class FakeTransport:
@@ -177,9 +178,12 @@ def test_a_rejected_call_is_done_and_counts_as_an_error() -> None:
         connection.call(WorkloadCall("put", ("a", 1), False), 2)
         connection.data_received(encoded(wire.CallResponse(2, "tentative", None)))
         connection.data_received(
-            encoded(wire.Rejected(1, "busy", "later"), wire.Rejected(2, "busy", "later"))
+            encoded(
+                wire.Rejected(1, RejectReason.BUSY, "later"),
+                wire.Rejected(2, RejectReason.BUSY, "later"),
+            )
         )
-        assert (connection.in_flight, done, meter.errors) == (0, [2, 1], {"busy": 1})
+        assert (connection.in_flight, done, meter.errors) == (0, [2, 1], {RejectReason.BUSY: 1})
         connection.data_received(encoded(wire.CallResponse(2, "final", None)))
         assert not meter.latencies_ns[WEAK_FINAL]
 
@@ -203,7 +207,9 @@ def test_the_error_of_a_rejected_connection_names_the_cause() -> None:
     async def scenario() -> None:
         connection = LoadConnection(LoadMeter(0, 1), lambda _connection, _client: None)
         connection.connection_made(cast(asyncio.Transport, FakeTransport()))
-        connection.data_received(encoded(wire.ConnectionRejected("token", "the token is missing")))
+        connection.data_received(
+            encoded(wire.ConnectionRejected(RejectReason.TOKEN, "the token is missing"))
+        )
         with pytest.raises(UsageError, match="the token is missing"):
             await connection.welcome
 

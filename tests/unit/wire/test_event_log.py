@@ -16,6 +16,7 @@ from creekdb.server.observability.status import (
 from creekdb.wire import event_log
 from creekdb.wire.counters import ServerCounter
 from creekdb.wire.event_log import EVENTS_PER_WINDOW_MAX, EventLog
+from creekdb.wire.reject_reason import RejectReason
 
 
 @pytest.fixture(autouse=True)
@@ -167,29 +168,29 @@ def test_many_rejections_are_few_events() -> None:
     logger = StateChangeLogger(events, 3)
     for count in range(1, REJECTION_LOG_CHECKS + 2):
         rejections: dict[str, int] = {
-            ServerCounter.MALFORMED: count,
+            RejectReason.MALFORMED: count,
             ServerCounter.PEER_NOT_CONNECTED: count,
         }
         logger.check(None, [0, 1], rejections, MEMBERS)
     events_logged = [json.loads(line) for line in stream.getvalue().splitlines()]
     events_logged = [each for each in events_logged if each["event"] == "input.refused"]
     assert [each["reasons"] for each in events_logged] == [
-        {"malformed": 1},
-        {"malformed": REJECTION_LOG_CHECKS},
+        {RejectReason.MALFORMED: 1},
+        {RejectReason.MALFORMED: REJECTION_LOG_CHECKS},
     ]
 
 
 def test_a_tls_mismatch_is_logged_with_a_remedy() -> None:
     events, stream = configured_log("text")
     logger = StateChangeLogger(events, 3)
-    logger.check(None, [], {ServerCounter.UNEXPECTED_TLS: 1}, MEMBERS)
+    logger.check(None, [], {RejectReason.UNEXPECTED_TLS: 1}, MEMBERS)
     assert (
         "1 input was rejected. A connection used TLS, but this replica does not"
         in stream.getvalue()
     )
     for _ in range(REJECTION_LOG_CHECKS):
         rejections: dict[str, int] = {
-            ServerCounter.UNEXPECTED_TLS: 1,
+            RejectReason.UNEXPECTED_TLS: 1,
             ServerCounter.TLS_MISSING: 2,
         }
         logger.check(None, [], rejections, MEMBERS)

@@ -12,6 +12,7 @@ from creekdb.errors import FrameTooLong, MalformedMessage
 from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.request import Outcome
 from creekdb.wire import messages
+from creekdb.wire.reject_reason import RejectReason
 
 PAYLOAD_BYTES_MAX = 1000
 DECODERS = (
@@ -32,9 +33,9 @@ MESSAGES = (
     messages.Welcome(1, "creek", 2, "kv", (("get", True), ("put", False))),
     messages.CallIssued(7, Dot(2, 10)),
     messages.CallResponse(7, "final", ("a", 1), None, True),
-    messages.Rejected(7, "busy", "later", False),
-    messages.StatusResponse(8, {"committed": 3, "refused": {"busy": 1}}),
-    messages.ConnectionRejected("token", "unknown token"),
+    messages.Rejected(7, RejectReason.BUSY, "later", False),
+    messages.StatusResponse(8, {"committed": 3, "refused": {RejectReason.BUSY: 1}}),
+    messages.ConnectionRejected(RejectReason.TOKEN, "unknown token"),
 )
 
 

@@ -12,6 +12,7 @@ from creekdb.protocol.request import Operation, Request
 from creekdb.server.runtime.task_supervisor import TaskSupervisor
 from creekdb.server.transport.peers import UNKNOWN_PEERS_MAX, PeerNetwork
 from creekdb.wire import messages
+from creekdb.wire.reject_reason import RejectReason
 
 OURS = messages.PeerHello(
     messages.WIRE_VERSION, "creek", 0, (0, 1), "kv", oldest_version=messages.OLDEST_WIRE_VERSION
@@ -43,19 +44,19 @@ def test_a_later_release_that_supports_our_version_is_accepted() -> None:
 
     assert messages.common_version(later, messages.WIRE_VERSION) == messages.WIRE_VERSION
     assert rejection_reason(later, messages.WIRE_VERSION) is None
-    assert rejection_reason(later, later) == "version"
+    assert rejection_reason(later, later) == RejectReason.VERSION
 
 
 def test_a_release_with_an_unsupported_version_is_rejected() -> None:
     older = messages.OLDEST_WIRE_VERSION - 1
 
     assert messages.common_version(older, older) is None
-    assert rejection_reason(older, older) == "version"
+    assert rejection_reason(older, older) == RejectReason.VERSION
 
 
 def test_a_peer_without_an_oldest_version_supports_only_one() -> None:
     assert rejection_reason(messages.WIRE_VERSION, 0) is None
-    assert rejection_reason(messages.WIRE_VERSION + 1, 0) == "version"
+    assert rejection_reason(messages.WIRE_VERSION + 1, 0) == RejectReason.VERSION
 
 
 MESSAGES = (

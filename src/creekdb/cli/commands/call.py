@@ -15,6 +15,7 @@ from creekdb.cli.output import print_json
 from creekdb.client import Database, NotDone, OperationFailed, Unknown, connect
 from creekdb.client.calls import FINAL, STABLE, TENTATIVE, Call
 from creekdb.errors import UsageError
+from creekdb.wire.reject_reason import RejectReason
 
 TIMEOUT_S = 10.0
 DEFAULT_ADDRESSES = ("127.0.0.1:7100", "127.0.0.1:7101", "127.0.0.1:7102")
@@ -190,7 +191,7 @@ async def open_database(
 
 def error_text(error: Exception, addresses: tuple[str, ...]) -> str:
     """Return the text of an error, with a hint if no cluster is reachable."""
-    if not isinstance(error, NotDone) or error.reason != "unreachable":
+    if not isinstance(error, NotDone) or error.reason != RejectReason.UNREACHABLE:
         return str(error)
     return f"{error} ({unreachable_hint(addresses == DEFAULT_ADDRESSES)})"
 

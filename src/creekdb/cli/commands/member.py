@@ -23,6 +23,7 @@ from creekdb.client.errors import CallFailed
 from creekdb.errors import CreekError
 from creekdb.server.membership.changes import ADD_MEMBER, REMOVE_MEMBER
 from creekdb.server.membership.join_ticket import make_data_dir, make_ticket, write_ticket
+from creekdb.wire.reject_reason import RejectReason
 
 TIMEOUT_S = 30.0
 STATUS_TIMEOUT_S = 5.0
@@ -148,7 +149,7 @@ def replace(replica: int, address: str, data: Path, as_json: bool, **target: Any
         if replica not in status["members"]:
             members = ", ".join(map(str, status["members"]))
             message = f"replica {replica} is not a member: the members are {members}"
-            raise NotDone("bad_arguments", message)
+            raise NotDone(RejectReason.BAD_ARGUMENTS, message)
         if await _is_participating(status, replica, target["token"], target["authority"]):
             new = await add_member(db, address, data)
             number = new["added"]

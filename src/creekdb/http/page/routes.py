@@ -16,6 +16,7 @@ from creekdb.http.page.feed import PageFeed
 from creekdb.http.requests import HttpLimits
 from creekdb.http.responses import EVENT_STREAM, HttpProblem, sse_event
 from creekdb.server.runtime.server import Server
+from creekdb.wire.reject_reason import RejectReason
 
 WATCH_PATH: Final = "/watch"
 ASSETS_PATH: Final = "/page/"
@@ -94,7 +95,7 @@ class PageRoutes:
         requests.reject_query_parameters(request)
         pages_max = self._limits.pages_max
         if self._feed.open_pages >= pages_max:
-            raise HttpProblem("busy", f"{pages_max} pages are open; close one")
+            raise HttpProblem(RejectReason.BUSY, f"{pages_max} pages are open; close one")
         stream = web.StreamResponse(headers={"Content-Type": EVENT_STREAM})
         await stream.prepare(request)
         token, dispatcher = requests.bearer_token(request), self._server.dispatcher

@@ -23,6 +23,7 @@ from creekdb.wire.messages import (
     BackupStarted,
     Rejected,
 )
+from creekdb.wire.reject_reason import RejectReason
 
 CHUNK_BYTES: Final = 512 * 1024
 IDLE_TIMEOUT_S: Final = 60.0
@@ -106,7 +107,7 @@ class BackupSessions:
     ) -> None:
         if self._session is not None:
             message = "another backup is in progress on this replica; retry later"
-            send(Rejected(request.number, "busy", message))
+            send(Rejected(request.number, RejectReason.BUSY, message))
             return
         session = self._session = _BackupSession(holder, request.number)
         session.start_task = self._spawn(self._start(session, request, send))
@@ -121,7 +122,7 @@ class BackupSessions:
             captured = await self._capture(request.has_operations)
         except CreekError as error:
             self._session = None
-            send(Rejected(request.number, "disk", str(error)))
+            send(Rejected(request.number, RejectReason.DISK, str(error)))
             return
         session.state = captured.state
         session.chunks = encode_backup(captured.header, captured.state, captured.requests)
@@ -136,7 +137,7 @@ class BackupSessions:
             or (session.holder, session.number) != (holder, request.number)
         ):
             return Rejected(
-                request.number, "deadline", "the backup session has expired; start again"
+                request.number, RejectReason.DEADLINE, "the backup session has expired; start again"
             )
         part = session.next_part()
         if part.is_last:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 from creekdb.protocol.effects import CheckpointInstalled, Event
 from creekdb.protocol.ids.version_vector import Dot
 from creekdb.server.runtime.startup import must_be_replaced
+from creekdb.wire.reject_reason import RejectReason
 
 if TYPE_CHECKING:
     from creekdb.server.runtime.server import Server
@@ -44,7 +45,7 @@ class PendingStrongCalls:
 
     def rejection(
         self, strong: bool, tentative: int, reachability: Callable[[], tuple[int, int]]
-    ) -> tuple[str, str] | None:
+    ) -> tuple[RejectReason, str] | None:
         """Return the reason and message of a rejection, or None to admit the call.
 
         `reachability()` returns the number of connected peers and the number of members.
@@ -58,8 +59,11 @@ class PendingStrongCalls:
         connected, members = reachability()
         if connected + 1 <= members // 2:
             reach = f"this replica reaches {connected} of {members - 1} peers, not a majority"
-            return "no_majority", f"{cause}: {reach}; call another replica or retry later"
-        return "busy", f"{cause}; retry later"
+            return (
+                RejectReason.NO_MAJORITY,
+                f"{cause}: {reach}; call another replica or retry later",
+            )
+        return RejectReason.BUSY, f"{cause}; retry later"
 
 
 BACKLOG_MAX: Final = 20_000
@@ -93,7 +97,7 @@ class AdmissionControl:
             and server.driver.pending_batches <= BACKLOG_MAX
         )
 
-    def rejection(self, strong: bool, local_read: bool) -> tuple[str, str] | None:
+    def rejection(self, strong: bool, local_read: bool) -> tuple[RejectReason, str] | None:
         """Return the reason and message of a rejection, or None to admit the call.
 
         `local_read` is True for a call that needs neither records nor messages.
@@ -101,20 +105,29 @@ class AdmissionControl:
         server = self._server
         driver, dispatcher = server.driver, server.dispatcher
         if server.failure is not None:
-            return "stopping", f"this replica has failed: {server.failure}; call another replica"
+            return (
+                RejectReason.STOPPING,
+                f"this replica has failed: {server.failure}; call another replica",
+            )
         if server.is_stopping:
-            return "stopping", "this replica is stopping; call another replica"
+            return RejectReason.STOPPING, "this replica is stopping; call another replica"
         if not server.membership.is_member and dispatcher.startup_barrier is None:
-            return "stopping", "this replica is not a member of its cluster; call another replica"
+            return (
+                RejectReason.STOPPING,
+                "this replica is not a member of its cluster; call another replica",
+            )
         if dispatcher.startup_barrier is not None and must_be_replaced(driver.replica.view):
-            return "stopping", dispatcher.expiry_message(dispatcher.startup_barrier)
+            return RejectReason.STOPPING, dispatcher.expiry_message(dispatcher.startup_barrier)
         fault = server.journal.fault
         if fault is not None and (not local_read or driver.has_volatile_request):
-            return "disk", f"this replica cannot write: {fault}"
+            return RejectReason.DISK, f"this replica cannot write: {fault}"
         if not self.can_write() and not local_read:
-            return "disk", "the disk of this replica does not keep up; call another replica"
+            return (
+                RejectReason.DISK,
+                "the disk of this replica does not keep up; call another replica",
+            )
         if driver.backlog > BACKLOG_MAX or self._is_overloaded():
-            return "busy", "this replica is overloaded; retry later"
+            return RejectReason.BUSY, "this replica is overloaded; retry later"
         tentative = driver.replica.view.tentative_length()
         return server.pending_strong_calls.rejection(strong, tentative, self._reachability)
 
@@ -127,7 +140,7 @@ class AdmissionControl:
         if replica.leader() != replica.index or replica.awaited_members() is not None:
             return False
         rejection = self.rejection(False, False)
-        return rejection is None or rejection[0] == "busy"
+        return rejection is None or rejection[0] == RejectReason.BUSY
 
     def _is_overloaded(self) -> bool:
         """True if calls arrive faster than this replica executes them.

@@ -25,6 +25,7 @@ from creekdb.server.membership.changes import ADD_MEMBER, REMOVE_MEMBER
 from creekdb.server.security.authentication import AccessTokens
 from creekdb.wire.deduplication import INTERNAL_PREFIX, QUERY_OUTCOME, wrap_call
 from creekdb.wire.messages import CallRequest
+from creekdb.wire.reject_reason import RejectReason
 
 if TYPE_CHECKING:
     from creekdb.server.transport.client_connection import ClientConnection
@@ -111,7 +112,7 @@ class ResponseSink(Protocol):
 
     def respond(self, number: int, response: Response) -> None: ...
 
-    def reject(self, call: CallRequest, reason: str, message: str) -> None: ...
+    def reject(self, call: CallRequest, reason: RejectReason, message: str) -> None: ...
 
     def retry(self, number: int) -> None: ...
 
@@ -132,7 +133,7 @@ class CallDispatcher:
         invoke: Callable[[Operation, bool, int, tuple[Dot, ...]], Dot],
         has_request: Callable[[Dot], bool],
         is_local_read: Callable[[Operation, bool], bool],
-        rejection: Callable[[bool, bool], tuple[str, str] | None],
+        rejection: Callable[[bool, bool], tuple[RejectReason, str] | None],
         find_incapable_replica: Callable[[str, int], int | None],
         change_members: Callable[[str, tuple[Any, ...]], Operation],
         status: Callable[[], dict[str, Any]],
@@ -196,10 +197,10 @@ class CallDispatcher:
         try:
             operation = self._resolve_operation(caller, call)
         except UnknownName as error:
-            caller.reject(call, "unknown_operation", str(error))
+            caller.reject(call, RejectReason.UNKNOWN_OPERATION, str(error))
             return
         except UsageError as error:
-            caller.reject(call, "bad_arguments", str(error))
+            caller.reject(call, RejectReason.BAD_ARGUMENTS, str(error))
             return
         missing = self.startup_barrier
         if missing is None and call.after:
@@ -209,7 +210,8 @@ class CallDispatcher:
         if rejection is None and missing is None and not local_read:
             rejection = self._reject_unsupported(call)
         if rejection is None and self.in_flight >= IN_FLIGHT_MAX:
-            rejection = "busy", f"too many calls: {IN_FLIGHT_MAX} are in flight; retry later"
+            message = f"too many calls: {IN_FLIGHT_MAX} are in flight; retry later"
+            rejection = RejectReason.BUSY, message
         if rejection is not None:
             caller.reject(call, *rejection)
             return
@@ -222,29 +224,28 @@ class CallDispatcher:
         except UsageError as error:
             # The replica validates membership changes itself, and it may have been removed in this
             # turn of the loop.
-            reason = "bad_arguments" if operation.name == MEMBERSHIP_OPERATION else "stopping"
+            is_change = operation.name == MEMBERSHIP_OPERATION
+            reason = RejectReason.BAD_ARGUMENTS if is_change else RejectReason.STOPPING
             caller.reject(call, reason, str(error))
             return
         self._open_calls[id] = caller, call.number
         caller.report_issued(call.number, id)
 
-    def _reject_unsupported(self, call: CallRequest) -> tuple[str, str] | None:
+    def _reject_unsupported(self, call: CallRequest) -> tuple[RejectReason, str] | None:
         """Return a rejection if a connected replica could not execute the call."""
         replica = self._find_incapable_replica(call.operation, len(call.arguments))
         if replica is None:
             return None
         cause = f"replica {replica} does not support '{call.operation}' with these arguments"
-        return (
-            "unknown_operation",
-            f"{cause}; restart it with the module of this replica, then retry",
-        )
+        message = f"{cause}; restart it with the module of this replica, then retry"
+        return RejectReason.UNKNOWN_OPERATION, message
 
     def _enqueue(self, caller: ResponseSink, call: CallRequest, missing: Dot) -> None:
         if self.dependency_queue.is_full:
             cause = (
                 f"{len(self.dependency_queue)} calls wait for dependencies that have not arrived"
             )
-            caller.reject(call, "busy", f"too many calls: {cause}; retry later")
+            caller.reject(call, RejectReason.BUSY, f"too many calls: {cause}; retry later")
         else:
             self.dependency_queue.enqueue((caller, call.number), missing, call.wait_ms)
 
@@ -298,7 +299,7 @@ class CallDispatcher:
             entry = self._open_calls.get(id)
             if entry is not None:
                 caller, number = entry
-                self.count("untold")
+                self.count(RejectReason.UNKNOWN_OUTCOME)
                 caller.reject_unknown_outcome(number)
 
     def unregister(self, ids: Iterable[Dot]) -> None:

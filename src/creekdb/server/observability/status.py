@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from creekdb.protocol.membership.configuration import Configuration
 from creekdb.wire.counters import ServerCounter
 from creekdb.wire.event_log import EventLog
+from creekdb.wire.reject_reason import RejectReason
 
 if TYPE_CHECKING:
     from creekdb.server.runtime.server import Server
@@ -59,11 +60,11 @@ UNLOGGED_REASONS: Final = frozenset(
 )
 """Reasons that are counted but not logged, because other events report them."""
 REJECTION_HINTS: Final[dict[str, str]] = {
-    ServerCounter.UNEXPECTED_TLS: "A connection used TLS, but this replica does not: remove the "
+    RejectReason.UNEXPECTED_TLS: "A connection used TLS, but this replica does not: remove the "
     "authority on the other side, or set certificates under [security] here",
     ServerCounter.TLS_MISSING: "A connection without TLS reached this replica, which requires it: "
     "clients need its authority, replicas certificates",
-    ServerCounter.UNEXPECTED_HTTP: "An HTTP request reached a port for clients or replicas: use "
+    RejectReason.UNEXPECTED_HTTP: "An HTTP request reached a port for clients or replicas: use "
     "the address that --http sets",
 }
 """Remedies for some of the reasons."""

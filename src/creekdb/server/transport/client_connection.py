@@ -43,6 +43,7 @@ from creekdb.wire.messages import (
     encode_frame,
     encode_response_frame,
 )
+from creekdb.wire.reject_reason import RejectReason
 
 AWAITING_FINAL_MAX: Final = 16_384
 """Upper bound for a client's weak calls that have a response and await the final one."""
@@ -54,7 +55,7 @@ UNREAD_BYTES_MAX: Final = 16 * 1024 * 1024
 """Upper bound for the unsent bytes of a client that does not read them."""
 CONNECTION_LIMIT_FRAME: Final = encode_frame(
     ConnectionRejected(
-        "busy",
+        RejectReason.BUSY,
         "this replica has reached its connection limit; connect to another one, or retry later",
     )
 )
@@ -124,16 +125,16 @@ class ClientConnection:
                     return
         except FrameTooLong as error:
             protocol = None if self.client else detect_foreign_protocol(error.first_bytes)
-            if protocol == ServerCounter.UNEXPECTED_TLS:
+            if protocol == RejectReason.UNEXPECTED_TLS:
                 self._reject_connection(
                     protocol, "this replica does not use TLS; omit the authority"
                 )
-            elif protocol == ServerCounter.UNEXPECTED_HTTP:
+            elif protocol == RejectReason.UNEXPECTED_HTTP:
                 self._close_with(protocol, _http_error_page(self._dispatcher.page_url))
             else:
-                self._reject_connection("too_large", str(error))
+                self._reject_connection(RejectReason.TOO_LARGE, str(error))
         except MalformedMessage as error:
-            self._reject_connection("malformed", f"not a client message: {error}")
+            self._reject_connection(RejectReason.MALFORMED, f"not a client message: {error}")
 
     # --- requests -----------------------------------------------------------------------------
 
@@ -163,14 +164,13 @@ class ClientConnection:
         version = common_version(hello.version, hello.oldest_version)
         if version is None:
             supported = f"{OLDEST_WIRE_VERSION} to {WIRE_VERSION}"
-            self._reject_connection(
-                "version", f"this replica supports versions {supported}, not {hello.version}"
-            )
+            message = f"this replica supports versions {supported}, not {hello.version}"
+            self._reject_connection(RejectReason.VERSION, message)
         elif not dispatcher.tokens.can_call(hello.token):
-            self._reject_connection("token", "the token is missing or unknown")
+            self._reject_connection(RejectReason.TOKEN, "the token is missing or unknown")
         elif hello.datatype not in ("", dispatcher.datatype.name):
             self._reject_connection(
-                "datatype",
+                RejectReason.DATATYPE,
                 f"this cluster replicates '{dispatcher.datatype.name}', not '{hello.datatype}'",
             )
         elif not 0 < len(hello.client) <= CLIENT_ID_LENGTH_MAX:
@@ -196,7 +196,7 @@ class ClientConnection:
 
     def _handle_call(self, call: CallRequest) -> None:
         if len(self._pending_calls) >= CALLS_PER_CLIENT_MAX:
-            self.reject(call, "busy", "this client has too many calls in progress")
+            self.reject(call, RejectReason.BUSY, "this client has too many calls in progress")
             return
         if call.number in self._pending_calls:
             raise MalformedMessage(f"call {call.number} is in progress on this connection")
@@ -208,18 +208,17 @@ class ClientConnection:
         if self._dispatcher.tokens.can_administer(self.token):
             self._dispatcher.backup_sessions.start(self, request, self._send)
         else:
-            self._dispatcher.count("token")
+            self._dispatcher.count(RejectReason.TOKEN)
             message = "this token permits calls, but not backups; use an administrator's token"
-            self._send(Rejected(request.number, "token", message))
+            self._send(Rejected(request.number, RejectReason.TOKEN, message))
 
     def retry(self, number: int) -> None:
         """Dispatch a call again, after its missing dependency has arrived."""
         self._dispatcher.dispatch(self, self._pending_calls[number])
 
     def reject_expired(self, number: int, missing: Dot) -> None:
-        self.reject(
-            self._pending_calls[number], "deadline", self._dispatcher.expiry_message(missing)
-        )
+        message = self._dispatcher.expiry_message(missing)
+        self.reject(self._pending_calls[number], RejectReason.DEADLINE, message)
 
     # --- responses ----------------------------------------------------------------------------
 
@@ -257,7 +256,7 @@ class ClientConnection:
             self._finish_call(number)
             self._limit_awaiting_final()
 
-    def reject(self, call: CallRequest, reason: str, message: str) -> None:
+    def reject(self, call: CallRequest, reason: RejectReason, message: str) -> None:
         self._finish_call(call.number)
         self._dispatcher.count(reason)
         self._send(Rejected(call.number, reason, message))
@@ -266,7 +265,7 @@ class ClientConnection:
         self._finish_call(number)
         self._release_call(number)
         message = "the call took effect, but this replica does not have its outcome"
-        self._send(Rejected(number, "untold", message, is_certain=False))
+        self._send(Rejected(number, RejectReason.UNKNOWN_OUTCOME, message, is_certain=False))
 
     def _finish_call(self, number: int) -> None:
         """Remove a call that has the response it waited for, or will not get it."""
@@ -286,24 +285,24 @@ class ClientConnection:
             number = next(each for each in self._issued_ids if each not in self._pending_calls)
             self._release_call(number)
             message = "too many calls await their final response; this one will not receive it"
-            self._send(Rejected(number, "busy", message, is_certain=False))
+            self._send(Rejected(number, RejectReason.BUSY, message, is_certain=False))
 
     def recheck_token(self) -> None:
         """Close the connection if a reload has removed its token."""
         if self.client and not self._dispatcher.tokens.can_call(self.token):
-            self._reject_connection("token", "the token is no longer valid")
+            self._reject_connection(RejectReason.TOKEN, "the token is no longer valid")
 
     def close(self) -> None:
         if self._transport is not None:
             self._transport.close()
 
     def _reject_silent(self) -> None:
-        self._reject_connection("malformed", f"no hello within {HELLO_TIMEOUT_S:g} s")
+        self._reject_connection(RejectReason.MALFORMED, f"no hello within {HELLO_TIMEOUT_S:g} s")
 
-    def _reject_connection(self, reason: str, message: str) -> None:
+    def _reject_connection(self, reason: RejectReason, message: str) -> None:
         self._close_with(reason, encode_frame(ConnectionRejected(reason, message)))
 
-    def _close_with(self, reason: str, last_bytes: bytes) -> None:
+    def _close_with(self, reason: RejectReason, last_bytes: bytes) -> None:
         self._dispatcher.count(reason)
         self._enqueue(last_bytes)
         self._flush()

@@ -44,6 +44,7 @@ from creekdb.wire.messages import (
     encode_frame,
 )
 from creekdb.wire.protocol_frames import message_frames
+from creekdb.wire.reject_reason import RejectReason
 
 SNAPSHOT_TURN_S: Final = 0.004
 """Time for loading snapshot parts in one iteration of the event loop."""
@@ -105,10 +106,10 @@ class PeerReceiver:
                     return
         except FrameTooLong as error:
             protocol = detect_foreign_protocol(error.first_bytes) if self.sender is None else None
-            self._peers.count(protocol or ServerCounter.MALFORMED)
+            self._peers.count(protocol or RejectReason.MALFORMED)
             self.close()
         except MalformedMessage:
-            self._peers.count(ServerCounter.MALFORMED)
+            self._peers.count(RejectReason.MALFORMED)
             self.close()
 
     def _pause(self, payloads: Iterator[bytes]) -> None:
@@ -153,7 +154,7 @@ class PeerReceiver:
             self._peers.receive(message, sender)
 
     def _close_silent(self) -> None:
-        self._peers.count(ServerCounter.MALFORMED)
+        self._peers.count(RejectReason.MALFORMED)
         self.close()
 
     def _handle_hello(self, hello: PeerHello) -> None:
@@ -355,13 +356,13 @@ class PeerNetwork:
                 f"the peer uses version {hello.version}, but this replica supports "
                 f"{OLDEST_WIRE_VERSION} to {WIRE_VERSION}"
             )
-            return PeerRejection(ServerCounter.VERSION, message)
+            return PeerRejection(RejectReason.VERSION, message)
         if hello.cluster != ours.cluster:
             message = f"the peer belongs to cluster '{hello.cluster}', not '{ours.cluster}'"
             return PeerRejection(ServerCounter.CLUSTER, message)
         if hello.datatype != ours.datatype:
             message = f"the peer replicates '{hello.datatype}', not '{ours.datatype}'"
-            return PeerRejection(ServerCounter.DATATYPE, message)
+            return PeerRejection(RejectReason.DATATYPE, message)
         differ = hello.epoch == ours.epoch and hello.members != ours.members
         if differ or not self._can_be_member(hello.replica):
             message = (

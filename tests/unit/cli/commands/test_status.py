@@ -10,6 +10,7 @@ from creekdb.cli.commands.status import (
     _print_warnings,
     _unreachable,
 )
+from creekdb.wire.reject_reason import RejectReason
 
 STATUS: dict[str, Any] = {"replica": 0, "members": [0, 1, 2], "connected": [1, 2]}
 FROM_THE_START = dict.fromkeys(TRANSIENT_REASONS, 3)
@@ -38,7 +39,7 @@ def test_a_cut_link_is_not_reported_once_it_is_healed(
 
 
 def test_other_rejections_are_reported(capsys: pytest.CaptureFixture[str]) -> None:
-    shown_text = warnings_of(capsys, refused={**FROM_THE_START, "token": 2})
+    shown_text = warnings_of(capsys, refused={**FROM_THE_START, RejectReason.TOKEN: 2})
     assert shown_text == "replica 0 rejected or dropped: 2 × token\n"
 
 

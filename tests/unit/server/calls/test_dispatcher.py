@@ -11,6 +11,7 @@ from creekdb.server.backup.sessions import BackupSessions
 from creekdb.server.calls.dispatcher import CallDispatcher
 from creekdb.server.security.authentication import AccessTokens
 from creekdb.wire.messages import CallRequest
+from creekdb.wire.reject_reason import RejectReason
 
 DEPENDENCY = Dot(1, 7)
 
@@ -125,7 +126,7 @@ def test_queued_call_is_checked_for_unsupported_operations_when_it_is_issued() -
         assert client.rejections == []
         arrived.add(DEPENDENCY)
         dispatcher.release_dependents(DEPENDENCY)
-        assert client.rejections == ["unknown_operation"] * 2
+        assert client.rejections == [RejectReason.UNKNOWN_OPERATION] * 2
         assert client.ids == []
         incapable[:] = [None]
         client.call()

@@ -17,6 +17,7 @@ from creekdb.server.transport.peers import PeerNetwork, PeerReceiver
 from creekdb.server.transport.snapshot_transfer import snapshot_frames
 from creekdb.wire import messages
 from creekdb.wire.counters import ServerCounter
+from creekdb.wire.reject_reason import RejectReason
 from tests.unit.server.transport.test_snapshot_transfer import BARE, encoded_snapshot
 
 OURS = messages.PeerHello(
@@ -150,10 +151,10 @@ def test_an_empty_snapshot_has_no_parts_and_causes_no_pause() -> None:
 @pytest.mark.parametrize(
     ("chunks", "counter"),
     [
-        ([b"\x16\x03\x01\x02\x00\x01"], ServerCounter.UNEXPECTED_TLS),
-        ([b"\x16\x03", b"\x01\x02\x00\x01"], ServerCounter.UNEXPECTED_TLS),
-        ([b"GET / HTTP/1.1\r\n\r\n"], ServerCounter.UNEXPECTED_HTTP),
-        ([b"\xff" * 8], ServerCounter.MALFORMED),
+        ([b"\x16\x03\x01\x02\x00\x01"], RejectReason.UNEXPECTED_TLS),
+        ([b"\x16\x03", b"\x01\x02\x00\x01"], RejectReason.UNEXPECTED_TLS),
+        ([b"GET / HTTP/1.1\r\n\r\n"], RejectReason.UNEXPECTED_HTTP),
+        ([b"\xff" * 8], RejectReason.MALFORMED),
     ],
 )
 def test_other_protocols_have_counters_of_their_own(

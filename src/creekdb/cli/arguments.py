@@ -13,12 +13,8 @@ from creekdb.cli.options import parse_argument
 from creekdb.errors import BadValue, UnknownName, UsageError
 from creekdb.execution.datatype import DataType
 from creekdb.simulation.faults.fault_types import Fault, check_faults
-from creekdb.simulation.faults.language import (
-    UNITS_US,
-    format_duration,
-    parse_duration_us,
-    parse_faults,
-)
+from creekdb.simulation.faults.fields import UNITS_US, format_duration, parse_duration_us
+from creekdb.simulation.faults.language import parse_faults
 from creekdb.simulation.kernel.scenario import ScriptedInvocation
 
 CALL_SYNTAX = "'[strong] NAME [ARGUMENT ...] on REPLICA at TIME'"

@@ -22,7 +22,8 @@ from creekdb.schemes import registry
 from creekdb.server.calls.capabilities import DeduplicatingDataType
 from creekdb.server.runtime.config import load_datatype
 from creekdb.simulation.faults.fault_types import Crash, Die, Fault
-from creekdb.simulation.faults.language import format_duration, format_fault, parse_faults
+from creekdb.simulation.faults.fields import format_duration
+from creekdb.simulation.faults.language import format_fault, parse_faults
 from creekdb.simulation.kernel.cluster import Simulation
 from creekdb.simulation.kernel.scenario import (
     ClientModel,

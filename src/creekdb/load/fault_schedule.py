@@ -28,7 +28,8 @@ from creekdb.simulation.faults.fault_types import (
     Restart,
     check_faults,
 )
-from creekdb.simulation.faults.language import format_duration, format_fault, parse_faults
+from creekdb.simulation.faults.fields import format_duration
+from creekdb.simulation.faults.language import format_fault, parse_faults
 
 
 class ProcessControl(Protocol):

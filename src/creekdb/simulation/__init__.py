@@ -9,7 +9,8 @@ Packages, in the order in which a run visits them:
 - `observation` records the history, counters, samples and the trace hash.
 """
 
-from creekdb.simulation.faults.language import format_fault, parse_duration_us, parse_faults
+from creekdb.simulation.faults.fields import parse_duration_us
+from creekdb.simulation.faults.language import format_fault, parse_faults
 from creekdb.simulation.fuzz.scenario_generator import scenario_from_seed
 from creekdb.simulation.kernel.cluster import ReplicaFactory, Simulation, SimulationRun
 from creekdb.simulation.kernel.scenario import (

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from creekdb.cli import main
-from creekdb.simulation.faults.language import FAULT_EXAMPLES
+from creekdb.simulation.faults.language import fault_examples
 
 ERRORS = {
     "simulate --datatype queue": (
@@ -165,7 +165,7 @@ def test_help_contains_an_example_and_the_exit_codes(capsys: pytest.CaptureFixtu
 def test_every_fault_is_explained(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["simulate", "--help-faults"]) == 0
     shown = capsys.readouterr().out
-    for example, _ in FAULT_EXAMPLES.values():
+    for example, _ in fault_examples():
         assert example in shown
     assert "rest is one group" in shown
     assert max(map(len, shown.splitlines())) <= 80

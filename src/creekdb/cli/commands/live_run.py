@@ -23,7 +23,8 @@ from creekdb.load.fault_schedule import parse_fault_schedule
 from creekdb.load.live_run import WARM_UP_S, LiveRunConfig, run_live
 from creekdb.load.measurement import STRONG_STABLE, WEAK_TENTATIVE, LoadMeter
 from creekdb.simulation.faults.fault_types import Crash, Fault, Heal, Partition, Restart
-from creekdb.simulation.faults.language import describe_fault, format_duration
+from creekdb.simulation.faults.fields import format_duration
+from creekdb.simulation.faults.language import describe_fault
 
 REPLICAS: Final = 3
 DEFAULT_FAULT_TIMES: Final = ((Crash, 0.2), (Restart, 0.35), (Partition, 0.55), (Heal, 0.75))

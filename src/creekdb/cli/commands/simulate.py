@@ -51,7 +51,7 @@ from creekdb.evaluation.experiment import CORES_MAX, REPLICAS_MAX, TPCC
 from creekdb.execution.debug import DebugDataType
 from creekdb.execution.python_runtime import reduced_gc
 from creekdb.history import save_run, save_verdicts
-from creekdb.simulation.faults.language import FAULT_EXAMPLES
+from creekdb.simulation.faults.language import fault_examples
 from creekdb.simulation.kernel.cluster import Simulation, SimulationRun
 from creekdb.simulation.kernel.scenario import Scenario
 
@@ -70,7 +70,7 @@ At the end of --duration every fault is healed, except death, severed links and 
 
 def fault_help() -> str:
     lines = [*wrap(_INTRODUCTION, 80), ""]
-    for example, meaning in FAULT_EXAMPLES.values():
+    for example, meaning in fault_examples():
         first, *rest = wrap(meaning, MEANING_WIDTH)
         lines.append(f"{example:{EXAMPLE_WIDTH}}{first}")
         lines += [f"{'':{EXAMPLE_WIDTH}}{line}" for line in rest]

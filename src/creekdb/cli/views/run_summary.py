@@ -7,11 +7,8 @@ from rich.text import Text
 
 from creekdb.checkers import Illegal, Inconclusive, Ok, Verdict
 from creekdb.cli.output import pluralize, stdout_console
-from creekdb.simulation.faults.language import (
-    format_duration,
-    format_duration_rounded,
-    format_fault_rounded,
-)
+from creekdb.simulation.faults.fields import format_duration, format_duration_rounded
+from creekdb.simulation.faults.language import format_fault_rounded
 from creekdb.simulation.kernel.scenario import Scenario
 from creekdb.simulation.models.parameters import CpuModel
 

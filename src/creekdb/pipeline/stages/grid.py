@@ -30,7 +30,7 @@ import msgspec
 from creekdb.errors import BadValue, UnknownName, UsageError
 from creekdb.evaluation import Experiment
 from creekdb.schemes.registry import SCHEMES
-from creekdb.simulation.faults.language import format_duration, parse_duration_us
+from creekdb.simulation.faults.fields import format_duration, parse_duration_us
 
 BUILT_IN_GRIDS: Final = ("quick", "paper")
 CELLS_MAX: Final = 100_000

@@ -1,40 +1,127 @@
 """Fault types: the entries of a fault schedule.
 
-A schedule is a tuple of faults, in any order. The constructor rejects an invalid entry, such as a
-negative time or a probability above 1. `check_faults` rejects faults that do not fit the cluster,
-such as an unknown replica. `FaultInjector` injects the faults.
+A schedule is a tuple of faults, in any order. A fault is one class:
+
+- The annotations of its fields state their textual form and their valid values. The constructor
+  rejects an invalid value, such as a negative time or a probability above 1.
+- The decorator `form` states how the fault is written, with an example for the help.
+- `inject` applies the fault to a simulated cluster.
+
+`check_faults` rejects faults that do not fit the cluster, such as an unknown replica.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import cache, partial, reduce
 from itertools import combinations
-from typing import TypeAlias
+from operator import or_
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias, TypeVar, get_type_hints
 
 import msgspec
 
 from creekdb.errors import BadValue
+from creekdb.simulation.faults.fields import (
+    Duration,
+    Factor,
+    FieldKind,
+    Groups,
+    Offset,
+    Probability,
+    ReplicaNumber,
+    Sender,
+    Time,
+)
+
+if TYPE_CHECKING:
+    from creekdb.simulation.faults.injector import FaultInjector
 
 
-class _Fault(msgspec.Struct, frozen=True, tag=lambda name: name.lower()):
-    at_us: int
+class BaseFault(msgspec.Struct, frozen=True, tag=lambda name: name.lower()):
+    at_us: Time
 
     def __post_init__(self) -> None:
-        if self.at_us < 0:
-            raise BadValue(f"a fault at {self.at_us} us: a time must not be negative")
+        for name, kind in field_kinds(type(self)).items():
+            kind.check(getattr(self, name))
 
     def replicas(self) -> tuple[int, ...]:
         """Return the replicas that the fault names."""
         return ()
 
+    def inject(self, injector: "FaultInjector") -> None:
+        raise NotImplementedError
 
-class _ReplicaFault(_Fault, frozen=True):
-    replica: int
+
+_FaultType = TypeVar("_FaultType", bound=type[BaseFault])
+
+
+class FaultForm(NamedTuple):
+    """One way to write a fault. The last form of a type applies that has no flag or a set one."""
+
+    fault_type: type[BaseFault]
+    template: str
+    """Name and arguments, with fields in braces. The time of the fault follows."""
+    example: str
+    meaning: str
+    """Description of the example for the help; `...` continues the line above."""
+    flag: str | None
+    """Boolean field that this form sets."""
+
+    @property
+    def name(self) -> str:
+        return self.template.split()[0]
+
+
+FAULT_FORMS: list[FaultForm] = []
+"""Forms of all faults, in the order of definition."""
+
+
+def form(
+    template: str, example: str, meaning: str, flag: str | None = None
+) -> Callable[[_FaultType], _FaultType]:
+    """Return a decorator that adds a form to a fault; see `FaultForm`."""
+
+    def add(fault_type: _FaultType) -> _FaultType:
+        position = len(FAULT_FORMS) - len(forms_of(fault_type))  # decorators apply bottom-up
+        FAULT_FORMS.insert(position, FaultForm(fault_type, template, example, meaning, flag))
+        return fault_type
+
+    return add
+
+
+def forms_of(fault_type: type[BaseFault]) -> list[FaultForm]:
+    return [each for each in FAULT_FORMS if each.fault_type is fault_type]
+
+
+@cache
+def field_kinds(fault_type: type[BaseFault]) -> dict[str, FieldKind]:
+    """Return the kinds of the fields that have a textual form."""
+    hints = get_type_hints(fault_type, include_extras=True)
+    return {
+        name: hints[name].__metadata__[0]
+        for name in fault_type.__struct_fields__
+        if hasattr(hints[name], "__metadata__")
+    }
+
+
+class ReplicaFault(BaseFault, frozen=True):
+    replica: ReplicaNumber
 
     def replicas(self) -> tuple[int, ...]:
         return (self.replica,)
 
 
-class Crash(_ReplicaFault, frozen=True):
+@form(
+    "crash {replica}",
+    "crash 2 at 150ms",
+    "replica 2 stops and loses everything that is not on its disk",
+)
+@form(
+    "crash-writing {replica}",
+    "crash-writing 2 at 150ms",
+    "... in the middle of its next fsync; never, if the disk has no latency",
+    flag="writing",
+)
+class Crash(ReplicaFault, frozen=True):
     """The replica stops and loses everything that is not durable. No effect on a stopped replica.
 
     With `writing`, the crash waits for the next fsync and happens in the middle of it, which a
@@ -44,12 +131,34 @@ class Crash(_ReplicaFault, frozen=True):
 
     writing: bool = False
 
+    def inject(self, injector: "FaultInjector") -> None:
+        if self.writing:
+            disk = injector.nodes[self.replica].disk
+            disk.on_next_fsync = partial(injector.crash, self.replica)
+        else:
+            injector.crash(self.replica)
 
-class Restart(_ReplicaFault, frozen=True):
+
+@form(
+    "restart {replica}", "restart 2 at 400ms", "replica 2 starts again with the state on its disk"
+)
+class Restart(ReplicaFault, frozen=True):
     """The replica starts again with the state on its disk. No effect on a running replica."""
 
+    def inject(self, injector: "FaultInjector") -> None:
+        injector.restart(self.replica)
 
-class Die(_ReplicaFault, frozen=True):
+
+@form(
+    "die {replica}", "die 2 at 400ms", "replica 2 stops permanently and does not restart at the end"
+)
+@form(
+    "die-telling {replica}",
+    "die-telling 2 at 400ms",
+    "... right after its next promise to a leader",
+    flag="telling",
+)
+class Die(ReplicaFault, frozen=True):
     """The replica stops permanently; it does not restart at the end of the load phase either.
 
     With `telling`, the replica stops right after it has sent its next promise, which reports its
@@ -58,174 +167,252 @@ class Die(_ReplicaFault, frozen=True):
 
     telling: bool = False
 
+    def inject(self, injector: "FaultInjector") -> None:
+        if self.telling:
+            stop = partial(injector.stop_permanently, self.replica)
+            injector.network.on_promise_sent[self.replica] = stop
+        else:
+            injector.stop_permanently(self.replica)
 
-class LoseDisk(_ReplicaFault, frozen=True):
+
+@form(
+    "lose-disk {replica} for {away_us}",
+    "lose-disk 2 for 50ms at 400ms",
+    "replica 2 stops once others hold its requests; 50 ms later it restarts with an empty disk",
+)
+class LoseDisk(ReplicaFault, frozen=True):
     """The replica stops, loses its disk, and restarts `away_us` later with an empty one.
 
     The fault waits until no request is lost with the disk. That is the case when every member has
     joined and another disk holds each request that is tentative at the replica.
     """
 
-    away_us: int
+    away_us: Duration
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        _check_duration(self.away_us)
+    def inject(self, injector: "FaultInjector") -> None:
+        injector.pending_disk_losses.append(self)
 
 
-class Partition(_Fault, frozen=True):
+@form(
+    "partition {groups}",
+    "partition 0,1|2,3 at 1s",
+    "only replicas of one group reach each other; replicas not named form one more group",
+)
+class Partition(BaseFault, frozen=True):
     """Only replicas of one group reach each other; replicas not named form one more group."""
 
-    groups: tuple[tuple[int, ...], ...]
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        named = self.replicas()
-        if len(set(named)) < len(named):
-            raise BadValue("a partition names a replica twice: each may be in one group only")
+    groups: Groups
 
     def replicas(self) -> tuple[int, ...]:
         return tuple(replica for group in self.groups for replica in group)
 
+    def inject(self, injector: "FaultInjector") -> None:
+        injector.network.partition(self.groups)
 
-class Cut(_Fault, frozen=True):
+
+@form(
+    "cut {sender}>{receiver}",
+    "cut 0>1 at 100ms",
+    "messages from 0 to 1 are lost; the other way is unaffected",
+)
+class Cut(BaseFault, frozen=True):
     """All messages from `sender` to `receiver` are lost; the opposite direction is unaffected."""
 
-    sender: int
-    receiver: int
+    sender: Sender
+    receiver: ReplicaNumber
 
     def replicas(self) -> tuple[int, ...]:
         return (self.sender, self.receiver)
 
+    def inject(self, injector: "FaultInjector") -> None:
+        injector.network.cut(self.sender, self.receiver)
 
+
+@form(
+    "sever {sender}>{receiver}",
+    "sever 0>1 at 100ms",
+    "... permanently, even after the end of all faults",
+)
 class Sever(Cut, frozen=True):
     """A permanent cut; it is not healed at the end of the load phase either."""
 
+    def inject(self, injector: "FaultInjector") -> None:
+        injector.network.sever(self.sender, self.receiver)
 
-class Heal(_Fault, frozen=True):
+
+@form("heal", "heal at 2s", "all partitions and cuts end")
+class Heal(BaseFault, frozen=True):
     """All partitions and cuts end."""
 
-
-class _NoiseFault(_Fault, frozen=True):
-    probability: float
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        _check_probability(self.probability)
+    def inject(self, injector: "FaultInjector") -> None:
+        injector.network.heal()
 
 
-class Loss(_NoiseFault, frozen=True):
+@form(
+    "loss {probability}",
+    "loss 10% at 0s",
+    "from then on, each message is lost with this probability",
+)
+class Loss(BaseFault, frozen=True):
     """From then on, each message is lost with this probability."""
 
+    probability: Probability
 
-class Duplication(_NoiseFault, frozen=True):
+    def inject(self, injector: "FaultInjector") -> None:
+        injector.network.noise.loss = self.probability
+
+
+@form("duplication {probability}", "duplication 5% at 1s", "... arrives a second time, later")
+class Duplication(BaseFault, frozen=True):
     """From then on, each message arrives a second time, later, with this probability."""
 
+    probability: Probability
 
-class Reordering(_NoiseFault, frozen=True):
+    def inject(self, injector: "FaultInjector") -> None:
+        injector.network.noise.duplication = self.probability
+
+
+@form(
+    "reordering {probability} by {by_us}",
+    "reordering 20% by 5ms at 1s",
+    "... takes up to 5 ms longer",
+)
+class Reordering(BaseFault, frozen=True):
     """From then on, each message takes up to `by_us` longer with this probability."""
 
-    by_us: int = 5_000
+    probability: Probability
+    by_us: Duration = 5_000
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        _check_duration(self.by_us)
+    def inject(self, injector: "FaultInjector") -> None:
+        injector.network.noise.reordering = self.probability
+        injector.network.noise.reordering_us = self.by_us
 
 
-class Spike(_Fault, frozen=True):
+@form(
+    "spike x{factor} for {duration_us}",
+    "spike x5 for 100ms at 1s",
+    "for 100 ms, messages take 5 times as long",
+)
+class Spike(BaseFault, frozen=True):
     """For `duration_us`, messages take `factor` times as long."""
 
-    duration_us: int
-    factor: float
+    duration_us: Duration
+    factor: Factor
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        _check_duration(self.duration_us)
-        _check_factor(self.factor)
+    def inject(self, injector: "FaultInjector") -> None:
+        injector.set_for(self.duration_us, injector.network, "spike_factor", self.factor)
 
 
-class ClockJump(_ReplicaFault, frozen=True):
+@form(
+    "jump {replica} by {by_us}",
+    "jump 3 by -1h at 1s",
+    "the clock of replica 3 jumps, forward or backward",
+)
+class ClockJump(ReplicaFault, frozen=True):
     """The replica's clock jumps forward, or backward when `by_us` is negative."""
 
-    by_us: int
+    by_us: Offset
+
+    def inject(self, injector: "FaultInjector") -> None:
+        injector.nodes[self.replica].clock.jump(self.by_us)
 
 
-class ClockSkew(_ReplicaFault, frozen=True):
+@form(
+    "skew {replica} by {by_us}", "skew 3 by 1d at 0s", "the clock is set to true time plus one day"
+)
+class ClockSkew(ReplicaFault, frozen=True):
     """The replica's clock is set to true time plus `by_us`, regardless of its previous skew."""
 
-    by_us: int
+    by_us: Offset
+
+    def inject(self, injector: "FaultInjector") -> None:
+        injector.nodes[self.replica].clock.skew_us = self.by_us
 
 
-class SlowDisk(_ReplicaFault, frozen=True):
+@form(
+    "slow-disk {replica} by {by_us} for {duration_us}",
+    "slow-disk 1 by 20ms for 300ms at 1s",
+    "for 300 ms, fsyncs take 20 ms longer",
+)
+class SlowDisk(ReplicaFault, frozen=True):
     """For `duration_us`, each fsync takes `by_us` longer."""
 
-    duration_us: int
-    by_us: int
+    duration_us: Duration
+    by_us: Duration
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        _check_duration(self.duration_us)
-        _check_duration(self.by_us)
+    def inject(self, injector: "FaultInjector") -> None:
+        disk = injector.nodes[self.replica].disk
+        injector.set_for(self.duration_us, disk, "extra_fsync_us", self.by_us)
 
 
-class SlowCpu(_ReplicaFault, frozen=True):
+@form(
+    "slow-cpu {replica} x{factor} for {duration_us}",
+    "slow-cpu 1 x10 for 300ms at 1s",
+    "for 300 ms, tasks take 10 times as long",
+)
+class SlowCpu(ReplicaFault, frozen=True):
     """For `duration_us`, tasks that start take `factor` times as long."""
 
-    duration_us: int
-    factor: float
+    duration_us: Duration
+    factor: Factor
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        _check_duration(self.duration_us)
-        _check_factor(self.factor)
+    def inject(self, injector: "FaultInjector") -> None:
+        cpu = injector.nodes[self.replica].cpu
+        injector.set_for(self.duration_us, cpu, "slowdown_factor", self.factor)
 
 
-class Garbage(_Fault, frozen=True):
+@form(
+    "garbage {probability} for {duration_us}",
+    "garbage 5% for 200ms at 1s",
+    "for 200 ms, a forged message accompanies a real one with this probability",
+)
+@form(
+    "flips {probability} for {duration_us}",
+    "flips 5% for 200ms at 1s",
+    "... or a real one with a bit flipped, which Creek does not guarantee to tolerate",
+    flag="flips",
+)
+class Garbage(BaseFault, frozen=True):
     """For `duration_us`, a forged message accompanies a real one with this probability.
 
     With `flips`, a forgery may be a real message with one bit flipped. The protocol does not
     guarantee to tolerate such messages.
     """
 
-    duration_us: int
-    probability: float
+    duration_us: Duration
+    probability: Probability
     flips: bool = False
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        _check_duration(self.duration_us)
-        _check_probability(self.probability)
+    def inject(self, injector: "FaultInjector") -> None:
+        noise = injector.network.noise
+        noise.can_flip_bits = self.flips
+        injector.set_for(self.duration_us, noise, "garbage", self.probability)
 
 
-class Add(_ReplicaFault, frozen=True):
+@form(
+    "add {replica}", "add 5 at 1s", "a new replica becomes a member; it has the next unused number"
+)
+class Add(ReplicaFault, frozen=True):
     """From then on, a new replica is to be a member. It has the next unused number."""
 
+    def inject(self, injector: "FaultInjector") -> None:
+        injector.control.change_members(self)
 
-class Remove(_ReplicaFault, frozen=True):
+
+@form("remove {replica}", "remove 2 at 2s", "replica 2 is removed from the members and then stops")
+class Remove(ReplicaFault, frozen=True):
     """From then on, the replica is not to be a member any more."""
 
+    def inject(self, injector: "FaultInjector") -> None:
+        injector.control.change_members(self)
 
-Fault: TypeAlias = (
-    Crash
-    | Restart
-    | Die
-    | LoseDisk
-    | Partition
-    | Cut
-    | Sever
-    | Heal
-    | Loss
-    | Duplication
-    | Reordering
-    | Spike
-    | ClockJump
-    | ClockSkew
-    | SlowDisk
-    | SlowCpu
-    | Garbage
-    | Add
-    | Remove
-)
+
+if TYPE_CHECKING:
+    Fault: TypeAlias = BaseFault
+else:
+    Fault = reduce(
+        or_, [each.fault_type for each in FAULT_FORMS]
+    )  # decoders need the union of the tagged types
 
 
 def check_faults(faults: Sequence[Fault], replicas: int) -> None:
@@ -269,18 +456,3 @@ def check_faults(faults: Sequence[Fault], replicas: int) -> None:
 
 def _fault_name(fault: Fault) -> str:
     return re.sub(r"(?<!^)(?=[A-Z])", " ", type(fault).__name__).lower()
-
-
-def _check_probability(probability: float) -> None:
-    if not 0 <= probability <= 1:
-        raise BadValue(f"a probability of {probability}: it must be between 0 and 1")
-
-
-def _check_duration(duration_us: int) -> None:
-    if duration_us < 0:
-        raise BadValue(f"a duration of {duration_us} us: it must not be negative")
-
-
-def _check_factor(factor: float) -> None:
-    if not 0 < factor <= 1_000_000:
-        raise BadValue(f"a factor of {factor}: it must be above 0 and at most 1000000")

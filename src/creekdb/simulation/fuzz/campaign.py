@@ -27,7 +27,7 @@ from creekdb.checkers import Illegal, Inconclusive, Verdict, check_all
 from creekdb.errors import BadValue
 from creekdb.protocol.probes import Probe
 from creekdb.schemes import registry
-from creekdb.simulation.faults.language import format_duration
+from creekdb.simulation.faults.fields import format_duration
 from creekdb.simulation.fuzz.scenario_generator import scenario_from_seed
 from creekdb.simulation.kernel.cluster import Simulation
 from creekdb.simulation.kernel.scenario import Scenario

@@ -26,7 +26,7 @@ from creekdb.protocol.probes import Probe
 from creekdb.protocol.request import Operation
 from creekdb.schemes.core.replica import Replica
 from creekdb.simulation.faults.fault_types import Add, Remove
-from creekdb.simulation.faults.injector import FaultInjector
+from creekdb.simulation.faults.injector import FaultInjector, ReplicaControl
 from creekdb.simulation.faults.membership_operator import MembershipOperator
 from creekdb.simulation.kernel.node import Node
 from creekdb.simulation.kernel.scenario import (
@@ -172,10 +172,9 @@ class Simulation:
             self.heap,
             self.network,
             self.nodes,
-            self._crash,
-            self._lose_disk,
-            self._start,
-            self._operator.request_change,
+            ReplicaControl(
+                self._crash, self._lose_disk, self._start, self._operator.request_change
+            ),
             absent=range(scenario.replicas, replicas),
         )
 

@@ -1,6 +1,6 @@
 """Fault schedules: validation, the fault language, and random generation."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import msgspec
 import pytest
@@ -9,7 +9,9 @@ from hypothesis import strategies as st
 
 from creekdb.errors import BadValue, UnknownName
 from creekdb.simulation.faults.fault_types import (
+    FAULT_FORMS,
     Add,
+    BaseFault,
     ClockJump,
     ClockSkew,
     Crash,
@@ -24,25 +26,35 @@ from creekdb.simulation.faults.fault_types import (
     Partition,
     Remove,
     Reordering,
+    ReplicaFault,
     Restart,
     Sever,
     SlowCpu,
     SlowDisk,
     Spike,
     check_faults,
+    form,
+    forms_of,
 )
-from creekdb.simulation.faults.language import (
-    FAULT_EXAMPLES,
-    describe_fault,
+from creekdb.simulation.faults.fields import (
+    Duration,
+    ReplicaNumber,
     format_duration_rounded,
+    parse_duration_us,
+)
+from creekdb.simulation.faults.injector import FaultInjector
+from creekdb.simulation.faults.language import (
+    describe_fault,
+    fault_examples,
     format_fault,
     format_fault_rounded,
-    parse_duration_us,
     parse_fault,
     parse_faults,
 )
 from creekdb.simulation.fuzz.fault_generator import draw_faults
+from creekdb.simulation.kernel.scenario import Scenario
 from creekdb.simulation.kernel.seeds import derive_generator
+from tests.unit.simulation.toy_replica import build_toy_simulation
 
 FAULTS_BY_TEXT: dict[str, Fault] = {
     "crash 2 at 150ms": Crash(150_000, 2),
@@ -124,10 +136,10 @@ def test_the_error_for_an_unknown_fault_lists_the_known_ones() -> None:
 def test_every_fault_has_a_valid_example() -> None:
     with pytest.raises(UnknownName) as caught:
         parse_fault("meteor at 1s")
-    assert sorted(FAULT_EXAMPLES) == str(caught.value).partition("expected one of ")[2].split(", ")
-    for name, (example, _) in FAULT_EXAMPLES.items():
-        assert example.startswith(f"{name} ")
-        assert format_fault(parse_fault(example)).startswith(f"{name} ")
+    names = str(caught.value).partition("expected one of ")[2].split(", ")
+    assert sorted(example.split()[0] for example, _ in fault_examples()) == names
+    for example, _ in fault_examples():
+        assert format_fault(parse_fault(example)).split()[0] == example.split()[0]
 
 
 def test_rounded_durations_have_three_significant_digits() -> None:
@@ -228,6 +240,55 @@ def test_random_schedules_contain_every_fault_type_and_are_sometimes_empty() -> 
         type(each) for each in FAULTS_BY_TEXT.values()
     } - {Die, LoseDisk, Sever}
     assert () in schedules_drawn
+
+
+@pytest.fixture
+def pause_type() -> Iterator[type[BaseFault]]:
+    """A fault of its own, defined by one class and removed after the test."""
+
+    @form("pause {replica} for {duration_us}", "pause 1 for 20ms at 1s", "replica 1 is slow")
+    @form("pause-all for {duration_us}", "pause-all for 20ms at 1s", "... nor any other", "all")
+    class Pause(ReplicaFault, frozen=True):
+        replica: ReplicaNumber = 0
+        duration_us: Duration = 0
+        all: bool = False
+
+        def inject(self, injector: FaultInjector) -> None:
+            for node in injector.nodes if self.all else (injector.nodes[self.replica],):
+                injector.set_for(self.duration_us, node.cpu, "slowdown_factor", 9.0)
+
+    yield Pause
+    for each in forms_of(Pause):
+        FAULT_FORMS.remove(each)
+
+
+def test_a_new_fault_is_one_class(pause_type: Callable[..., BaseFault]) -> None:
+    pause = pause_type(5_000, 2, 20_000)
+    assert format_fault(pause) == "pause 2 for 20ms at 5ms"
+    assert parse_faults("pause 2 for 20ms at 5ms; pause-all for 1s at 0s") == (
+        pause,
+        pause_type(0, duration_us=1_000_000, all=True),
+    )
+    with pytest.raises(BadValue, match="a duration of -1000 us"):
+        parse_fault("pause 2 for -1ms at 5ms")
+    with pytest.raises(BadValue, match="pause names replica 2, which does not exist"):
+        check_faults([pause], replicas=2)
+    assert fault_examples()[-2:] == [
+        ("pause 1 for 20ms at 1s", "replica 1 is slow"),
+        ("pause-all for 20ms at 1s", "... nor any other"),
+    ]
+
+    simulation = build_toy_simulation(Scenario(replicas=3, duration_us=40_000, faults=(pause,)))
+    factors: dict[int, list[float]] = {}
+
+    def observe(at_us: int) -> None:
+        factors[at_us] = [node.cpu.slowdown_factor for node in simulation.nodes]
+
+    for at_us in (4_000, 6_000, 26_000):
+        simulation.heap.schedule_at(at_us, observe, at_us)
+    simulation.run()
+    normal = [1.0, 1.0, 1.0]
+    assert factors == {4_000: normal, 6_000: [1.0, 1.0, 9.0], 26_000: normal}
 
 
 @pytest.mark.parametrize(

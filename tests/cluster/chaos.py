@@ -24,7 +24,7 @@ from typing import TypeAlias
 
 from creekdb.wire.addresses import parse_address
 from tests.cluster import disk_faults, skewed_clock
-from tests.cluster.fault_scenario import ScenarioCluster, run_scenario
+from tests.cluster.fault_scenario import ScenarioCluster, fault_scenario
 from tests.cluster.membership_operator import Operator
 
 STEPS = (4, 12)
@@ -340,19 +340,23 @@ class Chaos:
         await cluster.until_ready()
 
 
+async def run_scenario(chaos: Chaos, directory: Path) -> None:
+    async with fault_scenario(
+        directory,
+        *chaos.options,
+        replicas=chaos.replicas,
+        programs=chaos.programs,
+        checkpoint_every=chaos.checkpoint_every,
+        may_fail=True,
+    ) as cluster:
+        await chaos.run(cluster)
+
+
 def run_one(seed: str, directory: Path) -> bool:
     chaos = Chaos(seed)
     started = time.monotonic()
     try:
-        run_scenario(
-            directory,
-            chaos.run,
-            *chaos.options,
-            replicas=chaos.replicas,
-            programs=chaos.programs,
-            checkpoint_every=chaos.checkpoint_every,
-            may_fail=True,
-        )
+        asyncio.run(run_scenario(chaos, directory))
     except Exception:  # noqa: BLE001 - every failure is reported
         print(f"run {seed} in {directory}: {chaos}")
         print(*chaos.events, sep="\n")

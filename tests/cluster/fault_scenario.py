@@ -1,13 +1,13 @@
 """Fault scenarios on a cluster of real processes under client load.
 
-A scenario is a coroutine that receives a `ScenarioCluster`, starts loads and injects faults. At its
-end the cluster is verified. All replicas reach the same state, no acknowledged call is lost, no
-call is executed twice, and the recordings of the replicas pass every checker.
+A scenario is the body of `async with fault_scenario(…) as cluster`. It starts loads and injects
+faults. At its end the cluster is verified. All replicas reach the same state, no acknowledged call
+is lost, no call is executed twice, and the recordings of the replicas pass every checker.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Mapping
-from contextlib import AsyncExitStack
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -115,9 +115,9 @@ class ScenarioCluster:
         await self.until(is_quiescent)
 
 
-def run_scenario(
+@asynccontextmanager
+async def fault_scenario(
     directory: Path,
-    scenario: Callable[[ScenarioCluster], Awaitable[None]],
     *options: str,
     replicas: int = 3,
     programs: Mapping[int, tuple[str, ...]] | None = None,
@@ -125,41 +125,36 @@ def run_scenario(
     trusted: Path | None = None,
     checkpoint_every: int = 150,
     may_fail: bool = False,
-) -> ScenarioCluster:
-    """Run a scenario on a new cluster and verify the result.
+) -> AsyncIterator[ScenarioCluster]:
+    """Start a new cluster, and verify it at the end of the scenario.
 
     With `may_fail`, calls may fail, but their reported outcome must be true.
     """
     members = [f"127.0.0.1:{free_port()}" for _ in range(replicas)]
     recorded = directory / "recorded"
 
-    async def run() -> ScenarioCluster:
-        async with AsyncExitStack() as stack:
-            links = await stack.enter_async_context(LinkProxies(members))
-            processes = ReplicaProcesses(
-                directory,
-                replicas,
-                *("--tick-ms", str(TICK_MS), "--record", str(recorded), "--record-orders"),
-                *options,
-                members=members,
-                link_address=links.address,
-                programs=programs,
-                configs=configs,
-                trusted=trusted,
-                environment={"CREEK_CHECKPOINT_EVERY": str(checkpoint_every)},
-            )
-            stack.enter_context(processes)
-            cluster = ScenarioCluster(processes, links, stack)
-            await cluster.until_ready()
-            await scenario(cluster)
-            await cluster.quiesce(may_fail)
-            codes = {each: processes.stop(each) for each in processes.running}
-            assert not any(codes.values()), codes
-            return cluster
-
-    cluster = asyncio.run(run())
+    async with AsyncExitStack() as stack:
+        links = await stack.enter_async_context(LinkProxies(members))
+        processes = ReplicaProcesses(
+            directory,
+            replicas,
+            *("--tick-ms", str(TICK_MS), "--record", str(recorded), "--record-orders"),
+            *options,
+            members=members,
+            link_address=links.address,
+            programs=programs,
+            configs=configs,
+            trusted=trusted,
+            environment={"CREEK_CHECKPOINT_EVERY": str(checkpoint_every)},
+        )
+        stack.enter_context(processes)
+        cluster = ScenarioCluster(processes, links, stack)
+        await cluster.until_ready()
+        yield cluster
+        await cluster.quiesce(may_fail)
+        codes = {each: processes.stop(each) for each in processes.running}
+        assert not any(codes.values()), codes
     check_history(merge_recordings(recorded))
-    return cluster
 
 
 def check_history(history: History) -> None:

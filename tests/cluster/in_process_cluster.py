@@ -1,7 +1,7 @@
 """Cluster of any size in the process of the test, with real sockets and real journals."""
 
 import asyncio
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -13,10 +13,6 @@ from creekdb.server.runtime.server import Server
 
 TIMEOUT_S = 60.0
 """Upper bound for every wait of a test, in seconds. No step takes that long on a slow machine."""
-
-
-def run(scenario: Coroutine[Any, Any, None]) -> None:
-    asyncio.run(scenario)
 
 
 def is_quiescent(statuses: list[dict[str, Any]]) -> bool:

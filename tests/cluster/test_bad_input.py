@@ -20,7 +20,7 @@ from creekdb.server.transport import client_connection, keepalive
 from creekdb.wire import messages
 from creekdb.wire.counters import ServerCounter
 from creekdb.wire.reject_reason import RejectReason
-from tests.cluster.in_process_cluster import run, running_cluster
+from tests.cluster.in_process_cluster import running_cluster
 from tests.cluster.wire_client import wire_client
 
 MALFORMED = RejectReason.MALFORMED
@@ -48,110 +48,91 @@ VERSION = RejectReason.VERSION
         ),
     ],
 )
-def test_an_invalid_call_is_rejected_with_its_own_reason(
+async def test_an_invalid_call_is_rejected_with_its_own_reason(
     call: messages.CallRequest, reason: str, expected: str, tmp_path: Path
 ) -> None:
-    async def scenario() -> None:
-        async with running_cluster(tmp_path, replicas=1) as cluster, wire_client(cluster) as client:
-            client.send(call)
-            rejection = await client.receive_rejection()
-            assert (rejection.reason, rejection.is_certain) == (reason, True)
-            assert expected in rejection.message
-            status = cluster.servers[0].status()
-            assert status["refused"] == {reason: 1}
-            assert (status["committed"], status["tentative"], status["under_way"]) == (0, 0, 0)
-            client.send(messages.CallRequest(2, "get", ("a",)))  # the connection stays usable
-            assert isinstance(await client.receive(), messages.CallIssued)
-
-    run(scenario())
+    async with running_cluster(tmp_path, replicas=1) as cluster, wire_client(cluster) as client:
+        client.send(call)
+        rejection = await client.receive_rejection()
+        assert (rejection.reason, rejection.is_certain) == (reason, True)
+        assert expected in rejection.message
+        status = cluster.servers[0].status()
+        assert status["refused"] == {reason: 1}
+        assert (status["committed"], status["tentative"], status["under_way"]) == (0, 0, 0)
+        client.send(messages.CallRequest(2, "get", ("a",)))  # the connection stays usable
+        assert isinstance(await client.receive(), messages.CallIssued)
 
 
-def test_calls_that_wait_for_dependencies_are_bounded_in_number(
+async def test_calls_that_wait_for_dependencies_are_bounded_in_number(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(dispatcher, "QUEUED_CALLS_MAX", 3)
 
-    async def scenario() -> None:
-        async with running_cluster(tmp_path, replicas=1) as cluster, wire_client(cluster) as client:
-            for number in range(1, 5):
-                client.send(messages.CallRequest(number, "put", ("a", 1), after=(Dot(0, 9),)))
-            rejection = await client.receive_rejection()
-            assert (rejection.number, rejection.reason) == (4, RejectReason.BUSY)
-            call_dispatcher = cluster.servers[0].dispatcher
-            assert (len(call_dispatcher.dependency_queue), call_dispatcher.in_flight) == (3, 3)
-            client.send(messages.CancelResponses(2))
-            client.send(messages.StatusRequest(9))
-            await client.receive()
-            assert (len(call_dispatcher.dependency_queue), call_dispatcher.in_flight) == (2, 2)
-
-    run(scenario())
+    async with running_cluster(tmp_path, replicas=1) as cluster, wire_client(cluster) as client:
+        for number in range(1, 5):
+            client.send(messages.CallRequest(number, "put", ("a", 1), after=(Dot(0, 9),)))
+        rejection = await client.receive_rejection()
+        assert (rejection.number, rejection.reason) == (4, RejectReason.BUSY)
+        call_dispatcher = cluster.servers[0].dispatcher
+        assert (len(call_dispatcher.dependency_queue), call_dispatcher.in_flight) == (3, 3)
+        client.send(messages.CancelResponses(2))
+        client.send(messages.StatusRequest(9))
+        await client.receive()
+        assert (len(call_dispatcher.dependency_queue), call_dispatcher.in_flight) == (2, 2)
 
 
-def test_a_client_that_does_not_read_is_disconnected(
+async def test_a_client_that_does_not_read_is_disconnected(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(client_connection, "UNREAD_BYTES_MAX", 1_000_000)
 
-    async def scenario() -> None:
-        async with running_cluster(tmp_path, replicas=1) as cluster, cluster.client() as db:
-            await db.weak.put("a", b"x" * 3_000_000)
-            server = cluster.servers[0]
-            async with wire_client(cluster) as client:
-                client.send(
-                    *(messages.CallRequest(number, "get", ("a",)) for number in range(1, 30))
-                )
-                async with asyncio.timeout(20):
-                    while not server.rejections[ServerCounter.SLOW_CLIENT]:
-                        await asyncio.sleep(0.01)
-                assert len(server.dispatcher.connections) == 1
-                assert server.dispatcher.in_flight == 0
-            assert await db.weak.get("b") is None
-
-    run(scenario())
+    async with running_cluster(tmp_path, replicas=1) as cluster, cluster.client() as db:
+        await db.weak.put("a", b"x" * 3_000_000)
+        server = cluster.servers[0]
+        async with wire_client(cluster) as client:
+            client.send(*(messages.CallRequest(number, "get", ("a",)) for number in range(1, 30)))
+            async with asyncio.timeout(20):
+                while not server.rejections[ServerCounter.SLOW_CLIENT]:
+                    await asyncio.sleep(0.01)
+            assert len(server.dispatcher.connections) == 1
+            assert server.dispatcher.in_flight == 0
+        assert await db.weak.get("b") is None
 
 
-def test_a_slow_client_receives_all_responses(
+async def test_a_slow_client_receives_all_responses(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def scenario() -> None:
-        async with running_cluster(tmp_path, replicas=1) as cluster, cluster.client() as db:
-            await db.weak.put("a", b"x" * 300_000)
-            async with wire_client(cluster) as client:
-                client.send(
-                    *(messages.CallRequest(number, "get", ("a",)) for number in range(1, 30))
-                )
-                await db.strong.noop()
-                client.send(
-                    messages.CallRequest(30, "get", ("b",))
-                )  # processed after the client has read the rest
-                numbers: set[int] = set()
-                while len(numbers) < 30:
-                    message = await client.receive()
-                    if isinstance(message, messages.CallResponse):
-                        numbers.add(message.number)
-            assert not cluster.servers[0].rejections
-
-    run(scenario())
+    async with running_cluster(tmp_path, replicas=1) as cluster, cluster.client() as db:
+        await db.weak.put("a", b"x" * 300_000)
+        async with wire_client(cluster) as client:
+            client.send(*(messages.CallRequest(number, "get", ("a",)) for number in range(1, 30)))
+            await db.strong.noop()
+            client.send(
+                messages.CallRequest(30, "get", ("b",))
+            )  # processed after the client has read the rest
+            numbers: set[int] = set()
+            while len(numbers) < 30:
+                message = await client.receive()
+                if isinstance(message, messages.CallResponse):
+                    numbers.add(message.number)
+        assert not cluster.servers[0].rejections
 
 
-def test_a_client_without_a_hello_is_rejected(
+async def test_a_client_without_a_hello_is_rejected(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(keepalive, "HELLO_TIMEOUT_S", 0.05)
 
-    async def scenario() -> None:
-        async with running_cluster(tmp_path, replicas=1) as cluster:
-            host, _, port = cluster.addresses(0)[0].partition(":")
-            reader, writer = await asyncio.open_connection(host, int(port))
-            received = await asyncio.wait_for(reader.read(), 20)
-            (payload,) = messages.FrameDecoder(messages.CLIENT_FRAME_BYTES_MAX).feed(received)
-            rejected = messages.decode_server_message(payload)
-            assert isinstance(rejected, messages.ConnectionRejected)
-            assert "no hello within" in rejected.message
-            assert cluster.servers[0].rejections[MALFORMED] == 1
-            writer.close()
-
-    run(scenario())
+    async with running_cluster(tmp_path, replicas=1) as cluster:
+        host, _, port = cluster.addresses(0)[0].partition(":")
+        reader, writer = await asyncio.open_connection(host, int(port))
+        received = await asyncio.wait_for(reader.read(), 20)
+        (payload,) = messages.FrameDecoder(messages.CLIENT_FRAME_BYTES_MAX).feed(received)
+        rejected = messages.decode_server_message(payload)
+        assert isinstance(rejected, messages.ConnectionRejected)
+        assert "no hello within" in rejected.message
+        assert cluster.servers[0].rejections[MALFORMED] == 1
+        writer.close()
 
 
 @pytest.mark.parametrize(
@@ -187,25 +168,22 @@ def test_a_client_without_a_hello_is_rejected(
         (messages.frame_payload(b"\xc1"), MALFORMED),
     ],
 )
-def test_an_invalid_peer_hello_is_rejected(hello: bytes, reason: str, tmp_path: Path) -> None:
-    async def scenario() -> None:
-        async with running_cluster(tmp_path, replicas=2) as cluster:
-            server = cluster.servers[0]
-            before = server.rejections[reason]
-            host, _, port = cluster._members[0].partition(":")
-            reader, writer = await asyncio.open_connection(host, int(port))
-            follow_up = messages.frame_payload(b"\xc1")  # must be ignored
-            writer.write(hello + follow_up)
-            received = await asyncio.wait_for(reader.read(), 20)
-            writer.close()
-            (payload,) = messages.FrameDecoder(messages.PEER_FRAME_BYTES_MAX).feed(received)
-            # The peer receives a hello, so that it can detect the mismatch itself.
-            assert messages.decode_peer_hello(payload).replica == 0
-            assert server.rejections[reason] == before + 1
-            assert server.status()["committed"] == 0
-            assert server.peers.connected_members() == [1]
-
-    run(scenario())
+async def test_an_invalid_peer_hello_is_rejected(hello: bytes, reason: str, tmp_path: Path) -> None:
+    async with running_cluster(tmp_path, replicas=2) as cluster:
+        server = cluster.servers[0]
+        before = server.rejections[reason]
+        host, _, port = cluster._members[0].partition(":")
+        reader, writer = await asyncio.open_connection(host, int(port))
+        follow_up = messages.frame_payload(b"\xc1")  # must be ignored
+        writer.write(hello + follow_up)
+        received = await asyncio.wait_for(reader.read(), 20)
+        writer.close()
+        (payload,) = messages.FrameDecoder(messages.PEER_FRAME_BYTES_MAX).feed(received)
+        # The peer receives a hello, so that it can detect the mismatch itself.
+        assert messages.decode_peer_hello(payload).replica == 0
+        assert server.rejections[reason] == before + 1
+        assert server.status()["committed"] == 0
+        assert server.peers.connected_members() == [1]
 
 
 @pytest.mark.parametrize(
@@ -237,17 +215,14 @@ def test_configuration_errors_name_the_key(text: str, expected: str, tmp_path: P
         read_config(path, {}, {})
 
 
-def test_a_port_in_use_is_named(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        async with running_cluster(tmp_path, replicas=1) as cluster:
-            address = cluster.addresses()[0]
-            config = msgspec.structs.replace(
-                cluster.servers[0].config,
-                clients=address,
-                members={0: f"127.0.0.1:{free_port()}"},
-                data=str(tmp_path / "other"),
-            )
-            with pytest.raises(UsageError, match=f"cannot listen at {address}: Address already"):
-                await Server(config).start()
-
-    run(scenario())
+async def test_a_port_in_use_is_named(tmp_path: Path) -> None:
+    async with running_cluster(tmp_path, replicas=1) as cluster:
+        address = cluster.addresses()[0]
+        config = msgspec.structs.replace(
+            cluster.servers[0].config,
+            clients=address,
+            members={0: f"127.0.0.1:{free_port()}"},
+            data=str(tmp_path / "other"),
+        )
+        with pytest.raises(UsageError, match=f"cannot listen at {address}: Address already"):
+            await Server(config).start()

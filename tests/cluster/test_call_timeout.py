@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from creekdb.cli import main
-from tests.cluster.in_process_cluster import run, running_cluster
+from tests.cluster.in_process_cluster import running_cluster
 
 
 @pytest.mark.parametrize(
@@ -27,19 +27,16 @@ from tests.cluster.in_process_cluster import run, running_cluster
         ),
     ],
 )
-def test_the_tentative_response_is_shown_at_the_timeout(
+async def test_the_tentative_response_is_shown_at_the_timeout(
     call: str, stdout: str, stderr: str | None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    async def scenario() -> None:
-        async with running_cluster(tmp_path) as cluster, cluster.client(0) as db:
-            await db.strong.put("a", 1)
-            await db.strong.put("text", "x")
-            await cluster.stop(1, 2)
-            arguments = ["call", *call.split(), "--at", *cluster.addresses(0), "--timeout", "0.3"]
-            code = await asyncio.to_thread(main, arguments)
-            assert code == (0 if stderr is None else 1)
-
-    run(scenario())
+    async with running_cluster(tmp_path) as cluster, cluster.client(0) as db:
+        await db.strong.put("a", 1)
+        await db.strong.put("text", "x")
+        await cluster.stop(1, 2)
+        arguments = ["call", *call.split(), "--at", *cluster.addresses(0), "--timeout", "0.3"]
+        code = await asyncio.to_thread(main, arguments)
+        assert code == (0 if stderr is None else 1)
     output = capsys.readouterr()
     assert output.out == stdout
     if stderr is None:
@@ -51,19 +48,16 @@ def test_the_tentative_response_is_shown_at_the_timeout(
         assert f"the call is not lost: {retained}" in output.err
 
 
-def test_json_marks_tentative_values_and_stderr_reports_the_wait(
+async def test_json_marks_tentative_values_and_stderr_reports_the_wait(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("creekdb.cli.commands.call.NOTICE_DELAY_S", 0.1)
 
-    async def scenario() -> None:
-        async with running_cluster(tmp_path) as cluster, cluster.client(0) as db:
-            await db.strong.put("a", 1)
-            await cluster.stop(1, 2)
-            arguments = ["call", "put", "a", "2", "--final", "--json", "--timeout", "0.5"]
-            assert await asyncio.to_thread(main, [*arguments, "--at", *cluster.addresses(0)]) == 1
-
-    run(scenario())
+    async with running_cluster(tmp_path) as cluster, cluster.client(0) as db:
+        await db.strong.put("a", 1)
+        await cluster.stop(1, 2)
+        arguments = ["call", "put", "a", "2", "--final", "--json", "--timeout", "0.5"]
+        assert await asyncio.to_thread(main, [*arguments, "--at", *cluster.addresses(0)]) == 1
     output = capsys.readouterr()
     assert json.loads(output.out) == {"kind": "tentative", "value": 1}
     notice = "creek: tentative response: 1; waiting up to 0.5 s for the final response"

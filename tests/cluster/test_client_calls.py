@@ -14,7 +14,7 @@ from creekdb.datatypes import get_datatype
 from creekdb.protocol.ids.version_vector import Dot
 from creekdb.wire.counters import ServerCounter
 from creekdb.wire.reject_reason import RejectReason
-from tests.cluster.in_process_cluster import InProcessCluster, run, running_cluster
+from tests.cluster.in_process_cluster import InProcessCluster, running_cluster
 
 KV = get_datatype("kv")
 
@@ -25,17 +25,14 @@ def is_idle(db: Database) -> bool:
     return not (router._open_calls or router._in_flight or router._queue)
 
 
-def test_an_unknown_operation_suggests_a_name(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        async with running_cluster(tmp_path, replicas=1) as cluster:
-            for datatype in ("", KV):
-                async with cluster.client(datatype=datatype) as db:
-                    with pytest.raises(NotDone, match=r"did you mean 'increment'\?") as rejection:
-                        await db.weak.incremet("n")
-                    assert rejection.value.reason == RejectReason.UNKNOWN_OPERATION
-                    assert is_idle(db)
-
-    run(scenario())
+async def test_an_unknown_operation_suggests_a_name(tmp_path: Path) -> None:
+    async with running_cluster(tmp_path, replicas=1) as cluster:
+        for datatype in ("", KV):
+            async with cluster.client(datatype=datatype) as db:
+                with pytest.raises(NotDone, match=r"did you mean 'increment'\?") as rejection:
+                    await db.weak.incremet("n")
+                assert rejection.value.reason == RejectReason.UNKNOWN_OPERATION
+                assert is_idle(db)
 
 
 @pytest.mark.parametrize(
@@ -47,157 +44,124 @@ def test_an_unknown_operation_suggests_a_name(tmp_path: Path) -> None:
         (("a", object()), "cannot be sent"),
     ],
 )
-def test_invalid_arguments_are_rejected_before_they_are_sent(
+async def test_invalid_arguments_are_rejected_before_they_are_sent(
     arguments: tuple[object, ...], expected: str, tmp_path: Path
 ) -> None:
-    async def scenario() -> None:
-        async with running_cluster(tmp_path, replicas=1) as cluster:
-            async with cluster.client(datatype=KV) as db:
-                with pytest.raises(NotDone, match=expected) as rejection:
-                    await db.weak.put(*arguments)
-                assert rejection.value.reason == RejectReason.BAD_ARGUMENTS
-            assert not cluster.servers[0].rejections
-
-    run(scenario())
+    async with running_cluster(tmp_path, replicas=1) as cluster:
+        async with cluster.client(datatype=KV) as db:
+            with pytest.raises(NotDone, match=expected) as rejection:
+                await db.weak.put(*arguments)
+            assert rejection.value.reason == RejectReason.BAD_ARGUMENTS
+        assert not cluster.servers[0].rejections
 
 
-def test_a_value_above_the_limit_is_not_sent(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        async with running_cluster(tmp_path, replicas=1) as cluster, cluster.client() as db:
-            with pytest.raises(NotDone, match="the limit is 4194304 bytes") as rejection:
-                await db.weak.put("a", b"x" * 5_000_000)
-            assert rejection.value.reason == RejectReason.TOO_LARGE
-            assert await db.strong.get("a") is None
+async def test_a_value_above_the_limit_is_not_sent(tmp_path: Path) -> None:
+    async with running_cluster(tmp_path, replicas=1) as cluster, cluster.client() as db:
+        with pytest.raises(NotDone, match="the limit is 4194304 bytes") as rejection:
+            await db.weak.put("a", b"x" * 5_000_000)
+        assert rejection.value.reason == RejectReason.TOO_LARGE
+        assert await db.strong.get("a") is None
+        assert is_idle(db)
+
+
+async def test_a_response_above_the_limit_is_reported(tmp_path: Path) -> None:
+    async with running_cluster(tmp_path, replicas=1) as cluster, cluster.client() as db:
+        for key in "ab":
+            await db.weak.put(key, b"x" * 3_000_000)
+        with pytest.raises(OperationFailed, match="exceeds the limit of"):
+            await db.weak.scan("")
+        assert await db.weak.get("a") == b"x" * 3_000_000  # on the same connection
+        assert cluster.servers[0].rejections[ServerCounter.RESPONSE_TOO_LARGE] == 1
+
+
+async def test_calls_that_time_out_are_released_and_do_not_block_others(tmp_path: Path) -> None:
+    async with running_cluster(tmp_path) as cluster:
+        await cluster.stop(1, 2)
+        async with cluster.client(0) as db:
+            calls = [db.strong.within(0.3).put("a", n) for n in range(IN_FLIGHT_MAX + 200)]
+            outcomes = await asyncio.gather(*calls, return_exceptions=True)
+            sent = [each for each in outcomes if isinstance(each, Unknown)]
+            waited = [each for each in outcomes if isinstance(each, NotDone)]
+            assert len(sent) + len(waited) == len(calls)
+            assert len(sent) >= IN_FLIGHT_MAX
+            assert {each.reason for each in waited} <= {RejectReason.DEADLINE}
             assert is_idle(db)
-
-    run(scenario())
-
-
-def test_a_response_above_the_limit_is_reported(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        async with running_cluster(tmp_path, replicas=1) as cluster, cluster.client() as db:
-            for key in "ab":
-                await db.weak.put(key, b"x" * 3_000_000)
-            with pytest.raises(OperationFailed, match="exceeds the limit of"):
-                await db.weak.scan("")
-            assert await db.weak.get("a") == b"x" * 3_000_000  # on the same connection
-            assert cluster.servers[0].rejections[ServerCounter.RESPONSE_TOO_LARGE] == 1
-
-    run(scenario())
+            assert await db.weak.get("b") is None
+            assert (await db.status())["under_way"] == 0
 
 
-def test_calls_that_time_out_are_released_and_do_not_block_others(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        async with running_cluster(tmp_path) as cluster:
-            await cluster.stop(1, 2)
-            async with cluster.client(0) as db:
-                calls = [db.strong.within(0.3).put("a", n) for n in range(IN_FLIGHT_MAX + 200)]
-                outcomes = await asyncio.gather(*calls, return_exceptions=True)
-                sent = [each for each in outcomes if isinstance(each, Unknown)]
-                waited = [each for each in outcomes if isinstance(each, NotDone)]
-                assert len(sent) + len(waited) == len(calls)
-                assert len(sent) >= IN_FLIGHT_MAX
-                assert {each.reason for each in waited} <= {RejectReason.DEADLINE}
-                assert is_idle(db)
-                assert await db.weak.get("b") is None
-                assert (await db.status())["under_way"] == 0
-
-    run(scenario())
-
-
-def test_a_call_after_an_unknown_request_is_rejected_in_time(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        async with running_cluster(tmp_path, replicas=1) as cluster, cluster.client() as db:
-            never = Dot(0, 1_000_000)
-            with pytest.raises((NotDone, Unknown)):
-                await db.weak.after(never).within(0.1).put("a", 1)
-            db.weak.after(never).put("a", 2)  # not awaited
-            call = db.weak.after(never).put("a", 3)
-            dispatcher = cluster.servers[0].dispatcher
-            while len(dispatcher.dependency_queue) < 2:
-                await asyncio.sleep(0.01)
-            db._router._time_out(call)
-            while len(dispatcher.dependency_queue) > 1:
-                await asyncio.sleep(0.01)
-            await db.strong.noop()
-            assert dispatcher.in_flight == 1
-            await db.__aexit__()
-            while dispatcher.connections:
-                await asyncio.sleep(0.01)
-            assert len(dispatcher.dependency_queue) == dispatcher.in_flight == 0
-
-    run(scenario())
+async def test_a_call_after_an_unknown_request_is_rejected_in_time(tmp_path: Path) -> None:
+    async with running_cluster(tmp_path, replicas=1) as cluster, cluster.client() as db:
+        never = Dot(0, 1_000_000)
+        with pytest.raises((NotDone, Unknown)):
+            await db.weak.after(never).within(0.1).put("a", 1)
+        db.weak.after(never).put("a", 2)  # not awaited
+        call = db.weak.after(never).put("a", 3)
+        dispatcher = cluster.servers[0].dispatcher
+        while len(dispatcher.dependency_queue) < 2:
+            await asyncio.sleep(0.01)
+        db._router._time_out(call)
+        while len(dispatcher.dependency_queue) > 1:
+            await asyncio.sleep(0.01)
+        await db.strong.noop()
+        assert dispatcher.in_flight == 1
+        await db.__aexit__()
+        while dispatcher.connections:
+            await asyncio.sleep(0.01)
+        assert len(dispatcher.dependency_queue) == dispatcher.in_flight == 0
 
 
-def test_a_call_follows_a_call_of_another_client_at_another_replica(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        async with (
-            running_cluster(tmp_path) as cluster,
-            cluster.client(0) as ann,
-            cluster.client(1) as bob,
-        ):
-            for number in range(50):
-                call = ann.weak.put("n", number)
-                await call
-                assert await bob.weak.after(call).get("n") == number
-            with pytest.raises(BadValue, match="the call has no id yet; await it first"):
-                bob.weak.after(ann.weak.put("n", 0)).get("n")
-
-    run(scenario())
+async def test_a_call_follows_a_call_of_another_client_at_another_replica(tmp_path: Path) -> None:
+    async with (
+        running_cluster(tmp_path) as cluster,
+        cluster.client(0) as ann,
+        cluster.client(1) as bob,
+    ):
+        for number in range(50):
+            call = ann.weak.put("n", number)
+            await call
+            assert await bob.weak.after(call).get("n") == number
+        with pytest.raises(BadValue, match="the call has no id yet; await it first"):
+            bob.weak.after(ann.weak.put("n", 0)).get("n")
 
 
-def test_a_weak_read_has_one_response(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        async with running_cluster(tmp_path, replicas=1) as cluster, cluster.client() as db:
-            call = db.weak.get("a")
-            assert [response.kind async for response in call] == ["tentative"]
-            with pytest.raises(UsageError, match="get has no final response: a weak read"):
-                await call.final
-
-    run(scenario())
+async def test_a_weak_read_has_one_response(tmp_path: Path) -> None:
+    async with running_cluster(tmp_path, replicas=1) as cluster, cluster.client() as db:
+        call = db.weak.get("a")
+        assert [response.kind async for response in call] == ["tentative"]
+        with pytest.raises(UsageError, match="get has no final response: a weak read"):
+            await call.final
 
 
-def test_an_incomplete_response_stream_raises_unknown(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        async with running_cluster(tmp_path) as cluster:
-            await cluster.stop(1, 2)
-            async with cluster.client(0) as db:
-                responses = aiter(db.strong.within(0.2).put("a", 1))
-                assert (await anext(responses)).kind == "tentative"
-                with pytest.raises(Unknown, match=r"no stable response within 0\.2 s"):
-                    await anext(responses)
-
-    run(scenario())
+async def test_an_incomplete_response_stream_raises_unknown(tmp_path: Path) -> None:
+    async with running_cluster(tmp_path) as cluster:
+        await cluster.stop(1, 2)
+        async with cluster.client(0) as db:
+            responses = aiter(db.strong.within(0.2).put("a", 1))
+            assert (await anext(responses)).kind == "tentative"
+            with pytest.raises(Unknown, match=r"no stable response within 0\.2 s"):
+                await anext(responses)
 
 
-def test_operations_named_like_client_methods_can_be_called(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        async with running_cluster(tmp_path, replicas=1) as cluster, cluster.client() as db:
-            assert await db.weak("put", "a", 1) is None
-            with pytest.raises(NotDone, match="unknown operation of kv 'after'"):
-                await db.weak("after", 1)
-
-    run(scenario())
+async def test_operations_named_like_client_methods_can_be_called(tmp_path: Path) -> None:
+    async with running_cluster(tmp_path, replicas=1) as cluster, cluster.client() as db:
+        assert await db.weak("put", "a", 1) is None
+        with pytest.raises(NotDone, match="unknown operation of kv 'after'"):
+            await db.weak("after", 1)
 
 
-def test_calls_after_close_are_rejected(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        async with running_cluster(tmp_path, replicas=1) as cluster:
-            async with cluster.client() as db:
-                pass
-            with pytest.raises(NotDone, match="not connected"):
-                await db.weak.put("a", 1)
-
-    run(scenario())
+async def test_calls_after_close_are_rejected(tmp_path: Path) -> None:
+    async with running_cluster(tmp_path, replicas=1) as cluster:
+        async with cluster.client() as db:
+            pass
+        with pytest.raises(NotDone, match="not connected"):
+            await db.weak.put("a", 1)
 
 
-def test_unreachable_replicas_are_named() -> None:
-    async def scenario() -> None:
-        with pytest.raises(NotDone, match=r"no replica can be reached, tried .*: 127.0.0.1:1"):
-            async with creekdb.connect("127.0.0.1:1", patience=0.1):
-                pass
-
-    run(scenario())
+async def test_unreachable_replicas_are_named() -> None:
+    with pytest.raises(NotDone, match=r"no replica can be reached, tried .*: 127.0.0.1:1"):
+        async with creekdb.connect("127.0.0.1:1", patience=0.1):
+            pass
     for wrong in ("here", "here:there", "here:99999"):
         with pytest.raises(BadValue, match="write HOST:PORT"):
             creekdb.connect(wrong)
@@ -209,42 +173,36 @@ def test_unreachable_replicas_are_named() -> None:
         creekdb.connect("127.0.0.1:1", authority="nowhere")
 
 
-def test_calls_fail_when_all_replicas_are_down(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        cluster = InProcessCluster(tmp_path, replicas=3)
+async def test_calls_fail_when_all_replicas_are_down(tmp_path: Path) -> None:
+    cluster = InProcessCluster(tmp_path, replicas=3)
+    await cluster.start()
+    await cluster.until_connected()
+    await cluster.stop(1, 2)
+    async with cluster.client(0, patience=0.2) as db:
+        sent = db.strong.put("a", 1)
+        await sent.tentative
+        await cluster.stop(0)
+        with pytest.raises(Unknown, match="no replica can be reached"):
+            await sent
+        with pytest.raises(NotDone, match="no replica can be reached"):
+            await db.strong.put("a", 2)
         await cluster.start()
-        await cluster.until_connected()
-        await cluster.stop(1, 2)
-        async with cluster.client(0, patience=0.2) as db:
-            sent = db.strong.put("a", 1)
-            await sent.tentative
-            await cluster.stop(0)
-            with pytest.raises(Unknown, match="no replica can be reached"):
-                await sent
-            with pytest.raises(NotDone, match="no replica can be reached"):
-                await db.strong.put("a", 2)
-            await cluster.start()
-            assert await db.strong.put("a", 3) in (
-                None,
-                1,
-            )  # the client finds the restarted replicas
-        await cluster.stop()
-
-    run(scenario())
+        assert await db.strong.put("a", 3) in (
+            None,
+            1,
+        )  # the client finds the restarted replicas
+    await cluster.stop()
 
 
-def test_a_removed_replica_rejects_calls(tmp_path: Path) -> None:
+async def test_a_removed_replica_rejects_calls(tmp_path: Path) -> None:
     def removed(*_: object) -> NoReturn:
         raise UsageError(
             "call rejected: replica 0 was removed from its cluster; call another replica"
         )
 
-    async def scenario() -> None:
-        async with running_cluster(tmp_path, 1) as cluster, cluster.client() as db:
-            cluster.servers[0].dispatcher.invoke = removed
-            with pytest.raises(NotDone, match="call another replica") as rejection:
-                await db.weak.put("a", 1)
-            assert rejection.value.reason == RejectReason.STOPPING
-            assert not cluster.servers[0].dispatcher.in_flight
-
-    run(scenario())
+    async with running_cluster(tmp_path, 1) as cluster, cluster.client() as db:
+        cluster.servers[0].dispatcher.invoke = removed
+        with pytest.raises(NotDone, match="call another replica") as rejection:
+            await db.weak.put("a", 1)
+        assert rejection.value.reason == RejectReason.STOPPING
+        assert not cluster.servers[0].dispatcher.in_flight

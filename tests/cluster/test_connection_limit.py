@@ -10,17 +10,18 @@ from creekdb.client import NotDone, connect
 from creekdb.server.transport.client_connection import CONNECTION_LIMIT_FRAME
 from creekdb.wire.addresses import parse_address
 from creekdb.wire.counters import ServerCounter
-from tests.cluster.in_process_cluster import TIMEOUT_S, run, running_cluster
+from tests.cluster.in_process_cluster import TIMEOUT_S, running_cluster
 from tests.cluster.processes import ReplicaProcesses
 
 OPEN_FILES_MAX = 120
 """Open files of the replica. Half of them are reserved, not for clients."""
 
 
-def test_excess_connections_leave_open_files_for_the_journal(tmp_path: Path) -> None:
-    async def scenario(processes: ReplicaProcesses) -> None:
+async def test_excess_connections_leave_open_files_for_the_journal(tmp_path: Path) -> None:
+    environment = {"CREEK_CHECKPOINT_EVERY": "10"}  # each checkpoint starts a segment
+    with ReplicaProcesses(tmp_path, 1, environment=environment) as processes:
         host, port = parse_address(processes.addresses(0)[1])
-        async with processes.client(0) as db:
+        async with asyncio.timeout(TIMEOUT_S), processes.client(0) as db:
             files = (OPEN_FILES_MAX, OPEN_FILES_MAX)
             resource.prlimit(processes.process_id(0), resource.RLIMIT_NOFILE, files)
             connections = [
@@ -37,28 +38,22 @@ def test_excess_connections_leave_open_files_for_the_journal(tmp_path: Path) -> 
             async with processes.client(0) as other:
                 assert len(await other.strong.scan("key")) == 100
 
-    environment = {"CREEK_CHECKPOINT_EVERY": "10"}  # each checkpoint starts a segment
-    with ReplicaProcesses(tmp_path, 1, environment=environment) as processes:
-        run(asyncio.wait_for(scenario(processes), TIMEOUT_S))
         assert "disk.failed" not in processes.output(0)
         assert "cannot write" not in processes.output(0)
 
 
-def test_a_client_leaves_a_full_replica_for_another(tmp_path: Path) -> None:
+async def test_a_client_leaves_a_full_replica_for_another(tmp_path: Path) -> None:
     async def reject(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(CONNECTION_LIMIT_FRAME)
         writer.close()
 
-    async def scenario() -> None:
-        async with (
-            await asyncio.start_server(reject, "127.0.0.1", 0) as full_server,
-            running_cluster(tmp_path, 1) as cluster,
-        ):
-            full_address = "{}:{}".format(*full_server.sockets[0].getsockname())
-            async with connect([full_address, cluster.config(0).clients]) as db:
-                assert db.replica == 0
-            with pytest.raises(NotDone, match=r"for 1 s: .*: this replica has reached its conn"):
-                async with connect(full_address, patience=1.0):
-                    pass
-
-    run(scenario())
+    async with (
+        await asyncio.start_server(reject, "127.0.0.1", 0) as full_server,
+        running_cluster(tmp_path, 1) as cluster,
+    ):
+        full_address = "{}:{}".format(*full_server.sockets[0].getsockname())
+        async with connect([full_address, cluster.config(0).clients]) as db:
+            assert db.replica == 0
+        with pytest.raises(NotDone, match=r"for 1 s: .*: this replica has reached its conn"):
+            async with connect(full_address, patience=1.0):
+                pass

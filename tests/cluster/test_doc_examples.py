@@ -1,6 +1,5 @@
 """Examples of the live-cluster pages run as written, with other ports."""
 
-import asyncio
 import re
 import subprocess
 import sys
@@ -29,20 +28,20 @@ def output_of(program: str, cluster: LocalCluster, directory: Path) -> str:
     return completed.stdout + completed.stderr
 
 
-def test_the_readme_example_runs_in_fifteen_lines(tmp_path: Path) -> None:
+async def test_the_readme_example_runs_in_fifteen_lines(tmp_path: Path) -> None:
     section = (ROOT / "README.md").read_text().partition("fifteen lines\n")[2]
     (program, shown), *_ = programs(section.partition("\n## ")[0])
     assert len([line for line in program.splitlines() if line]) <= LINES_MAX
     cluster = LocalCluster(tmp_path, replicas=3)
     cluster.start()
     try:
-        asyncio.run(cluster.wait_until_ready())
+        await cluster.wait_until_ready()
         assert output_of(program, cluster, tmp_path) == shown
     finally:
         cluster.stop()
 
 
-def test_the_shop_example_runs_as_documented(
+async def test_the_shop_example_runs_as_documented(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (shop, no_output), (program, shown) = programs((ROOT / "docs" / "live-cluster.md").read_text())
@@ -52,7 +51,7 @@ def test_the_shop_example_runs_as_documented(
     cluster = LocalCluster(tmp_path, replicas=3, datatype="shop:shop")
     cluster.start()
     try:
-        asyncio.run(cluster.wait_until_ready())
+        await cluster.wait_until_ready()
         assert output_of(program, cluster, tmp_path) == shown
     finally:
         cluster.stop()

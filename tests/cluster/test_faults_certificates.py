@@ -5,7 +5,7 @@ from pathlib import Path
 
 from creekdb.cli.exit_codes import USAGE_ERROR
 from creekdb.server.security.certificates import CertificatePair, issue, new_authority
-from tests.cluster.fault_scenario import ScenarioCluster, run_scenario
+from tests.cluster.fault_scenario import fault_scenario
 
 OTHER_REPLICAS = [(1, 2), (2, 1)]
 
@@ -24,7 +24,7 @@ def config_with(pair: CertificatePair, directory: Path, name: str) -> Path:
     return config
 
 
-def test_a_replica_with_an_expired_certificate_starts_after_renewal(tmp_path: Path) -> None:
+async def test_a_replica_with_an_expired_certificate_starts_after_renewal(tmp_path: Path) -> None:
     authority, hosts = new_authority("ours", 30), ("127.0.0.1",)
     authority_path = tmp_path / "authority.pem"
     authority_path.write_bytes(authority.certificate_pem())
@@ -32,8 +32,7 @@ def test_a_replica_with_an_expired_certificate_starts_after_renewal(tmp_path: Pa
     start = datetime.now(UTC) - timedelta(days=9)
     expired = config_with(issue(authority, "old", hosts, 2, start), tmp_path, "old")
     configs = dict.fromkeys(range(3), valid)
-
-    async def scenario(cluster: ScenarioCluster) -> None:
+    async with fault_scenario(tmp_path, configs=configs, trusted=authority_path) as cluster:
         load = await cluster.load(120, at=OTHER_REPLICAS)
         await load.until_completed(30)
         cluster.processes.kill(0)
@@ -49,5 +48,3 @@ def test_a_replica_with_an_expired_certificate_starts_after_renewal(tmp_path: Pa
         configs[0] = valid
         cluster.processes.start(0)
         await cluster.until_ready()
-
-    run_scenario(tmp_path, scenario, configs=configs, trusted=authority_path)

@@ -10,7 +10,7 @@ import pytest
 from creekdb.client import NotDone
 from creekdb.wire.reject_reason import RejectReason
 from tests.cluster import disk_faults
-from tests.cluster.fault_scenario import ScenarioCluster, run_scenario
+from tests.cluster.fault_scenario import ScenarioCluster, fault_scenario
 
 OTHER_REPLICAS = [(1, 2), (2, 1)]
 LARGE_VALUE = "x" * 60_000
@@ -40,8 +40,10 @@ async def assert_rejects_writes(cluster: ScenarioCluster, reason: str) -> None:
     await load.finish()
 
 
-def test_a_replica_rejects_writes_while_its_disk_is_full(small_disk: Path, tmp_path: Path) -> None:
-    async def scenario(cluster: ScenarioCluster) -> None:
+async def test_a_replica_rejects_writes_while_its_disk_is_full(
+    small_disk: Path, tmp_path: Path
+) -> None:
+    async with fault_scenario(tmp_path) as cluster:
         load = await cluster.load(60)
         await load.until_completed(30)
         await load.finish()
@@ -60,11 +62,9 @@ def test_a_replica_rejects_writes_while_its_disk_is_full(small_disk: Path, tmp_p
         assert acknowledged == set(await db.strong.scan("large"))
         await cluster.load(60)
 
-    run_scenario(tmp_path, scenario)
 
-
-def test_a_replica_rejects_writes_while_its_disk_fails(tmp_path: Path) -> None:
-    async def scenario(cluster: ScenarioCluster) -> None:
+async def test_a_replica_rejects_writes_while_its_disk_fails(tmp_path: Path) -> None:
+    async with fault_scenario(tmp_path) as cluster:
         db = await cluster.client(0)
         assert await db.strong.increment("n") == 1
         await asyncio.sleep(
@@ -78,11 +78,9 @@ def test_a_replica_rejects_writes_while_its_disk_fails(tmp_path: Path) -> None:
         assert await call == 2
         await cluster.load(60)
 
-    run_scenario(tmp_path, scenario)
 
-
-def test_a_torn_write_is_truncated(tmp_path: Path) -> None:
-    async def scenario(cluster: ScenarioCluster) -> None:
+async def test_a_torn_write_is_truncated(tmp_path: Path) -> None:
+    async with fault_scenario(tmp_path) as cluster:
         load = await cluster.load(90)
         await load.until_completed(60)
         cluster.processes.kill(0)
@@ -91,11 +89,9 @@ def test_a_torn_write_is_truncated(tmp_path: Path) -> None:
         await cluster.until_ready()
         assert "a crash left an incomplete write of" in cluster.processes.output(0)
 
-    run_scenario(tmp_path, scenario)
 
-
-def test_a_damaged_journal_is_reported_and_not_changed(tmp_path: Path) -> None:
-    async def scenario(cluster: ScenarioCluster) -> None:
+async def test_a_damaged_journal_is_reported_and_not_changed(tmp_path: Path) -> None:
+    async with fault_scenario(tmp_path) as cluster:
         load = await cluster.load(90)
         await load.finish()
         await cluster.quiesce()
@@ -113,12 +109,10 @@ def test_a_damaged_journal_is_reported_and_not_changed(tmp_path: Path) -> None:
         cluster.processes.start(0)
         await cluster.load(60)
 
-    run_scenario(tmp_path, scenario)
-
 
 @pytest.mark.parametrize("is_leader", [True, False])
-def test_a_replica_recovers_from_a_lost_disk(is_leader: bool, tmp_path: Path) -> None:
-    async def scenario(cluster: ScenarioCluster) -> None:
+async def test_a_replica_recovers_from_a_lost_disk(is_leader: bool, tmp_path: Path) -> None:
+    async with fault_scenario(tmp_path) as cluster:
         load = await cluster.load(90)
         await load.finish()
         await cluster.quiesce()  # requests that only one replica has would be lost with its disk
@@ -131,5 +125,3 @@ def test_a_replica_recovers_from_a_lost_disk(is_leader: bool, tmp_path: Path) ->
         await second_load.until_completed(60)
         cluster.processes.start(victim)
         await cluster.load(60)
-
-    run_scenario(tmp_path, scenario)

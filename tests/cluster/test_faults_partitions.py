@@ -5,14 +5,14 @@ from pathlib import Path
 import pytest
 
 from creekdb.client import Unknown
-from tests.cluster.fault_scenario import ScenarioCluster, run_scenario
+from tests.cluster.fault_scenario import fault_scenario
 
 
 @pytest.mark.parametrize("silently", [False, True])
-def test_both_sides_serve_weak_calls_and_only_the_majority_strong_ones(
+async def test_both_sides_serve_weak_calls_and_only_the_majority_strong_ones(
     silently: bool, tmp_path: Path
 ) -> None:
-    async def scenario(cluster: ScenarioCluster) -> None:
+    async with fault_scenario(tmp_path, replicas=5) as cluster:
         first = await cluster.agreed_leader()
         leader, other, *rest = ((first + each) % 5 for each in range(5))
         cluster.links.partition((leader, other), silently)
@@ -28,11 +28,9 @@ def test_both_sides_serve_weak_calls_and_only_the_majority_strong_ones(
         cluster.links.heal()
         assert await increment == 1
 
-    run_scenario(tmp_path, scenario, replicas=5)
 
-
-def test_a_leader_that_cannot_send_is_replaced(tmp_path: Path) -> None:
-    async def scenario(cluster: ScenarioCluster) -> None:
+async def test_a_leader_that_cannot_send_is_replaced(tmp_path: Path) -> None:
+    async with fault_scenario(tmp_path) as cluster:
         leader = await cluster.agreed_leader()
         others = [each for each in cluster.processes.all if each != leader]
         load = await cluster.load(150, at=[others, others[::-1]])
@@ -45,15 +43,11 @@ def test_a_leader_that_cannot_send_is_replaced(tmp_path: Path) -> None:
         await isolated.finish()
         cluster.links.heal()
 
-    run_scenario(tmp_path, scenario)
 
-
-def test_messages_bypass_a_link_cut_in_one_direction(tmp_path: Path) -> None:
-    async def scenario(cluster: ScenarioCluster) -> None:
+async def test_messages_bypass_a_link_cut_in_one_direction(tmp_path: Path) -> None:
+    async with fault_scenario(tmp_path) as cluster:
         leader = await cluster.agreed_leader()
         cluster.links.cut(leader, (leader + 1) % 3, silently=True)
         load = await cluster.load(120)
         await load.finish()
         cluster.links.heal()
-
-    run_scenario(tmp_path, scenario)

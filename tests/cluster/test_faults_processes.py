@@ -6,16 +6,16 @@ from pathlib import Path
 import pytest
 
 from creekdb.client.failure_detector import PROBE_TIMEOUT_S
-from tests.cluster.fault_scenario import ScenarioCluster, run_scenario
+from tests.cluster.fault_scenario import fault_scenario
 from tests.cluster.in_process_cluster import TIMEOUT_S
 from tests.cluster.processes import ReplicaProcesses
 
 
 @pytest.mark.parametrize("victims", [((0,), (1,), (2,)), ((0, 1, 2), (0, 1, 2))])
-def test_killed_replicas_lose_no_acknowledged_call(
+async def test_killed_replicas_lose_no_acknowledged_call(
     victims: tuple[tuple[int, ...], ...], tmp_path: Path
 ) -> None:
-    async def scenario(cluster: ScenarioCluster) -> None:
+    async with fault_scenario(tmp_path) as cluster:
         load = await cluster.load(60 * len(victims) + 40)
         for times, killed in enumerate(victims, 1):
             await load.until_completed(times * 60)
@@ -25,11 +25,9 @@ def test_killed_replicas_lose_no_acknowledged_call(
             cluster.processes.start(*killed)
             await cluster.until_ready()
 
-    run_scenario(tmp_path, scenario)
 
-
-def test_load_continues_while_leaders_are_killed_in_turn(tmp_path: Path) -> None:
-    async def scenario(cluster: ScenarioCluster) -> None:
+async def test_load_continues_while_leaders_are_killed_in_turn(tmp_path: Path) -> None:
+    async with fault_scenario(tmp_path) as cluster:
         load = await cluster.load(240)
         for times in (1, 2, 3):
             await load.until_completed(times * 60)
@@ -40,12 +38,12 @@ def test_load_continues_while_leaders_are_killed_in_turn(tmp_path: Path) -> None
             cluster.processes.start(leader)
             await cluster.until_ready()
 
-    run_scenario(tmp_path, scenario)
-
 
 @pytest.mark.parametrize("is_leader", [True, False])
-def test_a_frozen_replica_catches_up_after_it_resumes(is_leader: bool, tmp_path: Path) -> None:
-    async def scenario(cluster: ScenarioCluster) -> None:
+async def test_a_frozen_replica_catches_up_after_it_resumes(
+    is_leader: bool, tmp_path: Path
+) -> None:
+    async with fault_scenario(tmp_path) as cluster:
         leader = await cluster.agreed_leader()
         frozen = leader if is_leader else (leader + 1) % 3
         others = [each for each in cluster.processes.all if each != frozen]
@@ -57,11 +55,9 @@ def test_a_frozen_replica_catches_up_after_it_resumes(is_leader: bool, tmp_path:
             await cluster.agreed_leader(*others, excluding=frozen)
         cluster.processes.thaw(frozen)
 
-    run_scenario(tmp_path, scenario)
 
-
-def test_a_client_leaves_a_frozen_replica_before_its_timeout(tmp_path: Path) -> None:
-    async def scenario(processes: ReplicaProcesses) -> None:
+async def test_a_client_leaves_a_frozen_replica_before_its_timeout(tmp_path: Path) -> None:
+    with ReplicaProcesses(tmp_path) as processes:
         await processes.until_all_joined()
         async with processes.client(0, 1, 2) as db:
             await db.weak.put("a", 1)
@@ -73,14 +69,11 @@ def test_a_client_leaves_a_frozen_replica_before_its_timeout(tmp_path: Path) -> 
                 assert await db.weak.put("b", 2) is None
             assert db.replica != replica
 
-    with ReplicaProcesses(tmp_path) as processes:
-        asyncio.run(scenario(processes))
 
-
-def test_a_client_stays_during_a_long_operation(tmp_path: Path) -> None:
+async def test_a_client_stays_during_a_long_operation(tmp_path: Path) -> None:
     long_s = 6 * PROBE_TIMEOUT_S  # the client would leave a frozen replica within that time
 
-    async def scenario(processes: ReplicaProcesses) -> None:
+    with ReplicaProcesses(tmp_path, 3, "--datatype", "tests.cluster.slow_types:slow") as processes:
         await processes.until_all_joined()
         async with processes.client(0, 1, 2) as db:
             await db.weak.put("a", 1)
@@ -89,18 +82,12 @@ def test_a_client_stays_during_a_long_operation(tmp_path: Path) -> None:
             assert await db.weak.work(long_s) == "done"
             assert db.replica == replica
 
-    with ReplicaProcesses(tmp_path, 3, "--datatype", "tests.cluster.slow_types:slow") as processes:
-        asyncio.run(scenario(processes))
 
-
-def test_an_interrupted_replica_stops_cleanly(tmp_path: Path) -> None:
-    async def scenario(processes: ReplicaProcesses) -> None:
+async def test_an_interrupted_replica_stops_cleanly(tmp_path: Path) -> None:
+    with ReplicaProcesses(tmp_path) as processes:
         async with processes.client(0) as db:
             await db.strong.put("a", 1)
         assert processes.stop(0) == 0
         processes.start(0)
         async with processes.client(0) as db:
             assert await db.strong.get("a") == 1
-
-    with ReplicaProcesses(tmp_path) as processes:
-        asyncio.run(scenario(processes))

@@ -11,10 +11,10 @@ import pytest
 from creekdb.server.transport import client_connection, keepalive, peer_link, peers
 from creekdb.wire.counters import ServerCounter
 from creekdb.wire.messages import frame_payload
-from tests.cluster.in_process_cluster import TIMEOUT_S, InProcessCluster, run, running_cluster
+from tests.cluster.in_process_cluster import TIMEOUT_S, InProcessCluster, running_cluster
 
 
-def test_a_peer_without_a_hello_is_disconnected(
+async def test_a_peer_without_a_hello_is_disconnected(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(peer_link, "DIAL_TIMEOUT_S", 0.05)
@@ -27,28 +27,25 @@ def test_a_peer_without_a_hello_is_disconnected(
         open_connections -= 1
         writer.close()
 
-    async def scenario() -> None:
-        cluster = InProcessCluster(tmp_path, 2)
-        port = int(cluster.config(1).members[1].rpartition(":")[2])
-        async with await asyncio.start_server(listen, "127.0.0.1", port):
-            await cluster.start(0)
-            async with asyncio.timeout(TIMEOUT_S):
-                while dial_count < 4 or open_connections > 1:
-                    await asyncio.sleep(0.01)
-            assert cluster.servers[0].rejections[ServerCounter.NO_HELLO] >= 3
-            await cluster.stop()
-            async with asyncio.timeout(TIMEOUT_S):
-                while open_connections:
-                    await asyncio.sleep(0.01)
-
-    run(scenario())
+    cluster = InProcessCluster(tmp_path, 2)
+    port = int(cluster.config(1).members[1].rpartition(":")[2])
+    async with await asyncio.start_server(listen, "127.0.0.1", port):
+        await cluster.start(0)
+        async with asyncio.timeout(TIMEOUT_S):
+            while dial_count < 4 or open_connections > 1:
+                await asyncio.sleep(0.01)
+        assert cluster.servers[0].rejections[ServerCounter.NO_HELLO] >= 3
+        await cluster.stop()
+        async with asyncio.timeout(TIMEOUT_S):
+            while open_connections:
+                await asyncio.sleep(0.01)
 
 
 def peer_senders() -> list[peer_link.PeerSender]:
     return [each for each in gc.get_objects() if isinstance(each, peer_link.PeerSender)]
 
 
-def test_a_peer_that_disconnects_at_once_leaves_no_garbage(
+async def test_a_peer_that_disconnects_at_once_leaves_no_garbage(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A live replica rarely runs the garbage collector (`creekdb.execution.python_runtime`)."""
@@ -63,7 +60,10 @@ def test_a_peer_that_disconnects_at_once_leaves_no_garbage(
             writer.write(b"garbage" * 10)
         writer.close()
 
-    async def scenario() -> None:
+    gc.collect()
+    existing = peer_senders()  # objects of earlier tests that are still referenced
+    gc.disable()
+    try:
         cluster = InProcessCluster(tmp_path, 2)
         port = int(cluster.config(1).members[1].rpartition(":")[2])
         async with await asyncio.start_server(close_at_once, "127.0.0.1", port):
@@ -74,40 +74,33 @@ def test_a_peer_that_disconnects_at_once_leaves_no_garbage(
             created = len(peer_senders()) - len(existing)
             assert created <= 2, "one in use, and one that is being closed"
             await cluster.stop()
-
-    gc.collect()
-    existing = peer_senders()  # objects of earlier tests that are still referenced
-    gc.disable()
-    try:
-        run(scenario())
     finally:
         gc.enable()
 
 
 @pytest.mark.parametrize("port_kind", ["members", "clients"])
-def test_a_connection_without_a_hello_or_with_a_long_one_is_closed(
+async def test_a_connection_without_a_hello_or_with_a_long_one_is_closed(
     port_kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(keepalive, "HELLO_TIMEOUT_S", 0.05)
 
-    async def scenario() -> None:
-        async with running_cluster(tmp_path, 1) as cluster:
-            config = cluster.config(0)
-            address = config.members[0] if port_kind == "members" else config.clients
-            host, port = address.split(":")
-            for sent in (b"", frame_payload(b"x" * 100_000)[:50]):
-                reader, writer = await asyncio.open_connection(host, int(port))
-                writer.write(sent)
-                async with asyncio.timeout(TIMEOUT_S):
-                    await reader.read()  # until the end of the stream
-                writer.close()
-            assert cluster.servers[0].rejections.total() == 2
-            assert not cluster.servers[0].peers.receivers
-
-    run(scenario())
+    async with running_cluster(tmp_path, 1) as cluster:
+        config = cluster.config(0)
+        address = config.members[0] if port_kind == "members" else config.clients
+        host, port = address.split(":")
+        for sent in (b"", frame_payload(b"x" * 100_000)[:50]):
+            reader, writer = await asyncio.open_connection(host, int(port))
+            writer.write(sent)
+            async with asyncio.timeout(TIMEOUT_S):
+                await reader.read()  # until the end of the stream
+            writer.close()
+        assert cluster.servers[0].rejections.total() == 2
+        assert not cluster.servers[0].peers.receivers
 
 
-def test_connections_enable_tcp_keepalive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_connections_enable_tcp_keepalive(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     socket_options: list[tuple[int, int]] = []
     enable_keepalive = keepalive.enable_keepalive
 
@@ -124,11 +117,7 @@ def test_connections_enable_tcp_keepalive(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr(peers, "enable_keepalive", record_options)
     monkeypatch.setattr(peer_link, "enable_keepalive", record_options)
     monkeypatch.setattr(client_connection, "enable_keepalive", record_options)
-
-    async def scenario() -> None:
-        async with running_cluster(tmp_path, 2) as cluster, cluster.client(0):
-            pass
-
-    run(scenario())
+    async with running_cluster(tmp_path, 2) as cluster, cluster.client(0):
+        pass
     assert len(socket_options) >= 5, "both ends of two peer connections, and one client connection"
     assert set(socket_options) == {(1, keepalive.UNACKNOWLEDGED_MAX_MS)}

@@ -11,7 +11,7 @@ from creekdb.server.transport import peers
 from creekdb.wire import protocol_frames
 from creekdb.wire.messages import FrameDecoder, decode_peer_message, encode_frame
 from creekdb.wire.reject_reason import RejectReason
-from tests.cluster.in_process_cluster import run, running_cluster
+from tests.cluster.in_process_cluster import running_cluster
 
 VALUE = "x" * 5000
 
@@ -42,30 +42,26 @@ def test_other_messages_are_not_split(monkeypatch: pytest.MonkeyPatch) -> None:
     assert protocol_frames.message_frames(Progress(1, 1)) == [encode_frame(Progress(1, 1))]
 
 
-def test_a_replica_catches_up_with_more_than_one_frame(
+async def test_a_replica_catches_up_with_more_than_one_frame(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(protocol_frames, "MESSAGE_REQUEST_BYTES_MAX", 12_000)
     monkeypatch.setattr(peers, "PEER_FRAME_BYTES_MAX", 20_000)
-
-    async def scenario() -> None:
-        async with running_cluster(tmp_path) as cluster, cluster.client(0) as db:
-            await db.strong.put("a", 1)
-            await cluster.stop(1, 2)
-            for each in range(20):
-                await db.weak.put(f"k{each}", VALUE)
-            await cluster.start(1, 2)
-            await cluster.until_connected()
-            await cluster.until_quiescent()
-            calls = [
-                db.weak.put(f"l{each}", VALUE) for each in range(20)
-            ]  # in one turn of the event loop
-            for call in calls:
-                await call.final
-            async with cluster.client(2) as other:
-                assert await other.strong.get("k19") == VALUE
-                assert await other.strong.get("l19") == VALUE
-            for server in cluster.servers.values():
-                assert RejectReason.MALFORMED not in server.rejections
-
-    run(scenario())
+    async with running_cluster(tmp_path) as cluster, cluster.client(0) as db:
+        await db.strong.put("a", 1)
+        await cluster.stop(1, 2)
+        for each in range(20):
+            await db.weak.put(f"k{each}", VALUE)
+        await cluster.start(1, 2)
+        await cluster.until_connected()
+        await cluster.until_quiescent()
+        calls = [
+            db.weak.put(f"l{each}", VALUE) for each in range(20)
+        ]  # in one turn of the event loop
+        for call in calls:
+            await call.final
+        async with cluster.client(2) as other:
+            assert await other.strong.get("k19") == VALUE
+            assert await other.strong.get("l19") == VALUE
+        for server in cluster.servers.values():
+            assert RejectReason.MALFORMED not in server.rejections

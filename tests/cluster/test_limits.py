@@ -21,33 +21,28 @@ from creekdb.server.calls.expiry import INTERVALS_PER_RETENTION, NO_CLIENT
 from creekdb.server.runtime.server import Server
 from creekdb.wire.deduplication import EXPIRY_BATCH_MAX, expire_calls, wrap_call
 from creekdb.wire.reject_reason import RejectReason
-from tests.cluster.in_process_cluster import TIMEOUT_S, InProcessCluster, run, running_cluster
+from tests.cluster.in_process_cluster import TIMEOUT_S, InProcessCluster, running_cluster
 
 
-def test_strong_calls_that_wait_for_a_majority_are_bounded(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        async with running_cluster(tmp_path, strong_max=5) as cluster, cluster.client(0) as db:
-            await cluster.stop(1, 2)
-            async with asyncio.timeout(TIMEOUT_S):
-                while cluster.servers[0].peers.connected_members():
-                    await asyncio.sleep(0.01)
-            waiting = [db.strong.put("a", number) for number in range(5)]
-            for call in waiting:
-                await call.tentative
-            assert (await db.status())["undecided"] == 5
-            with pytest.raises(
-                NotDone, match=r"5 strong calls await.* reaches 0 of 2"
-            ) as rejection:
-                await db.strong.put("a", 5)
-            assert rejection.value.reason == RejectReason.NO_MAJORITY
-            await db.weak.put("b", 1)  # weak calls continue
-            await cluster.start(1)
-            for number, call in enumerate(waiting):
-                assert await call.stable == (number - 1 if number else None)
-            assert await db.strong.put("a", 6) == 4
-            assert (await db.status())["undecided"] == 0
-
-    run(scenario())
+async def test_strong_calls_that_wait_for_a_majority_are_bounded(tmp_path: Path) -> None:
+    async with running_cluster(tmp_path, strong_max=5) as cluster, cluster.client(0) as db:
+        await cluster.stop(1, 2)
+        async with asyncio.timeout(TIMEOUT_S):
+            while cluster.servers[0].peers.connected_members():
+                await asyncio.sleep(0.01)
+        waiting = [db.strong.put("a", number) for number in range(5)]
+        for call in waiting:
+            await call.tentative
+        assert (await db.status())["undecided"] == 5
+        with pytest.raises(NotDone, match=r"5 strong calls await.* reaches 0 of 2") as rejection:
+            await db.strong.put("a", 5)
+        assert rejection.value.reason == RejectReason.NO_MAJORITY
+        await db.weak.put("b", 1)  # weak calls continue
+        await cluster.start(1)
+        for number, call in enumerate(waiting):
+            assert await call.stable == (number - 1 if number else None)
+        assert await db.strong.put("a", 6) == 4
+        assert (await db.status())["undecided"] == 0
 
 
 def expiry_marks(server: Server) -> list[Key]:
@@ -80,47 +75,39 @@ class DelayedReplica:
         return getattr(self._replica, name)
 
 
-def test_calls_are_rejected_as_busy_while_queued_calls_are_too_old(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        async with running_cluster(tmp_path, 1, busy_after=10.0) as cluster, cluster.client() as db:
-            server = cluster.servers[0]
-            replica = server.driver.replica
-            server.driver.replica = cast(
-                Replica, DelayedReplica(replica, int(10 / TICK_INTERVAL_MAX_S) - 1)
-            )
-            await db.weak.put("a", 1)
-            server.driver.replica = cast(Replica, DelayedReplica(replica, 10**6))
-            for call in (db.weak, db.strong):
-                with pytest.raises(NotDone, match="this replica is overloaded") as rejection:
-                    await call.put("a", 2)
-                assert rejection.value.reason == RejectReason.BUSY
-            server.driver.replica = replica
-            assert await db.weak.put("a", 3) == 1
-
-    run(scenario())
+async def test_calls_are_rejected_as_busy_while_queued_calls_are_too_old(tmp_path: Path) -> None:
+    async with running_cluster(tmp_path, 1, busy_after=10.0) as cluster, cluster.client() as db:
+        server = cluster.servers[0]
+        replica = server.driver.replica
+        server.driver.replica = cast(
+            Replica, DelayedReplica(replica, int(10 / TICK_INTERVAL_MAX_S) - 1)
+        )
+        await db.weak.put("a", 1)
+        server.driver.replica = cast(Replica, DelayedReplica(replica, 10**6))
+        for call in (db.weak, db.strong):
+            with pytest.raises(NotDone, match="this replica is overloaded") as rejection:
+                await call.put("a", 2)
+            assert rejection.value.reason == RejectReason.BUSY
+        server.driver.replica = replica
+        assert await db.weak.put("a", 3) == 1
 
 
 @pytest.mark.parametrize("busy", [False, True])
-def test_the_leader_expires_old_calls_on_all_replicas(tmp_path: Path, busy: bool) -> None:
-    async def scenario() -> None:
-        async with running_cluster(tmp_path, forget_after=0.5) as cluster:
-            async with cluster.client(0) as db:
-                for number in range(10):
-                    await db.strong.put("a", number)
-            for server in cluster.servers.values() if busy else ():
-                server.driver.replica = cast(Replica, DelayedReplica(server.driver.replica, 10**6))
-                rejection = server.admission.rejection(False, False)
-                assert rejection is not None
-                assert rejection[0] == RejectReason.BUSY
-            async with asyncio.timeout(TIMEOUT_S):
-                for server in cluster.servers.values():
-                    while set(server.driver.replica.view.state()) - set(expiry_marks(server)) != {
-                        "a"
-                    }:
-                        await asyncio.sleep(0.02)
-                    assert len(expiry_marks(server)) > INTERVALS_PER_RETENTION
-
-    run(scenario())
+async def test_the_leader_expires_old_calls_on_all_replicas(tmp_path: Path, busy: bool) -> None:
+    async with running_cluster(tmp_path, forget_after=0.5) as cluster:
+        async with cluster.client(0) as db:
+            for number in range(10):
+                await db.strong.put("a", number)
+        for server in cluster.servers.values() if busy else ():
+            server.driver.replica = cast(Replica, DelayedReplica(server.driver.replica, 10**6))
+            rejection = server.admission.rejection(False, False)
+            assert rejection is not None
+            assert rejection[0] == RejectReason.BUSY
+        async with asyncio.timeout(TIMEOUT_S):
+            for server in cluster.servers.values():
+                while set(server.driver.replica.view.state()) - set(expiry_marks(server)) != {"a"}:
+                    await asyncio.sleep(0.02)
+                assert len(expiry_marks(server)) > INTERVALS_PER_RETENTION
 
 
 def test_old_calls_expire_in_batches() -> None:
@@ -149,9 +136,6 @@ def test_old_calls_expire_in_batches() -> None:
 
 
 @pytest.mark.parametrize("name", ["strong_max", "forget_after", "operation_limit", "busy_after"])
-def test_limits_must_be_positive(tmp_path: Path, name: str) -> None:
-    async def scenario() -> None:
-        await InProcessCluster(tmp_path, **{name: 0}).start(0)
-
+async def test_limits_must_be_positive(tmp_path: Path, name: str) -> None:
     with pytest.raises(BadValue, match=f"{name} is 0: it must be above 0"):
-        run(scenario())
+        await InProcessCluster(tmp_path, **{name: 0}).start(0)

@@ -26,15 +26,15 @@ from creekdb.server.runtime.server import Server
 from creekdb.server.transport import peer_link
 from creekdb.wire.counters import ServerCounter
 from creekdb.wire.reject_reason import RejectReason
-from tests.cluster.fault_scenario import ScenarioCluster, run_scenario
-from tests.cluster.in_process_cluster import TIMEOUT_S, run, running_cluster
+from tests.cluster.fault_scenario import fault_scenario
+from tests.cluster.in_process_cluster import TIMEOUT_S, running_cluster
 from tests.cluster.processes import ReplicaProcesses
 
 THREE_MEMBERS = Configuration(0, ((0, "a:1"), (1, "b:1"), (2, "c:1")))
 
 
-def test_checkers_accept_membership_changes_under_load(tmp_path: Path) -> None:
-    async def scenario(cluster: ScenarioCluster) -> None:
+async def test_checkers_accept_membership_changes_under_load(tmp_path: Path) -> None:
+    async with fault_scenario(tmp_path) as cluster:
         load = await cluster.load(240, at=((0, 2), (2, 0), (0, 2), (2, 0)))
         await load.until_completed(40)
 
@@ -70,13 +70,11 @@ def test_checkers_accept_membership_changes_under_load(tmp_path: Path) -> None:
             await admin.strong(REMOVE_MEMBER, 1)
         await load.until_completed(200)
 
-    run_scenario(tmp_path, scenario)
 
-
-def test_member_replace_replaces_a_failed_replica(
+async def test_member_replace_replaces_a_failed_replica(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    async def scenario(cluster: ScenarioCluster) -> None:
+    async with fault_scenario(tmp_path) as cluster:
         processes = cluster.processes
         load = await cluster.load(120, at=((0, 2), (2, 0)))
         await load.until_completed(30)
@@ -112,11 +110,9 @@ def test_member_replace_replaces_a_failed_replica(
         assert await asyncio.to_thread(main, ["member", "remove", "1", "--at", client_address]) == 1
         await load.until_completed(80)
 
-    run_scenario(tmp_path, scenario)
 
-
-def test_calls_of_a_removed_replica_that_is_partitioned_are_not_lost(tmp_path: Path) -> None:
-    async def scenario(cluster: ScenarioCluster) -> None:
+async def test_calls_of_a_removed_replica_that_is_partitioned_are_not_lost(tmp_path: Path) -> None:
+    async with fault_scenario(tmp_path) as cluster:
         load = await cluster.load(80, at=((2, 0), (2, 1)), weak_only=True)
         await load.until_completed(10)
         cluster.links.partition([2])
@@ -127,76 +123,64 @@ def test_calls_of_a_removed_replica_that_is_partitioned_are_not_lost(tmp_path: P
         cluster.links.heal()
         assert await cluster.processes.exit_code(2) == 0
 
-    run_scenario(tmp_path, scenario)
 
-
-def test_a_replica_removed_while_down_exits_on_restart(
+async def test_a_replica_removed_while_down_exits_on_restart(
     tmp_path: Path,
 ) -> None:
-    async def scenario() -> None:
-        with ReplicaProcesses(tmp_path, 3) as processes:
-            async with processes.client(0) as db:
-                await db.strong.put("lamp", 3)
-                await processes.until_all_joined()
-                processes.kill(1)
-                await db.strong(REMOVE_MEMBER, 1)
-                for _ in range(2):  # the second start reads the removal from the journal
-                    processes.start(1)
-                    assert await processes.exit_code(1) == 0
-                assert processes.output(1).count("was removed from its cluster") == 2
-                await db.strong.put("lamp", 2)
-
-    run(scenario())
+    with ReplicaProcesses(tmp_path, 3) as processes:
+        async with processes.client(0) as db:
+            await db.strong.put("lamp", 3)
+            await processes.until_all_joined()
+            processes.kill(1)
+            await db.strong(REMOVE_MEMBER, 1)
+            for _ in range(2):  # the second start reads the removal from the journal
+                processes.start(1)
+                assert await processes.exit_code(1) == 0
+            assert processes.output(1).count("was removed from its cluster") == 2
+            await db.strong.put("lamp", 2)
 
 
-def test_a_removed_replica_hands_over_to_members_added_later(tmp_path: Path) -> None:
+async def test_a_removed_replica_hands_over_to_members_added_later(tmp_path: Path) -> None:
     """Without the new members, the removed replica reaches no majority to hand over to."""
-
-    async def scenario() -> None:
-        with ReplicaProcesses(tmp_path, 3) as processes:
-            async with processes.client(0) as db:
-                await db.strong.put("lamp", 3)
-                await processes.until_all_joined()
-                processes.kill(2)
-                await db.strong(REMOVE_MEMBER, 2)
-                for _ in range(2):
-                    new = processes.join(0)
-                    async with processes.client(new) as client:
-                        await client.strong.put("lamp", new)
-                processes.start(2)
-                assert await processes.exit_code(2) == 0
-
-    run(scenario())
+    with ReplicaProcesses(tmp_path, 3) as processes:
+        async with processes.client(0) as db:
+            await db.strong.put("lamp", 3)
+            await processes.until_all_joined()
+            processes.kill(2)
+            await db.strong(REMOVE_MEMBER, 2)
+            for _ in range(2):
+                new = processes.join(0)
+                async with processes.client(new) as client:
+                    await client.strong.put("lamp", new)
+            processes.start(2)
+            assert await processes.exit_code(2) == 0
 
 
-def test_a_removed_replica_is_dialled_while_it_is_connected(
+async def test_a_removed_replica_is_dialled_while_it_is_connected(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(peer_link, "REDIAL_PAUSE_MAX_S", 0.05)
 
-    async def scenario() -> None:
-        async with running_cluster(tmp_path) as cluster, cluster.client(0) as db:
-            links = [cluster.servers[each].peers.links[2] for each in (0, 1)]
-            (port,) = {link._port for link in links}
+    async with running_cluster(tmp_path) as cluster, cluster.client(0) as db:
+        links = [cluster.servers[each].peers.links[2] for each in (0, 1)]
+        (port,) = {link._port for link in links}
+        for link in links:
+            link._port = 1  # no process listens there
+            link.abort()
+        await db.strong(REMOVE_MEMBER, 2)
+        async with asyncio.timeout(TIMEOUT_S):
+            for each in (0, 1):
+                rejection = cluster.servers[each].rejections
+                while 2 in cluster.servers[each].membership.configuration.replica_ids:
+                    await asyncio.sleep(0.01)
+                before = rejection[ServerCounter.PEER_UNREACHABLE]
+                while rejection[ServerCounter.PEER_UNREACHABLE] < before + 3:
+                    await asyncio.sleep(0.01)
+            assert not cluster.servers[2].stop_requested.is_set()
             for link in links:
-                link._port = 1  # no process listens there
-                link.abort()
-            await db.strong(REMOVE_MEMBER, 2)
-            async with asyncio.timeout(TIMEOUT_S):
-                for each in (0, 1):
-                    rejection = cluster.servers[each].rejections
-                    while 2 in cluster.servers[each].membership.configuration.replica_ids:
-                        await asyncio.sleep(0.01)
-                    before = rejection[ServerCounter.PEER_UNREACHABLE]
-                    while rejection[ServerCounter.PEER_UNREACHABLE] < before + 3:
-                        await asyncio.sleep(0.01)
-                assert not cluster.servers[2].stop_requested.is_set()
-                for link in links:
-                    link._port = port
-                await cluster.servers[2].stop_requested.wait()
-            assert cluster.servers[2].failure is None
-
-    run(scenario())
+                link._port = port
+            await cluster.servers[2].stop_requested.wait()
+        assert cluster.servers[2].failure is None
 
 
 async def add_two_members(processes: ReplicaProcesses, db: Database) -> None:
@@ -208,25 +192,19 @@ async def add_two_members(processes: ReplicaProcesses, db: Database) -> None:
             await client.strong.put("lamp", new)
 
 
-def test_a_single_replica_gains_members(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        with ReplicaProcesses(tmp_path, 1) as processes:
-            async with processes.client(0) as db:
-                await add_two_members(processes, db)
-                assert await db.strong.get("lamp") == 2
-
-    run(scenario())
+async def test_a_single_replica_gains_members(tmp_path: Path) -> None:
+    with ReplicaProcesses(tmp_path, 1) as processes:
+        async with processes.client(0) as db:
+            await add_two_members(processes, db)
+            assert await db.strong.get("lamp") == 2
 
 
 @pytest.mark.parametrize("scheme", ["smr", "bayou", "archie"])
-def test_schemes_with_fixed_members_reject_changes(scheme: str, tmp_path: Path) -> None:
-    async def scenario() -> None:
-        async with running_cluster(tmp_path, 2, scheme=scheme) as cluster, cluster.client(0) as db:
-            with pytest.raises(NotDone, match="members of this scheme are fixed"):
-                await db.strong(ADD_MEMBER, "d:1")
-            await db.strong.put("lamp", 3)
-
-    run(scenario())
+async def test_schemes_with_fixed_members_reject_changes(scheme: str, tmp_path: Path) -> None:
+    async with running_cluster(tmp_path, 2, scheme=scheme) as cluster, cluster.client(0) as db:
+        with pytest.raises(NotDone, match="members of this scheme are fixed"):
+            await db.strong(ADD_MEMBER, "d:1")
+        await db.strong.put("lamp", 3)
 
 
 def test_invalid_membership_changes_are_rejected_with_the_reason() -> None:
@@ -275,62 +253,56 @@ def test_a_new_replica_requires_an_empty_data_directory(
     assert "--join requires --listen" in capsys.readouterr().err
 
 
-def test_a_half_completed_replacement_is_reported(
+async def test_a_half_completed_replacement_is_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     async def fail(*_: object) -> dict[str, object]:
         raise NotDone(RejectReason.NO_MAJORITY, "too few")
 
-    async def scenario() -> None:
-        monkeypatch.setattr(member, "_remove_member", fail)
-        async with running_cluster(tmp_path / "data", 2) as cluster:
-            arguments = [
-                "member",
-                "replace",
-                "1",
-                "127.0.0.1:7203",
-                "--data",
-                str(tmp_path / "new"),
-            ]
-            assert await asyncio.to_thread(main, [*arguments, "--at", *cluster.addresses(0)]) == 1
-            async with asyncio.timeout(TIMEOUT_S):
-                while cluster.servers[0].status()["members"] != [0, 1, 2]:
-                    await asyncio.sleep(0.01)
-
-    run(scenario())
+    monkeypatch.setattr(member, "_remove_member", fail)
+    async with running_cluster(tmp_path / "data", 2) as cluster:
+        arguments = [
+            "member",
+            "replace",
+            "1",
+            "127.0.0.1:7203",
+            "--data",
+            str(tmp_path / "new"),
+        ]
+        assert await asyncio.to_thread(main, [*arguments, "--at", *cluster.addresses(0)]) == 1
+        async with asyncio.timeout(TIMEOUT_S):
+            while cluster.servers[0].status()["members"] != [0, 1, 2]:
+                await asyncio.sleep(0.01)
     output = capsys.readouterr().err
     assert "replica 2 was added, but replica 1 was not removed: too few; " in output
     assert "to complete the replacement, start replica 2, then run: " in output
     assert "member remove 1" in output
 
 
-def test_a_replica_that_cannot_start_does_not_become_a_member(
+async def test_a_replica_that_cannot_start_does_not_become_a_member(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    async def scenario() -> None:
-        async with running_cluster(tmp_path / "there", 1) as cluster:
-            (client_address,) = cluster.addresses(0)
+    async with running_cluster(tmp_path / "there", 1) as cluster:
+        (client_address,) = cluster.addresses(0)
 
-            async def rejection(*options: str, listen: str = "127.0.0.1:7203") -> str:
-                arguments = ["serve", "--join", client_address, "--listen", listen]
-                arguments += ["--data", str(tmp_path / "here"), *options]
-                assert await asyncio.to_thread(main, arguments) == 2
-                assert cluster.servers[0].status()["members"] == [0]
-                return capsys.readouterr().err
+        async def rejection(*options: str, listen: str = "127.0.0.1:7203") -> str:
+            arguments = ["serve", "--join", client_address, "--listen", listen]
+            arguments += ["--data", str(tmp_path / "here"), *options]
+            assert await asyncio.to_thread(main, arguments) == 2
+            assert cluster.servers[0].status()["members"] == [0]
+            return capsys.readouterr().err
 
-            assert "'creek' in the cluster; set cluster" in await rejection("--cluster", "shop")
-            assert "'kv' in the cluster; set datatype" in await rejection("--datatype", "bank")
-            assert "'creek' in the cluster; set scheme" in await rejection("--scheme", "basic")
-            assert "no module 'nothing'" in await rejection("--datatype", "nothing:here")
-            assert "'nowhere' is not an address" in await rejection("--http", "nowhere")
-            assert "without encryption" in await rejection("--clients", "10.0.0.4:7100")
-            assert "without encryption" in await rejection(listen="10.0.0.4:7203")
-            assert "peers cannot connect to 127.0.0.1:0" in await rejection(listen="127.0.0.1:0")
-
-    run(scenario())
+        assert "'creek' in the cluster; set cluster" in await rejection("--cluster", "shop")
+        assert "'kv' in the cluster; set datatype" in await rejection("--datatype", "bank")
+        assert "'creek' in the cluster; set scheme" in await rejection("--scheme", "basic")
+        assert "no module 'nothing'" in await rejection("--datatype", "nothing:here")
+        assert "'nowhere' is not an address" in await rejection("--http", "nowhere")
+        assert "without encryption" in await rejection("--clients", "10.0.0.4:7100")
+        assert "without encryption" in await rejection(listen="10.0.0.4:7203")
+        assert "peers cannot connect to 127.0.0.1:0" in await rejection(listen="127.0.0.1:0")
 
 
-def test_a_replica_that_loses_its_disk_after_a_change_must_be_replaced(
+async def test_a_replica_that_loses_its_disk_after_a_change_must_be_replaced(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(startup, "REPORT_AFTER_S", 0.2)
@@ -342,98 +314,88 @@ def test_a_replica_that_loses_its_disk_after_a_change_must_be_replaced(
             if "the journal was empty" in each.getMessage()
         ]
 
-    async def scenario() -> None:
-        async with running_cluster(tmp_path, 4) as cluster, cluster.client(0) as db:
-            await db.strong(REMOVE_MEMBER, 3)
-            await cluster.stop(1)
-            shutil.rmtree(tmp_path / "1")
-            await cluster.start(1)
-            async with asyncio.timeout(TIMEOUT_S):
-                while not any("creek member replace 1" in each for each in log_messages()):
-                    await asyncio.sleep(0.01)
-            async with cluster.client(1) as client:
-                with pytest.raises(NotDone, match="creek member replace 1"):
-                    await client.weak.within(1).get("a")
-            arguments = [
-                "member",
-                "replace",
-                "1",
-                "127.0.0.1:7203",
-                "--data",
-                str(tmp_path / "new"),
-            ]
-            assert await asyncio.to_thread(main, [*arguments, "--at", *cluster.addresses(0)]) == 0
-            async with asyncio.timeout(TIMEOUT_S):
-                while cluster.servers[0].status()["members"] != [0, 2, 4]:
-                    await asyncio.sleep(0.01)
-
-    run(scenario())
+    async with running_cluster(tmp_path, 4) as cluster, cluster.client(0) as db:
+        await db.strong(REMOVE_MEMBER, 3)
+        await cluster.stop(1)
+        shutil.rmtree(tmp_path / "1")
+        await cluster.start(1)
+        async with asyncio.timeout(TIMEOUT_S):
+            while not any("creek member replace 1" in each for each in log_messages()):
+                await asyncio.sleep(0.01)
+        async with cluster.client(1) as client:
+            with pytest.raises(NotDone, match="creek member replace 1"):
+                await client.weak.within(1).get("a")
+        arguments = [
+            "member",
+            "replace",
+            "1",
+            "127.0.0.1:7203",
+            "--data",
+            str(tmp_path / "new"),
+        ]
+        assert await asyncio.to_thread(main, [*arguments, "--at", *cluster.addresses(0)]) == 0
+        async with asyncio.timeout(TIMEOUT_S):
+            while cluster.servers[0].status()["members"] != [0, 2, 4]:
+                await asyncio.sleep(0.01)
 
 
-def test_an_added_replica_without_its_journal_does_not_vote(
+async def test_an_added_replica_without_its_journal_does_not_vote(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The join ticket is still there, but the ballots that the replica promised are lost."""
     monkeypatch.setattr(startup, "REPORT_AFTER_S", 0.2)
+    async with running_cluster(tmp_path, 3) as cluster, cluster.client(0) as db:
+        address = f"127.0.0.1:{free_port()}"
+        directory = tmp_path / "new"
+        make_data_dir(directory)
+        write_ticket(make_ticket(await db.strong(ADD_MEMBER, address), address), directory)
+        settings = {"data": str(directory), "clients": "127.0.0.1:0", "fresh": True}
+        config = msgspec.structs.replace(cluster.config(0), **settings)
 
-    async def scenario() -> None:
-        async with running_cluster(tmp_path, 3) as cluster, cluster.client(0) as db:
-            address = f"127.0.0.1:{free_port()}"
-            directory = tmp_path / "new"
-            make_data_dir(directory)
-            write_ticket(make_ticket(await db.strong(ADD_MEMBER, address), address), directory)
-            settings = {"data": str(directory), "clients": "127.0.0.1:0", "fresh": True}
-            config = msgspec.structs.replace(cluster.config(0), **settings)
+        async def start() -> None:
+            cluster.servers[3] = Server(config)
+            await cluster.servers[3].start()
 
-            async def start() -> None:
-                cluster.servers[3] = Server(config)
-                await cluster.servers[3].start()
+        def has_joined() -> bool:
+            status = cluster.servers[3].status()
+            return bool(status["is_member"]) and status["waits_for"] is None
 
-            def has_joined() -> bool:
-                status = cluster.servers[3].status()
-                return bool(status["is_member"]) and status["waits_for"] is None
+        async def until(condition: Callable[[], bool]) -> None:
+            async with asyncio.timeout(TIMEOUT_S):
+                while not condition():
+                    await asyncio.sleep(0.01)
 
-            async def until(condition: Callable[[], bool]) -> None:
-                async with asyncio.timeout(TIMEOUT_S):
-                    while not condition():
-                        await asyncio.sleep(0.01)
+        await start()
+        await cluster.stop(3)  # possibly before its admission
+        await start()
+        await until(has_joined)
+        await cluster.stop(2)
+        await db.strong.put("a", 1)  # three of four
 
+        await cluster.stop(3)
+        for file in (*directory.glob("*.journal"), directory / "owner.json"):
+            file.unlink()
+        for _ in range(2):  # the second start finds a journal without a promise
+            caplog.clear()
             await start()
-            await cluster.stop(3)  # possibly before its admission
-            await start()
-            await until(has_joined)
-            await cluster.stop(2)
-            await db.strong.put("a", 1)  # three of four
-
+            await until(lambda: bool(cluster.servers[3].status()["is_member"]))
+            await until(lambda: "creek member replace 3" in caplog.text)
+            assert not has_joined()
+            with pytest.raises((CallFailed, TimeoutError)):
+                await db.strong.within(0.5).put("a", 2)
             await cluster.stop(3)
-            for file in (*directory.glob("*.journal"), directory / "owner.json"):
-                file.unlink()
-            for _ in range(2):  # the second start finds a journal without a promise
-                caplog.clear()
-                await start()
-                await until(lambda: bool(cluster.servers[3].status()["is_member"]))
-                await until(lambda: "creek member replace 3" in caplog.text)
-                assert not has_joined()
-                with pytest.raises((CallFailed, TimeoutError)):
-                    await db.strong.within(0.5).put("a", 2)
-                await cluster.stop(3)
-            await cluster.start(2)
-            await db.strong.put("a", 3)
-
-    run(scenario())
+        await cluster.start(2)
+        await db.strong.put("a", 3)
 
 
-def test_the_first_member_without_its_disk_does_not_start_alone(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        with ReplicaProcesses(tmp_path, 1) as processes:
-            async with processes.client(0) as db:
-                await add_two_members(processes, db)
-            processes.kill(0)
-            shutil.rmtree(processes.data_dir(0))
-            processes.start(0)
-            assert await processes.exit_code(0) == 3
-            assert "creek member replace 0" in processes.output(0)
-            async with processes.client(1) as db:
-                assert await db.strong.get("lamp") == 2
-
-    run(scenario())
+async def test_the_first_member_without_its_disk_does_not_start_alone(tmp_path: Path) -> None:
+    with ReplicaProcesses(tmp_path, 1) as processes:
+        async with processes.client(0) as db:
+            await add_two_members(processes, db)
+        processes.kill(0)
+        shutil.rmtree(processes.data_dir(0))
+        processes.start(0)
+        assert await processes.exit_code(0) == 3
+        assert "creek member replace 0" in processes.output(0)
+        async with processes.client(1) as db:
+            assert await db.strong.get("lamp") == 2

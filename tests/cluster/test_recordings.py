@@ -22,34 +22,28 @@ from tests.cluster.fault_scenario import check_history
 from tests.cluster.in_process_cluster import TIMEOUT_S, running_cluster
 
 
-def record(directory: Path) -> History:
+async def record(directory: Path) -> History:
     """Record weak and strong calls at two replicas while a third one restarts."""
-
-    async def scenario() -> None:
-        recorded = str(directory / "recorded")
-        async with running_cluster(
-            directory / "data", record=recorded, record_orders=True
-        ) as cluster:
-            async with cluster.client(0) as first_client, cluster.client(1) as second_client:
-                for number in range(20):
-                    await asyncio.gather(
-                        first_client.weak.increment("total"),
-                        second_client.weak.put("last", number),
-                        second_client.strong.increment("total"),
-                        first_client.weak.get("total"),
-                    )
-                await cluster.stop(2)
-                await first_client.strong.put("without", 2)
-                await cluster.start(2)
-                await first_client.strong.put("with", 2)
-            await cluster.until_quiescent()
-
-    asyncio.run(scenario())
+    recorded = str(directory / "recorded")
+    async with running_cluster(directory / "data", record=recorded, record_orders=True) as cluster:
+        async with cluster.client(0) as first_client, cluster.client(1) as second_client:
+            for number in range(20):
+                await asyncio.gather(
+                    first_client.weak.increment("total"),
+                    second_client.weak.put("last", number),
+                    second_client.strong.increment("total"),
+                    first_client.weak.get("total"),
+                )
+            await cluster.stop(2)
+            await first_client.strong.put("without", 2)
+            await cluster.start(2)
+            await first_client.strong.put("with", 2)
+        await cluster.until_quiescent()
     return merge_recordings(directory / "recorded")
 
 
-def test_a_recorded_run_passes_every_checker(tmp_path: Path) -> None:
-    history = record(tmp_path)
+async def test_a_recorded_run_passes_every_checker(tmp_path: Path) -> None:
+    history = await record(tmp_path)
     assert len(history.operations) == 82
     assert [(log.replica, log.incarnation) for log in history.logs] == [
         (0, 0),
@@ -61,8 +55,8 @@ def test_a_recorded_run_passes_every_checker(tmp_path: Path) -> None:
     check_history(history)
 
 
-def test_tables_contain_the_calls_of_clients(tmp_path: Path) -> None:
-    history = record(tmp_path)
+async def test_tables_contain_the_calls_of_clients(tmp_path: Path) -> None:
+    history = await record(tmp_path)
     tables = run_tables.tables_of_history("live", history)
     kinds = set(tables.operations["kind"].to_pylist())
     assert kinds == {"increment", "put", "get"}
@@ -77,8 +71,8 @@ def test_tables_contain_the_calls_of_clients(tmp_path: Path) -> None:
     assert set(tables.samples["replica"].to_pylist()) == {0, 1, 2}
 
 
-def test_truncated_recordings_are_read_up_to_their_end(tmp_path: Path) -> None:
-    whole = record(tmp_path)
+async def test_truncated_recordings_are_read_up_to_their_end(tmp_path: Path) -> None:
+    whole = await record(tmp_path)
     file = tmp_path / "recorded" / f"1-0{RECORDING_SUFFIX}"
     body = file.read_bytes()
     file.write_bytes(body[: len(body) // 2])
@@ -92,10 +86,10 @@ def test_truncated_recordings_are_read_up_to_their_end(tmp_path: Path) -> None:
     assert {log.replica for log in merge_recordings(tmp_path / "recorded").logs} == {0, 2}
 
 
-def test_a_recording_of_a_replica_killed_during_recovery_is_ignored(
+async def test_a_recording_of_a_replica_killed_during_recovery_is_ignored(
     tmp_path: Path,
 ) -> None:
-    whole = record(tmp_path)
+    whole = await record(tmp_path)
     path = tmp_path / "recorded" / f"2-1{RECORDING_SUFFIX}"
     body = path.read_bytes()
     for frames_left in (1, 2):
@@ -109,28 +103,23 @@ def test_a_recording_of_a_replica_killed_during_recovery_is_ignored(
         check_history(partial)
 
 
-def test_a_removed_replica_is_marked_in_the_history(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        recorded = str(tmp_path / "recorded")
-        async with running_cluster(
-            tmp_path / "data", record=recorded, record_orders=True
-        ) as cluster:
-            async with cluster.client(0) as db:
-                await db.strong(REMOVE_MEMBER, 2)
-                await asyncio.wait_for(cluster.servers[2].stop_requested.wait(), TIMEOUT_S)
-                await cluster.stop(2)
-                await db.weak.put("without", 2)
-            await cluster.until_quiescent()
-
-    asyncio.run(scenario())
+async def test_a_removed_replica_is_marked_in_the_history(tmp_path: Path) -> None:
+    recorded = str(tmp_path / "recorded")
+    async with running_cluster(tmp_path / "data", record=recorded, record_orders=True) as cluster:
+        async with cluster.client(0) as db:
+            await db.strong(REMOVE_MEMBER, 2)
+            await asyncio.wait_for(cluster.servers[2].stop_requested.wait(), TIMEOUT_S)
+            await cluster.stop(2)
+            await db.weak.put("without", 2)
+        await cluster.until_quiescent()
     history = merge_recordings(tmp_path / "recorded")
     assert [log.replica for log in history.logs if log.is_removed] == [2]
     assert {final.replica for final in history.final_states} == {0, 1}
     check_history(history)
 
 
-def test_a_recording_of_a_later_version_is_rejected(tmp_path: Path) -> None:
-    whole = record(tmp_path)
+async def test_a_recording_of_a_later_version_is_rejected(tmp_path: Path) -> None:
+    whole = await record(tmp_path)
     for path in (tmp_path / "recorded").iterdir():
         rewrite_version(path, min(READABLE_VERSIONS))
     assert merge_recordings(tmp_path / "recorded") == whole
@@ -158,8 +147,8 @@ def test_a_directory_without_valid_recordings_is_rejected(tmp_path: Path) -> Non
     assert not (tmp_path / "run").exists()
 
 
-def test_commands_gather_and_check_a_run(tmp_path: Path) -> None:
-    record(tmp_path)
+async def test_commands_gather_and_check_a_run(tmp_path: Path) -> None:
+    await record(tmp_path)
     run = str(tmp_path / "run")
     assert main(["gather", str(tmp_path / "recorded"), "--out", run]) == 0
     assert main(["check", run]) == 0

@@ -15,13 +15,13 @@ from creekdb.server.runtime.config import SecurityConfig
 from creekdb.server.runtime.server import Server
 from creekdb.server.security.certificates import CertificatePair, issue, new_authority
 from creekdb.wire.addresses import parse_address
-from tests.cluster.in_process_cluster import TIMEOUT_S, run, running_cluster
+from tests.cluster.in_process_cluster import TIMEOUT_S, running_cluster
 from tests.cluster.processes import ReplicaProcesses
 
 LOCALHOST = ("127.0.0.1",)
 
 
-def test_reload_applies_tokens_and_reports_errors(tmp_path: Path) -> None:
+async def test_reload_applies_tokens_and_reports_errors(tmp_path: Path) -> None:
     config = tmp_path / "replica.toml"
 
     def configure(text: str) -> None:
@@ -38,40 +38,37 @@ def test_reload_applies_tokens_and_reports_errors(tmp_path: Path) -> None:
         async with processes.client(0, token=token) as db:
             await db.strong.put("lamp", token)
 
-    async def scenario() -> None:
-        configure('tokens = {ann = "one"}')
-        with ReplicaProcesses(tmp_path, 1, configs={0: config}) as processes:
+    configure('tokens = {ann = "one"}')
+    with ReplicaProcesses(tmp_path, 1, configs={0: config}) as processes:
+        await put(processes, "one")
+
+        async with processes.client(0, token="one") as db:
+            await db.weak.get("lamp")
+            configure('tokens = {ann = "two"}')
+            await reloaded(processes, "reloaded tokens, certificates and logging")
+            with pytest.raises(CreekError, match="the token is missing or unknown"):
+                await db.weak.get("lamp")
+        await put(processes, "two")
+        with pytest.raises(UsageError, match="the token is missing or unknown"):
             await put(processes, "one")
 
-            async with processes.client(0, token="one") as db:
-                await db.weak.get("lamp")
-                configure('tokens = {ann = "two"}')
-                await reloaded(processes, "reloaded tokens, certificates and logging")
-                with pytest.raises(CreekError, match="the token is missing or unknown"):
-                    await db.weak.get("lamp")
-            await put(processes, "two")
-            with pytest.raises(UsageError, match="the token is missing or unknown"):
-                await put(processes, "one")
+        configure("tokens = 3")
+        await reloaded(processes, "configuration not reloaded: ")
+        await put(processes, "two")
 
-            configure("tokens = 3")
-            await reloaded(processes, "configuration not reloaded: ")
-            await put(processes, "two")
+        config.write_text('strong_max = 7\n[security]\ntokens = {ann = "two"}\n')
+        await reloaded(processes, "take effect after a restart: strong_max")
 
-            config.write_text('strong_max = 7\n[security]\ntokens = {ann = "two"}\n')
-            await reloaded(processes, "take effect after a restart: strong_max")
-
-            config.write_text('log = "json"\n')
-            await reloaded(processes, '"event":"configuration.reloaded"')
-            await put(processes, "")
-            config.write_text('log = "json"\nlog_level = "warning"\nstrong_max = 8\n')
-            before = processes.output(0).count("configuration.reloaded")
-            await reloaded(processes, '"event":"configuration.waits"')
-            assert processes.output(0).count("configuration.reloaded") == before
-
-    run(scenario())
+        config.write_text('log = "json"\n')
+        await reloaded(processes, '"event":"configuration.reloaded"')
+        await put(processes, "")
+        config.write_text('log = "json"\nlog_level = "warning"\nstrong_max = 8\n')
+        before = processes.output(0).count("configuration.reloaded")
+        await reloaded(processes, '"event":"configuration.waits"')
+        assert processes.output(0).count("configuration.reloaded") == before
 
 
-def test_reload_applies_certificates_and_authorities(
+async def test_reload_applies_certificates_and_authorities(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Replacement of an authority.
@@ -121,49 +118,41 @@ def test_reload_applies_certificates_and_authorities(
             return False
         return bool(received)
 
-    async def scenario() -> None:
-        async with running_cluster(
-            tmp_path / "data", 1, security=security((old,), certificate)
-        ) as cluster:
-            replica = cluster.servers[0]
+    async with running_cluster(
+        tmp_path / "data", 1, security=security((old,), certificate)
+    ) as cluster:
+        replica = cluster.servers[0]
 
-            def reload(security_config: SecurityConfig) -> None:
-                replica.reload(cluster.config(0, security=security_config))
+        def reload(security_config: SecurityConfig) -> None:
+            replica.reload(cluster.config(0, security=security_config))
 
-            assert await is_accepted(replica, peer(certificate, authority=old))
-            assert not await is_accepted(replica, peer(next_certificate, authority=old))
-            reload(security((old, new), certificate))
-            assert await is_accepted(replica, peer(next_certificate, authority=old))
-            assert not await is_accepted(replica, peer(next_certificate, authority=new))
-            reload(security((old, new), next_certificate))
-            assert await is_accepted(replica, peer(certificate, authority=new))
+        assert await is_accepted(replica, peer(certificate, authority=old))
+        assert not await is_accepted(replica, peer(next_certificate, authority=old))
+        reload(security((old, new), certificate))
+        assert await is_accepted(replica, peer(next_certificate, authority=old))
+        assert not await is_accepted(replica, peer(next_certificate, authority=new))
+        reload(security((old, new), next_certificate))
+        assert await is_accepted(replica, peer(certificate, authority=new))
 
-            with pytest.raises(UsageError, match="switched on or off"):
-                reload(SecurityConfig())
-            with pytest.raises(UsageError, match="would be rejected by the other replicas"):
-                reload(security((old,), next_certificate))
-            assert await is_accepted(replica, peer(certificate, authority=new))
-
-    run(scenario())
+        with pytest.raises(UsageError, match="switched on or off"):
+            reload(SecurityConfig())
+        with pytest.raises(UsageError, match="would be rejected by the other replicas"):
+            reload(security((old,), next_certificate))
+        assert await is_accepted(replica, peer(certificate, authority=new))
 
 
-def test_reload_ignores_members_and_refers_to_the_command(
+async def test_reload_ignores_members_and_refers_to_the_command(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(
         server, "configure_logging", lambda *_: None
     )  # keep the logging of the tests
 
-    async def scenario() -> None:
-        async with running_cluster(tmp_path, 1) as cluster:
-            replica = cluster.servers[0]
-            replica.reload(replica.config)
-            assert "members" not in caplog.text
-            members = {**replica.config.members, 1: "127.0.0.1:1"}
-            replica.reload(msgspec.structs.replace(replica.config, members=members))
-            assert (
-                "members in the file are ignored; change members with 'creek member'" in caplog.text
-            )
-            assert replica.membership.configuration.replica_ids == (0,)
-
-    run(scenario())
+    async with running_cluster(tmp_path, 1) as cluster:
+        replica = cluster.servers[0]
+        replica.reload(replica.config)
+        assert "members" not in caplog.text
+        members = {**replica.config.members, 1: "127.0.0.1:1"}
+        replica.reload(msgspec.structs.replace(replica.config, members=members))
+        assert "members in the file are ignored; change members with 'creek member'" in caplog.text
+        assert replica.membership.configuration.replica_ids == (0,)

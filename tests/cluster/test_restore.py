@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import pytest_asyncio
 
 from creekdb.cli.app import main
 from creekdb.client.replica_connection import dial
@@ -22,7 +23,7 @@ from creekdb.server.backup.restore import restore
 from creekdb.server.storage.journal import Journal
 from creekdb.wire import addresses, messages
 from tests.cluster.backups import back_up, restore_all, user_state
-from tests.cluster.in_process_cluster import TIMEOUT_S, run, running_cluster
+from tests.cluster.in_process_cluster import TIMEOUT_S, running_cluster
 
 UNEXPECTED_REJECTIONS = {
     RejectionReason.BAD_DOTS,
@@ -67,48 +68,45 @@ class NumberedClient:
 
 
 @pytest.mark.parametrize("replicas", [1, 3, 5])
-def test_a_cluster_of_any_size_continues_from_a_backup(tmp_path: Path, replicas: int) -> None:
-    async def scenario() -> None:
-        path = tmp_path / "shop.backup"
-        async with running_cluster(tmp_path / "old", checkpoint_every=30) as cluster:
-            async with cluster.client(0) as db, cluster.client(2) as other:
-                for number in range(40):
-                    await db.strong.put(f"key {number % 7}", number)
-                    await other.weak.increment("total")
-                await other.strong.get("total")
-            first_response = await NumberedClient(cluster.addresses(1)[0], "client").call(
-                7, "increment", "total", 5
-            )
-            assert first_response.value == 45
-            await cluster.until_quiescent()
-            header = await back_up(cluster, path, 1)
-            state = user_state(path)
-        restore_all(path, tmp_path / "new", replicas)
-        async with running_cluster(tmp_path / "new", replicas, cluster="another") as cluster:
-            statuses = [server.status() for server in cluster.servers.values()]
-            assert all(each["committed"] >= header.length for each in statuses)
-            client = NumberedClient(cluster.addresses(replicas - 1)[0], "client")
-            assert (await client.call(7, "increment", "total", 5)).value == 45
-            assert (await client.call(8, "increment", "total", 5)).value == 50
-            async with cluster.client(0) as db:
-                state_now = dict(await db.strong.scan(""))
-                assert state_now == state | {"total": 50}
-                await db.weak.put("new", 1)
-                await db.strong.put("new", 2)
-            await cluster.until_quiescent()
-            for server in cluster.servers.values():
-                rejections = server.driver.replica.view.rejected
-                assert rejections.keys().isdisjoint(UNEXPECTED_REJECTIONS), rejections
-            again = await back_up(cluster, tmp_path / "again.backup")
-            assert again.length > header.length
-            assert user_state(tmp_path / "again.backup") == state | {"total": 50, "new": 2}
-            await cluster.stop()
-            await cluster.start()
-            await cluster.until_connected()
-            async with cluster.client(0) as db:
-                assert await db.strong.get("new") == 2
-
-    run(scenario())
+async def test_a_cluster_of_any_size_continues_from_a_backup(tmp_path: Path, replicas: int) -> None:
+    path = tmp_path / "shop.backup"
+    async with running_cluster(tmp_path / "old", checkpoint_every=30) as cluster:
+        async with cluster.client(0) as db, cluster.client(2) as other:
+            for number in range(40):
+                await db.strong.put(f"key {number % 7}", number)
+                await other.weak.increment("total")
+            await other.strong.get("total")
+        first_response = await NumberedClient(cluster.addresses(1)[0], "client").call(
+            7, "increment", "total", 5
+        )
+        assert first_response.value == 45
+        await cluster.until_quiescent()
+        header = await back_up(cluster, path, 1)
+        state = user_state(path)
+    restore_all(path, tmp_path / "new", replicas)
+    async with running_cluster(tmp_path / "new", replicas, cluster="another") as cluster:
+        statuses = [server.status() for server in cluster.servers.values()]
+        assert all(each["committed"] >= header.length for each in statuses)
+        client = NumberedClient(cluster.addresses(replicas - 1)[0], "client")
+        assert (await client.call(7, "increment", "total", 5)).value == 45
+        assert (await client.call(8, "increment", "total", 5)).value == 50
+        async with cluster.client(0) as db:
+            state_now = dict(await db.strong.scan(""))
+            assert state_now == state | {"total": 50}
+            await db.weak.put("new", 1)
+            await db.strong.put("new", 2)
+        await cluster.until_quiescent()
+        for server in cluster.servers.values():
+            rejections = server.driver.replica.view.rejected
+            assert rejections.keys().isdisjoint(UNEXPECTED_REJECTIONS), rejections
+        again = await back_up(cluster, tmp_path / "again.backup")
+        assert again.length > header.length
+        assert user_state(tmp_path / "again.backup") == state | {"total": 50, "new": 2}
+        await cluster.stop()
+        await cluster.start()
+        await cluster.until_connected()
+        async with cluster.client(0) as db:
+            assert await db.strong.get("new") == 2
 
 
 @pytest.mark.parametrize(
@@ -121,99 +119,87 @@ def test_a_cluster_of_any_size_continues_from_a_backup(tmp_path: Path, replicas:
     ],
     ids=lambda options: " ".join(options.values()),
 )
-def test_the_restored_state_equals_the_original(tmp_path: Path, options: dict[str, Any]) -> None:
-    async def scenario() -> None:
-        path = tmp_path / "one.backup"
-        async with running_cluster(tmp_path / "old", **options) as old:
-            async with old.client(0) as db:
-                for number in range(1, 6):
-                    if "datatype" in options:
-                        await db.strong.delivery(1, number)
-                    else:
-                        await db.strong.put("key", number)
-            await old.until_quiescent()
-            header = await back_up(old, path, 1, operations=True)
-            replica = old.servers[1].driver.replica
-            deleted = [each for each in read_blocks(path) if isinstance(each, DeletedBlock)]
-            assert bool(deleted) == ("datatype" in options)
-        restore_all(path, tmp_path / "new", 1, datatype=header.datatype)
-        async with running_cluster(tmp_path / "new", 1, cluster="another", **options) as new:
-            again = new.servers[0].driver.replica
-            assert again.view.state() == replica.view.state()
-            assert again.view.committed_length() == header.length == len(list(read_requests(path)))
+async def test_the_restored_state_equals_the_original(
+    tmp_path: Path, options: dict[str, Any]
+) -> None:
+    path = tmp_path / "one.backup"
+    async with running_cluster(tmp_path / "old", **options) as old:
+        async with old.client(0) as db:
+            for number in range(1, 6):
+                if "datatype" in options:
+                    await db.strong.delivery(1, number)
+                else:
+                    await db.strong.put("key", number)
+        await old.until_quiescent()
+        header = await back_up(old, path, 1, operations=True)
+        replica = old.servers[1].driver.replica
+        deleted = [each for each in read_blocks(path) if isinstance(each, DeletedBlock)]
+        assert bool(deleted) == ("datatype" in options)
+    restore_all(path, tmp_path / "new", 1, datatype=header.datatype)
+    async with running_cluster(tmp_path / "new", 1, cluster="another", **options) as new:
+        again = new.servers[0].driver.replica
+        assert again.view.state() == replica.view.state()
+        assert again.view.committed_length() == header.length == len(list(read_requests(path)))
 
-    run(scenario())
 
-
-def test_a_client_continues_at_a_restored_cluster(
+async def test_a_client_continues_at_a_restored_cluster(
     tmp_path: Path,
 ) -> None:
-    async def scenario() -> None:
-        path = tmp_path / "one.backup"
-        async with running_cluster(tmp_path / "old") as old:
-            new = old.at_same_addresses(tmp_path / "new", cluster="another")
-            async with old.client(0, 1) as db:
-                await db.strong.increment("total")
-                await old.stop(0)
-                await db.strong.increment("total")  # at replica 1
-                await back_up(old, path, 1)
-                await old.stop()
-                restore_all(path, tmp_path / "new", 3)
-                await new.start()
-                assert await db.strong.increment("total") == 3
-            await new.stop()
-
-    run(scenario())
+    path = tmp_path / "one.backup"
+    async with running_cluster(tmp_path / "old") as old:
+        new = old.at_same_addresses(tmp_path / "new", cluster="another")
+        async with old.client(0, 1) as db:
+            await db.strong.increment("total")
+            await old.stop(0)
+            await db.strong.increment("total")  # at replica 1
+            await back_up(old, path, 1)
+            await old.stop()
+            restore_all(path, tmp_path / "new", 3)
+            await new.start()
+            assert await db.strong.increment("total") == 3
+        await new.stop()
 
 
-def test_a_replica_restored_twice_recovers_from_its_peers(tmp_path: Path) -> None:
+async def test_a_replica_restored_twice_recovers_from_its_peers(tmp_path: Path) -> None:
     """Restore again after a disk loss. The replica recovers the rest from its peers."""
-
-    async def scenario() -> None:
-        path = tmp_path / "one.backup"
-        async with running_cluster(tmp_path / "old") as cluster:
-            async with cluster.client(0) as db:
-                await db.strong.put("a", 1)
-            await cluster.until_quiescent()
-            await back_up(cluster, path)
-        restore_all(path, tmp_path / "new", 3)
-        async with running_cluster(tmp_path / "new", cluster="another") as cluster:
-            async with cluster.client(2) as db:
-                for number in range(10):
-                    await db.strong.put("b", number)
-            await cluster.until_quiescent()
-            await cluster.stop(2)
-            shutil.rmtree(tmp_path / "new" / "2")
-            directories = {2: tmp_path / "new" / "2"}
-            restore(path, directories, cluster="another", members=(0, 1, 2), datatype="kv")
-            await cluster.start(2)
-            await cluster.until_connected()
-            async with cluster.client(2) as db:
-                assert await db.strong.get("b") == 9
-                await db.strong.put("b", 10)
-            await cluster.stop(0)
-            async with cluster.client(1) as db:
-                assert await db.strong.get("b") == 10
-
-    run(scenario())
+    path = tmp_path / "one.backup"
+    async with running_cluster(tmp_path / "old") as cluster:
+        async with cluster.client(0) as db:
+            await db.strong.put("a", 1)
+        await cluster.until_quiescent()
+        await back_up(cluster, path)
+    restore_all(path, tmp_path / "new", 3)
+    async with running_cluster(tmp_path / "new", cluster="another") as cluster:
+        async with cluster.client(2) as db:
+            for number in range(10):
+                await db.strong.put("b", number)
+        await cluster.until_quiescent()
+        await cluster.stop(2)
+        shutil.rmtree(tmp_path / "new" / "2")
+        directories = {2: tmp_path / "new" / "2"}
+        restore(path, directories, cluster="another", members=(0, 1, 2), datatype="kv")
+        await cluster.start(2)
+        await cluster.until_connected()
+        async with cluster.client(2) as db:
+            assert await db.strong.get("b") == 9
+            await db.strong.put("b", 10)
+        await cluster.stop(0)
+        async with cluster.client(1) as db:
+            assert await db.strong.get("b") == 10
 
 
 # --- rejected backups -------------------------------------------------------------------------
 
 
-@pytest.fixture(scope="module")
-def backup(tmp_path_factory: pytest.TempPathFactory) -> Path:
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def backup(tmp_path_factory: pytest.TempPathFactory) -> Path:
     directory = tmp_path_factory.mktemp("backup")
     path = directory / "one.backup"
-
-    async def scenario() -> None:
-        async with running_cluster(directory / "data", replicas=1, cluster="shop") as cluster:
-            async with cluster.client(0) as db:
-                for number in range(5):
-                    await db.strong.put(f"key {number}", number)
-            await back_up(cluster, path, operations=True)
-
-    run(scenario())
+    async with running_cluster(directory / "data", replicas=1, cluster="shop") as cluster:
+        async with cluster.client(0) as db:
+            for number in range(5):
+                await db.strong.put(f"key {number}", number)
+        await back_up(cluster, path, operations=True)
     return path
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from creekdb import NotDone
 from creekdb.client import call_router
-from tests.cluster.in_process_cluster import TIMEOUT_S, run, running_cluster
+from tests.cluster.in_process_cluster import TIMEOUT_S, running_cluster
 
 
 def item_count(value: object) -> int:
@@ -16,54 +16,44 @@ def item_count(value: object) -> int:
     return sum(len(each) for each in vars(value).values() if isinstance(each, dict | list | set))
 
 
-def test_a_connection_stores_no_session_state(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        async with (
-            running_cluster(tmp_path, 1) as cluster,
-            cluster.client() as db,
-            cluster.client() as other,
-        ):
-            session_ids: set[int] = set()
-            for connection in cluster.servers[0].dispatcher.connections:
-                before = item_count(connection)
-                session_ids.update(connection.session_id(number) for number in range(1000))
-                assert [connection.session_id(7) for _ in range(3)] == [
-                    connection.session_id(7)
-                ] * 3
-                assert item_count(connection) == before
-            assert len(session_ids) == 2000
-            for _ in range(10):
-                await asyncio.gather(
-                    db.session().weak.put("a", 1), other.session().weak.put("a", 2)
-                )
-
-    run(scenario())
+async def test_a_connection_stores_no_session_state(tmp_path: Path) -> None:
+    async with (
+        running_cluster(tmp_path, 1) as cluster,
+        cluster.client() as db,
+        cluster.client() as other,
+    ):
+        session_ids: set[int] = set()
+        for connection in cluster.servers[0].dispatcher.connections:
+            before = item_count(connection)
+            session_ids.update(connection.session_id(number) for number in range(1000))
+            assert [connection.session_id(7) for _ in range(3)] == [connection.session_id(7)] * 3
+            assert item_count(connection) == before
+        assert len(session_ids) == 2000
+        for _ in range(10):
+            await asyncio.gather(db.session().weak.put("a", 1), other.session().weak.put("a", 2))
 
 
-def test_a_merged_session_still_waits_for_its_writes(
+async def test_a_merged_session_still_waits_for_its_writes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(call_router, "SESSIONS_MAX", 4)
 
-    async def scenario() -> None:
-        async with running_cluster(tmp_path) as cluster, cluster.client() as db:
-            assert db.replica == 0
-            first = db.session()
-            cluster.servers[0].peers.disconnect((1, 2))
-            await first.weak.put("a", 1)
-            sessions = [db.session() for _ in range(100)]
-            for session in sessions:
-                await session.weak.put("b", 1)
-            contexts: Any = db._router._session_contexts
-            assert len(contexts) <= 8
-            assert first._number not in contexts
-            await cluster.stop(0)
-            async with asyncio.timeout(TIMEOUT_S):
-                while db.replica == 0:
-                    await asyncio.sleep(0.01)
-            with pytest.raises(NotDone, match="did not arrive in time"):
-                await first.weak.within(0.5).get("a")
-            await cluster.start(0)
-            assert await first.weak.get("a") == 1
-
-    run(scenario())
+    async with running_cluster(tmp_path) as cluster, cluster.client() as db:
+        assert db.replica == 0
+        first = db.session()
+        cluster.servers[0].peers.disconnect((1, 2))
+        await first.weak.put("a", 1)
+        sessions = [db.session() for _ in range(100)]
+        for session in sessions:
+            await session.weak.put("b", 1)
+        contexts: Any = db._router._session_contexts
+        assert len(contexts) <= 8
+        assert first._number not in contexts
+        await cluster.stop(0)
+        async with asyncio.timeout(TIMEOUT_S):
+            while db.replica == 0:
+                await asyncio.sleep(0.01)
+        with pytest.raises(NotDone, match="did not arrive in time"):
+            await first.weak.within(0.5).get("a")
+        await cluster.start(0)
+        assert await first.weak.get("a") == 1

@@ -4,11 +4,11 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
-from tests.cluster.in_process_cluster import TIMEOUT_S, run, running_cluster
+from tests.cluster.in_process_cluster import TIMEOUT_S, running_cluster
 
 SCHEME = """
 import time
@@ -32,15 +32,11 @@ def wait_for(path: Path, text: str = "") -> None:
         time.sleep(0.02)
 
 
-@contextmanager
-def starting_replica(directory: Path) -> Iterator["subprocess.Popen[bytes]"]:
+@asynccontextmanager
+async def starting_replica(directory: Path) -> AsyncIterator["subprocess.Popen[bytes]"]:
     """Start a replica whose recovery lasts until a file `continue` exists."""
-
-    async def scenario() -> None:
-        async with running_cluster(directory, replicas=1) as cluster, cluster.client() as db:
-            await db.strong.put("a", 1)
-
-    run(scenario())
+    async with running_cluster(directory, replicas=1) as cluster, cluster.client() as db:
+        await db.strong.put("a", 1)
     (directory / "slow.py").write_text(SCHEME)
     options = ["--member", "0=127.0.0.1:0", "--data", "0", "--scheme", "slow:Slow"]
     with (directory / "output").open("wb") as output:
@@ -58,8 +54,8 @@ def starting_replica(directory: Path) -> Iterator["subprocess.Popen[bytes]"]:
         process.wait()
 
 
-def test_an_interrupt_during_recovery_ends_the_process(tmp_path: Path) -> None:
-    with starting_replica(tmp_path) as process:
+async def test_an_interrupt_during_recovery_ends_the_process(tmp_path: Path) -> None:
+    async with starting_replica(tmp_path) as process:
         process.send_signal(signal.SIGINT)
         assert process.wait(TIMEOUT_S) == 130
     output = (tmp_path / "output").read_text()
@@ -67,8 +63,8 @@ def test_an_interrupt_during_recovery_ends_the_process(tmp_path: Path) -> None:
     assert "Traceback" not in output
 
 
-def test_a_reload_during_recovery_is_applied_afterwards(tmp_path: Path) -> None:
-    with starting_replica(tmp_path) as process:
+async def test_a_reload_during_recovery_is_applied_afterwards(tmp_path: Path) -> None:
+    async with starting_replica(tmp_path) as process:
         process.send_signal(signal.SIGHUP)
         time.sleep(0.1)
         (tmp_path / "continue").touch()

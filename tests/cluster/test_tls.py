@@ -38,7 +38,7 @@ from creekdb.server.transport import keepalive
 from creekdb.server.transport.peer_link import PEER_REQUIRES_TLS_MESSAGE, PEER_WITHOUT_TLS_MESSAGE
 from creekdb.wire.counters import ServerCounter
 from creekdb.wire.reject_reason import RejectReason
-from tests.cluster.in_process_cluster import TIMEOUT_S, InProcessCluster, run, running_cluster
+from tests.cluster.in_process_cluster import TIMEOUT_S, InProcessCluster, running_cluster
 
 LOCALHOST = ("127.0.0.1",)
 
@@ -101,53 +101,47 @@ def authority_path(certificates: CertificateStore) -> str:
     return str(certificates.directory / "authority.pem")
 
 
-def test_replicas_and_clients_connect_with_valid_certificates(
+async def test_replicas_and_clients_connect_with_valid_certificates(
     certificates: CertificateStore, tmp_path: Path
 ) -> None:
-    async def scenario() -> None:
-        security = certificates.good(tokens={"ann": "secret"})
-        async with (
-            running_cluster(tmp_path, security=security) as cluster,
-            cluster.client(0, authority=authority_path(certificates), token="secret") as db,
-        ):
-            assert await db.strong.put("a", 1) is None
-
-    run(scenario())
+    security = certificates.good(tokens={"ann": "secret"})
+    async with (
+        running_cluster(tmp_path, security=security) as cluster,
+        cluster.client(0, authority=authority_path(certificates), token="secret") as db,
+    ):
+        assert await db.strong.put("a", 1) is None
 
 
-def test_the_load_generator_uses_a_token_and_an_authority(
+async def test_the_load_generator_uses_a_token_and_an_authority(
     certificates: CertificateStore, tmp_path: Path
 ) -> None:
-    async def scenario() -> None:
-        security = certificates.good(tokens={"ann": "secret"})
-        async with running_cluster(tmp_path, replicas=1, security=security) as cluster:
+    security = certificates.good(tokens={"ann": "secret"})
+    async with running_cluster(tmp_path, replicas=1, security=security) as cluster:
 
-            async def until_something_is_done(meter: LoadMeter) -> None:
-                while not meter.completed:
-                    await asyncio.sleep(0.01)
-                meter.end_ns = 0
+        async def until_something_is_done(meter: LoadMeter) -> None:
+            while not meter.completed:
+                await asyncio.sleep(0.01)
+            meter.end_ns = 0
 
-            async def drive(token: str, authority: str) -> LoadMeter:
-                dial_replica = partial(dial, token=token, tls_context=client_tls_context(authority))
-                stream = kv_workload(keys=5, value_bytes=8, reads=0.5, strong=0.5, seed=0)
-                plan = LoadPlan(
-                    cluster.addresses(),
-                    stream,
-                    warm_up_s=0.0,
-                    duration_s=TIMEOUT_S,
-                    clients=2,
-                    background=until_something_is_done,
-                    dial=dial_replica,
-                )
-                return await generate_load(plan)
+        async def drive(token: str, authority: str) -> LoadMeter:
+            dial_replica = partial(dial, token=token, tls_context=client_tls_context(authority))
+            stream = kv_workload(keys=5, value_bytes=8, reads=0.5, strong=0.5, seed=0)
+            plan = LoadPlan(
+                cluster.addresses(),
+                stream,
+                warm_up_s=0.0,
+                duration_s=TIMEOUT_S,
+                clients=2,
+                background=until_something_is_done,
+                dial=dial_replica,
+            )
+            return await generate_load(plan)
 
-            assert (await drive("secret", authority_path(certificates))).completed > 0
-            with pytest.raises(UsageError, match="token"):
-                await drive("guessed", authority_path(certificates))
-            with pytest.raises(UsageError, match="is not trusted"):
-                await drive("secret", str(certificates.directory / "another.pem"))
-
-    run(scenario())
+        assert (await drive("secret", authority_path(certificates))).completed > 0
+        with pytest.raises(UsageError, match="token"):
+            await drive("guessed", authority_path(certificates))
+        with pytest.raises(UsageError, match="is not trusted"):
+            await drive("secret", str(certificates.directory / "another.pem"))
 
 
 @pytest.mark.parametrize(
@@ -157,7 +151,7 @@ def test_the_load_generator_uses_a_token_and_an_authority(
         ("from_another_authority", "tls_", "unable to get local issuer certificate"),
     ],
 )
-def test_a_replica_with_an_invalid_certificate_is_rejected_by_peers(
+async def test_a_replica_with_an_invalid_certificate_is_rejected_by_peers(
     certificate: str,
     counter: str,
     log_text: str,
@@ -168,73 +162,64 @@ def test_a_replica_with_an_invalid_certificate_is_rejected_by_peers(
 ) -> None:
     monkeypatch.setattr(server_module, "certificate_expiry_s", never_expires)
 
-    async def scenario() -> None:
-        cluster = InProcessCluster(tmp_path, security=certificates.good())
-        await cluster.start()
-        await cluster.until_connected()
-        async with cluster.client(0, authority=authority_path(certificates)) as db:
-            await db.strong.put("a", 0)
-        await cluster.until_quiescent()
-        await cluster.stop(2)
-        cluster.settings = {"security": getattr(certificates, certificate)()}
-        await cluster.start(2)
-        good = cluster.servers[0]
-        async with asyncio.timeout(20):
-            while not any(reason.startswith(counter) for reason in good.rejections):
-                await asyncio.sleep(0.01)
-            while f"cannot connect to replica 2 at {cluster._members[2]}" not in caplog.text:
-                await asyncio.sleep(0.01)
-        assert log_text in caplog.text
-        before = cluster.servers[2].status()["committed"]
-        assert good.peers.connected_members() == [1]
-        assert cluster.servers[2].peers.connected_members() == []
-        async with cluster.client(0, authority=authority_path(certificates)) as db:
-            assert await db.strong.put("a", 1) == 0  # the other replicas are a majority
-        assert cluster.servers[2].status()["committed"] == before
-        await cluster.stop()
-
-    run(scenario())
+    cluster = InProcessCluster(tmp_path, security=certificates.good())
+    await cluster.start()
+    await cluster.until_connected()
+    async with cluster.client(0, authority=authority_path(certificates)) as db:
+        await db.strong.put("a", 0)
+    await cluster.until_quiescent()
+    await cluster.stop(2)
+    cluster.settings = {"security": getattr(certificates, certificate)()}
+    await cluster.start(2)
+    good = cluster.servers[0]
+    async with asyncio.timeout(20):
+        while not any(reason.startswith(counter) for reason in good.rejections):
+            await asyncio.sleep(0.01)
+        while f"cannot connect to replica 2 at {cluster._members[2]}" not in caplog.text:
+            await asyncio.sleep(0.01)
+    assert log_text in caplog.text
+    before = cluster.servers[2].status()["committed"]
+    assert good.peers.connected_members() == [1]
+    assert cluster.servers[2].peers.connected_members() == []
+    async with cluster.client(0, authority=authority_path(certificates)) as db:
+        assert await db.strong.put("a", 1) == 0  # the other replicas are a majority
+    assert cluster.servers[2].status()["committed"] == before
+    await cluster.stop()
 
 
-def test_a_tls_mismatch_between_peers_is_logged_once(
+async def test_a_tls_mismatch_between_peers_is_logged_once(
     certificates: CertificateStore, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def scenario() -> None:
-        cluster = InProcessCluster(tmp_path, replicas=2)
-        await cluster.start(0, security=certificates.good())
-        await cluster.start(1)
-        plain = cluster.servers[1]
-        messages = [
-            f"cannot connect to replica 1 at {cluster._members[1]}: {PEER_WITHOUT_TLS_MESSAGE}",
-            f"cannot connect to replica 0 at {cluster._members[0]}: {PEER_REQUIRES_TLS_MESSAGE}",
-        ]
-        async with asyncio.timeout(TIMEOUT_S):
-            while not all(each in caplog.text for each in messages):
-                await asyncio.sleep(0.01)
-            before = plain.rejections[ServerCounter.NO_HELLO]
-            while plain.rejections[ServerCounter.NO_HELLO] < before + 3:
-                await asyncio.sleep(0.01)
-        assert [caplog.text.count(each) for each in messages] == [1, 1]
-        await cluster.stop()
-
-    run(scenario())
+    cluster = InProcessCluster(tmp_path, replicas=2)
+    await cluster.start(0, security=certificates.good())
+    await cluster.start(1)
+    plain = cluster.servers[1]
+    messages = [
+        f"cannot connect to replica 1 at {cluster._members[1]}: {PEER_WITHOUT_TLS_MESSAGE}",
+        f"cannot connect to replica 0 at {cluster._members[0]}: {PEER_REQUIRES_TLS_MESSAGE}",
+    ]
+    async with asyncio.timeout(TIMEOUT_S):
+        while not all(each in caplog.text for each in messages):
+            await asyncio.sleep(0.01)
+        before = plain.rejections[ServerCounter.NO_HELLO]
+        while plain.rejections[ServerCounter.NO_HELLO] < before + 3:
+            await asyncio.sleep(0.01)
+    assert [caplog.text.count(each) for each in messages] == [1, 1]
+    await cluster.stop()
 
 
-def test_a_peer_without_a_certificate_is_rejected(
+async def test_a_peer_without_a_certificate_is_rejected(
     certificates: CertificateStore, tmp_path: Path
 ) -> None:
-    async def scenario() -> None:
-        async with running_cluster(tmp_path, replicas=1, security=certificates.good()) as cluster:
-            context = ssl.create_default_context(cafile=authority_path(certificates))
-            host, _, port = cluster._members[0].partition(":")
-            reader, writer = await asyncio.open_connection(host, int(port), ssl=context)
-            with suppress(OSError):  # TLS 1.3 rejects the client after its side of the handshake
-                assert await reader.read() == b""
-            writer.close()
-            rejections = cluster.servers[0].rejections
-            assert rejections["tls_peer_did_not_return_a_certificate"] == 1
-
-    run(scenario())
+    async with running_cluster(tmp_path, replicas=1, security=certificates.good()) as cluster:
+        context = ssl.create_default_context(cafile=authority_path(certificates))
+        host, _, port = cluster._members[0].partition(":")
+        reader, writer = await asyncio.open_connection(host, int(port), ssl=context)
+        with suppress(OSError):  # TLS 1.3 rejects the client after its side of the handshake
+            assert await reader.read() == b""
+        writer.close()
+        rejections = cluster.servers[0].rejections
+        assert rejections["tls_peer_did_not_return_a_certificate"] == 1
 
 
 @pytest.mark.parametrize(
@@ -245,7 +230,7 @@ def test_a_peer_without_a_certificate_is_rejected(
         ("for_another_host", r"is not trusted: IP address mismatch"),
     ],
 )
-def test_a_client_rejects_an_invalid_replica_certificate(
+async def test_a_client_rejects_an_invalid_replica_certificate(
     certificate: str,
     expected: str,
     certificates: CertificateStore,
@@ -254,74 +239,62 @@ def test_a_client_rejects_an_invalid_replica_certificate(
 ) -> None:
     monkeypatch.setattr(server_module, "certificate_expiry_s", never_expires)
 
-    async def scenario() -> None:
-        async with running_cluster(
-            tmp_path, replicas=1, security=getattr(certificates, certificate)()
-        ) as cluster:
-            with pytest.raises(UsageError, match=expected):
-                await cluster.client(authority=authority_path(certificates)).__aenter__()
-            assert not cluster.servers[0].dispatcher.connections
-
-    run(scenario())
+    async with running_cluster(
+        tmp_path, replicas=1, security=getattr(certificates, certificate)()
+    ) as cluster:
+        with pytest.raises(UsageError, match=expected):
+            await cluster.client(authority=authority_path(certificates)).__aenter__()
+        assert not cluster.servers[0].dispatcher.connections
 
 
-def test_a_tls_mismatch_between_client_and_replica_is_reported(
+async def test_a_tls_mismatch_between_client_and_replica_is_reported(
     certificates: CertificateStore, tmp_path: Path
 ) -> None:
-    async def scenario() -> None:
-        async with running_cluster(
-            tmp_path / "tls", replicas=1, security=certificates.good()
-        ) as cluster:
-            with pytest.raises(
-                UsageError, match=f"^{cluster.addresses()[0]} requires TLS; set the"
-            ):
-                await cluster.client().__aenter__()
-            assert cluster.servers[0].rejections == {ServerCounter.TLS_MISSING: 1}, (
-                "the client does not retry"
-            )
-            code = await asyncio.to_thread(main, ["bench", "kv", "--at", *cluster.addresses()])
-            assert code == 2
-            assert cluster.servers[0].rejections == {ServerCounter.TLS_MISSING: 2}
-        async with running_cluster(tmp_path / "plain", replicas=1) as cluster:
-            with pytest.raises(UsageError, match="omit the authority"):
-                await cluster.client(authority=authority_path(certificates)).__aenter__()
-            assert cluster.servers[0].rejections == {RejectReason.UNEXPECTED_TLS: 1}
-
-    run(scenario())
+    async with running_cluster(
+        tmp_path / "tls", replicas=1, security=certificates.good()
+    ) as cluster:
+        with pytest.raises(UsageError, match=f"^{cluster.addresses()[0]} requires TLS; set the"):
+            await cluster.client().__aenter__()
+        assert cluster.servers[0].rejections == {ServerCounter.TLS_MISSING: 1}, (
+            "the client does not retry"
+        )
+        code = await asyncio.to_thread(main, ["bench", "kv", "--at", *cluster.addresses()])
+        assert code == 2
+        assert cluster.servers[0].rejections == {ServerCounter.TLS_MISSING: 2}
+    async with running_cluster(tmp_path / "plain", replicas=1) as cluster:
+        with pytest.raises(UsageError, match="omit the authority"):
+            await cluster.client(authority=authority_path(certificates)).__aenter__()
+        assert cluster.servers[0].rejections == {RejectReason.UNEXPECTED_TLS: 1}
 
 
-def test_a_failed_handshake_is_counted_once(
+async def test_a_failed_handshake_is_counted_once(
     certificates: CertificateStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(keepalive, "HELLO_TIMEOUT_S", 0.05)
 
-    async def scenario() -> None:
-        async with running_cluster(tmp_path, replicas=1, security=certificates.good()) as cluster:
-            for at in (*cluster.addresses(), cluster.config(0).members[0]):
-                host, _, port = at.partition(":")
-                reader, writer = await asyncio.open_connection(host, int(port))
-                writer.write(b"\0\0\0\1 in plain")
-                assert await asyncio.wait_for(reader.read(), TIMEOUT_S) == b""
-                writer.close()
-            await asyncio.sleep(0.2)
-            assert cluster.servers[0].rejections == {ServerCounter.TLS_MISSING: 2}
-
-    run(scenario())
+    async with running_cluster(tmp_path, replicas=1, security=certificates.good()) as cluster:
+        for at in (*cluster.addresses(), cluster.config(0).members[0]):
+            host, _, port = at.partition(":")
+            reader, writer = await asyncio.open_connection(host, int(port))
+            writer.write(b"\0\0\0\1 in plain")
+            assert await asyncio.wait_for(reader.read(), TIMEOUT_S) == b""
+            writer.close()
+        await asyncio.sleep(0.2)
+        assert cluster.servers[0].rejections == {ServerCounter.TLS_MISSING: 2}
 
 
-def test_a_wrong_token_is_rejected_with_tls(certificates: CertificateStore, tmp_path: Path) -> None:
-    async def scenario() -> None:
-        security = certificates.good(tokens={"ann": "secret"})
-        async with running_cluster(tmp_path, replicas=1, security=security) as cluster:
-            for token in ("", "guess"):
-                with pytest.raises(UsageError, match="token"):
-                    await cluster.client(
-                        authority=authority_path(certificates), token=token
-                    ).__aenter__()
-            status = cluster.servers[0].status()
-            assert (status["refused"][RejectReason.TOKEN], status["tentative"]) == (2, 0)
-
-    run(scenario())
+async def test_a_wrong_token_is_rejected_with_tls(
+    certificates: CertificateStore, tmp_path: Path
+) -> None:
+    security = certificates.good(tokens={"ann": "secret"})
+    async with running_cluster(tmp_path, replicas=1, security=security) as cluster:
+        for token in ("", "guess"):
+            with pytest.raises(UsageError, match="token"):
+                await cluster.client(
+                    authority=authority_path(certificates), token=token
+                ).__aenter__()
+        status = cluster.servers[0].status()
+        assert (status["refused"][RejectReason.TOKEN], status["tentative"]) == (2, 0)
 
 
 @pytest.mark.parametrize(
@@ -333,55 +306,41 @@ def test_a_wrong_token_is_rejected_with_tls(certificates: CertificateStore, tmp_
         ("with_another_key", "do not match"),
     ],
 )
-def test_a_replica_does_not_start_with_a_certificate_that_peers_reject(
+async def test_a_replica_does_not_start_with_a_certificate_that_peers_reject(
     certificate: str, expected: str, certificates: CertificateStore, tmp_path: Path
 ) -> None:
-    async def scenario() -> None:
-        cluster = InProcessCluster(tmp_path, 1, security=getattr(certificates, certificate)())
-        with pytest.raises(UsageError, match=expected):
-            await cluster.start()
-        assert not (tmp_path / "0").exists()
-
-    run(scenario())
+    cluster = InProcessCluster(tmp_path, 1, security=getattr(certificates, certificate)())
+    with pytest.raises(UsageError, match=expected):
+        await cluster.start()
+    assert not (tmp_path / "0").exists()
 
 
-def test_reload_rejects_a_certificate_that_peers_reject(
+async def test_reload_rejects_a_certificate_that_peers_reject(
     certificates: CertificateStore, tmp_path: Path
 ) -> None:
-    async def scenario() -> None:
-        async with running_cluster(tmp_path, 1, security=certificates.good()) as cluster:
-            before = cluster.servers[0].config
-            bad = cluster.config(0, security=certificates.expired())
-            with pytest.raises(UsageError, match="certificate has expired"):
-                cluster.servers[0].reload(bad)
-            assert cluster.servers[0].config is before
-            async with cluster.client(authority=authority_path(certificates)) as db:
-                await db.strong.put("a", 1)
-
-    run(scenario())
+    async with running_cluster(tmp_path, 1, security=certificates.good()) as cluster:
+        before = cluster.servers[0].config
+        bad = cluster.config(0, security=certificates.expired())
+        with pytest.raises(UsageError, match="certificate has expired"):
+            cluster.servers[0].reload(bad)
+        assert cluster.servers[0].config is before
+        async with cluster.client(authority=authority_path(certificates)) as db:
+            await db.strong.put("a", 1)
 
 
-def test_a_certificate_that_expires_soon_is_reported(
+async def test_a_certificate_that_expires_soon_is_reported(
     certificates: CertificateStore, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     soon, late = (issue(certificates.authority, "good", LOCALHOST, days) for days in (29, 31))
-
-    async def scenario() -> None:
-        for name, pair in (("late", late), ("soon", soon)):
-            security = certificates.security(pair, name)
-            assert (
-                certificate_expiry_s(security) == pair.certificate.not_valid_after_utc.timestamp()
-            )
-            async with running_cluster(tmp_path / name, 1, security=security) as cluster:
-                async with cluster.client(authority=authority_path(certificates)) as db:
-                    await db.status()
-                assert ("the certificate expires on" in caplog.text) == (pair is soon)
-                metrics = render_metrics(metric_families(cluster.servers[0]))
-                assert (
-                    f"creek_certificate_expires_seconds {certificate_expiry_s(security)}" in metrics
-                )
-
-    run(scenario())
+    for name, pair in (("late", late), ("soon", soon)):
+        security = certificates.security(pair, name)
+        assert certificate_expiry_s(security) == pair.certificate.not_valid_after_utc.timestamp()
+        async with running_cluster(tmp_path / name, 1, security=security) as cluster:
+            async with cluster.client(authority=authority_path(certificates)) as db:
+                await db.status()
+            assert ("the certificate expires on" in caplog.text) == (pair is soon)
+            metrics = render_metrics(metric_families(cluster.servers[0]))
+            assert f"creek_certificate_expires_seconds {certificate_expiry_s(security)}" in metrics
 
 
 def test_missing_and_mismatched_files_are_named(certificates: CertificateStore) -> None:
@@ -395,7 +354,9 @@ def test_missing_and_mismatched_files_are_named(certificates: CertificateStore) 
         server_context(mixed, True, print)
 
 
-def test_certs_creates_a_working_set(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+async def test_certs_creates_a_working_set(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     directory = tmp_path / "trial"
     assert main(["certs", str(directory), "--clients", "ann,bob"]) == 0
     output = capsys.readouterr().out
@@ -405,24 +366,20 @@ def test_certs_creates_a_working_set(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert f"serve --config {directory / 'replica-2.toml'}" in output
     assert (directory / "authority-key.pem").stat().st_mode & 0o077 == 0
     assert (directory / "replica-0.toml").stat().st_mode & 0o077 == 0
-
-    async def scenario() -> None:
-        members = {each: f"127.0.0.1:{free_port()}" for each in range(3)}
-        servers = []
-        for replica, config in enumerate(configs):
-            path = directory / f"replica-{replica}.toml"
-            overrides = {"members": members, "clients": "127.0.0.1:0"}
-            servers.append(Server(read_config(path, overrides, {})))
-            await servers[-1].start()
-            assert config.replica == replica
-        address = f"127.0.0.1:{servers[0].client_port}"
-        authority = str(directory / "authority.pem")
-        async with creekdb.connect(address, token=token, authority=authority, timeout=20) as db:
-            assert await db.strong.put("lamp", 3) is None
-        for server in servers:
-            await server.stop()
-
-    run(scenario())
+    members = {each: f"127.0.0.1:{free_port()}" for each in range(3)}
+    servers = []
+    for replica, config in enumerate(configs):
+        path = directory / f"replica-{replica}.toml"
+        overrides = {"members": members, "clients": "127.0.0.1:0"}
+        servers.append(Server(read_config(path, overrides, {})))
+        await servers[-1].start()
+        assert config.replica == replica
+    address = f"127.0.0.1:{servers[0].client_port}"
+    authority = str(directory / "authority.pem")
+    async with creekdb.connect(address, token=token, authority=authority, timeout=20) as db:
+        assert await db.strong.put("lamp", 3) is None
+    for server in servers:
+        await server.stop()
 
 
 def test_certs_extends_and_renews_a_set(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -471,18 +428,15 @@ def test_local_certificates_cover_all_loopback_names(host: str, tmp_path: Path) 
         assert sorted(names) == sorted({host, "127.0.0.1", "localhost", "::1"})
 
 
-def test_a_client_connects_to_a_local_replica_by_another_name(
+async def test_a_client_connects_to_a_local_replica_by_another_name(
     certificates: CertificateStore, tmp_path: Path
 ) -> None:
-    async def scenario() -> None:
-        async with running_cluster(tmp_path, replicas=1, security=certificates.good()) as cluster:
-            at = cluster.addresses(0)[0].replace("127.0.0.1", "localhost")
-            async with creekdb.connect(
-                at, authority=authority_path(certificates), timeout=TIMEOUT_S
-            ) as db:
-                assert await db.weak.put("a", 1) is None
-
-    run(scenario())
+    async with running_cluster(tmp_path, replicas=1, security=certificates.good()) as cluster:
+        at = cluster.addresses(0)[0].replace("127.0.0.1", "localhost")
+        async with creekdb.connect(
+            at, authority=authority_path(certificates), timeout=TIMEOUT_S
+        ) as db:
+            assert await db.weak.put("a", 1) is None
 
 
 def _names(pair: CertificatePair) -> Any:

@@ -1,8 +1,7 @@
 """In-process cluster with HTTP servers, and a minimal HTTP client."""
 
-import asyncio
 import json
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -115,7 +114,3 @@ async def http_cluster(
             yield http
         finally:
             await http.close()
-
-
-def run(scenario: Coroutine[Any, Any, None]) -> None:
-    asyncio.run(scenario)

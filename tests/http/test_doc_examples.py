@@ -10,7 +10,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from creekdb.wire import event_log
 from creekdb.wire.reject_reason import REJECT_RULES
-from tests.http.http_cluster import http_cluster, run
+from tests.http.http_cluster import http_cluster
 
 ROOT = Path(__file__).parents[2]
 HTTP = (ROOT / "docs" / "http.md").read_text(encoding="utf-8")
@@ -30,23 +30,20 @@ def documented_commands() -> list[tuple[str, str]]:
 
 
 @pytest.mark.skipif(shutil.which("curl") is None, reason="the page uses curl")
-def test_documented_commands_produce_the_documented_output(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        async with http_cluster(tmp_path) as http:
-            address = http.url("").removeprefix("http://")
-            for command, expected in documented_commands():
-                process = await asyncio.create_subprocess_exec(
-                    *("bash", "-c", command.replace("127.0.0.1:7300", address)),
-                    stdout=asyncio.subprocess.PIPE,
-                    stderr=asyncio.subprocess.STDOUT,
-                )
-                output, _ = await process.communicate()
-                assert NUMBERS.sub("N", output.decode()) == NUMBERS.sub("N", expected), command
-                if "/state" not in command and "operations" in command:
-                    await http.cluster.until_quiescent()
-
+async def test_documented_commands_produce_the_documented_output(tmp_path: Path) -> None:
     assert len(documented_commands()) > 10
-    run(scenario())
+    async with http_cluster(tmp_path) as http:
+        address = http.url("").removeprefix("http://")
+        for command, expected in documented_commands():
+            process = await asyncio.create_subprocess_exec(
+                *("bash", "-c", command.replace("127.0.0.1:7300", address)),
+                stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.STDOUT,
+            )
+            output, _ = await process.communicate()
+            assert NUMBERS.sub("N", output.decode()) == NUMBERS.sub("N", expected), command
+            if "/state" not in command and "operations" in command:
+                await http.cluster.until_quiescent()
 
 
 def test_the_documentation_lists_all_problems() -> None:
@@ -58,18 +55,15 @@ def test_the_documentation_lists_all_problems() -> None:
     ]
 
 
-def test_the_documentation_lists_all_metrics(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        async with http_cluster(tmp_path) as http:
-            response_body = (await http.get("/metrics")).body
-        listed = re.findall(r"^\| `(\w+)` \| (\w+) \| ", METRICS, re.MULTILINE)
-        exported = [
-            (family.name + "_total" * (family.type == "counter"), family.type)
-            for family in text_string_to_metric_families(response_body)
-        ]
-        assert listed == exported
-
-    run(scenario())
+async def test_the_documentation_lists_all_metrics(tmp_path: Path) -> None:
+    async with http_cluster(tmp_path) as http:
+        response_body = (await http.get("/metrics")).body
+    listed = re.findall(r"^\| `(\w+)` \| (\w+) \| ", METRICS, re.MULTILINE)
+    exported = [
+        (family.name + "_total" * (family.type == "counter"), family.type)
+        for family in text_string_to_metric_families(response_body)
+    ]
+    assert listed == exported
 
 
 def test_the_documentation_lists_all_events() -> None:

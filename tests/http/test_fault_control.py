@@ -8,7 +8,6 @@ import aiohttp
 
 from creekdb.errors import UsageError
 from creekdb.http.page.fault_control import FaultControlServer
-from tests.http.http_cluster import run
 
 PAGE = "http://127.0.0.1:7300"
 PAGE_HEADERS = {"Origin": PAGE, "Creek-Trial": "s3cret"}
@@ -46,54 +45,48 @@ async def control_session(faults: RecordingFaults) -> AsyncIterator[aiohttp.Clie
         await control.stop()
 
 
-def test_a_page_of_the_cluster_injects_and_heals_faults() -> None:
-    async def scenario() -> None:
-        faults = RecordingFaults()
-        async with control_session(faults) as session:
-            for path, body in (
-                ("/cut", {"links": [[0, 1], [0, 2]]}),
-                ("/kill", {"replica": 2}),
-                ("/start", {"replica": 2}),
-                ("/heal", {"links": [[0, 1]]}),
-            ):
-                async with session.post(path, json=body, headers=PAGE_HEADERS) as response:
-                    assert response.status == 200
-                    assert response.headers["Access-Control-Allow-Origin"] == PAGE
-        assert faults.calls == [
-            ("cut", [(0, 1), (0, 2)]),
-            ("kill", 2),
-            ("start", 2),
-            ("heal", [(0, 1)]),
-        ]
-
-    run(scenario())
+async def test_a_page_of_the_cluster_injects_and_heals_faults() -> None:
+    faults = RecordingFaults()
+    async with control_session(faults) as session:
+        for path, body in (
+            ("/cut", {"links": [[0, 1], [0, 2]]}),
+            ("/kill", {"replica": 2}),
+            ("/start", {"replica": 2}),
+            ("/heal", {"links": [[0, 1]]}),
+        ):
+            async with session.post(path, json=body, headers=PAGE_HEADERS) as response:
+                assert response.status == 200
+                assert response.headers["Access-Control-Allow-Origin"] == PAGE
+    assert faults.calls == [
+        ("cut", [(0, 1), (0, 2)]),
+        ("kill", 2),
+        ("start", 2),
+        ("heal", [(0, 1)]),
+    ]
 
 
-def test_foreign_and_invalid_requests_are_rejected() -> None:
-    async def scenario() -> None:
-        faults = RecordingFaults()
-        request: dict[str, Any] = {"json": {"replica": 1}}
-        async with control_session(faults) as session:
-            for status, path, sent in (
-                (403, "/kill", request),
-                (403, "/kill", {**request, "headers": {"Origin": PAGE}}),
-                (403, "/kill", {**request, "headers": {**PAGE_HEADERS, "Creek-Trial": "guess"}}),
-                (
-                    403,
-                    "/kill",
-                    {**request, "headers": {**PAGE_HEADERS, "Origin": "http://evil.example"}},
-                ),
-                (403, "/kill", {**request, "headers": {**PAGE_HEADERS, "Host": "evil.example"}}),
-                (415, "/kill", {"data": {"replica": "1"}, "headers": PAGE_HEADERS}),
-                (400, "/kill", {"json": {"replica": "1"}, "headers": PAGE_HEADERS}),
-                (400, "/kill", {"json": {"replica": 1, "hard": True}, "headers": PAGE_HEADERS}),
-                (400, "/cut", {"json": {"links": [[0]]}, "headers": PAGE_HEADERS}),
-                (409, "/kill", {"json": {"replica": 9}, "headers": PAGE_HEADERS}),
-                (404, "/burn", {**request, "headers": PAGE_HEADERS}),
-            ):
-                async with session.post(path, **sent) as response:
-                    assert response.status == status, (path, sent)
-                    assert (await response.json())["detail"]
-        assert faults.calls == []
-
-    run(scenario())
+async def test_foreign_and_invalid_requests_are_rejected() -> None:
+    faults = RecordingFaults()
+    request: dict[str, Any] = {"json": {"replica": 1}}
+    async with control_session(faults) as session:
+        for status, path, sent in (
+            (403, "/kill", request),
+            (403, "/kill", {**request, "headers": {"Origin": PAGE}}),
+            (403, "/kill", {**request, "headers": {**PAGE_HEADERS, "Creek-Trial": "guess"}}),
+            (
+                403,
+                "/kill",
+                {**request, "headers": {**PAGE_HEADERS, "Origin": "http://evil.example"}},
+            ),
+            (403, "/kill", {**request, "headers": {**PAGE_HEADERS, "Host": "evil.example"}}),
+            (415, "/kill", {"data": {"replica": "1"}, "headers": PAGE_HEADERS}),
+            (400, "/kill", {"json": {"replica": "1"}, "headers": PAGE_HEADERS}),
+            (400, "/kill", {"json": {"replica": 1, "hard": True}, "headers": PAGE_HEADERS}),
+            (400, "/cut", {"json": {"links": [[0]]}, "headers": PAGE_HEADERS}),
+            (409, "/kill", {"json": {"replica": 9}, "headers": PAGE_HEADERS}),
+            (404, "/burn", {**request, "headers": PAGE_HEADERS}),
+        ):
+            async with session.post(path, **sent) as response:
+                assert response.status == status, (path, sent)
+                assert (await response.json())["detail"]
+    assert faults.calls == []

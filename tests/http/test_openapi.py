@@ -9,7 +9,7 @@ import jsonschema
 
 from creekdb.http.requests import HttpLimits
 from creekdb.wire.reject_reason import REJECT_RULES, RejectReason
-from tests.http.http_cluster import http_cluster, run
+from tests.http.http_cluster import http_cluster
 
 SCHEMATHESIS = Path(sys.executable).with_name("st")
 CHECKS = (
@@ -23,19 +23,15 @@ SHORT_TIMEOUTS = HttpLimits(timeout_s_default=0.02, timeout_s_max=0.05)
 """Short timeouts, since generated calls may wait for unknown dependencies."""
 
 
-def openapi(directory: Path, datatype: str) -> dict[str, Any]:
+async def openapi(directory: Path, datatype: str) -> dict[str, Any]:
     document: dict[str, Any] = {}
-
-    async def scenario() -> None:
-        async with http_cluster(directory, datatype=datatype) as http:
-            document.update((await http.get("/openapi.json")).body)
-
-    run(scenario())
+    async with http_cluster(directory, datatype=datatype) as http:
+        document.update((await http.get("/openapi.json")).body)
     return document
 
 
-def test_operations_are_described_with_their_parameters(tmp_path: Path) -> None:
-    document = openapi(tmp_path, "bank")
+async def test_operations_are_described_with_their_parameters(tmp_path: Path) -> None:
+    document = await openapi(tmp_path, "bank")
     assert document["openapi"] == "3.1.0"
     withdraw = document["paths"]["/operations/withdraw"]["post"]
     assert withdraw["summary"] == "withdraw(name: str, amount: int)"
@@ -53,8 +49,8 @@ def test_operations_are_described_with_their_parameters(tmp_path: Path) -> None:
     )
 
 
-def test_every_problem_kind_is_described(tmp_path: Path) -> None:
-    document = openapi(tmp_path, "bank")
+async def test_every_problem_kind_is_described(tmp_path: Path) -> None:
+    document = await openapi(tmp_path, "bank")
     described = {
         name
         for path in document["paths"].values()
@@ -72,51 +68,45 @@ def test_every_problem_kind_is_described(tmp_path: Path) -> None:
     }
 
 
-def test_arguments_of_all_types_are_accepted(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        async with http_cluster(tmp_path, datatype="tests.http.argument_types:ARGUMENTS") as http:
-            arguments = {
-                "number": 7,
-                "text": "ü",
-                "pairs": [["a", 1]],
-                "blob": {"$bytes": "AAE="},
-                "table": {"x": None},
-            }
-            path = (await http.get("/openapi.json")).body["paths"]["/operations/take"]["post"]
-            schema = path["requestBody"]["content"]["application/json"]["schema"]
-            jsonschema.validate(arguments, schema, jsonschema.Draft202012Validator)
-            response = await http.post("/operations/take?consistency=strong", arguments)
-            expected = [7, "ü", False, 0.5, {"$bytes": "AAE="}, [["a", 1]], {"x": None}, "red"]
-            assert response.body["value"] == expected
-            response = await http.post("/operations/count", {"things": [1, {"a": 2}]})
-            assert response.body["value"] == 2
-            response = await http.post("/operations/untyped", {"thing": [None]})
-            assert response.body["value"] == [None]
-
-    run(scenario())
+async def test_arguments_of_all_types_are_accepted(tmp_path: Path) -> None:
+    async with http_cluster(tmp_path, datatype="tests.http.argument_types:ARGUMENTS") as http:
+        arguments = {
+            "number": 7,
+            "text": "ü",
+            "pairs": [["a", 1]],
+            "blob": {"$bytes": "AAE="},
+            "table": {"x": None},
+        }
+        path = (await http.get("/openapi.json")).body["paths"]["/operations/take"]["post"]
+        schema = path["requestBody"]["content"]["application/json"]["schema"]
+        jsonschema.validate(arguments, schema, jsonschema.Draft202012Validator)
+        response = await http.post("/operations/take?consistency=strong", arguments)
+        expected = [7, "ü", False, 0.5, {"$bytes": "AAE="}, [["a", 1]], {"x": None}, "red"]
+        assert response.body["value"] == expected
+        response = await http.post("/operations/count", {"things": [1, {"a": 2}]})
+        assert response.body["value"] == 2
+        response = await http.post("/operations/untyped", {"thing": [None]})
+        assert response.body["value"] == [None]
 
 
-def test_schemathesis_finds_no_server_error(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        async with http_cluster(
-            tmp_path, datatype="tests.http.argument_types:ARGUMENTS", limits=SHORT_TIMEOUTS
-        ) as http:
-            process = await asyncio.create_subprocess_exec(
-                SCHEMATHESIS,
-                "--no-color",
-                "run",
-                http.url("/openapi.json"),
-                *("--phases", "examples,coverage,fuzzing"),
-                *("--checks", ",".join(CHECKS)),
-                *("--max-examples", "5", "--generation-deterministic"),
-                *("--request-timeout", "10"),
-                cwd=tmp_path,
-                stdout=asyncio.subprocess.PIPE,
-                stderr=asyncio.subprocess.STDOUT,
-            )
-            output, _ = await process.communicate()
-            assert process.returncode == 0, output.decode()
-            assert http.cluster.servers[0].status()["executions"] > 0
-            assert http.http_servers[0].api.responses_by_status[500] == 0
-
-    run(scenario())
+async def test_schemathesis_finds_no_server_error(tmp_path: Path) -> None:
+    async with http_cluster(
+        tmp_path, datatype="tests.http.argument_types:ARGUMENTS", limits=SHORT_TIMEOUTS
+    ) as http:
+        process = await asyncio.create_subprocess_exec(
+            SCHEMATHESIS,
+            "--no-color",
+            "run",
+            http.url("/openapi.json"),
+            *("--phases", "examples,coverage,fuzzing"),
+            *("--checks", ",".join(CHECKS)),
+            *("--max-examples", "5", "--generation-deterministic"),
+            *("--request-timeout", "10"),
+            cwd=tmp_path,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.STDOUT,
+        )
+        output, _ = await process.communicate()
+        assert process.returncode == 0, output.decode()
+        assert http.cluster.servers[0].status()["executions"] > 0
+        assert http.http_servers[0].api.responses_by_status[500] == 0

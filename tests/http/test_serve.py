@@ -13,7 +13,7 @@ import pytest
 
 from creekdb.http import HttpServer
 from creekdb.load.local_cluster import free_port
-from tests.cluster.in_process_cluster import TIMEOUT_S, run, running_cluster
+from tests.cluster.in_process_cluster import TIMEOUT_S, running_cluster
 
 
 def command(directory: Path, http: int) -> list[str]:
@@ -56,18 +56,16 @@ def test_http_requires_a_free_port(tmp_path: Path) -> None:
     assert names[-1] == "replica.stopping"
 
 
-def test_the_http_url_has_ipv6_brackets(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+async def test_the_http_url_has_ipv6_brackets(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     try:
         socket.create_server(("::1", 0), family=socket.AF_INET6).close()
     except OSError:
         pytest.skip("IPv6 is not available")
     caplog.set_level("INFO")
-
-    async def scenario() -> None:
-        async with running_cluster(tmp_path, replicas=1, http="[::1]:0") as cluster:
-            http_server = HttpServer(cluster.servers[0])
-            await http_server.start()
-            assert f"serves HTTP at http://[::1]:{http_server.port}" in caplog.messages
-            await http_server.stop()
-
-    run(scenario())
+    async with running_cluster(tmp_path, replicas=1, http="[::1]:0") as cluster:
+        http_server = HttpServer(cluster.servers[0])
+        await http_server.start()
+        assert f"serves HTTP at http://[::1]:{http_server.port}" in caplog.messages
+        await http_server.stop()

@@ -123,26 +123,22 @@ def test_a_directory_with_files_is_rejected_and_unchanged(tmp_path: Path) -> Non
     assert [each.name for each in (tmp_path / "out").iterdir()] == ["something"]
 
 
-def test_a_recording_completes_the_export_of_a_live_cluster(
+async def test_a_recording_completes_the_export_of_a_live_cluster(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Without a recording, the export holds the journals' operations since the last checkpoint."""
     recorded = str(tmp_path / "recorded")
-
-    async def scenario() -> None:
-        async with running_cluster(tmp_path / "data", record=recorded) as cluster:
-            async with cluster.client(0) as db, cluster.client(1) as other:
-                for number in range(20):
-                    await db.weak.put("a", number)
-                    await other.strong.increment("total")
-            await cluster.until_quiescent()
-            at = ["export", "--at", *cluster.addresses(2)]
-            alone = [*at, "--out", str(tmp_path / "alone")]
-            assert await asyncio.to_thread(main, alone) == 0
-            both = [*at, "--out", str(tmp_path / "both"), "--recording", recorded]
-            assert await asyncio.to_thread(main, both) == 0
-
-    asyncio.run(scenario())
+    async with running_cluster(tmp_path / "data", record=recorded) as cluster:
+        async with cluster.client(0) as db, cluster.client(1) as other:
+            for number in range(20):
+                await db.weak.put("a", number)
+                await other.strong.increment("total")
+        await cluster.until_quiescent()
+        at = ["export", "--at", *cluster.addresses(2)]
+        alone = [*at, "--out", str(tmp_path / "alone")]
+        assert await asyncio.to_thread(main, alone) == 0
+        both = [*at, "--out", str(tmp_path / "both"), "--recording", recorded]
+        assert await asyncio.to_thread(main, both) == 0
     assert "complete from index 0 on" in capsys.readouterr().out
     exported = rows(tmp_path / "both" / "operations")
     assert exported == rows(tmp_path / "alone" / "operations")
@@ -154,21 +150,17 @@ def test_a_recording_completes_the_export_of_a_live_cluster(
 
 
 @pytest.mark.parametrize("cluster", ["shop", "bank"])
-def test_a_recording_of_another_cluster_is_rejected(
+async def test_a_recording_of_another_cluster_is_rejected(
     tmp_path: Path, cluster: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     recorded = str(tmp_path / "recorded")
-
-    async def scenario() -> None:
-        settings = {"cluster": cluster, "record": recorded}
-        async with (
-            running_cluster(tmp_path / "data", 1, **settings) as built,
-            built.client(0) as db,
-        ):
-            for number in range(5):
-                await db.strong.put("a", number)
-
-    asyncio.run(scenario())
+    settings = {"cluster": cluster, "record": recorded}
+    async with (
+        running_cluster(tmp_path / "data", 1, **settings) as built,
+        built.client(0) as db,
+    ):
+        for number in range(5):
+            await db.strong.put("a", number)
     path, out = write_backup(tmp_path / "one.backup", requests=5), tmp_path / "out"
     assert main(["export", str(path), "--out", str(out), "--recording", recorded]) == 2
     error = capsys.readouterr().err

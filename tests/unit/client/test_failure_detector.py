@@ -91,79 +91,64 @@ async def monitored_replica(
         server.close()
 
 
-def test_a_replica_that_stops_answering_probes_is_abandoned_before_the_timeout() -> None:
-    async def scenario() -> None:
-        async with monitored_replica(answers_probes=True) as (replica, lost):
-            await replica.wait_for_probes(1 + PROBES)
-            assert not lost.done()
-            replica.answers_probes = False
-            async with asyncio.timeout(TIMEOUT_S / 4):
-                await lost
-            assert replica.connection is not None
-            assert replica.connection.closed.done()
-
-    asyncio.run(scenario())
+async def test_a_replica_that_stops_answering_probes_is_abandoned_before_the_timeout() -> None:
+    async with monitored_replica(answers_probes=True) as (replica, lost):
+        await replica.wait_for_probes(1 + PROBES)
+        assert not lost.done()
+        replica.answers_probes = False
+        async with asyncio.timeout(TIMEOUT_S / 4):
+            await lost
+        assert replica.connection is not None
+        assert replica.connection.closed.done()
 
 
-def test_a_replica_that_answers_status_requests_is_kept_without_probes() -> None:
-    async def scenario() -> None:
-        async with monitored_replica(answers_probes=True) as (replica, lost):
-            await replica.wait_for_probes(2)
-            replica.answers_probes, replica.answers_status = False, True
-            await replica.wait_for_probes(failure_detector.PROBE_ATTEMPTS)
-            assert not lost.done()
-            probes_before = replica.probes
-            await asyncio.sleep(20 * failure_detector.PROBE_TIMEOUT_S)
-            assert not lost.done()
-            assert replica.probes <= probes_before + failure_detector.PROBE_ATTEMPTS, (
-                "probing does not stop"
-            )
-
-    asyncio.run(scenario())
+async def test_a_replica_that_answers_status_requests_is_kept_without_probes() -> None:
+    async with monitored_replica(answers_probes=True) as (replica, lost):
+        await replica.wait_for_probes(2)
+        replica.answers_probes, replica.answers_status = False, True
+        await replica.wait_for_probes(failure_detector.PROBE_ATTEMPTS)
+        assert not lost.done()
+        probes_before = replica.probes
+        await asyncio.sleep(20 * failure_detector.PROBE_TIMEOUT_S)
+        assert not lost.done()
+        assert replica.probes <= probes_before + failure_detector.PROBE_ATTEMPTS, (
+            "probing does not stop"
+        )
 
 
 @pytest.mark.parametrize("answers_probes", [True, False])
-def test_a_replica_that_is_busy_or_unreachable_by_udp_has_the_whole_timeout(
+async def test_a_replica_that_is_busy_or_unreachable_by_udp_has_the_whole_timeout(
     answers_probes: bool,
 ) -> None:
-    async def scenario() -> None:
-        timeout_s = 60 * failure_detector.PROBE_TIMEOUT_S
-        start = asyncio.get_running_loop().time()
-        async with monitored_replica(answers_probes=answers_probes, timeout_s=timeout_s) as (
-            replica,
-            lost,
-        ):
-            async with asyncio.timeout(TIMEOUT_S):
-                await lost
-            assert asyncio.get_running_loop().time() - start > 0.9 * timeout_s
-            assert replica.probes > 1
-
-    asyncio.run(scenario())
+    timeout_s = 60 * failure_detector.PROBE_TIMEOUT_S
+    start = asyncio.get_running_loop().time()
+    async with monitored_replica(answers_probes=answers_probes, timeout_s=timeout_s) as (
+        replica,
+        lost,
+    ):
+        async with asyncio.timeout(TIMEOUT_S):
+            await lost
+        assert asyncio.get_running_loop().time() - start > 0.9 * timeout_s
+        assert replica.probes > 1
 
 
-def test_probes_are_sent_only_with_open_calls_and_other_replicas() -> None:
-    async def scenario() -> None:
-        for options in ({"has_open_calls": False}, {"has_other_replicas": False}):
-            async with monitored_replica(answers_probes=True, **options) as (replica, lost):
-                await asyncio.sleep(10 * failure_detector.PROBE_TIMEOUT_S)
-                assert replica.probes == (1 if "has_open_calls" in options else 0)
-                assert not lost.done()
-
-    asyncio.run(scenario())
+async def test_probes_are_sent_only_with_open_calls_and_other_replicas() -> None:
+    for options in ({"has_open_calls": False}, {"has_other_replicas": False}):
+        async with monitored_replica(answers_probes=True, **options) as (replica, lost):
+            await asyncio.sleep(10 * failure_detector.PROBE_TIMEOUT_S)
+            assert replica.probes == (1 if "has_open_calls" in options else 0)
+            assert not lost.done()
 
 
-def test_a_connection_that_closes_during_a_probe_is_detected_immediately(
+async def test_a_connection_that_closes_during_a_probe_is_detected_immediately(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    async def scenario() -> None:
-        async with monitored_replica(answers_probes=True) as (replica, lost):
-            await replica.wait_for_probes(2)
-            replica.answers_probes = False
-            monkeypatch.setattr(failure_detector, "PROBE_ATTEMPTS", 1)
-            await replica.wait_for_probes(1)
-            assert replica.connection is not None
-            replica.connection.abort()
-            async with asyncio.timeout(TIMEOUT_S / 4):
-                await lost
-
-    asyncio.run(scenario())
+    async with monitored_replica(answers_probes=True) as (replica, lost):
+        await replica.wait_for_probes(2)
+        replica.answers_probes = False
+        monkeypatch.setattr(failure_detector, "PROBE_ATTEMPTS", 1)
+        await replica.wait_for_probes(1)
+        assert replica.connection is not None
+        replica.connection.abort()
+        async with asyncio.timeout(TIMEOUT_S / 4):
+            await lost

@@ -15,7 +15,7 @@ HELLO = messages.ClientHello(messages.WIRE_VERSION, "me", "", "")
 
 
 @pytest.mark.parametrize(("timeout_s", "address_timeout_s"), [(9.0, 3.0), (1.5, 1.0), (0.5, 0.5)])
-def test_a_silent_replica_takes_a_share_of_the_discovery_timeout(
+async def test_a_silent_replica_takes_a_share_of_the_discovery_timeout(
     timeout_s: float, address_timeout_s: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     attempts: list[tuple[int, float]] = []
@@ -31,12 +31,8 @@ def test_a_silent_replica_takes_a_share_of_the_discovery_timeout(
         )
 
     monkeypatch.setattr(replica_connection, "dial", dial)
-
-    async def scenario() -> None:
-        discovery = ReplicaDiscovery([("one", 1), ("other", 2), ("third", 3)], None, timeout_s)
-        await discovery.find(HELLO, lambda message: None)
-
-    asyncio.run(scenario())
+    discovery = ReplicaDiscovery([("one", 1), ("other", 2), ("third", 3)], None, timeout_s)
+    await discovery.find(HELLO, lambda message: None)
     assert attempts == [(1, address_timeout_s), (2, address_timeout_s)]
 
 
@@ -52,7 +48,7 @@ class FakeConnection:
     ("reasons", "chosen"),
     [(["", "", ""], 0), (["new", "", "new"], 1), (["new", "new", "new"], 0), (["new", None], 0)],
 )
-def test_a_joining_replica_is_chosen_only_without_alternatives(
+async def test_a_joining_replica_is_chosen_only_without_alternatives(
     reasons: list[str | None], chosen: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     connections = [FakeConnection() for _ in reasons]
@@ -68,17 +64,13 @@ def test_a_joining_replica_is_chosen_only_without_alternatives(
         return cast(ReplicaConnection, connection), welcome
 
     monkeypatch.setattr(replica_connection, "dial", dial)
-
-    async def scenario() -> None:
-        addresses = [("host", port) for port in range(len(reasons))]
-        _, welcome = await ReplicaDiscovery(addresses, None, 1.0).find(HELLO, lambda message: None)
-        assert welcome.replica == chosen
-
-    asyncio.run(scenario())
+    addresses = [("host", port) for port in range(len(reasons))]
+    _, welcome = await ReplicaDiscovery(addresses, None, 1.0).find(HELLO, lambda message: None)
+    assert welcome.replica == chosen
     assert [each for each in dialled if not each.is_closed] == [connections[chosen]]
 
 
-def discovery_error(
+async def discovery_error(
     timeout_s: float, errors: dict[int, Exception], monkeypatch: pytest.MonkeyPatch
 ) -> str:
     """Return the message of a discovery in which each port fails with its error."""
@@ -87,39 +79,37 @@ def discovery_error(
         raise errors[address[1]]
 
     monkeypatch.setattr(replica_connection, "dial", dial)
-
-    async def scenario() -> str:
-        discovery = ReplicaDiscovery([("host", port) for port in errors], None, timeout_s)
-        with pytest.raises((NotDone, UsageError)) as raised:
-            await discovery.find(HELLO, lambda message: None)
-        return str(raised.value)
-
-    return asyncio.run(scenario())
+    discovery = ReplicaDiscovery([("host", port) for port in errors], None, timeout_s)
+    with pytest.raises((NotDone, UsageError)) as raised:
+        await discovery.find(HELLO, lambda message: None)
+    return str(raised.value)
 
 
 REFUSED = ConnectionRefusedError(errno.ECONNREFUSED, "Connect call failed")
 
 
-def test_the_error_lists_the_cause_for_each_address(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_error_lists_the_cause_for_each_address(monkeypatch: pytest.MonkeyPatch) -> None:
     errors: dict[int, Exception] = {1: TimeoutError(), 2: REFUSED, 3: REFUSED}
-    assert discovery_error(0.1, errors, monkeypatch) == (
+    assert await discovery_error(0.1, errors, monkeypatch) == (
         "no replica can be reached, tried for 0.1 s: "
         "host:1: no response; host:2, host:3: Connection refused"
     )
 
 
-def test_a_usage_error_is_reported_with_the_errors_of_the_other_addresses(
+async def test_a_usage_error_is_reported_with_the_errors_of_the_other_addresses(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     usage_error = UsageError("host:2 is not a client port")
-    assert discovery_error(9.0, {2: usage_error}, monkeypatch) == "host:2 is not a client port"
+    assert (
+        await discovery_error(9.0, {2: usage_error}, monkeypatch) == "host:2 is not a client port"
+    )
     errors = {1: TimeoutError(), 2: usage_error, 3: REFUSED}
-    assert discovery_error(9.0, errors, monkeypatch) == (
+    assert await discovery_error(9.0, errors, monkeypatch) == (
         "host:2 is not a client port; host:1: no response; host:3: Connection refused"
     )
 
 
-def test_progress_lists_the_state_of_each_address(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_progress_lists_the_state_of_each_address(monkeypatch: pytest.MonkeyPatch) -> None:
     async def dial(address: tuple[str, int], *_: Any) -> tuple[ReplicaConnection, messages.Welcome]:
         if address[1] == 1:
             raise REFUSED
@@ -127,14 +117,10 @@ def test_progress_lists_the_state_of_each_address(monkeypatch: pytest.MonkeyPatc
         raise TimeoutError
 
     monkeypatch.setattr(replica_connection, "dial", dial)
-
-    async def scenario() -> None:
-        discovery = ReplicaDiscovery([("host", port) for port in (1, 2, 3)], None, 9.0)
-        search = asyncio.ensure_future(discovery.find(HELLO, lambda message: None))
-        await asyncio.sleep(0)
-        await asyncio.sleep(0)
-        progress = "host:1: Connection refused; host:2: no response yet; host:3: not tried yet"
-        assert discovery.progress_text() == progress
-        search.cancel()
-
-    asyncio.run(scenario())
+    discovery = ReplicaDiscovery([("host", port) for port in (1, 2, 3)], None, 9.0)
+    search = asyncio.ensure_future(discovery.find(HELLO, lambda message: None))
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    progress = "host:1: Connection refused; host:2: no response yet; host:3: not tried yet"
+    assert discovery.progress_text() == progress
+    search.cancel()

@@ -1,6 +1,5 @@
 """Fault schedules of live runs: validation, order, and healing at the end."""
 
-import asyncio
 from collections.abc import Sequence
 from pathlib import Path
 from time import perf_counter_ns
@@ -37,16 +36,16 @@ class FaultLog:
         self.entries.append("heal")
 
 
-def inject(text: str) -> tuple[list[str], list[Fault]]:
+async def inject(text: str) -> tuple[list[str], list[Fault]]:
     """Inject the faults of `text`. Return the recorded faults and the applied ones."""
     log = FaultLog()
     injector = LiveFaultInjector(log, log)
-    asyncio.run(injector.run(parse_fault_schedule(text, 3, DURATION_US), perf_counter_ns()))
+    await injector.run(parse_fault_schedule(text, 3, DURATION_US), perf_counter_ns())
     return log.entries, injector.applied_faults
 
 
-def test_faults_are_applied_in_order_of_time() -> None:
-    entries, applied = inject(
+async def test_faults_are_applied_in_order_of_time() -> None:
+    entries, applied = await inject(
         "restart 1 at 4ms; crash 1 at 1ms; heal at 9ms; partition 0|1,2 at 6ms"
     )
 
@@ -57,8 +56,8 @@ def test_faults_are_applied_in_order_of_time() -> None:
         assert fault.at_us >= at_us, "an applied fault has its actual time"
 
 
-def test_open_faults_are_healed_at_the_end() -> None:
-    entries, applied = inject("crash 2 at 1ms; partition 0 at 2ms")
+async def test_open_faults_are_healed_at_the_end() -> None:
+    entries, applied = await inject("crash 2 at 1ms; partition 0 at 2ms")
 
     assert entries[-2:] == ["start (2,)", "heal"]
     assert [type(fault).__name__ for fault in applied[-2:]] == ["Restart", "Heal"]
@@ -80,8 +79,8 @@ def test_a_partition_separates_its_groups(tmp_path: Path) -> None:
     assert [partitions.unreachable_from(replica) for replica in range(4)] == [()] * 4
 
 
-def test_an_empty_schedule_applies_no_fault() -> None:
-    assert inject("") == ([], [])
+async def test_an_empty_schedule_applies_no_fault() -> None:
+    assert await inject("") == ([], [])
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,5 @@
 """Fault injection into the replicas of `creek up`."""
 
-import asyncio
 from collections.abc import Callable
 from typing import cast
 
@@ -24,20 +23,16 @@ class ControlledReplicas:
         self.cut[replica] = decode_dev_control(self.control_line(replica)).cut
 
 
-def test_links_to_replicas_that_joined_later_can_be_cut() -> None:
+async def test_links_to_replicas_that_joined_later_can_be_cut() -> None:
     cluster, events = ControlledReplicas(), list[str]()
     injector = LocalFaultInjector(cast(LocalCluster, cluster), events.append)
-
-    async def scenario() -> None:
-        async with injector.serve_control():
-            injector.cut([(1, 0), (0, 7)])
-            assert cluster.cut == {0: (1, 7), 1: (0,)}
-            injector.heal([(0, 1)])
-            assert cluster.cut == {0: (7,), 1: ()}
-            for link, message in (((7, 8), "unknown replica 7"), ((0, 0), "no link to itself")):
-                with pytest.raises(UsageError, match=message):
-                    injector.heal([(0, 7), link])
-            assert cluster.cut == {0: (7,), 1: ()}
-
-    asyncio.run(scenario())
+    async with injector.serve_control():
+        injector.cut([(1, 0), (0, 7)])
+        assert cluster.cut == {0: (1, 7), 1: (0,)}
+        injector.heal([(0, 1)])
+        assert cluster.cut == {0: (7,), 1: ()}
+        for link, message in (((7, 8), "unknown replica 7"), ((0, 0), "no link to itself")):
+            with pytest.raises(UsageError, match=message):
+                injector.heal([(0, 7), link])
+        assert cluster.cut == {0: (7,), 1: ()}
     assert events[:2] == ["the link between 0 and 1 is cut", "the link between 0 and 7 is cut"]

@@ -58,20 +58,17 @@ async def capture(journal: FakeJournal) -> CapturedState:
     return await capture_state(config, "kv", driver, cast(Journal, journal), operations=False)
 
 
-def test_captured_state_is_returned_once_it_is_durable() -> None:
-    async def scenario() -> None:
-        journal = FakeJournal()
-        captured = asyncio.ensure_future(capture(journal))
-        for _ in range(5):
-            await asyncio.sleep(0)
-        assert not captured.done()
-        journal.durable_position = journal.end_position
-        assert (await captured).header.length == 1
-
-    asyncio.run(scenario())
+async def test_captured_state_is_returned_once_it_is_durable() -> None:
+    journal = FakeJournal()
+    captured = asyncio.ensure_future(capture(journal))
+    for _ in range(5):
+        await asyncio.sleep(0)
+    assert not captured.done()
+    journal.durable_position = journal.end_position
+    assert (await captured).header.length == 1
 
 
-def test_capture_does_not_wait_for_a_failed_disk() -> None:
+async def test_capture_does_not_wait_for_a_failed_disk() -> None:
     journal = FakeJournal()
     journal.fault = DiskFull("no space left")
-    assert asyncio.run(capture(journal)).header.length == 1
+    assert (await capture(journal)).header.length == 1

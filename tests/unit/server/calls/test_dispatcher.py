@@ -1,6 +1,5 @@
 """Call dispatcher: calls wait for their dependencies and for the startup barrier."""
 
-import asyncio
 from collections.abc import Callable
 from typing import Any, cast
 
@@ -68,68 +67,57 @@ def make_dispatcher(
     )
 
 
-def test_call_waits_for_its_dependencies_and_passes_them_to_the_replica() -> None:
+async def test_call_waits_for_its_dependencies_and_passes_them_to_the_replica() -> None:
     arrived, invoked_after = set[Dot](), list[tuple[Dot, ...]]()
 
     def invoke(operation: Operation, strong: bool, session: int, after: tuple[Dot, ...]) -> Dot:
         invoked_after.append(after)
         return Dot(0, 1)
 
-    async def scenario() -> None:
-        dispatcher = make_dispatcher(invoke, arrived)
-        client = FakeClient(dispatcher)
-        client.call()
-        assert len(dispatcher.dependency_queue) == 2
-        arrived.add(DEPENDENCY)
-        dispatcher.release_dependents(DEPENDENCY)
-        assert not dispatcher.dependency_queue
-        assert client.ids == [Dot(0, 1)] * 2
-        assert invoked_after == [(DEPENDENCY,)] * 2
-
-    asyncio.run(scenario())
+    dispatcher = make_dispatcher(invoke, arrived)
+    client = FakeClient(dispatcher)
+    client.call()
+    assert len(dispatcher.dependency_queue) == 2
+    arrived.add(DEPENDENCY)
+    dispatcher.release_dependents(DEPENDENCY)
+    assert not dispatcher.dependency_queue
+    assert client.ids == [Dot(0, 1)] * 2
+    assert invoked_after == [(DEPENDENCY,)] * 2
 
 
-def test_blocked_reason_is_empty_as_soon_as_the_replica_is_ready() -> None:
+async def test_blocked_reason_is_empty_as_soon_as_the_replica_is_ready() -> None:
     """Clients would otherwise switch to another replica, although the next check unblocks calls."""
     reason: list[str | None] = ["it waits for replica 2"]
-
-    async def scenario() -> None:
-        dispatcher = make_dispatcher(lambda *_: Dot(0, 1), {DEPENDENCY})
-        dispatcher.block_calls(Dot(0, 0), lambda: reason[0])
-        assert dispatcher.blocked_reason() == "it waits for replica 2"
-        reason[0] = None
-        assert dispatcher.blocked_reason() == ""
-        client = FakeClient(dispatcher)
-        client.call()
-        assert len(dispatcher.dependency_queue) == 2
-        assert dispatcher.expiry_message(Dot(0, 0)).endswith("it has just started")
-        dispatcher.unblock_calls()
-        assert client.ids == [Dot(0, 1)] * 2
-
-    asyncio.run(scenario())
+    dispatcher = make_dispatcher(lambda *_: Dot(0, 1), {DEPENDENCY})
+    dispatcher.block_calls(Dot(0, 0), lambda: reason[0])
+    assert dispatcher.blocked_reason() == "it waits for replica 2"
+    reason[0] = None
+    assert dispatcher.blocked_reason() == ""
+    client = FakeClient(dispatcher)
+    client.call()
+    assert len(dispatcher.dependency_queue) == 2
+    assert dispatcher.expiry_message(Dot(0, 0)).endswith("it has just started")
+    dispatcher.unblock_calls()
+    assert client.ids == [Dot(0, 1)] * 2
 
 
-def test_queued_call_is_checked_for_unsupported_operations_when_it_is_issued() -> None:
+async def test_queued_call_is_checked_for_unsupported_operations_when_it_is_issued() -> None:
     """Until then a peer may have been restarted, and a read may have become a local read."""
     arrived, incapable = set[Dot](), list[int | None]()
-
-    async def scenario() -> None:
-        dispatcher = make_dispatcher(
-            lambda *_: Dot(0, 1),
-            arrived,
-            find_incapable_replica=lambda name, count: incapable[0],
-        )
-        client = FakeClient(dispatcher)
-        incapable[:] = [2]
-        client.call()
-        assert len(dispatcher.dependency_queue) == 2
-        assert client.rejections == []
-        arrived.add(DEPENDENCY)
-        dispatcher.release_dependents(DEPENDENCY)
-        assert client.rejections == [RejectReason.UNKNOWN_OPERATION] * 2
-        assert client.ids == []
-        incapable[:] = [None]
-        client.call()
-        assert client.ids == [Dot(0, 1)] * 2
-
-    asyncio.run(scenario())
+    dispatcher = make_dispatcher(
+        lambda *_: Dot(0, 1),
+        arrived,
+        find_incapable_replica=lambda name, count: incapable[0],
+    )
+    client = FakeClient(dispatcher)
+    incapable[:] = [2]
+    client.call()
+    assert len(dispatcher.dependency_queue) == 2
+    assert client.rejections == []
+    arrived.add(DEPENDENCY)
+    dispatcher.release_dependents(DEPENDENCY)
+    assert client.rejections == [RejectReason.UNKNOWN_OPERATION] * 2
+    assert client.ids == []
+    incapable[:] = [None]
+    client.call()
+    assert client.ids == [Dot(0, 1)] * 2

@@ -118,187 +118,153 @@ def make_driver(
     )
 
 
-def test_response_does_not_overtake_one_that_has_just_become_durable() -> None:
+async def test_response_does_not_overtake_one_that_has_just_become_durable() -> None:
     responses: list[ResponseKind] = []
     journal = FakeJournal()
     record = cast(Record, object())
-
-    async def scenario() -> None:
-        replica = FakeReplica(
-            Effects(persist=(record,), respond=(make_response(ResponseKind.TENTATIVE),)),
-            Effects(respond=(make_response(ResponseKind.FINAL),)),
-        )
-        driver = make_driver(replica, journal, responses)
-        driver.apply_effects()
-        assert responses == [], "the response waits for the disk"
-        journal.durable_position = 1  # set by the writer thread, before `release` is called
-        driver.apply_effects()
-        driver.release()
-
-    asyncio.run(scenario())
+    replica = FakeReplica(
+        Effects(persist=(record,), respond=(make_response(ResponseKind.TENTATIVE),)),
+        Effects(respond=(make_response(ResponseKind.FINAL),)),
+    )
+    driver = make_driver(replica, journal, responses)
+    driver.apply_effects()
+    assert responses == [], "the response waits for the disk"
+    journal.durable_position = 1  # set by the writer thread, before `release` is called
+    driver.apply_effects()
+    driver.release()
     assert responses == [ResponseKind.TENTATIVE, ResponseKind.FINAL]
 
 
-def test_proposal_is_sent_before_the_vote_of_its_proposer_is_durable() -> None:
+async def test_proposal_is_sent_before_the_vote_of_its_proposer_is_durable() -> None:
     journal, sent = FakeJournal(), list[Message]()
     ballot = Ballot(1, 0)
     accept, vote = Accept(ballot, 0, (WEAK,)), Vote(ballot, 0)
     record = Accepted(AcceptedValue(0, ballot, (WEAK,)))
-
-    async def scenario() -> None:
-        effects = Effects(persist=(record,), send=(Send((1,), accept), Send((1,), vote)))
-        driver = make_driver(FakeReplica(effects), journal, [], sent=sent)
-        driver.apply_effects()
-        assert sent == [accept]
-        journal.durable_position = 1
-        driver.release()
-        assert sent == [accept, vote]
-
-    asyncio.run(scenario())
+    effects = Effects(persist=(record,), send=(Send((1,), accept), Send((1,), vote)))
+    driver = make_driver(FakeReplica(effects), journal, [], sent=sent)
+    driver.apply_effects()
+    assert sent == [accept]
+    journal.durable_position = 1
+    driver.release()
+    assert sent == [accept, vote]
 
 
-def test_proposal_is_sent_after_the_promise_of_its_ballot_is_durable() -> None:
+async def test_proposal_is_sent_after_the_promise_of_its_ballot_is_durable() -> None:
     """A single acceptor that is a majority leads as soon as it starts a ballot."""
     journal, sent = FakeJournal(), list[Message]()
     ballot = Ballot(1, 0)
     prepare = Prepare(ballot, 0)
     first, second, third = (Accept(ballot, instance, (WEAK,)) for instance in range(3))
-
-    async def scenario() -> None:
-        votes = [Accepted(AcceptedValue(instance, ballot, (WEAK,))) for instance in range(3)]
-        replica = FakeReplica(
-            Effects(
-                persist=(Promised(ballot), votes[0]), send=(Send((1,), prepare), Send((1,), first))
-            ),
-            Effects(persist=(votes[1],), send=(Send((1,), second),)),
-            Effects(persist=(votes[2],), send=(Send((1,), third),)),
-        )
-        driver = make_driver(replica, journal, [], sent=sent)
-        driver.apply_effects()
-        driver.apply_effects()
-        assert sent == []
-        journal.durable_position = 2
-        driver.release()
-        driver.apply_effects()
-        assert sent == [prepare, first, third]
-        journal.durable_position = 4
-        driver.release()
-        assert sent == [prepare, first, third, second]
-
-    asyncio.run(scenario())
+    votes = [Accepted(AcceptedValue(instance, ballot, (WEAK,))) for instance in range(3)]
+    replica = FakeReplica(
+        Effects(
+            persist=(Promised(ballot), votes[0]), send=(Send((1,), prepare), Send((1,), first))
+        ),
+        Effects(persist=(votes[1],), send=(Send((1,), second),)),
+        Effects(persist=(votes[2],), send=(Send((1,), third),)),
+    )
+    driver = make_driver(replica, journal, [], sent=sent)
+    driver.apply_effects()
+    driver.apply_effects()
+    assert sent == []
+    journal.durable_position = 2
+    driver.release()
+    driver.apply_effects()
+    assert sent == [prepare, first, third]
+    journal.durable_position = 4
+    driver.release()
+    assert sent == [prepare, first, third, second]
 
 
-def test_proposal_is_sent_after_the_requests_that_it_names() -> None:
+async def test_proposal_is_sent_after_the_requests_that_it_names() -> None:
     journal, sent = FakeJournal(), list[Message]()
     request = Request(1, WEAK, Operation("noop"), True, Dots())
     cast_, accept = Cast((request,)), Accept(Ballot(1, 0), 0, (WEAK,))
-
-    async def scenario() -> None:
-        effects = Effects(
-            persist=(Received(request),), send=(Send((1,), cast_), Send((1,), accept))
-        )
-        driver = make_driver(FakeReplica(effects), journal, [], sent=sent)
-        driver.apply_effects()
-        assert sent == []
-        journal.durable_position = 1
-        driver.release()
-        assert sent == [cast_, accept]
-
-    asyncio.run(scenario())
+    effects = Effects(persist=(Received(request),), send=(Send((1,), cast_), Send((1,), accept)))
+    driver = make_driver(FakeReplica(effects), journal, [], sent=sent)
+    driver.apply_effects()
+    assert sent == []
+    journal.durable_position = 1
+    driver.release()
+    assert sent == [cast_, accept]
 
 
-def test_response_waits_for_all_records_except_trailing_decisions() -> None:
+async def test_response_waits_for_all_records_except_trailing_decisions() -> None:
     responses: list[ResponseKind] = []
     journal, sent = FakeJournal(), list[Message]()
     value = AcceptedValue(0, Ballot(1, 0), (WEAK,))
-
-    async def scenario() -> None:
-        effects = Effects(
-            persist=(Accepted(value), Decided(0, (WEAK,))),
-            send=(Send((1,), Progress(1)),),
-            respond=(make_response(ResponseKind.STABLE),),
-        )
-        driver = make_driver(FakeReplica(effects), journal, responses, sent=sent)
-        driver.apply_effects()
-        assert responses == []
-        journal.durable_position = 1
-        driver.release()
-        assert (responses, sent) == ([ResponseKind.STABLE], [])
-        journal.durable_position = 2
-        driver.release()
-        assert sent == [Progress(1)]
-
-    asyncio.run(scenario())
+    effects = Effects(
+        persist=(Accepted(value), Decided(0, (WEAK,))),
+        send=(Send((1,), Progress(1)),),
+        respond=(make_response(ResponseKind.STABLE),),
+    )
+    driver = make_driver(FakeReplica(effects), journal, responses, sent=sent)
+    driver.apply_effects()
+    assert responses == []
+    journal.durable_position = 1
+    driver.release()
+    assert (responses, sent) == ([ResponseKind.STABLE], [])
+    journal.durable_position = 2
+    driver.release()
+    assert sent == [Progress(1)]
 
 
-def test_records_are_written_in_the_order_of_emission() -> None:
+async def test_records_are_written_in_the_order_of_emission() -> None:
     """A record after a decision may depend on it, such as a ballot of the members it installed."""
     journal = FakeJournal()
     records = Decided(0, (WEAK,)), Promised(Ballot(2**40, 1)), Decided(1, ())
-
-    async def scenario() -> None:
-        effects = Effects(persist=records, respond=(make_response(ResponseKind.STABLE),))
-        responses: list[ResponseKind] = []
-        driver = make_driver(FakeReplica(effects), journal, responses)
-        driver.apply_effects()
-        assert journal.records == list(records)
-        journal.durable_position = 1
-        driver.release()
-        assert responses == []
-        journal.durable_position = 2
-        driver.release()
-        assert responses == [ResponseKind.STABLE]
-
-    asyncio.run(scenario())
+    effects = Effects(persist=records, respond=(make_response(ResponseKind.STABLE),))
+    responses: list[ResponseKind] = []
+    driver = make_driver(FakeReplica(effects), journal, responses)
+    driver.apply_effects()
+    assert journal.records == list(records)
+    journal.durable_position = 1
+    driver.release()
+    assert responses == []
+    journal.durable_position = 2
+    driver.release()
+    assert responses == [ResponseKind.STABLE]
 
 
-def test_records_without_dependents_do_not_request_a_sync() -> None:
+async def test_records_without_dependents_do_not_request_a_sync() -> None:
     journal = FakeJournal()
     record = cast(Record, object())
-
-    async def scenario() -> None:
-        replica = FakeReplica(
-            Effects(persist=(record,)),
-            Effects(persist=(record,)),
-            Effects(respond=(make_response(ResponseKind.TENTATIVE),)),
-        )
-        driver = make_driver(replica, journal, [])
-        driver.apply_effects()
-        driver.apply_effects()
-        assert journal.requested_position == 0
-        driver.apply_effects()
-        assert journal.requested_position == 2
-
-    asyncio.run(scenario())
+    replica = FakeReplica(
+        Effects(persist=(record,)),
+        Effects(persist=(record,)),
+        Effects(respond=(make_response(ResponseKind.TENTATIVE),)),
+    )
+    driver = make_driver(replica, journal, [])
+    driver.apply_effects()
+    driver.apply_effects()
+    assert journal.requested_position == 0
+    driver.apply_effects()
+    assert journal.requested_position == 2
 
 
-def test_checkpoint_reserves_a_slot_among_the_records_and_delays_nothing() -> None:
+async def test_checkpoint_reserves_a_slot_among_the_records_and_delays_nothing() -> None:
     responses: list[ResponseKind] = []
     journal = FakeJournal()
     record = cast(Record, object())
     bare, registers = lazy_checkpoint_of(Checkpoint(0, 0, Dots(), 0, (("a", 1),), ()))
     checkpoint = StreamedCheckpoint(2, CheckpointRecord(bare, Ballot(0, 0), (), (), ()), registers)
-
-    async def scenario() -> None:
-        effects = Effects(
-            persist=(record,) * 3,
-            respond=(make_response(ResponseKind.TENTATIVE),),
-            checkpoints=(checkpoint,),
-        )
-        driver = make_driver(FakeReplica(effects), journal, responses)
-        driver.apply_effects()
-        assert journal.reserved == [2], "between the second record and the third"
-        journal.durable_position = 4
-        driver.release()
-        assert (responses, journal.written) == ([ResponseKind.TENTATIVE], [])
-        for _ in range(5):
-            await asyncio.sleep(0)
-        assert journal.written == [2]
-
-    asyncio.run(scenario())
+    effects = Effects(
+        persist=(record,) * 3,
+        respond=(make_response(ResponseKind.TENTATIVE),),
+        checkpoints=(checkpoint,),
+    )
+    driver = make_driver(FakeReplica(effects), journal, responses)
+    driver.apply_effects()
+    assert journal.reserved == [2], "between the second record and the third"
+    journal.durable_position = 4
+    driver.release()
+    assert (responses, journal.written) == ([ResponseKind.TENTATIVE], [])
+    for _ in range(5):
+        await asyncio.sleep(0)
+    assert journal.written == [2]
 
 
-def test_responses_after_an_installed_checkpoint_wait_until_it_is_durable() -> None:
+async def test_responses_after_an_installed_checkpoint_wait_until_it_is_durable() -> None:
     journal = FakeJournal()
     responses: list[ResponseKind] = []
     record = cast(Record, object())
@@ -306,50 +272,42 @@ def test_responses_after_an_installed_checkpoint_wait_until_it_is_durable() -> N
     checkpoint_record = CheckpointRecord(checkpoint, Ballot(0, 0), (), (), ())
     registers = ArrayEncoder()
     registers.extend(checkpoint.state)
-
-    async def scenario() -> None:
-        encoded = EncodedCheckpoint(1, checkpoint_record, registers, ArrayEncoder())
-        first = Effects(
-            persist=(record,) * 2,
-            respond=(make_response(ResponseKind.TENTATIVE),),
-            checkpoints=(encoded,),
-        )
-        second = Effects(respond=(make_response(ResponseKind.FINAL),))
-        driver = make_driver(FakeReplica(first, second), journal, responses)
-        driver.apply_effects()
-        driver.apply_effects()
-        assert [decode_record(data) for data in journal.encoded] == [checkpoint_record]
-        for durable in (1, 2):
-            journal.durable_position = durable
-            driver.release()
-            assert responses == []
-        journal.durable_position = 3
+    encoded = EncodedCheckpoint(1, checkpoint_record, registers, ArrayEncoder())
+    first = Effects(
+        persist=(record,) * 2,
+        respond=(make_response(ResponseKind.TENTATIVE),),
+        checkpoints=(encoded,),
+    )
+    second = Effects(respond=(make_response(ResponseKind.FINAL),))
+    driver = make_driver(FakeReplica(first, second), journal, responses)
+    driver.apply_effects()
+    driver.apply_effects()
+    assert [decode_record(data) for data in journal.encoded] == [checkpoint_record]
+    for durable in (1, 2):
+        journal.durable_position = durable
         driver.release()
-        assert responses == [ResponseKind.TENTATIVE, ResponseKind.FINAL]
+        assert responses == []
+    journal.durable_position = 3
+    driver.release()
+    assert responses == [ResponseKind.TENTATIVE, ResponseKind.FINAL]
 
-    asyncio.run(scenario())
 
-
-def test_snapshot_is_sent_after_the_records_before_it_are_durable() -> None:
+async def test_snapshot_is_sent_after_the_records_before_it_are_durable() -> None:
     journal = FakeJournal()
     sent: list[EncodedSnapshot] = []
     record = cast(Record, object())
     bare, registers = lazy_checkpoint_of(Checkpoint(0, 0, Dots(), 0, (("a", 1),), ()))
-
-    async def scenario() -> None:
-        effects = Effects(
-            persist=(record,), snapshots=(StreamedSnapshot(1, Snapshot(bare), registers),)
-        )
-        driver = make_driver(FakeReplica(effects), journal, [], sent)
-        driver.apply_effects()
-        for _ in range(5):
-            await asyncio.sleep(0)
-        assert sent == [], "the snapshot is encoded and waits for the disk"
-        journal.durable_position = 1
-        driver.release()
-        assert [snapshot.to for snapshot in sent] == [1]
-
-    asyncio.run(scenario())
+    effects = Effects(
+        persist=(record,), snapshots=(StreamedSnapshot(1, Snapshot(bare), registers),)
+    )
+    driver = make_driver(FakeReplica(effects), journal, [], sent)
+    driver.apply_effects()
+    for _ in range(5):
+        await asyncio.sleep(0)
+    assert sent == [], "the snapshot is encoded and waits for the disk"
+    journal.durable_position = 1
+    driver.release()
+    assert [snapshot.to for snapshot in sent] == [1]
 
 
 def _raise(error: Exception) -> Any:

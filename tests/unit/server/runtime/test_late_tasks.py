@@ -16,38 +16,35 @@ from creekdb.wire.event_log import EventLog
 from tests.unit.server.runtime.test_driver import FakeJournal
 
 
-def test_late_request_is_executed_before_later_ones_that_already_wait() -> None:
+async def test_late_request_is_executed_before_later_ones_that_already_wait() -> None:
     """Otherwise the later requests would be executed twice."""
     submitted: list[Dot] = []
-
-    async def scenario() -> None:
-        settings = Settings(members=(0, 1), parallelism=INLINE_TASKS_MAX)
-        replica = CreekReplica(0, settings, KV)
-        driver = Driver(
-            replica,
-            FakeJournal(),
-            InlineExecutor(Watchdog(1.0, EventLog(0)), _raise),
-            send=lambda _, message: None,
-            send_snapshot=lambda snapshot: None,
-            respond=lambda responses: None,
-            observe=lambda _: None,
-            compare=lambda _: None,
-            on_internal_error=_raise,
-        )
-        driver.task_observer = record_tasks
-        driver.recover(())
-        for number in range(3):
-            driver.invoke(put(number), False, number)
-        driver.apply_effects()
-        driver.receive(Cast((Request(1, Dot(1, 1), put(9), strong=False),)), 1)
-        while not replica.is_idle():
-            await asyncio.sleep(0)
-        assert driver.executions == 4, "each request is executed once"
 
     def record_tasks(tasks: tuple[Task, ...]) -> None:
         submitted.extend(task.request.id for task in tasks)
 
-    asyncio.run(scenario())
+    settings = Settings(members=(0, 1), parallelism=INLINE_TASKS_MAX)
+    replica = CreekReplica(0, settings, KV)
+    driver = Driver(
+        replica,
+        FakeJournal(),
+        InlineExecutor(Watchdog(1.0, EventLog(0)), _raise),
+        send=lambda _, message: None,
+        send_snapshot=lambda snapshot: None,
+        respond=lambda responses: None,
+        observe=lambda _: None,
+        compare=lambda _: None,
+        on_internal_error=_raise,
+    )
+    driver.task_observer = record_tasks
+    driver.recover(())
+    for number in range(3):
+        driver.invoke(put(number), False, number)
+    driver.apply_effects()
+    driver.receive(Cast((Request(1, Dot(1, 1), put(9), strong=False),)), 1)
+    while not replica.is_idle():
+        await asyncio.sleep(0)
+    assert driver.executions == 4, "each request is executed once"
     assert submitted == [Dot(0, 1), Dot(1, 1), Dot(0, 2), Dot(0, 3)]
 
 

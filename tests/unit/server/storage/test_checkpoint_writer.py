@@ -1,7 +1,7 @@
 """Encoding of checkpoints and snapshots: registers per iteration, and superseded jobs."""
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Iterable
 from contextlib import nullcontext
 from typing import Any
 
@@ -71,81 +71,66 @@ class WriterFixture:
         self.writer.add_snapshot(StreamedSnapshot(to, Snapshot(BARE), registers), position)
 
 
-def run_scenario(scenario: Callable[[WriterFixture], Coroutine[Any, Any, None]]) -> None:
-    async def run() -> None:
-        await scenario(WriterFixture())
-
-    asyncio.run(run())
-
-
 async def wait_for_encoding() -> None:
     """Run more iterations of the loop than any job here needs."""
     for _ in range(LARGE // REGISTERS_PER_TURN_MAX + 20):
         await asyncio.sleep(0)
 
 
-def test_an_iteration_of_the_loop_encodes_a_bounded_number_of_registers() -> None:
-    async def scenario(fixture: WriterFixture) -> None:
-        registers = CountedRegisters(LARGE)
-        fixture.add_checkpoint(registers, 0)
-        assert registers.taken == 0
-        count_max, turns = 0, 0
-        while not fixture.store.checkpoints:
-            before = registers.taken
-            await asyncio.sleep(0)  # other work of the loop
-            count_max, turns = max(count_max, registers.taken - before), turns + 1
-        assert count_max <= REGISTERS_PER_TURN_MAX
-        assert turns >= LARGE // REGISTERS_PER_TURN_MAX
-        checkpoint = decode_record(fixture.store.checkpoints[0][1])
-        assert isinstance(checkpoint, CheckpointRecord)
-        assert len(checkpoint.checkpoint.state) == LARGE
-
-    run_scenario(scenario)
+async def test_an_iteration_of_the_loop_encodes_a_bounded_number_of_registers() -> None:
+    fixture = WriterFixture()
+    registers = CountedRegisters(LARGE)
+    fixture.add_checkpoint(registers, 0)
+    assert registers.taken == 0
+    count_max, turns = 0, 0
+    while not fixture.store.checkpoints:
+        before = registers.taken
+        await asyncio.sleep(0)  # other work of the loop
+        count_max, turns = max(count_max, registers.taken - before), turns + 1
+    assert count_max <= REGISTERS_PER_TURN_MAX
+    assert turns >= LARGE // REGISTERS_PER_TURN_MAX
+    checkpoint = decode_record(fixture.store.checkpoints[0][1])
+    assert isinstance(checkpoint, CheckpointRecord)
+    assert len(checkpoint.checkpoint.state) == LARGE
 
 
-def test_a_newer_checkpoint_replaces_a_queued_one() -> None:
-    async def scenario(fixture: WriterFixture) -> None:
-        first, second, third = (
-            CountedRegisters(1000),
-            CountedRegisters(1000),
-            CountedRegisters(1000),
-        )
-        for at, registers in enumerate((first, second, third)):
-            fixture.add_checkpoint(registers, at)
-        await wait_for_encoding()
-        assert [at for at, _ in fixture.store.checkpoints] == [0]
-        assert second.is_closed
-        assert third.taken == 0, "one checkpoint is written at a time"
-        fixture.store.on_done()
-        await wait_for_encoding()
-        assert [at for at, _ in fixture.store.checkpoints] == [0, 2]
-        assert second.taken == 0
-
-    run_scenario(scenario)
+async def test_a_newer_checkpoint_replaces_a_queued_one() -> None:
+    fixture = WriterFixture()
+    first, second, third = (
+        CountedRegisters(1000),
+        CountedRegisters(1000),
+        CountedRegisters(1000),
+    )
+    for at, registers in enumerate((first, second, third)):
+        fixture.add_checkpoint(registers, at)
+    await wait_for_encoding()
+    assert [at for at, _ in fixture.store.checkpoints] == [0]
+    assert second.is_closed
+    assert third.taken == 0, "one checkpoint is written at a time"
+    fixture.store.on_done()
+    await wait_for_encoding()
+    assert [at for at, _ in fixture.store.checkpoints] == [0, 2]
+    assert second.taken == 0
 
 
-def test_each_replica_gets_its_latest_snapshot_once() -> None:
-    async def scenario(fixture: WriterFixture) -> None:
-        fixture.add_checkpoint(CountedRegisters(1000), 0)
-        fixture.add_snapshot(CountedRegisters(10), 1, position=5)
-        fixture.add_snapshot(CountedRegisters(10), 2, position=6)
-        fixture.add_snapshot(CountedRegisters(10), 1, position=7)
-        await wait_for_encoding()
-        assert fixture.sent == [(6, 2), (7, 1)]
-
-    run_scenario(scenario)
+async def test_each_replica_gets_its_latest_snapshot_once() -> None:
+    fixture = WriterFixture()
+    fixture.add_checkpoint(CountedRegisters(1000), 0)
+    fixture.add_snapshot(CountedRegisters(10), 1, position=5)
+    fixture.add_snapshot(CountedRegisters(10), 2, position=6)
+    fixture.add_snapshot(CountedRegisters(10), 1, position=7)
+    await wait_for_encoding()
+    assert fixture.sent == [(6, 2), (7, 1)]
 
 
-def test_nothing_is_encoded_after_a_halt() -> None:
-    async def scenario(fixture: WriterFixture) -> None:
-        registers = CountedRegisters(LARGE)
-        fixture.add_checkpoint(registers, 0)
-        await asyncio.sleep(0)
-        fixture.writer.halt()
-        taken = registers.taken
-        await wait_for_encoding()
-        assert registers.taken == taken
-        assert registers.is_closed
-        assert not fixture.store.checkpoints
-
-    run_scenario(scenario)
+async def test_nothing_is_encoded_after_a_halt() -> None:
+    fixture = WriterFixture()
+    registers = CountedRegisters(LARGE)
+    fixture.add_checkpoint(registers, 0)
+    await asyncio.sleep(0)
+    fixture.writer.halt()
+    taken = registers.taken
+    await wait_for_encoding()
+    assert registers.taken == taken
+    assert registers.is_closed
+    assert not fixture.store.checkpoints

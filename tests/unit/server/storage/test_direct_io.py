@@ -47,14 +47,14 @@ def open_file_count() -> int:
 
 @needs_io_uring
 @pytest.mark.parametrize("seed", range(5))
-def test_consecutive_writes_are_in_the_file(seed: int, tmp_path: Path) -> None:
+async def test_consecutive_writes_are_in_the_file(seed: int, tmp_path: Path) -> None:
     random = Random(seed)
     sizes = [
         random.choice((1, 37, 500, BLOCK_BYTES - 1, BLOCK_BYTES, BLOCK_BYTES + 1, 9000))
         for _ in range(30)
     ]
 
-    async def scenario(ring: IoUring, file: int) -> bytes:
+    async def write_all(ring: IoUring, file: int) -> bytes:
         writer, end, direct = DirectWriter(), random.randrange(2 * BLOCK_BYTES), 0
         expected = bytearray(FILE_BYTES)
         for size in sizes:
@@ -76,16 +76,13 @@ def test_consecutive_writes_are_in_the_file(seed: int, tmp_path: Path) -> None:
         )
         return bytes(expected)
 
-    async def run() -> bytes:
-        ring = IoUring(asyncio.get_running_loop())
-        file = preallocated_file(tmp_path / "file")
-        try:
-            return await scenario(ring, file)
-        finally:
-            ring.close()
-            os.close(file)
-
-    expected = asyncio.run(run())
+    ring = IoUring(asyncio.get_running_loop())
+    file = preallocated_file(tmp_path / "file")
+    try:
+        expected = await write_all(ring, file)
+    finally:
+        ring.close()
+        os.close(file)
     assert (tmp_path / "file").read_bytes() == expected
 
 

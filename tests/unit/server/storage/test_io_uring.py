@@ -30,74 +30,61 @@ async def write_and_wait(ring: IoUring, file: int, data: bytes, offset: int) -> 
 
 
 @needs_io_uring
-def test_data_is_in_the_file_when_the_callback_runs(tmp_path: Path) -> None:
-    async def run() -> None:
-        file = os.open(tmp_path / "file", os.O_RDWR | os.O_CREAT)
-        ring = IoUring(asyncio.get_running_loop())
-        for each in range(10):  # more than the queue has entries
-            assert await write_and_wait(ring, file, bytes([each]) * 300, 300 * each) == 300
-            assert not ring.is_writing
-        ring.close()
-        os.close(file)
-
-    asyncio.run(run())
+async def test_data_is_in_the_file_when_the_callback_runs(tmp_path: Path) -> None:
+    file = os.open(tmp_path / "file", os.O_RDWR | os.O_CREAT)
+    ring = IoUring(asyncio.get_running_loop())
+    for each in range(10):  # more than the queue has entries
+        assert await write_and_wait(ring, file, bytes([each]) * 300, 300 * each) == 300
+        assert not ring.is_writing
+    ring.close()
+    os.close(file)
     assert (tmp_path / "file").read_bytes() == b"".join(bytes([each]) * 300 for each in range(10))
 
 
 @needs_io_uring
-def test_a_blocking_wait_calls_the_callback_once(tmp_path: Path) -> None:
+async def test_a_blocking_wait_calls_the_callback_once(tmp_path: Path) -> None:
     results: list[int] = []
-
-    async def run() -> None:
-        file = os.open(tmp_path / "file", os.O_RDWR | os.O_CREAT)
-        ring = IoUring(asyncio.get_running_loop())
-        ring.write(file, b"one", 0, results.append)
-        ring.wait()
-        assert results == [3]
-        ring.wait()  # no write is in progress
-        assert await write_and_wait(ring, file, b"three", 3) == 5
-        ring.write(file, b"last", 8, results.append)
-        ring.close()
-        os.close(file)
-
-    asyncio.run(run())
+    file = os.open(tmp_path / "file", os.O_RDWR | os.O_CREAT)
+    ring = IoUring(asyncio.get_running_loop())
+    ring.write(file, b"one", 0, results.append)
+    ring.wait()
+    assert results == [3]
+    ring.wait()  # no write is in progress
+    assert await write_and_wait(ring, file, b"three", 3) == 5
+    ring.write(file, b"last", 8, results.append)
+    ring.close()
+    os.close(file)
     assert results == [3, 4]
     assert (tmp_path / "file").read_bytes() == b"onethreelast"
 
 
 @needs_io_uring
-def test_an_error_is_reported_and_the_next_write_succeeds(tmp_path: Path) -> None:
-    async def run() -> None:
-        (tmp_path / "file").touch()
-        read_only = os.open(tmp_path / "file", os.O_RDONLY)
-        writable = os.open(tmp_path / "file", os.O_RDWR)
-        ring = IoUring(asyncio.get_running_loop())
-        assert await write_and_wait(ring, read_only, b"no", 0) == -errno.EBADF
-        assert await write_and_wait(ring, writable, b"yes", 0) == 3
-        ring.close()
-        os.close(read_only)
-        os.close(writable)
-
-    asyncio.run(run())
+async def test_an_error_is_reported_and_the_next_write_succeeds(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    read_only = os.open(tmp_path / "file", os.O_RDONLY)
+    writable = os.open(tmp_path / "file", os.O_RDWR)
+    ring = IoUring(asyncio.get_running_loop())
+    assert await write_and_wait(ring, read_only, b"no", 0) == -errno.EBADF
+    assert await write_and_wait(ring, writable, b"yes", 0) == 3
+    ring.close()
+    os.close(read_only)
+    os.close(writable)
 
 
 @needs_io_uring
-def test_a_write_that_cannot_start_raises_and_a_later_one_succeeds(
+async def test_a_write_that_cannot_start_raises_and_a_later_one_succeeds(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def run() -> None:
-        file = os.open(tmp_path / "file", os.O_RDWR | os.O_CREAT)
-        ring = IoUring(asyncio.get_running_loop())
-        with monkeypatch.context() as patch:
-            patch.setattr(ring, "_ring_fd", file)  # not a ring
-            with pytest.raises(OSError, match="not supported"):
-                ring.write(file, b"no", 0, lambda _: pytest.fail("the write was not started"))
-        assert not ring.is_writing
-        assert await write_and_wait(ring, file, b"yes", 0) == 3
-        ring.close()
-        os.close(file)
-
-    asyncio.run(run())
+    file = os.open(tmp_path / "file", os.O_RDWR | os.O_CREAT)
+    ring = IoUring(asyncio.get_running_loop())
+    with monkeypatch.context() as patch:
+        patch.setattr(ring, "_ring_fd", file)  # not a ring
+        with pytest.raises(OSError, match="not supported"):
+            ring.write(file, b"no", 0, lambda _: pytest.fail("the write was not started"))
+    assert not ring.is_writing
+    assert await write_and_wait(ring, file, b"yes", 0) == 3
+    ring.close()
+    os.close(file)
     assert (tmp_path / "file").read_bytes() == b"yes"
 
 

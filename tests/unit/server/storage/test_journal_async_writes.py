@@ -90,134 +90,124 @@ class JournalProbe:
             await self._changed.wait()
 
 
-def test_a_group_is_written_asynchronously_once_the_previous_one_is_durable(tmp_path: Path) -> None:
-    async def run() -> None:
-        file_ops = AsyncFileOps()
-        probe = await JournalProbe(tmp_path, file_ops).with_segment()
-        journal = probe.journal
-        assert not file_ops.writes, "the thread creates a segment"
-        journal.append(records(1, 1))
-        journal.append(records(2, 2))
-        assert (len(file_ops.writes), journal.durable_position) == (1, 1)
-        file_ops.complete()
-        assert (len(file_ops.writes), journal.durable_position) == (1, 2)
-        file_ops.complete()
-        assert (len(file_ops.writes), journal.durable_position) == (0, 4)
-        journal.append([checkpoint_record(4)])
-        await probe.until_durable(5)
-        journal.append(records(5, 1))
-        journal.flush()
-        journal.append(records(6, 1))
-        journal.close()
-        assert file_ops.called.count("start") == 4
-
-    asyncio.run(run())
+async def test_a_group_is_written_asynchronously_once_the_previous_one_is_durable(
+    tmp_path: Path,
+) -> None:
+    file_ops = AsyncFileOps()
+    probe = await JournalProbe(tmp_path, file_ops).with_segment()
+    journal = probe.journal
+    assert not file_ops.writes, "the thread creates a segment"
+    journal.append(records(1, 1))
+    journal.append(records(2, 2))
+    assert (len(file_ops.writes), journal.durable_position) == (1, 1)
+    file_ops.complete()
+    assert (len(file_ops.writes), journal.durable_position) == (1, 2)
+    file_ops.complete()
+    assert (len(file_ops.writes), journal.durable_position) == (0, 4)
+    journal.append([checkpoint_record(4)])
+    await probe.until_durable(5)
+    journal.append(records(5, 1))
+    journal.flush()
+    journal.append(records(6, 1))
+    journal.close()
+    assert file_ops.called.count("start") == 4
     assert read_journal(tmp_path) == [checkpoint_record(4), *records(5, 2)]
 
 
 @pytest.mark.parametrize("result", [-errno.EIO, -errno.ENOSPC, 10])
-def test_the_thread_writes_a_failed_group_to_another_segment(tmp_path: Path, result: int) -> None:
-    async def run() -> None:
-        file_ops = AsyncFileOps()
-        probe = await JournalProbe(tmp_path, file_ops).with_segment()
-        probe.journal.append(records(1, 1))
-        file_ops.complete(result)
-        assert probe.journal.durable_position == 1
-        await probe.until_durable(2)
-        assert len(segment_paths(tmp_path)) == 2
-        probe.journal.append(records(2, 1))
-        file_ops.complete()
-        assert probe.journal.durable_position == 3
-        assert probe.failures == []
-        probe.journal.close()
-
-    asyncio.run(run())
+async def test_the_thread_writes_a_failed_group_to_another_segment(
+    tmp_path: Path, result: int
+) -> None:
+    file_ops = AsyncFileOps()
+    probe = await JournalProbe(tmp_path, file_ops).with_segment()
+    probe.journal.append(records(1, 1))
+    file_ops.complete(result)
+    assert probe.journal.durable_position == 1
+    await probe.until_durable(2)
+    assert len(segment_paths(tmp_path)) == 2
+    probe.journal.append(records(2, 1))
+    file_ops.complete()
+    assert probe.journal.durable_position == 3
+    assert probe.failures == []
+    probe.journal.close()
     assert read_journal(tmp_path) == records(0, 3)
 
 
-def test_a_full_disk_is_reported_and_a_retry_continues(tmp_path: Path) -> None:
-    async def run() -> None:
-        file_ops = AsyncFileOps()
-        probe = await JournalProbe(tmp_path, file_ops).with_segment()
-        journal = probe.journal
-        file_ops.errors = {"create": errno.ENOSPC}
-        journal.append(records(1, 1))
-        file_ops.complete(-errno.ENOSPC)
-        await probe.until_failed()
-        assert isinstance(journal.fault, DiskFull)
-        journal.append(records(2, 1))
-        assert not file_ops.writes
-        file_ops.errors = {}
-        journal.retry()
-        await probe.until_durable(2)
-        file_ops.complete()
-        assert journal.durable_position == 3
-        assert probe.journal.fault is None
-        journal.close()
-
-    asyncio.run(run())
+async def test_a_full_disk_is_reported_and_a_retry_continues(tmp_path: Path) -> None:
+    file_ops = AsyncFileOps()
+    probe = await JournalProbe(tmp_path, file_ops).with_segment()
+    journal = probe.journal
+    file_ops.errors = {"create": errno.ENOSPC}
+    journal.append(records(1, 1))
+    file_ops.complete(-errno.ENOSPC)
+    await probe.until_failed()
+    assert isinstance(journal.fault, DiskFull)
+    journal.append(records(2, 1))
+    assert not file_ops.writes
+    file_ops.errors = {}
+    journal.retry()
+    await probe.until_durable(2)
+    file_ops.complete()
+    assert journal.durable_position == 3
+    assert probe.journal.fault is None
+    journal.close()
     assert read_journal(tmp_path) == records(0, 3)
 
 
-def test_a_flush_waits_for_the_asynchronous_write_and_for_the_thread_after_it(
+async def test_a_flush_waits_for_the_asynchronous_write_and_for_the_thread_after_it(
     tmp_path: Path,
 ) -> None:
-    async def run() -> None:
-        file_ops = AsyncFileOps()
-        probe = JournalProbe(tmp_path, file_ops)
-        probe.journal.append([record(0)])
-        probe.journal.flush()
-        probe.journal.append([record(1)])
-        probe.journal.flush()
-        probe.journal.append([record(2)])
-        file_ops.complete(-errno.EIO)
-        probe.journal.flush()
-        assert probe.journal.durable_position == 3
-        probe.journal.close()
-
-    asyncio.run(run())
+    file_ops = AsyncFileOps()
+    probe = JournalProbe(tmp_path, file_ops)
+    probe.journal.append([record(0)])
+    probe.journal.flush()
+    probe.journal.append([record(1)])
+    probe.journal.flush()
+    probe.journal.append([record(2)])
+    file_ops.complete(-errno.EIO)
+    probe.journal.flush()
+    assert probe.journal.durable_position == 3
+    probe.journal.close()
     assert read_journal(tmp_path) == records(0, 3)
 
 
-def test_after_the_thread_failed_no_asynchronous_write_becomes_durable(tmp_path: Path) -> None:
+async def test_after_the_thread_failed_no_asynchronous_write_becomes_durable(
+    tmp_path: Path,
+) -> None:
     """For example while it removes old segments, after the new one is durable."""
 
     class FailingRemoval(AsyncFileOps):
         def unlink(self, path: Path) -> None:
             raise ValueError("no path")
 
-    async def run() -> None:
-        file_ops = FailingRemoval()
-        probe = await JournalProbe(tmp_path, file_ops).with_segment()
-        journal = probe.journal
-        journal.append([checkpoint_record(1)])
-        journal.append(records(2, 1))
-        await probe.until_failed()
-        failure = journal.fault
-        if file_ops.writes:  # started before the failure was reported
-            file_ops.complete()
-        assert (journal.durable_position, journal.is_broken) == (2, True)
-        assert journal.fault is failure
-        journal.append(records(3, 1))
-        assert not file_ops.writes
-        journal.close()
-
-    asyncio.run(run())
+    file_ops = FailingRemoval()
+    probe = await JournalProbe(tmp_path, file_ops).with_segment()
+    journal = probe.journal
+    journal.append([checkpoint_record(1)])
+    journal.append(records(2, 1))
+    await probe.until_failed()
+    failure = journal.fault
+    if file_ops.writes:  # started before the failure was reported
+        file_ops.complete()
+    assert (journal.durable_position, journal.is_broken) == (2, True)
+    assert journal.fault is failure
+    journal.append(records(3, 1))
+    assert not file_ops.writes
+    journal.close()
 
 
-def test_the_thread_writes_a_group_whose_asynchronous_write_cannot_start(tmp_path: Path) -> None:
+async def test_the_thread_writes_a_group_whose_asynchronous_write_cannot_start(
+    tmp_path: Path,
+) -> None:
     class FailingStart(AsyncFileOps):
         def start_durable_write(self, *_: object) -> bool:
             raise MemoryError
 
-    async def run() -> None:
-        probe = JournalProbe(tmp_path, FailingStart())
-        for at in range(3):
-            probe.journal.append(records(at, 1))
-            await probe.until_durable(at + 1)
-        probe.journal.close()
-
-    asyncio.run(run())
+    probe = JournalProbe(tmp_path, FailingStart())
+    for at in range(3):
+        probe.journal.append(records(at, 1))
+        await probe.until_durable(at + 1)
+    probe.journal.close()
     assert read_journal(tmp_path) == records(0, 3)
 
 
@@ -260,17 +250,13 @@ def test_io_uring_is_disabled_after_an_error_that_the_disk_did_not_cause(
     )
 
 
-def test_records_are_durable_with_the_io_uring_of_this_system(tmp_path: Path) -> None:
+async def test_records_are_durable_with_the_io_uring_of_this_system(tmp_path: Path) -> None:
     """With io_uring if the system provides it, or without."""
     fsync = Histogram()
-
-    async def run() -> None:
-        probe = JournalProbe(tmp_path, TimedFileOps(fsync, use_io_uring=True))
-        for at in range(50):
-            probe.journal.append(records(at, 1))
-            await probe.until_durable(at + 1 if at % 3 else 0)
-        probe.journal.close()
-
-    asyncio.run(run())
+    probe = JournalProbe(tmp_path, TimedFileOps(fsync, use_io_uring=True))
+    for at in range(50):
+        probe.journal.append(records(at, 1))
+        await probe.until_durable(at + 1 if at % 3 else 0)
+    probe.journal.close()
     assert read_journal(tmp_path) == records(0, 50)
     assert sum(fsync.counts) >= 30

@@ -17,68 +17,61 @@ from tests.unit.server.message_samples import checkpoint_record, read_journal, r
 from tests.unit.server.storage.faulty_file_ops import FaultyFileOps, SlowFileOps
 
 
-def test_records_that_arrive_during_a_sync_share_the_next_one(tmp_path: Path) -> None:
+async def test_records_that_arrive_during_a_sync_share_the_next_one(tmp_path: Path) -> None:
     reports: list[tuple[int, bool]] = []
+    file_ops, synced, loop_thread = SlowFileOps(), asyncio.Event(), threading.get_ident()
 
-    async def run() -> None:
-        file_ops, synced, loop_thread = SlowFileOps(), asyncio.Event(), threading.get_ident()
+    def on_durable() -> None:
+        reports.append((journal.durable_position, threading.get_ident() == loop_thread))
+        synced.set()
 
-        def on_durable() -> None:
-            reports.append((journal.durable_position, threading.get_ident() == loop_thread))
-            synced.set()
-
-        loop = asyncio.get_running_loop()
-        journal = Journal(tmp_path, loop=loop, on_durable=on_durable, file_ops=file_ops)
-        journal.open()
-        journal.append(records(0, 1))
-        while "write" not in file_ops.called:
-            await asyncio.sleep(0.001)
-        for event in range(1, 6):
-            journal.append(records(event, 1))
-        assert journal.durable_position == 0
-        for _ in range(2):
-            synced.clear()
-            file_ops.allowed.release()
-            await synced.wait()
-        journal.close()
-
-    asyncio.run(run())
+    loop = asyncio.get_running_loop()
+    journal = Journal(tmp_path, loop=loop, on_durable=on_durable, file_ops=file_ops)
+    journal.open()
+    journal.append(records(0, 1))
+    while "write" not in file_ops.called:
+        await asyncio.sleep(0.001)
+    for event in range(1, 6):
+        journal.append(records(event, 1))
+    assert journal.durable_position == 0
+    for _ in range(2):
+        synced.clear()
+        file_ops.allowed.release()
+        await synced.wait()
+    journal.close()
     assert reports == [(1, True), (6, True)]
     assert read_journal(tmp_path) == records(0, 6)
 
 
-def test_a_failure_is_reported_on_the_loop_and_a_retry_continues(tmp_path: Path) -> None:
-    async def run() -> None:
-        file_ops, changed = FaultyFileOps(), asyncio.Event()
-        failures: list[StorageFault] = []
+async def test_a_failure_is_reported_on_the_loop_and_a_retry_continues(tmp_path: Path) -> None:
+    file_ops, changed = FaultyFileOps(), asyncio.Event()
+    failures: list[StorageFault] = []
 
-        def on_failure(error: StorageFault) -> None:
-            failures.append(error)
-            changed.set()
+    def on_failure(error: StorageFault) -> None:
+        failures.append(error)
+        changed.set()
 
-        loop = asyncio.get_running_loop()
-        journal = Journal(
-            tmp_path, loop=loop, on_durable=changed.set, on_failure=on_failure, file_ops=file_ops
-        )
-        journal.open()
-        file_ops.errors = {"write": errno.ENOSPC}
-        journal.append(records(0, 1))
-        await changed.wait()
-        assert failures == [journal.fault]
-        assert isinstance(failures[0], DiskFull)
-        journal.append(records(1, 1))
-        with pytest.raises(DiskFull):
-            journal.flush()
-        changed.clear()
-        file_ops.errors = {}
-        journal.retry()
+    loop = asyncio.get_running_loop()
+    journal = Journal(
+        tmp_path, loop=loop, on_durable=changed.set, on_failure=on_failure, file_ops=file_ops
+    )
+    journal.open()
+    file_ops.errors = {"write": errno.ENOSPC}
+    journal.append(records(0, 1))
+    await changed.wait()
+    assert failures == [journal.fault]
+    assert isinstance(failures[0], DiskFull)
+    journal.append(records(1, 1))
+    with pytest.raises(DiskFull):
         journal.flush()
-        await changed.wait()
-        assert journal.fault is None
-        assert journal.durable_position == 2
-        journal.close()
-
-    asyncio.run(run())
+    changed.clear()
+    file_ops.errors = {}
+    journal.retry()
+    journal.flush()
+    await changed.wait()
+    assert journal.fault is None
+    assert journal.durable_position == 2
+    journal.close()
     assert read_journal(tmp_path) == records(0, 2)
 
 
@@ -101,28 +94,25 @@ class DefectiveFileOps(FileOps):
         raise AssertionError("this cannot be")
 
 
-def test_a_flush_does_not_wait_for_a_failed_thread(tmp_path: Path) -> None:
-    async def run() -> None:
-        loop, failed, lines = asyncio.get_running_loop(), asyncio.Event(), list[str]()
-        journal = Journal(
-            tmp_path,
-            loop=loop,
-            on_failure=lambda _: failed.set(),
-            log=lines.append,
-            file_ops=DefectiveFileOps(),
-        )
-        journal.open()
-        journal.append(records(0, 1))
-        await failed.wait()
-        assert journal.is_broken
-        for _ in range(2):
-            with pytest.raises(DiskFailed, match="this cannot be"):
-                journal.flush()
-            journal.retry()
-        assert "Traceback" in lines[0]
-        journal.close()
-
-    asyncio.run(run())
+async def test_a_flush_does_not_wait_for_a_failed_thread(tmp_path: Path) -> None:
+    loop, failed, lines = asyncio.get_running_loop(), asyncio.Event(), list[str]()
+    journal = Journal(
+        tmp_path,
+        loop=loop,
+        on_failure=lambda _: failed.set(),
+        log=lines.append,
+        file_ops=DefectiveFileOps(),
+    )
+    journal.open()
+    journal.append(records(0, 1))
+    await failed.wait()
+    assert journal.is_broken
+    for _ in range(2):
+        with pytest.raises(DiskFailed, match="this cannot be"):
+            journal.flush()
+        journal.retry()
+    assert "Traceback" in lines[0]
+    journal.close()
 
 
 # --- kill -9 -------------------------------------------------------------------------------------

@@ -57,11 +57,11 @@ async def count_dials(duration_s: float, lifetime_s: float) -> int:
     return len(connections)
 
 
-def test_a_peer_that_closes_after_its_hello_is_redialled_after_increasing_pauses() -> None:
+async def test_a_peer_that_closes_after_its_hello_is_redialled_after_increasing_pauses() -> None:
     """The pauses are 0.05, 0.1, 0.2, 0.4 and 0.8 s, each times 0.5 to 1.5."""
-    assert 2 <= asyncio.run(count_dials(0.75, 0.0)) <= 6
+    assert 2 <= await count_dials(0.75, 0.0) <= 6
 
 
-def test_a_peer_whose_connection_lasted_is_redialled_soon() -> None:
+async def test_a_peer_whose_connection_lasted_is_redialled_soon() -> None:
     lifetime_s = BACKOFF_RESET_S + 0.1
-    assert asyncio.run(count_dials(3 * lifetime_s + 0.9, lifetime_s)) >= 3
+    assert await count_dials(3 * lifetime_s + 0.9, lifetime_s) >= 3

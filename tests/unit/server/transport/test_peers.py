@@ -89,63 +89,51 @@ def encoded_state() -> bytes:
     return b"".join(frames) + messages.encode_frame(Progress(7, 7))
 
 
-def test_snapshot_parts_that_arrive_together_are_loaded_in_separate_iterations() -> None:
-    async def scenario() -> None:
-        fixture = ReceiverFixture()
-        fixture.receiver.data_received(encoded_state())
-        loaded, loaded_max = 0, 0
-        while not fixture.messages:
-            loaded_max, loaded = (
-                max(loaded_max, len(fixture.loader.registers) - loaded),
-                len(fixture.loader.registers),
-            )
-            assert not fixture.transport.is_reading, "reading is paused while parts are loaded"
-            await asyncio.sleep(0)
-        assert 0 < loaded_max < REGISTERS // 10
-        snapshot, progress = fixture.messages
-        assert isinstance(snapshot, AssembledSnapshot)
-        assert snapshot.live.count == REGISTERS
-        assert progress == Progress(7, 7)
-        assert fixture.transport.is_reading
-
-    asyncio.run(scenario())
-
-
-def test_data_that_arrives_while_reading_is_paused_is_handled_later() -> None:
-    async def scenario() -> None:
-        fixture, data = ReceiverFixture(), encoded_state()
-        for first in range(0, len(data), 50_000):  # a transport that does not pause
-            fixture.receiver.data_received(data[first : first + 50_000])
-        while len(fixture.messages) < 2:
-            await asyncio.sleep(0)
-        assert fixture.messages[0].live.count == REGISTERS
-        assert fixture.messages[1] == Progress(7, 7)
-
-    asyncio.run(scenario())
-
-
-def test_a_connection_that_is_closed_meanwhile_receives_nothing() -> None:
-    async def scenario() -> None:
-        fixture = ReceiverFixture()
-        fixture.receiver.data_received(encoded_state())
-        fixture.transport.close()
-        for _ in range(100):
-            await asyncio.sleep(0)
-        assert fixture.messages == []
-        assert fixture.loader.registers.keys() < {("item", each) for each in range(REGISTERS)}
-
-    asyncio.run(scenario())
-
-
-def test_an_empty_snapshot_has_no_parts_and_causes_no_pause() -> None:
-    async def scenario() -> None:
-        fixture = ReceiverFixture()
-        fixture.receiver.data_received(
-            messages.encode_frame(BARE) + messages.encode_frame(Progress(7, 7))
+async def test_snapshot_parts_that_arrive_together_are_loaded_in_separate_iterations() -> None:
+    fixture = ReceiverFixture()
+    fixture.receiver.data_received(encoded_state())
+    loaded, loaded_max = 0, 0
+    while not fixture.messages:
+        loaded_max, loaded = (
+            max(loaded_max, len(fixture.loader.registers) - loaded),
+            len(fixture.loader.registers),
         )
-        assert fixture.messages == [BARE, Progress(7, 7)]
+        assert not fixture.transport.is_reading, "reading is paused while parts are loaded"
+        await asyncio.sleep(0)
+    assert 0 < loaded_max < REGISTERS // 10
+    snapshot, progress = fixture.messages
+    assert isinstance(snapshot, AssembledSnapshot)
+    assert snapshot.live.count == REGISTERS
+    assert progress == Progress(7, 7)
+    assert fixture.transport.is_reading
 
-    asyncio.run(scenario())
+
+async def test_data_that_arrives_while_reading_is_paused_is_handled_later() -> None:
+    fixture, data = ReceiverFixture(), encoded_state()
+    for first in range(0, len(data), 50_000):  # a transport that does not pause
+        fixture.receiver.data_received(data[first : first + 50_000])
+    while len(fixture.messages) < 2:
+        await asyncio.sleep(0)
+    assert fixture.messages[0].live.count == REGISTERS
+    assert fixture.messages[1] == Progress(7, 7)
+
+
+async def test_a_connection_that_is_closed_meanwhile_receives_nothing() -> None:
+    fixture = ReceiverFixture()
+    fixture.receiver.data_received(encoded_state())
+    fixture.transport.close()
+    for _ in range(100):
+        await asyncio.sleep(0)
+    assert fixture.messages == []
+    assert fixture.loader.registers.keys() < {("item", each) for each in range(REGISTERS)}
+
+
+async def test_an_empty_snapshot_has_no_parts_and_causes_no_pause() -> None:
+    fixture = ReceiverFixture()
+    fixture.receiver.data_received(
+        messages.encode_frame(BARE) + messages.encode_frame(Progress(7, 7))
+    )
+    assert fixture.messages == [BARE, Progress(7, 7)]
 
 
 @pytest.mark.parametrize(
@@ -157,33 +145,27 @@ def test_an_empty_snapshot_has_no_parts_and_causes_no_pause() -> None:
         ([b"\xff" * 8], RejectReason.MALFORMED),
     ],
 )
-def test_other_protocols_have_counters_of_their_own(
+async def test_other_protocols_have_counters_of_their_own(
     chunks: list[bytes], counter: ServerCounter
 ) -> None:
-    async def scenario() -> None:
-        fixture, transport = ReceiverFixture(), StubTransport()
-        receiver = PeerReceiver(fixture.peers)
-        receiver.connection_made(cast(asyncio.BaseTransport, transport))
-        for chunk in chunks:
-            receiver.data_received(chunk)
-        assert fixture.counters == [counter]
-        assert transport.is_closed
-
-    asyncio.run(scenario())
+    fixture, transport = ReceiverFixture(), StubTransport()
+    receiver = PeerReceiver(fixture.peers)
+    receiver.connection_made(cast(asyncio.BaseTransport, transport))
+    for chunk in chunks:
+        receiver.data_received(chunk)
+    assert fixture.counters == [counter]
+    assert transport.is_closed
 
 
-def test_the_silence_of_a_member_is_measured() -> None:
-    async def scenario() -> None:
-        fixture = ReceiverFixture()
-        fixture.receiver.last_received_s -= 60
-        assert fixture.peers.silence_by_member_s()[1] >= 60
-        fixture.receiver.data_received(messages.encode_frame(Progress(7, 7)))
-        assert fixture.peers.silence_by_member_s()[1] < 60
-
-    asyncio.run(scenario())
+async def test_the_silence_of_a_member_is_measured() -> None:
+    fixture = ReceiverFixture()
+    fixture.receiver.last_received_s -= 60
+    assert fixture.peers.silence_by_member_s()[1] >= 60
+    fixture.receiver.data_received(messages.encode_frame(Progress(7, 7)))
+    assert fixture.peers.silence_by_member_s()[1] < 60
 
 
-def test_a_second_replica_with_the_number_of_a_connected_one_is_rejected() -> None:
+async def test_a_second_replica_with_the_number_of_a_connected_one_is_rejected() -> None:
     def is_accepted(fixture: ReceiverFixture, at: str) -> bool:
         transport = StubTransport()
         receiver = PeerReceiver(fixture.peers)
@@ -193,20 +175,17 @@ def test_a_second_replica_with_the_number_of_a_connected_one_is_rejected() -> No
         )
         return not transport.is_closed
 
-    async def scenario() -> None:
-        fixture = ReceiverFixture()
-        link = fixture.peers.links[1]
-        assert is_accepted(fixture, "127.0.0.1:9"), "the replica may have moved"
-        link._sender, link.peer_address = PeerSender(fixture.peers.hello), "127.0.0.1:2"
-        assert not is_accepted(fixture, "127.0.0.1:9")
-        assert not is_accepted(fixture, "127.0.0.1:9")
-        assert fixture.counters == [ServerCounter.DUPLICATE_REPLICA] * 2
-        (line,) = fixture.log
-        assert (
-            "two replicas have the number 1: one at 127.0.0.1:2, and a rejected one at 127.0.0.1:9;"
-            in line
-        )
-        assert is_accepted(fixture, "127.0.0.1:2")
-        assert is_accepted(fixture, ""), "an earlier version sends no address"
-
-    asyncio.run(scenario())
+    fixture = ReceiverFixture()
+    link = fixture.peers.links[1]
+    assert is_accepted(fixture, "127.0.0.1:9"), "the replica may have moved"
+    link._sender, link.peer_address = PeerSender(fixture.peers.hello), "127.0.0.1:2"
+    assert not is_accepted(fixture, "127.0.0.1:9")
+    assert not is_accepted(fixture, "127.0.0.1:9")
+    assert fixture.counters == [ServerCounter.DUPLICATE_REPLICA] * 2
+    (line,) = fixture.log
+    assert (
+        "two replicas have the number 1: one at 127.0.0.1:2, and a rejected one at 127.0.0.1:9;"
+        in line
+    )
+    assert is_accepted(fixture, "127.0.0.1:2")
+    assert is_accepted(fixture, ""), "an earlier version sends no address"

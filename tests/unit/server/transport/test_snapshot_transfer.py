@@ -172,19 +172,14 @@ def test_a_duplicate_register_is_detected() -> None:
     )
 
 
-def test_unwanted_registers_are_discarded_gradually() -> None:
+async def test_unwanted_registers_are_discarded_gradually() -> None:
     loader = StateLoader(EmptyBase(), with_digest=False)
     loader.add([(each, each) for each in range(REGISTERS_PER_TURN_MAX * 3)], ())
     iterations = 0
-
-    async def scenario() -> None:
-        nonlocal iterations
-        discard_gradually(loader)
-        while loader.registers or loader.keys:
-            before = len(loader.registers)
-            await asyncio.sleep(0)
-            assert before - len(loader.registers) <= REGISTERS_PER_TURN_MAX
-            iterations += 1
-
-    asyncio.run(scenario())
+    discard_gradually(loader)
+    while loader.registers or loader.keys:
+        before = len(loader.registers)
+        await asyncio.sleep(0)
+        assert before - len(loader.registers) <= REGISTERS_PER_TURN_MAX
+        iterations += 1
     assert iterations == 2

@@ -51,7 +51,7 @@ async def test_the_tentative_response_is_shown_at_the_timeout(
 async def test_json_marks_tentative_values_and_stderr_reports_the_wait(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("creekdb.cli.commands.call.NOTICE_DELAY_S", 0.1)
+    monkeypatch.setattr("creekdb.cli.target.NOTICE_DELAY_S", 0.1)
 
     async with running_cluster(tmp_path) as cluster, cluster.client(0) as db:
         await db.strong.put("a", 1)

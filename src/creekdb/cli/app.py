@@ -15,7 +15,14 @@ import click
 from click.exceptions import NoArgsIsHelpError
 
 import creekdb
-from creekdb.cli.exit_codes import FAILURE, INTERRUPTED, IO_ERROR, PIPE_CLOSED, USAGE_ERROR
+from creekdb.cli.exit_codes import (
+    FAILURE,
+    INTERRUPTED,
+    IO_ERROR,
+    PIPE_CLOSED,
+    USAGE_ERROR,
+    CommandFailed,
+)
 from creekdb.cli.lazy_group import LazyGroup
 from creekdb.errors import SUGGESTION_CUTOFF, HelperEnded, StorageFault, UsageError
 from creekdb.execution.python_runtime import build_kind
@@ -97,7 +104,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _print_error(error.format_message(), USAGE_ERROR)
     except StorageFault as error:
         return _print_error(str(error), IO_ERROR)
-    except HelperEnded as error:
+    except (CommandFailed, HelperEnded) as error:
         return _print_error(str(error), FAILURE)
     except click.Abort:
         return _print_error("interrupted", INTERRUPTED)

@@ -45,6 +45,10 @@ class DurationParam(click.ParamType[int]):
         return duration_us
 
 
+DURATION = DurationParam()
+MEASUREMENT = DurationParam(MEASUREMENT_US_MIN)
+
+
 def read_faults(
     path: Path | None, entries: tuple[str, ...], replicas: int, duration_us: int
 ) -> tuple[Fault, ...]:

@@ -1,5 +1,7 @@
 """Exit codes of the `creek` command."""
 
+from creekdb.errors import CreekError
+
 SUCCESS = 0
 FAILURE = 1
 """A checker or the fuzzer found a violation, or the requested action was not performed."""
@@ -8,3 +10,7 @@ IO_ERROR = 3
 INTERRUPTED = 130
 PIPE_CLOSED = 141
 """The reader of the output closed the pipe; the code that a shell reports for SIGPIPE."""
+
+
+class CommandFailed(CreekError):
+    """The requested action was not performed: the command exits with `FAILURE`."""

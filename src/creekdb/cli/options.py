@@ -14,23 +14,8 @@ import click
 import msgspec
 from click.core import ParameterSource
 
+from creekdb.cli.declaration import option
 from creekdb.errors import UsageError
-
-warehouses_option = click.option(
-    "--warehouses",
-    default=5,
-    show_default=True,
-    type=click.IntRange(min=1),
-    help="Number of TPC-C warehouses.",
-)
-DEFAULT_SCHEME = "creek"
-scheme_option = click.option(
-    "--scheme",
-    default=DEFAULT_SCHEME,
-    show_default=True,
-    help="Replication scheme: basic, creek, both, smr, bayou, archie, or package.module:Class, "
-    "also from the working directory. A live cluster runs creek.",
-)
 
 
 class Rate(click.FloatRange):
@@ -59,6 +44,23 @@ class NewDirectory(click.ParamType[Path]):
         return path
 
 
+EXISTING_FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
+EXISTING_DIRECTORY = click.Path(path_type=Path, exists=True, file_okay=False)
+DIRECTORY = click.Path(path_type=Path, file_okay=False)
+NEW_DIRECTORY = NewDirectory()
+RATE = Rate()
+
+AS_JSON = option("Print one JSON object.", flag="--json")
+WAREHOUSES = option("Number of TPC-C warehouses.", 5, click.IntRange(min=1))
+DEFAULT_SCHEME = "creek"
+SCHEME = option(
+    "Replication scheme: basic, creek, both, smr, bayou, archie, or package.module:Class, also "
+    "from the working directory. A live cluster runs creek.",
+    DEFAULT_SCHEME,
+)
+NEW_RUN = option("Run directory to create.", type=NEW_DIRECTORY, required=True)
+
+
 def reject_working_directory(path: Path, option: str) -> None:
     """Raise `UsageError` for the working directory and its parents.
 
@@ -71,9 +73,10 @@ def reject_working_directory(path: Path, option: str) -> None:
         )
 
 
-def is_explicit(context: click.Context, name: str) -> bool:
+def is_explicit(name: str) -> bool:
     """True if the option was set explicitly, not by its default."""
-    return context.get_parameter_source(name) is not ParameterSource.DEFAULT
+    source = click.get_current_context().get_parameter_source(name)
+    return source is not ParameterSource.DEFAULT
 
 
 def add_working_directory_to_path() -> None:

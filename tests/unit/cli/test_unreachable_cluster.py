@@ -7,7 +7,7 @@ import socket
 import pytest
 
 from creekdb.cli import main
-from creekdb.cli.commands.call import DEFAULT_ADDRESSES, error_text
+from creekdb.cli.target import DEFAULT_ADDRESSES, ClusterTarget
 from creekdb.client import NotDone
 from creekdb.client.replica_connection import connection_error_text, has_no_listener
 from creekdb.load.local_cluster import free_port
@@ -24,14 +24,15 @@ LATER = socket.gaierror(socket.EAI_AGAIN, "Temporary failure in name resolution"
 
 def test_an_unreachable_cluster_is_reported_with_a_remedy() -> None:
     unreachable = NotDone(RejectReason.UNREACHABLE, "no replica can be reached")
-    assert error_text(unreachable, DEFAULT_ADDRESSES).startswith(
+    default, other = (
+        ClusterTarget(addresses, token="", authority=None)
+        for addresses in (DEFAULT_ADDRESSES, ("10.0.0.1:7100",))
+    )
+    assert default.error_text(unreachable).startswith(
         "no replica can be reached (start a cluster here with 'creek up'"
     )
-    assert "start the cluster, or set another address with --at" in error_text(
-        unreachable, ("10.0.0.1:7100",)
-    )
-    closed = NotDone(RejectReason.CLOSED, "not connected")
-    assert error_text(closed, DEFAULT_ADDRESSES) == "not connected"
+    assert "start the cluster, or set another address with --at" in other.error_text(unreachable)
+    assert default.error_text(NotDone(RejectReason.CLOSED, "not connected")) == "not connected"
 
 
 @pytest.mark.parametrize(
@@ -63,8 +64,8 @@ def test_a_silent_address_among_several_is_retried() -> None:
 def test_refused_connections_are_retried_only_briefly(
     command: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name in ("bench", "call"):  # bench first, because it imports the value from call
-        monkeypatch.setattr(f"creekdb.cli.commands.{name}.REFUSED_RETRY_S", 0.05)
+    for name in ("commands.bench", "target"):  # bench first, because it imports the value
+        monkeypatch.setattr(f"creekdb.cli.{name}.REFUSED_RETRY_S", 0.05)
     monkeypatch.setattr("creekdb.cli.commands.status.STATUS_TIMEOUT_S", 0.05)
     port = free_port()
 
@@ -80,8 +81,8 @@ def test_refused_connections_are_retried_only_briefly(
 def test_a_notice_is_printed_while_no_replica_responds(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("creekdb.cli.commands.call.REFUSED_RETRY_S", 0.1)
-    monkeypatch.setattr("creekdb.cli.commands.call.NOTICE_DELAY_S", 0.0)
+    monkeypatch.setattr("creekdb.cli.target.REFUSED_RETRY_S", 0.1)
+    monkeypatch.setattr("creekdb.cli.target.NOTICE_DELAY_S", 0.0)
     port = free_port()
 
     assert main(["call", "get", "a", "--at", f"127.0.0.1:{port}"]) == 1

@@ -13,22 +13,21 @@ from typing import NamedTuple
 
 import click
 
-from creekdb.cli.commands.call import (
-    REFUSED_RETRY_S,
-    addresses_option,
-    authority_option,
-    error_text,
-    token_option,
-)
-from creekdb.cli.config_file import render_config
-from creekdb.cli.exit_codes import FAILURE, SUCCESS
+from creekdb.cli.config_file import render_config, replica_config
+from creekdb.cli.declaration import declared, option
+from creekdb.cli.exit_codes import SUCCESS
 from creekdb.cli.options import (
-    NewDirectory,
+    AS_JSON,
+    DIRECTORY,
+    EXISTING_DIRECTORY,
+    EXISTING_FILE,
+    NEW_DIRECTORY,
     add_working_directory_to_path,
     is_explicit,
     reject_working_directory,
 )
 from creekdb.cli.output import command_name, pluralize, print_json
+from creekdb.cli.target import REFUSED_RETRY_S, ClusterTarget
 from creekdb.cli.views.progress import progress_bar
 from creekdb.client import NotDone
 from creekdb.client.backup_download import download_backup
@@ -39,23 +38,15 @@ from creekdb.server.runtime.config import ServerConfig, load_datatype, read_conf
 
 
 @click.command(short_help="Write the committed state of a live cluster to a file.")
-@click.argument("file", type=click.Path(path_type=Path))
-@click.option(
-    "--operations",
-    is_flag=True,
-    help="Include the latest operations of the replica's journal, for 'creek export'.",
-)
-@click.option("--force", is_flag=True, help="Replace FILE if it exists.")
-@addresses_option
-@token_option
-@authority_option
+@declared
 def backup(
     file: Path,
-    operations: bool,
-    force: bool,
-    addresses: tuple[str, ...],
-    token: str,
-    authority: str | None,
+    *,
+    operations: bool = option(
+        "Include the latest operations of the replica's journal, for 'creek export'."
+    ),
+    force: bool = option("Replace FILE if it exists."),
+    target: ClusterTarget,
 ) -> int:
     """Write the committed state of a running cluster to FILE. It is the executed, stable state of
     one replica at one position of the order; tentative operations are not included. FILE gets its
@@ -68,40 +59,32 @@ def backup(
                    --authority authority.pem shop.backup
       creek restore shop.backup --data new --members 5 --cluster shop-2
     """
-    try:
-        header = fetch_backup(file, addresses, token, authority, operations=operations, force=force)
-    except NotDone as error:
-        click.echo(f"creek: cannot make a backup: {error_text(error, addresses)}", err=True)
-        return FAILURE
+    header = fetch_backup(file, target, "make a backup", operations, force)
     click.echo(f"{file}: {describe_backup(header)}, {file.stat().st_size} bytes")
     click.echo(f"to start a new cluster from it, see '{command_name()} restore --help'")
     return SUCCESS
 
 
 def fetch_backup(
-    file: Path,
-    addresses: tuple[str, ...],
-    token: str,
-    authority: str | None,
-    *,
-    operations: bool,
-    force: bool = False,
+    file: Path, target: ClusterTarget, purpose: str, operations: bool, force: bool = False
 ) -> BackupHeader:
     with (
         open_backup_writer(file, force) as writer,
         progress_bar("backing up", "registers") as progress,
     ):
-        asyncio.run(
-            download_backup(
-                addresses,
-                writer.write,
-                token=token,
-                authority=authority,
-                operations=operations,
-                progress=progress,
-                refused=REFUSED_RETRY_S,
-            )
+        download = download_backup(
+            target.addresses,
+            writer.write,
+            token=target.token,
+            authority=target.authority,
+            operations=operations,
+            progress=progress,
+            refused=REFUSED_RETRY_S,
         )
+        try:
+            asyncio.run(download)
+        except NotDone as error:
+            raise target.failure(f"cannot {purpose}", error) from error
     return read_header(file)
 
 
@@ -125,43 +108,30 @@ class _RestorePlan(NamedTuple):
 
 
 @click.command(short_help="Create the data directories of a new cluster from a backup.")
-@click.argument("file", type=click.Path(path_type=Path))
-@click.option(
-    "--config",
-    "configs",
-    multiple=True,
-    type=click.Path(path_type=Path, exists=True, dir_okay=False),
-    help="Configuration file of a replica, as for 'creek serve': create its data directory. Repeat "
-    "it for each replica on this machine.",
-)
-@click.option(
-    "--data",
-    type=click.Path(path_type=Path, file_okay=False),
-    help="Without --config: directory for the data directories and a configuration file for each.",
-)
-@click.option(
-    "--members", type=click.IntRange(1, 15), help="With --data: number of members of the cluster."
-)
-@click.option(
-    "--replica",
-    "replicas",
-    multiple=True,
-    type=int,
-    help="With --data: restrict the output to this replica. May be repeated.",
-)
-@click.option("--cluster", help="With --data: name of the new cluster.")
-@click.option(
-    "--datatype",
-    help="With --data: data type, as package.module:variable.  [default: as in the backup]",
-)
+@declared
 def restore(
     file: Path,
-    configs: tuple[Path, ...],
-    data: Path | None,
-    members: int | None,
-    replicas: tuple[int, ...],
-    cluster: str | None,
-    datatype: str | None,
+    *,
+    configs: tuple[Path, ...] = option(
+        "Configuration file of a replica, as for 'creek serve': create its data directory. Repeat "
+        "it for each replica on this machine.",
+        type=EXISTING_FILE,
+        flag="--config",
+    ),
+    data: Path | None = option(
+        "Without --config: directory for the data directories and a configuration file for each.",
+        type=DIRECTORY,
+    ),
+    members: int | None = option(
+        "With --data: number of members of the cluster.", type=click.IntRange(1, 15)
+    ),
+    replicas: tuple[int, ...] = option(
+        "With --data: restrict the output to this replica. May be repeated.", flag="--replica"
+    ),
+    cluster: str | None = option("With --data: name of the new cluster."),
+    datatype: str | None = option(
+        "With --data: data type, as package.module:variable.  [default: as in the backup]"
+    ),
 ) -> int:
     """Create the data directories of a new cluster that continues from the backup in FILE. The new
     cluster may have another size, and must have another name. Create all data directories from the
@@ -261,43 +231,27 @@ def _plan_from_options(
 
 
 def _write_configs(plan: _RestorePlan) -> None:
+    hosts = [LOCAL_HOST] * len(plan.members)
     for replica, path in plan.configs.items():
-        text = render_config(
-            path,
-            cluster=plan.cluster,
-            datatype=plan.datatype,
-            replica=replica,
-            data=plan.data_dirs[replica],
-            host=LOCAL_HOST,
-            members=[LOCAL_HOST] * len(plan.members),
+        config = replica_config(
+            path.parent, replica, LOCAL_HOST, plan.cluster, plan.datatype, hosts
         )
-        path.write_text(text, encoding="utf-8")
+        path.write_text(render_config(path, config), encoding="utf-8")
 
 
 @click.command(short_help="Write the committed state of a cluster as Parquet, for Spark.")
-@click.argument("backup", required=False, type=click.Path(path_type=Path))
-@click.option("--out", type=NewDirectory(), required=True, help="Directory to create.")
-@click.option(
-    "--recording",
-    "recordings",
-    multiple=True,
-    type=click.Path(path_type=Path, exists=True, file_okay=False),
-    help="Directory of recordings ('creek serve --record'), as a source of earlier operations.",
-)
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-@addresses_option
-@token_option
-@authority_option
-@click.pass_context
+@declared
 def export(
-    context: click.Context,
     backup: Path | None,
-    out: Path,
-    recordings: tuple[Path, ...],
-    as_json: bool,
-    addresses: tuple[str, ...],
-    token: str,
-    authority: str | None,
+    *,
+    out: Path = option("Directory to create.", type=NEW_DIRECTORY, required=True),
+    recordings: tuple[Path, ...] = option(
+        "Directory of recordings ('creek serve --record'), as a source of earlier operations.",
+        type=EXISTING_DIRECTORY,
+        flag="--recording",
+    ),
+    as_json: bool = AS_JSON,
+    target: ClusterTarget,
 ) -> int:
     """Write the state and the committed operations of a running cluster, or of a BACKUP, as
     Parquet. A replica has the operations since its last checkpoint, a recording those since its
@@ -310,7 +264,7 @@ def export(
       creek export shop.backup --out shop
       spark.read.parquet("shop/state")         in Spark
     """
-    if backup is not None and is_explicit(context, "addresses"):
+    if backup is not None and is_explicit("addresses"):
         raise UsageError("BACKUP and --at exclude each other: omit one of them")
     if find_spec("pyarrow") is None:
         raise UsageError("creek export requires pyarrow: pip install 'creekdb[pipeline]'")
@@ -321,11 +275,7 @@ def export(
     else:
         with tempfile.TemporaryDirectory(prefix="creek-") as directory:
             fetched = Path(directory) / "fetched.backup"
-            try:
-                fetch_backup(fetched, addresses, token, authority, operations=True)
-            except NotDone as error:
-                click.echo(f"creek: cannot export: {error_text(error, addresses)}", err=True)
-                return FAILURE
+            fetch_backup(fetched, target, "export", operations=True)
             exported = export_backup(fetched, out, recordings)
     if as_json:
         print_json(exported)

@@ -7,18 +7,19 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Literal, NamedTuple
 
 import click
 import msgspec
 from rich.progress import BarColumn, Progress, TextColumn
 
 from creekdb import tpcc
-from creekdb.cli.arguments import MEASUREMENT_US_MIN, DurationParam
-from creekdb.cli.commands.call import REFUSED_RETRY_S, authority_option, token_option
+from creekdb.cli.arguments import DURATION, MEASUREMENT
+from creekdb.cli.declaration import declared, option
 from creekdb.cli.exit_codes import FAILURE, SUCCESS
-from creekdb.cli.options import NewDirectory, Rate, warehouses_option
+from creekdb.cli.options import AS_JSON, NEW_DIRECTORY, RATE, WAREHOUSES
 from creekdb.cli.output import command_name, pluralize, print_json, stderr_console, stdout_console
+from creekdb.cli.target import AUTHORITY, REFUSED_RETRY_S, TOKEN
 from creekdb.cli.views.measures import print_errors, print_latencies
 from creekdb.cli.views.progress import spinner
 from creekdb.client.replica_connection import client_tls_context
@@ -61,102 +62,47 @@ def bench() -> None:
     """
 
 
-def _shared_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options shared by all workloads."""
-    for option in reversed(
-        (
-            click.option(
-                "--at",
-                "addresses",
-                multiple=True,
-                metavar="HOST:PORT",
-                help="Client address of a replica of a running cluster. May be repeated.",
-            ),
-            token_option,
-            authority_option,
-            click.option(
-                "--replicas",
-                type=click.IntRange(1, 9),
-                help="Without --at: number of replicas to start on this machine.  [default: 3]",
-            ),
-            click.option(
-                "--durability",
-                type=click.Choice(["disk", "memory"]),
-                default="disk",
-                show_default=True,
-                help="Durability of the local replicas: whether a tentative response waits for the "
-                "disk.",
-            ),
-            click.option(
-                "--clients",
-                type=click.IntRange(min=1),
-                help=f"Number of closed-loop clients.  [default: {DEFAULT_CLIENTS}]",
-            ),
-            click.option(
-                "--load",
-                type=Rate(),
-                help="Open-loop rate, in calls per second.",
-            ),
-            click.option(
-                "--duration",
-                type=DurationParam(MEASUREMENT_US_MIN),
-                default="10s",
-                show_default=True,
-                help="Duration of the measurement.",
-            ),
-            click.option(
-                "--warm-up",
-                type=DurationParam(),
-                default="2s",
-                show_default=True,
-                help="Duration of the warm-up, which is not measured.",
-            ),
-            click.option(
-                "--seed",
-                type=int,
-                default=0,
-                show_default=True,
-                help="Seed of the random calls.",
-            ),
-            click.option("--json", "as_json", is_flag=True, help="Print one JSON object."),
-            click.option(
-                "--out",
-                type=NewDirectory(),
-                help="Run directory to create, with complete recordings, for 'check' and the "
-                "pipeline.",
-            ),
-        )
-    ):
-        command = option(command)
-    return command
-
-
 class _BenchOptions(NamedTuple):
     """Options shared by all workloads."""
 
-    addresses: tuple[str, ...]
-    token: str
-    authority: str | None
-    replicas: int | None
-    durability: str
-    clients: int | None
-    load: float | None
-    duration: int
-    warm_up: int
-    seed: int
-    as_json: bool
-    out: Path | None
+    addresses: tuple[str, ...] = option(
+        "Client address of a replica of a running cluster. May be repeated.",
+        flag="--at",
+        metavar="HOST:PORT",
+    )
+    token: str = TOKEN
+    authority: str | None = AUTHORITY
+    replicas: int | None = option(
+        "Without --at: number of replicas to start on this machine.  [default: 3]",
+        type=click.IntRange(1, 9),
+    )
+    durability: Literal["disk", "memory"] = option(
+        "Durability of the local replicas: whether a tentative response waits for the disk.", "disk"
+    )
+    clients: int | None = option(
+        f"Number of closed-loop clients.  [default: {DEFAULT_CLIENTS}]", type=click.IntRange(min=1)
+    )
+    load: float | None = option("Open-loop rate, in calls per second.", type=RATE)
+    duration: int = option("Duration of the measurement.", "10s", MEASUREMENT)
+    warm_up: int = option("Duration of the warm-up, which is not measured.", "2s", DURATION)
+    seed: int = option("Seed of the random calls.", 0)
+    as_json: bool = AS_JSON
+    out: Path | None = option(
+        "Run directory to create, with complete recordings, for 'check' and the pipeline.",
+        type=NEW_DIRECTORY,
+    )
 
 
 @bench.command(short_help="Measure a key-value store.")
-@click.option(
-    "--strong", default=0.0, show_default=True, help="Share of strong calls, from 0 to 1."
-)
-@click.option("--reads", default=0.0, show_default=True, help="Share of gets, from 0 to 1.")
-@click.option("--value-bytes", default=256, show_default=True, help="Size of a value, in bytes.")
-@click.option("--keys", default=10_000, show_default=True, help="Number of keys.")
-@_shared_options
-def kv(strong: float, reads: float, value_bytes: int, keys: int, **shared_options: Any) -> int:
+@declared
+def kv(
+    *,
+    strong: float = option("Share of strong calls, from 0 to 1.", 0.0),
+    reads: float = option("Share of gets, from 0 to 1.", 0.0),
+    value_bytes: int = option("Size of a value, in bytes.", 256),
+    keys: int = option("Number of keys.", 10_000),
+    options: _BenchOptions,
+) -> int:
     """Measure puts and gets of the data type 'kv'.
 
     \b
@@ -165,7 +111,6 @@ def kv(strong: float, reads: float, value_bytes: int, keys: int, **shared_option
       creek bench kv --strong 1 --value-bytes 1024 --json
       creek bench kv --load 500 --out runs/live
     """
-    options = _BenchOptions(**shared_options)
     stream = kv_workload(
         keys=keys, value_bytes=value_bytes, reads=reads, strong=strong, seed=options.seed
     )
@@ -173,14 +118,16 @@ def kv(strong: float, reads: float, value_bytes: int, keys: int, **shared_option
 
 
 @bench.command("tpcc", short_help="Measure TPC-C transactions.")
-@warehouses_option
-@click.option(
-    "--strong",
-    type=click.FloatRange(0, 1),
-    help="Share of strong transactions, from 0 to 1.  [default: every Payment]",
-)
-@_shared_options
-def tpcc_command(warehouses: int, strong: float | None, **shared_options: Any) -> int:
+@declared
+def tpcc_command(
+    *,
+    warehouses: int = WAREHOUSES,
+    strong: float | None = option(
+        "Share of strong transactions, from 0 to 1.  [default: every Payment]",
+        type=click.FloatRange(0, 1),
+    ),
+    options: _BenchOptions,
+) -> int:
     """Measure TPC-C. A running cluster must have the data type tpcc-rows-WAREHOUSES-SEED.
 
     \b
@@ -188,7 +135,6 @@ def tpcc_command(warehouses: int, strong: float | None, **shared_options: Any) -
       creek bench tpcc
       creek bench tpcc --warehouses 1 --load 200 --out runs/tpcc
     """
-    options = _BenchOptions(**shared_options)
     datatype = tpcc.populated_datatype_name("rows", warehouses, options.seed)
     return _run_bench(
         options,

@@ -4,66 +4,51 @@ import re
 import secrets
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import click
 
-from creekdb.cli.config_file import client_address, render_config, toml_string
+from creekdb.cli.config_file import client_address, peer_address
+from creekdb.cli.declaration import argument, declared, option
 from creekdb.cli.exit_codes import SUCCESS
-from creekdb.cli.options import is_explicit
+from creekdb.cli.options import DIRECTORY, is_explicit
 from creekdb.cli.output import command_name, pluralize
 from creekdb.errors import UsageError
-from creekdb.server.runtime.config import SecurityConfig
+
+if TYPE_CHECKING:
+    from creekdb.cli.certificate_files import CertificateFiles
 
 HOST_PATTERN: Final = r"[A-Za-z0-9._:-]+"
 NAME_PATTERN: Final = r"[A-Za-z0-9_-]+"
-AUTHORITY_DAYS: Final = 3650
-"""Validity of the authority's certificate, which must outlive the certificates it signs."""
+
+
+class NewCluster(NamedTuple):
+    """Options for a new set of files, which exclude changes to an existing one."""
+
+    hosts: str = option(
+        "Hosts of the replicas: one name or address for each.",
+        "127.0.0.1,127.0.0.1,127.0.0.1",
+        metavar="HOST,HOST,…",
+    )
+    names: str = option(
+        "Names of the clients; each gets a token.", "trial", flag="--clients", metavar="NAME,NAME,…"
+    )
+    cluster: str = option("Name of the cluster.", "creek")
+    datatype: str = option("Replicated data type.", "kv")
 
 
 @click.command(short_help="Create certificates, tokens and configuration files.")
-@click.argument("directory", type=click.Path(path_type=Path, file_okay=False))
-@click.option(
-    "--hosts",
-    default="127.0.0.1,127.0.0.1,127.0.0.1",
-    show_default=True,
-    metavar="HOST,HOST,…",
-    help="Hosts of the replicas: one name or address for each.",
-)
-@click.option(
-    "--clients",
-    "names",
-    default="trial",
-    show_default=True,
-    metavar="NAME,NAME,…",
-    help="Names of the clients; each gets a token.",
-)
-@click.option("--cluster", default="creek", show_default=True, help="Name of the cluster.")
-@click.option("--datatype", default="kv", show_default=True, help="Replicated data type.")
-@click.option(
-    "--days",
-    type=click.IntRange(1, 3650),
-    default=365,
-    show_default=True,
-    help="Validity of the certificates, in days.",
-)
-@click.option(
-    "--more",
-    metavar="HOST,HOST,…",
-    help="Hosts of further replicas: add certificates and configuration files to DIRECTORY.",
-)
-@click.option("--renew", is_flag=True, help="Reissue all certificates in DIRECTORY.")
-@click.pass_context
+@declared
 def certs(
-    context: click.Context,
-    directory: Path,
-    hosts: str,
-    names: str,
-    cluster: str,
-    datatype: str,
-    days: int,
-    more: str | None,
-    renew: bool,
+    directory: Path = argument(type=DIRECTORY),
+    *,
+    new: NewCluster,
+    days: int = option("Validity of the certificates, in days.", 365, click.IntRange(1, 3650)),
+    more: str | None = option(
+        "Hosts of further replicas: add certificates and configuration files to DIRECTORY.",
+        metavar="HOST,HOST,…",
+    ),
+    renew: bool = option("Reissue all certificates in DIRECTORY."),
 ) -> int:
     """Create a set of files for a cluster with TLS in DIRECTORY: an authority, a certificate and a
     configuration file for each replica, and tokens for clients. Replicas authenticate each other by
@@ -77,39 +62,28 @@ def certs(
       creek certs trial --more 10.0.0.4
       creek certs trial --renew
     """
-    host_names = _split_names(hosts, HOST_PATTERN, "--hosts")
-    client_names = _split_names(names, NAME_PATTERN, "--clients")
+    hosts = _split_names(new.hosts, HOST_PATTERN, "--hosts")
+    clients = _split_names(new.names, NAME_PATTERN, "--clients")
     if find_spec("cryptography") is None:
         raise UsageError("creek certs requires cryptography: pip install 'creekdb[certs]'")
-    if more is not None or renew:
-        _reject_combination(context, more, renew)
-        from creekdb.cli.commands.certs_update import (  # noqa: PLC0415 - optional package
-            add_replicas,
-            renew_certificates,
-        )
+    from creekdb.cli.certificate_files import CertificateFiles  # noqa: PLC0415 - optional package
 
+    files = CertificateFiles(directory, days)
+    if more is not None or renew:
+        if (more is not None and renew) or any(map(is_explicit, NewCluster._fields)):
+            changes = "--more and --renew change an existing set"
+            raise UsageError(f"{changes}: combine each with --days only")
         if more is None:
-            renew_certificates(directory, days)
+            _renew_certificates(files, directory)
         else:
-            add_replicas(directory, _split_names(more, HOST_PATTERN, "--more"), days)
+            _add_replicas(files, directory, _split_names(more, HOST_PATTERN, "--more"))
         return SUCCESS
     if directory.is_dir() and any(directory.iterdir()):
         raise UsageError(f"{directory} is not empty: name an empty or a new directory")
-    directory.mkdir(parents=True, exist_ok=True)
-    base = directory.resolve()
-    _issue_certificates(base, cluster, host_names, days)
-    tokens = {name: secrets.token_urlsafe(24) for name in client_names}
-    for replica in range(len(host_names)):
-        text = _replica_config(base, cluster, datatype, replica, host_names, tokens)
-        write_private_file(base / f"replica-{replica}.toml", text.encode())
-    _print_instructions(directory, host_names, tokens, datatype)
+    tokens = {name: secrets.token_urlsafe(24) for name in clients}
+    files.create(new.cluster, new.datatype, hosts, tokens)
+    _print_instructions(directory, hosts, tokens, new.datatype)
     return SUCCESS
-
-
-def _reject_combination(context: click.Context, more: str | None, renew: bool) -> None:
-    others = ("hosts", "names", "cluster", "datatype")
-    if (more is not None and renew) or any(is_explicit(context, each) for each in others):
-        raise UsageError("--more and --renew change an existing set: combine each with --days only")
 
 
 def _split_names(text: str, pattern: str, option: str) -> list[str]:
@@ -120,97 +94,47 @@ def _split_names(text: str, pattern: str, option: str) -> list[str]:
     return names
 
 
-def _issue_certificates(base: Path, cluster: str, hosts: list[str], days: int) -> None:
-    from creekdb.server.security.certificates import (  # noqa: PLC0415 - optional package
-        issue,
-        new_authority,
-    )
-
-    authority = new_authority(f"{cluster}, for a trial", max(days, AUTHORITY_DAYS))
-    (base / "authority.pem").write_bytes(authority.certificate_pem())
-    write_private_file(base / "authority-key.pem", authority.key_pem())
-    for number, host in enumerate(hosts):
-        pair = issue(authority, f"replica {number} of {cluster}", (host,), days)
-        write_certificate(base, number, pair.certificate_pem(), pair.key_pem())
+def _renew_certificates(files: "CertificateFiles", directory: Path) -> None:
+    count = pluralize(files.renew(), "certificate")
+    click.echo(f"{count} in {directory} reissued, with new keys. Copy each certificate and key to")
+    click.echo("its host, and send SIGHUP to the replica there; it need not restart.")
 
 
-def write_certificate(base: Path, replica: int, certificate: bytes, key: bytes) -> None:
-    (base / f"replica-{replica}.pem").write_bytes(certificate)
-    write_private_file(base / f"replica-{replica}-key.pem", key)
+def _add_replicas(files: "CertificateFiles", directory: Path, hosts: list[str]) -> None:
+    template, added = files.add(hosts)
+    further = pluralize(len(hosts), "further replica")
+    click.echo(f"{directory} contains the files for {further} to join.")
+    click.echo("Start them one after the other, each on its host:\n")
+    for replica, host in zip(added, hosts, strict=True):
+        options = f"--join {template.clients} --listen {peer_address(host, replica)}"
+        _print_serve_command(directory, replica, host, f" {options}")
+    click.echo("\nJoining requires CREEK_AUTHORITY and CREEK_TOKEN in the environment.")
 
 
-def write_private_file(path: Path, data: bytes) -> None:
-    path.touch(mode=0o600)
-    path.write_bytes(data)
-
-
-def _replica_config(
-    base: Path,
-    cluster: str,
-    datatype: str,
-    replica: int,
-    hosts: list[str],
-    tokens: dict[str, str],
-) -> str:
-    return render_config(
-        base / f"replica-{replica}.toml",
-        cluster=cluster,
-        datatype=datatype,
-        replica=replica,
-        data=base / f"data-{replica}",
-        host=hosts[replica],
-        members=hosts,
-        extra=security_section(base, replica, SecurityConfig(tokens=tokens)),
-    )
-
-
-def security_section(base: Path, replica: int, known: SecurityConfig) -> tuple[str, ...]:
-    """Return the lines of the section `security`. `known`: tokens and administrators to copy."""
-    admins = f"admins = [{', '.join(map(toml_string, known.admins))}]"
-    return (
-        "[security]",
-        f"authority = {toml_string(str(base / 'authority.pem'))}",
-        f"certificate = {toml_string(str(base / f'replica-{replica}.pem'))}",
-        f"key = {toml_string(str(base / f'replica-{replica}-key.pem'))}",
-        *((admins,) if known.admins else ()),
-        "",
-        "[security.tokens]",
-        *(f"{_toml_key(name)} = {toml_string(token)}" for name, token in known.tokens.items()),
-        "",
-    )
-
-
-def _toml_key(name: str) -> str:
-    return name if re.fullmatch(NAME_PATTERN, name) else toml_string(name)
+def _print_serve_command(directory: Path, replica: int, host: str, options: str = "") -> None:
+    config = directory / f"replica-{replica}.toml"
+    click.echo(f"  {command_name()} serve --config {config}{options}    # on {host}")
 
 
 def _print_instructions(
     directory: Path, hosts: list[str], tokens: dict[str, str], datatype: str
 ) -> None:
-    name, token = next(iter(tokens.items()))
-    address = client_address(hosts[0], 0)
-    click.echo(
-        f"{directory} contains an authority and, for each of {pluralize(len(hosts), 'replica')}, a"
-    )
-    click.echo("certificate, its key and a configuration file. Start each replica on its host:")
-    click.echo()
+    replicas = pluralize(len(hosts), "replica")
+    click.echo(f"{directory} contains an authority and, for each of {replicas}, a")
+    click.echo("certificate, its key and a configuration file. Start each replica on its host:\n")
     for replica, host in enumerate(hosts):
-        config = directory / f"replica-{replica}.toml"
-        click.echo(f"  {command_name()} serve --config {config}    # on {host}")
-    click.echo()
-    click.echo("The configuration files contain these tokens for clients:")
-    click.echo()
-    for each, secret in tokens.items():
-        click.echo(f"  {each}  {secret}")
-    click.echo()
-    click.echo(f"To call operations as {name}:")
-    click.echo()
-    click.echo(f"  export CREEK_AUTHORITY={directory / 'authority.pem'} CREEK_TOKEN={token}")
+        _print_serve_command(directory, replica, host)
+    click.echo("\nThe configuration files contain these tokens for clients:\n")
+    for name, token in tokens.items():
+        click.echo(f"  {name}  {token}")
+    name, token = next(iter(tokens.items()))
     call = "put lamp 3" if datatype == "kv" else "OPERATION ARGUMENT …"
-    click.echo(f"  {command_name()} call --at {address} {call}")
-    click.echo()
-    click.echo(
-        "Copy authority.pem and the three files of a replica to its host, and adapt the paths"
-    )
-    click.echo("in its configuration file. Keep authority-key.pem: --more and --renew sign further")
-    click.echo("certificates with it.")
+    click.echo(f"""
+To call operations as {name}:
+
+  export CREEK_AUTHORITY={directory / "authority.pem"} CREEK_TOKEN={token}
+  {command_name()} call --at {client_address(hosts[0], 0)} {call}
+
+Copy authority.pem and the three files of a replica to its host, and adapt the paths
+in its configuration file. Keep authority-key.pem: --more and --renew sign further
+certificates with it.""")

@@ -17,8 +17,9 @@ from rich.table import Table
 from rich.text import Text
 
 from creekdb.checkers import verdict_rows
+from creekdb.cli.declaration import declared, option
 from creekdb.cli.exit_codes import FAILURE, SUCCESS
-from creekdb.cli.options import DEFAULT_SCHEME, add_working_directory_to_path, scheme_option
+from creekdb.cli.options import DEFAULT_SCHEME, SCHEME, add_working_directory_to_path
 from creekdb.cli.output import (
     command_name,
     pluralize,
@@ -52,35 +53,18 @@ def usable_cores() -> int:
 
 
 @click.command(short_help="Check random runs under random faults.")
-@click.option(
-    "--seeds", type=click.IntRange(1), default=200, show_default=True, help="Number of seeds."
-)
-@click.option(
-    "--from",
-    "first",
-    type=click.IntRange(0),
-    default=0,
-    show_default=True,
-    metavar="SEED",
-    help="First seed.",
-)
-@click.option(
-    "--jobs",
-    type=click.IntRange(1, 256),
-    help="Number of worker processes.  [default: one per core]",
-)
-@scheme_option
-@click.option("--debug", is_flag=True, help="Repeat each run, and execute every operation twice.")
-@click.option("--verbose", is_flag=True, help="Describe each seed, and list the probes.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of tables.")
+@declared
 def fuzz(
-    seeds: int,
-    first: int,
-    jobs: int | None,
-    scheme: str,
-    debug: bool,
-    verbose: bool,
-    as_json: bool,
+    *,
+    seeds: int = option("Number of seeds.", 200, click.IntRange(1)),
+    first: int = option("First seed.", 0, click.IntRange(0), flag="--from", metavar="SEED"),
+    jobs: int | None = option(
+        "Number of worker processes.  [default: one per core]", type=click.IntRange(1, 256)
+    ),
+    scheme: str = SCHEME,
+    debug: bool = option("Repeat each run, and execute every operation twice."),
+    verbose: bool = option("Describe each seed, and list the probes."),
+    as_json: bool = option("Print one JSON object instead of tables.", flag="--json"),
 ) -> int:
     """Run a random cluster under random faults for each seed, and check every run.
 

@@ -5,8 +5,9 @@ from pathlib import Path
 import click
 
 from creekdb.checkers import check_all, verdict_rows
+from creekdb.cli.declaration import argument, declared, option
 from creekdb.cli.exit_codes import FAILURE, SUCCESS
-from creekdb.cli.options import NewDirectory, add_working_directory_to_path
+from creekdb.cli.options import EXISTING_DIRECTORY, NEW_RUN, add_working_directory_to_path
 from creekdb.cli.output import command_name, pluralize, print_json, print_lines
 from creekdb.cli.views.run_summary import is_legal, verdict_lines
 from creekdb.errors import UsageError
@@ -15,9 +16,8 @@ from creekdb.history import load_run, merge_recordings, save_run, save_verdicts
 
 
 @click.command(short_help="Merge the recordings of live replicas into a run.")
-@click.argument("recordings", type=click.Path(path_type=Path, exists=True, file_okay=False))
-@click.option("--out", type=NewDirectory(), required=True, help="Run directory to create.")
-def gather(recordings: Path, out: Path) -> int:
+@declared
+def gather(recordings: Path = argument(type=EXISTING_DIRECTORY), *, out: Path = NEW_RUN) -> int:
     """Merge the recordings of the replicas of a live cluster, in the directory RECORDINGS or below
     it, into one run. Before stopping the replicas, wait until they are quiescent.
 
@@ -40,9 +40,10 @@ def gather(recordings: Path, out: Path) -> int:
 
 
 @click.command(short_help="Check a saved run.")
-@click.argument("run_directory", type=click.Path(path_type=Path))
-@click.option("--json", "as_json", is_flag=True, help="Print the verdicts as JSON.")
-def check(run_directory: Path, as_json: bool) -> int:
+@declared
+def check(
+    run_directory: Path, *, as_json: bool = option("Print the verdicts as JSON.", flag="--json")
+) -> int:
     """Check the run in RUN_DIRECTORY for every property that Creek guarantees.
 
     The verdicts are printed and saved in the directory, in verdicts.json. Exits with 1 if one of

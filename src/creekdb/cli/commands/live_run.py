@@ -12,9 +12,10 @@ import click
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 
-from creekdb.cli.arguments import MEASUREMENT_US_MIN, DurationParam
+from creekdb.cli.arguments import MEASUREMENT
+from creekdb.cli.declaration import declared, option
 from creekdb.cli.exit_codes import FAILURE, SUCCESS
-from creekdb.cli.options import NewDirectory, Rate, warehouses_option
+from creekdb.cli.options import NEW_RUN, RATE, WAREHOUSES
 from creekdb.cli.output import command_name, pluralize, stderr_console
 from creekdb.cli.views.measures import print_errors, print_latencies
 from creekdb.errors import CreekError, UsageError
@@ -34,41 +35,21 @@ RECENT_RESPONSES: Final = 1000
 
 
 @click.command("live-run", short_help="Run a live cluster under load and faults, and save the run.")
-@click.option("--out", type=NewDirectory(), required=True, help="Run directory to create.")
-@click.option(
-    "--duration",
-    type=DurationParam(MEASUREMENT_US_MIN),
-    default="15s",
-    show_default=True,
-    help="Duration of the load.",
-)
-@click.option(
-    "--faults",
-    metavar="TEXT",
-    help="Faults to inject: crash, restart, partition, heal.  [default: each of them once]",
-)
-@click.option(
-    "--load",
-    type=Rate(),
-    help="Transactions per second.  [default: a share of the capacity of this machine]",
-)
-@warehouses_option
-@click.option(
-    "--seed",
-    type=click.IntRange(min=0),
-    default=0,
-    show_default=True,
-    help="Seed of the random transactions.",
-)
-@click.option("--force", is_flag=True, help="Replace an earlier live run in the directory.")
+@declared
 def live_run(
-    out: Path,
-    duration: int,
-    faults: str | None,
-    load: float | None,
-    warehouses: int,
-    seed: int,
-    force: bool,
+    *,
+    out: Path = NEW_RUN,
+    duration: int = option("Duration of the load.", "15s", MEASUREMENT),
+    faults: str | None = option(
+        "Faults to inject: crash, restart, partition, heal.  [default: each of them once]",
+        metavar="TEXT",
+    ),
+    load: float | None = option(
+        "Transactions per second.  [default: a share of the capacity of this machine]", type=RATE
+    ),
+    warehouses: int = WAREHOUSES,
+    seed: int = option("Seed of the random transactions.", 0, click.IntRange(min=0)),
+    force: bool = option("Replace an earlier live run in the directory."),
 ) -> int:
     """Start three replicas on this machine, each in its own process, load TPC-C, and call
     transactions at a constant rate. Meanwhile, kill and restart a replica, and isolate another one

@@ -3,24 +3,20 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import click
 from rich.table import Table
 
-from creekdb.cli.commands.call import (
-    addresses_option,
-    authority_option,
-    error_text,
-    open_database,
-    token_option,
-)
-from creekdb.cli.exit_codes import FAILURE, SUCCESS
+from creekdb.cli.declaration import argument, declared, option
+from creekdb.cli.exit_codes import SUCCESS, CommandFailed
+from creekdb.cli.options import AS_JSON
 from creekdb.cli.output import command_name, pluralize, print_json, print_table
+from creekdb.cli.target import ClusterTarget
 from creekdb.client import Database, NotDone, OperationFailed, Unknown, connect
 from creekdb.client.errors import CallFailed
-from creekdb.errors import CreekError
 from creekdb.server.membership.changes import ADD_MEMBER, REMOVE_MEMBER
 from creekdb.server.membership.join_ticket import make_data_dir, make_ticket, write_ticket
 from creekdb.wire.reject_reason import RejectReason
@@ -29,13 +25,8 @@ TIMEOUT_S = 30.0
 STATUS_TIMEOUT_S = 5.0
 """Upper bound for the wait for the status of a replica, in seconds."""
 
-json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-data_option = click.option(
-    "--data",
-    type=click.Path(path_type=Path),
-    required=True,
-    help="Data directory of the new replica; it must be empty or not exist.",
-)
+PEER_ADDRESS = argument(metavar="HOST:PORT")
+DATA = option("Data directory of the new replica; it must be empty or not exist.", required=True)
 
 
 @click.group(short_help="Show or change the members of a live cluster.")
@@ -56,11 +47,8 @@ def member() -> None:
 
 
 @member.command("list", short_help="Show the members and their addresses.")
-@json_option
-@addresses_option
-@token_option
-@authority_option
-def list_members(as_json: bool, **target: Any) -> int:
+@declared
+def list_members(*, as_json: bool = AS_JSON, target: ClusterTarget) -> int:
     """Show the members as the responding replica knows them, with their addresses for peers and,
     if that replica has connected to them, for clients.
 
@@ -78,17 +66,18 @@ def list_members(as_json: bool, **target: Any) -> int:
             "clients_at": status["addresses"],
         }
 
-    return _run_on_cluster(action, as_json, **target, failure="cannot list the members")
+    return _run_on_cluster(action, target, as_json, failure="cannot list the members")
 
 
 @member.command()
-@click.argument("address", metavar="HOST:PORT")
-@data_option
-@json_option
-@addresses_option
-@token_option
-@authority_option
-def add(address: str, data: Path, as_json: bool, **target: Any) -> int:
+@declared
+def add(
+    address: str = PEER_ADDRESS,
+    *,
+    data: Path = DATA,
+    as_json: bool = AS_JSON,
+    target: ClusterTarget,
+) -> int:
     """Add a new replica, which its peers reach at HOST:PORT. The command writes the replica's
     identity to the data directory; start the replica with 'creek serve --data' on that machine.
     'creek serve --join' does both.
@@ -99,19 +88,12 @@ def add(address: str, data: Path, as_json: bool, **target: Any) -> int:
     """
     make_data_dir(data)
 
-    async def action(db: Database) -> dict[str, Any]:
-        return await add_member(db, address, data)
-
-    return _run_on_cluster(action, as_json, **target)
+    return _run_on_cluster(partial(add_member, address=address, data=data), target, as_json)
 
 
 @member.command()
-@click.argument("replica", type=int)
-@json_option
-@addresses_option
-@token_option
-@authority_option
-def remove(replica: int, as_json: bool, **target: Any) -> int:
+@declared
+def remove(replica: int, *, as_json: bool = AS_JSON, target: ClusterTarget) -> int:
     """Remove a replica. A running replica stops by itself once enough members have the change. Its
     number is never used again.
 
@@ -119,22 +101,19 @@ def remove(replica: int, as_json: bool, **target: Any) -> int:
     Example:
       creek member remove 1
     """
-
-    async def action(db: Database) -> dict[str, Any]:
-        return await _remove_member(db, replica)
-
-    return _run_on_cluster(action, as_json, **target)
+    return _run_on_cluster(partial(_remove_member, replica=replica), target, as_json)
 
 
 @member.command()
-@click.argument("replica", type=int)
-@click.argument("address", metavar="HOST:PORT")
-@data_option
-@json_option
-@addresses_option
-@token_option
-@authority_option
-def replace(replica: int, address: str, data: Path, as_json: bool, **target: Any) -> int:
+@declared
+def replace(
+    replica: int,
+    address: str = PEER_ADDRESS,
+    *,
+    data: Path = DATA,
+    as_json: bool = AS_JSON,
+    target: ClusterTarget,
+) -> int:
     """Replace a replica by a new one. A replica that is up is removed last, one that is down first,
     so that a majority remains reachable. Start the new replica as after 'add'.
 
@@ -150,25 +129,23 @@ def replace(replica: int, address: str, data: Path, as_json: bool, **target: Any
             members = ", ".join(map(str, status["members"]))
             message = f"replica {replica} is not a member: the members are {members}"
             raise NotDone(RejectReason.BAD_ARGUMENTS, message)
-        if await _is_participating(status, replica, target["token"], target["authority"]):
+        if await _is_participating(status, replica, target):
             new = await add_member(db, address, data)
             number = new["added"]
             done = f"replica {number} was added, but replica {replica} was not removed"
             rest = f"start replica {number}, then run: {command_name()} member remove {replica}"
-            with _reports_partial_change(done, rest):
+            with _partial_change(done, rest):
                 return {**new, **await _remove_member(db, replica)}
         old = await _remove_member(db, replica)
         done = f"replica {replica} was removed, but no replica was added"
         rest = f"run: {command_name()} member add {address} --data {data}"
-        with _reports_partial_change(done, rest):
+        with _partial_change(done, rest):
             return {**old, **await add_member(db, address, data)}
 
-    return _run_on_cluster(action, as_json, **target)
+    return _run_on_cluster(action, target, as_json)
 
 
-async def _is_participating(
-    status: dict[str, Any], replica: int, token: str, authority: str | None
-) -> bool:
+async def _is_participating(status: dict[str, Any], replica: int, target: ClusterTarget) -> bool:
     """True if the replica is up and, as far as known, not waiting to join with an empty disk."""
     if replica == status["replica"]:
         return status["waits_for"] is None
@@ -177,7 +154,10 @@ async def _is_participating(
         return replica in status["connected"]
     try:
         async with connect(
-            address, token=token, authority=authority, patience=STATUS_TIMEOUT_S
+            address,
+            token=target.token,
+            authority=target.authority,
+            patience=STATUS_TIMEOUT_S,
         ) as db:
             replica_status = await db.status()
     except CallFailed:
@@ -185,16 +165,13 @@ async def _is_participating(
     return replica_status["replica"] != replica or replica_status["waits_for"] is None
 
 
-class _PartialChange(CreekError):
-    """A replacement of which only one of two changes was made."""
-
-
 @contextmanager
-def _reports_partial_change(done: str, rest: str) -> Iterator[None]:
+def _partial_change(done: str, rest: str) -> Iterator[None]:
+    """Fail with a remedy if only the first of two changes of a replacement was made."""
     try:
         yield
     except CallFailed as error:
-        raise _PartialChange(f"{done}: {error}; to complete the replacement, {rest}") from error
+        raise CommandFailed(f"{done}: {error}; to complete the replacement, {rest}") from error
 
 
 async def add_member(db: Database, address: str, data: Path) -> dict[str, Any]:
@@ -216,29 +193,22 @@ def _membership_summary(value: Any) -> dict[str, Any]:
 
 def _run_on_cluster(
     action: Callable[[Database], Awaitable[dict[str, Any]]],
+    target: ClusterTarget,
     as_json: bool,
-    addresses: tuple[str, ...],
-    token: str,
-    authority: str | None,
     failure: str = "cannot change the members",
 ) -> int:
     async def run() -> dict[str, Any]:
-        async with open_database(addresses, token, authority, TIMEOUT_S) as db:
+        async with target.open(TIMEOUT_S) as db:
             return await action(db)
 
     try:
         result = asyncio.run(run())
     except (OperationFailed, NotDone) as error:
-        click.echo(f"creek: {failure}: {error_text(error, addresses)}", err=True)
-        return FAILURE
-    except _PartialChange as error:
-        click.echo(f"creek: {error}", err=True)
-        return FAILURE
+        raise target.failure(failure, error) from error
     except Unknown as error:
-        click.echo(
-            f"creek: the outcome is unknown: {error}; check with 'creek member list'", err=True
-        )
-        return FAILURE
+        raise CommandFailed(
+            f"the outcome is unknown: {error}; check with 'creek member list'"
+        ) from error
     if as_json:
         print_json(result)
         return SUCCESS

@@ -9,14 +9,15 @@ import os
 import signal
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 import click
 import msgspec
 
 from creekdb.cli.commands.member import add_member
+from creekdb.cli.declaration import declared, option
 from creekdb.cli.exit_codes import SUCCESS
-from creekdb.cli.options import add_working_directory_to_path
+from creekdb.cli.options import EXISTING_FILE, add_working_directory_to_path
 from creekdb.client import Database, connect
 from creekdb.client.errors import CallFailed
 from creekdb.errors import UsageError
@@ -92,124 +93,94 @@ IDLE_EXECUTIONS_MAX: Final = 50
 """Upper bound for the executions per interval of an idle replica."""
 
 
+class ServeOptions(NamedTuple):
+    """Options with the name of a key of `ServerConfig` override this key."""
+
+    path: Path | None = option(
+        "TOML file with any of the following options.", type=EXISTING_FILE, flag="--config"
+    )
+    cluster: str | None = option("Name of the cluster; replicas of other clusters are rejected.")
+    replica: int | None = option("Number of this replica among the members.")
+    members: tuple[str, ...] = option(
+        "Number of a member and its address for peers. Repeat it for each member.",
+        flag="--member",
+        metavar="NUMBER=HOST:PORT",
+    )
+    join: tuple[str, ...] = option(
+        "Join the cluster at this client address, as a new replica. May be repeated.",
+        metavar="HOST:PORT",
+    )
+    listen: str | None = option(
+        "With --join: address of this replica for its peers.", metavar="HOST:PORT"
+    )
+    clients: str | None = option(
+        "Address of this replica for clients; port 0 selects a free port.", metavar="HOST:PORT"
+    )
+    http: str | None = option(
+        "Address for HTTP: operations, state, status, metrics, and the live page.",
+        metavar="HOST:PORT",
+    )
+    datatype: str | None = option(
+        "Replicated data type: bank, kv, …, or package.module:variable, also from the working "
+        "directory."
+    )
+    data: str | None = option("Data directory, with the journal and checkpoints.")
+    durability: Literal["disk", "memory"] | None = option(
+        "Whether a tentative response waits for the disk. A stable response waits for the disks "
+        "of a majority. With 'memory', a crash may lose weak calls that had a response."
+    )
+    io_uring: bool | None = option(
+        "Write the journal with io_uring if Linux supports it, and otherwise in a thread. With "
+        "--no-io-uring, always write it in a thread.",
+        flag="--io-uring/--no-io-uring",
+    )
+    scheme: str | None = option("Replication scheme, the same on all members.")
+    execution: Literal["inline", "threads"] | None = option(
+        "Executor of operations: the event loop ('inline'), or a thread of its own, where long "
+        "operations block only each other."
+    )
+    operation_limit: float | None = option(
+        "Report an operation that runs longer than this, in seconds.", metavar="SECONDS"
+    )
+    busy_after: float | None = option(
+        "Age of the oldest queued call, in seconds, above which new calls are rejected as `busy`.",
+        metavar="SECONDS",
+    )
+    strong_max: int | None = option(
+        "Upper bound for the strong calls that wait for a stable response."
+    )
+    forget_after: float | None = option(
+        "Expiry of deduplication, in seconds: a later retry of a call is executed again.",
+        metavar="SECONDS",
+    )
+    fresh: bool | None = option(
+        "Skip disk-loss recovery, which waits for every member, on the first start. Use it only "
+        "if no member has ever run."
+    )
+    record: str | None = option("Directory for recordings: see 'creek gather'.", metavar="DIR")
+    record_orders: bool | None = option(
+        "Also record the order on which each response was computed; slow."
+    )
+    log: Literal["text", "json"] | None = option("Format of the log, on stderr.")
+    log_level: Literal["debug", "info", "warning", "error"] | None = option(
+        "Minimum level of logged events."
+    )
+    tick_ms: int | None = option(
+        "Interval of the timers for retransmission and failure detection, in milliseconds.",
+        metavar="MILLISECONDS",
+    )
+    with_parent: bool = option("Stop at the end of stdin.", hidden=True)
+
+    def config_overrides(self) -> dict[str, Any]:
+        values = self._asdict()
+        overrides = {key: values[key] for key in ServerConfig.__struct_fields__ if key in values}
+        members = dict(_parse_member(each) for each in self.members) or None
+        return {**overrides, "members": members}
+
+
 @click.command(short_help="Run one replica of a live cluster.")
-@click.option(
-    "--config",
-    "path",
-    type=click.Path(path_type=Path, exists=True, dir_okay=False),
-    help="TOML file with any of the following options.",
-)
-@click.option("--cluster", help="Name of the cluster; replicas of other clusters are rejected.")
-@click.option("--replica", type=int, help="Number of this replica among the members.")
-@click.option(
-    "--member",
-    "members",
-    multiple=True,
-    metavar="NUMBER=HOST:PORT",
-    help="Number of a member and its address for peers. Repeat it for each member.",
-)
-@click.option(
-    "--join",
-    multiple=True,
-    metavar="HOST:PORT",
-    help="Join the cluster at this client address, as a new replica. May be repeated.",
-)
-@click.option(
-    "--listen", metavar="HOST:PORT", help="With --join: address of this replica for its peers."
-)
-@click.option(
-    "--clients",
-    metavar="HOST:PORT",
-    help="Address of this replica for clients; port 0 selects a free port.",
-)
-@click.option(
-    "--http",
-    metavar="HOST:PORT",
-    help="Address for HTTP: operations, state, status, metrics, and the live page.",
-)
-@click.option(
-    "--datatype",
-    help="Replicated data type: bank, kv, …, or package.module:variable, also from the working "
-    "directory.",
-)
-@click.option("--data", help="Data directory, with the journal and checkpoints.")
-@click.option(
-    "--durability",
-    type=click.Choice(["disk", "memory"]),
-    help="Whether a tentative response waits for the disk. A stable response waits for the disks "
-    "of a majority. With 'memory', a crash may lose weak calls that had a response.",
-)
-@click.option(
-    "--io-uring/--no-io-uring",
-    default=None,
-    help="Write the journal with io_uring if Linux supports it, and otherwise in a thread. With "
-    "--no-io-uring, always write it in a thread.",
-)
-@click.option("--scheme", help="Replication scheme, the same on all members.")
-@click.option(
-    "--execution",
-    type=click.Choice(["inline", "threads"]),
-    help="Executor of operations: the event loop ('inline'), or a thread of its own, where long "
-    "operations block only each other.",
-)
-@click.option(
-    "--operation-limit",
-    type=float,
-    metavar="SECONDS",
-    help="Report an operation that runs longer than this, in seconds.",
-)
-@click.option(
-    "--busy-after",
-    type=float,
-    metavar="SECONDS",
-    help="Age of the oldest queued call, in seconds, above which new calls are rejected as `busy`.",
-)
-@click.option(
-    "--strong-max",
-    type=int,
-    help="Upper bound for the strong calls that wait for a stable response.",
-)
-@click.option(
-    "--forget-after",
-    type=float,
-    metavar="SECONDS",
-    help="Expiry of deduplication, in seconds: a later retry of a call is executed again.",
-)
-@click.option(
-    "--fresh",
-    is_flag=True,
-    default=None,
-    help="Skip disk-loss recovery, which waits for every member, on the first start. Use it only "
-    "if no member has ever run.",
-)
-@click.option("--record", metavar="DIR", help="Directory for recordings: see 'creek gather'.")
-@click.option(
-    "--record-orders",
-    is_flag=True,
-    default=None,
-    help="Also record the order on which each response was computed; slow.",
-)
-@click.option("--log", type=click.Choice(["text", "json"]), help="Format of the log, on stderr.")
-@click.option(
-    "--log-level",
-    type=click.Choice(["debug", "info", "warning", "error"]),
-    help="Minimum level of logged events.",
-)
-@click.option(
-    "--tick-ms",
-    type=int,
-    metavar="MILLISECONDS",
-    help="Interval of the timers for retransmission and failure detection, in milliseconds.",
-)
-@click.option("--with-parent", is_flag=True, hidden=True, help="Stop at the end of stdin.")
-def serve(
-    path: Path | None,
-    members: tuple[str, ...],
-    join: tuple[str, ...],
-    listen: str | None,
-    with_parent: bool,
-    **options: Any,
-) -> int:
+@declared
+def serve(options: ServeOptions) -> int:
     """Run one replica, until it is interrupted.
 
     Every option can also be set in the file, or in the environment as CREEK_CLUSTER, CREEK_DATA and
@@ -230,27 +201,28 @@ def serve(
     directory; --join is optional at later starts. Joining reads the client's token and authority
     from CREEK_TOKEN and CREEK_AUTHORITY.
     """
-    if members:
-        options["members"] = dict(_parse_member(each) for each in members)
+    path, overrides = options.path, options.config_overrides()
     add_working_directory_to_path()
-    if join:
-        join_cluster(join, listen, path, options)
-    config = read_config(path, options)
+    if options.join:
+        join_cluster(options.join, options.listen, path, overrides)
+    config = read_config(path, overrides)
     event_log.configure_logging(config.log, config.log_level)
     raise_open_files_limit()
     with reduced_gc():
-        event_loop.run_in_new_loop(_serve(config, with_parent, lambda: read_config(path, options)))
+        event_loop.run_in_new_loop(
+            _serve(config, options.with_parent, lambda: read_config(path, overrides))
+        )
     return SUCCESS
 
 
 def _add_default_help(command: click.Command) -> None:
     """Add the defaults of the configuration to the help; options themselves have no defaults."""
     defaults = {each.name: each.default for each in msgspec.structs.fields(ServerConfig)}
-    for option in command.params:
-        default = defaults.get(option.name or "")
-        if isinstance(option, click.Option) and isinstance(default, str | int | float) and default:
+    for each in command.params:
+        default = defaults.get(each.name or "")
+        if isinstance(each, click.Option) and isinstance(default, str | int | float) and default:
             shown = "--io-uring" if default is True else default
-            option.help = f"{option.help}  [default: {shown}]"
+            each.help = f"{each.help}  [default: {shown}]"
 
 
 _add_default_help(serve)

@@ -5,19 +5,17 @@ import time
 import traceback
 from pathlib import Path
 from textwrap import wrap
-from typing import Any
 
 import click
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
-from creekdb import tpcc
 from creekdb.checkers import Verdict, check_all, verdict_rows
-from creekdb.cli.arguments import CALL_SYNTAX, DurationParam
 from creekdb.cli.commands.pipeline.group import populated_datatype
+from creekdb.cli.declaration import declared, option
 from creekdb.cli.determinism import compare_with_child
 from creekdb.cli.exit_codes import FAILURE, SUCCESS
-from creekdb.cli.options import NewDirectory, scheme_option
+from creekdb.cli.options import NEW_DIRECTORY
 from creekdb.cli.output import (
     command_name,
     pluralize,
@@ -26,14 +24,7 @@ from creekdb.cli.output import (
     print_table,
     stderr_console,
 )
-from creekdb.cli.scenario_options import (
-    DEFAULT_SESSIONS,
-    DEFAULT_STRONG_SHARE,
-    DEFAULT_TPCC_LOAD_TPS,
-    DEFAULT_WAREHOUSES,
-    scenario_from_options,
-    with_load,
-)
+from creekdb.cli.scenario_options import ScenarioOptions, scenario_from_options, with_load
 from creekdb.cli.views.measures import peak_table, print_measures
 from creekdb.cli.views.run_summary import is_legal, scenario_lines, verdict_lines
 from creekdb.cli.views.timeline import timeline_lines
@@ -47,7 +38,7 @@ from creekdb.evaluation import (
     resolve_datatype,
     violated_conditions,
 )
-from creekdb.evaluation.experiment import CORES_MAX, REPLICAS_MAX, TPCC
+from creekdb.evaluation.experiment import TPCC
 from creekdb.execution.debug import DebugDataType
 from creekdb.execution.python_runtime import reduced_gc
 from creekdb.history import save_run, save_verdicts
@@ -124,144 +115,7 @@ def _print_fault_help(context: click.Context, parameter: click.Parameter, is_set
 
 
 @click.command(short_help="Simulate a cluster once, measure and check the run.")
-@click.option("--seed", default=0, show_default=True, help="Seed of all randomness in the run.")
-@scheme_option
-@click.option(
-    "--datatype",
-    default="bank",
-    show_default=True,
-    help="Replicated data type: bank, kv, …, or package.module:variable, also from the working "
-    "directory, with --call.",
-)
-@click.option(
-    "--replicas",
-    type=click.IntRange(1, REPLICAS_MAX),
-    default=5,
-    show_default=True,
-    help="Number of replicas. More than about 20 take long to simulate.",
-)
-@click.option(
-    "--duration",
-    type=DurationParam(),
-    default="2s",
-    show_default=True,
-    help="Simulated time during which clients call and faults happen; then all faults are healed.",
-)
-@click.option(
-    "--strong-share",
-    type=float,
-    help="Share of strong operations, from 0 to 1.  "
-    f"[default: {DEFAULT_STRONG_SHARE}; with TPC-C exactly the Payments]",
-)
-@click.option(
-    "--sessions",
-    "--clients",
-    type=click.IntRange(0),
-    help=f"Number of clients per replica.  [default: {DEFAULT_SESSIONS}, or 0 with --call]",
-)
-@click.option(
-    "--think",
-    type=DurationParam(),
-    default="10ms",
-    show_default=True,
-    help="Mean think time of a client between a response and its next call.",
-)
-@click.option(
-    "--load",
-    type=float,
-    metavar="TPS",
-    help="Open-loop load of the cluster, in operations per second, instead of --sessions.  "
-    f"[default for TPC-C: {DEFAULT_TPCC_LOAD_TPS:.0f}]",
-)
-@click.option(
-    "--cores",
-    type=click.IntRange(1, CORES_MAX),
-    default=16,
-    show_default=True,
-    help="Cores of each replica: the number of operations that it executes concurrently.",
-)
-@click.option(
-    "--exec-scale",
-    type=float,
-    default=1.0,
-    show_default=True,
-    help="Factor for the execution time of an operation.",
-)
-@click.option(
-    "--workload",
-    type=click.Choice([TPCC]),
-    help="Measure TPC-C instead of checking a small run: five transactions, an open loop of "
-    "clients, Payment strong. Only responses are recorded, unless the run is saved with --out.",
-)
-@click.option(
-    "--warehouses",
-    type=int,
-    default=DEFAULT_WAREHOUSES,
-    show_default=True,
-    help="TPC-C: number of warehouses.",
-)
-@click.option(
-    "--layout",
-    type=click.Choice(tpcc.LAYOUTS),
-    default="rows",
-    show_default=True,
-    help="TPC-C: one register per row, or separate registers for the columns that change.",
-)
-@click.option(
-    "--find-peak",
-    is_flag=True,
-    help="TPC-C: search for the highest load that the cluster sustains, in several runs.",
-)
-@click.option(
-    "--local-reads",
-    is_flag=True,
-    help="TPC-C, scheme creek: execute a weak read-only operation on its own replica only "
-    "(Section 4.4).  [default: on all replicas, as in the paper's figures]",
-)
-@click.option(
-    "--population",
-    type=click.Path(path_type=Path),
-    metavar="DIRECTORY",
-    help="TPC-C: directory of initial data, from 'creek pipeline generate'.  [default: computed]",
-)
-@click.option(
-    "--warm-up",
-    type=DurationParam(),
-    help="TPC-C: time before the measurement begins, as part of --duration.  [default: a fifth]",
-)
-@click.option(
-    "--call",
-    "calls",
-    multiple=True,
-    metavar="CALL",
-    help=f"Scripted operation; may be repeated. Write {CALL_SYNTAX}.",
-)
-@click.option(
-    "--fault",
-    "faults",
-    multiple=True,
-    metavar="FAULT",
-    help="Fault, such as 'crash 2 at 150ms', 'restart 2 at 1s', 'partition 0,1|2,3,4 at 300ms', "
-    "'heal at 1s', 'loss 10% at 0s'; may be repeated. See --help-faults.",
-)
-@click.option(
-    "--faults",
-    "fault_file",
-    type=click.Path(path_type=Path, exists=True, dir_okay=False),
-    help="File with one fault per line; # begins a comment.",
-)
-@click.option("--random-faults", is_flag=True, help="Add random faults, derived from the seed.")
-@click.option("--story", is_flag=True, help="Walk through a network partition and its healing.")
-@click.option(
-    "--replay", type=click.IntRange(0), metavar="SEED", help="Repeat the run of a fuzzer seed."
-)
-@click.option(
-    "--debug",
-    is_flag=True,
-    help="Execute every operation twice, repeat the run in another process, and compare.",
-)
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of tables.")
-@click.option("--out", type=NewDirectory(), help="Run directory to create, for 'creek check'.")
+@declared
 @click.option(
     "--help-faults",
     is_flag=True,
@@ -270,8 +124,12 @@ def _print_fault_help(context: click.Context, parameter: click.Parameter, is_set
     callback=_print_fault_help,
     help="Show the syntax and the meaning of every fault, and exit.",
 )
-@click.pass_context
-def simulate(context: click.Context, /, as_json: bool, out: Path | None, **options: Any) -> int:
+def simulate(
+    *,
+    options: ScenarioOptions,
+    as_json: bool = option("Print one JSON object instead of tables.", flag="--json"),
+    out: Path | None = option("Run directory to create, for 'creek check'.", type=NEW_DIRECTORY),
+) -> int:
     """Simulate a cluster once, measure the run, and check it.
 
     Equal options give equal runs, on any machine. Exits with 1 if a checker finds a violation, or
@@ -305,18 +163,18 @@ def simulate(context: click.Context, /, as_json: bool, out: Path | None, **optio
                        which replicas add by themselves
       trace hash       hash of all events: equal for equal runs
     """
-    scenario = scenario_from_options(context, options, saved=out is not None)
+    scenario = scenario_from_options(options, saved=out is not None)
     if out is not None and out.exists() and not (out.is_dir() and not any(out.iterdir())):
         raise UsageError(f"{out} exists already, and runs are never overwritten: name another")
-    if options["find_peak"]:
+    if options.tpcc.find_peak:
         return _find_peak(scenario, as_json)
-    population: Path | None = options["population"]
+    population = options.tpcc.population
     datatype = (
         resolve_datatype(scenario.datatype)
         if population is None
         else populated_datatype(population, scenario)
     )
-    debugged = DebugDataType(datatype) if options["debug"] else None
+    debugged = DebugDataType(datatype) if options.debug else None
     try:
         run = run_with_progress(build_simulation(scenario, debugged, datatype))
         if debugged is not None and (
@@ -334,7 +192,7 @@ def simulate(context: click.Context, /, as_json: bool, out: Path | None, **optio
     if out is not None:
         save_run(run.history, out)
         save_verdicts(out, verdict_rows(verdicts))
-    conditions = violated_conditions(run.history, datatype) if options["workload"] == TPCC else []
+    conditions = violated_conditions(run.history, datatype) if options.workload == TPCC else []
     measures = measure(scenario, run, verdicts, conditions)
     if as_json:
         print_json(measures)
@@ -383,9 +241,9 @@ def _print_run(
     run: SimulationRun,
     verdicts: list[Verdict],
     measures: Measures,
-    options: dict[str, Any],
+    options: ScenarioOptions,
 ) -> None:
-    if options["story"]:
+    if options.story:
         print_lines(walkthrough_lines(run.history, verdicts))
         return
     print_lines(scenario_lines(scenario))
@@ -395,7 +253,7 @@ def _print_run(
     print_measures(measures)
     if verdicts:
         print_lines([Text(), *verdict_lines(verdicts)])
-    if options["workload"] == TPCC:
+    if options.workload == TPCC:
         print_lines([Text(), *_condition_lines(measures.violated)])
 
 

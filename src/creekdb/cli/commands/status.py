@@ -5,15 +5,10 @@ from typing import Any
 
 import click
 
-from creekdb.cli.commands.call import (
-    DEFAULT_ADDRESSES,
-    addresses_option,
-    authority_option,
-    token_option,
-    unreachable_hint,
-)
+from creekdb.cli.declaration import declared, option
 from creekdb.cli.exit_codes import FAILURE, SUCCESS
 from creekdb.cli.output import pluralize, print_json, print_table, stdout_console
+from creekdb.cli.target import DEFAULT_ADDRESSES, ClusterTarget
 from creekdb.cli.views.replicas import ReplicaRow, replicas_table, state_text
 from creekdb.client import NotDone, connect
 from creekdb.errors import UsageError
@@ -31,11 +26,12 @@ TRANSIENT_REASONS = (
 
 
 @click.command(short_help="Show the state of the replicas of a live cluster.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object per replica.")
-@addresses_option
-@token_option
-@authority_option
-def status(addresses: tuple[str, ...], token: str, authority: str | None, as_json: bool) -> int:
+@declared
+def status(
+    *,
+    as_json: bool = option("Print one JSON object per replica.", flag="--json"),
+    target: ClusterTarget,
+) -> int:
     """Show the replicas: leader, links to peers, numbers of committed and tentative operations, and
     lag. The column "agreed" is the number of operations after which states were last equal ("not
     2": the state of replica 2 differs). Replicas without --at are discovered through the others.
@@ -54,8 +50,8 @@ def status(addresses: tuple[str, ...], token: str, authority: str | None, as_jso
         try:
             async with connect(
                 address,
-                token=token,
-                authority=authority,
+                token=target.token,
+                authority=target.authority,
                 timeout=STATUS_TIMEOUT_S,
                 patience=STATUS_TIMEOUT_S,
             ) as db:
@@ -67,10 +63,12 @@ def status(addresses: tuple[str, ...], token: str, authority: str | None, as_jso
             return _unreachable(address, str(error))
 
     async def fetch_all() -> list[dict[str, Any]]:
-        statuses = await asyncio.gather(*map(fetch, addresses))
+        statuses = await asyncio.gather(*map(fetch, target.addresses))
         others = sorted(filter(None, _missing_members(statuses).values()))
-        statuses += await asyncio.gather(*(fetch(each) for each in others if each not in addresses))
-        return _complete_statuses(statuses, is_guess=addresses == DEFAULT_ADDRESSES)
+        statuses += await asyncio.gather(
+            *(fetch(each) for each in others if each not in target.addresses)
+        )
+        return _complete_statuses(statuses, is_guess=target.addresses == DEFAULT_ADDRESSES)
 
     statuses = asyncio.run(fetch_all())
     if len(denials) == len(statuses):
@@ -81,8 +79,8 @@ def status(addresses: tuple[str, ...], token: str, authority: str | None, as_jso
         rows = [_replica_row(each) for each in statuses]
         print_table(replicas_table(rows, stdout_console().width))
         if all("unreachable" in each for each in statuses):
-            hint = unreachable_hint(addresses == DEFAULT_ADDRESSES)
-            click.echo(f"creek: {statuses[-1]['unreachable']} ({hint})", err=True)
+            reason = f"{statuses[-1]['unreachable']} ({target.unreachable_hint()})"
+            click.echo(f"creek: {reason}", err=True)
         else:
             _print_warnings(statuses)
     is_healthy = all("unreachable" not in each and state_text(each) == "up" for each in statuses)

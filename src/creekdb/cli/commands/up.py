@@ -12,7 +12,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import click
 import msgspec
@@ -20,8 +20,9 @@ from rich.console import Group
 from rich.live import Live
 from rich.text import Text
 
+from creekdb.cli.declaration import declared, option
 from creekdb.cli.exit_codes import SUCCESS
-from creekdb.cli.options import add_working_directory_to_path
+from creekdb.cli.options import DIRECTORY, add_working_directory_to_path
 from creekdb.cli.output import command_name, pluralize, stdout_console
 from creekdb.cli.views.replicas import STARTING, ReplicaRow, replicas_table, state_text
 from creekdb.client import NotDone, connect
@@ -139,41 +140,31 @@ class _ClusterFile(msgspec.Struct, forbid_unknown_fields=True):
 
 
 @click.command(short_help="Run a development cluster on this machine.")
-@click.option(
-    "--replicas",
-    type=click.IntRange(1, 15),
-    default=3,
-    show_default=True,
-    help="Number of replicas; strong calls require a majority of them.",
-)
-@click.option(
-    "--datatype",
-    default="kv",
-    show_default=True,
-    help="Replicated data type: kv, bank, …, or package.module:variable, also from the working "
-    "directory.",
-)
-@click.option(
-    "--data",
-    "directory",
-    type=click.Path(path_type=Path, file_okay=False),
-    help="Directory for the data, to continue later.  [default: a temporary directory]",
-)
-@click.option(
-    "--port",
-    type=click.IntRange(1024, 65_000),
-    default=7100,
-    show_default=True,
-    help="Client port of replica 0; the other replicas use the following ports.",
-)
-@click.option(
-    "--durability",
-    type=click.Choice(["disk", "memory"]),
-    default="disk",
-    show_default=True,
-    help="Whether a tentative response waits for the disk.",
-)
-def up(replicas: int, datatype: str, directory: Path | None, port: int, durability: str) -> int:
+@declared
+def up(
+    *,
+    replicas: int = option(
+        "Number of replicas; strong calls require a majority of them.", 3, click.IntRange(1, 15)
+    ),
+    datatype: str = option(
+        "Replicated data type: kv, bank, …, or package.module:variable, also from the working "
+        "directory.",
+        "kv",
+    ),
+    directory: Path | None = option(
+        "Directory for the data, to continue later.  [default: a temporary directory]",
+        type=DIRECTORY,
+        flag="--data",
+    ),
+    port: int = option(
+        "Client port of replica 0; the other replicas use the following ports.",
+        7100,
+        click.IntRange(1024, 65_000),
+    ),
+    durability: Literal["disk", "memory"] = option(
+        "Whether a tentative response waits for the disk.", "disk"
+    ),
+) -> int:
     """Run a cluster on this machine, one process per replica, and show its state until Ctrl-C. A
     replica that is killed is restarted; one that exits by itself is not. Each replica serves a live
     page of the cluster, which can also inject faults.

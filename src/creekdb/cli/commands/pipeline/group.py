@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from time import monotonic
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import click
 from rich.console import Console, RenderableType
@@ -19,6 +19,7 @@ from rich.segment import ControlType
 from rich.status import Status
 from rich.text import Text
 
+from creekdb.cli.declaration import declared, option
 from creekdb.cli.exit_codes import FAILURE, SUCCESS
 from creekdb.cli.lazy_group import LazyGroup
 from creekdb.cli.options import add_working_directory_to_path
@@ -39,13 +40,15 @@ POLL_INTERVAL_S: Final = 0.5
 
 WorkResult = TypeVar("WorkResult")
 
-master_option: Final[Callable[[Any], Any]] = click.option(
-    "--master",
-    default="local[*]",
-    show_default=True,
-    metavar="URL",
-    help="Spark master: this machine, or a cluster such as spark://host:7077.",
+MASTER: Final = option(
+    "Spark master: this machine, or a cluster such as spark://host:7077.", "local[*]", metavar="URL"
 )
+FORCE: Final = option("Replace the output of another grid.")
+GRID_SETTINGS: Final[dict[str, str]] = {
+    "help": "Experiments: those of the paper, a selection of them, or a TOML or JSON file.",
+    "flag": "--grid",
+    "metavar": "FILE|paper|quick",
+}
 
 
 STAGE_MODULES: Final = {
@@ -80,17 +83,15 @@ def pipeline() -> None:
 
 
 @pipeline.command(short_help="Write TPC-C's initial data as Parquet.")
-@click.option(
-    "--warehouses",
-    type=int,
-    required=True,
-    help="Number of warehouses; each takes about 20 MB.",
-)
-@click.option("--seed", default=0, show_default=True, help="Seed of the random rows.")
-@click.option("--out", type=click.Path(path_type=Path), required=True, help="Output directory.")
-@master_option
-@click.option("--force", is_flag=True, help="Replace another population in the directory.")
-def generate(warehouses: int, seed: int, out: Path, master: str, force: bool) -> int:
+@declared
+def generate(
+    *,
+    warehouses: int = option("Number of warehouses; each takes about 20 MB.", required=True),
+    seed: int = option("Seed of the random rows.", 0),
+    out: Path = option("Output directory.", required=True),
+    master: str = MASTER,
+    force: bool = option("Replace another population in the directory."),
+) -> int:
     """Write TPC-C's nine tables as Parquet, and check them with Spark.
 
     The files depend only on the seed and the number of warehouses. Exits with 1 if the written
@@ -125,22 +126,16 @@ def generate(warehouses: int, seed: int, out: Path, master: str, force: bool) ->
 
 
 @pipeline.command(short_help="Simulate a grid of experiments.")
-@click.option(
-    "--grid",
-    "grid_name",
-    required=True,
-    metavar="FILE|paper|quick",
-    help="Experiments: those of the paper, a selection of them, or a TOML or JSON file.",
-)
-@click.option(
-    "--out",
-    type=click.Path(path_type=Path),
-    required=True,
-    help="Output directory. Runs that it already contains are not simulated again.",
-)
-@master_option
-@click.option("--force", is_flag=True, help="Replace the output of another grid.")
-def simulate(grid_name: str, out: Path, master: str, force: bool) -> int:
+@declared
+def simulate(
+    *,
+    grid_name: str = option(required=True, **GRID_SETTINGS),
+    out: Path = option(
+        "Output directory. Runs that it already contains are not simulated again.", required=True
+    ),
+    master: str = MASTER,
+    force: bool = FORCE,
+) -> int:
     """Simulate every experiment of a grid, each as a Spark task.
 
     A grid is a list of blocks. A block assigns one or several values to fields of an experiment and

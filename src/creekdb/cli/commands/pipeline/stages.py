@@ -2,7 +2,7 @@
 
 import webbrowser
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -11,7 +11,9 @@ from rich.table import Table
 from rich.text import Text
 
 from creekdb.cli.commands.pipeline.group import (
-    master_option,
+    FORCE,
+    GRID_SETTINGS,
+    MASTER,
     print_error,
     print_simulated,
     require_packages,
@@ -20,7 +22,9 @@ from creekdb.cli.commands.pipeline.group import (
     simulation_progress,
     spark_session,
 )
+from creekdb.cli.declaration import argument, declared, option
 from creekdb.cli.exit_codes import FAILURE, SUCCESS
+from creekdb.cli.options import EXISTING_DIRECTORY
 from creekdb.cli.output import (
     command_name,
     pluralize,
@@ -34,20 +38,19 @@ COUNTEREXAMPLES_MAX: Final = 10
 """Upper bound for the counterexamples printed; the table of verdicts contains all."""
 VERDICT_STYLES: Final = {"ok": "green", "unknown": "yellow", "illegal": "red"}
 
-out_argument: Final[Callable[[Any], Any]] = click.argument(
-    "out", type=click.Path(path_type=Path, exists=True, file_okay=False)
-)
-strict_option: Final[Callable[[Any], Any]] = click.option(
-    "--strict", is_flag=True, help="Fail on a run that cannot be read, instead of skipping it."
-)
+OUT: Final = argument(type=EXISTING_DIRECTORY)
+STRICT: Final = option("Fail on a run that cannot be read, instead of skipping it.")
 
 
 @click.command(short_help="Measure the runs of a directory.")
-@out_argument
-@master_option
-@strict_option
-@click.option("--json", "as_json", is_flag=True, help="Print measures and peaks as JSON.")
-def measure(out: Path, master: str, strict: bool, as_json: bool) -> int:
+@declared
+def measure(
+    out: Path = OUT,
+    *,
+    master: str = MASTER,
+    strict: bool = STRICT,
+    as_json: bool = option("Print measures and peaks as JSON.", flag="--json"),
+) -> int:
     """Measure all runs in OUT: throughput, latencies, accuracy, ratios, and peaks.
 
     OUT is the output of 'simulate', or any directory of run directories, such as runs of a live
@@ -74,11 +77,14 @@ def measure(out: Path, master: str, strict: bool, as_json: bool) -> int:
 
 
 @click.command(short_help="Check the runs of a directory.")
-@out_argument
-@master_option
-@strict_option
-@click.option("--json", "as_json", is_flag=True, help="Print every verdict as JSON.")
-def verify(out: Path, master: str, strict: bool, as_json: bool) -> int:
+@declared
+def verify(
+    out: Path = OUT,
+    *,
+    master: str = MASTER,
+    strict: bool = STRICT,
+    as_json: bool = option("Print every verdict as JSON.", flag="--json"),
+) -> int:
     """Check all runs in OUT for every property that Creek guarantees.
 
     Orders, real time and sessions are checked on the tables of the runs, of any length; the other
@@ -198,9 +204,10 @@ def _new_table(*columns: str) -> Table:
 
 
 @click.command(short_help="Write the report.")
-@click.argument("out", type=click.Path(path_type=Path))
-@click.option("--open", "is_opened", is_flag=True, help="Open the report in a browser.")
-def report(out: Path, is_opened: bool) -> int:
+@declared
+def report(
+    out: Path, *, is_opened: bool = option("Open the report in a browser.", flag="--open")
+) -> int:
     """Write a report of the measures and verdicts in OUT, with the paper's figures redrawn.
 
     The report, OUT/report.html, is a single file that works offline. OUT/figures contains the
@@ -226,30 +233,19 @@ DEFAULT_DIRECTORY: Final = "runs"
 
 
 @click.command(short_help="Simulate, measure, verify and report.")
-@click.option(
-    "--grid",
-    "grid_name",
-    default="quick",
-    show_default=True,
-    metavar="FILE|paper|quick",
-    help="Experiments: those of the paper, a selection of them, or a TOML or JSON file.",
-)
-@click.option(
-    "--out",
-    type=click.Path(path_type=Path),
-    help=f"Output directory.  [default: {DEFAULT_DIRECTORY}/NAME-OF-THE-GRID]",
-)
-@click.option(
-    "--live",
-    "live",
-    multiple=True,
-    type=click.Path(path_type=Path),
-    metavar="RUN",
-    help="Run directory of a live cluster to compare with. May be repeated.",
-)
-@master_option
-@click.option("--force", is_flag=True, help="Replace the output of another grid.")
-def run(grid_name: str, out: Path | None, live: tuple[Path, ...], master: str, force: bool) -> int:
+@declared
+def run(
+    *,
+    grid_name: str = option(default="quick", **GRID_SETTINGS),
+    out: Path | None = option(
+        f"Output directory.  [default: {DEFAULT_DIRECTORY}/NAME-OF-THE-GRID]"
+    ),
+    live: tuple[Path, ...] = option(
+        "Run directory of a live cluster to compare with. May be repeated.", metavar="RUN"
+    ),
+    master: str = MASTER,
+    force: bool = FORCE,
+) -> int:
     """Simulate a grid of experiments, measure and verify all runs, and write a report.
 
     Completed experiments are not simulated again: after an interruption, or with a larger grid, the

@@ -1,0 +1,95 @@
+"""The live cluster that a command calls."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from typing import NamedTuple
+
+import click
+
+from creekdb.cli.declaration import option
+from creekdb.cli.exit_codes import CommandFailed
+from creekdb.client import Database, NotDone, connect
+from creekdb.wire.reject_reason import RejectReason
+
+DEFAULT_ADDRESSES = ("127.0.0.1:7100", "127.0.0.1:7101", "127.0.0.1:7102")
+"""Client addresses of the first replicas of `creek up`.
+
+With up to five replicas, at least one of these is up if a majority is.
+"""
+REFUSED_RETRY_S = 5.0
+"""Time for which refused connections are retried, in seconds: the cluster may be starting."""
+NOTICE_DELAY_S = 1.0
+"""Delay before the notice that a response is pending, in seconds."""
+
+TOKEN = option(
+    "Token of the client.", "", envvar="CREEK_TOKEN", show_envvar=True, show_default=False
+)
+AUTHORITY = option(
+    "File with the trusted certificates, in PEM format.",
+    envvar="CREEK_AUTHORITY",
+    show_envvar=True,
+)
+
+
+@contextmanager
+def pending_notice(text: Callable[[], str]) -> Iterator[None]:
+    """Print the notice if the body takes long."""
+    notice = asyncio.get_running_loop().call_later(
+        NOTICE_DELAY_S, lambda: click.echo(f"creek: {text()}", err=True)
+    )
+    try:
+        yield
+    finally:
+        notice.cancel()
+
+
+class ClusterTarget(NamedTuple):
+    addresses: tuple[str, ...] = option(
+        "Client address of a replica; with several, the first reachable one is used.  "
+        "[default: the first three replicas of 'creek up']",
+        DEFAULT_ADDRESSES,
+        flag="--at",
+        metavar="HOST:PORT",
+        show_default=False,
+    )
+    token: str = TOKEN
+    authority: str | None = AUTHORITY
+
+    @asynccontextmanager
+    async def open(self, timeout: float) -> AsyncIterator[Database]:
+        """Connect to the cluster; print a notice if that takes long."""
+        db = connect(
+            self.addresses,
+            token=self.token,
+            authority=self.authority,
+            timeout=timeout,
+            patience=timeout,
+            refused=REFUSED_RETRY_S,
+        )
+
+        def notice() -> str:
+            progress = db.discovery_progress()
+            return f"no replica responds yet: {progress}; retrying for a few seconds"
+
+        async with AsyncExitStack() as stack:
+            with pending_notice(notice):
+                await stack.enter_async_context(db)
+            yield db
+
+    def failure(self, what: str, error: Exception) -> CommandFailed:
+        return CommandFailed(f"{what}: {self.error_text(error)}")
+
+    def error_text(self, error: Exception) -> str:
+        """Return the text of an error, with a hint if no cluster is reachable."""
+        if not isinstance(error, NotDone) or error.reason != RejectReason.UNREACHABLE:
+            return str(error)
+        return f"{error} ({self.unreachable_hint()})"
+
+    def unreachable_hint(self) -> str:
+        if self.addresses == DEFAULT_ADDRESSES:
+            return (
+                "start a cluster here with 'creek up', or set its address with --at, "
+                "such as --at 127.0.0.1:7500"
+            )
+        return "start the cluster, or set another address with --at"

@@ -17,8 +17,8 @@ from creekdb.protocol.ids.version_vector import Dot, Dots
 from creekdb.protocol.request import Operation, Request
 from creekdb.protocol.settings import Settings
 from creekdb.schemes.basic import BasicReplica
+from creekdb.schemes.core.spec import Scheme
 from creekdb.schemes.creek import CreekReplica
-from creekdb.schemes.registry import Scheme
 
 PARTS = 10
 

@@ -15,7 +15,6 @@ import vl_convert
 
 from benchmarks.curve_figures import NAMES, Figures, Point
 from creekdb.pipeline.report.charts import PLAIN_LABEL, THOUSANDS_LABEL
-from creekdb.pipeline.report.charts.curves import ANY_SHAPE, STRONG_SHAPE, WEAK_SHAPE
 from creekdb.pipeline.report.charts.layers import PICTURE_WIDTH, ROUND_STEPS
 from creekdb.pipeline.report.charts.theme import (
     DASHED,
@@ -49,9 +48,9 @@ class Style(NamedTuple):
 
 
 STYLES: Final = {
-    "weak": Style("creek", WEAK_SHAPE, DASHED),
-    "strong": Style("creek", STRONG_SHAPE, [1, 0]),
-    "etcd": Style("etcd", ANY_SHAPE, [1, 0]),
+    "weak": Style("creek", "circle", DASHED),
+    "strong": Style("creek", "square", [1, 0]),
+    "etcd": Style("etcd", "diamond", [1, 0]),
 }
 
 

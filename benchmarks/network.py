@@ -17,7 +17,7 @@ from creekdb.protocol.request import Operation
 from creekdb.protocol.settings import Settings
 from creekdb.schemes.basic import BasicReplica
 from creekdb.schemes.core.replica import Replica
-from creekdb.schemes.registry import Scheme
+from creekdb.schemes.core.spec import Scheme
 
 TICK_US = 5_000
 

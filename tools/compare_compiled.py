@@ -11,9 +11,10 @@ import sys
 from pathlib import Path
 from typing import Any, Final
 
+from creekdb.schemes.registry import SCHEMES
+
 ROOT: Final = Path(__file__).resolve().parent.parent
 TREES: Final = {"compiled": ROOT / "build" / "compiled", "interpreted": ROOT / "src"}
-SCHEMES: Final = ("basic", "creek", "both", "smr", "bayou", "archie")
 SEEDS: Final = "30"
 
 

@@ -7,6 +7,7 @@ at its expected position. Responses are withheld until the order is decided.
 """
 
 from collections.abc import Iterator
+from typing import Final
 
 from sortedcontainers import SortedList
 
@@ -19,10 +20,19 @@ from creekdb.execution.mvcc.entry import (
 )
 from creekdb.execution.mvcc.state_loader import StateLoader
 from creekdb.protocol.effects import SpeculativelyExecuted
+from creekdb.protocol.guarantees import SchemeGuarantees
 from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.probes import Probe
 from creekdb.protocol.request import Batch, Request
 from creekdb.protocol.settings import Settings
+from creekdb.schemes.core.spec import (
+    CAUSAL_CONTEXTS,
+    TENTATIVE_RESPONSES,
+    VERSION_STORE,
+    ChartLine,
+    SchemeChart,
+    SchemeSpec,
+)
 from creekdb.schemes.core.versioned import VersionedReplica
 
 
@@ -128,3 +138,25 @@ class ArchieReplica(VersionedReplica):
                 self._speculate(entry.request, entry.position)
         for id in [id for id in self._proposed_positions if self.is_committed(id)]:
             del self._proposed_positions[id]
+
+
+SPEC: Final = SchemeSpec(
+    name="archie",
+    create=ArchieReplica,
+    description="speculative state machine: executes proposals, responds to decisions",
+    guarantees=SchemeGuarantees(contexts=False, tentative=False),
+    unreachable_probes=(*VERSION_STORE, *CAUSAL_CONTEXTS, *TENTATIVE_RESPONSES),
+    label="Archie",
+    chart=SchemeChart(
+        colours=("#b04a0c", "#f0975a"),
+        shape="square",
+        lines=(
+            ChartLine("weak stable", "weak_tentative", "solid", "circle"),
+            ChartLine("weak would-be tentative", "weak_speculated", "dotted", "circle"),
+            ChartLine("strong stable", "strong_stable", "solid", "square"),
+            ChartLine(
+                "strong would-be tentative", "strong_speculated", "dotted", "square", shown=False
+            ),
+        ),
+    ),
+)

@@ -9,7 +9,7 @@ committed prefix. `toBeExecuted` is the part of the order after `executed`, comp
 from collections import deque
 from collections.abc import Iterator
 from itertools import islice
-from typing import Any
+from typing import Any, Final
 
 from creekdb.execution.base_state import changes, merge_sorted_keys
 from creekdb.execution.datatype import DataType
@@ -19,6 +19,7 @@ from creekdb.execution.result import ExecutionResult
 from creekdb.execution.transaction import ABSENT
 from creekdb.execution.undo import StateObject
 from creekdb.protocol.effects import Task, TaskKind
+from creekdb.protocol.guarantees import SchemeGuarantees
 from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.probes import Probe
 from creekdb.protocol.request import Outcome, Request
@@ -26,6 +27,7 @@ from creekdb.protocol.settings import Settings
 from creekdb.protocol.values import Key
 from creekdb.schemes.core.ordering import OrderingReplica
 from creekdb.schemes.core.replica import ReplicaView
+from creekdb.schemes.core.spec import OPTIMISTIC_DELIVERY, VERSION_STORE, SchemeChart, SchemeSpec
 
 
 class BasicReplica(OrderingReplica):
@@ -213,3 +215,15 @@ class BasicReplica(OrderingReplica):
 
 def _item_collation_key(item: tuple[Key, Any]) -> CollationKey:
     return collation_key(item[0])
+
+
+SPEC: Final = SchemeSpec(
+    name="basic",
+    create=BasicReplica,
+    description="Algorithm 1 with the undo log of Algorithm 2",
+    guarantees=SchemeGuarantees(sequential=True),
+    unreachable_probes=(*VERSION_STORE, *OPTIMISTIC_DELIVERY),
+    chart=SchemeChart(
+        colours=("#2b7a4b", "#6cc795"),
+    ),
+)

@@ -6,11 +6,24 @@ primary is the only acceptor of the consensus. It decides alone, and without it 
 stable.
 """
 
+from typing import Final
+
 import msgspec
 
 from creekdb.execution.datatype import DataType
+from creekdb.protocol.guarantees import SchemeGuarantees
 from creekdb.protocol.settings import Settings
 from creekdb.schemes.basic import BasicReplica
+from creekdb.schemes.core.spec import (
+    CAUSAL_CONTEXTS,
+    DELAYED_VOTES,
+    OPTIMISTIC_DELIVERY,
+    RIVAL_LEADERS,
+    VERSION_STORE,
+    ChartLine,
+    SchemeChart,
+    SchemeSpec,
+)
 
 
 class BayouReplica(BasicReplica):
@@ -19,3 +32,27 @@ class BayouReplica(BasicReplica):
     def __init__(self, index: int, settings: Settings, datatype: DataType) -> None:
         primary_settings = msgspec.structs.replace(settings, acceptors=1)
         super().__init__(index, primary_settings, datatype)
+
+
+SPEC: Final = SchemeSpec(
+    name="bayou",
+    create=BayouReplica,
+    description="tentative execution in timestamp order; a primary decides the final order",
+    guarantees=SchemeGuarantees(contexts=False, sequential=True),
+    unreachable_probes=(
+        *VERSION_STORE,
+        *OPTIMISTIC_DELIVERY,
+        *CAUSAL_CONTEXTS,
+        *RIVAL_LEADERS,
+        *DELAYED_VOTES,
+    ),
+    label="Bayou",
+    chart=SchemeChart(
+        colours=("#7d4aa8", "#c39bea"),
+        shape="cross",
+        lines=(
+            ChartLine("tentative", "weak_tentative", "dashed", "circle"),
+            ChartLine("stable", "strong_stable", "solid", "square"),
+        ),
+    ),
+)

@@ -13,7 +13,7 @@ Conditions for sending a response:
 
 from collections.abc import Iterator
 from itertools import chain, islice
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -37,6 +37,7 @@ from creekdb.protocol.probes import Probe
 from creekdb.protocol.request import Operation, OrderKey, Outcome, Request
 from creekdb.protocol.settings import Settings
 from creekdb.protocol.values import Key
+from creekdb.schemes.core.spec import OPTIMISTIC_DELIVERY, ChartLine, SchemeChart, SchemeSpec
 from creekdb.schemes.core.versioned import VersionedReplica
 
 MERGED_RUN_MAX = 256
@@ -493,3 +494,21 @@ def _is_before(one: Request, other: Request) -> bool:
 
 def _ids_of(entries: tuple[RequestEntry, ...]) -> tuple[Dot, ...]:
     return tuple([each.request.id for each in entries])
+
+
+SPEC: Final = SchemeSpec(
+    name="creek",
+    create=CreekReplica,
+    description="Creek with the version store and concurrent execution of Section 4.4",
+    unreachable_probes=OPTIMISTIC_DELIVERY,
+    label="Creek",
+    chart=SchemeChart(
+        colours=("#0a67a3", "#62b9f2"),
+        shape="circle",
+        lines=(
+            ChartLine("weak tentative", "weak_tentative", "dashed", "circle"),
+            ChartLine("strong tentative", "strong_tentative", "dashed", "square"),
+            ChartLine("strong stable", "strong_stable", "solid", "square"),
+        ),
+    ),
+)

@@ -6,7 +6,7 @@ both must have the same orders and the same state. Each stable or final response
 the outcome of `basic`.
 """
 
-from typing import Any
+from typing import Any, Final
 
 from creekdb.execution.datatype import DataType
 from creekdb.execution.mvcc.state_loader import StateLoader
@@ -18,6 +18,7 @@ from creekdb.protocol.request import Outcome, Request
 from creekdb.protocol.settings import Settings
 from creekdb.protocol.values import is_same_value
 from creekdb.schemes.basic import BasicReplica
+from creekdb.schemes.core.spec import OPTIMISTIC_DELIVERY, SchemeSpec
 from creekdb.schemes.creek import CreekReplica
 
 
@@ -121,3 +122,11 @@ def _is_equal(actual: Any, expected: Any) -> bool:
             is_same_value(actual[key], expected[key]) for key in actual
         )
     return bool(actual == expected)
+
+
+SPEC: Final = SchemeSpec(
+    name="both",
+    create=DifferentialReplica,
+    description="creek, compared with basic after every input",
+    unreachable_probes=OPTIMISTIC_DELIVERY,
+)

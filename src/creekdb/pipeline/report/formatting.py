@@ -3,8 +3,8 @@
 from math import isinf
 from typing import Any
 
-from creekdb.pipeline.report.paper.reference_values import SCHEME_NAMES
 from creekdb.pipeline.report.quantities import Band, Unit
+from creekdb.schemes.registry import SCHEMES
 
 NO_VALUE = "–"
 NO_BREAK_SPACE = "\u00a0"
@@ -12,7 +12,7 @@ NO_BREAK_SPACE = "\u00a0"
 
 
 def scheme_name(scheme: str) -> str:
-    return SCHEME_NAMES.get(scheme, scheme)
+    return (SCHEMES[scheme].label if scheme in SCHEMES else "") or scheme
 
 
 def format_number(value: float, unit: Unit) -> str:

@@ -4,7 +4,7 @@ A grid is a list of blocks. A block assigns one value or several to fields of an
 cells are all combinations:
 
     [[block]]
-    scheme = ["creek", "archie"]
+    scheme = ["creek", "smr"]
     load_tps = [1000, 10000, 30000]
     seed = [0, 1, 2]
     transactions = 4000

@@ -18,8 +18,6 @@ from typing import Final
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the usual alias
 
-from creekdb import datatypes
-from creekdb.protocol.settings import Settings
 from creekdb.schemes import registry
 
 ILLEGAL: Final = "illegal"
@@ -66,10 +64,8 @@ def _with_scheme_guarantees(runs: DataFrame, operations: DataFrame) -> DataFrame
 
 def _has_tentative_responses(scheme: Column) -> Column:
     """True for schemes with tentative responses. An unknown scheme counts as Creek."""
-    settings, datatype = Settings(members=(0,)), datatypes.get_datatype("register")
-    replicas = {name: make(0, settings, datatype) for name, make in registry.SCHEMES.items()}
-    without = [name for name, replica in replicas.items() if not replica.guarantees.tentative]
-    return ~scheme.isin(without)
+    specs = registry.SCHEMES.values()
+    return ~scheme.isin([spec.name for spec in specs if not spec.guarantees.tentative])
 
 
 def _is_ordered_as_strong() -> Column:

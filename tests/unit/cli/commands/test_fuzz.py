@@ -7,6 +7,7 @@ import pytest
 from creekdb.cli import main
 from creekdb.cli.commands import fuzz
 from creekdb.schemes import registry
+from creekdb.schemes.core.spec import Scheme, SchemeSpec
 from tests.unit.cli.faulty_schemes import Diverging, Nondeterministic, Raising
 
 
@@ -38,12 +39,12 @@ def test_json_is_one_object(capsys: pytest.CaptureFixture[str]) -> None:
     ],
 )
 def test_a_failing_seed_prints_its_failure_and_the_replay_command(
-    scheme: registry.Scheme,
+    scheme: Scheme,
     failure: str,
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setitem(registry.SCHEMES, "wrong", scheme)
+    monkeypatch.setitem(registry.SCHEMES, "wrong", SchemeSpec(name="wrong", create=scheme))
 
     assert main(["fuzz", "--scheme", "wrong", "--from", "1", "--seeds", "1", "--jobs", "1"]) == 1
     shown = capsys.readouterr()
@@ -59,7 +60,11 @@ def test_a_failing_seed_prints_its_failure_and_the_replay_command(
 def test_a_seed_fails_if_its_repetition_differs(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(registry.SCHEMES, "nondeterministic", Nondeterministic)
+    monkeypatch.setitem(
+        registry.SCHEMES,
+        "nondeterministic",
+        SchemeSpec(name="nondeterministic", create=Nondeterministic),
+    )
 
     assert (
         main(

@@ -10,6 +10,7 @@ import pytest
 from creekdb.cli import main
 from creekdb.history import load_run
 from creekdb.schemes import registry
+from creekdb.schemes.core.spec import SchemeSpec
 from tests.unit.cli.faulty_schemes import Diverging, Raising
 
 SHORT = ["simulate", "--duration", "200ms"]
@@ -154,7 +155,9 @@ def test_a_saved_run_can_be_checked_again(
 def test_an_illegal_run_exits_with_1_also_in_a_later_check(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(registry.SCHEMES, "diverging", Diverging)
+    monkeypatch.setitem(
+        registry.SCHEMES, "diverging", SchemeSpec(name="diverging", create=Diverging)
+    )
     directory = tmp_path / "run"
 
     assert main([*SHORT, "--scheme", "diverging", "--out", str(directory)]) == 1
@@ -166,7 +169,7 @@ def test_an_illegal_run_exits_with_1_also_in_a_later_check(
 def test_a_raising_replica_exits_with_1_and_a_traceback(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(registry.SCHEMES, "raising", Raising)
+    monkeypatch.setitem(registry.SCHEMES, "raising", SchemeSpec(name="raising", create=Raising))
 
     assert main([*SHORT, "--scheme", "raising"]) == 1
     shown = capsys.readouterr()

@@ -151,7 +151,7 @@ def simulate(
     \b
     A custom grid, mine.toml:
       [[block]]
-      scheme = ["creek", "archie"]
+      scheme = ["creek", "smr"]
       load_tps = [1000, 10000, 30000]
       seed = [0, 1, 2]
       transactions = 4000          # or duration = "400ms"

@@ -7,15 +7,17 @@ dotted lines responses that a scheme withholds. Circles are weak operations, squ
 from typing import Any, Final, NamedTuple
 
 from creekdb.pipeline.report import formatting
-from creekdb.pipeline.report.charts.theme import DASHED, DOTTED, SOLID
+from creekdb.pipeline.report.charts.theme import DASHED, DOTTED, SOLID, scheme_chart
 from creekdb.pipeline.report.evidence import CurvePoint, Evidence
+from creekdb.pipeline.report.paper.reference_values import FIGURE_ORDER
 from creekdb.pipeline.report.quantities import Unit
 
-PAPER_ORDER: Final = ("creek", "archie", "smr", "bayou")
+_DASHES: Final[dict[str, list[int] | list[float]]] = {
+    "solid": SOLID,
+    "dashed": DASHED,
+    "dotted": DOTTED,
+}
 STATISTICS: Final = {"mean": "mean_us", "median": "p50_us", "p95": "p95_us", "p99": "p99_us"}
-WEAK_SHAPE: Final = "circle"
-STRONG_SHAPE: Final = "square"
-ANY_SHAPE: Final = "diamond"
 INTERVAL_LOW_SHARE_MIN: Final = 0.001
 """Lower end of a drawn confidence interval, as a share of its mean, if the interval includes 0."""
 
@@ -31,68 +33,39 @@ class CurveStyle(NamedTuple):
     """True if the line is visible initially. The legend toggles it."""
 
 
-_LATENCY_LINES: Final = {
-    "creek": (
-        CurveStyle("Creek, weak tentative", "creek", "weak_tentative", DASHED, WEAK_SHAPE),
-        CurveStyle("Creek, strong tentative", "creek", "strong_tentative", DASHED, STRONG_SHAPE),
-        CurveStyle("Creek, strong stable", "creek", "strong_stable", SOLID, STRONG_SHAPE),
-    ),
-    "archie": (
-        CurveStyle("Archie, weak stable", "archie", "weak_tentative", SOLID, WEAK_SHAPE),
-        CurveStyle(
-            "Archie, weak would-be tentative", "archie", "weak_speculated", DOTTED, WEAK_SHAPE
-        ),
-        CurveStyle("Archie, strong stable", "archie", "strong_stable", SOLID, STRONG_SHAPE),
-        CurveStyle(
-            "Archie, strong would-be tentative",
-            "archie",
-            "strong_speculated",
-            DOTTED,
-            STRONG_SHAPE,
-            shown=False,
-        ),
-    ),
-    "smr": (CurveStyle("SMR", "smr", "all_done", SOLID, ANY_SHAPE),),
-    "bayou": (
-        CurveStyle("Bayou, tentative", "bayou", "weak_tentative", DASHED, WEAK_SHAPE),
-        CurveStyle("Bayou, stable", "bayou", "strong_stable", SOLID, STRONG_SHAPE),
-    ),
-}
-
-
 def in_paper_order(schemes: list[str]) -> list[str]:
     """Sort schemes: those of the paper first, in its order."""
-    known = [scheme for scheme in PAPER_ORDER if scheme in schemes]
-    return known + [scheme for scheme in schemes if scheme not in PAPER_ORDER]
+    known = [scheme for scheme in FIGURE_ORDER if scheme in schemes]
+    return known + [scheme for scheme in schemes if scheme not in FIGURE_ORDER]
 
 
 def latency_lines(schemes: list[str]) -> list[CurveStyle]:
     return [line for scheme in in_paper_order(schemes) for line in _scheme_latency_lines(scheme)]
 
 
-def _scheme_latency_lines(scheme: str) -> tuple[CurveStyle, ...]:
-    """Return the lines of a scheme; of a scheme outside the paper, only client-visible ones."""
-    return _LATENCY_LINES.get(scheme) or (
-        CurveStyle(f"{scheme}, weak first response", scheme, "weak_tentative", DASHED, WEAK_SHAPE),
-        CurveStyle(f"{scheme}, strong stable", scheme, "strong_stable", SOLID, STRONG_SHAPE),
-    )
+def _scheme_latency_lines(scheme: str) -> list[CurveStyle]:
+    name = formatting.scheme_name(scheme)
+    return [
+        CurveStyle(
+            f"{name}, {line.response}" if line.response else name,
+            scheme,
+            line.measure,
+            _DASHES[line.dash],
+            line.shape,
+            line.shown,
+        )
+        for line in scheme_chart(scheme).lines
+    ]
 
 
 def scheme_lines(schemes: list[str], measure: str) -> list[CurveStyle]:
     """Return one line per scheme."""
     return [
         CurveStyle(
-            formatting.scheme_name(scheme),
-            scheme,
-            measure,
-            SOLID,
-            _SCHEME_SHAPES.get(scheme, "triangle-up"),
+            formatting.scheme_name(scheme), scheme, measure, SOLID, scheme_chart(scheme).shape
         )
         for scheme in in_paper_order(schemes)
     ]
-
-
-_SCHEME_SHAPES: Final = {"creek": "circle", "archie": "square", "smr": "diamond", "bayou": "cross"}
 
 
 def curve_rows(

@@ -4,23 +4,19 @@ In the page, each colour is a CSS variable: the style sheet alone switches betwe
 without redrawing charts. A picture file contains the colours themselves.
 """
 
+from itertools import cycle
 from typing import Any, Final
 
-SCHEME_COLOURS: Final = {
-    "creek": ("#0a67a3", "#62b9f2"),
-    "archie": ("#b04a0c", "#f0975a"),
-    "smr": ("#5f6773", "#a9b2bf"),
-    "bayou": ("#7d4aa8", "#c39bea"),
-    "basic": ("#2b7a4b", "#6cc795"),
-}
-"""Light and dark colour of each built-in scheme."""
+from creekdb.schemes.core.spec import SchemeChart
+from creekdb.schemes.registry import SCHEMES
+
 OTHER_COLOURS: Final = (
     ("#a3243b", "#f28a9b"),
     ("#0f766e", "#5fcabf"),
     ("#85660a", "#d9b64a"),
     ("#4553b5", "#9aa6f5"),
 )
-"""Light and dark colours for added schemes."""
+"""Light and dark colours for schemes without their own."""
 INK_COLOURS: Final = {
     "background": ("#fcfbf8", "#15181b"),
     "ink": ("#1f2428", "#e8e4dc"),
@@ -35,6 +31,10 @@ FONT: Final = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Liberation Sans', 
 SOLID: Final[list[int]] = []
 DASHED: Final = [6, 4]
 DOTTED: Final = [1.5, 3.5]
+
+
+def scheme_chart(scheme: str) -> SchemeChart:
+    return SCHEMES[scheme].chart if scheme in SCHEMES else SchemeChart()
 
 
 class Palette:
@@ -53,12 +53,9 @@ class Palette:
 def colours(schemes: list[str], dark: bool) -> dict[str, str]:
     """Return the colours of the light or dark theme by name, including those of `schemes`."""
     chosen = {name: pair[dark] for name, pair in INK_COLOURS.items()}
-    added = [scheme for scheme in schemes if scheme not in SCHEME_COLOURS]
+    others = cycle(OTHER_COLOURS)
     for scheme in schemes:
-        pair = SCHEME_COLOURS.get(scheme)
-        if pair is None:
-            pair = OTHER_COLOURS[added.index(scheme) % len(OTHER_COLOURS)]
-        chosen[f"scheme-{scheme}"] = pair[dark]
+        chosen[f"scheme-{scheme}"] = (scheme_chart(scheme).colours or next(others))[dark]
     return chosen
 
 

@@ -7,6 +7,8 @@ from creekdb.pipeline.report.quantities import Band
 SCHEME_NAMES: Final = {"smr": "SMR", "bayou": "Bayou", "archie": "Archie", "creek": "Creek"}
 SEQUENTIAL_SCHEMES: Final = ("smr", "bayou")
 """Schemes that execute transactions sequentially."""
+FIGURE_ORDER: Final = ("creek", "archie", "smr", "bayou")
+"""Order of the schemes in the figures."""
 CONCURRENT_SCHEMES: Final = ("creek", "archie")
 
 

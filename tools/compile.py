@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Final, TextIO
 
 MODULES: Final = (
+    "driver/release",
     "execution/base_state",
     "execution/keys",
     "execution/mvcc/entry",
@@ -46,7 +47,6 @@ MODULES: Final = (
     "protocol/consensus/leader",
     "protocol/consensus/learner",
     "protocol/consensus/omega",
-    "protocol/durability",
     "protocol/ids/intervals",
     "protocol/ids/version_vector",
     "protocol/order",
@@ -116,6 +116,7 @@ SUBCLASSED: Final = (
 """Classes with interpreted subclasses, which mypyc requires to be declared."""
 
 COMPILER_INPUTS: Final = (
+    "driver",
     "errors.py",
     "execution",
     "history",

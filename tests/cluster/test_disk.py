@@ -179,7 +179,7 @@ async def test_a_read_that_waits_for_the_disk_completes_when_the_disk_fails(tmp_
             while not first.journal.pending_bytes:
                 await asyncio.sleep(0.01)
             read = db.weak.get("a")
-            while not any(batch.respond for batch in first.driver._pending):
+            while not any(held.respond for held in first.driver._rule._held):
                 await asyncio.sleep(0.01)
         file_ops.errors["fdatasync"] = errno.EIO
         file_ops.allowed.release()

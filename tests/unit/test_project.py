@@ -64,6 +64,7 @@ def test_the_import_contracts_hold(package_copy: Path) -> None:
         ("schemes", "creekdb.history", "schemes import only protocol and execution"),
         ("schemes", "creekdb.datatypes", "schemes import only protocol and execution"),
         ("history", "creekdb.execution", "history imports only protocol"),
+        ("driver", "creekdb.schemes", "driver imports only protocol"),
         ("checkers", "creekdb.schemes", "checkers import only history and the data types"),
         ("checkers", "creekdb.protocol.request", "checkers import only history and the data types"),
         (
@@ -87,7 +88,7 @@ def test_the_import_contracts_hold(package_copy: Path) -> None:
         ("datatypes", "creekdb.schemes", "Packages import downwards only"),
         *(
             (package, module, "Replicas use no clock")
-            for package in ("protocol", "execution", "schemes")
+            for package in ("protocol", "execution", "schemes", "driver")
             for module in ("asyncio", "logging", "random", "socket", "threading", "time")
         ),
     ],

@@ -176,6 +176,16 @@ def _header_size(length: int) -> int:
     return 3 if length < 2**16 else 5
 
 
+class EncodedSnapshot(NamedTuple):
+    """Snapshot for one replica, ready to be sent."""
+
+    to: int
+    snapshot: Snapshot
+    """Snapshot without its registers."""
+    live: ArrayEncoder
+    deleted: ArrayEncoder
+
+
 # --- received snapshots -----------------------------------------------------------------------
 
 

@@ -2,9 +2,8 @@
 
 Rules, as `creekdb.protocol.effects` requires:
 
-- The messages and responses of a batch are sent only after its records, and all earlier records,
-  are durable. `creekdb.protocol.durability` lists the exceptions. So they are sent in order. (With
-  `respond_before_durable`, tentative responses are sent at once.)
+- Messages and responses are sent when `creekdb.driver.release` allows it: after the records before
+  them are durable.
 - Records that no message or response waits for are not urgent. They are synced with the next
   urgent record, or at the next tick.
 - The effects of all inputs in one turn of the loop are applied together. This is equivalent to
@@ -18,33 +17,32 @@ Rules, as `creekdb.protocol.effects` requires:
 - An exception from the replica other than `CreekError` is a bug. The replica halts.
 
 A replica whose disk fails is silent until the disk recovers. To the other replicas this looks like
-a broken network. Meanwhile it still responds to reads, unless a read could return a request that
-was issued here and is not durable. Such a request may be lost, and no client may have seen it.
+a broken network. Meanwhile it still responds to reads.
 """
 
 import asyncio
 import time
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Final, NamedTuple, Protocol, TypeVar
+from typing import Final, Protocol, TypeVar
 
+from creekdb.driver.release import ReleaseRule
 from creekdb.errors import CreekError, StorageFault
 from creekdb.execution.result import ExecutionResult
 from creekdb.protocol.checkpoint.stream import (
     EncodedCheckpoint,
+    EncodedSnapshot,
     IncomingMessage,
     LazyCheckpoint,
     StreamedCheckpoint,
 )
-from creekdb.protocol.durability import ProposalFilter, required_record_count
-from creekdb.protocol.effects import Digest, Effects, Event, Response, ResponseKind, Send, Task
+from creekdb.protocol.effects import Digest, Effects, Event, Response, Send, Task
 from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.messages import Cast, Message, Record
 from creekdb.protocol.request import Operation, Request
 from creekdb.schemes.core.replica import Replica
 from creekdb.server.observability.recorder import RecordingWriter, monotonic_us
 from creekdb.server.runtime.executors import Executor, NoLock
-from creekdb.server.storage.checkpoint_writer import CheckpointWriter, EncodedSnapshot
+from creekdb.server.storage.checkpoint_writer import CheckpointWriter
 from creekdb.server.storage.segment_writer import CheckpointSlot
 
 CAST_REQUESTS_MAX: Final = 256
@@ -70,13 +68,6 @@ class JournalPort(Protocol):
     def write_checkpoint(
         self, slot: CheckpointSlot, chunks: Iterable[bytes], on_done: Callable[[], None]
     ) -> None: ...
-
-
-class _PendingBatch(NamedTuple):
-    position: int
-    send: Sequence[Send]
-    respond: Sequence[Response]
-    snapshot: EncodedSnapshot | None = None
 
 
 class Driver:
@@ -111,20 +102,8 @@ class Driver:
         self._observe = observe
         self._compare = compare
         self._on_internal_error = on_internal_error
-        self._responds_before_durable = respond_before_durable
+        self._rule = ReleaseRule(journal.durable_position, respond_before_durable)
         self._recorder = recorder
-        self._end_position = journal.durable_position
-        """Journal position after the last record."""
-        self._response_position = self._end_position
-        """Journal position that responses wait for. Excludes trailing `Decided` records."""
-        self._proposals = ProposalFilter()
-        self._released_position = self._end_position
-        """Journal position up to which all messages and responses have been sent."""
-        self._has_unjournaled_request = False
-        """True if the journal does not have the records of a request issued here yet."""
-        self._issued_position = self._end_position
-        """Journal position after the last record of a request that was issued here."""
-        self._pending: deque[_PendingBatch] = deque()
         self._is_halted = False
         self._is_apply_scheduled = False
         self._loop = asyncio.get_running_loop()
@@ -148,7 +127,8 @@ class Driver:
         recorder = self._recorder
         at_us = 0 if recorder is None else monotonic_us()
         id = self._step(self.replica.invoke, operation, strong, session, wall_clock_us(), after)
-        self._has_unjournaled_request = self._has_unjournaled_request or id.event > 0
+        if id.event > 0:
+            self._rule.record_issue()
         if recorder is not None:
             recorder.record_invocation(at_us, id, operation, strong, session)
         self._schedule_apply()
@@ -197,7 +177,7 @@ class Driver:
     def halt(self) -> None:
         """Stop the replica, and send nothing any more."""
         self._is_halted = True
-        self._pending.clear()
+        self._rule.clear()
         self._checkpoint_writer.halt()
         self.executor.halt()
 
@@ -215,12 +195,17 @@ class Driver:
 
         The replica is idle if the backlog is 0.
         """
-        return self._is_apply_scheduled + self.executor.pending_count() + len(self._pending)
+        return self._is_apply_scheduled + self.executor.pending_count() + self._rule.held_count
+
+    @property
+    def has_volatile_request(self) -> bool:
+        """True if a request issued here is not durable and must not be visible before it is."""
+        return self._rule.has_volatile_request
 
     @property
     def pending_batches(self) -> int:
         """Number of batches that wait for the disk."""
-        return len(self._pending)
+        return self._rule.held_count
 
     # --- effects ------------------------------------------------------------------------------
 
@@ -235,22 +220,24 @@ class Driver:
         if self._is_halted:
             return
         effects, recorder = self._step(self.replica.take_effects), self._recorder
+        journal, rule = self._journal, self._rule
         if effects.events:
             if recorder is not None:
                 recorder.record_events(effects.events)
             self._observe(effects.events)
         if effects.persist or effects.checkpoints:
             self._append(effects)
-        if self._has_unjournaled_request:
-            self._has_unjournaled_request, self._issued_position = False, self._end_position
+        send, respond = rule.offer(effects, journal.durable_position, journal.fault is not None)
         if recorder is not None and effects.events:
-            recorder.mark_position(self._end_position)
+            recorder.mark_position(rule.end_position)
         for digest in effects.digests:
             self._compare(digest)
         for snapshot in effects.snapshots:
-            self._checkpoint_writer.add_snapshot(snapshot, self._end_position)
-        if effects.send or effects.respond:
-            self._release_or_hold(effects.send, effects.respond)
+            self._checkpoint_writer.add_snapshot(snapshot, rule.end_position)
+        if send or respond:
+            self._transmit(send, respond)
+        if rule.held_count and (effects.send or effects.respond):
+            journal.request_sync()
         self._submit(effects.tasks)
 
     def _submit(self, tasks: tuple[Task, ...]) -> None:
@@ -260,15 +247,11 @@ class Driver:
             self.executor.submit(tasks)
 
     def _append(self, effects: Effects) -> None:
-        sync = bool(effects.send or effects.respond or effects.snapshots)
         if effects.checkpoints:
             self._append_with_checkpoints(effects.checkpoints, effects.persist)
-            self._response_position = self._end_position
-            return
-        count = required_record_count(effects.persist)
-        if count:
-            self._response_position = self._end_position + count
-        self._end_position = self._journal.append(effects.persist, sync)
+        else:
+            sync = bool(effects.send or effects.respond or effects.snapshots)
+            self._journal.append(effects.persist, sync)
 
     def _append_with_checkpoints(
         self,
@@ -281,86 +264,31 @@ class Driver:
                 self._journal.append(records[appended : checkpoint.preceding_records])
                 appended = checkpoint.preceding_records
             if isinstance(checkpoint, EncodedCheckpoint):
-                self._end_position = self._journal.append_checkpoint(checkpoint.chunks())
-                continue
-            slot = self._journal.reserve_checkpoint()
-            self._end_position = slot.position + 1
-            self._checkpoint_writer.add_checkpoint(checkpoint, slot)
+                self._journal.append_checkpoint(checkpoint.chunks())
+            else:
+                slot = self._journal.reserve_checkpoint()
+                self._checkpoint_writer.add_checkpoint(checkpoint, slot)
         if appended < len(records):
-            self._end_position = self._journal.append(records[appended:])
+            self._journal.append(records[appended:])
 
     def _release_snapshot(self, position: int, snapshot: EncodedSnapshot) -> None:
         if self._is_halted:
             return
-        if position <= self._journal.durable_position:
+        if self._rule.offer_snapshot(snapshot, position, self._journal.durable_position):
             self._send_snapshot(snapshot)
         else:
-            self._pending.append(_PendingBatch(position, (), (), snapshot))
             self._journal.request_sync()
 
-    def _release_or_hold(self, send: Sequence[Send], respond: Sequence[Response]) -> None:
-        if self._responds_before_durable and respond:
-            self._send_responses([each for each in respond if each.kind is ResponseKind.TENTATIVE])
-            respond = [each for each in respond if each.kind is not ResponseKind.TENTATIVE]
-        durable = self._journal.durable_position
-        # A pending batch may be durable before `release` is called. Nothing overtakes it.
-        if not self._pending and self._end_position <= durable:
-            self._released_position = self._end_position
-            self._transmit(send, respond)
-            return
-        early_sends, held_sends = self._proposals.split(send, self._end_position, durable)
-        if self._journal.fault is not None:
-            respond = self._respond_to_reads(respond)
-        else:
-            send = held_sends
-            durable_responses: Sequence[Response] = ()
-            if not self._pending and self._response_position <= durable:
-                durable_responses, respond = respond, ()
-            if early_sends or durable_responses:
-                self._transmit(early_sends, durable_responses)
-        if respond:
-            self._pending.append(_PendingBatch(self._response_position, (), respond))
-        if send:
-            self._pending.append(_PendingBatch(self._end_position, send, ()))
-        self._journal.request_sync()
-
-    @property
-    def has_volatile_request(self) -> bool:
-        """True if a request issued here is not durable and must not be visible before it is."""
-        if self._responds_before_durable:
-            return False
-        return self._has_unjournaled_request or self._issued_position > self._released_position
-
     def release_reads(self) -> None:
-        """Send the pending responses of reads, which need not wait for the disk."""
-        self._pending = deque(
-            [
-                batch._replace(respond=self._respond_to_reads(batch.respond))
-                for batch in self._pending
-            ]
-        )
-
-    def _respond_to_reads(self, respond: Sequence[Response]) -> Sequence[Response]:
-        """Send the responses that do not depend on the disk, and return the others."""
-        if not respond or self.has_volatile_request:
-            return respond
-        self._send_responses([each for each in respond if each.id.event < 0])
-        return [each for each in respond if each.id.event > 0]
+        """Send the pending responses of reads, which need not wait for a disk that fails."""
+        if reads := self._rule.release_reads():
+            self._send_responses(reads)
 
     def release(self) -> None:
-        """Send the batches whose records have become durable."""
-        pending, durable = self._pending, self._journal.durable_position
-        self._released_position = durable
-        if self._recorder is not None:
-            self._recorder.record_durable(durable)
-        send: list[Send] = []
-        respond: list[Response] = []
-        while pending and pending[0].position <= durable:
-            batch = pending.popleft()
-            send += batch.send
-            respond += batch.respond
-            if batch.snapshot is not None:
-                self._send_snapshot(batch.snapshot)
+        """Send everything whose records have become durable."""
+        send, respond, snapshots = self._rule.release(self._journal.durable_position)
+        for snapshot in snapshots:
+            self._send_snapshot(snapshot)
         self._transmit(send, respond)
 
     def _transmit(self, send: Sequence[Send], respond: Sequence[Response]) -> None:

@@ -12,11 +12,11 @@ from typing import Final, NamedTuple, Protocol
 
 from creekdb.protocol.checkpoint.stream import (
     ArrayEncoder,
+    EncodedSnapshot,
     StreamedCheckpoint,
     StreamedSnapshot,
     encode_chunks,
 )
-from creekdb.protocol.messages import Snapshot
 from creekdb.server.storage.segment_writer import CheckpointSlot
 
 REGISTERS_PER_TURN_MAX: Final = 256
@@ -37,16 +37,6 @@ class _EncodingJob(NamedTuple):
     source: StreamedCheckpoint | StreamedSnapshot
     target: CheckpointSlot | int
     """Slot of a checkpoint, or journal position that must be durable before a snapshot is sent."""
-    live: ArrayEncoder
-    deleted: ArrayEncoder
-
-
-class EncodedSnapshot(NamedTuple):
-    """Snapshot for one replica, ready to be sent."""
-
-    to: int
-    snapshot: Snapshot
-    """Snapshot without its registers."""
     live: ArrayEncoder
     deleted: ArrayEncoder
 

@@ -14,11 +14,10 @@ from typing import Final, cast
 import msgspec
 
 from creekdb.errors import FrameTooLong, MalformedMessage
-from creekdb.protocol.checkpoint.stream import AssembledSnapshot, RegisterLoader
+from creekdb.protocol.checkpoint.stream import AssembledSnapshot, EncodedSnapshot, RegisterLoader
 from creekdb.protocol.membership.configuration import Configuration
 from creekdb.protocol.messages import Snapshot
 from creekdb.server.runtime.task_supervisor import Spawn
-from creekdb.server.storage.checkpoint_writer import EncodedSnapshot
 from creekdb.server.transport.keepalive import HelloTimeout, enable_keepalive
 from creekdb.server.transport.peer_link import PeerLink, PeerRejection
 from creekdb.server.transport.snapshot_transfer import (

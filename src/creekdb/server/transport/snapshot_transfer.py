@@ -17,13 +17,14 @@ from creekdb.errors import MalformedMessage
 from creekdb.protocol.checkpoint.stream import (
     ArrayEncoder,
     AssembledSnapshot,
+    EncodedSnapshot,
     RegisterLoader,
     array_header,
 )
 from creekdb.protocol.membership.configuration import MEMBERSHIP_KEY
 from creekdb.protocol.messages import Snapshot
 from creekdb.protocol.values import Key
-from creekdb.server.storage.checkpoint_writer import REGISTERS_PER_TURN_MAX, EncodedSnapshot
+from creekdb.server.storage.checkpoint_writer import REGISTERS_PER_TURN_MAX
 from creekdb.wire.messages import PEER_FRAME_BYTES_MAX, SnapshotPart, encode_frame, frame_payload
 
 SNAPSHOT_PART_BYTES: Final = 32 * 1024

@@ -2,16 +2,15 @@
 
 Rules, as `creekdb.protocol.effects` requires:
 
-- Sends and responses of a batch are released once every record of that batch and of all earlier
-  batches is durable. `creekdb.protocol.durability` defines the exceptions. Sends and responses that
-  wait for no record are released at once. Therefore they are released in order.
+- Sends and responses leave when `creekdb.driver.release` allows it: after the records before them
+  are durable. Events become visible when all records before them are durable.
 - With a `turn_us`, inputs that arrive within that time have their effects taken together, as in one
   turn of the event loop of a live replica.
 - Tasks go to the cores at once. With a `turn_us`, so do the tasks that follow from a completed
   task, before its other effects are taken.
 - Streamed checkpoints and snapshots take simulated time, a few registers per step. No effect waits
   for such a checkpoint, and some are abandoned half-way, as if the disk had been full.
-- A crash loses the replica, its tasks and every deferred effect; the disk keeps its durable
+- A crash loses the replica, its tasks and every held output; the disk keeps its durable
   records. A restart is a new incarnation: a new replica that recovers from the disk.
 - With `has_snapshot_parts`, a received snapshot is loaded in parts, as live replicas load it.
 
@@ -24,18 +23,19 @@ from typing import Final, NamedTuple
 
 import msgspec
 
+from creekdb.driver.release import ReleaseRule
 from creekdb.errors import MalformedMessage
 from creekdb.execution.result import ExecutionResult
 from creekdb.protocol.checkpoint.stream import (
     ArrayEncoder,
     AssembledSnapshot,
     EncodedCheckpoint,
+    EncodedSnapshot,
     RegisterLoader,
     StreamedCheckpoint,
     StreamedSnapshot,
     encode_chunks,
 )
-from creekdb.protocol.durability import ProposalFilter, required_record_count
 from creekdb.protocol.effects import Effects, Event, Response, Send, Task
 from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.membership.configuration import MEMBERSHIP_KEY
@@ -90,14 +90,6 @@ ABANDON_PROBABILITY: Final = 0.02
 _encode = msgspec.msgpack.Encoder().encode
 
 
-class _DeferredEffects(NamedTuple):
-    position: int
-    """Disk position that must be durable before the effects are released."""
-    events: tuple[Event, ...]
-    send: Sequence[Send]
-    respond: tuple[Response, ...]
-
-
 class _StateStream(NamedTuple):
     source: StreamedCheckpoint | StreamedSnapshot
     position: int
@@ -110,7 +102,6 @@ class _StateStream(NamedTuple):
 class Node:
     __slots__ = (
         "_counters",
-        "_deferred_effects",
         "_has_lost_disk",
         "_has_snapshot_parts",
         "_heap",
@@ -118,13 +109,13 @@ class Node:
         "_network",
         "_on_issued",
         "_on_response",
-        "_proposals",
         "_recorder",
-        "_response_position",
+        "_rule",
         "_stream_random",
         "_trace",
         "_turn_timer",
         "_turn_us",
+        "_volatile_events",
         "clock",
         "cpu",
         "disk",
@@ -170,10 +161,9 @@ class Node:
         self._counters = counters
         self._on_issued = on_issued
         self._on_response = on_response
-        self._deferred_effects: deque[_DeferredEffects] = deque()
-        self._response_position = 0
-        """Position that responses wait for. Excludes trailing `Decided` records."""
-        self._proposals = ProposalFilter()
+        self._rule = ReleaseRule(0)
+        self._volatile_events: deque[tuple[int, tuple[Event, ...]]] = deque()
+        """Events, each with the disk position from which on other replicas may depend on them."""
         self._stream_random = derive_generator(seed, "drawing", index)
         self.replica: Replica | None = None
         self.incarnation = -1
@@ -188,6 +178,7 @@ class Node:
         self.incarnation += 1
         if initial_record is not None:
             self.disk.write_initial(initial_record)
+        self._rule = ReleaseRule(self.disk.end_position)
         replica = self.replica = self._make_replica(self.index)
         self._recorder.record_start(
             self.index, self.incarnation, replica.guarantees, self._has_lost_disk
@@ -210,17 +201,15 @@ class Node:
         if self._turn_timer is not None:
             self._heap.cancel(self._turn_timer)
             self._turn_timer = None
-        self._deferred_effects.clear()
+        self._rule.clear()
+        self._volatile_events.clear()
         self.cpu.reset()
         self.disk.crash()
-        self._response_position = self.disk.end_position
-        self._proposals = ProposalFilter()
         self._network.record_crash(self.index)
 
     def lose_disk(self) -> None:
         self.crash()
         self.disk.erase()
-        self._response_position = self.disk.end_position
         self._network.record_disk_loss(self.index)
         self._has_lost_disk = True
 
@@ -233,6 +222,8 @@ class Node:
         self._trace.add(heap.now_us, now, self.index, INVOKE, content)
         id = replica.invoke(operation, strong, session, now)
         self._recorder.record_invocation(self.index, session, id, operation, strong)
+        if id.event > 0:
+            self._rule.record_issue()
         self._on_issued(session, id)
         self._schedule_effects()
 
@@ -285,25 +276,22 @@ class Node:
         self._apply_effects(self.replica.take_effects())
 
     def _apply_effects(self, effects: Effects) -> None:
+        disk, rule = self.disk, self._rule
         if effects.events:
             self._recorder.record_events(self.index, effects.events)
-        disk = self.disk
         if effects.checkpoints:
             self._append_with_checkpoints(effects.checkpoints, effects.persist)
         elif effects.persist:
-            count = required_record_count(effects.persist)
-            if count:
-                self._response_position = disk.end_position + count
             disk.append(effects.persist)
+        send, respond = rule.offer(effects, disk.durable_position, False)
         for snapshot_stream in effects.snapshots:
             self._schedule_stream(
-                _StateStream(snapshot_stream, disk.end_position, ArrayEncoder(), ArrayEncoder())
+                _StateStream(snapshot_stream, rule.end_position, ArrayEncoder(), ArrayEncoder())
             )
-        if effects.send or effects.respond or effects.events:
-            if disk.durable_position == disk.end_position:
-                self._dispatch_effects(effects.events, effects.send, effects.respond)
-            else:
-                self._defer_effects(effects)
+        if effects.events:
+            self._volatile_events.append((rule.end_position, effects.events))
+            self._record_visible()
+        self._transmit(send, respond)
         for task in effects.tasks:
             self.cpu.submit(task)
 
@@ -327,7 +315,6 @@ class Node:
             )
         if appended < len(records):
             self.disk.append(records[appended:])
-        self._response_position = self.disk.end_position
 
     def _schedule_stream(self, stream: _StateStream) -> None:
         delay_us = self._stream_random.randint(0, STREAM_STEP_US_MAX)
@@ -349,11 +336,9 @@ class Node:
             deleted.extend(part[1])
             self._schedule_stream(stream)
         elif isinstance(source, StreamedSnapshot):
-            snapshot = decode_message(b"".join(encode_chunks(source.snapshot, registers, deleted)))
-            self._deferred_effects.append(
-                _DeferredEffects(position, (), (Send((source.to,), snapshot),), ())
-            )
-            self._release()
+            encoded = EncodedSnapshot(source.to, source.snapshot, registers, deleted)
+            if self._rule.offer_snapshot(encoded, position, self.disk.durable_position):
+                self._send_snapshot(encoded)
         elif self.disk.durable_position > position:
             self.disk.write_checkpoint(
                 position, b"".join(encode_chunks(source.record, registers, deleted))
@@ -361,36 +346,29 @@ class Node:
         else:
             self._schedule_stream(stream)
 
-    def _defer_effects(self, effects: Effects) -> None:
-        immediate, delayed = self._proposals.split(
-            effects.send, self.disk.end_position, self.disk.durable_position
-        )
-        self._dispatch_effects((), immediate, ())
-        if effects.respond:
-            self._deferred_effects.append(
-                _DeferredEffects(self._response_position, (), (), effects.respond)
-            )
-        self._deferred_effects.append(
-            _DeferredEffects(self.disk.end_position, effects.events, delayed, ())
-        )
-        self._release()
-
     def _release(self) -> None:
-        durable_position, deferred = self.disk.durable_position, self._deferred_effects
-        while deferred and deferred[0].position <= durable_position:
-            batch = deferred.popleft()
-            self._dispatch_effects(batch.events, batch.send, batch.respond)
+        """Release what waited for the records that have just become durable."""
+        self._record_visible()
+        send, respond, snapshots = self._rule.release(self.disk.durable_position)
+        self._transmit(send, respond)
+        for snapshot in snapshots:
+            self._send_snapshot(snapshot)
 
-    def _dispatch_effects(
-        self, events: tuple[Event, ...], send: Sequence[Send], respond: tuple[Response, ...]
-    ) -> None:
-        if events:
-            self._recorder.record_durable(self.index, events)
+    def _record_visible(self) -> None:
+        volatile, durable_position = self._volatile_events, self.disk.durable_position
+        while volatile and volatile[0][0] <= durable_position:
+            self._recorder.record_durable(self.index, volatile.popleft()[1])
+
+    def _transmit(self, send: Sequence[Send], respond: Sequence[Response]) -> None:
         for each in send:
             self._network.send(self.index, each.to, each.message)
         for response in respond:
             self._recorder.record_response(self.index, response)
             self._on_response(response)
+
+    def _send_snapshot(self, encoded: EncodedSnapshot) -> None:
+        chunks = encode_chunks(encoded.snapshot, encoded.live, encoded.deleted)
+        self._network.send(self.index, (encoded.to,), decode_message(b"".join(chunks)))
 
     # --- execution ----------------------------------------------------------------------------
 
@@ -422,7 +400,7 @@ class Node:
             return "is executing"
         if replica.awaited_members() is not None:
             return "has not joined yet"
-        if self._deferred_effects or self.disk.durable_position != self.disk.end_position:
+        if self._rule.held_count or self.disk.durable_position != self.disk.end_position:
             return "waits for its disk"
         if tentative := len(replica.tentative_ids()):
             return f"has {tentative} tentative requests"

@@ -88,6 +88,7 @@ class Disk:
     def append(self, records: tuple[Record, ...]) -> None:
         """Write a batch; `on_durable` is called when it is durable, unless it is at once."""
         if not self._model.kept:
+            self._skip(len(records))
             return
         log = self._log
         for record in records:
@@ -105,6 +106,8 @@ class Disk:
         if self._model.kept:
             self._log.append(_RESERVED)
             self._sync()
+        else:
+            self._skip(1)
         return position
 
     def write_checkpoint(self, position: int, data: bytes) -> None:
@@ -146,6 +149,11 @@ class Disk:
 
     def encoded_records(self) -> list[bytes]:
         return list(self._log)
+
+    def _skip(self, count: int) -> None:
+        """Count records that are not kept."""
+        self._dropped += count
+        self.durable_position = self.end_position
 
     def _sync(self) -> None:
         if self._fsync is not None:

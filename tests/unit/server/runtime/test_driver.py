@@ -8,6 +8,7 @@ from creekdb.errors import StorageFault
 from creekdb.protocol.checkpoint.stream import (
     ArrayEncoder,
     EncodedCheckpoint,
+    EncodedSnapshot,
     StreamedCheckpoint,
     StreamedSnapshot,
     lazy_checkpoint_of,
@@ -37,7 +38,6 @@ from creekdb.protocol.request import Operation, Outcome, Request
 from creekdb.schemes.core.replica import Replica
 from creekdb.server.runtime.driver import Driver
 from creekdb.server.runtime.executors import InlineExecutor, Watchdog
-from creekdb.server.storage.checkpoint_writer import EncodedSnapshot
 from creekdb.server.storage.segment_writer import CheckpointSlot
 from creekdb.wire.event_log import EventLog
 

@@ -10,13 +10,18 @@ from creekdb.execution.base_state import EmptyBase
 from creekdb.execution.mvcc.state_loader import StateLoader
 from creekdb.execution.transaction import ABSENT
 from creekdb.protocol import validation
-from creekdb.protocol.checkpoint.stream import ArrayEncoder, AssembledSnapshot, EncodedCheckpoint
+from creekdb.protocol.checkpoint.stream import (
+    ArrayEncoder,
+    AssembledSnapshot,
+    EncodedCheckpoint,
+    EncodedSnapshot,
+)
 from creekdb.protocol.ids.version_vector import Dot, Dots
 from creekdb.protocol.membership.configuration import MEMBERSHIP_KEY
 from creekdb.protocol.messages import Ballot, Checkpoint, CheckpointRecord, Snapshot, decode_record
 from creekdb.protocol.request import Outcome
 from creekdb.protocol.settings import Settings
-from creekdb.server.storage.checkpoint_writer import REGISTERS_PER_TURN_MAX, EncodedSnapshot
+from creekdb.server.storage.checkpoint_writer import REGISTERS_PER_TURN_MAX
 from creekdb.server.transport import snapshot_transfer
 from creekdb.server.transport.snapshot_transfer import (
     SnapshotAssembler,

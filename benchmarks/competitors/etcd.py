@@ -12,12 +12,13 @@ import subprocess
 from collections import deque
 from pathlib import Path
 from time import perf_counter_ns
-from typing import Final, cast
+from typing import Final
 
 from creekdb.load.connection import CallDone
 from creekdb.load.local_cluster import free_port
 from creekdb.load.measurement import STRONG_STABLE, LoadMeter
 from creekdb.load.workload import WorkloadCall
+from creekdb.wire.framing import FrameWriter
 
 NAME: Final = "etcd"
 MISSING: Final = "etcd is not installed; 'apt-get install etcd-server' installs it"
@@ -124,10 +125,9 @@ class EtcdConnection(asyncio.Protocol):
         self._meter = meter
         self._on_call_done = on_call_done
         self._buffer = bytearray()
-        self._write_buffer: list[bytes] = []
+        self._writer = FrameWriter()
         self._is_parsing = False
         """True while received data is parsed; frames are then sent together at its end."""
-        self._transport: asyncio.Transport | None = None
         self._stream = -1
         self._calls: dict[int, tuple[int, int]] = {}
         self._responded: set[int] = set()
@@ -144,9 +144,9 @@ class EtcdConnection(asyncio.Protocol):
         return len(self._calls)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast(asyncio.Transport, transport)  # uvloop's is no subclass
+        self._writer.connect(transport)
         increment = struct.pack(">I", _RECEIVE_WINDOW)
-        self._transport.write(_PREFACE + _frame(_SETTINGS, 0, 0) + _frame(_WINDOW, 0, 0, increment))
+        self._writer.write(_PREFACE + _frame(_SETTINGS, 0, 0) + _frame(_WINDOW, 0, 0, increment))
 
     def connection_lost(self, exc: Exception | None) -> None:
         if not self.closed.done():
@@ -158,8 +158,7 @@ class EtcdConnection(asyncio.Protocol):
             self._on_call_done(self, client)
 
     def close(self) -> None:
-        if self._transport is not None:
-            self._transport.close()
+        self._writer.close()
 
     def call(self, call: WorkloadCall, client: int) -> None:
         key, value = call.arguments
@@ -179,14 +178,10 @@ class EtcdConnection(asyncio.Protocol):
         self._send(_frame(_DATA, _END_STREAM, stream, body))
 
     def _send(self, frame: bytes) -> None:
-        if not self._write_buffer and not self._is_parsing:
-            self._loop.call_soon(self._flush)
-        self._write_buffer.append(frame)
-
-    def _flush(self) -> None:
-        output, self._write_buffer = self._write_buffer, []
-        if output and self._transport is not None and not self._transport.is_closing():
-            self._transport.write(b"".join(output))
+        if self._is_parsing:
+            self._writer.append(frame)
+        else:
+            self._writer.write(frame)
 
     def data_received(self, data: bytes) -> None:
         now_ns = perf_counter_ns()
@@ -203,7 +198,7 @@ class EtcdConnection(asyncio.Protocol):
             self._handle_frame(kind, flags, stream, buffer, offset - length, length, now_ns)
         del buffer[:offset]
         self._is_parsing = False
-        self._flush()
+        self._writer.flush()
 
     def _handle_frame(
         self,

@@ -8,12 +8,13 @@ import socket
 import ssl
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from typing import Any, Final, cast
+from typing import Any, Final
 
 from creekdb.client.errors import NotDone
 from creekdb.errors import MalformedMessage, UsageError
 from creekdb.wire import messages
 from creekdb.wire.addresses import format_address
+from creekdb.wire.framing import FrameWriter
 from creekdb.wire.reject_reason import RejectReason, reject_rule
 from creekdb.wire.tls import accepts_tls as accepts_tls
 
@@ -42,20 +43,24 @@ class ReplicaConnection(asyncio.Protocol):
         self._hello = hello
         self._on_message = on_message
         self._frames = messages.FrameDecoder(messages.CLIENT_FRAME_BYTES_MAX)
-        self._transport: asyncio.Transport | None = None
-        self._write_buffer: list[bytes] = []
+        self._writer = FrameWriter()
+        self.write: Final = self._writer.write
+        self.close: Final = self._writer.close
+        self.abort: Final = self._writer.abort
         self._status_requests: dict[int, asyncio.Future[dict[str, Any]]] = {}
         self._forwarded_types: frozenset[type] = frozenset()
         """Message types that are passed to `on_message` directly; empty before the handshake."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast(asyncio.Transport, transport)  # uvloop's type is no subclass
-        self._transport.write(messages.encode_frame(self._hello))
+        self._writer.connect(transport)
+        self._writer.append(messages.encode_frame(self._hello))
+        self._writer.flush()
 
     @property
     def peer_address(self) -> tuple[Any, ...] | None:
         """Socket address of the peer, or None if it is not available any more."""
-        return None if self._transport is None else self._transport.get_extra_info("peername")
+        transport = self._writer.transport
+        return None if transport is None else transport.get_extra_info("peername")
 
     def connection_lost(self, exc: Exception | None) -> None:
         cause = exc or ConnectionResetError("the replica closed the connection")
@@ -81,12 +86,6 @@ class ReplicaConnection(asyncio.Protocol):
                 self.handshake.set_exception(wrong_port_error(data) or error)
             self.close()
 
-    def write(self, frame: bytes) -> None:
-        """Queue a frame. All frames of one turn of the event loop are sent together."""
-        if not self._write_buffer:
-            self._loop.call_soon(self._flush)
-        self._write_buffer.append(frame)
-
     def request_status(self, number: int) -> "asyncio.Future[dict[str, Any]]":
         """Request the status of the replica. `number` identifies the request."""
         request: asyncio.Future[dict[str, Any]] = self._loop.create_future()
@@ -97,17 +96,6 @@ class ReplicaConnection(asyncio.Protocol):
         else:
             self.write(messages.encode_frame(messages.StatusRequest(number)))
         return request
-
-    def close(self) -> None:
-        """Close the connection after the queued frames are sent."""
-        self._flush()
-        if self._transport is not None:
-            self._transport.close()
-
-    def abort(self) -> None:
-        """Close the connection without sending queued data."""
-        if self._transport is not None:
-            self._transport.abort()
 
     def _handle_message(self, message: messages.ServerMessage) -> None:
         if not self.handshake.done():
@@ -123,11 +111,6 @@ class ReplicaConnection(asyncio.Protocol):
             raise MalformedMessage(message.message)
         else:
             self._on_message(message)
-
-    def _flush(self) -> None:
-        frames, self._write_buffer = self._write_buffer, []
-        if frames and self._transport is not None and not self._transport.is_closing():
-            self._transport.write(b"".join(frames))
 
 
 def wrong_port_error(data: bytes) -> UsageError | None:

@@ -6,11 +6,10 @@ sent together. Of the responses, only the measured fields are decoded.
 
 import asyncio
 import ssl
-import struct
 import uuid
 from collections.abc import Awaitable, Callable
 from time import perf_counter_ns
-from typing import Final, Protocol, TypeAlias, cast
+from typing import Final, Protocol, TypeAlias
 
 import msgspec
 
@@ -32,6 +31,7 @@ from creekdb.load.measurement import (
 from creekdb.load.workload import WorkloadCall
 from creekdb.wire import messages
 from creekdb.wire.addresses import parse_address
+from creekdb.wire.framing import FrameWriter, frame_payload
 
 CONNECT_TIMEOUT_S: Final = 10.0
 RETRY_PAUSE_S: Final = 0.02
@@ -79,7 +79,6 @@ _OtherMessage: TypeAlias = messages.Rejected | messages.Welcome | messages.Conne
 _encode: Final = msgspec.msgpack.Encoder().encode
 _decode_response: Final = msgspec.msgpack.Decoder(_ResponseHeader).decode
 _decode_other: Final = msgspec.msgpack.Decoder(_OtherMessage).decode
-_pack_length: Final = struct.Struct(">I").pack
 
 
 class LoadConnection(asyncio.Protocol):
@@ -98,8 +97,7 @@ class LoadConnection(asyncio.Protocol):
         self._is_single_response = is_single_response
         self._hello = messages.ClientHello(messages.WIRE_VERSION, uuid.uuid4().hex, token)
         self._frames = messages.FrameDecoder(messages.CLIENT_FRAME_BYTES_MAX)
-        self._transport: asyncio.Transport | None = None
-        self._write_buffer: list[bytes] = []
+        self._writer = FrameWriter()
         self._is_receiving = False
         """True while received data is handled. New calls are then sent after all of it."""
         self._number = 0
@@ -116,8 +114,9 @@ class LoadConnection(asyncio.Protocol):
         return len(self._pending_calls)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast(asyncio.Transport, transport)  # uvloop's type is no subclass
-        self._transport.write(messages.encode_frame(self._hello))
+        self._writer.connect(transport)
+        self._writer.append(messages.encode_frame(self._hello))
+        self._writer.flush()
 
     def connection_lost(self, exc: Exception | None) -> None:
         if not self.welcome.done():
@@ -135,9 +134,6 @@ class LoadConnection(asyncio.Protocol):
         """Send a call, together with the other calls of this turn of the event loop."""
         self._number = number = self._number + 1
         self._pending_calls[number] = perf_counter_ns(), call.strong, client
-        buffer = self._write_buffer
-        if not buffer and not self._is_receiving:
-            self._loop.call_soon(self._flush)
         payload = _encode(
             (
                 _CALL,
@@ -151,13 +147,11 @@ class LoadConnection(asyncio.Protocol):
                 self._is_single_response,
             )
         )
-        buffer.append(_pack_length(len(payload)))
-        buffer.append(payload)
-
-    def _flush(self) -> None:
-        buffer, self._write_buffer = self._write_buffer, []
-        if buffer and self._transport is not None and not self._transport.is_closing():
-            self._transport.write(b"".join(buffer))
+        frame = frame_payload(payload)
+        if self._is_receiving:
+            self._writer.append(frame)
+        else:
+            self._writer.write(frame)
 
     def data_received(self, data: bytes) -> None:
         now_ns = perf_counter_ns()
@@ -174,7 +168,7 @@ class LoadConnection(asyncio.Protocol):
                 self.welcome.set_exception(wrong_port_error(data) or MalformedMessage(str(error)))
             self.close()
         self._is_receiving = False
-        self._flush()
+        self._writer.flush()
 
     def _handle_message(self, message: _OtherMessage, now_ns: int) -> None:
         match message:
@@ -215,8 +209,7 @@ class LoadConnection(asyncio.Protocol):
         self._on_call_done(self, client)
 
     def close(self) -> None:
-        if self._transport is not None:
-            self._transport.close()
+        self._writer.close()
 
 
 async def dial(

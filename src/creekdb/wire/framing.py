@@ -1,7 +1,9 @@
 """Frames: the length of the payload in four bytes, then the payload."""
 
+import asyncio
+import sys
 from collections.abc import Iterator
-from typing import Final
+from typing import Final, cast
 
 from creekdb.errors import FrameTooLong
 from creekdb.wire.reject_reason import RejectReason
@@ -66,3 +68,80 @@ class FrameDecoder:
         finally:
             if at < end:
                 self._incomplete += data[at:]
+
+
+class FrameWriter:
+    """Outgoing frames of one connection. Frames of one turn of the event loop are sent together."""
+
+    __slots__ = (
+        "_abort_when_full",
+        "_frames",
+        "_is_flush_scheduled",
+        "_loop",
+        "_unsent_bytes_max",
+        "has_overflowed",
+        "transport",
+    )
+
+    def __init__(self, unsent_bytes_max: int = sys.maxsize, abort_when_full: bool = False) -> None:
+        self._unsent_bytes_max = unsent_bytes_max
+        self._abort_when_full = abort_when_full
+        self.has_overflowed = False
+        """True if the connection was aborted because too many bytes were unsent."""
+        self._loop = asyncio.get_running_loop()
+        self.transport: asyncio.Transport | None = None
+        """Transport of the connection, or None before the connection is established."""
+        self._frames: list[bytes] = []
+        self._is_flush_scheduled = False
+
+    def connect(self, transport: asyncio.BaseTransport) -> asyncio.Transport:
+        """Use the transport of the established connection, and return it."""
+        self.transport = cast(asyncio.Transport, transport)  # uvloop's is not a subclass
+        return self.transport
+
+    @property
+    def is_open(self) -> bool:
+        return self.transport is not None and not self.transport.is_closing()
+
+    @property
+    def is_full(self) -> bool:
+        """True if the transport holds too many unsent bytes."""
+        transport = self.transport
+        return transport is not None and (
+            transport.get_write_buffer_size() > self._unsent_bytes_max
+        )
+
+    def append(self, frame: bytes) -> None:
+        """Queue a frame that is sent together with the next written one."""
+        self._frames.append(frame)
+
+    def write(self, frame: bytes) -> None:
+        """Queue a frame that is sent at the end of this turn of the event loop."""
+        self._frames.append(frame)
+        if not self._is_flush_scheduled:
+            self._is_flush_scheduled = True
+            self._loop.call_soon(self.flush)
+
+    def flush(self) -> None:
+        """Send the queued frames now."""
+        self._is_flush_scheduled = False
+        frames, self._frames = self._frames, []
+        transport = self.transport
+        if not frames or transport is None or transport.is_closing():
+            return
+        transport.write(b"".join(frames))
+        if self._abort_when_full and self.is_full:
+            self.has_overflowed = True
+            transport.abort()
+
+    def close(self) -> None:
+        """Close the connection after the queued frames are sent."""
+        self.flush()
+        if self.transport is not None:
+            self.transport.close()
+
+    def abort(self) -> None:
+        """Close the connection and discard the unsent frames."""
+        self._frames.clear()
+        if self.transport is not None:
+            self.transport.abort()

@@ -1,8 +1,10 @@
 """Frames: decoding of split, damaged and arbitrary bytes."""
 
+import asyncio
 import struct
 from contextlib import suppress
 from itertools import pairwise
+from typing import cast
 
 import pytest
 from hypothesis import given
@@ -12,6 +14,7 @@ from creekdb.errors import FrameTooLong, MalformedMessage
 from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.request import Outcome
 from creekdb.wire import messages
+from creekdb.wire.framing import FrameWriter
 from creekdb.wire.reject_reason import RejectReason
 
 PAYLOAD_BYTES_MAX = 1000
@@ -130,3 +133,74 @@ def test_a_response_frame_equals_the_encoded_object() -> None:
         assert messages.encode_response_frame(7, "stable", outcome, True) == messages.encode_frame(
             response
         )
+
+
+class TransportStub:
+    def __init__(self) -> None:
+        self.written: list[bytes] = []
+        self.unsent_bytes = 0
+        self.is_closed = False
+
+    def write(self, data: bytes) -> None:
+        self.written.append(data)
+
+    def get_write_buffer_size(self) -> int:
+        return self.unsent_bytes
+
+    def is_closing(self) -> bool:
+        return self.is_closed
+
+    def close(self) -> None:
+        self.is_closed = True
+
+    abort = close
+
+
+def connect(writer: FrameWriter) -> TransportStub:
+    transport = TransportStub()
+    writer.connect(cast(asyncio.Transport, transport))
+    return transport
+
+
+async def test_frames_of_one_turn_are_written_together() -> None:
+    writer = FrameWriter()
+    transport = connect(writer)
+    writer.append(b"a")
+    await asyncio.sleep(0)
+    assert transport.written == []
+    writer.write(b"b")
+    writer.append(b"c")
+    assert transport.written == []
+    await asyncio.sleep(0)
+    assert transport.written == [b"abc"]
+    writer.write(b"d")
+    writer.close()
+    assert transport.written == [b"abc", b"d"]
+    writer.write(b"e")
+    await asyncio.sleep(0)
+    assert transport.written == [b"abc", b"d"]
+
+
+async def test_an_aborted_writer_discards_the_queued_frames() -> None:
+    writer = FrameWriter()
+    transport = connect(writer)
+    writer.write(b"a")
+    writer.abort()
+    await asyncio.sleep(0)
+    assert transport.written == []
+    assert not writer.is_open
+
+
+@pytest.mark.parametrize("abort_when_full", [False, True])
+async def test_a_full_writer_may_abort_the_connection(abort_when_full: bool) -> None:
+    writer = FrameWriter(10, abort_when_full)
+    transport = connect(writer)
+    transport.unsent_bytes = 10
+    writer.write(b"a")
+    writer.flush()
+    assert (writer.is_open, writer.is_full) == (True, False)
+    transport.unsent_bytes = 11
+    writer.write(b"a")
+    writer.flush()
+    assert (writer.is_open, writer.is_full) == (not abort_when_full, True)
+    assert writer.has_overflowed == abort_when_full

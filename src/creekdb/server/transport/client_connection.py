@@ -9,7 +9,7 @@ read its responses, and finally closes the connection.
 """
 
 import asyncio
-from typing import Final, cast
+from typing import Final
 
 from creekdb.errors import FrameTooLong, MalformedMessage
 from creekdb.protocol.effects import Response, ResponseKind
@@ -19,7 +19,7 @@ from creekdb.server.calls.dispatcher import CallDispatcher
 from creekdb.server.transport.keepalive import HELLO_TIMEOUT_S, HelloTimeout, enable_keepalive
 from creekdb.wire.counters import ServerCounter
 from creekdb.wire.deduplication import CALLS_PER_CLIENT_MAX
-from creekdb.wire.framing import FrameDecoder, detect_foreign_protocol
+from creekdb.wire.framing import FrameDecoder, FrameWriter, detect_foreign_protocol
 from creekdb.wire.messages import (
     CLIENT_FRAME_BYTES_MAX,
     HELLO_FRAME_BYTES_MAX,
@@ -73,11 +73,7 @@ class ClientConnection:
     def __init__(self, dispatcher: CallDispatcher) -> None:
         self._dispatcher = dispatcher
         self._frames = FrameDecoder(HELLO_FRAME_BYTES_MAX)
-        self._transport: asyncio.Transport | None = None
-        self._outgoing: list[bytes] = []
-        self._is_flush_scheduled = False
-        """True if `_flush` runs in this iteration of the loop."""
-        self._loop = asyncio.get_running_loop()
+        self._writer = FrameWriter(UNREAD_BYTES_MAX, abort_when_full=True)
         self._pending_calls: dict[int, CallRequest] = {}
         """Calls that await their first response, by number."""
         self._issued_ids: dict[int, Dot] = {}
@@ -91,13 +87,14 @@ class ClientConnection:
     # --- asyncio ------------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast(asyncio.Transport, transport)  # uvloop's is not a subclass
-        enable_keepalive(self._transport)
+        enable_keepalive(self._writer.connect(transport))
         self._hello_timeout.start(self._reject_silent)
         self._dispatcher.connections.add(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._hello_timeout.cancel()
+        if self._writer.has_overflowed:
+            self._dispatcher.count(ServerCounter.SLOW_CLIENT)
         self._dispatcher.connections.discard(self)
         self._dispatcher.backup_sessions.close(self)
         self._dispatcher.unregister(self._issued_ids.values())
@@ -110,18 +107,18 @@ class ClientConnection:
 
     def pause_writing(self) -> None:
         """Stop reading calls until the client has read its responses."""
-        if self._transport is not None:
-            self._transport.pause_reading()
+        if self._writer.transport is not None:
+            self._writer.transport.pause_reading()
 
     def resume_writing(self) -> None:
-        if self._transport is not None:
-            self._transport.resume_reading()
+        if self._writer.transport is not None:
+            self._writer.transport.resume_reading()
 
     def data_received(self, data: bytes) -> None:
         try:
             for payload in self._frames.feed(data):
                 self._handle(decode_client_message(payload))
-                if self._transport is None or self._transport.is_closing():
+                if not self._writer.is_open:
                     return
         except FrameTooLong as error:
             protocol = None if self.client else detect_foreign_protocol(error.first_bytes)
@@ -155,7 +152,7 @@ class ClientConnection:
                 self._handle_backup_request(message)
             case BackupPartRequest():
                 self._send(self._dispatcher.backup_sessions.next_part(self, message))
-                self._flush()  # a part is large: a client that does not read it gets no more
+                self._writer.flush()  # a part is large: a client that does not read it gets no more
 
     def _handle_hello(self, hello: ClientHello) -> None:
         dispatcher = self._dispatcher
@@ -233,7 +230,7 @@ class ClientConnection:
         """Queue the notification. It is sent together with the next response."""
         self._issued_ids[number] = id
         if not self._pending_calls[number].is_single_response:
-            self._outgoing.append(encode_frame(CallIssued(number, id)))
+            self._writer.append(encode_frame(CallIssued(number, id)))
 
     def respond(self, number: int, response: Response) -> None:
         call = self._pending_calls.get(number)
@@ -248,7 +245,7 @@ class ClientConnection:
         if len(frame) > CLIENT_FRAME_BYTES_MAX:
             self._dispatcher.count(ServerCounter.RESPONSE_TOO_LARGE)
             frame = encode_response_frame(number, kind, _oversized_outcome(len(frame)))
-        self._enqueue(frame)
+        self._writer.write(frame)
         if is_last:
             self._finish_call(number)
             self._release_call(number)
@@ -293,8 +290,7 @@ class ClientConnection:
             self._reject_connection(RejectReason.TOKEN, "the token is no longer valid")
 
     def close(self) -> None:
-        if self._transport is not None:
-            self._transport.close()
+        self._writer.close()
 
     def _reject_silent(self) -> None:
         self._reject_connection(RejectReason.MALFORMED, f"no hello within {HELLO_TIMEOUT_S:g} s")
@@ -304,29 +300,11 @@ class ClientConnection:
 
     def _close_with(self, reason: RejectReason, last_bytes: bytes) -> None:
         self._dispatcher.count(reason)
-        self._enqueue(last_bytes)
-        self._flush()
-        self.close()
+        self._writer.write(last_bytes)
+        self._writer.close()
 
     def _send(self, message: ServerMessage) -> None:
-        self._enqueue(encode_frame(message))
-
-    def _enqueue(self, frame: bytes) -> None:
-        """Queue a frame. All frames of one iteration of the loop are written in one call."""
-        self._outgoing.append(frame)
-        if not self._is_flush_scheduled:
-            self._is_flush_scheduled = True
-            self._loop.call_soon(self._flush)
-
-    def _flush(self) -> None:
-        self._is_flush_scheduled = False
-        frames, self._outgoing = self._outgoing, []
-        if not frames or self._transport is None or self._transport.is_closing():
-            return
-        self._transport.write(b"".join(frames))
-        if self._transport.get_write_buffer_size() > UNREAD_BYTES_MAX:
-            self._dispatcher.count(ServerCounter.SLOW_CLIENT)
-            self._transport.abort()
+        self._writer.write(encode_frame(message))
 
 
 def _oversized_outcome(size: int) -> Outcome:

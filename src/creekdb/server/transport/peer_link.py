@@ -20,7 +20,7 @@ from creekdb.server.security.authentication import tls_error_counter
 from creekdb.server.transport.keepalive import enable_keepalive
 from creekdb.wire.addresses import format_address
 from creekdb.wire.counters import ServerCounter
-from creekdb.wire.framing import FrameDecoder
+from creekdb.wire.framing import FrameDecoder, FrameWriter
 from creekdb.wire.messages import PEER_FRAME_BYTES_MAX, PeerHello, decode_peer_hello, encode_frame
 from creekdb.wire.tls import accepts_tls
 
@@ -44,8 +44,7 @@ class PeerSender:
         self.closed: asyncio.Future[None] = loop.create_future()
         self._own_hello = hello
         self._frames = FrameDecoder(PEER_FRAME_BYTES_MAX)
-        self._transport: asyncio.Transport | None = None
-        self._outgoing: list[bytes] = []
+        self._writer = FrameWriter(UNSENT_BYTES_MAX)
         self._interleaved: Iterator[bytes] | None = None
         """Frames that are written one at a time, so that other frames can be sent between them."""
         self._is_paused = False
@@ -54,12 +53,12 @@ class PeerSender:
     @property
     def is_connected(self) -> bool:
         """True once the connection has been established, even if it has ended."""
-        return self._transport is not None
+        return self._writer.transport is not None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast(asyncio.Transport, transport)  # uvloop's is not a subclass
-        enable_keepalive(self._transport)
-        self._transport.write(encode_frame(self._own_hello))
+        enable_keepalive(self._writer.connect(transport))
+        self._writer.append(encode_frame(self._own_hello))
+        self._writer.flush()
 
     def data_received(self, data: bytes) -> None:
         try:
@@ -110,29 +109,17 @@ class PeerSender:
 
     def write(self, frame: bytes) -> bool:
         """Queue a frame for this iteration of the loop. Return False if the buffer is full."""
-        assert self._transport is not None
-        if self._transport.get_write_buffer_size() > UNSENT_BYTES_MAX:
+        if self._writer.is_full:
             return False
-        if not self._outgoing:
-            self._loop.call_soon(self._flush)
-        self._outgoing.append(frame)
+        self._writer.write(frame)
         return True
 
     def close(self) -> None:
         """Close the connection after sending the queued frames."""
-        self._flush()
-        if self._transport is not None:
-            self._transport.close()
+        self._writer.close()
 
     def abort(self) -> None:
-        self._outgoing.clear()
-        if self._transport is not None:
-            self._transport.abort()
-
-    def _flush(self) -> None:
-        frames, self._outgoing = self._outgoing, []
-        if frames and self._transport is not None and not self._transport.is_closing():
-            self._transport.write(b"".join(frames))
+        self._writer.abort()
 
 
 REDIAL_PAUSE_MIN_S: Final = 0.05

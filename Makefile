@@ -76,7 +76,7 @@ compiled: $(INSTALLED) ## Compile the hot modules into build/compiled, if there 
 
 # Tests that list all attributes of a replica, which compiled objects do not support, or that patch
 # module constants, which compiled modules inline.
-OF_SOURCE := tests/unit/schemes/test_determinism.py tests/unit/schemes/test_rejected_messages.py \
+OF_SOURCE := tests/unit/schemes/test_schemes_determinism.py tests/unit/schemes/test_basic_rejected_messages.py \
     tests/unit/server/storage/test_journal.py tests/unit/server/observability/test_metrics.py
 # Tests that patch compiled functions, classes or constants.
 REPLACING := \

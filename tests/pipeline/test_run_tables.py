@@ -11,7 +11,7 @@ from creekdb.pipeline.schemas import COUNTER_COLUMNS, OPERATIONS, ORDERS, RUNS, 
 from creekdb.pipeline.stages import run_tables
 from creekdb.simulation.kernel.cluster import SimulationRun
 from creekdb.simulation.kernel.scenario import ClientModel, Scenario
-from tests.checkers.history_builder import typical_run
+from tests.unit.checkers.history_builder import typical_run
 
 DEFAULT = Experiment(load_tps=800, duration_us=100_000, warehouses=1)
 

@@ -17,7 +17,7 @@ from creekdb.history import (
     save_run,
     save_verdicts,
 )
-from tests.checkers.history_builder import (
+from tests.unit.checkers.history_builder import (
     CREEK,
     PRIMARY,
     STABLE_ONLY,

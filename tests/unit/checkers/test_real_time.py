@@ -2,7 +2,7 @@ from msgspec.structs import replace
 
 from creekdb.checkers.real_time import check
 from creekdb.history import Dot, Outcome, ResponseKind
-from tests.checkers.history_builder import (
+from tests.unit.checkers.history_builder import (
     STABLE_ONLY,
     HistoryBuilder,
     assert_illegal,

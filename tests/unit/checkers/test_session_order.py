@@ -2,7 +2,7 @@ from msgspec.structs import replace
 
 from creekdb.checkers.session_order import check
 from creekdb.history import Committed, Dot, Outcome, ResponseKind
-from tests.checkers.history_builder import (
+from tests.unit.checkers.history_builder import (
     PRIMARY,
     STABLE_ONLY,
     HistoryBuilder,

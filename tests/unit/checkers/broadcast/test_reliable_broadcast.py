@@ -15,7 +15,7 @@ from creekdb.history import (
     Request,
 )
 from creekdb.protocol.ids.version_vector import DotSet
-from tests.checkers.history_builder import (
+from tests.unit.checkers.history_builder import (
     HistoryBuilder,
     assert_illegal,
     assert_ok,

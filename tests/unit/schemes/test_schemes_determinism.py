@@ -17,7 +17,7 @@ from tests.unit.schemes.random_workload import busy_harness
 ROOT = Path(__file__).parents[3]
 SEEDS = (1, 5, 8, 13, 21)
 
-PRINT_TRACES = "from tests.unit.schemes.test_determinism import *; print(traces())"
+PRINT_TRACES = "from tests.unit.schemes.test_schemes_determinism import *; print(traces())"
 
 
 @cache

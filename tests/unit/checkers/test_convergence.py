@@ -2,7 +2,7 @@ from msgspec.structs import replace
 
 from creekdb.checkers.convergence import check
 from creekdb.history import Dot, FinalState, Outcome, ResponseKind
-from tests.checkers.history_builder import (
+from tests.unit.checkers.history_builder import (
     HistoryBuilder,
     assert_illegal,
     assert_ok,

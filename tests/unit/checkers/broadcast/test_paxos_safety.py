@@ -18,7 +18,7 @@ from creekdb.history import (
     SchemeGuarantees,
     Voted,
 )
-from tests.checkers.history_builder import (
+from tests.unit.checkers.history_builder import (
     BALLOT,
     PRIMARY,
     HistoryBuilder,

@@ -3,7 +3,7 @@ from msgspec.structs import replace
 
 from creekdb.checkers.responses import check
 from creekdb.history import Dot, OperationRecord, Outcome, ResponseKind, SchemeGuarantees
-from tests.checkers.history_builder import (
+from tests.unit.checkers.history_builder import (
     STABLE_ONLY,
     HistoryBuilder,
     assert_illegal,

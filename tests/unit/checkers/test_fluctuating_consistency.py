@@ -18,7 +18,7 @@ from creekdb.history import (
     SchemeGuarantees,
 )
 from creekdb.protocol.ids.version_vector import DotSet
-from tests.checkers.history_builder import (
+from tests.unit.checkers.history_builder import (
     HistoryBuilder,
     assert_illegal,
     assert_ok,

@@ -13,7 +13,7 @@ from creekdb.history import (
 )
 from creekdb.history import Request as Req
 from creekdb.protocol.ids.version_vector import DotSet
-from tests.checkers.history_builder import (
+from tests.unit.checkers.history_builder import (
     STABLE_ONLY,
     HistoryBuilder,
     assert_illegal,

@@ -3,7 +3,7 @@ from hypothesis import strategies as st
 
 from creekdb.checkers import CHECKERS, Ok, check_all
 from creekdb.history import SchemeGuarantees
-from tests.checkers.history_builder import (
+from tests.unit.checkers.history_builder import (
     CREEK,
     PRIMARY,
     STABLE_ONLY,

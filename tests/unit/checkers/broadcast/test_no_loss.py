@@ -4,7 +4,7 @@ import pytest
 
 from creekdb.checkers.broadcast.no_loss import check
 from creekdb.history import Dot, Voted
-from tests.checkers.history_builder import (
+from tests.unit.checkers.history_builder import (
     BALLOT,
     PRIMARY,
     HistoryBuilder,

@@ -4,7 +4,7 @@ from creekdb.checkers import Inconclusive, RunIndex
 from creekdb.checkers.prefix_order import check
 from creekdb.history import CheckpointInstalled, Committed, Dot
 from creekdb.protocol.ids.version_vector import DotSet
-from tests.checkers.history_builder import (
+from tests.unit.checkers.history_builder import (
     HistoryBuilder,
     assert_illegal,
     assert_ok,

@@ -88,7 +88,7 @@ def digest_with_hash_seed(seed: str) -> str:
         [
             sys.executable,
             "-c",
-            "from tests.unit.tpcc.test_transaction_mix import digest; print(digest())",
+            "from tests.unit.tpcc.test_datatype_transaction_mix import digest; print(digest())",
         ],
         cwd=ROOT,
         env={**os.environ, "PYTHONHASHSEED": seed},

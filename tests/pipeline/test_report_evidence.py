@@ -9,13 +9,14 @@ from creekdb.pipeline.report.claims import ClaimResult, ClaimStatus, evaluate_cl
 from creekdb.pipeline.report.evidence import Evidence
 from creekdb.pipeline.report.paper import CLAIMS
 from creekdb.pipeline.report.paper.claim import STRONG_STABLE
-from creekdb.pipeline.report.quantities import Band, band_around, rounding_band
+from creekdb.pipeline.report.quantities import Band, Unit, band_around, rounding_band
 from creekdb.pipeline.report.queries import (
-    CurveComparison,
-    MeasureMaximum,
-    MeasureRange,
-    PeakThroughput,
+    Curve,
     QueryResult,
+    compare_curves,
+    curve_maximum,
+    curve_range,
+    peak_throughput,
 )
 from tests.pipeline.synthetic_tables import PARTITION_FAULTS, experiments, report_tables
 
@@ -83,7 +84,7 @@ def test_a_null_is_no_point_of_a_curve() -> None:
 
 
 def test_a_peak_without_a_saturating_load_is_a_lower_bound() -> None:
-    result = PeakThroughput("creek").evaluate(Evidence(report_tables(creek(loads=LOADS[:3]))))
+    result = peak_throughput("creek").evaluate(Evidence(report_tables(creek(loads=LOADS[:3]))))
 
     assert result is not None
     assert result.is_lower_bound
@@ -102,9 +103,10 @@ def test_live_runs_alone_form_the_default_setup() -> None:
 def test_curves_are_compared_at_equal_loads() -> None:
     archie = [Experiment(scheme="archie", load_tps=load) for load in (500.0, 25_000.0)]
     evidence = Evidence(report_tables(creek() + archie))
-    ratio = CurveComparison(
-        MeasureRange("creek", STRONG_STABLE),
-        MeasureRange("archie", STRONG_STABLE),
+    ratio = compare_curves(
+        Unit.RATIO,
+        Curve("creek", STRONG_STABLE),
+        Curve("archie", STRONG_STABLE),
         lambda left, right: left / right,
         "",
     )
@@ -117,9 +119,10 @@ def test_curves_are_compared_at_equal_loads() -> None:
 
 def test_curves_without_common_loads_are_not_compared() -> None:
     archie = [Experiment(scheme="archie", load_tps=load) for load in (100.0, 200.0)]
-    ratio = CurveComparison(
-        MeasureRange("creek", STRONG_STABLE),
-        MeasureRange("archie", STRONG_STABLE),
+    ratio = compare_curves(
+        Unit.RATIO,
+        Curve("creek", STRONG_STABLE),
+        Curve("archie", STRONG_STABLE),
         lambda left, right: left / right,
         "",
     )
@@ -130,8 +133,8 @@ def test_curves_without_common_loads_are_not_compared() -> None:
 def test_a_lower_load_share_excludes_the_steep_end_of_a_curve() -> None:
     evidence = Evidence(report_tables(creek(loads=(1_000.0, 30_000.0, 31_500.0, 40_000.0))))
 
-    all_loads = MeasureRange("creek", STRONG_STABLE).evaluate(evidence)
-    low_loads = MeasureRange("creek", STRONG_STABLE, load_share_max=0.5).evaluate(evidence)
+    all_loads = curve_range(Curve("creek", STRONG_STABLE)).evaluate(evidence)
+    low_loads = curve_range(Curve("creek", STRONG_STABLE, load_share_max=0.5)).evaluate(evidence)
 
     assert all_loads is not None
     assert low_loads is not None
@@ -189,7 +192,7 @@ def test_every_claim_has_a_section_a_band_and_a_method() -> None:
         assert claim.section in ("6.2", "6.3", "6.4")
         assert -inf <= claim.band.low <= claim.band.high <= inf
         assert claim.paper_text
-        assert claim.not_measured_reason if claim.query is None else claim.query.description
+        assert claim.query.description
     assert len({claim.subject for claim in CLAIMS}) == len(CLAIMS)
 
 
@@ -210,7 +213,7 @@ def test_a_band_surrounds_the_number_of_the_paper(band: Band, expected: Band) ->
 
 def test_a_maximum_is_one_number() -> None:
     evidence = Evidence(report_tables(creek()))
-    result = MeasureMaximum("creek", "execution_ratio").evaluate(evidence)
+    result = curve_maximum("creek", "execution_ratio").evaluate(evidence)
 
     assert result is not None
     assert result.low == result.high > 1

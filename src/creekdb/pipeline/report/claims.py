@@ -29,7 +29,7 @@ def evaluate_claims(evidence: Evidence) -> list[ClaimResult]:
     """Evaluate all statements of the paper, in their order."""
     results = []
     for claim in CLAIMS:
-        result = None if claim.query is None else claim.query.evaluate(evidence)
+        result = claim.query.evaluate(evidence)
         results.append(ClaimResult(claim, result, _claim_status(claim, result)))
     return results
 
@@ -42,7 +42,7 @@ def _claim_status(claim: Claim, result: QueryResult | None) -> ClaimStatus:
     """
     if result is None:
         return ClaimStatus.NOT_MEASURED
-    band, digits = claim.band, DECIMAL_DIGITS[claim.unit]
+    band, digits = claim.band, DECIMAL_DIGITS[claim.query.unit]
     lowest, highest = result.possible_range or (result.low, result.high)
     if result.is_lower_bound:
         if isinf(band.high) and lowest >= band.low:
@@ -93,9 +93,9 @@ def _claim_row(claim_result: ClaimResult) -> dict[str, Any]:
     claim, result = claim_result.claim, claim_result.result
     return {
         "subject": claim.subject,
-        "method": claim.not_measured_reason if claim.query is None else claim.query.description,
+        "method": claim.query.description,
         "paper": claim.paper_text,
-        "band": formatting.format_band(claim.band, claim.unit),
+        "band": formatting.format_band(claim.band, claim.query.unit),
         "measured": _measured_text(claim_result),
         "seeds": "" if result is None else formatting.format_seeds(result.seeds),
         "picture": None if result is None else _range_picture(claim_result),
@@ -104,7 +104,7 @@ def _claim_row(claim_result: ClaimResult) -> dict[str, Any]:
 
 
 def _measured_text(claim_result: ClaimResult) -> str:
-    result, unit = claim_result.result, claim_result.claim.unit
+    result, unit = claim_result.result, claim_result.claim.query.unit
     if result is None:
         return formatting.NO_VALUE
     if (

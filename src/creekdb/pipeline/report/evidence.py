@@ -126,6 +126,9 @@ SETUP_COLUMNS: Final = tuple(
 """Columns that the points of one curve share."""
 
 
+MEASURES_ROW: Final = "measures"
+
+
 class CurvePoint(NamedTuple):
     """A measure at one load, over all seeds."""
 
@@ -224,12 +227,6 @@ class Evidence:
         longest = {point.load_tps: point for _, point in sorted(points)}
         return [longest[load_tps] for load_tps in sorted(longest)]
 
-    def below_saturation(self, scheme: str, measure: str, **differing: Any) -> list[CurvePoint]:
-        """Return the points of a curve that no seed saturated."""
-        return [
-            point for point in self.curve(scheme, measure, **differing) if not point.is_saturated
-        ]
-
     def peak(self, scheme: str, **differing: Any) -> MeasuredPeak | None:
         """Return the peak throughput of a scheme, or None without an unsaturated run."""
         setup = self.setup(**differing)
@@ -261,11 +258,23 @@ class Evidence:
             return None
         return min(runs, key=lambda row: (abs(row["load_tps"] - peak.mean / 2), row["seed"]))
 
+    def figures_of_run(self, run: str) -> dict[str, ReportRow]:
+        """Return the measures of one run as MEASURES_ROW, and its latencies by response kind."""
+        rows = [row for row in self._latency_rows(run) if row["kind"] == ALL_KINDS]
+        figures = {row["answer"]: row for row in rows}
+        for row in self.tables.measures:
+            if row["run"] == run:
+                figures[MEASURES_ROW] = row
+        return figures
+
+    def _latency_rows(self, run: str) -> list[ReportRow]:
+        return [row for row in self.tables.latencies if row["run"] == run]
+
     def latencies_by_kind(self, run: str) -> dict[str, dict[str, ReportRow]]:
         """Return the latencies of one run by kind of operation and kind of response."""
         latencies: dict[str, dict[str, ReportRow]] = defaultdict(dict)
-        for row in self.tables.latencies:
-            if row["run"] == run and row["kind"] != ALL_KINDS:
+        for row in self._latency_rows(run):
+            if row["kind"] != ALL_KINDS:
                 latencies[row["kind"]][row["answer"]] = row
         return dict(sorted(latencies.items()))
 

@@ -1,5 +1,6 @@
 """Numbers and names as text."""
 
+from collections.abc import Mapping
 from math import isinf
 from typing import Any
 
@@ -15,7 +16,10 @@ def scheme_name(scheme: str) -> str:
     return (SCHEMES[scheme].label if scheme in SCHEMES else "") or scheme
 
 
-def format_number(value: float, unit: Unit) -> str:
+def format_number(value: float | None, unit: Unit) -> str:
+    """Format a number with its unit. None stands for a missing number."""
+    if value is None:
+        return NO_VALUE
     match unit:
         case Unit.PER_SECOND:
             return format_throughput(value)
@@ -79,6 +83,11 @@ def format_percent(value: float) -> str:
 def format_percent_span(low: float, high: float) -> str:
     start, end = format_percent(low), format_percent(high)
     return start if start == end else f"{start.partition(NO_BREAK_SPACE)[0]}–{end}"
+
+
+def format_load(run: Mapping[str, Any]) -> str:
+    """Return the load of a run for its title; an empty text for closed-loop clients."""
+    return "" if run["load_tps"] is None else f" at {format_throughput(run['load_tps'])}"
 
 
 def format_seeds(count: int) -> str:

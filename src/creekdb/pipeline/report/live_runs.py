@@ -5,29 +5,32 @@ tentative requests of each replica, with the faults marked. The simulation of th
 same faults is drawn next to it, on the same axes.
 """
 
+from collections import Counter, defaultdict
 from collections.abc import Iterable
 from itertools import groupby, pairwise
 from typing import Any, Final, NamedTuple
 
 from creekdb.history import LIVE_SOURCE
 from creekdb.pipeline.report import charts, formatting
-from creekdb.pipeline.report.charts import Axis, ChartPanel, ChartRows
-from creekdb.pipeline.report.charts.theme import DASHED, SOLID, Palette
-from creekdb.pipeline.report.evidence import Evidence, ReportRow
-from creekdb.pipeline.report.partitions import parse_recorded_faults, rows_by_run
+from creekdb.pipeline.report.charts import Axis, ChartPanel, ChartRows, LineGroup
+from creekdb.pipeline.report.charts.theme import DASHED, Palette
+from creekdb.pipeline.report.evidence import MEASURES_ROW, Evidence, ReportRow
+from creekdb.pipeline.report.partitions import (
+    US_PER_S,
+    fault_mark,
+    fault_name,
+    parse_recorded_faults,
+    rows_by_run,
+)
 from creekdb.pipeline.report.quantities import Unit
-from creekdb.pipeline.schemas import ALL_KINDS
 from creekdb.simulation.faults.fault_types import Crash, Fault, Heal, Partition, Restart
-from creekdb.simulation.faults.language import describe_fault, format_fault
+from creekdb.simulation.faults.language import describe_fault
 
 LIVE_RUNS_MAX: Final = 3
-US_PER_S: Final = 1_000_000
 WEAK_GROUP: Final = "weak, first response"
 STRONG_GROUP: Final = "strong, stable"
+REPLICA_GROUP: Final = "a replica"
 RESPONSE_GROUPS: Final = {"weak_tentative": WEAK_GROUP, "strong_stable": STRONG_GROUP}
-GROUP_DASHES: Final = {WEAK_GROUP: DASHED, STRONG_GROUP: SOLID}
-LATENCY_AXIS: Final = "latency at each replica, median, ms"
-TENTATIVE_AXIS: Final = "tentative at each replica"
 LATENCY_MS_MIN: Final = 0.01
 COUNTERPART_COLUMNS: Final = (
     "scheme",
@@ -39,18 +42,25 @@ COUNTERPART_COLUMNS: Final = (
     "seed",
 )
 """Columns in which a live run and its counterpart agree."""
-MEASURE_ROWS: Final = (
-    ("throughput", "throughput_tps", Unit.PER_SECOND),
-    ("accuracy of first responses", "accuracy", Unit.SHARE),
-    ("executions per transaction", "execution_ratio", Unit.RATIO),
+WEAK_LABEL: Final = "weak: first response"
+STRONG_LABEL: Final = "strong: stable response"
+_LATENCY_LABELS: Final = {
+    "weak_tentative": WEAK_LABEL,
+    "weak_stable": "weak: final response",
+    "strong_tentative": "strong: first response",
+    "strong_stable": STRONG_LABEL,
+}
+TABLE_ROWS: Final = (
+    ("throughput", MEASURES_ROW, "throughput_tps", Unit.PER_SECOND),
+    *(
+        (f"{label}, {statistic}", response, column, Unit.MICROSECONDS)
+        for response, label in _LATENCY_LABELS.items()
+        for statistic, column in (("median", "p50_us"), ("p99", "p99_us"))
+    ),
+    ("accuracy of first responses", MEASURES_ROW, "accuracy", Unit.SHARE),
+    ("executions per transaction", MEASURES_ROW, "execution_ratio", Unit.RATIO),
 )
-LATENCY_ROWS: Final = (
-    ("weak: first response", "weak_tentative"),
-    ("weak: final response", "weak_stable"),
-    ("strong: first response", "strong_tentative"),
-    ("strong: stable response", "strong_stable"),
-)
-LATENCY_STATISTICS: Final = (("median", "p50_us"), ("p99", "p99_us"))
+"""Label, row, column and unit of the figures of a run."""
 
 
 class LiveRun(NamedTuple):
@@ -60,8 +70,7 @@ class LiveRun(NamedTuple):
     text: str
     faults: list[tuple[str, str]]
     """Time and description of each fault."""
-    groups: dict[str, tuple[str, str]]
-    """Colour and dash pattern of each group of lines."""
+    groups: dict[str, LineGroup]
     columns: list[str]
     """Headings of panels and table: live, and simulated if there is a counterpart."""
     panels: list[list[ChartPanel]]
@@ -88,8 +97,12 @@ def draw_live_runs(evidence: Evidence, palette: Palette) -> list[LiveRun]:
 def live_run_names(evidence: Evidence) -> set[str]:
     """Return the names of the shown live runs and of their counterparts."""
     live = _selected_live_runs(evidence)
-    simulated = (counterpart_of(evidence, run) for run in live)
-    return {run["run"] for run in (*live, *simulated) if run is not None}
+    return {each["run"] for run in live for each in _with_counterpart(evidence, run)}
+
+
+def _with_counterpart(evidence: Evidence, live: ReportRow) -> list[ReportRow]:
+    counterpart = counterpart_of(evidence, live)
+    return [live] if counterpart is None else [live, counterpart]
 
 
 def counterpart_of(evidence: Evidence, live: ReportRow) -> ReportRow | None:
@@ -107,16 +120,11 @@ def live_figures(evidence: Evidence, scheme: str) -> LiveFigures | None:
     run = next(runs, None)
     if run is None:
         return None
-    measures = [row for row in evidence.tables.measures if row["run"] == run["run"]]
-    medians = {
-        row["answer"]: row["p50_us"]
-        for row in evidence.tables.latencies
-        if row["run"] == run["run"] and row["kind"] == ALL_KINDS
-    }
+    figures = defaultdict(dict, evidence.figures_of_run(run["run"]))
     return LiveFigures(
-        weak_us=medians.get("weak_tentative"),
-        strong_us=medians.get("strong_stable"),
-        accuracy=next((row["accuracy"] for row in measures), None),
+        weak_us=figures["weak_tentative"].get("p50_us"),
+        strong_us=figures["strong_stable"].get("p50_us"),
+        accuracy=figures[MEASURES_ROW].get("accuracy"),
     )
 
 
@@ -137,14 +145,12 @@ def summary_lines(evidence: Evidence) -> list[str]:
     """Return one line per live run, for a terminal."""
     lines = []
     for run in _selected_live_runs(evidence):
-        counterpart = counterpart_of(evidence, run)
-        both = [run] if counterpart is None else [run, counterpart]
-        rows = {label: cells for label, *cells in _comparison_table(evidence, both)["rows"]}
-        latencies = [
-            f"{name} {rows[f'{label}, median'][0]}"
-            + (f" (simulated {rows[f'{label}, median'][1]})" if counterpart is not None else "")
-            for name, label in (("weak", LATENCY_ROWS[0][0]), ("strong", LATENCY_ROWS[-1][0]))
-        ]
+        table = _comparison_table(evidence, _with_counterpart(evidence, run))
+        rows = {label: cells for label, *cells in table["rows"]}
+        latencies = []
+        for name, label in (("weak", WEAK_LABEL), ("strong", STRONG_LABEL)):
+            live, *simulated = rows[f"{label}, median"]
+            latencies.append(f"{name} {live}" + "".join(f" (simulated {x})" for x in simulated))
         verdict, _ = _verdict_text(evidence, run)
         line = f"live cluster {run['run']}: median latency {', '.join(latencies)}; {verdict}"
         lines.append(line.replace(formatting.NO_BREAK_SPACE, " "))
@@ -157,7 +163,7 @@ def _selected_live_runs(evidence: Evidence) -> list[ReportRow]:
 
 
 def _fault_names(run: ReportRow) -> list[str]:
-    return [_fault_name(each) for each in parse_recorded_faults(run["faults"])]
+    return [_chart_name(each) for each in parse_recorded_faults(run["faults"])]
 
 
 def _faults_text(run: ReportRow) -> str:
@@ -176,16 +182,17 @@ def _faults_text(run: ReportRow) -> str:
 
 
 def _draw_live_run(evidence: Evidence, palette: Palette, run: ReportRow) -> LiveRun:
-    counterpart = counterpart_of(evidence, run)
-    both = [run] if counterpart is None else [run, counterpart]
-    colours = {WEAK_GROUP: palette["good"], STRONG_GROUP: palette.scheme(run["scheme"])}
+    both = _with_counterpart(evidence, run)
+    groups = {
+        WEAK_GROUP: LineGroup(palette["good"], DASHED),
+        STRONG_GROUP: LineGroup(palette.scheme(run["scheme"])),
+    }
     verdict, is_fine = _verdict_text(evidence, run)
-    load = "" if run["load_tps"] is None else f" at {formatting.format_throughput(run['load_tps'])}"
-    seconds = (run["end_us"] - run["begin_us"]) / US_PER_S
+    load = formatting.format_load(run)
     return LiveRun(
         title=f"{formatting.scheme_name(run['scheme'])}, {run['replicas']} replicas{load}",
-        text=f"{seconds:.0f} seconds of TPC-C with {run['warehouses'] or 'no'} warehouses on "
-        f"{run['cores']} cores, which replicas and clients share.",
+        text=f"{_length_s(run):.0f} seconds of TPC-C with {run['warehouses'] or 'no'} warehouses "
+        f"on {run['cores']} cores, which replicas and clients share.",
         faults=[
             (
                 f"{(each.at_us - run['begin_us']) / US_PER_S:.1f}{formatting.NO_BREAK_SPACE}s",
@@ -193,12 +200,9 @@ def _draw_live_run(evidence: Evidence, palette: Palette, run: ReportRow) -> Live
             )
             for each in parse_recorded_faults(run["faults"])
         ],
-        groups={
-            group: (colour, " ".join(map(str, GROUP_DASHES[group])))
-            for group, colour in colours.items()
-        },
+        groups=groups,
         columns=["Live", "Simulated"][: len(both)],
-        panels=_draw_panels(evidence, both, colours, palette),
+        panels=_draw_panels(evidence, both, groups, palette),
         table=_comparison_table(evidence, both),
         verdict=verdict,
         is_fine=is_fine,
@@ -206,51 +210,53 @@ def _draw_live_run(evidence: Evidence, palette: Palette, run: ReportRow) -> Live
 
 
 def _draw_panels(
-    evidence: Evidence, both: list[ReportRow], colours: dict[str, str], palette: Palette
+    evidence: Evidence, both: list[ReportRow], groups: dict[str, LineGroup], palette: Palette
 ) -> list[list[ChartPanel]]:
     """Draw one row of panels per quantity; the panels of a row have the same axes."""
     steps, samples = rows_by_run(evidence.tables.over_time), rows_by_run(evidence.tables.samples)
-    replica = {"a replica": palette.scheme(both[0]["scheme"])}
+    groups = groups | {REPLICA_GROUP: LineGroup(palette.scheme(both[0]["scheme"]))}
+    x = Axis("seconds", charts.PLAIN_LABEL, [0, _length_s(both[0])], low=0)
     panel_rows = []
-    for key, title, logarithmic, groups, rows in (
+    for key, title, points in (
         (
             "throughput",
             "transactions per second",
-            False,
-            colours,
-            [_throughput_points(steps, run) for run in both],
+            [_throughput_points(steps[run["run"]]) for run in both],
         ),
-        ("latency", LATENCY_AXIS, True, colours, [_latency_points(steps, run) for run in both]),
+        (
+            "latency",
+            "latency at each replica, median, ms",
+            [_latency_points(steps[run["run"]]) for run in both],
+        ),
         (
             "tentative",
-            TENTATIVE_AXIS,
-            False,
-            replica,
-            [_tentative_points(samples, run) for run in both],
+            "tentative at each replica",
+            [_tentative_points(samples[run["run"]], run) for run in both],
         ),
     ):
-        values = [row["value"] for each in rows for row in each]
-        if not values:
+        rows = [row for each in points for row in each]
+        if not rows:
             continue
-        x = Axis("seconds", charts.PLAIN_LABEL, [0, _length_s(both[0])], low=0)
-        low = None if logarithmic else 0.0
-        y = Axis(title, charts.PLAIN_LABEL, values, logarithmic, low=low)
+        values = [row["value"] for row in rows]
+        drawn = {name: groups[name] for name in groups if name in {row["group"] for row in rows}}
+        is_logarithmic = key == "latency"
+        low = None if is_logarithmic else 0.0
+        y = Axis(title, charts.PLAIN_LABEL, values, is_logarithmic, low=low)
         panel_rows.append(
             [
                 ChartPanel(
                     f"live-{key}-{run['run']}",
                     charts.timeline_chart(
-                        points,
-                        groups,
+                        own,
+                        drawn,
                         _fault_marks(run),
                         palette,
                         x,
                         y,
                         f"{title} over time, {run['source']}: {run['run']}",
-                        GROUP_DASHES,
                     ),
                 )
-                for run, points in zip(both, rows, strict=True)
+                for run, own in zip(both, points, strict=True)
             ]
         )
     return panel_rows
@@ -260,45 +266,48 @@ def _length_s(run: ReportRow) -> float:
     return float(run["end_us"] - run["begin_us"]) / US_PER_S
 
 
-def _throughput_points(steps: dict[str, list[ReportRow]], run: ReportRow) -> ChartRows:
+def _throughput_points(steps: list[ReportRow]) -> ChartRows:
     """Return responses per second over all replicas, by kind of response."""
-    done: dict[tuple[str, int], int] = {}
-    length_us = 1
-    for row in steps.get(run["run"], ()):
-        key = row["answer"], row["at_us"]
-        done[key] = done.get(key, 0) + row["done"]
-        length_us = row["length_us"]
+    done: Counter[tuple[str, int]] = Counter()
+    for row in steps:
+        done[row["answer"], row["at_us"]] += row["done"]
+    length_us = steps[-1]["length_us"] if steps else 1
     times = sorted({at_us for _, at_us in done})
     return [
-        _point(RESPONSE_GROUPS[answer], answer, at_us, rate, formatting.format_throughput(rate))
-        for answer in RESPONSE_GROUPS
+        charts.timeline_row(group, answer, at_us, rate, formatting.format_throughput(rate), group)
+        for answer, group in RESPONSE_GROUPS.items()
         for at_us in times
-        for rate in [done.get((answer, at_us), 0) * US_PER_S / length_us]
+        for rate in [done[answer, at_us] * US_PER_S / length_us]
     ]
 
 
-def _latency_points(steps: dict[str, list[ReportRow]], run: ReportRow) -> ChartRows:
+def _latency_points(steps: list[ReportRow]) -> ChartRows:
     """Return the median of each replica. A gap of more than one step interrupts the line."""
 
     def key(row: ReportRow) -> tuple[str, int]:
         return row["answer"], row["replica"]
 
-    measured = [row for row in steps.get(run["run"], ()) if row["p50_us"] is not None]
+    measured = [row for row in steps if row["p50_us"] is not None]
     points: ChartRows = []
-    for (answer, replica), group in groupby(sorted(measured, key=key), key):
-        rows = sorted(group, key=lambda row: int(row["at_us"]))
-        segment = 0
+    for (answer, replica), lines in groupby(sorted(measured, key=key), key):
+        rows = sorted(lines, key=lambda row: int(row["at_us"]))
+        group, segment = RESPONSE_GROUPS[answer], 0
         for previous, row in pairwise([rows[0], *rows]):
             segment += row["at_us"] - previous["at_us"] > 2 * row["length_us"]
-            value = max(row["p50_us"] / 1000, LATENCY_MS_MIN)
-            shown = formatting.format_ms(row["p50_us"])
-            line = f"replica {replica}, {RESPONSE_GROUPS[answer]}"
-            detail = f"{replica} {answer} {segment}"
-            points.append(_point(RESPONSE_GROUPS[answer], detail, row["at_us"], value, shown, line))
+            points.append(
+                charts.timeline_row(
+                    group,
+                    f"{replica} {answer} {segment}",
+                    row["at_us"],
+                    max(row["p50_us"] / 1000, LATENCY_MS_MIN),
+                    formatting.format_ms(row["p50_us"]),
+                    f"replica {replica}, {group}",
+                )
+            )
     return points
 
 
-def _tentative_points(samples: dict[str, list[ReportRow]], run: ReportRow) -> ChartRows:
+def _tentative_points(samples: list[ReportRow], run: ReportRow) -> ChartRows:
     """Return the tentative requests of each replica. A crash interrupts the line."""
     begin_us, end_us = run["begin_us"], run["end_us"]
     crashes = [each for each in parse_recorded_faults(run["faults"]) if isinstance(each, Crash)]
@@ -307,45 +316,28 @@ def _tentative_points(samples: dict[str, list[ReportRow]], run: ReportRow) -> Ch
         return sum(each.replica == row["replica"] and each.at_us < row["at_us"] for each in crashes)
 
     return [
-        _point(
-            "a replica",
+        charts.timeline_row(
+            REPLICA_GROUP,
             f"{row['replica']} {incarnation(row)}",
             row["at_us"] - begin_us,
             row["tentative"],
             formatting.format_number(row["tentative"], Unit.COUNT),
             f"replica {row['replica']}",
         )
-        for row in sorted(samples.get(run["run"], ()), key=lambda row: int(row["at_us"]))
+        for row in sorted(samples, key=lambda row: int(row["at_us"]))
         if begin_us <= row["at_us"] <= end_us
     ]
 
 
-def _point(
-    group: str, detail: str, at_us: int, value: float, shown: str, line: str | None = None
-) -> dict[str, Any]:
-    return {
-        "group": group,
-        "replica": detail,
-        "line": line or group,
-        "at": at_us / US_PER_S,
-        "value": value,
-        "shown": shown,
-        "when": f"{at_us / US_PER_S:.2f} s",
-    }
-
-
 def _fault_marks(run: ReportRow) -> ChartRows:
     """Return the marks of the faults; a fault is shaded until its repair."""
-    faults = parse_recorded_faults(run["faults"])
-
-    def seconds(fault: Fault) -> float:
-        return (fault.at_us - int(run["begin_us"])) / US_PER_S
-
-    return [
-        {"at": seconds(each), "text": _fault_name(each)}
-        | ({"until": seconds(end)} if (end := _repair_of(each, faults)) is not None else {})
-        for each in faults
-    ]
+    faults, begin_us = parse_recorded_faults(run["faults"]), int(run["begin_us"])
+    marks = []
+    for fault in faults:
+        end = _repair_of(fault, faults)
+        until_us = None if end is None else end.at_us - begin_us
+        marks.append(fault_mark(_chart_name(fault), fault.at_us - begin_us, until_us))
+    return marks
 
 
 def _repair_of(fault: Fault, faults: Iterable[Fault]) -> Fault | None:
@@ -359,7 +351,7 @@ def _repair_of(fault: Fault, faults: Iterable[Fault]) -> Fault | None:
             return None
 
 
-def _fault_name(fault: Fault) -> str:
+def _chart_name(fault: Fault) -> str:
     """Return a short name, for a chart."""
     match fault:
         case Crash(replica=replica):
@@ -367,44 +359,26 @@ def _fault_name(fault: Fault) -> str:
         case Partition(groups=groups):
             return "cut " + "|".join(",".join(map(str, group)) for group in groups)
         case _:
-            return format_fault(fault).partition(" at ")[0]
+            return fault_name(fault)
 
 
 # --- in numbers ---------------------------------------------------------------------------------
 
 
 def _comparison_table(evidence: Evidence, both: list[ReportRow]) -> dict[str, Any]:
-    measures = {row["run"]: row for row in evidence.tables.measures}
-    latencies = {
-        (row["run"], row["answer"]): row
-        for row in evidence.tables.latencies
-        if row["kind"] == ALL_KINDS
-    }
+    figures = [evidence.figures_of_run(run["run"]) for run in both]
     rows = [
-        [label, *(_cell(measures.get(run["run"]), name, unit) for run in both)]
-        for label, name, unit in MEASURE_ROWS[:1]
-    ]
-    rows += [
-        [
-            f"{label}, {statistic}",
-            *(_cell(latencies.get((run["run"], answer)), name, Unit.MICROSECONDS) for run in both),
-        ]
-        for label, answer in LATENCY_ROWS
-        for statistic, name in LATENCY_STATISTICS
-    ]
-    rows += [
-        [label, *(_cell(measures.get(run["run"]), name, unit) for run in both)]
-        for label, name, unit in MEASURE_ROWS[1:]
+        [label, *(_cell(each.get(row), column, unit) for each in figures)]
+        for label, row, column, unit in TABLE_ROWS
     ]
     return {"header": ["", "live", "simulated"][: len(both) + 1], "rows": rows}
 
 
-def _cell(row: ReportRow | None, name: str, unit: Unit) -> str:
-    if row is None or row[name] is None:
-        return formatting.NO_VALUE
-    if unit is Unit.MICROSECONDS:
-        return formatting.format_ms(row[name])
-    return formatting.format_number(row[name], unit)
+def _cell(row: ReportRow | None, column: str, unit: Unit) -> str:
+    value = None if row is None else row[column]
+    if value is not None and unit is Unit.MICROSECONDS:
+        return formatting.format_ms(value)
+    return formatting.format_number(value, unit)
 
 
 def _verdict_text(evidence: Evidence, run: ReportRow) -> tuple[str, bool]:

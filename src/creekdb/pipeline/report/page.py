@@ -22,7 +22,13 @@ from creekdb.atomic_write import atomic_write
 from creekdb.errors import StorageFault
 from creekdb.pipeline.report import claims, formatting
 from creekdb.pipeline.report.charts import curves
-from creekdb.pipeline.report.charts.theme import colours, css_name, css_palette, picture_palette
+from creekdb.pipeline.report.charts.theme import (
+    Palette,
+    colours,
+    css_name,
+    css_palette,
+    picture_palette,
+)
 from creekdb.pipeline.report.checks import checks_section
 from creekdb.pipeline.report.claims import (
     ClaimResult,
@@ -32,7 +38,7 @@ from creekdb.pipeline.report.claims import (
     tally_text,
 )
 from creekdb.pipeline.report.evidence import SETUP_COLUMNS, Evidence, ReportRow, read_report_tables
-from creekdb.pipeline.report.figures import FIGURES, Figure
+from creekdb.pipeline.report.figures import Figure, draw_figures
 from creekdb.pipeline.report.live_runs import draw_live_runs
 from creekdb.pipeline.report.live_runs import summary_lines as live_summary
 from creekdb.pipeline.report.paper.claim import LATENCY_LOAD_SHARE_MAX
@@ -78,13 +84,9 @@ def _run_row(evidence: Evidence, row: ReportRow, throughput_tps: float | None) -
         "run": row["run"],
         "scheme": formatting.scheme_name(row["scheme"]),
         "differs": ", ".join(differs) or formatting.NO_VALUE,
-        "load": formatting.NO_VALUE
-        if row["load_tps"] is None
-        else formatting.format_throughput(row["load_tps"]),
+        "load": formatting.format_number(row["load_tps"], Unit.PER_SECOND),
         "seed": row["seed"],
-        "throughput": formatting.NO_VALUE
-        if throughput_tps is None
-        else formatting.format_throughput(throughput_tps),
+        "throughput": formatting.format_number(throughput_tps, Unit.PER_SECOND),
         "command": row["command"],
     }
 
@@ -98,11 +100,11 @@ BUNDLE_ENTRY: Final = "window.vegaEmbed = vegaEmbed;"
 def render_page(evidence: Evidence, results: list[ClaimResult]) -> str:
     """Return the page as HTML."""
     palette = css_palette(evidence.schemes)
-    figures = [figure for draw in FIGURES if (figure := draw(evidence, palette, False))]
+    figures = draw_figures(evidence)
     variations = draw_variations(evidence, palette)
     timelines = draw_timelines(evidence, palette)
     live = draw_live_runs(evidence, palette)
-    charts: dict[str, Any] = {figure.key: _chart_data(figure) for figure in figures}
+    charts: dict[str, Any] = {figure.key: _chart_data(figure, palette) for figure in figures}
     rows = [row.panels for row in variations] + [each.panels for each in timelines]
     rows += [row for each in live for row in each.panels]
     charts |= {panel.key: {"spec": panel.spec} for row in rows for panel in row}
@@ -113,7 +115,7 @@ def render_page(evidence: Evidence, results: list[ClaimResult]) -> str:
         bundle=Markup(bundle),
         charts=charts,
         checks=checks_section(evidence),
-        figures=[figure._asdict() | {"numbers": _figure_table(figure)} for figure in figures],
+        figures=[(figure, _figure_table(figure)) for figure in figures],
         headline=report_summary(evidence, results),
         live=live,
         palette=palette,
@@ -134,23 +136,24 @@ def render_page(evidence: Evidence, results: list[ClaimResult]) -> str:
     )
 
 
-def _chart_data(figure: Figure) -> dict[str, Any]:
+def _chart_data(figure: Figure, palette: Palette) -> dict[str, Any]:
     """Return the data of a figure for the script."""
     return {
-        "spec": figure.spec,
-        "hidden": [line.label for line in figure.lines if not line.shown],
+        "spec": figure.chart.spec(palette),
+        "hidden": [line.label for line in figure.chart.lines if not line.shown],
         "statistics": figure.statistics,
-        "x_kinds": figure.x_kinds,
+        "x_kinds": figure.chart.x.both_scales("x"),
     }
 
 
 def _figure_table(figure: Figure) -> dict[str, Any]:
     """Return the points of a figure as a table, with one column per statistic."""
-    names = list(figure.statistics) or [figure.quantity]
+    chart = figure.chart
+    names = list(figure.statistics) or [chart.value_label]
     rows: dict[tuple[str, float], dict[str, dict[str, Any]]] = {}
-    for row in figure.rows:
+    for row in chart.rows:
         key = row["line"], row["throughput"]
-        rows.setdefault(key, {})[row.get("statistic", figure.quantity)] = row
+        rows.setdefault(key, {})[row.get("statistic", chart.value_label)] = row
     cells = [
         [line, first["offered"], first["achieved"], first["interval"]]
         + [by_name[name]["shown"] if name in by_name else formatting.NO_VALUE for name in names]
@@ -165,7 +168,7 @@ def _sections(
     figures: list[Figure], has_variations: bool, has_timelines: bool, has_live_runs: bool
 ) -> Iterable[tuple[str, str]]:
     for figure in figures:
-        yield figure.key, figure.quantity.capitalize()
+        yield figure.key, figure.chart.value_label.capitalize()
     if has_variations:
         yield "variations", "Variations"
     if has_timelines:
@@ -247,13 +250,9 @@ def _claims_line(results: list[ClaimResult], source: str) -> str:
 def _write_pictures(evidence: Evidence, directory: Path) -> None:
     directory.mkdir(exist_ok=True)
     palette = picture_palette(evidence.schemes)
-    for draw in FIGURES:
-        figure = draw(evidence, palette, True)
-        if figure is None:
-            continue
-        svg: str = vl_convert.vegalite_to_svg(figure.spec, vl_version=VEGA_LITE_VERSION)
-        png: bytes = vl_convert.vegalite_to_png(
-            figure.spec, vl_version=VEGA_LITE_VERSION, scale=PNG_SCALE
-        )
+    for figure in draw_figures(evidence):
+        spec = figure.chart.picture_spec(palette)
+        svg: str = vl_convert.vegalite_to_svg(spec, vl_version=VEGA_LITE_VERSION)
+        png: bytes = vl_convert.vegalite_to_png(spec, vl_version=VEGA_LITE_VERSION, scale=PNG_SCALE)
         (directory / f"{figure.key}.svg").write_text(svg, encoding="utf-8")
         (directory / f"{figure.key}.png").write_bytes(png)

@@ -1,57 +1,37 @@
 """Runs with faults, and counters of their replicas during a partition (Section 6.4)."""
 
 from collections import defaultdict
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Iterable
+from typing import Any, Final, NamedTuple
 
 from creekdb.errors import CreekError
 from creekdb.pipeline.report.evidence import ReportRow, ReportTables
 from creekdb.simulation.faults.fault_types import Fault, Heal, Partition
 from creekdb.simulation.faults.language import format_fault, parse_faults
 
-
-class FaultMarker(NamedTuple):
-    """Time and text of a fault in a timeline."""
-
-    at_us: int
-    text: str
+US_PER_S: Final = 1_000_000
 
 
 class PartitionedRun(NamedTuple):
     """Run with a temporary network partition."""
 
-    run: str
-    scheme: str
-    source: str
-    replicas: int
-    seed: int
+    row: ReportRow
     split_us: int
     healed_us: int
     majority: frozenset[int]
     """Replicas of the group with more than half of all replicas; empty without such a group."""
     samples: list[ReportRow]
 
-    def minority_tentative_growth(self) -> float | None:
-        """Return the growth of `tentative` outside the majority during the partition."""
-        return self._growth("tentative", inside=False)
-
-    def minority_committed_growth(self) -> float | None:
-        """Return the growth of `committed` outside the majority during the partition."""
-        return self._growth("committed", inside=False)
-
-    def majority_committed_growth(self) -> float | None:
-        """Return the growth of `committed` in the majority during the partition."""
-        return self._growth("committed", inside=True)
-
-    def _growth(self, column: str, inside: bool) -> float | None:
+    def growth(self, column: str, in_majority: bool) -> float | None:
         """Return the largest growth at any replica during the partition, or None.
 
         The first sample is skipped, since messages in flight at the split may still arrive.
         """
         growths: list[int] = []
-        for replica, rows in rows_by_replica(self.samples).items():
-            during = [row for row in rows if self.split_us < row["at_us"] < self.healed_us][1:]
-            if during and (replica in self.majority) == inside:
+        for replica, rows in _rows_by("replica", self.samples).items():
+            in_time = sorted(rows, key=lambda row: int(row["at_us"]))
+            during = [row for row in in_time if self.split_us < row["at_us"] < self.healed_us][1:]
+            if during and (replica in self.majority) == in_majority:
                 growths.append(max(row[column] for row in during) - during[0][column])
         return float(max(growths)) if growths else None
 
@@ -64,35 +44,36 @@ def parse_recorded_faults(text: str) -> tuple[Fault, ...]:
         return ()
 
 
-def fault_markers(text: str) -> list[FaultMarker]:
-    return [FaultMarker(each.at_us, format_fault(each)) for each in parse_recorded_faults(text)]
+def fault_name(fault: Fault) -> str:
+    """Return a fault in the fault language, without its time."""
+    return format_fault(fault).partition(" at ")[0]
 
 
-def partitioned_runs(tables: ReportTables) -> list[PartitionedRun]:
+def fault_mark(text: str, at_us: int, until_us: int | None) -> dict[str, Any]:
+    """Return the mark of a fault in a timeline, shaded until its repair."""
+    mark = {"at": at_us / US_PER_S, "text": text}
+    return mark if until_us is None else mark | {"until": until_us / US_PER_S}
+
+
+def partitioned_runs(tables: ReportTables) -> dict[str, PartitionedRun]:
+    """Return the runs with a partition and with samples, by name."""
     samples = rows_by_run(tables.samples)
-    return [
-        partitioned
-        for run in tables.runs
-        if run["faults"] and (partitioned := _partitioned_run(run, samples.get(run["run"], ())))
-    ]
+    runs = {run["run"]: _partitioned_run(run, samples[run["run"]]) for run in tables.runs}
+    return {name: run for name, run in runs.items() if run is not None}
 
 
-def _partitioned_run(run: ReportRow, samples: Sequence[ReportRow]) -> PartitionedRun | None:
+def _partitioned_run(run: ReportRow, samples: list[ReportRow]) -> PartitionedRun | None:
     faults = parse_recorded_faults(run["faults"])
     split = next((each for each in faults if isinstance(each, Partition)), None)
     if split is None or not samples:
         return None
     heals = (each.at_us for each in faults if isinstance(each, Heal) and each.at_us > split.at_us)
     return PartitionedRun(
-        run=run["run"],
-        scheme=run["scheme"],
-        source=run["source"],
-        replicas=run["replicas"],
-        seed=run["seed"],
+        row=run,
         split_us=split.at_us,
         healed_us=next(heals, run["duration_us"]),
         majority=_majority(split, run["replicas"]),
-        samples=list(samples),
+        samples=samples,
     )
 
 
@@ -102,15 +83,12 @@ def _majority(split: Partition, replicas: int) -> frozenset[int]:
     return next((group for group in groups if 2 * len(group) > replicas), frozenset())
 
 
-def rows_by_run(samples: Sequence[ReportRow]) -> dict[str, list[ReportRow]]:
-    groups: dict[str, list[ReportRow]] = defaultdict(list)
-    for row in samples:
-        groups[row["run"]].append(row)
-    return dict(groups)
+def rows_by_run(rows: Iterable[ReportRow]) -> dict[str, list[ReportRow]]:
+    return _rows_by("run", rows)
 
 
-def rows_by_replica(samples: Sequence[ReportRow]) -> dict[int, list[ReportRow]]:
-    groups: dict[int, list[ReportRow]] = defaultdict(list)
-    for row in sorted(samples, key=lambda row: (row["replica"], row["at_us"])):
-        groups[row["replica"]].append(row)
-    return dict(groups)
+def _rows_by(column: str, rows: Iterable[ReportRow]) -> dict[Any, list[ReportRow]]:
+    groups: dict[Any, list[ReportRow]] = defaultdict(list)
+    for row in rows:
+        groups[row[column]].append(row)
+    return groups

@@ -12,6 +12,10 @@ class Unit(StrEnum):
     RATIO = "ratio"
     COUNT = "count"
 
+    def drawn(self, value: float) -> float:
+        """Return a value as charts draw it: a time in milliseconds, and others unchanged."""
+        return value / 1000 if self is Unit.MICROSECONDS else value
+
 
 DECIMAL_DIGITS: Final = {
     Unit.PER_SECOND: 0,

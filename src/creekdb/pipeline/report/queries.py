@@ -1,20 +1,14 @@
-"""Numbers that the paper's statements require, computed from the evidence.
-
-Each query is a small value that describes its computation and performs it. The result is None if
-the runs do not determine the number.
-"""
+"""Numbers that the paper's statements require, computed from the evidence."""
 
 import itertools
 from collections.abc import Callable, Mapping
 from math import inf, isinf
 from statistics import fmean
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from creekdb.pipeline.report.evidence import CurvePoint, Evidence
 from creekdb.pipeline.report.partitions import PartitionedRun, partitioned_runs
-
-SetupOverrides = Mapping[str, Any]
-NO_OVERRIDES: SetupOverrides = {}
+from creekdb.pipeline.report.quantities import Unit
 
 
 class QueryResult(NamedTuple):
@@ -38,91 +32,95 @@ class QueryResult(NamedTuple):
         return self.possible_range is not None and isinf(self.possible_range[1])
 
 
-class Query(Protocol):
-    """Computation of one number."""
+class Query(NamedTuple):
+    """Computation of one number, or of its range."""
 
-    @property
-    def description(self) -> str: ...
+    unit: Unit
+    description: str
+    evaluate: Callable[[Evidence], QueryResult | None]
+    """Returns None if the runs do not determine the number."""
 
-    def evaluate(self, evidence: Evidence) -> QueryResult | None: ...
+
+def not_measured(unit: Unit, reason: str) -> Query:
+    """Return a query for a number that no run determines."""
+    return Query(unit, reason, lambda evidence: None)
 
 
-class PeakThroughput(NamedTuple):
-    """Peak throughput of a scheme."""
+# --- peaks ------------------------------------------------------------------------------------
 
-    scheme: str
-    overrides: SetupOverrides = NO_OVERRIDES
 
-    @property
-    def description(self) -> str:
-        return "throughput at the highest unsaturated load, mean over seeds"
-
-    def evaluate(self, evidence: Evidence) -> QueryResult | None:
-        peak = evidence.peak(self.scheme, **self.overrides)
+def peak_throughput(scheme: str, **overrides: Any) -> Query:
+    def evaluate(evidence: Evidence) -> QueryResult | None:
+        peak = evidence.peak(scheme, **overrides)
         if peak is None:
             return None
         return QueryResult(peak.mean, peak.mean, peak.seeds, (peak.mean, peak.saturating_tps))
 
-
-class PeakRatio(NamedTuple):
-    """Ratio of two peaks of one scheme."""
-
-    scheme: str
-    overrides: SetupOverrides
-    base_overrides: SetupOverrides = NO_OVERRIDES
-
-    @property
-    def description(self) -> str:
-        return "peak throughput ÷ peak throughput"
-
-    def evaluate(self, evidence: Evidence) -> QueryResult | None:
-        numerator = evidence.peak(self.scheme, **self.overrides)
-        base = evidence.peak(self.scheme, **self.base_overrides)
-        if numerator is None or base is None or isinf(base.saturating_tps) or not base.mean:
-            return None
-        ratio = numerator.mean / base.mean
-        possible = numerator.mean / base.saturating_tps, numerator.saturating_tps / base.mean
-        return QueryResult(ratio, ratio, min(numerator.seeds, base.seeds), possible)
+    description = "throughput at the highest unsaturated load, mean over seeds"
+    return Query(Unit.PER_SECOND, description, evaluate)
 
 
-class PeakScaling(NamedTuple):
-    """Peak at the highest value of a parameter, relative to the peak of the default setup."""
+def slowdown(scheme: str, **overrides: Any) -> Query:
+    """Return the ratio of the peak of the default setup to that with `overrides`."""
+    return Query(
+        Unit.RATIO,
+        "peak throughput ÷ peak throughput",
+        lambda evidence: _peak_ratio(evidence, scheme, {}, overrides),
+    )
 
-    scheme: str
-    parameter: str
 
-    @property
-    def description(self) -> str:
-        return f"peak with the most {self.parameter} tried ÷ peak of the default setup"
+def peak_scaling(scheme: str, parameter: str) -> Query:
+    """Return the peak at the highest value of a parameter, relative to that of the default."""
 
-    def evaluate(self, evidence: Evidence) -> QueryResult | None:
+    def evaluate(evidence: Evidence) -> QueryResult | None:
         tried = [
             value
-            for value in evidence.values(self.parameter)
-            if value > evidence.default_setup[self.parameter]
-            and evidence.peak(self.scheme, **{self.parameter: value})
+            for value in evidence.values(parameter)
+            if value > evidence.default_setup[parameter]
+            and evidence.peak(scheme, **{parameter: value})
         ]
-        if not tried:
-            return None
-        return PeakRatio(self.scheme, {self.parameter: max(tried)}).evaluate(evidence)
+        return _peak_ratio(evidence, scheme, {parameter: max(tried)}, {}) if tried else None
+
+    description = f"peak with the most {parameter} tried ÷ peak of the default setup"
+    return Query(Unit.RATIO, description, evaluate)
 
 
-class MeasureRange(NamedTuple):
-    """Range of a measure over all loads below saturation."""
+def _peak_ratio(
+    evidence: Evidence, scheme: str, overrides: Mapping[str, Any], base: Mapping[str, Any]
+) -> QueryResult | None:
+    one, other = evidence.peak(scheme, **overrides), evidence.peak(scheme, **base)
+    if one is None or other is None or isinf(other.saturating_tps) or not other.mean:
+        return None
+    ratio = one.mean / other.mean
+    possible = one.mean / other.saturating_tps, one.saturating_tps / other.mean
+    return QueryResult(ratio, ratio, min(one.seeds, other.seeds), possible)
+
+
+# --- curves -----------------------------------------------------------------------------------
+
+
+class Curve(NamedTuple):
+    """A measure over the loads below saturation."""
 
     scheme: str
     measure: str
-    overrides: SetupOverrides = NO_OVERRIDES
+    overrides: Mapping[str, Any] = {}
     load_share_max: float = 1.0
     """Upper bound of the loads, as a share of the lowest saturating load. Close to that load,
     latency rises steeply, because all cores are busy at times."""
 
     @property
-    def description(self) -> str:
-        return f"range over {_load_range_text(self.load_share_max)}, mean over seeds"
+    def unit(self) -> Unit:
+        if self.measure.endswith("_us"):
+            return Unit.MICROSECONDS
+        return Unit.RATIO if self.measure == "execution_ratio" else Unit.SHARE
 
-    def evaluate(self, evidence: Evidence) -> QueryResult | None:
-        return _result_of_points(self.points(evidence))
+    @property
+    def loads(self) -> str:
+        """Description of the loads."""
+        if self.load_share_max == 1:
+            return "all loads below saturation"
+        return f"loads up to {100 * self.load_share_max:.0f}\u00a0% of the lowest saturating load"
 
     def points(self, evidence: Evidence) -> list[CurvePoint]:
         """Return the points of the curve within the bound."""
@@ -135,127 +133,47 @@ class MeasureRange(NamedTuple):
         ]
 
 
-class MeasureMaximum(NamedTuple):
-    """Maximum of a measure over all loads below saturation."""
-
-    scheme: str
-    measure: str
-    overrides: SetupOverrides = NO_OVERRIDES
-
-    @property
-    def description(self) -> str:
-        return "highest over all loads below saturation, mean over seeds"
-
-    def evaluate(self, evidence: Evidence) -> QueryResult | None:
-        result = MeasureRange(self.scheme, self.measure, self.overrides).evaluate(evidence)
-        return None if result is None else result._replace(low=result.high, mean=None)
+def curve_range(curve: Curve) -> Query:
+    description = f"range over {curve.loads}, mean over seeds"
+    return Query(curve.unit, description, lambda evidence: _range(curve.points(evidence)))
 
 
-class CurveComparison(NamedTuple):
-    """Two curves combined by `operation` at equal loads; the right one is interpolated linearly."""
+def curve_maximum(scheme: str, measure: str, **overrides: Any) -> Query:
+    curve = Curve(scheme, measure, overrides)
+    description = f"highest over {curve.loads}, mean over seeds"
+    return Query(curve.unit, description, lambda evidence: _maximum(curve.points(evidence)))
 
-    left: MeasureRange
-    right: MeasureRange
-    operation: Callable[[float, float], float]
-    label: str
 
-    @property
-    def description(self) -> str:
-        return f"{self.label} at equal loads: {_load_range_text(self.left.load_share_max)} of both"
+def overall_maximum(measure: str) -> Query:
+    """Return the maximum of a measure over all schemes."""
 
-    def evaluate(self, evidence: Evidence) -> QueryResult | None:
-        right_points = self.right.points(evidence)
+    def evaluate(evidence: Evidence) -> QueryResult | None:
+        curves = [Curve(scheme, measure).points(evidence) for scheme in evidence.schemes]
+        return _maximum([point for points in curves for point in points])
+
+    description = "highest over all systems and loads below saturation"
+    return Query(Curve("", measure).unit, description, evaluate)
+
+
+def compare_curves(
+    unit: Unit, left: Curve, right: Curve, operation: Callable[[float, float], float], label: str
+) -> Query:
+    """Combine two curves by `operation` at equal loads; the right one is interpolated linearly."""
+
+    def evaluate(evidence: Evidence) -> QueryResult | None:
+        right_points = right.points(evidence)
         pairs = [
             (point, value)
-            for point in self.left.points(evidence)
+            for point in left.points(evidence)
             if (value := _interpolate(right_points, point.load_tps))
         ]
         if not pairs:
             return None
-        values = [self.operation(point.mean, value) for point, value in pairs]
+        values = [operation(point.mean, value) for point, value in pairs]
         seeds = min(point.seeds for point in (*right_points, *(point for point, _ in pairs)))
         return QueryResult(min(values), max(values), seeds, mean=fmean(values))
 
-
-class OverallMaximum(NamedTuple):
-    """Maximum of a measure over all schemes and their loads below saturation."""
-
-    measure: str
-
-    @property
-    def description(self) -> str:
-        return "highest over all systems and loads below saturation"
-
-    def evaluate(self, evidence: Evidence) -> QueryResult | None:
-        curves = [evidence.below_saturation(each, self.measure) for each in evidence.schemes]
-        result = _result_of_points([point for curve in curves for point in curve])
-        return None if result is None else result._replace(low=result.high, mean=None)
-
-
-class QueryDifference(NamedTuple):
-    """Difference of two numbers."""
-
-    left: Query
-    right: Query
-
-    @property
-    def description(self) -> str:
-        return f"difference of the two: {self.left.description}"
-
-    def evaluate(self, evidence: Evidence) -> QueryResult | None:
-        left, right = self.left.evaluate(evidence), self.right.evaluate(evidence)
-        if left is None or right is None:
-            return None
-        value = left.typical - right.typical
-        return QueryResult(value, value, min(left.seeds, right.seeds))
-
-
-class ReducedQuery(NamedTuple):
-    """One value of a range: an end, or the mean."""
-
-    query: Query
-    reduce: Callable[[QueryResult], float]
-    label: str
-
-    @property
-    def description(self) -> str:
-        return f"{self.label} of: {self.query.description}"
-
-    def evaluate(self, evidence: Evidence) -> QueryResult | None:
-        result = self.query.evaluate(evidence)
-        if result is None:
-            return None
-        value = self.reduce(result)
-        return result._replace(low=value, high=value, mean=None)
-
-
-class PartitionGrowth(NamedTuple):
-    """Range of a growth over all runs of the default size with a partition."""
-
-    scheme: str
-    measure: Callable[[PartitionedRun], float | None]
-    label: str
-
-    @property
-    def description(self) -> str:
-        return self.label
-
-    def evaluate(self, evidence: Evidence) -> QueryResult | None:
-        default = evidence.default_setup["source"], evidence.default_setup["replicas"]
-        values = [
-            value
-            for each in partitioned_runs(evidence.tables)
-            if (each.source, each.replicas) == default
-            and each.scheme == self.scheme
-            and (value := self.measure(each)) is not None
-        ]
-        return QueryResult(min(values), max(values), len(values)) if values else None
-
-
-def _load_range_text(up_to: float) -> str:
-    if up_to == 1:
-        return "all loads below saturation"
-    return f"loads up to {100 * up_to:.0f}\u00a0% of the lowest saturating load"
+    return Query(unit, f"{label} at equal loads: {left.loads} of both", evaluate)
 
 
 def _interpolate(points: list[CurvePoint], load_tps: float) -> float | None:
@@ -267,9 +185,57 @@ def _interpolate(points: list[CurvePoint], load_tps: float) -> float | None:
     return next((point.mean for point in points if point.load_tps == load_tps), None)
 
 
-def _result_of_points(points: list[CurvePoint]) -> QueryResult | None:
+def _range(points: list[CurvePoint]) -> QueryResult | None:
     if not points:
         return None
     means = [point.mean for point in points]
     seeds = min(point.seeds for point in points)
     return QueryResult(min(means), max(means), seeds, mean=fmean(means))
+
+
+def _maximum(points: list[CurvePoint]) -> QueryResult | None:
+    result = _range(points)
+    return None if result is None else result._replace(low=result.high, mean=None)
+
+
+# --- derived numbers --------------------------------------------------------------------------
+
+
+def difference(left: Query, right: Query) -> Query:
+    def evaluate(evidence: Evidence) -> QueryResult | None:
+        one, other = left.evaluate(evidence), right.evaluate(evidence)
+        if one is None or other is None:
+            return None
+        value = one.typical - other.typical
+        return QueryResult(value, value, min(one.seeds, other.seeds))
+
+    return Query(left.unit, f"difference of the two: {left.description}", evaluate)
+
+
+def reduce_range(query: Query, reduce: Callable[[QueryResult], float], label: str) -> Query:
+    """Return one value of a range: an end, or the mean."""
+
+    def evaluate(evidence: Evidence) -> QueryResult | None:
+        result = query.evaluate(evidence)
+        if result is None:
+            return None
+        return result._replace(low=reduce(result), high=reduce(result), mean=None)
+
+    return Query(query.unit, f"{label} of: {query.description}", evaluate)
+
+
+def partition_growth(scheme: str, column: str, *, in_majority: bool) -> Query:
+    """Return the range of the growth of a counter during a partition, in runs of default size."""
+
+    def growth(run: PartitionedRun, evidence: Evidence) -> float | None:
+        setup = evidence.default_setup | {"scheme": scheme}
+        is_default = all(run.row[name] == setup[name] for name in ("scheme", "source", "replicas"))
+        return run.growth(column, in_majority) if is_default else None
+
+    def evaluate(evidence: Evidence) -> QueryResult | None:
+        runs = partitioned_runs(evidence.tables).values()
+        values = [value for run in runs if (value := growth(run, evidence)) is not None]
+        return QueryResult(min(values), max(values), len(values)) if values else None
+
+    side = "in" if in_majority else "outside"
+    return Query(Unit.COUNT, f"growth of {column} {side} the majority", evaluate)

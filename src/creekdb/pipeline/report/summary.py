@@ -18,7 +18,7 @@ from creekdb.pipeline.report.paper.claim import (
 )
 from creekdb.pipeline.report.paper.reference_values import PEAKS_TPS
 from creekdb.pipeline.report.quantities import Unit
-from creekdb.pipeline.report.queries import MeasureRange, PeakThroughput, QueryResult
+from creekdb.pipeline.report.queries import Curve, QueryResult, curve_range, peak_throughput
 
 HIGH_ACCURACY: Final = 0.9
 """Accuracy from which the title claims correct responses."""
@@ -59,10 +59,10 @@ def report_summary(evidence: Evidence, claim_results: list[ClaimResult]) -> Repo
     """Return the headline of the page."""
     results = _HeadlineResults(
         source=evidence.source,
-        peak=PeakThroughput("creek").evaluate(evidence),
+        peak=peak_throughput("creek").evaluate(evidence),
         weak=latency_range("creek", WEAK_TENTATIVE).evaluate(evidence),
         stable=latency_range("creek", STRONG_STABLE).evaluate(evidence),
-        accuracy=MeasureRange("creek", "accuracy").evaluate(evidence),
+        accuracy=curve_range(Curve("creek", "accuracy")).evaluate(evidence),
         live=None if evidence.source == LIVE_SOURCE else live_runs.live_figures(evidence, "creek"),
     )
     archie_ratio = latency_ratio("creek", "archie", WEAK_TENTATIVE).evaluate(evidence)
@@ -235,9 +235,7 @@ def _transaction_row(kind: str, latencies: dict[str, ReportRow]) -> list[str]:
     cells = [kind.replace("_", " "), "" if count is None else str(count["answers"])]
     for row in (first, last):
         cells += [
-            formatting.NO_VALUE
-            if row is None
-            else formatting.format_number(row[name], Unit.MICROSECONDS)
+            formatting.format_number(None if row is None else row[name], Unit.MICROSECONDS)
             for name in STATISTIC_COLUMNS
         ]
     return cells

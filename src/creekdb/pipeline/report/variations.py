@@ -16,10 +16,12 @@ from creekdb.pipeline.report.paper.reference_values import (
 )
 from creekdb.pipeline.report.quantities import Unit
 from creekdb.pipeline.report.queries import (
-    MeasureMaximum,
-    MeasureRange,
-    PeakThroughput,
+    Curve,
+    Query,
     QueryResult,
+    curve_maximum,
+    curve_range,
+    peak_throughput,
 )
 
 
@@ -88,9 +90,9 @@ class _Measure(NamedTuple):
 
     key: str
     title: str
-    unit: Unit
     labels: str
-    evaluate: Callable[[Evidence, str, Mapping[str, Any]], QueryResult | None]
+    query: Callable[..., Query]
+    """Query by scheme and overrides of the default setup."""
     reduce: Callable[[QueryResult], float]
     has_sequential: bool = True
     """True if sequential systems have a meaningful value."""
@@ -100,39 +102,31 @@ _MEASURES: Final = (
     _Measure(
         "peak",
         "Peak throughput, tx/s",
-        Unit.PER_SECOND,
         charts.THOUSANDS_LABEL,
-        lambda evidence, scheme, where: PeakThroughput(scheme, where).evaluate(evidence),
+        peak_throughput,
         lambda result: result.high,
     ),
     _Measure(
         "stable",
         "Stable latency, strong, ms",
-        Unit.MICROSECONDS,
         charts.PLAIN_LABEL,
-        lambda evidence, scheme, where: latency_range(scheme, STRONG_STABLE, **where).evaluate(
-            evidence
-        ),
+        lambda scheme, **where: latency_range(scheme, STRONG_STABLE, **where),
         lambda result: result.typical,
         has_sequential=False,
     ),
     _Measure(
         "accuracy",
         "Lowest accuracy",
-        Unit.SHARE,
         charts.PERCENT_LABEL,
-        lambda evidence, scheme, where: MeasureRange(scheme, "accuracy", where).evaluate(evidence),
+        lambda scheme, **where: curve_range(Curve(scheme, "accuracy", where)),
         lambda result: result.low,
         has_sequential=False,
     ),
     _Measure(
         "executions",
         "Highest execution ratio",
-        Unit.RATIO,
         charts.PLAIN_LABEL,
-        lambda evidence, scheme, where: MeasureMaximum(scheme, "execution_ratio", where).evaluate(
-            evidence
-        ),
+        lambda scheme, **where: curve_maximum(scheme, "execution_ratio", **where),
         lambda result: result.high,
         has_sequential=False,
     ),
@@ -196,7 +190,7 @@ def _curves(evidence: Evidence, parameter: str) -> list[_VariationCurve]:
 
 def _value_axis(measure: _Measure, rows: ChartRows) -> Axis:
     numbers = [row[name] for row in rows for name in ("value", "paper") if row[name] is not None]
-    if measure.unit in (Unit.SHARE, Unit.RATIO):
+    if measure.query("").unit in (Unit.SHARE, Unit.RATIO):
         return Axis("", measure.labels, [*numbers, 1.0])
     return Axis("", measure.labels, [*numbers, 0.0], low=0)
 
@@ -204,28 +198,27 @@ def _value_axis(measure: _Measure, rows: ChartRows) -> Axis:
 def _chart_rows(
     evidence: Evidence, variation_curves: list[_VariationCurve], parameter: str, measure: _Measure
 ) -> ChartRows:
-    scale = 1000 if measure.unit is Unit.MICROSECONDS else 1
     rows = []
     for line, overrides in variation_curves:
         if not measure.has_sequential and line.scheme in SEQUENTIAL_SCHEMES:
             continue
         for value in _sorted_values(evidence.values(parameter)):
-            result = measure.evaluate(evidence, line.scheme, {**overrides, parameter: value})
+            query = measure.query(line.scheme, **overrides, **{parameter: value})
+            result = query.evaluate(evidence)
             if result is None:
                 continue
-            shown = formatting.format_number(measure.reduce(result), measure.unit)
+            number = measure.reduce(result)
             paper = None if overrides else _paper_value(measure.key, line.scheme, parameter, value)
             rows.append(
                 {
                     "line": line.label,
                     "parameter": formatting.format_parameter(parameter, value),
-                    "value": measure.reduce(result) / scale,
+                    "value": query.unit.drawn(number),
                     "paper": paper,
-                    "paper_text": formatting.NO_VALUE
-                    if paper is None
-                    else formatting.format_throughput(paper),
+                    "paper_text": formatting.format_number(paper, Unit.PER_SECOND),
                     "bound": result.is_lower_bound,
-                    "shown": f"at least {shown}" if result.is_lower_bound else shown,
+                    "shown": ("at least " if result.is_lower_bound else "")
+                    + formatting.format_number(number, query.unit),
                     "seeds": result.seeds,
                 }
             )

@@ -8,32 +8,16 @@ picture file carries its own legend instead.
     plots     the three chart types    theme     colours and dashes
 """
 
-from creekdb.pipeline.report.charts.layers import (
-    AXIS_MARGIN,
-    PERCENT_LABEL,
-    PLAIN_LABEL,
-    THOUSANDS_LABEL,
-    Axis,
-    ChartPanel,
-    ChartRows,
-)
-from creekdb.pipeline.report.charts.plots import (
-    SMALL_FIGURE_HEIGHT,
-    parameter_chart,
-    throughput_chart,
-    timeline_chart,
-)
-
-__all__ = [
-    "AXIS_MARGIN",
-    "PERCENT_LABEL",
-    "PLAIN_LABEL",
-    "SMALL_FIGURE_HEIGHT",
-    "THOUSANDS_LABEL",
-    "Axis",
-    "ChartPanel",
-    "ChartRows",
-    "parameter_chart",
-    "throughput_chart",
-    "timeline_chart",
-]
+from creekdb.pipeline.report.charts.layers import AXIS_MARGIN as AXIS_MARGIN
+from creekdb.pipeline.report.charts.layers import PERCENT_LABEL as PERCENT_LABEL
+from creekdb.pipeline.report.charts.layers import PLAIN_LABEL as PLAIN_LABEL
+from creekdb.pipeline.report.charts.layers import THOUSANDS_LABEL as THOUSANDS_LABEL
+from creekdb.pipeline.report.charts.layers import Axis as Axis
+from creekdb.pipeline.report.charts.layers import ChartPanel as ChartPanel
+from creekdb.pipeline.report.charts.layers import ChartRows as ChartRows
+from creekdb.pipeline.report.charts.plots import SMALL_FIGURE_HEIGHT as SMALL_FIGURE_HEIGHT
+from creekdb.pipeline.report.charts.plots import LineGroup as LineGroup
+from creekdb.pipeline.report.charts.plots import ThroughputChart as ThroughputChart
+from creekdb.pipeline.report.charts.plots import parameter_chart as parameter_chart
+from creekdb.pipeline.report.charts.plots import timeline_chart as timeline_chart
+from creekdb.pipeline.report.charts.plots import timeline_row as timeline_row

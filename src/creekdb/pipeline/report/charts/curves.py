@@ -72,16 +72,15 @@ def curve_rows(
     line: CurveStyle, points: list[CurvePoint], unit: Unit, **more: Any
 ) -> list[dict[str, Any]]:
     """Return the points of a line as chart rows, including tooltip texts."""
-    scale = 1000 if unit is Unit.MICROSECONDS else 1
     return [
         {
             "line": line.label,
             "throughput": point.throughput_tps,
-            "value": point.mean / scale,
+            "value": unit.drawn(point.mean),
             "low": None
             if point.low is None
-            else max(point.low, point.mean * INTERVAL_LOW_SHARE_MIN) / scale,
-            "high": None if point.high is None else point.high / scale,
+            else unit.drawn(max(point.low, point.mean * INTERVAL_LOW_SHARE_MIN)),
+            "high": None if point.high is None else unit.drawn(point.high),
             "saturated": point.is_saturated,
             "shown": formatting.format_number(point.mean, unit),
             "interval": _interval_text(point, unit),

@@ -141,16 +141,14 @@ def layer_charts(*charts: alt.Chart) -> alt.LayerChart:
 def chart_spec(
     chart: alt.LayerChart,
     rows: ChartRows,
-    legend: alt.LayerChart | None,
     palette: Palette,
     parameters: list[alt.Parameter],
-    *,
     description: str,
     height: int,
-    width: int | str,
+    legend: alt.LayerChart | None = None,
 ) -> dict[str, Any]:
     """Return the Vega-Lite specification: a resizable chart, or a picture with a legend."""
-    chart = chart.properties(width=width, height=height)
+    chart = chart.properties(width="container" if legend is None else PICTURE_WIDTH, height=height)
     whole: alt.LayerChart | alt.VConcatChart
     if legend is None:
         fit = alt.AutoSizeParams(type="fit-x", contains="padding")

@@ -2,17 +2,16 @@
 
 - `parameter_chart`: small multiple of one measure by the value of a parameter.
 - `timeline_chart`: one line per replica over time, with faults marked.
-- `throughput_chart`: curves against throughput, with the paper's values behind them.
+- `ThroughputChart`: curves against throughput, with the paper's values behind them.
 """
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple
 
 import altair as alt
 
 from creekdb.pipeline.report.charts.curves import CurveStyle
 from creekdb.pipeline.report.charts.layers import (
-    PICTURE_WIDTH,
     ROWS_DATA,
     Axis,
     ChartRows,
@@ -24,7 +23,7 @@ from creekdb.pipeline.report.charts.layers import (
     nearest_point,
     shape_encoding,
 )
-from creekdb.pipeline.report.charts.theme import Palette
+from creekdb.pipeline.report.charts.theme import SOLID, Palette
 
 MULTIPLE_HEIGHT: Final = 170
 
@@ -74,48 +73,61 @@ def parameter_chart(
             tooltip=tooltip,
         ),
     )
-    return chart_spec(
-        chart,
-        rows,
-        None,
-        palette,
-        [*y.parameters("y"), alt.param(name="hidden", value=[])],
-        description=description,
-        height=MULTIPLE_HEIGHT,
-        width="container",
-    )
+    parameters = [*y.parameters("y"), alt.param(name="hidden", value=[])]
+    return chart_spec(chart, rows, palette, parameters, description, MULTIPLE_HEIGHT)
 
 
 TIMELINE_HEIGHT: Final = 200
+US_PER_S: Final = 1_000_000
+
+
+class LineGroup(NamedTuple):
+    """Colour and dash pattern of the lines of one group."""
+
+    colour: str
+    dash: list[int] = SOLID
+
+
+def timeline_row(
+    group: str, detail: str, at_us: int, value: float, shown: str, line: str
+) -> dict[str, Any]:
+    """Return a point of a timeline. Points with equal `detail` form a line."""
+    return {
+        "group": group,
+        "replica": detail,
+        "line": line,
+        "at": at_us / US_PER_S,
+        "value": value,
+        "shown": shown,
+        "when": f"{at_us / US_PER_S:.2f} s",
+    }
 
 
 def timeline_chart(
     rows: ChartRows,
-    groups: dict[str, str],
+    groups: dict[str, LineGroup],
     fault_marks: ChartRows,
     palette: Palette,
     x: Axis,
     y: Axis,
     description: str,
-    dashes: Mapping[str, Sequence[int]] | None = None,
 ) -> dict[str, Any]:
-    """Return a chart over time with one line per replica.
-
-    `groups` maps each group of replicas to its colour, and `dashes` to its dash pattern if the
-    lines of the group are not solid.
-    """
-    dash = [list((dashes or {}).get(group, ())) or [1, 0] for group in groups]
+    """Return a chart over time with one line per replica."""
     base = alt.Chart(ROWS_DATA).encode(
         x=alt.X("at:Q", scale=x.vega_scale("x"), axis=x.vega_axis("x", 8)),
         y=alt.Y("value:Q", scale=y.vega_scale("y"), axis=y.vega_axis("y", 4)),
         detail="replica:N",
         color=alt.Color(
             "group:N",
-            scale=alt.Scale(domain=list(groups), range=list(groups.values())),
+            scale=alt.Scale(domain=list(groups), range=[group.colour for group in groups.values()]),
             legend=None,
         ),
         strokeDash=alt.StrokeDash(
-            "group:N", scale=alt.Scale(domain=list(groups), range=dash), legend=None
+            "group:N",
+            scale=alt.Scale(
+                domain=list(groups), range=[group.dash or [1, 0] for group in groups.values()]
+            ),
+            legend=None,
         ),
     )
     nearest = nearest_point()
@@ -141,98 +153,101 @@ def timeline_chart(
         )
         .add_params(nearest),
     )
-    return chart_spec(
-        chart,
-        rows,
-        None,
-        palette,
-        [*x.parameters("x"), *y.parameters("y")],
-        description=description,
-        height=TIMELINE_HEIGHT,
-        width="container",
-    )
+    parameters = [*x.parameters("x"), *y.parameters("y")]
+    return chart_spec(chart, rows, palette, parameters, description, TIMELINE_HEIGHT)
 
 
 FIGURE_HEIGHT: Final = 420
 SMALL_FIGURE_HEIGHT: Final = 300
 
 
-def throughput_chart(
-    rows: ChartRows,
-    lines: list[CurveStyle],
-    palette: Palette,
-    x: Axis,
-    y: Axis,
-    *,
-    description: str,
-    value_label: str,
-    marks: ChartRows | None = None,
-    statistic: str | None = None,
-    height: int = FIGURE_HEIGHT,
-    picture: bool = False,
-) -> dict[str, Any]:
-    """Return curves with points, confidence intervals, and the paper's `marks` behind them.
+class ThroughputChart(NamedTuple):
+    """Curves with points, confidence intervals, and the paper's `marks` behind them."""
 
-    `value_label` names the value in tooltips.
-    """
-    if picture:
-        rows = [row for row in rows if _is_shown(row, lines)]
-        lines = [line for line in lines if line.shown]
-    base = alt.Chart(ROWS_DATA).transform_filter("indexof(hidden, datum.line) < 0")
-    if statistic is not None:
-        base = base.transform_filter("datum.statistic === statistic")
-    base = base.encode(
-        x=alt.X("throughput:Q", scale=x.vega_scale("x"), axis=x.vega_axis("x", 8)),
-        y=alt.Y("value:Q", scale=y.vega_scale("y"), axis=y.vega_axis("y", 6)),
-        **line_encodings(lines, palette),
-    )
-    nearest = nearest_point()
-    interval = (
-        base.transform_filter("isValid(datum.low) && !datum.saturated")
-        .mark_rule(clip=True, opacity=0.5, strokeWidth=1.5, strokeDash=[], aria=False)
-        .encode(y=alt.Y("low:Q"), y2="high:Q", strokeDash=alt.value([1, 0]))
-    )
-    curve = base.mark_line(clip=True, strokeWidth=2).encode(order="throughput:Q")
-    point = base.mark_point(clip=True, opacity=1, strokeWidth=2).encode(
-        strokeDash=alt.value([1, 0]),
-        fill=hollow_fill("datum.saturated", lines, palette),
-        shape=shape_encoding(lines),
-        size=alt.value(46) if picture else alt.condition(nearest, alt.value(150), alt.value(46)),
-        tooltip=[
-            alt.Tooltip("line:N", title="line"),
-            alt.Tooltip("shown:N", title=value_label),
-            alt.Tooltip("interval:N", title="interval"),
-            alt.Tooltip("achieved:N", title="throughput"),
-            alt.Tooltip("offered:N", title="offered load"),
-        ],
-    )
-    if not picture:
-        point = point.add_params(nearest)
-    chart = layer_charts(
-        *_paper_marks(marks or [], palette),
-        interval,
-        curve,
-        point,
-        *_paper_labels(marks or [], palette),
-    )
-    return chart_spec(
-        chart,
-        rows,
-        legend_chart(lines, palette) if picture else None,
-        palette,
-        [*x.parameters("x"), *y.parameters("y"), alt.param(name="hidden", value=[])]
-        + ([alt.param(name="statistic", value=statistic)] if statistic is not None else []),
-        description=description,
-        height=height,
-        width=PICTURE_WIDTH if picture else "container",
-    )
+    rows: ChartRows
+    lines: list[CurveStyle]
+    x: Axis
+    y: Axis
+    description: str
+    value_label: str
+    """Name of the value in tooltips."""
+    height: int = FIGURE_HEIGHT
+    marks: Sequence[dict[str, Any]] = ()
+    statistic: str | None = None
+    """Statistic that is selected initially, if the rows contain several."""
+
+    def spec(self, palette: Palette) -> dict[str, Any]:
+        """Return the chart for the page."""
+        nearest = nearest_point()
+        size = alt.condition(nearest, alt.value(150), alt.value(46))
+        points = self._points(palette).encode(size=size).add_params(nearest)
+        return self._spec(palette, points)
+
+    def picture_spec(self, palette: Palette) -> dict[str, Any]:
+        """Return the chart for a picture file: with a legend, and without hidden lines."""
+        lines = [line for line in self.lines if line.shown]
+        labels = {line.label for line in lines}
+        rows = [row for row in self.rows if row["line"] in labels]
+        shown = self._replace(rows=rows, lines=lines)
+        points = shown._points(palette).encode(size=alt.value(46))
+        return shown._spec(palette, points, legend_chart(lines, palette))
+
+    def _spec(
+        self, palette: Palette, points: alt.Chart, legend: alt.LayerChart | None = None
+    ) -> dict[str, Any]:
+        base = self._base(palette)
+        interval = (
+            base.transform_filter("isValid(datum.low) && !datum.saturated")
+            .mark_rule(clip=True, opacity=0.5, strokeWidth=1.5, strokeDash=[], aria=False)
+            .encode(y=alt.Y("low:Q"), y2="high:Q", strokeDash=alt.value([1, 0]))
+        )
+        curve = base.mark_line(clip=True, strokeWidth=2).encode(order="throughput:Q")
+        chart = layer_charts(
+            *_paper_marks(self.marks, palette),
+            interval,
+            curve,
+            points,
+            *_paper_labels(self.marks, palette),
+        )
+        parameters = [
+            *self.x.parameters("x"),
+            *self.y.parameters("y"),
+            alt.param(name="hidden", value=[]),
+        ]
+        if self.statistic is not None:
+            parameters.append(alt.param(name="statistic", value=self.statistic))
+        return chart_spec(
+            chart, self.rows, palette, parameters, self.description, self.height, legend
+        )
+
+    def _base(self, palette: Palette) -> alt.Chart:
+        base = alt.Chart(ROWS_DATA).transform_filter("indexof(hidden, datum.line) < 0")
+        if self.statistic is not None:
+            base = base.transform_filter("datum.statistic === statistic")
+        encoded: alt.Chart = base.encode(
+            x=alt.X("throughput:Q", scale=self.x.vega_scale("x"), axis=self.x.vega_axis("x", 8)),
+            y=alt.Y("value:Q", scale=self.y.vega_scale("y"), axis=self.y.vega_axis("y", 6)),
+            **line_encodings(self.lines, palette),
+        )
+        return encoded
+
+    def _points(self, palette: Palette) -> alt.Chart:
+        points: alt.Chart = self._base(palette).mark_point(clip=True, opacity=1, strokeWidth=2)
+        return points.encode(
+            strokeDash=alt.value([1, 0]),
+            fill=hollow_fill("datum.saturated", self.lines, palette),
+            shape=shape_encoding(self.lines),
+            tooltip=[
+                alt.Tooltip("line:N", title="line"),
+                alt.Tooltip("shown:N", title=self.value_label),
+                alt.Tooltip("interval:N", title="interval"),
+                alt.Tooltip("achieved:N", title="throughput"),
+                alt.Tooltip("offered:N", title="offered load"),
+            ],
+        )
 
 
-def _is_shown(row: dict[str, Any], lines: list[CurveStyle]) -> bool:
-    return any(line.shown for line in lines if line.label == row["line"])
-
-
-def _paper_marks(marks: ChartRows, palette: Palette) -> list[alt.Chart]:
+def _paper_marks(marks: Sequence[dict[str, Any]], palette: Palette) -> list[alt.Chart]:
     """Return the paper's values: a vertical rule for `x`, a band for `low` and `high`."""
     bands = [mark for mark in marks if "low" in mark]
     band_layer = [
@@ -242,7 +257,13 @@ def _paper_marks(marks: ChartRows, palette: Palette) -> list[alt.Chart]:
     ]
     return (band_layer if bands else []) + [
         alt.Chart(alt.InlineData(values=[mark]))
-        .mark_rule(clip=True, strokeDash=[1, 3], opacity=0.8, color=mark["colour"], aria=False)
+        .mark_rule(
+            clip=True,
+            strokeDash=[1, 3],
+            opacity=0.8,
+            color=palette.scheme(mark["scheme"]),
+            aria=False,
+        )
         .encode(x="x:Q")
         for mark in marks
         if "x" in mark
@@ -254,7 +275,7 @@ def _label_side(mark: dict[str, Any]) -> dict[str, Any]:
     return {"align": "left", "dx": 6} if mark["is_right"] else {"align": "right", "dx": -6}
 
 
-def _paper_labels(marks: ChartRows, palette: Palette) -> list[alt.Chart]:
+def _paper_labels(marks: Sequence[dict[str, Any]], palette: Palette) -> list[alt.Chart]:
     """Return the names of the marks, outlined in the background colour for legibility."""
     return [
         alt.Chart(alt.InlineData(values=[mark]))
@@ -264,6 +285,6 @@ def _paper_labels(marks: ChartRows, palette: Palette) -> list[alt.Chart]:
         if "x" in mark
         for style in (
             {"stroke": palette["background"], "strokeWidth": 5, "strokeJoin": "round"},
-            {"color": mark["colour"]},
+            {"color": palette.scheme(mark["scheme"])},
         )
     ]

@@ -9,13 +9,4 @@ All numbers of the paper on the page come from this package.
     reference_values    numbers that drawings or several statements share
 """
 
-from typing import Final
-
-from creekdb.pipeline.report.paper import section_6
-from creekdb.pipeline.report.paper.claim import Claim
-
-CLAIMS: Final[tuple[Claim, ...]] = (
-    *section_6.CLAIMS_6_2,
-    *section_6.CLAIMS_6_3,
-    *section_6.CLAIMS_6_4,
-)
+from creekdb.pipeline.report.paper.section_6 import CLAIMS as CLAIMS

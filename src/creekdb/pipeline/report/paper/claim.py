@@ -5,7 +5,7 @@ cover statements that the paper repeats for several numbers of warehouses.
 """
 
 import operator
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from creekdb.pipeline.report.paper.reference_values import (
     PEAKS_TPS_BY_WAREHOUSES,
@@ -14,25 +14,23 @@ from creekdb.pipeline.report.paper.reference_values import (
 )
 from creekdb.pipeline.report.quantities import Band, Unit, band_around
 from creekdb.pipeline.report.queries import (
-    CurveComparison,
-    MeasureMaximum,
-    MeasureRange,
-    PeakThroughput,
+    Curve,
     Query,
+    compare_curves,
+    curve_maximum,
+    curve_range,
+    peak_throughput,
 )
 
 
 class Claim(NamedTuple):
     """Statement of the paper, with the query that measures it."""
 
-    section: str
     subject: str
     paper_text: str
-    unit: Unit
     band: Band
-    query: Query | None
-    """None if the tables do not contain the value."""
-    not_measured_reason: str = ""
+    query: Query
+    section: str = ""
 
 
 MEAN_SUFFIX: Final = "_mean_us"
@@ -44,15 +42,20 @@ LATENCY_LOAD_SHARE_MAX: Final = 0.9
 processors are not saturated at these loads."""
 
 
-def latency_range(scheme: str, measure: str, **differing: float) -> MeasureRange:
-    return MeasureRange(scheme, measure, differing, LATENCY_LOAD_SHARE_MAX)
+def latency_curve(scheme: str, measure: str, **overrides: Any) -> Curve:
+    return Curve(scheme, measure, overrides, LATENCY_LOAD_SHARE_MAX)
 
 
-def latency_ratio(one: str, two: str, measure: str, **differing: float) -> CurveComparison:
+def latency_range(scheme: str, measure: str, **overrides: Any) -> Query:
+    return curve_range(latency_curve(scheme, measure, **overrides))
+
+
+def latency_ratio(one: str, two: str, measure: str, **overrides: Any) -> Query:
     """Return the ratio of the mean latencies of two systems."""
-    return CurveComparison(
-        latency_range(one, measure, **differing),
-        latency_range(two, measure, **differing),
+    return compare_curves(
+        Unit.RATIO,
+        latency_curve(one, measure, **overrides),
+        latency_curve(two, measure, **overrides),
         operator.truediv,
         f"{SCHEME_NAMES[one]}'s mean latency ÷ {SCHEME_NAMES[two]}'s",
     )
@@ -64,48 +67,38 @@ PEAK_TOLERANCE: Final = {1: 0.25, 5: 0.12, 20: 0.12}
 
 
 def peak_claims(warehouses: int) -> list[Claim]:
-    section = "6.2" if warehouses == 5 else "6.3"
-    where = {"warehouses": warehouses}
     claims = []
     for scheme, name in SCHEME_NAMES.items():
         value = PEAKS_TPS_BY_WAREHOUSES[scheme, warehouses]
-        sequential = scheme in SEQUENTIAL_SCHEMES
-        tolerance = SEQUENTIAL_TOLERANCE if sequential else PEAK_TOLERANCE[warehouses]
-        roughly = sequential and warehouses != 5
+        is_sequential = scheme in SEQUENTIAL_SCHEMES
+        is_unchanged = is_sequential and warehouses != 5
+        tolerance = SEQUENTIAL_TOLERANCE if is_sequential else PEAK_TOLERANCE[warehouses]
         claims.append(
             Claim(
-                section=section,
-                subject=f"Peak throughput of {name}, {_warehouses_text(warehouses)}",
-                paper_text="roughly the same as before"
-                if roughly
-                else f"about {value / 1000:g}k tx/s",
-                unit=Unit.PER_SECOND,
-                band=band_around(value, tolerance),
-                query=PeakThroughput(scheme, where),
+                f"Peak throughput of {name}, {_warehouses_text(warehouses)}",
+                "roughly the same as before" if is_unchanged else f"about {value / 1000:g}k tx/s",
+                band_around(value, tolerance),
+                peak_throughput(scheme, warehouses=warehouses),
             )
         )
     return claims
 
 
-def accuracy_claim(section: str, scheme: str, warehouses: int, paper: str, band: Band) -> Claim:
+def accuracy_claim(scheme: str, warehouses: int, paper_text: str, band: Band) -> Claim:
     return Claim(
-        section=section,
-        subject=f"Accuracy of speculation, {SCHEME_NAMES[scheme]}, {_warehouses_text(warehouses)}",
-        paper_text=paper,
-        unit=Unit.SHARE,
-        band=band,
-        query=MeasureRange(scheme, "accuracy", {"warehouses": warehouses}),
+        f"Accuracy of speculation, {SCHEME_NAMES[scheme]}, {_warehouses_text(warehouses)}",
+        paper_text,
+        band,
+        curve_range(Curve(scheme, "accuracy", {"warehouses": warehouses})),
     )
 
 
-def execution_ratio_claim(scheme: str, warehouses: int, paper: str, band: Band) -> Claim:
+def execution_ratio_claim(scheme: str, warehouses: int, paper_text: str, band: Band) -> Claim:
     return Claim(
-        section="6.3",
-        subject=f"Highest execution ratio, {SCHEME_NAMES[scheme]}, {_warehouses_text(warehouses)}",
-        paper_text=paper,
-        unit=Unit.RATIO,
-        band=band,
-        query=MeasureMaximum(scheme, "execution_ratio", {"warehouses": warehouses}),
+        f"Highest execution ratio, {SCHEME_NAMES[scheme]}, {_warehouses_text(warehouses)}",
+        paper_text,
+        band,
+        curve_maximum(scheme, "execution_ratio", warehouses=warehouses),
     )
 
 

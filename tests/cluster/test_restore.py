@@ -11,7 +11,7 @@ import pytest_asyncio
 from creekdb.cli.app import main
 from creekdb.client.replica_connection import dial
 from creekdb.errors import CreekError, DiskFull, StorageFault, UsageError
-from creekdb.protocol.validation import RejectionReason
+from creekdb.protocol.validation import MessageRejection
 from creekdb.server.backup.format import (
     SCHEMA_VERSION,
     DeletedBlock,
@@ -26,11 +26,11 @@ from tests.cluster.backups import back_up, restore_all, user_state
 from tests.cluster.in_process_cluster import TIMEOUT_S, running_cluster
 
 UNEXPECTED_REJECTIONS = {
-    RejectionReason.BAD_DOTS,
-    RejectionReason.BAD_ID,
-    RejectionReason.BAD_CHECKPOINT,
-    RejectionReason.ID_REUSED,
-    RejectionReason.NEVER_ISSUED,
+    MessageRejection.BAD_DOTS,
+    MessageRejection.BAD_ID,
+    MessageRejection.BAD_CHECKPOINT,
+    MessageRejection.ID_REUSED,
+    MessageRejection.NEVER_ISSUED,
 }
 """Rejections that occur if the history of a restored replica differs from that of its peers."""
 

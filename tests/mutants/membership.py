@@ -196,7 +196,7 @@ _HANDOVER: tuple[Mutant, ...] = (
             Edit(
                 STACK,
                 "return validation.requests_rejection_reason(requests, self.settings.all_replicas)",
-                "return RejectionReason.REMOVED_MEMBER",
+                "return MessageRejection.REMOVED_MEMBER",
             ),
         ),
     ),

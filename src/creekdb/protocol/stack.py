@@ -52,7 +52,7 @@ from creekdb.protocol.outbox import Outbox
 from creekdb.protocol.probes import Probe, Probes
 from creekdb.protocol.request import Batch, Request
 from creekdb.protocol.settings import Settings
-from creekdb.protocol.validation import RejectionReason
+from creekdb.protocol.validation import MessageRejection
 
 RESTORE_BATCH_SIZE = 256
 """Requests that are restored from disk between two deliveries of their decisions."""
@@ -193,7 +193,7 @@ class ProtocolStack:
             self.is_removed
             and not isinstance(message, Progress | CatchUp | Snapshot | AssembledSnapshot | Summary)
         ):
-            reason: RejectionReason | None = RejectionReason.NOT_A_MEMBER
+            reason: MessageRejection | None = MessageRejection.NOT_A_MEMBER
         elif sender in self._former:
             reason = self._on_removed_member_message(message, sender)
         elif sender > self._latest_replica:
@@ -258,7 +258,7 @@ class ProtocolStack:
 
     def _on_removed_member_message(
         self, message: IncomingMessage, sender: int
-    ) -> RejectionReason | None:
+    ) -> MessageRejection | None:
         """Process a message of a removed member: show it our progress, send a snapshot on request,
         and accept the requests that it hands over."""
         match message:
@@ -273,11 +273,11 @@ class ProtocolStack:
                 self._send_snapshot(sender)
             case _:
                 pass
-        return RejectionReason.REMOVED_MEMBER
+        return MessageRejection.REMOVED_MEMBER
 
     def _on_unknown_member_message(
         self, message: IncomingMessage, sender: int
-    ) -> RejectionReason | None:
+    ) -> MessageRejection | None:
         """Process a message of an unknown replica.
 
         The sender may have been added during our absence, after all known members were removed. Its
@@ -288,7 +288,7 @@ class ProtocolStack:
         match message:
             case Heartbeat(ballot=ballot):
                 if is_alone and self.settings.end_round <= ballot.round < validation.COUNTER_LIMIT:
-                    return RejectionReason.UNAPPROVED_MEMBERS
+                    return MessageRejection.UNAPPROVED_MEMBERS
             case Progress(delivered=delivered):
                 own_delivered = self.cab.learner.delivered
                 if delivered > own_delivered:
@@ -297,16 +297,16 @@ class ProtocolStack:
                 try:
                     configuration = find_configuration(checkpoint.state)
                 except BadValue:
-                    return RejectionReason.BAD_CHECKPOINT
+                    return MessageRejection.BAD_CHECKPOINT
                 if configuration is not None and configuration.epoch > self.settings.epoch:
                     if is_alone:
-                        return RejectionReason.UNAPPROVED_MEMBERS
+                        return MessageRejection.UNAPPROVED_MEMBERS
                     self.probes.hit(Probe.MEMBERS_LEARNED_FROM_UNKNOWN)
                     later_settings = self.settings.with_configuration(configuration)
                     return validation.rejection_reason(message, sender, later_settings)
             case _:
                 pass
-        return RejectionReason.NOT_A_MEMBER
+        return MessageRejection.NOT_A_MEMBER
 
     # --- recovery from disk loss --------------------------------------------------------------
 
@@ -406,7 +406,7 @@ class ProtocolStack:
 
     # --- internals ----------------------------------------------------------------------------
 
-    def _count_rejection(self, reason: RejectionReason) -> None:
+    def _count_rejection(self, reason: MessageRejection) -> None:
         key = reason.value
         self.rejected[key] = self.rejected.get(key, 0) + 1
 

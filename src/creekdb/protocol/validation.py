@@ -43,7 +43,7 @@ COUNTER_LIMIT = 2**62
 """Upper bound, exclusive, for the counters and timestamps of a correct replica."""
 
 
-class RejectionReason(enum.StrEnum):
+class MessageRejection(enum.StrEnum):
     """Reason for rejecting a message; the label of its counter."""
 
     NOT_A_MEMBER = "not_a_member"
@@ -125,20 +125,20 @@ class ValidationState(Protocol):
         """True if the checkpoint covers every request that is committed here."""
 
 
-def rejection_reason(message: object, sender: int, settings: Settings) -> RejectionReason | None:
+def rejection_reason(message: object, sender: int, settings: Settings) -> MessageRejection | None:
     """Return the reason for which every replica rejects this message, or None."""
     voters, replicas = settings.voters, settings.all_replicas
     if sender not in settings.members:
-        return RejectionReason.NOT_A_MEMBER
+        return MessageRejection.NOT_A_MEMBER
     match message:  # most frequent messages first
         case Vote(ballot=ballot, instance=instance):
             if sender not in voters:
-                return RejectionReason.NOT_A_VOTER
+                return MessageRejection.NOT_A_VOTER
             return _check_ballot(ballot, settings) or _check_instance(instance)
         case Cast(requests=requests):
             for request in requests:
                 if request.id.replica != sender:
-                    return RejectionReason.SENDER_MISMATCH
+                    return MessageRejection.SENDER_MISMATCH
                 if (reason := _check_request(request, replicas)) is not None:
                     return reason
             return None
@@ -150,7 +150,7 @@ def rejection_reason(message: object, sender: int, settings: Settings) -> Reject
             )
         case Progress(delivered=delivered, stable_instance=stable_instance):
             return _check_instance(delivered) or (
-                None if 0 <= stable_instance <= delivered else RejectionReason.BAD_INSTANCE
+                None if 0 <= stable_instance <= delivered else MessageRejection.BAD_INSTANCE
             )
         case PullResponse(requests=requests):
             return requests_rejection_reason(requests, replicas)
@@ -158,17 +158,17 @@ def rejection_reason(message: object, sender: int, settings: Settings) -> Reject
             return _check_dots(dots, replicas)
         case Heartbeat(ballot=ballot, leader=leader, reachable=reachable):
             if leader is not None and leader not in replicas:
-                return RejectionReason.NOT_A_MEMBER
+                return MessageRejection.NOT_A_MEMBER
             if any(each not in replicas for each in reachable) or len(set(reachable)) < len(
                 reachable
             ):
-                return RejectionReason.NOT_A_MEMBER
+                return MessageRejection.NOT_A_MEMBER
             return None if ballot == NO_BALLOT else _check_ballot_up_to_epoch(ballot, settings)
         case Prepare(ballot=ballot, first=instance):
             return _check_ballot_owner(ballot, sender, settings) or _check_instance(instance)
         case Promise():
             return (
-                RejectionReason.NOT_A_VOTER
+                MessageRejection.NOT_A_VOTER
                 if sender not in voters
                 else _check_promise(message, settings, voters)
             )
@@ -186,29 +186,31 @@ def rejection_reason(message: object, sender: int, settings: Settings) -> Reject
             return (
                 _check_checkpoint(checkpoint, settings)
                 if loader.has_unique_keys()
-                else RejectionReason.BAD_CHECKPOINT
+                else MessageRejection.BAD_CHECKPOINT
             )
         case RecoveryQuery(ballot=ballot, delivered=delivered):
             reason = _check_ballot(ballot, settings, settings.members) or _check_instance(delivered)
-            return reason or (None if ballot.replica == sender else RejectionReason.SENDER_MISMATCH)
+            return reason or (
+                None if ballot.replica == sender else MessageRejection.SENDER_MISMATCH
+            )
         case RecoveryResponse(ballot=ballot, decided=decided, accepted=accepted, received=dots):
             promise = Promise(ballot, decided, accepted)
             return _check_dots(dots, replicas) or _check_promise(
                 promise, settings, settings.members
             )
         case _:
-            return RejectionReason.UNKNOWN_MESSAGE
+            return MessageRejection.UNKNOWN_MESSAGE
 
 
 def requests_rejection_reason(
     requests: tuple[Request, ...], replicas: tuple[int, ...]
-) -> RejectionReason | None:
+) -> MessageRejection | None:
     return _first_reason(_check_request(request, replicas) for request in requests)
 
 
 def contradiction_reason(
     message: IncomingMessage, state: ValidationState
-) -> RejectionReason | None:
+) -> MessageRejection | None:
     """Return the reason for which this replica rejects a well-formed message, or None."""
     match message:  # most frequent messages first
         case Vote():
@@ -218,7 +220,7 @@ def contradiction_reason(
         case Accept(ballot=ballot, instance=instance, batch=batch):
             reason = _check_ballot_jump(ballot, state) or _check_proposed_batch(batch, state)
             if reason is None and state.has_conflicting_batch(ballot, instance, batch):
-                return RejectionReason.CONFLICTING_BATCH
+                return MessageRejection.CONFLICTING_BATCH
             return reason
         case Progress() | Pull() | CatchUp() | RecoveryResponse():
             return None
@@ -231,7 +233,7 @@ def contradiction_reason(
             return _check_ballot_jump(ballot, state)
         case Summary(received=dots):
             return (
-                RejectionReason.NEVER_ISSUED
+                MessageRejection.NEVER_ISSUED
                 if dots.last(state.index) > state.last_event()
                 else None
             )
@@ -243,10 +245,10 @@ def contradiction_reason(
             assert_never(message)
 
 
-def _check_ballot_jump(ballot: Ballot, state: ValidationState) -> RejectionReason | None:
+def _check_ballot_jump(ballot: Ballot, state: ValidationState) -> MessageRejection | None:
     round_excess = ballot.round - BALLOT_JUMP_MAX
     return (
-        RejectionReason.IMPLAUSIBLE_JUMP
+        MessageRejection.IMPLAUSIBLE_JUMP
         if round_excess > 0 and round_excess > state.max_round()
         else None
     )
@@ -254,7 +256,7 @@ def _check_ballot_jump(ballot: Ballot, state: ValidationState) -> RejectionReaso
 
 def _check_requests_against_state(
     requests: tuple[Request, ...], state: ValidationState
-) -> RejectionReason | None:
+) -> MessageRejection | None:
     index, last = state.index, state.last_event()
     seen: dict[Dot, Request] = {}
     for request in requests:
@@ -263,14 +265,14 @@ def _check_requests_against_state(
         if request.timestamp > TIMESTAMP_PLAUSIBLE_MAX and _is_implausible_timestamp(
             request.timestamp, state
         ):
-            return RejectionReason.IMPLAUSIBLE_JUMP
+            return MessageRejection.IMPLAUSIBLE_JUMP
         if replica == index and event > last:
-            return RejectionReason.NEVER_ISSUED
+            return MessageRejection.NEVER_ISSUED
         if context is not None and _last_event(context, index) > last:
-            return RejectionReason.NEVER_ISSUED
+            return MessageRejection.NEVER_ISSUED
         if seen.setdefault(id, request) is not request and seen[id] != request:
-            return RejectionReason.ID_REUSED
-    return RejectionReason.ID_REUSED if state.has_conflicting_request(requests) else None
+            return MessageRejection.ID_REUSED
+    return MessageRejection.ID_REUSED if state.has_conflicting_request(requests) else None
 
 
 def _is_implausible_timestamp(timestamp: int, state: ValidationState) -> bool:
@@ -279,38 +281,38 @@ def _is_implausible_timestamp(timestamp: int, state: ValidationState) -> bool:
     return timestamp > state.max_timestamp() + TIMESTAMP_JUMP_MAX
 
 
-def _check_issued(batch: Batch, state: ValidationState) -> RejectionReason | None:
+def _check_issued(batch: Batch, state: ValidationState) -> MessageRejection | None:
     index, last = state.index, state.last_event()
     for replica, event in batch:
         if replica == index and event > last:
-            return RejectionReason.NEVER_ISSUED
+            return MessageRejection.NEVER_ISSUED
     return None
 
 
-def _check_proposed_batch(batch: Batch, state: ValidationState) -> RejectionReason | None:
+def _check_proposed_batch(batch: Batch, state: ValidationState) -> MessageRejection | None:
     reason = _check_issued(batch, state)
     return (
-        RejectionReason.WEAK_IN_BATCH
+        MessageRejection.WEAK_IN_BATCH
         if reason is None and state.has_weak_request(batch)
         else reason
     )
 
 
-def _check_installable(checkpoint: Checkpoint, state: ValidationState) -> RejectionReason | None:
+def _check_installable(checkpoint: Checkpoint, state: ValidationState) -> MessageRejection | None:
     if _is_implausible_timestamp(checkpoint.timestamp, state):
-        return RejectionReason.IMPLAUSIBLE_JUMP
+        return MessageRejection.IMPLAUSIBLE_JUMP
     if checkpoint.ids.last(state.index) > state.last_event():
-        return RejectionReason.NEVER_ISSUED
-    return None if state.can_install(checkpoint) else RejectionReason.BAD_CHECKPOINT
+        return MessageRejection.NEVER_ISSUED
+    return None if state.can_install(checkpoint) else MessageRejection.BAD_CHECKPOINT
 
 
-def _first_reason(reasons: Iterable[RejectionReason | None]) -> RejectionReason | None:
+def _first_reason(reasons: Iterable[MessageRejection | None]) -> MessageRejection | None:
     return next((each for each in reasons if each is not None), None)
 
 
-def _check_id(id: Dot, replicas: tuple[int, ...]) -> RejectionReason | None:
+def _check_id(id: Dot, replicas: tuple[int, ...]) -> MessageRejection | None:
     replica, event = id
-    return None if replica in replicas and 1 <= event < COUNTER_LIMIT else RejectionReason.BAD_ID
+    return None if replica in replicas and 1 <= event < COUNTER_LIMIT else MessageRejection.BAD_ID
 
 
 def _last_event(dots: Dots, replica: int) -> int:
@@ -319,86 +321,88 @@ def _last_event(dots: Dots, replica: int) -> int:
     return ranges[-1] - 1 if ranges else 0
 
 
-def _check_dots(dots: Dots, replicas: tuple[int, ...]) -> RejectionReason | None:
+def _check_dots(dots: Dots, replicas: tuple[int, ...]) -> MessageRejection | None:
     has_holes = False
     for replica, ranges in dots.ranges.items():
         if replica not in replicas or not ranges or ranges[-1] >= COUNTER_LIMIT:
-            return RejectionReason.BAD_DOTS
+            return MessageRejection.BAD_DOTS
         if len(ranges) != 2:
             has_holes = True
         elif not 1 <= ranges[0] < ranges[1]:
-            return RejectionReason.BAD_DOTS
-    return RejectionReason.BAD_DOTS if has_holes and dots.validation_error() is not None else None
+            return MessageRejection.BAD_DOTS
+    return MessageRejection.BAD_DOTS if has_holes and dots.validation_error() is not None else None
 
 
-def _check_request(request: Request, replicas: tuple[int, ...]) -> RejectionReason | None:
+def _check_request(request: Request, replicas: tuple[int, ...]) -> MessageRejection | None:
     if not 0 <= request.timestamp < COUNTER_LIMIT:
-        return RejectionReason.BAD_TIMESTAMP
+        return MessageRejection.BAD_TIMESTAMP
     id, context = request.id, request.context
     if request.strong != (context is not None):
-        return RejectionReason.BAD_CONTEXT
+        return MessageRejection.BAD_CONTEXT
     if context is not None:
         if _check_dots(context, replicas) is not None:
-            return RejectionReason.BAD_CONTEXT
+            return MessageRejection.BAD_CONTEXT
         if _last_event(context, id.replica) >= id.event:
-            return RejectionReason.BAD_CONTEXT
+            return MessageRejection.BAD_CONTEXT
     return _check_id(id, replicas)
 
 
 def _check_ballot(
     ballot: Ballot, settings: Settings, owners: tuple[int, ...] | None = None
-) -> RejectionReason | None:
+) -> MessageRejection | None:
     """Check for a ballot of this epoch, whose owner is in `owners` or, by default, a voter."""
     if settings.first_round <= ballot.round < settings.end_round:
-        return None if ballot.replica in (owners or settings.voters) else RejectionReason.BAD_BALLOT
+        return (
+            None if ballot.replica in (owners or settings.voters) else MessageRejection.BAD_BALLOT
+        )
     return (
-        RejectionReason.OTHER_EPOCH
+        MessageRejection.OTHER_EPOCH
         if 1 <= ballot.round < COUNTER_LIMIT
-        else RejectionReason.BAD_BALLOT
+        else MessageRejection.BAD_BALLOT
     )
 
 
-def _check_ballot_up_to_epoch(ballot: Ballot, settings: Settings) -> RejectionReason | None:
+def _check_ballot_up_to_epoch(ballot: Ballot, settings: Settings) -> MessageRejection | None:
     """Check for a ballot of this epoch or an earlier one."""
     if ballot.round >= settings.first_round:
         return _check_ballot(ballot, settings)
     return (
         None
         if ballot.replica in settings.all_replicas and ballot.round >= 1
-        else RejectionReason.BAD_BALLOT
+        else MessageRejection.BAD_BALLOT
     )
 
 
-def _check_ballot_owner(ballot: Ballot, sender: int, settings: Settings) -> RejectionReason | None:
+def _check_ballot_owner(ballot: Ballot, sender: int, settings: Settings) -> MessageRejection | None:
     return _check_ballot(ballot, settings) or (
-        None if ballot.replica == sender else RejectionReason.SENDER_MISMATCH
+        None if ballot.replica == sender else MessageRejection.SENDER_MISMATCH
     )
 
 
-def _check_instance(instance: int) -> RejectionReason | None:
-    return None if 0 <= instance < COUNTER_LIMIT else RejectionReason.BAD_INSTANCE
+def _check_instance(instance: int) -> MessageRejection | None:
+    return None if 0 <= instance < COUNTER_LIMIT else MessageRejection.BAD_INSTANCE
 
 
-def _check_batch(batch: Batch, replicas: tuple[int, ...]) -> RejectionReason | None:
+def _check_batch(batch: Batch, replicas: tuple[int, ...]) -> MessageRejection | None:
     if len(set(batch)) < len(batch):
-        return RejectionReason.BAD_BATCH
+        return MessageRejection.BAD_BATCH
     for id in batch:
         if _check_id(id, replicas) is not None:
-            return RejectionReason.BAD_ID
+            return MessageRejection.BAD_ID
     return None
 
 
 def _check_promise(
     message: Promise, settings: Settings, owners: tuple[int, ...]
-) -> RejectionReason | None:
+) -> MessageRejection | None:
     instances = [value.instance for value in message.accepted]
     if len(set(instances)) < len(instances):
-        return RejectionReason.BAD_INSTANCE
+        return MessageRejection.BAD_INSTANCE
     for value in message.accepted:
         if not 0 <= value.instance - message.decided < settings.horizon:
-            return RejectionReason.BAD_INSTANCE
+            return MessageRejection.BAD_INSTANCE
         if value.ballot > message.ballot:
-            return RejectionReason.BAD_BALLOT
+            return MessageRejection.BAD_BALLOT
         reason = _check_ballot_up_to_epoch(value.ballot, settings) or _check_batch(
             value.batch, settings.all_replicas
         )
@@ -410,26 +414,26 @@ def _check_promise(
     )
 
 
-def _check_checkpoint(checkpoint: Checkpoint, settings: Settings) -> RejectionReason | None:
+def _check_checkpoint(checkpoint: Checkpoint, settings: Settings) -> MessageRejection | None:
     try:
         configuration = find_configuration(checkpoint.state)
     except BadValue:
-        return RejectionReason.BAD_CHECKPOINT
+        return MessageRejection.BAD_CHECKPOINT
     if configuration is not None and configuration.epoch > settings.epoch:
         settings = settings.with_configuration(configuration)
     if (
         _check_dots(checkpoint.ids, settings.all_replicas) is not None
         or checkpoint.ids.count() != checkpoint.length
     ):
-        return RejectionReason.BAD_CHECKPOINT
+        return MessageRejection.BAD_CHECKPOINT
     keys = {*(key for key, _ in checkpoint.state), *checkpoint.deleted}
     if len(keys) < len(checkpoint.state) + len(checkpoint.deleted):
-        return RejectionReason.BAD_CHECKPOINT
+        return MessageRejection.BAD_CHECKPOINT
     if (
         _check_instance(checkpoint.instance) is not None
         or not 0 <= checkpoint.timestamp < COUNTER_LIMIT
     ):
-        return RejectionReason.BAD_CHECKPOINT
+        return MessageRejection.BAD_CHECKPOINT
     if any(id not in checkpoint.ids for id, _ in checkpoint.outcomes):
-        return RejectionReason.BAD_CHECKPOINT
+        return MessageRejection.BAD_CHECKPOINT
     return None

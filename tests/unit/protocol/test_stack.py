@@ -39,7 +39,7 @@ from creekdb.protocol.probes import Probe
 from creekdb.protocol.request import Batch, Operation, Request
 from creekdb.protocol.settings import Settings
 from creekdb.protocol.stack import ProtocolStack
-from creekdb.protocol.validation import RejectionReason
+from creekdb.protocol.validation import MessageRejection
 
 PEER_BALLOT = Ballot(1, 1)
 
@@ -179,7 +179,7 @@ def test_messages_from_itself_or_a_non_member_are_rejected(
     harness: StackHarness, sender: int
 ) -> None:
     assert harness.receive(Vote(PEER_BALLOT, 0), sender) == Effects()
-    assert harness.stack.rejected == {RejectionReason.NOT_A_MEMBER: 1}
+    assert harness.stack.rejected == {MessageRejection.NOT_A_MEMBER: 1}
 
 
 def test_rejections_are_counted_by_reason(harness: StackHarness) -> None:
@@ -187,7 +187,10 @@ def test_rejections_are_counted_by_reason(harness: StackHarness) -> None:
     for _ in range(3):
         harness.receive(Cast((request(1, 1, timestamp=11),)))
     harness.receive(Vote(PEER_BALLOT, 0), 9)
-    assert harness.stack.rejected == {RejectionReason.ID_REUSED: 3, RejectionReason.NOT_A_MEMBER: 1}
+    assert harness.stack.rejected == {
+        MessageRejection.ID_REUSED: 3,
+        MessageRejection.NOT_A_MEMBER: 1,
+    }
 
 
 def test_next_id_follows_the_last_issued_request(harness: StackHarness) -> None:

@@ -29,7 +29,7 @@ from creekdb.protocol.messages import (
 )
 from creekdb.protocol.request import Operation, Outcome, Request
 from creekdb.protocol.settings import Settings
-from creekdb.protocol.validation import COUNTER_LIMIT, RejectionReason
+from creekdb.protocol.validation import COUNTER_LIMIT, MessageRejection
 from tests.unit.protocol.strategies import messages
 
 SETTINGS = Settings(members=(0, 1, 2), window=2)
@@ -38,7 +38,7 @@ OWN_BALLOT, PEER_BALLOT = Ballot(3, 1), Ballot(3, 2)
 BATCH = (Dot(0, 1), Dot(2, 5))
 
 
-def reason_for(message: Message, sender: int = 1) -> RejectionReason | None:
+def reason_for(message: Message, sender: int = 1) -> MessageRejection | None:
     return validation.rejection_reason(message, sender, SETTINGS)
 
 
@@ -107,137 +107,140 @@ def test_messages_of_correct_replicas_are_accepted(message: Message) -> None:
 @pytest.mark.parametrize("sender", [3, -1, 2**62])
 @given(message=messages)
 def test_messages_of_non_members_are_rejected(message: Message, sender: int) -> None:
-    assert reason_for(message, sender) == RejectionReason.NOT_A_MEMBER
+    assert reason_for(message, sender) == MessageRejection.NOT_A_MEMBER
 
 
-INVALID: dict[str, tuple[RejectionReason, Message]] = {
-    "a request of another replica": (RejectionReason.SENDER_MISMATCH, Cast((weak(), weak(2)))),
-    "a request of a non-member": (RejectionReason.BAD_ID, PullResponse((weak(3),))),
-    "event 0": (RejectionReason.BAD_ID, Cast((weak(event=0),))),
-    "a negative event": (RejectionReason.BAD_ID, PullResponse((weak(event=-4),))),
-    "an event beyond the limit": (RejectionReason.BAD_ID, Cast((weak(event=COUNTER_LIMIT),))),
-    "a negative timestamp": (RejectionReason.BAD_TIMESTAMP, Cast((weak(timestamp=-1),))),
+INVALID: dict[str, tuple[MessageRejection, Message]] = {
+    "a request of another replica": (MessageRejection.SENDER_MISMATCH, Cast((weak(), weak(2)))),
+    "a request of a non-member": (MessageRejection.BAD_ID, PullResponse((weak(3),))),
+    "event 0": (MessageRejection.BAD_ID, Cast((weak(event=0),))),
+    "a negative event": (MessageRejection.BAD_ID, PullResponse((weak(event=-4),))),
+    "an event beyond the limit": (MessageRejection.BAD_ID, Cast((weak(event=COUNTER_LIMIT),))),
+    "a negative timestamp": (MessageRejection.BAD_TIMESTAMP, Cast((weak(timestamp=-1),))),
     "a timestamp beyond the limit": (
-        RejectionReason.BAD_TIMESTAMP,
+        MessageRejection.BAD_TIMESTAMP,
         Cast((weak(timestamp=COUNTER_LIMIT),)),
     ),
-    "a weak request with a context": (RejectionReason.BAD_CONTEXT, Cast((weak(context=Dots()),))),
-    "a strong request without a context": (RejectionReason.BAD_CONTEXT, Cast((strong(None),))),
-    "an invalid second request": (RejectionReason.BAD_CONTEXT, Cast((weak(), strong(None)))),
+    "a weak request with a context": (MessageRejection.BAD_CONTEXT, Cast((weak(context=Dots()),))),
+    "a strong request without a context": (MessageRejection.BAD_CONTEXT, Cast((strong(None),))),
+    "an invalid second request": (MessageRejection.BAD_CONTEXT, Cast((weak(), strong(None)))),
     "a context with a non-member": (
-        RejectionReason.BAD_CONTEXT,
+        MessageRejection.BAD_CONTEXT,
         Cast((strong(Dots({9: (1, 2)})),)),
     ),
-    "a context out of order": (RejectionReason.BAD_CONTEXT, Cast((strong(Dots({0: (5, 2)})),))),
+    "a context out of order": (MessageRejection.BAD_CONTEXT, Cast((strong(Dots({0: (5, 2)})),))),
     "a context beyond the limit": (
-        RejectionReason.BAD_CONTEXT,
+        MessageRejection.BAD_CONTEXT,
         Cast((strong(Dots({0: (1, COUNTER_LIMIT)})),)),
     ),
     "a request in its own context": (
-        RejectionReason.BAD_CONTEXT,
+        MessageRejection.BAD_CONTEXT,
         Cast((strong(Dots({1: (1, 5)})),)),
     ),
     "a later own request in a context": (
-        RejectionReason.BAD_CONTEXT,
+        MessageRejection.BAD_CONTEXT,
         Cast((strong(Dots({1: (6, 7)})),)),
     ),
-    "a summary with a non-member": (RejectionReason.BAD_DOTS, Summary(Dots({3: (1, 2)}))),
-    "a summary with an open range": (RejectionReason.BAD_DOTS, Summary(Dots({0: (1,)}))),
-    "a summary with an empty range": (RejectionReason.BAD_DOTS, Summary(Dots({0: ()}))),
+    "a summary with a non-member": (MessageRejection.BAD_DOTS, Summary(Dots({3: (1, 2)}))),
+    "a summary with an open range": (MessageRejection.BAD_DOTS, Summary(Dots({0: (1,)}))),
+    "a summary with an empty range": (MessageRejection.BAD_DOTS, Summary(Dots({0: ()}))),
     "a summary beyond the limit": (
-        RejectionReason.BAD_DOTS,
+        MessageRejection.BAD_DOTS,
         Summary(Dots({0: (1, COUNTER_LIMIT)})),
     ),
-    "a pull of event 0": (RejectionReason.BAD_DOTS, Pull(Dots({0: (0, 2)}))),
-    "a pull of overlapping ranges": (RejectionReason.BAD_DOTS, Pull(Dots({0: (1, 4, 3, 6)}))),
+    "a pull of event 0": (MessageRejection.BAD_DOTS, Pull(Dots({0: (0, 2)}))),
+    "a pull of overlapping ranges": (MessageRejection.BAD_DOTS, Pull(Dots({0: (1, 4, 3, 6)}))),
     "a heartbeat that trusts a non-member": (
-        RejectionReason.NOT_A_MEMBER,
+        MessageRejection.NOT_A_MEMBER,
         Heartbeat(OWN_BALLOT, 3, (1,)),
     ),
     "a heartbeat that reaches a non-member": (
-        RejectionReason.NOT_A_MEMBER,
+        MessageRejection.NOT_A_MEMBER,
         Heartbeat(OWN_BALLOT, 1, (1, 3)),
     ),
     "a heartbeat with a repeated member": (
-        RejectionReason.NOT_A_MEMBER,
+        MessageRejection.NOT_A_MEMBER,
         Heartbeat(OWN_BALLOT, 1, (1, 1)),
     ),
     "a heartbeat with an unowned ballot": (
-        RejectionReason.BAD_BALLOT,
+        MessageRejection.BAD_BALLOT,
         Heartbeat(Ballot(1, 3), 1, (1,)),
     ),
     "a heartbeat with a round below 0": (
-        RejectionReason.BAD_BALLOT,
+        MessageRejection.BAD_BALLOT,
         Heartbeat(Ballot(-1, 0), 1, (1,)),
     ),
-    "a prepare of another owner": (RejectionReason.SENDER_MISMATCH, Prepare(PEER_BALLOT, 0)),
-    "a prepare of no ballot": (RejectionReason.BAD_BALLOT, Prepare(NO_BALLOT, 0)),
+    "a prepare of another owner": (MessageRejection.SENDER_MISMATCH, Prepare(PEER_BALLOT, 0)),
+    "a prepare of no ballot": (MessageRejection.BAD_BALLOT, Prepare(NO_BALLOT, 0)),
     "a prepare beyond the limit": (
-        RejectionReason.BAD_BALLOT,
+        MessageRejection.BAD_BALLOT,
         Prepare(Ballot(COUNTER_LIMIT, 1), 0),
     ),
-    "a prepare below 0": (RejectionReason.BAD_INSTANCE, Prepare(OWN_BALLOT, -1)),
-    "an accept of another owner": (RejectionReason.SENDER_MISMATCH, Accept(PEER_BALLOT, 0, BATCH)),
-    "an accept below 0": (RejectionReason.BAD_INSTANCE, Accept(OWN_BALLOT, -1, BATCH)),
+    "a prepare below 0": (MessageRejection.BAD_INSTANCE, Prepare(OWN_BALLOT, -1)),
+    "an accept of another owner": (MessageRejection.SENDER_MISMATCH, Accept(PEER_BALLOT, 0, BATCH)),
+    "an accept below 0": (MessageRejection.BAD_INSTANCE, Accept(OWN_BALLOT, -1, BATCH)),
     "an accept of a repeated id": (
-        RejectionReason.BAD_BATCH,
+        MessageRejection.BAD_BATCH,
         Accept(OWN_BALLOT, 0, (*BATCH, BATCH[0])),
     ),
-    "an accept of a non-member's id": (RejectionReason.BAD_ID, Accept(OWN_BALLOT, 0, (Dot(3, 1),))),
-    "an accept of event 0": (RejectionReason.BAD_ID, Accept(OWN_BALLOT, 0, (Dot(0, 0),))),
-    "a promise of no ballot": (RejectionReason.BAD_BALLOT, promise(ballot=NO_BALLOT)),
-    "a promise below 0": (RejectionReason.BAD_INSTANCE, promise(decided=-1)),
-    "a promise beyond the limit": (RejectionReason.BAD_INSTANCE, promise(decided=COUNTER_LIMIT)),
-    "a promise of a decided instance": (RejectionReason.BAD_INSTANCE, promise(accepted(1))),
+    "an accept of a non-member's id": (
+        MessageRejection.BAD_ID,
+        Accept(OWN_BALLOT, 0, (Dot(3, 1),)),
+    ),
+    "an accept of event 0": (MessageRejection.BAD_ID, Accept(OWN_BALLOT, 0, (Dot(0, 0),))),
+    "a promise of no ballot": (MessageRejection.BAD_BALLOT, promise(ballot=NO_BALLOT)),
+    "a promise below 0": (MessageRejection.BAD_INSTANCE, promise(decided=-1)),
+    "a promise beyond the limit": (MessageRejection.BAD_INSTANCE, promise(decided=COUNTER_LIMIT)),
+    "a promise of a decided instance": (MessageRejection.BAD_INSTANCE, promise(accepted(1))),
     "a promise of a repeated instance": (
-        RejectionReason.BAD_INSTANCE,
+        MessageRejection.BAD_INSTANCE,
         promise(accepted(2), accepted(2)),
     ),
-    "a promise beyond the horizon": (RejectionReason.BAD_INSTANCE, promise(accepted(2 + 16))),
-    "a promise far beyond the horizon": (RejectionReason.BAD_INSTANCE, promise(accepted(2**61))),
+    "a promise beyond the horizon": (MessageRejection.BAD_INSTANCE, promise(accepted(2 + 16))),
+    "a promise far beyond the horizon": (MessageRejection.BAD_INSTANCE, promise(accepted(2**61))),
     "a promise of a higher ballot": (
-        RejectionReason.BAD_BALLOT,
+        MessageRejection.BAD_BALLOT,
         promise(accepted(ballot=Ballot(4, 0))),
     ),
     "a promise of an unowned ballot": (
-        RejectionReason.BAD_BALLOT,
+        MessageRejection.BAD_BALLOT,
         promise(accepted(ballot=Ballot(1, 7))),
     ),
     "a promise of a repeated id": (
-        RejectionReason.BAD_BATCH,
+        MessageRejection.BAD_BATCH,
         promise(accepted(batch=(BATCH[0], BATCH[0]))),
     ),
-    "a vote of no ballot": (RejectionReason.BAD_BALLOT, Vote(NO_BALLOT, 0)),
-    "a vote in an unowned ballot": (RejectionReason.BAD_BALLOT, Vote(Ballot(1, 3), 0)),
-    "a vote below 0": (RejectionReason.BAD_INSTANCE, Vote(OWN_BALLOT, -1)),
-    "a vote beyond the limit": (RejectionReason.BAD_INSTANCE, Vote(OWN_BALLOT, COUNTER_LIMIT)),
-    "a reject for an unowned ballot": (RejectionReason.BAD_BALLOT, Reject(Ballot(1, 3))),
-    "progress below 0": (RejectionReason.BAD_INSTANCE, Progress(-1)),
-    "progress beyond the limit": (RejectionReason.BAD_INSTANCE, Progress(COUNTER_LIMIT)),
-    "a catch-up below 0": (RejectionReason.BAD_INSTANCE, CatchUp(-1)),
-    "decisions below 0": (RejectionReason.BAD_INSTANCE, Decisions(-1, (BATCH,))),
+    "a vote of no ballot": (MessageRejection.BAD_BALLOT, Vote(NO_BALLOT, 0)),
+    "a vote in an unowned ballot": (MessageRejection.BAD_BALLOT, Vote(Ballot(1, 3), 0)),
+    "a vote below 0": (MessageRejection.BAD_INSTANCE, Vote(OWN_BALLOT, -1)),
+    "a vote beyond the limit": (MessageRejection.BAD_INSTANCE, Vote(OWN_BALLOT, COUNTER_LIMIT)),
+    "a reject for an unowned ballot": (MessageRejection.BAD_BALLOT, Reject(Ballot(1, 3))),
+    "progress below 0": (MessageRejection.BAD_INSTANCE, Progress(-1)),
+    "progress beyond the limit": (MessageRejection.BAD_INSTANCE, Progress(COUNTER_LIMIT)),
+    "a catch-up below 0": (MessageRejection.BAD_INSTANCE, CatchUp(-1)),
+    "decisions below 0": (MessageRejection.BAD_INSTANCE, Decisions(-1, (BATCH,))),
     "decisions of a repeated id": (
-        RejectionReason.BAD_BATCH,
+        MessageRejection.BAD_BATCH,
         Decisions(0, (BATCH, (BATCH[1], BATCH[1]))),
     ),
-    "decisions of a non-member's id": (RejectionReason.BAD_ID, Decisions(0, ((), (Dot(5, 1),)))),
-    "a snapshot of another length": (RejectionReason.BAD_CHECKPOINT, snapshot(length=4)),
-    "a snapshot of negative length": (RejectionReason.BAD_CHECKPOINT, snapshot(length=-3)),
-    "a snapshot below 0": (RejectionReason.BAD_CHECKPOINT, snapshot(instance=-1)),
+    "decisions of a non-member's id": (MessageRejection.BAD_ID, Decisions(0, ((), (Dot(5, 1),)))),
+    "a snapshot of another length": (MessageRejection.BAD_CHECKPOINT, snapshot(length=4)),
+    "a snapshot of negative length": (MessageRejection.BAD_CHECKPOINT, snapshot(length=-3)),
+    "a snapshot below 0": (MessageRejection.BAD_CHECKPOINT, snapshot(instance=-1)),
     "a snapshot with a negative timestamp": (
-        RejectionReason.BAD_CHECKPOINT,
+        MessageRejection.BAD_CHECKPOINT,
         snapshot(timestamp=-1),
     ),
     "a snapshot with a non-member": (
-        RejectionReason.BAD_CHECKPOINT,
+        MessageRejection.BAD_CHECKPOINT,
         snapshot(ids=Dots({3: (1, 4)})),
     ),
     "a snapshot with malformed dots": (
-        RejectionReason.BAD_CHECKPOINT,
+        MessageRejection.BAD_CHECKPOINT,
         snapshot(ids=Dots({0: (4, 1)})),
     ),
     "a snapshot with an uncovered outcome": (
-        RejectionReason.BAD_CHECKPOINT,
+        MessageRejection.BAD_CHECKPOINT,
         snapshot(outcomes=((Dot(1, 1), Outcome()),)),
     ),
 }
@@ -245,23 +248,23 @@ INVALID: dict[str, tuple[RejectionReason, Message]] = {
 
 @pytest.mark.parametrize(("reason", "message"), INVALID.values(), ids=INVALID.keys())
 def test_invalid_messages_are_rejected_with_their_reason(
-    reason: RejectionReason, message: Message
+    reason: MessageRejection, message: Message
 ) -> None:
     assert reason_for(message) == reason
 
 
-NON_VOTER: dict[str, tuple[RejectionReason, Message]] = {
-    "a prepare": (RejectionReason.BAD_BALLOT, Prepare(OWN_BALLOT, 0)),
-    "a proposal": (RejectionReason.BAD_BALLOT, Accept(OWN_BALLOT, 7, BATCH)),
-    "a promise": (RejectionReason.NOT_A_VOTER, promise(ballot=Ballot(3, 0))),
-    "a vote": (RejectionReason.NOT_A_VOTER, Vote(Ballot(3, 0), 7)),
-    "a heartbeat with its ballot": (RejectionReason.BAD_BALLOT, Heartbeat(OWN_BALLOT, 0, (1,))),
-    "a reject with its ballot": (RejectionReason.BAD_BALLOT, Reject(OWN_BALLOT)),
+NON_VOTER: dict[str, tuple[MessageRejection, Message]] = {
+    "a prepare": (MessageRejection.BAD_BALLOT, Prepare(OWN_BALLOT, 0)),
+    "a proposal": (MessageRejection.BAD_BALLOT, Accept(OWN_BALLOT, 7, BATCH)),
+    "a promise": (MessageRejection.NOT_A_VOTER, promise(ballot=Ballot(3, 0))),
+    "a vote": (MessageRejection.NOT_A_VOTER, Vote(Ballot(3, 0), 7)),
+    "a heartbeat with its ballot": (MessageRejection.BAD_BALLOT, Heartbeat(OWN_BALLOT, 0, (1,))),
+    "a reject with its ballot": (MessageRejection.BAD_BALLOT, Reject(OWN_BALLOT)),
 }
 
 
 @pytest.mark.parametrize(("reason", "message"), NON_VOTER.values(), ids=NON_VOTER.keys())
-def test_non_voters_can_neither_lead_nor_vote(reason: RejectionReason, message: Message) -> None:
+def test_non_voters_can_neither_lead_nor_vote(reason: MessageRejection, message: Message) -> None:
     settings = Settings(members=(0, 1, 2), window=2, acceptors=1)
     assert reason_for(message) is None
     assert validation.rejection_reason(message, 1, settings) == reason

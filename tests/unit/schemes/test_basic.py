@@ -7,7 +7,7 @@ from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.messages import Cast, Decided, Received, Vote
 from creekdb.protocol.probes import Probe
 from creekdb.protocol.request import NOOP, Operation, Outcome
-from creekdb.protocol.validation import RejectionReason
+from creekdb.protocol.validation import MessageRejection
 from creekdb.schemes.core.ordering import NOOP_FOLLOWER_FACTOR
 from tests.unit.schemes.random_workload import busy_harness
 from tests.unit.schemes.replica_harness import ReplicaHarness, harness_with_leader
@@ -218,7 +218,7 @@ def test_requests_from_a_clock_a_day_ahead_are_reported_and_accepted() -> None:
     for index in (0, 1):
         drift_us = harness[index].drift_us[2]
         assert DAY_US * 0.99 < drift_us < DAY_US * 1.01
-        assert harness[index].rejected.keys() <= {RejectionReason.STALE_BALLOT}
+        assert harness[index].rejected.keys() <= {MessageRejection.STALE_BALLOT}
         assert harness[index].probes.counts[Probe.CLOCK_AHEAD] >= 1
     assert harness[2].drift_us == {}
     assert harness.responses_to(weak) == [(ResponseKind.TENTATIVE, Outcome(None))]

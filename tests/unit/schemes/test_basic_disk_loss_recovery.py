@@ -21,7 +21,7 @@ from creekdb.protocol.messages import (
     Vote,
     encode,
 )
-from creekdb.protocol.validation import RejectionReason
+from creekdb.protocol.validation import MessageRejection
 from creekdb.schemes.basic import BasicReplica
 from tests.unit.schemes.replica_harness import ReplicaHarness
 
@@ -438,7 +438,7 @@ def test_a_founding_replica_that_lost_its_disk_is_not_a_member_any_more(calls: i
     for call in range(calls):
         harness.invoke(0, "put", "a", call, strong=call % 2 == 0)
     harness.tick(PATIENCE_TICKS)
-    assert harness[0].rejected[RejectionReason.UNAPPROVED_MEMBERS]
+    assert harness[0].rejected[MessageRejection.UNAPPROVED_MEMBERS]
     assert harness[0].configuration().replica_ids == (0,)
     for each in (1, 2):
         assert harness[each].configuration().replica_ids == (0, 1, 2)

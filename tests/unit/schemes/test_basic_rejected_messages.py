@@ -46,7 +46,7 @@ from creekdb.protocol.messages import (
     encode,
 )
 from creekdb.protocol.request import Operation, Request
-from creekdb.protocol.validation import RejectionReason
+from creekdb.protocol.validation import MessageRejection
 from creekdb.schemes.basic import BasicReplica
 from tests.unit.protocol import strategies as valid
 from tests.unit.schemes.fingerprint import fingerprint
@@ -145,7 +145,7 @@ def test_a_reused_identifier_is_rejected(seed: int) -> None:
                 assert_rejected(replica, known.id.replica, Cast((other,)))
                 assert_rejected(replica, (index + 1) % 3, PullResponse((other,)))
         assert fingerprint(replica) == before
-        assert replica.rejected[RejectionReason.ID_REUSED] > 0
+        assert replica.rejected[MessageRejection.ID_REUSED] > 0
 
 
 # --- late messages ------------------------------------------------------------------------------
@@ -198,9 +198,9 @@ def test_a_stale_ballot_is_counted_and_rejected_with_the_promised_one(seed: int)
             continue
         before = fingerprint(replica)
         for message in (Prepare(past, 0), Accept(past, learner.first_undecided, (Dot(0, 1),))):
-            rejected_before = replica.rejected.get(RejectionReason.STALE_BALLOT, 0)
+            rejected_before = replica.rejected.get(MessageRejection.STALE_BALLOT, 0)
             replica.receive(message, sender, replica._stack._now)
-            assert replica.rejected[RejectionReason.STALE_BALLOT] == rejected_before + 1
+            assert replica.rejected[MessageRejection.STALE_BALLOT] == rejected_before + 1
             (send,) = replica.take_effects().send
             assert (send.to, send.message) == ((sender,), Reject(acceptor.promised))
         after = fingerprint(replica)

@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from creekdb.protocol.validation import RejectionReason
+from creekdb.protocol.validation import MessageRejection
 from creekdb.wire.counters import ServerCounter
 from creekdb.wire.reject_reason import REJECT_RULES, RejectReason, reject_rule
 
@@ -51,7 +51,7 @@ def test_a_reason_of_a_newer_replica_is_not_retried() -> None:
 
 
 def test_no_value_is_declared_twice() -> None:
-    values = [*RejectReason, *ServerCounter, *RejectionReason]
+    values = [*RejectReason, *ServerCounter, *MessageRejection]
     assert len(values) == len(set(values))
 
 

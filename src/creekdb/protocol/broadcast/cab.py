@@ -41,7 +41,7 @@ from creekdb.protocol.outbox import Outbox
 from creekdb.protocol.probes import Probe, Probes
 from creekdb.protocol.request import Batch
 from creekdb.protocol.settings import Settings
-from creekdb.protocol.validation import RejectionReason
+from creekdb.protocol.validation import MessageRejection
 
 
 class _BlockedStep(enum.Enum):
@@ -63,7 +63,7 @@ class ConditionalAtomicBroadcast:
         deliver: Callable[[list[Dot], int], None],
         on_proposed: Callable[[int, Batch], None],
         on_outdated_peer: Callable[[int], None],
-        count_rejection: Callable[[RejectionReason], None],
+        count_rejection: Callable[[MessageRejection], None],
     ) -> None:
         """`missing_dependency(id)` is the predicate: None if it holds, or else a dot whose arrival
         may make it hold. Once true it must stay true (eventual stable evaluation).

@@ -28,7 +28,7 @@ from creekdb.protocol.outbox import Outbox
 from creekdb.protocol.probes import Probe, Probes
 from creekdb.protocol.request import Request
 from creekdb.protocol.settings import Settings
-from creekdb.protocol.validation import RejectionReason
+from creekdb.protocol.validation import MessageRejection
 
 CAST_AHEAD_FACTOR = 16
 """Multiple of `pull_limit`. A cast request further ahead of the delivered ones is dropped."""
@@ -57,7 +57,7 @@ class ReliableBroadcast:
         outbox: Outbox,
         probes: Probes,
         deliver: Callable[[Request], None],
-        count_rejection: Callable[[RejectionReason], None],
+        count_rejection: Callable[[MessageRejection], None],
     ) -> None:
         """`count_rejection` counts a rejected message by its reason."""
         self._peers = settings.peers(index)
@@ -157,7 +157,7 @@ class ReliableBroadcast:
 
     def on_pull(self, message: Pull, sender: int) -> None:
         if not self.received.covers(message.wanted):
-            self._count_rejection(RejectionReason.NEVER_CAST_ID)
+            self._count_rejection(MessageRejection.NEVER_CAST_ID)
         available = intersection((message.wanted, self.received)).take(self._settings.pull_limit)
         requests = [request for id in available if (request := self._find_retained(id)) is not None]
         if requests:

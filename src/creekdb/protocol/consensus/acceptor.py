@@ -26,7 +26,7 @@ from creekdb.protocol.messages import (
 from creekdb.protocol.outbox import Outbox
 from creekdb.protocol.probes import Probe, Probes
 from creekdb.protocol.request import Batch
-from creekdb.protocol.validation import RejectionReason
+from creekdb.protocol.validation import MessageRejection
 
 
 class Acceptor:
@@ -37,7 +37,7 @@ class Acceptor:
         probes: Probes,
         must_defer: Callable[[int, Batch], bool],
         on_voted: Callable[[Ballot, int], None],
-        count_rejection: Callable[[RejectionReason], None],
+        count_rejection: Callable[[MessageRejection], None],
     ) -> None:
         """`must_defer(instance, batch)` is False if the batch can be voted for now. If it is True,
         `resume(instance)` must follow. `on_voted` informs the local learner."""
@@ -137,6 +137,6 @@ class Acceptor:
 
     def _reject(self, sender: int) -> None:
         self._probes.hit(Probe.BALLOT_STALE)
-        self._count_rejection(RejectionReason.STALE_BALLOT)
+        self._count_rejection(MessageRejection.STALE_BALLOT)
         if sender in self._peers:
             self._outbox.sends.append(Send((sender,), Reject(self.promised)))

@@ -14,7 +14,7 @@ from creekdb.protocol.checkpoint.stream import AssembledSnapshot
 from creekdb.protocol.guarantees import SchemeGuarantees
 from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.request import Operation
-from creekdb.protocol.validation import RejectionReason
+from creekdb.protocol.validation import MessageRejection
 from creekdb.schemes import registry
 from creekdb.schemes.core.replica import Replica
 from creekdb.server.backup.capture import capture_state
@@ -452,7 +452,7 @@ class Server:
         for members that a replica without knowledge of other members had admitted.
         """
         replica, data_dir = self.driver.replica, self.config.data
-        if RejectionReason.UNAPPROVED_MEMBERS in replica.view.rejected:
+        if MessageRejection.UNAPPROVED_MEMBERS in replica.view.rejected:
             self.fail(
                 StorageFault(
                     f"data lost: this replica admitted members that {data_dir} does not contain. "
@@ -461,7 +461,7 @@ class Server:
                     f"'creek member replace {replica.index} HOST:PORT --data DIR'"
                 )
             )
-        elif RejectionReason.NEVER_ISSUED in replica.view.rejected:
+        elif MessageRejection.NEVER_ISSUED in replica.view.rejected:
             self.fail(
                 StorageFault(
                     f"data lost: peers hold requests of this replica that {data_dir} does not "

@@ -28,7 +28,7 @@ from creekdb.protocol.outbox import Outbox
 from creekdb.protocol.probes import Probe, Probes
 from creekdb.protocol.request import Batch
 from creekdb.protocol.settings import Settings
-from creekdb.protocol.validation import RejectionReason
+from creekdb.protocol.validation import MessageRejection
 from tests.unit.protocol.strategies import frozen_dots
 from tests.unit.schemes.replica_harness import ReplicaHarness, harness_with_leader
 
@@ -49,7 +49,7 @@ class CabHarness:
         self.delivered: list[Dot] = []
         self.proposed: list[tuple[int, Batch]] = []
         self.outdated_peers: list[int] = []
-        self.rejections: list[RejectionReason] = []
+        self.rejections: list[MessageRejection] = []
         self.omega = Omega(index, self.settings, self.outbox, self.probes)
         self.cab = ConditionalAtomicBroadcast(
             index,

@@ -12,7 +12,7 @@ from creekdb.protocol.outbox import Outbox
 from creekdb.protocol.probes import Probe, Probes
 from creekdb.protocol.request import Operation, Request
 from creekdb.protocol.settings import Settings
-from creekdb.protocol.validation import RejectionReason
+from creekdb.protocol.validation import MessageRejection
 
 
 def request(replica: int, event: int, name: str = "touch") -> Request:
@@ -26,7 +26,7 @@ class BroadcastHarness:
         self.settings = Settings(members=tuple(range(size)), **settings)
         self.outbox, self.probes = Outbox(), Probes()
         self.delivered: list[Request] = []
-        self.rejections: list[RejectionReason] = []
+        self.rejections: list[MessageRejection] = []
         self.broadcast = ReliableBroadcast(
             0,
             self.settings,
@@ -324,7 +324,7 @@ def test_pull_of_unknown_identifiers_is_counted_without_a_response(
     harness: BroadcastHarness,
 ) -> None:
     harness.broadcast.on_pull(Pull(Dots({0: (1, 2**61)})), 2)
-    assert harness.rejections == [RejectionReason.NEVER_CAST_ID]
+    assert harness.rejections == [MessageRejection.NEVER_CAST_ID]
     assert harness.effects().send == ()
 
 

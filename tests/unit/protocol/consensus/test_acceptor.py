@@ -22,7 +22,7 @@ from creekdb.protocol.messages import (
 from creekdb.protocol.outbox import Outbox
 from creekdb.protocol.probes import Probe, Probes
 from creekdb.protocol.request import Batch
-from creekdb.protocol.validation import RejectionReason
+from creekdb.protocol.validation import MessageRejection
 
 LOW, HIGH = Ballot(1, 1), Ballot(2, 2)
 X: Batch = (Dot(1, 1),)
@@ -35,7 +35,7 @@ class AcceptorHarness:
     def __init__(self) -> None:
         self.outbox, self.probes = Outbox(), Probes()
         self.voted: list[tuple[Ballot, int]] = []
-        self.rejections: list[RejectionReason] = []
+        self.rejections: list[MessageRejection] = []
         self.blocked: set[int] = set()
         """Instances whose predicate does not hold yet."""
         self.acceptor = Acceptor(
@@ -90,7 +90,7 @@ def test_stale_prepare_is_counted_and_rejected_with_the_promised_ballot(
     assert effects.persist == ()
     assert sent(effects) == [((1,), Reject(HIGH))]
     assert harness.acceptor.promised == HIGH
-    assert harness.rejections == [RejectionReason.STALE_BALLOT]
+    assert harness.rejections == [MessageRejection.STALE_BALLOT]
 
 
 def test_stale_accept_gets_no_vote(harness: AcceptorHarness) -> None:
@@ -100,7 +100,7 @@ def test_stale_accept_gets_no_vote(harness: AcceptorHarness) -> None:
     assert sent(effects) == [((1,), Reject(HIGH))]
     assert harness.acceptor.accepted == {}
     assert harness.voted == []
-    assert harness.rejections == [RejectionReason.STALE_BALLOT]
+    assert harness.rejections == [MessageRejection.STALE_BALLOT]
 
 
 def test_vote_is_persisted_before_it_is_sent(harness: AcceptorHarness) -> None:

@@ -173,7 +173,7 @@ def test_a_duplicate_register_is_detected() -> None:
     settings = Settings(members=(0, 1))
     assert (
         validation.rejection_reason(received, 1, settings)
-        == validation.RejectionReason.BAD_CHECKPOINT
+        == validation.MessageRejection.BAD_CHECKPOINT
     )
 
 

@@ -144,6 +144,7 @@ class Node:
             respond=self.relay.respond,
             observe=_observe,
             compare=lambda digest: self.digests.record(digest, self.disk.end),
+            on_data_lost=_unexpected,
             on_internal_error=_unexpected,
         )
         self.dispatcher = self.relay.dispatcher = CallDispatcher(

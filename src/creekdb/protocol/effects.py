@@ -68,6 +68,23 @@ class Task(msgspec.Struct, frozen=True):
     request: Request
 
 
+class DataLossKind(enum.Enum):
+    REQUESTS = "requests"
+    """A peer holds a request of this replica that this replica does not have.
+
+    No request is sent before it is durable. So the disk has lost the request, and with it the
+    promises made before, or the data directory is an older copy."""
+    MEMBERS = "members"
+    """Replicas are members that only this replica can have admitted, and it has no record of it."""
+
+
+class DataLost(msgspec.Struct, frozen=True):
+    """Proof that records which counted as durable are gone. `sender` sent the proof."""
+
+    kind: DataLossKind
+    sender: int
+
+
 # --- events for observers -----------------------------------------------------------------------
 
 
@@ -149,6 +166,9 @@ Event: TypeAlias = (
 
 
 class Effects(msgspec.Struct, frozen=True):
+    data_lost: DataLost | None = None
+    """If set, the driver must stop the replica before it sends anything else. A replica without
+    its records may contradict its own promises and votes."""
     persist: tuple[Record, ...] = ()
     """To be durable, in this order, before any `send` or `respond` of this or a later batch is
     sent. A `CheckpointRecord` allows the driver to drop every record before it."""

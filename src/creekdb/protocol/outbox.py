@@ -5,7 +5,7 @@ from creekdb.protocol.checkpoint.stream import (
     StreamedCheckpoint,
     StreamedSnapshot,
 )
-from creekdb.protocol.effects import Digest, Effects, Event, Response, Send, Task
+from creekdb.protocol.effects import DataLost, Digest, Effects, Event, Response, Send, Task
 from creekdb.protocol.messages import Record
 
 NO_EFFECTS = Effects()
@@ -16,6 +16,7 @@ class Outbox:
 
     __slots__ = (
         "checkpoints",
+        "data_lost",
         "digests",
         "events",
         "records",
@@ -26,6 +27,7 @@ class Outbox:
     )
 
     def __init__(self) -> None:
+        self.data_lost: DataLost | None = None
         self.records: list[Record] = []
         self.sends: list[Send] = []
         self.responses: list[Response] = []
@@ -50,9 +52,11 @@ class Outbox:
             or self.digests
             or self.checkpoints
             or self.snapshots
+            or self.data_lost is not None
         ):
             return NO_EFFECTS
         effects = Effects(
+            self.data_lost,
             tuple(self.records),
             tuple(self.sends),
             tuple(self.responses),
@@ -66,4 +70,5 @@ class Outbox:
         self.tasks, self.events, self.digests = [], [], []
         if self.checkpoints or self.snapshots:
             self.checkpoints, self.snapshots = [], []
+        self.data_lost = None
         return effects

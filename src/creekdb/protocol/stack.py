@@ -22,7 +22,7 @@ from creekdb.protocol.checkpoint.stream import (
     RegisterLoader,
 )
 from creekdb.protocol.consensus.omega import NO_BALLOT, Omega
-from creekdb.protocol.effects import Send
+from creekdb.protocol.effects import DataLossKind, DataLost, Send
 from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.membership.configuration import Configuration, find_configuration
 from creekdb.protocol.membership.disk_loss_recovery import DiskLossRecovery
@@ -54,6 +54,11 @@ from creekdb.protocol.request import Batch, Request
 from creekdb.protocol.settings import Settings
 from creekdb.protocol.validation import MessageRejection
 
+DATA_LOSS_PROOFS = {
+    MessageRejection.NEVER_ISSUED: DataLossKind.REQUESTS,
+    MessageRejection.UNAPPROVED_MEMBERS: DataLossKind.MEMBERS,
+}
+"""Rejections of messages that prove a loss of data."""
 RESTORE_BATCH_SIZE = 256
 """Requests that are restored from disk between two deliveries of their decisions."""
 
@@ -204,6 +209,8 @@ class ProtocolStack:
             reason = validation.contradiction_reason(message, self)
         if reason is not None:
             self._count_rejection(reason)
+            if reason in DATA_LOSS_PROOFS:
+                self.outbox.data_lost = DataLost(DATA_LOSS_PROOFS[reason], sender)
             return False
         match message:  # most frequent messages first
             case Vote():

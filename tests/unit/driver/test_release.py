@@ -67,7 +67,7 @@ class Outlet:
     def offer(
         self, *records: Record, send: tuple[Send, ...] = (), respond: tuple[Response, ...] = ()
     ) -> None:
-        self.offer_effects(Effects(records, send, respond))
+        self.offer_effects(Effects(persist=records, send=send, respond=respond))
 
     def offer_effects(self, effects: Effects) -> None:
         sent, responded = self.rule.offer(effects, self.durable, self.is_failing)
@@ -215,7 +215,7 @@ def test_a_response_waits_for_a_checkpoint_among_the_records() -> None:
     ):
         outlet = Outlet()
         outlet.offer_effects(
-            Effects((RECEIVED, DECIDED), respond=(STABLE,), checkpoints=(checkpoint,))
+            Effects(persist=(RECEIVED, DECIDED), respond=(STABLE,), checkpoints=(checkpoint,))
         )
         assert outlet.rule.end_position == 3
         outlet.release(2)

@@ -7,7 +7,7 @@ import pytest
 
 from creekdb.protocol.checkpoint.snapshot_sender import BACKOFF_FACTOR_MAX
 from creekdb.protocol.checkpoint.stream import LazyCheckpoint, RegisterLoader, lazy_checkpoint_of
-from creekdb.protocol.effects import Effects
+from creekdb.protocol.effects import DataLossKind, DataLost, Effects
 from creekdb.protocol.ids.version_vector import Dot, Dots, DotSet
 from creekdb.protocol.messages import (
     Accept,
@@ -191,6 +191,30 @@ def test_rejections_are_counted_by_reason(harness: StackHarness) -> None:
         MessageRejection.ID_REUSED: 3,
         MessageRejection.NOT_A_MEMBER: 1,
     }
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        Summary(Dots({0: (1, 3)})),
+        PullResponse((request(0, 2),)),
+        Snapshot(checkpoint(5, Dots({0: (1, 3)}))),
+    ],
+)
+def test_a_later_request_of_this_replica_proves_a_loss_of_data(
+    harness: StackHarness, message: Message
+) -> None:
+    harness.stack.rb_cast(request(0, 1))
+    harness.stack.outbox.take()
+    assert harness.receive(message, 2) == Effects(data_lost=DataLost(DataLossKind.REQUESTS, 2))
+    assert harness.stack.outbox.take() == Effects()
+
+
+def test_members_that_a_sole_member_did_not_admit_prove_a_loss_of_data() -> None:
+    stack = ProtocolStack(0, Settings(members=(0,)), Scheme())
+    later_round = stack.settings.end_round
+    stack.receive(Heartbeat(Ballot(later_round, 1), 1, (0, 1)), 1, 10)
+    assert stack.outbox.take() == Effects(data_lost=DataLost(DataLossKind.MEMBERS, 1))
 
 
 def test_next_id_follows_the_last_issued_request(harness: StackHarness) -> None:

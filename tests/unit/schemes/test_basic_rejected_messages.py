@@ -5,6 +5,7 @@ The tests compare a fingerprint of every attribute of the replica before and aft
 
 import copy
 import signal
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
@@ -21,7 +22,7 @@ from creekdb.errors import MalformedMessage
 from creekdb.protocol import effects as effect_types
 from creekdb.protocol import validation
 from creekdb.protocol.consensus.leader import LeaderPhase
-from creekdb.protocol.effects import Effects, ResponseKind, Send
+from creekdb.protocol.effects import DataLost, Effects, ResponseKind, Send
 from creekdb.protocol.ids.version_vector import Dot, Dots
 from creekdb.protocol.messages import (
     Accept,
@@ -46,6 +47,7 @@ from creekdb.protocol.messages import (
     encode,
 )
 from creekdb.protocol.request import Operation, Request
+from creekdb.protocol.stack import DATA_LOSS_PROOFS
 from creekdb.protocol.validation import MessageRejection
 from creekdb.schemes.basic import BasicReplica
 from tests.unit.protocol import strategies as valid
@@ -86,10 +88,13 @@ def test_the_busy_replicas_cover_all_intermediate_states() -> None:
 def assert_rejected(
     replica: BasicReplica, sender: int, message: Message, effects: Effects = NOTHING
 ) -> None:
-    rejected_before = sum(replica.rejected.values())
+    rejected_before = Counter(replica.rejected)
     replica.receive(message, sender, replica._stack._now)
-    assert sum(replica.rejected.values()) == rejected_before + 1, message
-    assert replica.take_effects() == effects, message
+    ((reason, count),) = (Counter(replica.rejected) - rejected_before).items()
+    assert count == 1, message
+    loss = DATA_LOSS_PROOFS.get(MessageRejection(reason))
+    data_lost = None if loss is None else DataLost(loss, sender)
+    assert replica.take_effects() == msgspec.structs.replace(effects, data_lost=data_lost), message
 
 
 @pytest.mark.parametrize("index", range(3))

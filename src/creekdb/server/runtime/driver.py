@@ -35,7 +35,7 @@ from creekdb.protocol.checkpoint.stream import (
     LazyCheckpoint,
     StreamedCheckpoint,
 )
-from creekdb.protocol.effects import Digest, Effects, Event, Response, Send, Task
+from creekdb.protocol.effects import DataLost, Digest, Effects, Event, Response, Send, Task
 from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.messages import Cast, Message, Record
 from creekdb.protocol.request import Operation, Request
@@ -84,6 +84,7 @@ class Driver:
         respond: Callable[[Sequence[Response]], None],
         observe: Callable[[tuple[Event, ...]], None],
         compare: Callable[[Digest], None],
+        on_data_lost: Callable[[DataLost], None],
         on_internal_error: Callable[[Exception], None],
         respond_before_durable: bool = False,
         recorder: RecordingWriter | None = None,
@@ -91,7 +92,8 @@ class Driver:
         """Connect the replica.
 
         `observe` and `recorder` receive everything before it becomes visible elsewhere. `compare`
-        receives the digests of the state. `on_internal_error` is called when there is a bug.
+        receives the digests of the state. `on_data_lost` receives the proof that the disk has lost
+        data, and must halt the driver. `on_internal_error` is called when there is a bug.
         """
         self.replica = replica
         self._journal = journal
@@ -101,6 +103,7 @@ class Driver:
         self._respond = respond
         self._observe = observe
         self._compare = compare
+        self._on_data_lost = on_data_lost
         self._on_internal_error = on_internal_error
         self._rule = ReleaseRule(journal.durable_position, respond_before_durable)
         self._recorder = recorder
@@ -220,6 +223,9 @@ class Driver:
         if self._is_halted:
             return
         effects, recorder = self._step(self.replica.take_effects), self._recorder
+        if effects.data_lost is not None:
+            self._on_data_lost(effects.data_lost)
+            return
         journal, rule = self._journal, self._rule
         if effects.events:
             if recorder is not None:

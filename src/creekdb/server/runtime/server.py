@@ -8,13 +8,12 @@ from typing import Any, Final, cast
 
 import msgspec
 
-from creekdb.errors import MissingOperation, StorageFault
+from creekdb.errors import MissingOperation
 from creekdb.execution.datatype import DataType
 from creekdb.protocol.checkpoint.stream import AssembledSnapshot
 from creekdb.protocol.guarantees import SchemeGuarantees
 from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.request import Operation
-from creekdb.protocol.validation import MessageRejection
 from creekdb.schemes import registry
 from creekdb.schemes.core.replica import Replica
 from creekdb.server.backup.capture import capture_state
@@ -47,7 +46,7 @@ from creekdb.server.runtime.maintenance import (
     warn_of_certificate_expiry,
 )
 from creekdb.server.runtime.replica_lock import LockedDataType, ReplicaLock
-from creekdb.server.runtime.startup import log_if_slow, protocol_settings
+from creekdb.server.runtime.startup import data_loss_fault, log_if_slow, protocol_settings
 from creekdb.server.runtime.task_supervisor import TaskSupervisor, is_internal_error
 from creekdb.server.security.authentication import AccessTokens, certificate_expiry_s
 from creekdb.server.storage.data_dir import DataDirOwner, check_owner, record_owner
@@ -307,6 +306,7 @@ class Server:
             respond=self.relay.respond,
             observe=self._event_handler.on_events,
             compare=lambda digest: self.divergence.record(digest, self.journal.end_position),
+            on_data_lost=lambda lost: self.fail(data_loss_fault(lost, self.config)),
             on_internal_error=self._handle_internal_error,
             respond_before_durable=self.config.durability == "memory",
             recorder=self._recorder,
@@ -436,40 +436,12 @@ class Server:
             now_s = loop.time()
             self.admission.record_tick(now_s - last_s)
             last_s = now_s
-            self._check_for_data_loss()
             if self.admission.can_write():
                 self.driver.tick()
             self.journal.request_sync()
             self.membership.refresh()
             due_s = max(due_s + interval_s, loop.time())
             await asyncio.sleep(due_s - loop.time())
-
-    def _check_for_data_loss(self) -> None:
-        """Fail if peers prove that the disk has lost data.
-
-        No request is sent before it is durable. A peer that holds an unknown request of this
-        replica proves that the disk has lost it, and the promises made with it. The same holds
-        for members that a replica without knowledge of other members had admitted.
-        """
-        replica, data_dir = self.driver.replica, self.config.data
-        if MessageRejection.UNAPPROVED_MEMBERS in replica.view.rejected:
-            self.fail(
-                StorageFault(
-                    f"data lost: this replica admitted members that {data_dir} does not contain. "
-                    "Records that counted as durable are gone, and it may make no more promises. "
-                    "Replace it with a new replica: "
-                    f"'creek member replace {replica.index} HOST:PORT --data DIR'"
-                )
-            )
-        elif MessageRejection.NEVER_ISSUED in replica.view.rejected:
-            self.fail(
-                StorageFault(
-                    f"data lost: peers hold requests of this replica that {data_dir} does not "
-                    "contain. Records that counted as durable are gone, or the directory is an "
-                    f"older copy. Move {data_dir} away, and start this replica as one that lost "
-                    "its disk"
-                )
-            )
 
     async def _log_state_changes(self) -> None:
         logger = StateChangeLogger(self.event_log, self.config.replica)

@@ -4,8 +4,10 @@ import asyncio
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Final
+from typing import Final, assert_never
 
+from creekdb.errors import StorageFault
+from creekdb.protocol.effects import DataLossKind, DataLost
 from creekdb.protocol.membership.configuration import Configuration
 from creekdb.protocol.settings import Settings
 from creekdb.schemes.core.replica import ReplicaView
@@ -102,3 +104,23 @@ async def wait_until_joined(replica: ReplicaView, interval_s: float, events: Eve
         await asyncio.sleep(interval_s)
     if epoch >= 0:
         events.info("replica.entered", "has joined the cluster")
+
+
+def data_loss_fault(lost: DataLost, config: ServerConfig) -> StorageFault:
+    """Return the failure of a replica whose disk has lost data, with a remedy."""
+    match lost.kind:
+        case DataLossKind.MEMBERS:
+            return StorageFault(
+                f"data lost: this replica admitted members that {config.data} does not contain. "
+                "Records that counted as durable are gone, and it may make no more promises. "
+                "Replace it with a new replica: "
+                f"'creek member replace {config.replica} HOST:PORT --data DIR'"
+            )
+        case DataLossKind.REQUESTS:
+            return StorageFault(
+                f"data lost: peers hold requests of this replica that {config.data} does not "
+                "contain. Records that counted as durable are gone, or the directory is an older "
+                f"copy. Move {config.data} away, and start this replica as one that lost its disk"
+            )
+        case _:
+            assert_never(lost.kind)

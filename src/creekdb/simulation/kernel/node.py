@@ -276,6 +276,7 @@ class Node:
         self._apply_effects(self.replica.take_effects())
 
     def _apply_effects(self, effects: Effects) -> None:
+        assert effects.data_lost is None, f"replica {self.index} lost data: {effects.data_lost}"
         disk, rule = self.disk, self._rule
         if effects.events:
             self._recorder.record_events(self.index, effects.events)

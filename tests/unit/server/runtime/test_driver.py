@@ -13,7 +13,14 @@ from creekdb.protocol.checkpoint.stream import (
     StreamedSnapshot,
     lazy_checkpoint_of,
 )
-from creekdb.protocol.effects import Effects, Response, ResponseKind, Send
+from creekdb.protocol.effects import (
+    DataLossKind,
+    DataLost,
+    Effects,
+    Response,
+    ResponseKind,
+    Send,
+)
 from creekdb.protocol.ids.version_vector import Dot, Dots
 from creekdb.protocol.messages import (
     Accept,
@@ -104,8 +111,14 @@ def make_driver(
     responses: list[ResponseKind],
     snapshots: list[EncodedSnapshot] | None = None,
     sent: list[Message] | None = None,
+    lost: list[DataLost] | None = None,
 ) -> Driver:
-    return Driver(
+    def on_data_lost(loss: DataLost) -> None:
+        assert lost is not None
+        lost.append(loss)
+        driver.halt()
+
+    driver = Driver(
         cast(Replica, replica),
         journal,
         InlineExecutor(Watchdog(1.0, EventLog(0)), _raise),
@@ -114,8 +127,31 @@ def make_driver(
         respond=lambda batch: responses.extend(response.kind for response in batch),
         observe=lambda _: None,
         compare=lambda _: None,
+        on_data_lost=on_data_lost,
         on_internal_error=_raise,
     )
+    return driver
+
+
+async def test_nothing_is_sent_after_a_loss_of_data() -> None:
+    responses: list[ResponseKind] = []
+    sent: list[Message] = []
+    lost: list[DataLost] = []
+    journal = FakeJournal()
+    record, loss = cast(Record, object()), DataLost(DataLossKind.REQUESTS, 1)
+    response, progress = make_response(ResponseKind.TENTATIVE), Send((1,), Progress(1, 0))
+    replica = FakeReplica(
+        Effects(persist=(record,), send=(progress,), respond=(response,)),
+        Effects(data_lost=loss, persist=(record,), send=(progress,), respond=(response,)),
+    )
+    driver = make_driver(replica, journal, responses, sent=sent, lost=lost)
+    driver.apply_effects()
+    driver.apply_effects()
+    journal.durable_position = 2
+    driver.release()
+    assert lost == [loss]
+    assert journal.records == [record], "a record of the first batch only"
+    assert (responses, sent) == ([], [])
 
 
 async def test_response_does_not_overtake_one_that_has_just_become_durable() -> None:

@@ -34,6 +34,7 @@ async def test_late_request_is_executed_before_later_ones_that_already_wait() ->
         respond=lambda responses: None,
         observe=lambda _: None,
         compare=lambda _: None,
+        on_data_lost=lambda lost: None,
         on_internal_error=_raise,
     )
     driver.task_observer = record_tasks

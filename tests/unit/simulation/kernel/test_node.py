@@ -105,7 +105,7 @@ def batch(record: int = 0, message: int = 0, response: int = 0) -> Effects:
     respond = (
         (Response(Dot(0, response), 1, ResponseKind.TENTATIVE, Outcome()),) if response else ()
     )
-    return Effects(persist, send, respond)
+    return Effects(persist=persist, send=send, respond=respond)
 
 
 def test_effects_without_records_are_released_at_once() -> None:
@@ -138,7 +138,9 @@ def test_effects_do_not_wait_for_a_streamed_checkpoint_at_its_reserved_position(
     bare, registers = lazy_checkpoint_of(Checkpoint(0, 0, Dots(), 0, (("a", 1),), ()))
     stream = StreamedCheckpoint(1, CheckpointRecord(bare, Ballot(0, 0), (), (), ()), registers)
     before, after = Received(request(1)), Received(request(2))
-    effects = Effects((before, after), respond=batch(response=1).respond, checkpoints=(stream,))
+    effects = Effects(
+        persist=(before, after), respond=batch(response=1).respond, checkpoints=(stream,)
+    )
     harness = NodeHarness(100, [effects])
     harness.at(0, "tick")
     harness.heap.schedule_at(250, lambda: records_at_250.append(harness.node.disk.read()))
@@ -154,7 +156,7 @@ def test_effects_do_not_wait_for_a_streamed_checkpoint_at_its_reserved_position(
 def test_a_streamed_snapshot_is_sent_once_earlier_records_are_durable() -> None:
     bare, registers = lazy_checkpoint_of(Checkpoint(0, 0, Dots(), 0, (("a", 1),), ()))
     stream = StreamedSnapshot(1, Snapshot(bare), registers)
-    harness = NodeHarness(10**6, [Effects((Received(request(1)),), snapshots=(stream,))])
+    harness = NodeHarness(10**6, [Effects(persist=(Received(request(1)),), snapshots=(stream,))])
     harness.at(0, "tick")
     harness.heap.run()
     assert [at_us for at_us, _ in harness.arrived] == [10**6]

@@ -6,22 +6,25 @@ percentiles are cheap. Only columns declared as nullable may be null.
 `run` names a run in every table. It is the name of the run directory.
 """
 
-from typing import Final
+from typing import Final, TypeAlias
 
 import pyarrow as pa
 
+NULLABLE: Final = True
+_Column: TypeAlias = tuple[str, pa.DataType] | tuple[str, pa.DataType, bool]
 
-def _table(*columns: tuple[str, pa.DataType], nullable: tuple[str, ...] = ()) -> pa.Schema:
-    return pa.schema([pa.field(name, kind, name in nullable) for name, kind in columns])
+
+def _table(*columns: _Column) -> pa.Schema:
+    return pa.schema([pa.field(name, kind, bool(flags)) for name, kind, *flags in columns])
 
 
 _EXPERIMENT_FIELDS: Final = (
     ("source", pa.string()),  # simulated or live
     ("scheme", pa.string()),
-    ("layout", pa.string()),
-    ("warehouses", pa.int32()),
-    ("load_tps", pa.float64()),
-    ("strong_share", pa.float64()),  # null: every Payment is strong
+    ("layout", pa.string(), NULLABLE),
+    ("warehouses", pa.int32(), NULLABLE),
+    ("load_tps", pa.float64(), NULLABLE),
+    ("strong_share", pa.float64(), NULLABLE),  # null: every Payment is strong
     ("exec_scale", pa.float64()),
     ("replicas", pa.int32()),
     ("cores", pa.int32()),
@@ -29,20 +32,8 @@ _EXPERIMENT_FIELDS: Final = (
     ("faults", pa.string()),  # fault language, separated by semicolons; may be empty
     ("duration_us", pa.int64()),
 )
-EXPERIMENT_COLUMNS: Final = tuple(name for name, _ in _EXPERIMENT_FIELDS)
+EXPERIMENT_COLUMNS: Final = tuple(field[0] for field in _EXPERIMENT_FIELDS)
 """Columns that are equal in runs that differ only in their seed."""
-_NULL_IN_EXPERIMENT: Final = ("strong_share", "load_tps", "warehouses", "layout")
-
-COUNTER_COLUMNS: Final = (
-    "executions",
-    "to_execute",
-    "busy_us",
-    "core_us",
-    "bytes",
-    "capacity_bytes",
-    "messages",
-)
-"""Columns of RUNS that come from counters."""
 
 RUNS: Final = _table(
     ("run", pa.string()),
@@ -51,19 +42,22 @@ RUNS: Final = _table(
     ("begin_us", pa.int64()),  # start of the measurement window
     ("end_us", pa.int64()),
     # COUNTER_COLUMNS: null without counters, as in a bare history.
-    ("executions", pa.int64()),  # over all replicas
-    ("to_execute", pa.int64()),  # minimum number of executions, without re-execution
-    ("busy_us", pa.int64()),  # over all cores, in the measurement window
-    ("core_us", pa.int64()),  # capacity of all cores in the measurement window
-    ("bytes", pa.int64()),  # sent by all replicas in the measurement window
-    ("capacity_bytes", pa.int64()),
-    ("messages", pa.int64()),  # sent by all replicas in the measurement window
+    ("executions", pa.int64(), NULLABLE),  # over all replicas
+    ("to_execute", pa.int64(), NULLABLE),  # minimum number of executions, without re-execution
+    ("busy_us", pa.int64(), NULLABLE),  # over all cores, in the measurement window
+    ("core_us", pa.int64(), NULLABLE),  # capacity of all cores in the measurement window
+    ("bytes", pa.int64(), NULLABLE),  # sent by all replicas in the measurement window
+    ("capacity_bytes", pa.int64(), NULLABLE),
+    ("messages", pa.int64(), NULLABLE),  # sent by all replicas in the measurement window
     ("trace_hash", pa.string()),  # empty for a live run
-    ("unsettled", pa.string()),  # reason why the run did not converge; null if it did
+    ("unsettled", pa.string(), NULLABLE),  # reason why the run did not converge; null if it did
     ("violated", pa.string()),  # violated TPC-C conditions, one per line
     ("command", pa.string()),  # command that repeats the run
-    nullable=(*_NULL_IN_EXPERIMENT, *COUNTER_COLUMNS, "unsettled"),
 )
+COUNTER_COLUMNS: Final = tuple(
+    RUNS.names[RUNS.names.index("executions") : RUNS.names.index("trace_hash")]
+)
+"""Columns of RUNS that come from counters."""
 
 OPERATIONS: Final = _table(
     ("run", pa.string()),
@@ -74,24 +68,18 @@ OPERATIONS: Final = _table(
     ("kind", pa.string()),
     ("strong", pa.bool_()),
     ("invoked_us", pa.int64()),
-    ("tentative_us", pa.int64()),  # first tentative response
-    ("stable_us", pa.int64()),
-    ("final_us", pa.int64()),
-    ("speculated_us", pa.int64()),  # speculative result that the scheme withheld
-    ("failed", pa.bool_()),  # the last response is an error; null without a response
-    ("accurate", pa.bool_()),  # first and last response are equal, except for order numbers
-    ("exact", pa.bool_()),  # first and last response are equal
-    ("commit_index", pa.int64()),  # position in the committed order
-    nullable=(
-        "tentative_us",
-        "stable_us",
-        "final_us",
-        "speculated_us",
-        "failed",
+    ("tentative_us", pa.int64(), NULLABLE),  # first tentative response
+    ("stable_us", pa.int64(), NULLABLE),
+    ("final_us", pa.int64(), NULLABLE),
+    ("speculated_us", pa.int64(), NULLABLE),  # speculative result that the scheme withheld
+    ("failed", pa.bool_(), NULLABLE),  # the last response is an error; null without a response
+    (
         "accurate",
-        "exact",
-        "commit_index",
-    ),
+        pa.bool_(),
+        NULLABLE,
+    ),  # first and last response are equal, except for order numbers
+    ("exact", pa.bool_(), NULLABLE),  # first and last response are equal
+    ("commit_index", pa.int64(), NULLABLE),  # position in the committed order
 )
 
 ORDERS: Final = _table(
@@ -118,26 +106,15 @@ MEASURES: Final = _table(
     *_EXPERIMENT_FIELDS,
     ("seed", pa.int64()),
     ("asked", pa.int64()),  # operations invoked in the measurement window
-    ("throughput_tps", pa.float64()),
-    ("saturated", pa.bool_()),  # null with closed-loop clients
+    ("throughput_tps", pa.float64(), NULLABLE),
+    ("saturated", pa.bool_(), NULLABLE),  # null with closed-loop clients
     ("backlog", pa.int64()),
-    ("accuracy", pa.float64()),
-    ("exact_accuracy", pa.float64()),
-    ("execution_ratio", pa.float64()),
-    ("cpu_utilisation", pa.float64()),
-    ("network_utilisation", pa.float64()),
-    ("messages_per_operation", pa.float64()),
-    nullable=(
-        *_NULL_IN_EXPERIMENT,
-        "throughput_tps",
-        "saturated",
-        "accuracy",
-        "exact_accuracy",
-        "execution_ratio",
-        "cpu_utilisation",
-        "network_utilisation",
-        "messages_per_operation",
-    ),
+    ("accuracy", pa.float64(), NULLABLE),
+    ("exact_accuracy", pa.float64(), NULLABLE),
+    ("execution_ratio", pa.float64(), NULLABLE),
+    ("cpu_utilisation", pa.float64(), NULLABLE),
+    ("network_utilisation", pa.float64(), NULLABLE),
+    ("messages_per_operation", pa.float64(), NULLABLE),
 )
 
 LATENCIES: Final = _table(
@@ -174,9 +151,8 @@ OVER_TIME: Final = _table(
     ("length_us", pa.int64()),  # length of the step
     ("done", pa.int64()),  # responses in the step
     ("asked", pa.int64()),  # operations invoked in the step that got a response at any time
-    ("p50_us", pa.int64()),  # latency of those operations; null without any
-    ("max_us", pa.int64()),
-    nullable=("p50_us", "max_us"),
+    ("p50_us", pa.int64(), NULLABLE),  # latency of those operations; null without any
+    ("max_us", pa.int64(), NULLABLE),
 )
 """Time steps of live runs and of runs with faults."""
 
@@ -185,9 +161,8 @@ SUMMARY: Final = _table(
     ("measure", pa.string()),  # a column of MEASURES, or a response kind with its statistic
     ("seeds", pa.int64()),
     ("mean", pa.float64()),
-    ("low", pa.float64()),  # confidence interval of 95 %
-    ("high", pa.float64()),
-    nullable=(*_NULL_IN_EXPERIMENT, "low", "high"),
+    ("low", pa.float64(), NULLABLE),  # confidence interval of 95 %
+    ("high", pa.float64(), NULLABLE),
 )
 
 PEAKS: Final = _table(
@@ -195,8 +170,7 @@ PEAKS: Final = _table(
     ("seed", pa.int64()),
     ("peak_tps", pa.float64()),  # throughput at the highest unsaturated load
     ("load_tps", pa.float64()),
-    ("saturating_tps", pa.float64()),  # lowest saturating load; null without one
-    nullable=("strong_share", "warehouses", "layout", "saturating_tps"),
+    ("saturating_tps", pa.float64(), NULLABLE),  # lowest saturating load; null without one
 )
 
 VERDICTS: Final = _table(
@@ -207,31 +181,34 @@ VERDICTS: Final = _table(
     ("command", pa.string()),
 )
 
+RESULT_SCHEMAS: Final = {
+    "measures": MEASURES,
+    "latencies": LATENCIES,
+    "over_time": OVER_TIME,
+    "summary": SUMMARY,
+    "peaks": PEAKS,
+    "verdicts": VERDICTS,
+}
+"""Tables over all runs."""
+
 # --- tables of 'creek export': of a cluster, not of a run ---------------------------------------
 
 REGISTERS: Final = _table(
     ("key", pa.string()),  # as JSON: "lamp", 3 or ["stock", "lamp"]
-    ("key_text", pa.string()),  # key that is a string
-    ("key_int", pa.int64()),  # key that is an integer
-    ("key_parts", pa.list_(pa.string())),  # key that is a tuple, as texts: ["stock", "lamp"]
-    ("kind", pa.string()),  # type of the value, one of VALUE_KINDS
-    ("value", pa.string()),  # as JSON, encoded as over HTTP; null if deleted
-    ("value_bool", pa.bool_()),  # one of these columns, if the value has such a type
-    ("value_int", pa.int64()),
-    ("value_float", pa.float64()),
-    ("value_text", pa.string()),
-    ("value_bytes", pa.binary()),
-    nullable=(
-        "key_text",
-        "key_int",
+    ("key_text", pa.string(), NULLABLE),  # key that is a string
+    ("key_int", pa.int64(), NULLABLE),  # key that is an integer
+    (
         "key_parts",
-        "value",
-        "value_bool",
-        "value_int",
-        "value_float",
-        "value_text",
-        "value_bytes",
-    ),
+        pa.list_(pa.string()),
+        NULLABLE,
+    ),  # key that is a tuple, as texts: ["stock", "lamp"]
+    ("kind", pa.string()),  # type of the value, one of VALUE_KINDS
+    ("value", pa.string(), NULLABLE),  # as JSON, encoded as over HTTP; null if deleted
+    ("value_bool", pa.bool_(), NULLABLE),  # one of these columns, if the value has such a type
+    ("value_int", pa.int64(), NULLABLE),
+    ("value_float", pa.float64(), NULLABLE),
+    ("value_text", pa.string(), NULLABLE),
+    ("value_bytes", pa.binary(), NULLABLE),
 )
 VALUE_KINDS: Final = ("null", "bool", "int", "float", "text", "bytes", "tuple", "dict", "deleted")
 """Types of a stored value. `deleted` marks an initial register that was deleted."""
@@ -244,7 +221,6 @@ COMMITTED: Final = _table(
     ("strong", pa.bool_()),
     ("operation", pa.string()),  # name of the operation
     ("arguments", pa.string()),  # as a JSON array
-    ("client", pa.string()),  # null: a client without retries, or the cluster itself
-    ("number", pa.int64()),  # call number of the client
-    nullable=("client", "number"),
+    ("client", pa.string(), NULLABLE),  # null: a client without retries, or the cluster itself
+    ("number", pa.int64(), NULLABLE),  # call number of the client
 )

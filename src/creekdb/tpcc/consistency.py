@@ -57,6 +57,8 @@ from creekdb.tpcc.schema import (
     TableSchema,
 )
 
+RowKey: TypeAlias = tuple[str | int, ...]
+"""Name of a table, and the key of one of its rows."""
 DistrictKey: TypeAlias = tuple[int, int]
 """A warehouse and one of its districts."""
 
@@ -281,7 +283,7 @@ VIOLATIONS_MAX: Final = 20
 class ConsistencyViolation(NamedTuple):
     condition: str
     """One of `CONDITIONS`."""
-    row_key: tuple[str | int, ...]
+    row_key: RowKey
     """Key of the row that violates the condition."""
     message: str
 
@@ -319,93 +321,67 @@ def _check_sums(state_facts: ConsistencyFacts, w: int) -> Iterator[ConsistencyVi
     districts = range(1, DISTRICTS + 1)
     ytd = [state_facts.district_ytd(w, d) for d in districts]
     paid = [state_facts.paid(w, d) for d in districts]
-    w_ytd = state_facts.warehouse_ytd(w)
-    at = ("warehouse", w)
-    if w_ytd != sum(ytd):
-        yield _difference("3.3.2.1", at, "W_YTD", w_ytd, "the sum of D_YTD", sum(ytd))
-    if w_ytd != sum(paid):
-        yield _difference("3.3.2.8", at, "W_YTD", w_ytd, "the sum of H_AMOUNT", sum(paid))
+    at, w_ytd = ("warehouse", w), state_facts.warehouse_ytd(w)
+    yield from _compare("3.3.2.1", at, "W_YTD", w_ytd, "the sum of D_YTD", sum(ytd))
+    yield from _compare("3.3.2.8", at, "W_YTD", w_ytd, "the sum of H_AMOUNT", sum(paid))
     for d, left, right in zip(districts, ytd, paid, strict=True):
-        if left != right:
-            at_district = ("district", w, d)
-            yield _difference("3.3.2.9", at_district, "D_YTD", left, "the sum of H_AMOUNT", right)
+        at_district = ("district", w, d)
+        yield from _compare("3.3.2.9", at_district, "D_YTD", left, "the sum of H_AMOUNT", right)
 
 
 def _check_district(district: DistrictKey, facts: DistrictFacts) -> Iterator[ConsistencyViolation]:
     at = ("district", *district)
-    last = facts.next_o_id - 1
-    if last != facts.order_max:
-        yield _difference("3.3.2.2", at, "D_NEXT_O_ID - 1", last, "max(O_ID)", facts.order_max)
+    last, newest, oldest = facts.next_o_id - 1, facts.new_order_max, facts.new_order_min
+    yield from _compare("3.3.2.2", at, "D_NEXT_O_ID - 1", last, "max(O_ID)", facts.order_max)
     if facts.new_order_count:
-        newest, oldest = facts.new_order_max, facts.new_order_min
-        if last != newest:
-            yield _difference("3.3.2.2", at, "D_NEXT_O_ID - 1", last, "max(NO_O_ID)", newest)
-        if newest - oldest + 1 != facts.new_order_count:
-            left, right = f"from NO_O_ID {oldest} to {newest}", "the number of NEW_ORDER rows"
-            yield _difference(
-                "3.3.2.3", at, left, newest - oldest + 1, right, facts.new_order_count
-            )
+        yield from _compare("3.3.2.2", at, "D_NEXT_O_ID - 1", last, "max(NO_O_ID)", newest)
+        left, right = f"from NO_O_ID {oldest} to {newest}", "the number of NEW_ORDER rows"
+        numbers = newest - oldest + 1
+        yield from _compare("3.3.2.3", at, left, numbers, right, facts.new_order_count)
     ol_cnt = sum(order.ol_cnt for order in facts.orders.values())
     lines = sum(order.lines for order in facts.orders.values())
-    if ol_cnt != lines:
-        right = "the number of ORDER_LINE rows"
-        yield _difference("3.3.2.4", at, "the sum of O_OL_CNT", ol_cnt, right, lines)
+    right = "the number of ORDER_LINE rows"
+    yield from _compare("3.3.2.4", at, "the sum of O_OL_CNT", ol_cnt, right, lines)
     delivered = facts.order_count - facts.new_order_count
     counted = DELIVERED + sum(each.delivery_cnt for each in facts.customers.values())
-    if delivered != counted:
-        left, right = "ORDERS less NEW_ORDER rows", f"{DELIVERED} and the sum of C_DELIVERY_CNT"
-        yield _difference("3.3.2.11", at, left, delivered, right, counted)
-    first = facts.new_order_min or facts.next_o_id
-    if facts.oldest_new_order != first:
-        left, right = "the oldest new order in the index", "the one in the table"
-        yield _difference("index", at, left, facts.oldest_new_order, right, first)
+    left, right = "ORDERS less NEW_ORDER rows", f"{DELIVERED} and the sum of C_DELIVERY_CNT"
+    yield from _compare("3.3.2.11", at, left, delivered, right, counted)
+    left, right = "the oldest new order in the index", "the one in the table"
+    first = oldest or facts.next_o_id
+    yield from _compare("index", at, left, facts.oldest_new_order, right, first)
 
 
-def _check_order(at: tuple[str | int, ...], order: OrderFacts) -> Iterator[ConsistencyViolation]:
+def _check_order(at: RowKey, order: OrderFacts) -> Iterator[ConsistencyViolation]:
+    carrier = "a carrier" if order.is_delivered else "no carrier"
     if order.customer is None:
         if order.is_new:
             yield ConsistencyViolation("3.3.2.5", at, "a NEW_ORDER row exists, but no ORDERS row")
     elif order.is_delivered == order.is_new:
-        carrier = "a carrier" if order.is_delivered else "no carrier"
         row = "a" if order.is_new else "no"
-        yield ConsistencyViolation(
-            "3.3.2.5", at, f"the order has {carrier} and {row} NEW_ORDER row"
-        )
-    if order.ol_cnt != order.lines:
-        right = "the number of ORDER_LINE rows"
-        yield _difference("3.3.2.6", at, "O_OL_CNT", order.ol_cnt, right, order.lines)
+        message = f"the order has {carrier} and {row} NEW_ORDER row"
+        yield ConsistencyViolation("3.3.2.5", at, message)
+    right = "the number of ORDER_LINE rows"
+    yield from _compare("3.3.2.6", at, "O_OL_CNT", order.ol_cnt, right, order.lines)
     if order.lines_delivered != (order.lines if order.is_delivered else 0):
-        carrier = "a carrier" if order.is_delivered else "no carrier"
         lines = f"{order.lines_delivered} of {order.lines} lines have a delivery date"
         yield ConsistencyViolation("3.3.2.7", at, f"the order has {carrier}, and {lines}")
 
 
-def _check_customer(
-    at: tuple[str | int, ...], customer: CustomerFacts
+def _check_customer(at: RowKey, customer: CustomerFacts) -> Iterator[ConsistencyViolation]:
+    delivered, balance, paid = customer.amount_delivered, customer.balance, customer.paid
+    right = f"delivered {delivered} less paid {paid}"
+    yield from _compare("3.3.2.10", at, "C_BALANCE", balance, right, delivered - paid)
+    left, total = "C_BALANCE + C_YTD_PAYMENT", balance + customer.ytd_payment
+    yield from _compare("3.3.2.12", at, left, total, "the amount delivered", delivered)
+    left, right = "the last order in the index", "the one in the table"
+    in_table = customer.last_order_in_table
+    yield from _compare("index", at, left, customer.last_order, right, in_table)
+
+
+def _compare(
+    condition: str, at: RowKey, left: str, left_value: Any, right: str, right_value: Any
 ) -> Iterator[ConsistencyViolation]:
-    delivered, balance = customer.amount_delivered, customer.balance
-    if balance != delivered - customer.paid:
-        right = f"delivered {delivered} less paid {customer.paid}"
-        yield _difference("3.3.2.10", at, "C_BALANCE", balance, right, delivered - customer.paid)
-    if balance + customer.ytd_payment != delivered:
-        left = "C_BALANCE + C_YTD_PAYMENT"
-        right = "the amount delivered"
-        yield _difference("3.3.2.12", at, left, balance + customer.ytd_payment, right, delivered)
-    if customer.last_order != customer.last_order_in_table:
-        left, right = "the last order in the index", "the one in the table"
-        yield _difference(
-            "index", at, left, customer.last_order, right, customer.last_order_in_table
-        )
-
-
-def _difference(
-    condition: str,
-    row_key: tuple[str | int, ...],
-    left: str,
-    left_value: Any,
-    right: str,
-    right_value: Any,
-) -> ConsistencyViolation:
-    return ConsistencyViolation(
-        condition, row_key, f"{left} is {left_value}, and {right} is {right_value}"
-    )
+    """Yield a violation if the two values differ."""
+    if left_value != right_value:
+        message = f"{left} is {left_value}, and {right} is {right_value}"
+        yield ConsistencyViolation(condition, at, message)

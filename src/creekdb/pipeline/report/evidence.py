@@ -56,19 +56,18 @@ def read_report_tables(out: Path) -> ReportTables:
         )
     if not _parquet_files(out / "summary") or not _parquet_files(out / "measures"):
         raise UsageError(f"{out} holds no measures: run 'creek pipeline measure {out}' first")
-    measures = _read_rows(_parquet_files(out / "measures"), schemas.MEASURES)
-    measured = {row["run"] for row in measures}
+    results = {
+        name: _read_rows(_parquet_files(out / name), schema)
+        for name, schema in schemas.RESULT_SCHEMAS.items()
+    }
+    measured = {row["run"] for row in results["measures"]}
     directories = [
         path for path in output_dir.run_directories(out) if path.resolve().name in measured
     ]
     runs = _read_rows(_existing_files(directories, "runs"), schemas.RUNS)
     sampled = {row["run"] for row in runs if row["faults"] or row["source"] == LIVE_SOURCE}
     return ReportTables(
-        measures=measures,
-        latencies=_read_rows(_parquet_files(out / "latencies"), schemas.LATENCIES),
-        summary=_read_rows(_parquet_files(out / "summary"), schemas.SUMMARY),
-        peaks=_read_rows(_parquet_files(out / "peaks"), schemas.PEAKS),
-        verdicts=_read_rows(_parquet_files(out / "verdicts"), schemas.VERDICTS),
+        **results,
         runs=runs,
         samples=_read_rows(
             _existing_files(
@@ -76,7 +75,6 @@ def read_report_tables(out: Path) -> ReportTables:
             ),
             schemas.SAMPLES,
         ),
-        over_time=_read_rows(_parquet_files(out / "over_time"), schemas.OVER_TIME),
         failed=[
             {"cell": path.stem, "detail": path.read_text(encoding="utf-8", errors="replace")}
             for path in sorted((out / output_dir.FAILED_DIR).glob("*.txt"))

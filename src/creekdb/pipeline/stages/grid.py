@@ -19,7 +19,7 @@ import math
 import re
 import tomllib
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from importlib import resources
 from itertools import product
 from pathlib import Path
@@ -62,12 +62,8 @@ class Grid(NamedTuple):
 def load_grid(name: str) -> Grid:
     """Load a built-in grid, or the file with that name."""
     if name in BUILT_IN_GRIDS:
-        text = (
-            resources.files("creekdb.pipeline.stages")
-            .joinpath("grids", f"{name}.toml")
-            .read_text("utf-8")
-        )
-        return parse_grid(name, _parse_toml(name, text))
+        grids = resources.files("creekdb.pipeline.stages") / "grids"
+        return parse_grid(name, _parse_text(name, (grids / f"{name}.toml").read_text("utf-8")))
     path = Path(name)
     if not path.exists():
         raise UnknownName("grid", name, (*BUILT_IN_GRIDS, "a TOML or JSON file"))
@@ -75,23 +71,15 @@ def load_grid(name: str) -> Grid:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"cannot read the grid in {path}: {error}") from error
-    return parse_grid(
-        name, _parse_json(name, text) if path.suffix == ".json" else _parse_toml(name, text)
-    )
+    return parse_grid(name, _parse_text(name, text))
 
 
-def _parse_toml(name: str, text: str) -> dict[str, Any]:
+def _parse_text(name: str, text: str) -> Any:
+    is_json = Path(name).suffix == ".json"
     try:
-        return tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise UsageError(f"{name} is not TOML: {error}") from error
-
-
-def _parse_json(name: str, text: str) -> Any:
-    try:
-        return json.loads(text)
-    except json.JSONDecodeError as error:
-        raise UsageError(f"{name} is not JSON: {error}") from error
+        return json.loads(text) if is_json else tomllib.loads(text)
+    except ValueError as error:
+        raise UsageError(f"{name} is not {'JSON' if is_json else 'TOML'}: {error}") from error
 
 
 def parse_grid(name: str, content: Any) -> Grid:
@@ -218,26 +206,10 @@ def cell_name(experiment: Experiment) -> str:
     default = Experiment()
     scheme = experiment.scheme if experiment.scheme in SCHEMES else _slug(experiment.scheme)
     parts = [scheme, f"w{experiment.warehouses}", f"{_number_text(experiment.load_tps)}tps"]
-    if experiment.strong_share is not None:
-        parts.append(f"strong{_number_text(experiment.strong_share)}")
-    if experiment.exec_scale != default.exec_scale:
-        parts.append(f"x{_number_text(experiment.exec_scale)}")
-    if experiment.replicas != default.replicas:
-        parts.append(f"n{experiment.replicas}")
-    if experiment.cores != default.cores:
-        parts.append(f"c{experiment.cores}")
-    if experiment.layout != default.layout:
-        parts.append(experiment.layout)
-    if experiment.local_reads:
-        parts.append("local")
-    if experiment.recorded:
-        parts.append("recorded")
-    if experiment.faults:
-        parts.append(_slug("; ".join(experiment.faults)))
-    if experiment.duration_us != default.duration_us:
-        parts.append(format_duration(experiment.duration_us))
-    if experiment.warm_up_us is not None:
-        parts.append(f"after{format_duration(experiment.warm_up_us)}")
+    for field, text in _NAME_PARTS.items():
+        value = getattr(experiment, field)
+        if value != getattr(default, field):
+            parts.append(text(value))
     return "-".join((*parts, f"s{experiment.seed}"))
 
 
@@ -249,3 +221,18 @@ def _slug(text: str) -> str:
     """Return the characters that are valid in file names, and a checksum of the whole text."""
     words = "_".join(re.findall(r"[a-z0-9]+", text.lower()))[:SLUG_CHARS_MAX].rstrip("_")
     return f"{words}_{zlib.crc32(text.encode()):08x}"
+
+
+_NAME_PARTS: Final[dict[str, Callable[[Any], str]]] = {
+    "strong_share": lambda share: f"strong{_number_text(share)}",
+    "exec_scale": lambda scale: f"x{_number_text(scale)}",
+    "replicas": "n{}".format,
+    "cores": "c{}".format,
+    "layout": str,
+    "local_reads": lambda _: "local",
+    "recorded": lambda _: "recorded",
+    "faults": lambda faults: _slug("; ".join(faults)),
+    "duration_us": format_duration,
+    "warm_up_us": lambda warm_up_us: f"after{format_duration(warm_up_us)}",
+}
+"""Texts for the fields of an experiment that differ from their defaults."""

@@ -12,8 +12,8 @@ equal, event by event. It reads a file on the first access to one of its rows, a
 
 import json
 import shutil
-from collections.abc import Callable, Iterator
-from functools import lru_cache
+from collections.abc import Iterator, Sequence
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
@@ -24,9 +24,9 @@ import pyarrow.parquet as pq
 from creekdb.atomic_write import atomic_write
 from creekdb.errors import StorageFault, UsageError
 from creekdb.tpcc import Population
-from creekdb.tpcc.population.column_arrays import compute_columns, unit_count
+from creekdb.tpcc.population.column_arrays import compute_columns
 from creekdb.tpcc.population.rows import check_population
-from creekdb.tpcc.schema import CUSTOMERS, DISTRICTS, TABLES
+from creekdb.tpcc.schema import CUSTOMERS, ORDER_LINE, ORDERS, TABLES, TableSchema
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -71,18 +71,15 @@ _TABLES_BY_SIZE: Final = {
 
 
 def _files_by_table(population: Population) -> Iterator[PopulationFile]:
-    for table in TABLES:
-        units = unit_count(population, table)
-        if table == "item":
-            yield PopulationFile(table, 1, 0, units)
+    for name, table in TABLES.items():
+        if not table.has_warehouse:
+            yield PopulationFile(name, 1, 0, table.initial_units)
             continue
-        units_per_warehouse = units // population.warehouses
-        step = WAREHOUSES_PER_FILE.get(table, 1)
+        step = WAREHOUSES_PER_FILE.get(name, 1)
         for first in range(0, population.warehouses, step):
             end = min(first + step, population.warehouses)
-            yield PopulationFile(
-                table, first + 1, first * units_per_warehouse, end * units_per_warehouse
-            )
+            units = table.initial_units
+            yield PopulationFile(name, first + 1, first * units, end * units)
 
 
 def generate(spark: "SparkSession", out: Path, warehouses: int, seed: int = 0) -> int:
@@ -199,23 +196,23 @@ class LoadedPopulation(Population):
         self._line_offsets = lru_cache(None)(self._read_line_offsets)
         self._name_index = lru_cache(None)(self._read_name_index)
         self._last_orders = lru_cache(None)(self._read_last_orders)
-        for table in ("warehouse", "district", "customer", "history", "new_order", "item", "stock"):
-            setattr(self, table, self._row_reader(table))
+        for table in TABLES.values():
+            if table.name not in ("orders", "order_line"):
+                setattr(self, table.name, partial(self._row, table))
 
         def order_line(w: int, d: int, o: int, number: int) -> PopulationRow:
-            return self._row(
-                "order_line", w, int(self._line_offsets(w)[_row_offset(d, o)]) + number - 1
-            )
+            first = self._line_offsets(w)[_row_offset(ORDERS, (d, o))]
+            return self._row_at(ORDER_LINE, w, int(first) + number - 1)
 
         def line_count(w: int, d: int, o: int) -> int:
-            starts = self._line_offsets(w)
-            return int(starts[_row_offset(d, o) + 1] - starts[_row_offset(d, o)])
+            starts, order = self._line_offsets(w), _row_offset(ORDERS, (d, o))
+            return int(starts[order + 1] - starts[order])
 
         setattr(self, "order_line", order_line)  # noqa: B010 - like the tables above
         setattr(self, "line_count", line_count)  # noqa: B010
 
     def orders(self, w: int, d: int, o: int) -> PopulationRow:
-        return self._row("orders", w, _row_offset(d, o))
+        return self._row(ORDERS, w, d, o)
 
     def last_order(self, w: int, d: int, c: int) -> int:
         return int(self._last_orders(w, d)[c])
@@ -225,30 +222,16 @@ class LoadedPopulation(Population):
 
     # --- rows -----------------------------------------------------------------------------------
 
-    def _row_reader(self, table: str) -> Callable[..., PopulationRow]:
-        """Return a lookup by key. Keys are consecutive, so a key determines the row offset."""
-        match table:
-            case "item":
-                return lambda i: self._row(table, 1, i - 1)
-            case "warehouse":
-                return lambda w: self._row(table, w, 0)
-            case "district":
-                return lambda w, d: self._row(table, w, d - 1)
-            case "stock":
-                return lambda w, i: self._row(table, w, i - 1)
-            case "new_order":
-                return lambda w, d, o: ()
-            case "history":
-                return lambda w, d, c, number: self._row(table, w, _row_offset(d, c))
-            case _:
-                return lambda w, d, c: self._row(table, w, _row_offset(d, c))
+    def _row(self, table: TableSchema, *key: int) -> PopulationRow:
+        """Return a row. Keys are consecutive, so a key determines the row offset."""
+        w, *numbers = key if table.has_warehouse else (1, *key)
+        return self._row_at(table, w, _row_offset(table, numbers))
 
-    def _row(self, table: str, w: int, offset: int) -> PopulationRow:
-        step = WAREHOUSES_PER_FILE.get(table, 1)
-        first = (w - 1) // step * step
-        if step > 1:
-            offset += (w - 1 - first) * _ROWS_PER_WAREHOUSE[table]
-        columns = self._columns(table, first + 1)
+    def _row_at(self, table: TableSchema, w: int, offset: int) -> PopulationRow:
+        """Return the row at an offset from the first row of a warehouse."""
+        warehouses_before = (w - 1) % WAREHOUSES_PER_FILE.get(table.name, 1)
+        offset += warehouses_before * table.initial_units
+        columns = self._columns(table.name, w - warehouses_before)
         return tuple([column[offset].as_py() for column in columns])
 
     def _read_columns(self, table: str, number: int) -> list[pa.Array]:
@@ -283,9 +266,7 @@ class LoadedPopulation(Population):
         return numpy.concatenate(([0], numpy.cumsum(counts)))
 
     def _read_last_orders(self, w: int, d: int) -> Any:
-        customers = (
-            self._column("orders", w, "o_c_id").slice(_row_offset(d, 1), CUSTOMERS).to_numpy()
-        )
+        customers = self._district_column("orders", w, d, "o_c_id").to_numpy()
         orders = numpy.zeros(CUSTOMERS + 1, dtype=numpy.int64)
         orders[customers] = numpy.arange(1, CUSTOMERS + 1)
         return orders
@@ -293,7 +274,7 @@ class LoadedPopulation(Population):
     def _read_name_index(self, w: int, d: int) -> dict[str, tuple[int, ...]]:
         """Return customers by last name, in the order of their first names (clause 2.5.2.2)."""
         lasts, firsts = (
-            self._column("customer", w, name).slice(_row_offset(d, 1), CUSTOMERS).to_pylist()
+            self._district_column("customer", w, d, name).to_pylist()
             for name in ("c_last", "c_first")
         )
         customers: dict[str, list[tuple[str, int]]] = {}
@@ -304,10 +285,13 @@ class LoadedPopulation(Population):
     def _column(self, table: str, w: int, name: str) -> pa.Array:
         return self._columns(table, w)[TABLES[table].columns.index(name)]
 
+    def _district_column(self, table: str, w: int, d: int, name: str) -> pa.Array:
+        return self._column(table, w, name).slice((d - 1) * CUSTOMERS, CUSTOMERS)
 
-_ROWS_PER_WAREHOUSE: Final = {"warehouse": 1, "district": DISTRICTS}
 
-
-def _row_offset(d: int, number: int) -> int:
-    """Return the row offset in a table with CUSTOMERS rows per district."""
-    return (d - 1) * CUSTOMERS + number - 1
+def _row_offset(table: TableSchema, numbers: Sequence[int]) -> int:
+    """Return the offset of a row from the first one of its warehouse."""
+    offset = 0
+    for number, possible in zip(numbers, table.numbers, strict=True):
+        offset = offset * len(possible) + number - possible.start
+    return offset

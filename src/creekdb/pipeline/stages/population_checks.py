@@ -11,17 +11,10 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the usual alias
 
-from creekdb.tpcc.schema import CUSTOMERS, DELIVERED, DISTRICTS, ITEMS, TABLES
+from creekdb.tpcc.schema import CUSTOMERS, TABLES
 
 ROWS_PER_WAREHOUSE: Final = {
-    "warehouse": 1,
-    "district": DISTRICTS,
-    "customer": DISTRICTS * CUSTOMERS,
-    "history": DISTRICTS * CUSTOMERS,
-    "orders": DISTRICTS * CUSTOMERS,
-    "new_order": DISTRICTS * (CUSTOMERS - DELIVERED),
-    "stock": ITEMS,
-    "item": ITEMS,
+    name: table.initial_units for name, table in TABLES.items() if name != "order_line"
 }
 """Rows per warehouse. ORDER_LINE depends on the orders, and ITEM is common to all warehouses."""
 PROBLEMS_MAX: Final = 20

@@ -14,19 +14,10 @@ from typing import Final, NamedTuple
 from pyspark.sql import DataFrame, Row, SparkSession
 
 from creekdb.errors import CreekError, StorageFault, UsageError
-from creekdb.pipeline.schemas import LATENCIES, MEASURES, OVER_TIME, PEAKS, SUMMARY, VERDICTS
+from creekdb.pipeline.schemas import RESULT_SCHEMAS
 from creekdb.pipeline.spark.frames import conform_to_schema, spark_schema
 from creekdb.pipeline.stages import measure, output_dir, verify
-from creekdb.pipeline.stages.measure import over_time
 
-RESULT_SCHEMAS: Final = {
-    "measures": MEASURES,
-    "latencies": LATENCIES,
-    "over_time": OVER_TIME,
-    "summary": SUMMARY,
-    "peaks": PEAKS,
-    "verdicts": VERDICTS,
-}
 PRODUCING_STAGE: Final = {"verdicts": "verify"}
 """Stage that writes a table; `measure` for all others."""
 
@@ -111,15 +102,12 @@ class MeasureResult(NamedTuple):
 def measure_runs(spark: SparkSession, out: Path, strict: bool = False) -> MeasureResult:
     """Write `measures`, `latencies`, `over_time`, `summary` and `peaks`."""
     frames = read_run_frames(spark, out, strict)
-    measures = _write_and_reread(
-        spark, measure.measures(frames.runs, frames.operations), out, "measures"
-    )
-    latencies = _write_and_reread(
-        spark, measure.latencies(frames.runs, frames.operations), out, "latencies"
-    )
-    write_result(over_time(frames.runs, frames.operations), out, "over_time")
-    _write_and_reread(spark, measure.summary(measures, latencies), out, "summary")
-    peaks = _write_and_reread(spark, measure.peaks(measures), out, "peaks")
+    runs, operations = frames.runs, frames.operations
+    measures = _write_and_reread(measure.measures(runs, operations), out, "measures")
+    latencies = _write_and_reread(measure.latencies(runs, operations), out, "latencies")
+    write_result(measure.over_time(runs, operations), out, "over_time")
+    write_result(measure.summary(measures, latencies), out, "summary")
+    peaks = _write_and_reread(measure.peaks(measures), out, "peaks")
     return MeasureResult(measures.collect(), peaks.collect(), frames.skipped)
 
 
@@ -132,14 +120,14 @@ def verify_runs(spark: SparkSession, out: Path, strict: bool = False) -> VerifyR
     """Write `verdicts`."""
     frames = read_run_frames(spark, out, strict)
     verdicts = verify.verdicts(frames.runs, frames.operations, frames.orders, frames.directories)
-    rows = _write_and_reread(spark, verdicts, out, "verdicts").collect()
+    rows = _write_and_reread(verdicts, out, "verdicts").collect()
     for row in rows:
         if strict and row["checker"] == verify.RUN_DIRECTORY_CHECK:
             raise StorageFault(row["detail"])
     return VerifyResult(rows, frames.skipped)
 
 
-def _write_and_reread(spark: SparkSession, frame: DataFrame, out: Path, name: str) -> DataFrame:
+def _write_and_reread(frame: DataFrame, out: Path, name: str) -> DataFrame:
     """Write a frame and read it back, so that later frames do not compute it again."""
     write_result(frame, out, name)
-    return read_result(spark, out, name)
+    return read_result(frame.sparkSession, out, name)

@@ -17,6 +17,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from msgspec.structs import astuple
 
 from creekdb import tpcc
 from creekdb.atomic_write import atomic_write
@@ -76,7 +77,7 @@ def tables_of_simulation(
     command: str = "",
 ) -> RunArrowTables:
     """Return the tables of a completed simulation; `violated` lists violated TPC-C conditions."""
-    window, finals = run.window, run.history.final_states
+    window = run.window
     seconds = window.duration_us / 1_000_000
     row = {
         "run": name,
@@ -84,8 +85,7 @@ def tables_of_simulation(
         "begin_us": window.begin_us,
         "end_us": window.end_us,
         "executions": sum(run.cpu.executions),
-        "to_execute": sum(final.first + len(final.committed) for final in finals)
-        + sum(each.is_local for each in run.history.operations),
+        "to_execute": _executions_min(run.history),
         "busy_us": window.busy_us,
         "core_us": scenario.replicas * scenario.cpu.cores * window.duration_us,
         "bytes": sum(window.bytes.values()),
@@ -144,22 +144,7 @@ def _build_tables(
         runs=pa.Table.from_pylist([dict(row)], schema=RUNS),
         operations=_operation_table(name, history, speculations, orders),
         orders=_order_table(name, orders),
-        samples=_arrow_table(
-            SAMPLES,
-            [
-                (
-                    name,
-                    each.replica,
-                    each.at_us,
-                    each.committed,
-                    each.tentative,
-                    each.executions,
-                    each.busy_us,
-                    each.bytes,
-                )
-                for each in samples
-            ],
-        ),
+        samples=_arrow_table(SAMPLES, [(name, *astuple(each)) for each in samples]),
     )
 
 
@@ -298,13 +283,18 @@ def _counter_columns(history: History, columns: Mapping[str, Any]) -> dict[str, 
         messages += last["messages"] - first["messages"]
     return {
         "executions": executions,
-        "to_execute": sum(each.first + len(each.committed) for each in history.final_states)
-        + sum(each.is_local for each in history.operations),
+        "to_execute": _executions_min(history),
         "busy_us": busy_us,
         "core_us": columns["cores"] * (end_us - begin_us),
         "bytes": sent_bytes,
         "messages": messages,
     }
+
+
+def _executions_min(history: History) -> int:
+    """Return the number of executions at all replicas, without re-executions."""
+    committed = sum(each.first + len(each.committed) for each in history.final_states)
+    return committed + sum(each.is_local for each in history.operations)
 
 
 def _live_samples(history: History) -> list[ReplicaSample]:

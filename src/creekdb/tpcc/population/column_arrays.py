@@ -16,30 +16,17 @@ from numpy.lib.stride_tricks import sliding_window_view
 from creekdb.errors import BadValue, UnknownName
 from creekdb.tpcc.population.random_values import ORIGINAL_MARK, POOL_LENGTH, TextPools
 from creekdb.tpcc.population.rows import Population, RowFormulas
-from creekdb.tpcc.schema import CUSTOMERS, DELIVERED, DISTRICTS, ITEMS, TABLES
+from creekdb.tpcc.schema import CUSTOMERS, ORDERS, TABLES, TableSchema
 
 NumpyArray: TypeAlias = numpy.ndarray[Any, Any]
-
-_NEW_ORDERS = CUSTOMERS - DELIVERED
 
 
 def unit_count(population: Population, table: str) -> int:
     """Return the initial number of units of a table."""
-    per_warehouse = {
-        "warehouse": 1,
-        "district": DISTRICTS,
-        "customer": DISTRICTS * CUSTOMERS,
-        "history": DISTRICTS * CUSTOMERS,
-        "new_order": DISTRICTS * _NEW_ORDERS,
-        "orders": DISTRICTS * CUSTOMERS,
-        "order_line": DISTRICTS * CUSTOMERS,
-        "stock": ITEMS,
-    }
-    if table == "item":
-        return ITEMS
-    if table not in per_warehouse:
+    if table not in TABLES:
         raise UnknownName("table", table, list(TABLES))
-    return population.warehouses * per_warehouse[table]
+    schema = TABLES[table]
+    return schema.initial_units * (population.warehouses if schema.has_warehouse else 1)
 
 
 def compute_columns(
@@ -49,15 +36,13 @@ def compute_columns(
     if not 0 <= start <= stop <= unit_count(population, table):
         raise BadValue(f"{table} has no units from {start} to {stop}")
     formulas = RowFormulas(population.seed, ArrayGenerator(population.pools))
-    key = _keys(formulas, table, start, stop)
-    length = len(key[0])
-    if table == "orders":
-        w, d, o = key
-        row = formulas.orders(w, d, o, _order_customers(formulas, start, stop))
-    else:
-        evaluate: Callable[..., tuple[Any, ...]] = getattr(formulas, table)
-        row = evaluate(*key)
     schema = TABLES[table]
+    key = _unit_keys(schema, start, stop)
+    if table == "order_line":
+        key = _lines(formulas, *key)
+    evaluate: Callable[..., tuple[Any, ...]] = getattr(formulas, table)
+    row = evaluate(*key, *([_order_customers(formulas, start, stop)] if table == "orders" else ()))
+    length = len(key[0])
     names = (*schema.key, *schema.columns)
     return {name: _column(each, length) for name, each in zip(names, (*key, *row), strict=True)}
 
@@ -110,31 +95,16 @@ class ArrayGenerator:
         return numpy.array([each.encode() for each in texts])[index.astype(numpy.int64)]
 
 
-def _keys(formulas: RowFormulas, table: str, start: int, stop: int) -> tuple[NumpyArray, ...]:
+def _unit_keys(table: TableSchema, start: int, stop: int) -> tuple[NumpyArray, ...]:
+    """Return the keys of the units in [start, stop), one array per part."""
     unit = numpy.arange(start, stop, dtype=numpy.uint64)
-    match table:
-        case "warehouse":
-            return (unit + 1,)
-        case "district":
-            return unit // DISTRICTS + 1, unit % DISTRICTS + 1
-        case "item":
-            return (unit + 1,)
-        case "stock":
-            return unit // ITEMS + 1, unit % ITEMS + 1
-        case "new_order":
-            w, d, number = _in_district(unit, _NEW_ORDERS)
-            return w, d, number + DELIVERED
-        case "history":
-            return (*_in_district(unit, CUSTOMERS), numpy.ones_like(unit))
-        case "order_line":
-            return _lines(formulas, *_in_district(unit, CUSTOMERS))
-        case _:
-            return _in_district(unit, CUSTOMERS)
-
-
-def _in_district(unit: NumpyArray, each: int) -> tuple[NumpyArray, NumpyArray, NumpyArray]:
-    district = unit // each
-    return district // DISTRICTS + 1, district % DISTRICTS + 1, unit % each + 1
+    parts: list[NumpyArray] = []
+    for numbers in reversed(table.numbers):
+        parts.append(unit % len(numbers) + numbers.start)
+        unit = unit // len(numbers)
+    if table.has_warehouse:
+        parts.append(unit + 1)
+    return tuple(reversed(parts))
 
 
 def _lines(
@@ -154,8 +124,8 @@ def _order_customers(formulas: RowFormulas, start: int, stop: int) -> NumpyArray
     first, last = start // CUSTOMERS, (stop - 1) // CUSTOMERS
     per_district = []
     for district in range(first, last + 1):
-        unit = numpy.arange(CUSTOMERS, dtype=numpy.uint64) + district * CUSTOMERS
-        words = formulas.permutation_word(*_in_district(unit, CUSTOMERS))
+        first_order = district * CUSTOMERS
+        words = formulas.permutation_word(*_unit_keys(ORDERS, first_order, first_order + CUSTOMERS))
         per_district.append(numpy.argsort(words, kind="stable") + 1)
     return numpy.concatenate(per_district)[start - first * CUSTOMERS : stop - first * CUSTOMERS]
 

@@ -24,11 +24,8 @@ from creekdb.tpcc.population.random_values import LAST_NAMES
 from creekdb.tpcc.population.rows import Population
 from creekdb.tpcc.schema import (
     CUSTOMER,
-    CUSTOMERS,
     DELIVERED,
     DISTRICT,
-    DISTRICTS,
-    ITEMS,
     O_CARRIER_ID,
     OL_DELIVERY_D,
     ORDER_LINE,
@@ -162,8 +159,6 @@ def _descend(
 CACHE_GENERATION_SIZE: Final = 2**17
 """Minimum number of cached registers. The maximum is twice that, with about 0.5 kB each."""
 
-_DISTRICTS: Final = range(1, DISTRICTS + 1)
-
 EvaluateRegister: TypeAlias = Callable[..., Any]
 """Function from the parts of a key, after the name, to the register's value."""
 
@@ -272,22 +267,11 @@ def _non_null_domain(domain: KeyDomain, name: str, column: int) -> KeyDomain:
 
 def _domain(population: Population, name: str) -> KeyDomain:
     """Return the keys of a table's initial rows."""
-    warehouses = range(1, population.warehouses + 1)
-    customers = orders = range(1, CUSTOMERS + 1)
-    items = range(1, ITEMS + 1)
 
     def lines(w: int, d: int, o: int) -> range:
         return range(1, population.line_count(w, d, o) + 1)
 
-    domains: dict[str, KeyDomain] = {
-        "warehouse": (warehouses,),
-        "district": (warehouses, _DISTRICTS),
-        "customer": (warehouses, _DISTRICTS, customers),
-        "history": (warehouses, _DISTRICTS, customers, range(1, 2)),
-        "new_order": (warehouses, _DISTRICTS, range(DELIVERED + 1, CUSTOMERS + 1)),
-        "orders": (warehouses, _DISTRICTS, orders),
-        "order_line": (warehouses, _DISTRICTS, orders, lines),
-        "item": (items,),
-        "stock": (warehouses, items),
-    }
-    return domains[name]
+    domain: KeyDomain = TABLES[name].numbers
+    if TABLES[name].has_warehouse:
+        domain = (range(1, population.warehouses + 1), *domain)
+    return (*domain, lines) if name == ORDER_LINE.name else domain

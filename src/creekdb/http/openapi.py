@@ -1,18 +1,47 @@
 """OpenAPI 3.1 description of all paths, generated from the operations of the data type."""
 
+from collections.abc import Sequence
 from http import HTTPStatus
-from typing import Any, Final
+from typing import Annotated, Any, Final, Literal
 
-from creekdb.http import responses
+import msgspec
+from msgspec import Meta
+
 from creekdb.http.operations import OperationCatalog, OperationSpec
-from creekdb.http.requests import CALL_NUMBER_HEADER, CLIENT_HEADER, HttpLimits
+from creekdb.http.requests import (
+    HttpLimits,
+    RequestParameter,
+    invoke_parameters,
+    state_parameters,
+)
+from creekdb.http.responses import EVENT_STREAM, PROBLEM_CONTENT_TYPE
 from creekdb.http.schema import Schema
 from creekdb.wire.reject_reason import REJECT_RULES, RejectReason
 
 _COMMON_PROBLEMS: Final = (RejectReason.MALFORMED, RejectReason.FOREIGN_ORIGIN, RejectReason.BUSY)
 _AUTHORIZED_PROBLEMS: Final = (*_COMMON_PROBLEMS, RejectReason.TOKEN)
+_CALL_PROBLEMS: Final = (
+    RejectReason.UNKNOWN_OPERATION,
+    RejectReason.OPERATION_RAISED,
+    RejectReason.BODY_TIMEOUT,
+    RejectReason.TOO_LARGE,
+    RejectReason.MEDIA_TYPE,
+    RejectReason.BAD_ARGUMENTS,
+    RejectReason.DEADLINE,
+    RejectReason.UNKNOWN_OUTCOME,
+    RejectReason.DISK,
+    RejectReason.STOPPING,
+    RejectReason.NO_MAJORITY,
+    RejectReason.NOT_READY,
+)
 _JSON: Final = "application/json"
-_KIND_SCHEMA: Final[Schema] = {"type": "string", "enum": ["tentative", "stable", "final"]}
+_PROBLEM_TYPES: Final = [
+    f"urn:creek:problem:{reason}"
+    for reason in RejectReason
+    if REJECT_RULES[reason].http_status is not None
+]
+_TEXT: Final[Schema] = {"type": "string"}
+_LOCATION_HEADER: Final = {"Location": {"description": "Path of the call.", "schema": _TEXT}}
 
 API_DESCRIPTION: Final = """\
 Each operation of the data type is a path. A *weak* call returns a tentative response at once,
@@ -27,10 +56,69 @@ Every error is an `application/problem+json` document (RFC 9457). If its `certai
 true, a retry is safe."""
 
 
+# --- bodies of responses ----------------------------------------------------------------------
+
+
+class Problem(msgspec.Struct):
+    type: Annotated[str, Meta(extra_json_schema={"enum": _PROBLEM_TYPES})]
+    title: str
+    status: int
+    detail: str
+    certainly_not_done: Annotated[
+        bool, Meta(description="True if the operation was not and will not be executed.")
+    ]
+
+
+class Answer(msgspec.Struct):
+    kind: Literal["tentative", "stable", "final"]
+    value: Any
+    error: Annotated[str | None, Meta(description="Error raised by the operation.")]
+    changed: Annotated[
+        bool, Meta(description="True if a final response differs from the tentative one.")
+    ]
+
+
+class Call(msgspec.Struct):
+    call: str
+    operation: str
+    consistency: Literal["weak", "strong"]
+    over: Annotated[bool, Meta(description="True if no further response will arrive.")]
+    answers: list[Answer]
+
+
+class Register(msgspec.Struct):
+    key: Any
+    value: Any
+
+
+class State(msgspec.Struct):
+    at: Annotated[int, Meta(description="Number of requests that the state includes.")]
+    oldest: Annotated[int, Meta(description="Smallest readable value of `at`.")]
+    newest: int
+    items: list[Register]
+    next: Annotated[
+        str | None, Meta(description="Value of `after` for the next page; null on the last page.")
+    ]
+
+
+_, _SCHEMAS = msgspec.json.schema_components(
+    (Problem, Call, State), ref_template="#/components/schemas/{name}"
+)
+
+
+def _content(schema: Schema | type[msgspec.Struct], media_type: str = _JSON) -> dict[str, Any]:
+    if isinstance(schema, type):
+        schema = {"$ref": f"#/components/schemas/{schema.__name__}"}
+    return {media_type: {"schema": schema}}
+
+
+# --- document ---------------------------------------------------------------------------------
+
+
 def openapi_document(
     operations: OperationCatalog, version: str, limits: HttpLimits
 ) -> dict[str, Any]:
-    call_parameters = _call_parameters(limits)
+    call_parameters = _parameters(invoke_parameters(limits))
     paths: dict[str, Any] = {
         f"/operations/{name}": {"post": _operation_path(each, call_parameters)}
         for name, each in operations.by_name.items()
@@ -46,13 +134,21 @@ def openapi_document(
         "paths": {**paths, **_read_paths(limits)},
         "components": {
             "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
-            "schemas": {
-                "Problem": _PROBLEM_SCHEMA,
-                "Call": _CALL_SCHEMA,
-                "Answer": _response_schema({}),
-            },
+            "schemas": _SCHEMAS,
         },
     }
+
+
+def _parameters(parameters: Sequence[RequestParameter]) -> list[dict[str, Any]]:
+    return [
+        {
+            "in": each.location,
+            "name": each.name,
+            "schema": each.schema,
+            "description": each.description,
+        }
+        for each in parameters
+    ]
 
 
 # --- operations -------------------------------------------------------------------------------
@@ -70,41 +166,23 @@ def _operation_path(operation: OperationSpec, parameters: list[dict[str, Any]]) 
         "parameters": parameters,
         "requestBody": {
             "required": any(each.is_required for each in operation.parameters),
-            "content": {_JSON: {"schema": _arguments_schema(operation)}},
+            "content": _content(_arguments_schema(operation)),
         },
         "responses": {
             "200": {
                 "description": "The awaited response, or all responses as server-sent events.",
                 "headers": _LOCATION_HEADER,
                 "content": {
-                    _JSON: {"schema": _call_response_schema(operation)},
-                    "text/event-stream": {"schema": {"type": "string"}},
+                    **_content(_call_response_schema(operation)),
+                    **_content(_TEXT, EVENT_STREAM),
                 },
             },
             "202": {
                 "description": "The response is pending. The call is on disk; poll or follow it.",
                 "headers": _LOCATION_HEADER,
-                "content": {_JSON: {"schema": {"$ref": "#/components/schemas/Call"}}},
+                "content": _content(Call),
             },
-            **_problem_responses(
-                *_AUTHORIZED_PROBLEMS,
-                *(
-                    RejectReason.UNKNOWN_OPERATION,
-                    RejectReason.OPERATION_RAISED,
-                    RejectReason.BODY_TIMEOUT,
-                    RejectReason.TOO_LARGE,
-                    RejectReason.MEDIA_TYPE,
-                    RejectReason.BAD_ARGUMENTS,
-                    RejectReason.DEADLINE,
-                ),
-                *(
-                    RejectReason.UNKNOWN_OUTCOME,
-                    RejectReason.DISK,
-                    RejectReason.STOPPING,
-                    RejectReason.NO_MAJORITY,
-                    RejectReason.NOT_READY,
-                ),
-            ),
+            **_problem_responses(*_AUTHORIZED_PROBLEMS, *_CALL_PROBLEMS),
         },
     }
 
@@ -128,30 +206,18 @@ def _is_scalar(value: Any) -> bool:
     return value is None or type(value) in (bool, int, float, str)
 
 
-def _response_schema(value: Schema) -> Schema:
+def _call_response_schema(operation: OperationSpec) -> Schema:
+    """Return the schema of an answer, with the names of the call and the type of its value."""
+    answer = _SCHEMAS["Answer"]
     return {
         "type": "object",
         "properties": {
-            "kind": _KIND_SCHEMA,
-            "value": value,
-            "error": {"type": ["string", "null"], "description": "Error raised by the operation."},
-            "changed": {
-                "type": "boolean",
-                "description": "True if a final response differs from the tentative one.",
-            },
+            "call": _TEXT,
+            "operation": {"const": operation.name},
+            **answer["properties"],
+            "value": _without_prefix_items(operation.response_schema),
         },
-        "required": ["kind", "value", "error", "changed"],
-    }
-
-
-def _call_response_schema(operation: OperationSpec) -> Schema:
-    response_schema = _response_schema(_without_prefix_items(operation.response_schema))
-    names = {"call": {"type": "string"}, "operation": {"const": operation.name}}
-    required = ["call", "operation", *response_schema["required"]]
-    return {
-        **response_schema,
-        "properties": {**names, **response_schema["properties"]},
-        "required": required,
+        "required": ["call", "operation", *answer["required"]],
     }
 
 
@@ -168,104 +234,6 @@ def _without_prefix_items(schema: Schema) -> Schema:
     return {**schema, **nested}
 
 
-_CALL_SCHEMA: Final[Schema] = {
-    "type": "object",
-    "properties": {
-        "call": {"type": "string"},
-        "operation": {"type": "string"},
-        "consistency": {"type": "string", "enum": ["weak", "strong"]},
-        "over": {"type": "boolean", "description": "True if no further response will arrive."},
-        "answers": {"type": "array", "items": {"$ref": "#/components/schemas/Answer"}},
-    },
-    "required": ["call", "operation", "consistency", "over", "answers"],
-}
-_LOCATION_HEADER: Final = {
-    "Location": {"description": "Path of the call.", "schema": {"type": "string"}}
-}
-
-
-def _parameter(location: str, name: str, schema: Schema, text: str) -> dict[str, Any]:
-    return {"in": location, "name": name, "schema": schema, "description": text}
-
-
-def _call_parameters(limits: HttpLimits) -> list[dict[str, Any]]:
-    return [
-        _parameter(
-            "query",
-            "consistency",
-            {"type": "string", "enum": ["weak", "strong"], "default": "weak"},
-            "Consistency of the call.",
-        ),
-        _parameter(
-            "query",
-            "wait",
-            _KIND_SCHEMA,
-            "Response to wait for: `tentative` is any response; `stable` and `final` are the last "
-            "response of a strong and of a weak call. Default: the first response of a weak call, "
-            "the stable response of a strong call.",
-        ),
-        _parameter(
-            "query",
-            "timeout",
-            {
-                "type": "number",
-                "minimum": 0,
-                "maximum": limits.timeout_s_max,
-                "default": limits.timeout_s_default,
-            },
-            "Upper bound for the wait for the response, in seconds.",
-        ),
-        _parameter(
-            "query",
-            "after",
-            {
-                "type": "string",
-                "pattern": r"^[0-9]{1,9}\.[1-9][0-9]{0,17}(,[0-9]{1,9}\.[1-9][0-9]{0,17}){0,63}$",
-            },
-            "Calls of other replicas that must be executed before this one: '0.17,2.4'.",
-        ),
-        _parameter(
-            "header",
-            CLIENT_HEADER,
-            {"type": "string", "pattern": "^[!-~]{1,64}$"},
-            "Client name, chosen by the client. A retry with the same name and number, at this or "
-            "another replica, is not executed again.",
-        ),
-        _parameter(
-            "header",
-            CALL_NUMBER_HEADER,
-            {"type": "string", "pattern": "^[0-9]{1,18}$"},
-            "Number of the call; must increase with every call of the client.",
-        ),
-    ]
-
-
-# --- errors -----------------------------------------------------------------------------------
-
-
-_PROBLEM_SCHEMA: Final[Schema] = {
-    "type": "object",
-    "properties": {
-        "type": {
-            "type": "string",
-            "enum": [
-                f"urn:creek:problem:{reason}"
-                for reason in RejectReason
-                if REJECT_RULES[reason].http_status is not None
-            ],
-        },
-        "title": {"type": "string"},
-        "status": {"type": "integer"},
-        "detail": {"type": "string"},
-        "certainly_not_done": {
-            "type": "boolean",
-            "description": "True if the operation was not and will not be executed.",
-        },
-    },
-    "required": ["type", "title", "status", "detail", "certainly_not_done"],
-}
-
-
 def _problem_responses(*reasons: RejectReason) -> dict[str, Any]:
     by_status: dict[int, list[RejectReason]] = {}
     for reason in reasons:
@@ -274,9 +242,7 @@ def _problem_responses(*reasons: RejectReason) -> dict[str, Any]:
         str(status): {
             "description": f"{HTTPStatus(status).phrase}. "
             + " ".join(f"`{reason}`: {REJECT_RULES[reason].text}." for reason in reasons_of_status),
-            "content": {
-                responses.PROBLEM_CONTENT_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}
-            },
+            "content": _content(Problem, PROBLEM_CONTENT_TYPE),
         }
         for status, reasons_of_status in sorted(by_status.items())
     }
@@ -286,52 +252,47 @@ def _problem_responses(*reasons: RejectReason) -> dict[str, Any]:
 
 
 def _read_paths(limits: HttpLimits) -> dict[str, Any]:
-    id = {
-        **_parameter("path", "id", {"type": "string"}, "Call identifier, such as 0.17."),
-        "required": True,
-    }
-    call = {_JSON: {"schema": {"$ref": "#/components/schemas/Call"}}}
-    events = {"text/event-stream": {"schema": {"type": "string"}}}
+    id = RequestParameter("id", _TEXT, "Call identifier, such as 0.17.", "path")
+    call_id = [{**each, "required": True} for each in _parameters([id])]
+    any_object = _content({"type": "object"})
     return {
         "/calls/{id}": _get_path(
             "get_call",
             "A call and its responses so far.",
-            call,
+            _content(Call),
             RejectReason.UNKNOWN_CALL,
-            parameters=[id],
+            parameters=call_id,
         ),
         "/calls/{id}/events": _get_path(
             "follow_call",
             "The responses of a call as server-sent events: `issued`, `tentative`, `stable` or "
             "`final`. The event `untold` is a problem: this replica no longer has the response.",
-            events,
+            _content(_TEXT, EVENT_STREAM),
             RejectReason.UNKNOWN_CALL,
-            parameters=[id],
+            parameters=call_id,
         ),
         "/state": _get_path(
             "get_state",
             "Committed registers, in the order of their keys.",
-            {_JSON: {"schema": _STATE_SCHEMA}},
+            _content(State),
             *(RejectReason.STATE_NOT_COMMITTED, RejectReason.STATE_EXPIRED, RejectReason.DISK),
-            parameters=_state_parameters(limits),
+            parameters=_parameters(state_parameters(limits)),
         ),
-        "/status": _get_path("get_status", "Status of this replica.", _object_content()),
+        "/status": _get_path("get_status", "Status of this replica.", any_object),
         "/health": _get_path(
-            "get_health", "Liveness of the process.", _object_content(), is_authorized=False
+            "get_health", "Liveness of the process.", any_object, is_authorized=False
         ),
         "/ready": _get_path(
             "get_ready",
             "Readiness for calls.",
-            _object_content(),
+            any_object,
             RejectReason.NOT_READY,
             is_authorized=False,
         ),
         "/metrics": _get_path(
-            "get_metrics", "Metrics for Prometheus.", {"text/plain": {"schema": {"type": "string"}}}
+            "get_metrics", "Metrics for Prometheus.", _content(_TEXT, "text/plain")
         ),
-        "/openapi.json": _get_path(
-            "get_description", "This OpenAPI description.", _object_content()
-        ),
+        "/openapi.json": _get_path("get_description", "This OpenAPI description.", any_object),
     }
 
 
@@ -353,64 +314,3 @@ def _get_path(
         "responses": {**success, **_problem_responses(*common_problems, *reasons)},
     }
     return {"get": path if is_authorized else {**path, "security": []}}
-
-
-def _object_content() -> dict[str, Any]:
-    return {_JSON: {"schema": {"type": "object"}}}
-
-
-_STATE_SCHEMA: Final[Schema] = {
-    "type": "object",
-    "properties": {
-        "at": {"type": "integer", "description": "Number of requests that the state includes."},
-        "oldest": {"type": "integer", "description": "Smallest readable value of `at`."},
-        "newest": {"type": "integer"},
-        "items": {
-            "type": "array",
-            "items": {
-                "type": "object",
-                "properties": {"key": {}, "value": {}},
-                "required": ["key", "value"],
-            },
-        },
-        "next": {
-            "type": ["string", "null"],
-            "description": "Value of `after` for the next page; null on the last page.",
-        },
-    },
-    "required": ["at", "oldest", "newest", "items", "next"],
-}
-
-
-def _state_parameters(limits: HttpLimits) -> list[dict[str, Any]]:
-    return [
-        _parameter(
-            "query",
-            "prefix",
-            {"type": "string"},
-            'Key prefix: text for string keys (`ap`), a JSON array for tuple keys (`["account"]`).',
-        ),
-        _parameter(
-            "query",
-            "limit",
-            {
-                "type": "integer",
-                "minimum": 1,
-                "maximum": limits.items_max,
-                "default": limits.items_default,
-            },
-            "Upper bound for the number of registers.",
-        ),
-        _parameter(
-            "query",
-            "at",
-            {"type": "integer", "minimum": 0, "maximum": 10**18 - 1},
-            "Number of requests that the state includes. Default: all stable requests.",
-        ),
-        _parameter(
-            "query",
-            "after",
-            {"type": "string"},
-            "Key after which to continue: `next` of the last page.",
-        ),
-    ]

@@ -5,7 +5,8 @@ A problem names the parameter or header that caused it.
 
 import asyncio
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -20,8 +21,8 @@ from creekdb.execution.keys import (
     collation_key,
     prefix_range,
 )
-from creekdb.execution.serializable import INT_MAX
 from creekdb.http.responses import HttpProblem
+from creekdb.http.schema import Schema
 from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.values import Key, freeze
 from creekdb.server.calls.dispatcher import DEPENDENCIES_MAX
@@ -58,6 +59,102 @@ _DIGITS: Final = re.compile(r"[0-9]{1,18}")
 _SECONDS: Final = re.compile(r"[0-9]{1,6}(\.[0-9]{1,6})?")
 _DOT: Final = re.compile(r"([0-9]{1,9})\.([1-9][0-9]{0,17})")
 _CLIENT_NAME: Final = re.compile(rf"[!-~]{{1,{CLIENT_ID_LENGTH_MAX}}}")
+
+
+class RequestParameter(NamedTuple):
+    """Parameter of a query or header, as OpenAPI describes it. Queries are validated with it."""
+
+    name: str
+    schema: Schema
+    description: str
+    location: str = "query"
+
+    def parse(self, text: str) -> Any:
+        match self.schema:
+            case {"enum": choices} if text not in choices:
+                valid = f"one of {', '.join(choices)}"
+            case {"type": "integer", "minimum": minimum, "maximum": maximum}:
+                if _DIGITS.fullmatch(text) and minimum <= int(text) <= maximum:
+                    return int(text)
+                valid = f"an integer from {minimum} to {maximum}"
+            case {"type": "number", "maximum": maximum}:
+                if _SECONDS.fullmatch(text) and float(text) <= maximum:
+                    return float(text)
+                valid = f"a number of seconds, up to {maximum:g}"
+            case _:
+                return text
+        raise _malformed(f"{self.name} is '{text}': it must be {valid}")
+
+
+KINDS: Final = ("tentative", "stable", "final")
+
+
+@cache
+def invoke_parameters(limits: HttpLimits) -> tuple[RequestParameter, ...]:
+    dot = r"[0-9]{1,9}\.[1-9][0-9]{0,17}"
+    timeout = {"maximum": limits.timeout_s_max, "default": limits.timeout_s_default}
+    return (
+        RequestParameter(
+            "consistency",
+            {"type": "string", "enum": ["weak", "strong"], "default": "weak"},
+            "Consistency of the call.",
+        ),
+        RequestParameter(
+            "wait",
+            {"type": "string", "enum": list(KINDS)},
+            "Response to wait for: `tentative` is any response; `stable` and `final` are the last "
+            "response of a strong and of a weak call. Default: the first response of a weak call, "
+            "the stable response of a strong call.",
+        ),
+        RequestParameter(
+            "timeout",
+            {"type": "number", "minimum": 0, **timeout},
+            "Upper bound for the wait for the response, in seconds.",
+        ),
+        RequestParameter(
+            "after",
+            {"type": "string", "pattern": f"^{dot}(,{dot}){{0,{DEPENDENCIES_MAX - 1}}}$"},
+            "Calls of other replicas that must be executed before this one: '0.17,2.4'.",
+        ),
+        RequestParameter(
+            CLIENT_HEADER,
+            {"type": "string", "pattern": f"^{_CLIENT_NAME.pattern}$"},
+            "Client name, chosen by the client. A retry with the same name and number, at this or "
+            "another replica, is not executed again.",
+            "header",
+        ),
+        RequestParameter(
+            CALL_NUMBER_HEADER,
+            {"type": "string", "pattern": f"^{_DIGITS.pattern}$"},
+            "Number of the call; must increase with every call of the client.",
+            "header",
+        ),
+    )
+
+
+@cache
+def state_parameters(limits: HttpLimits) -> tuple[RequestParameter, ...]:
+    limit = {"maximum": limits.items_max, "default": limits.items_default}
+    return (
+        RequestParameter(
+            "prefix",
+            {"type": "string"},
+            'Key prefix: text for string keys (`ap`), a JSON array for tuple keys (`["account"]`).',
+        ),
+        RequestParameter(
+            "limit",
+            {"type": "integer", "minimum": 1, **limit},
+            "Upper bound for the number of registers.",
+        ),
+        RequestParameter(
+            "at",
+            {"type": "integer", "minimum": 0, "maximum": 10**18 - 1},
+            "Number of requests that the state includes. Default: all stable requests.",
+        ),
+        RequestParameter(
+            "after", {"type": "string"}, "Key after which to continue: `next` of the last page."
+        ),
+    )
 
 
 class InvokeRequest(NamedTuple):
@@ -106,82 +203,52 @@ async def read_json_body(request: web.Request, limits: HttpLimits) -> Any:
 
 
 def parse_invoke_request(request: web.Request, limits: HttpLimits) -> InvokeRequest:
-    query = _parse_query(request, "consistency", "wait", "timeout", "after")
-    consistency = _parse_choice(query, "consistency", ("weak", "strong"), "weak")
-    strong = consistency == "strong"
-    default_wait = "stable" if strong else "tentative"
-    wait = _parse_choice(query, "wait", ("tentative", "stable", "final"), default_wait)
+    query = _parse_query(request, invoke_parameters(limits))
+    strong = query["consistency"] == "strong"
+    wait = query.get("wait", "stable" if strong else "tentative")
     client, number = _parse_client_identity(request.headers)
-    return InvokeRequest(
-        strong, wait, _parse_timeout(query, limits), client, number, _parse_dependencies(query)
-    )
+    after = _parse_dependencies(query["after"]) if "after" in query else ()
+    return InvokeRequest(strong, wait, query["timeout"], client, number, after)
 
 
 def parse_state_request(request: web.Request, limits: HttpLimits) -> StateRequest:
-    query = _parse_query(request, "prefix", "limit", "at", "after")
+    query = _parse_query(request, state_parameters(limits))
     start, stop = FIRST_COLLATION_KEY, LAST_COLLATION_KEY
     if "prefix" in query:
         start, stop = prefix_range(_parse_prefix(query["prefix"]))
     if "after" in query:
         # The position directly after the key, before any other key.
         start = max(start, (*collation_key(_parse_key(query["after"], "after")), -1))
-    limit = limits.items_default
-    if "limit" in query:
-        limit = _parse_integer(query, "limit", 1, limits.items_max)
-    at = _parse_integer(query, "at", 0, INT_MAX) if "at" in query else None
-    return StateRequest(start, stop, limit, at)
+    return StateRequest(start, stop, query["limit"], query.get("at"))
 
 
 def reject_query_parameters(request: web.Request) -> None:
-    _parse_query(request)
+    _parse_query(request, ())
 
 
-def _parse_query(request: web.Request, *names: str) -> dict[str, str]:
-    query: dict[str, str] = {}
-    for name, value in request.query.items():
-        if name not in names:
-            valid = f"use {', '.join(names)}" if names else "the path takes none"
+def _parse_query(request: web.Request, parameters: Sequence[RequestParameter]) -> dict[str, Any]:
+    """Return the values of the query, and the defaults of the other parameters."""
+    known = {each.name: each for each in parameters if each.location == "query"}
+    query: dict[str, Any] = {}
+    for name, text in request.query.items():
+        if name not in known:
+            valid = f"use {', '.join(known)}" if known else "the path takes none"
             raise _malformed(f"unknown query parameter '{name}': {valid}")
         if name in query:
             raise _malformed(f"query parameter '{name}' is repeated; send it once")
-        query[name] = value
-    return query
+        query[name] = known[name].parse(text)
+    defaults = {
+        each.name: each.schema["default"] for each in parameters if "default" in each.schema
+    }
+    return defaults | query
 
 
-def _parse_choice(
-    query: Mapping[str, str], name: str, choices: tuple[str, ...], default: str
-) -> str:
-    value = query.get(name, default)
-    if value not in choices:
-        raise _malformed(f"{name} is '{value}': it must be one of {', '.join(choices)}")
-    return value
-
-
-def _parse_integer(query: Mapping[str, str], name: str, minimum: int, maximum: int) -> int:
-    text = query[name]
-    if not _DIGITS.fullmatch(text) or not minimum <= int(text) <= maximum:
-        raise _malformed(
-            f"{name} is '{text}': it must be an integer from {minimum} to {maximum}",
-        )
-    return int(text)
-
-
-def _parse_timeout(query: Mapping[str, str], limits: HttpLimits) -> float:
-    text = query.get("timeout", str(limits.timeout_s_default))
-    if not _SECONDS.fullmatch(text) or float(text) > limits.timeout_s_max:
-        valid = f"it must be a number of seconds, up to {limits.timeout_s_max:g}"
-        raise _malformed(f"timeout is '{text}': {valid}")
-    return float(text)
-
-
-def _parse_dependencies(query: Mapping[str, str]) -> tuple[Dot, ...]:
-    if "after" not in query:
-        return ()
+def _parse_dependencies(text: str) -> tuple[Dot, ...]:
     dots: list[Dot] = []
-    for text in query["after"].split(","):
-        match = _DOT.fullmatch(text)
+    for each in text.split(","):
+        match = _DOT.fullmatch(each)
         if match is None:
-            raise _malformed(f"after contains '{text}': a call looks like 0.17")
+            raise _malformed(f"after contains '{each}': a call looks like 0.17")
         dots.append(Dot(int(match[1]), int(match[2])))
     if len(dots) > DEPENDENCIES_MAX:
         raise _malformed(

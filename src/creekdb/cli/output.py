@@ -6,7 +6,9 @@ Colours and progress bars appear on a terminal only. Piped output is plain, with
 import os
 import shutil
 import sys
-from collections.abc import Iterable
+import tempfile
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +41,17 @@ def command_name() -> str:
         return "creek"
     called = Path(sys.argv[0])
     return os.path.relpath(called) if called.name == "creek" else "python -m creekdb"
+
+
+@contextmanager
+def scratch_directory(parent: Path, prefix: str) -> Iterator[Path]:
+    """Create a directory in `parent`, because that for temporary files may be in memory."""
+    parent.mkdir(parents=True, exist_ok=True)
+    directory = tempfile.mkdtemp(prefix=prefix, dir=parent)
+    try:
+        yield Path(directory)
+    finally:
+        shutil.rmtree(directory, ignore_errors=True)
 
 
 def print_lines(lines: Iterable[Text]) -> None:

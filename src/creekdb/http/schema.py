@@ -12,7 +12,7 @@ import base64
 import binascii
 import types
 import typing
-from typing import Any, Final, Literal, TypeAlias, Union, get_args, get_origin
+from typing import Any, Final, Literal, NamedTuple, TypeAlias, Union, get_args, get_origin
 
 from creekdb.errors import BadValue
 from creekdb.execution.serializable import INT_MAX, INT_MIN
@@ -85,15 +85,23 @@ _SCHEMA_BY_TYPE: Final[dict[Any, Schema]] = {
 }
 _BARE_GENERICS: Final = (typing.List, typing.Dict, typing.Tuple)  # noqa: UP006 - user annotations
 """Generic types without arguments."""
-_TYPE_NAMES: Final = {
-    types.NoneType: "null",
-    bool: "a boolean",
-    int: "an integer",
-    float: "a number",
-    str: "a string",
-    list: "an array",
-    dict: "an object",
+
+
+class _JsonType(NamedTuple):
+    description: str
+    python_types: tuple[type, ...]
+
+
+_JSON_TYPES: Final = {
+    "null": _JsonType("null", (types.NoneType,)),
+    "boolean": _JsonType("a boolean", (bool,)),
+    "integer": _JsonType("an integer", (int,)),
+    "number": _JsonType("a number", (float, int)),
+    "string": _JsonType("a string", (str,)),
+    "array": _JsonType("an array", (list,)),
+    "object": _JsonType("an object", (dict,)),
 }
+_TYPE_NAMES: Final = {each.python_types[0]: each.description for each in _JSON_TYPES.values()}
 
 
 class SchemaMismatch(Exception):
@@ -145,16 +153,16 @@ def coerce(value: Any, schema: Schema, path: str) -> Any:
     kind = schema.get("type")
     if kind is None:
         return value
-    if kind == "array" and type(value) is list:
-        return _coerce_array(value, schema, path)
-    if kind == "object" and type(value) is dict:
-        return _coerce_object(value, schema, path)
     if kind == "integer" and type(value) is float and value.is_integer():
         value = int(value)
-    if not _has_json_type(value, kind):
+    if type(value) not in _JSON_TYPES[kind].python_types:
         raise SchemaMismatch(
             f"{path} must be {describe_schema(schema)}, not {_TYPE_NAMES[type(value)]}"
         )
+    if kind == "array":
+        return _coerce_array(value, schema, path)
+    if kind == "object":
+        return _coerce_object(value, schema, path)
     if kind == "integer" and not schema["minimum"] <= value <= schema["maximum"]:
         raise SchemaMismatch(f"{path} must be a 64-bit integer")
     return value
@@ -166,23 +174,9 @@ def describe_schema(schema: Schema) -> str:
         return " or ".join(dict.fromkeys(describe_schema(each) for each in schema["anyOf"]))
     if schema is BYTES_SCHEMA:
         return f'an object {{"{BYTES_KEY}": "…"}}'
-    names = {"null": "null", "integer": "an integer", "array": "an array", "object": "an object"}
-    kind = schema.get("type", "value of another type")
-    return names.get(kind, f"a {kind}")
-
-
-def _has_json_type(value: Any, kind: str) -> bool:
-    match kind:
-        case "null":
-            return value is None
-        case "boolean":
-            return type(value) is bool
-        case "integer":
-            return type(value) is int
-        case "number":
-            return type(value) is int or type(value) is float
-        case _:
-            return kind == "string" and type(value) is str
+    return (
+        _JSON_TYPES[schema["type"]].description if "type" in schema else "a value of another type"
+    )
 
 
 def _coerce_to_any(value: Any, schemas: list[Schema], path: str) -> Any:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import click
+from rich.progress import BarColumn, MofNCompleteColumn, TimeRemainingColumn
 
 from creekdb.cli.config_file import render_config, replica_config
 from creekdb.cli.declaration import declared, option
@@ -28,13 +29,16 @@ from creekdb.cli.options import (
 )
 from creekdb.cli.output import command_name, pluralize, print_json
 from creekdb.cli.target import REFUSED_RETRY_S, ClusterTarget
-from creekdb.cli.views.progress import progress_bar
+from creekdb.cli.views.progress import ProgressBar
 from creekdb.client import NotDone
 from creekdb.client.backup_download import download_backup
 from creekdb.errors import UsageError
 from creekdb.server.backup.format import BackupHeader, open_backup_writer, read_header
 from creekdb.server.backup.restore import restore as restore_data_dirs
 from creekdb.server.runtime.config import ServerConfig, load_datatype, read_config
+
+BAR_DELAY_S = 2.0
+LOCAL_HOST = "127.0.0.1"
 
 
 @click.command(short_help="Write the committed state of a live cluster to a file.")
@@ -68,9 +72,10 @@ def backup(
 def fetch_backup(
     file: Path, target: ClusterTarget, purpose: str, operations: bool, force: bool = False
 ) -> BackupHeader:
+    columns = ("backing up", BarColumn(), MofNCompleteColumn(), "registers", TimeRemainingColumn())
     with (
         open_backup_writer(file, force) as writer,
-        progress_bar("backing up", "registers") as progress,
+        ProgressBar(*columns, delay_s=BAR_DELAY_S) as bar,
     ):
         download = download_backup(
             target.addresses,
@@ -78,7 +83,7 @@ def fetch_backup(
             token=target.token,
             authority=target.authority,
             operations=operations,
-            progress=progress,
+            progress=lambda completed, total: bar.update(completed=completed, total=total),
             refused=REFUSED_RETRY_S,
         )
         try:
@@ -91,9 +96,6 @@ def fetch_backup(
 def describe_backup(header: BackupHeader) -> str:
     length = pluralize(header.length, "committed operation")
     return f"'{header.datatype}' of cluster '{header.cluster}' after {length}"
-
-
-LOCAL_HOST = "127.0.0.1"
 
 
 class _RestorePlan(NamedTuple):

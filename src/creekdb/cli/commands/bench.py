@@ -1,27 +1,30 @@
 """`creek bench`: throughput and latency of a live cluster."""
 
-import shutil
 import sys
-import tempfile
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Literal, NamedTuple
 
 import click
 import msgspec
-from rich.progress import BarColumn, Progress, TextColumn
+from rich.progress import BarColumn
 
 from creekdb import tpcc
 from creekdb.cli.arguments import DURATION, MEASUREMENT
 from creekdb.cli.declaration import declared, option
 from creekdb.cli.exit_codes import FAILURE, SUCCESS
 from creekdb.cli.options import AS_JSON, NEW_DIRECTORY, RATE, WAREHOUSES
-from creekdb.cli.output import command_name, pluralize, print_json, stderr_console, stdout_console
+from creekdb.cli.output import (
+    command_name,
+    pluralize,
+    print_json,
+    scratch_directory,
+    stdout_console,
+)
 from creekdb.cli.target import AUTHORITY, REFUSED_RETRY_S, TOKEN
-from creekdb.cli.views.measures import print_errors, print_latencies
-from creekdb.cli.views.progress import spinner
+from creekdb.cli.views.measures import print_errors, print_latencies, recent_latencies
+from creekdb.cli.views.progress import ProgressBar, spinner
 from creekdb.client.replica_connection import client_tls_context
 from creekdb.errors import UsageError
 from creekdb.execution.python_runtime import build_kind
@@ -29,14 +32,7 @@ from creekdb.history import merge_recordings, save_run
 from creekdb.load.connection import ReplicaUnreachable, dial
 from creekdb.load.generator import LoadPlan, generate_load
 from creekdb.load.local_cluster import LocalCluster
-from creekdb.load.measurement import (
-    STRONG_STABLE,
-    WEAK_TENTATIVE,
-    CpuClock,
-    LoadMeter,
-    LoadResult,
-    load_result,
-)
+from creekdb.load.measurement import CpuClock, LoadMeter, LoadResult, load_result
 from creekdb.load.workload import Workload, kv_workload, tpcc_workload
 from creekdb.wire.event_loop import run_in_new_loop
 
@@ -183,35 +179,32 @@ def _measure_local_cluster(
 
     The directory for temporary files may be in memory, which would distort the measurement.
     """
-    directory = Path(tempfile.mkdtemp(prefix=".creek-bench-", dir=Path.cwd()))
-    serve_options = ["--durability", options.durability]
-    if options.out is not None:
-        serve_options += ["--record", str(directory / "recorded")]
-    cluster = LocalCluster(
-        directory, replicas=options.replicas or 3, datatype=datatype, options=serve_options
-    )
-
-    async def run() -> tuple[LoadResult, LoadMeter]:
-        with spinner(f"starting {pluralize(options.replicas or 3, 'replica')}"):
-            await cluster.wait_until_ready()
-        measurement = await _measure(
-            options, datatype, cluster.addresses, stream, cluster.processes
-        )
+    with scratch_directory(Path.cwd(), ".creek-bench-") as directory:
+        recorded = directory / "recorded"
+        serve_options = ["--durability", options.durability]
         if options.out is not None:
-            await cluster.wait_until_stable()
-        return measurement
+            serve_options += ["--record", str(recorded)]
+        cluster = LocalCluster(
+            directory, replicas=options.replicas or 3, datatype=datatype, options=serve_options
+        )
 
-    try:
-        cluster.start()
+        async def run() -> tuple[LoadResult, LoadMeter]:
+            with spinner(f"starting {pluralize(options.replicas or 3, 'replica')}"):
+                await cluster.wait_until_ready()
+            measurement = await _measure(
+                options, datatype, cluster.addresses, stream, cluster.processes
+            )
+            if options.out is not None:
+                await cluster.wait_until_stable()
+            return measurement
+
         try:
+            cluster.start()
             result, meter = run_in_new_loop(run())
         finally:
             cluster.stop()
         if options.out is not None:
-            _save_run(options, directory / "recorded", meter, strong)
-    finally:
-        with suppress(OSError):
-            shutil.rmtree(directory)
+            _save_run(options, recorded, meter, strong)
     return result
 
 
@@ -238,25 +231,15 @@ async def _measure(
 ) -> tuple[LoadResult, LoadMeter]:
     cpu = CpuClock(processes)
     total_s = (options.warm_up + options.duration) / 1e6
-    bar = Progress(
-        BarColumn(),
-        TextColumn("{task.description}"),
-        console=stderr_console(),
-        transient=True,
-        disable=not stderr_console().is_terminal,
-    )
-    task = bar.add_task("warming up", total=total_s)
+    bar = ProgressBar(BarColumn(), "{task.description}", total=total_s)
 
     def on_progress(elapsed_s: float, meter: LoadMeter) -> None:
         measured_s = elapsed_s - options.warm_up / 1e6
         description = "warming up"
         if measured_s > 0:
-            description = f"{meter.completed / measured_s:,.0f}/s"
-            for name, kind in (("weak", WEAK_TENTATIVE), ("strong", STRONG_STABLE)):
-                recent = sorted(meter.latencies_ns[kind][-1000:])
-                if recent:
-                    description += f"  {name} {recent[len(recent) // 2] / 1e6:.2f} ms"
-        bar.update(task, completed=elapsed_s, description=description)
+            rate = f"{meter.completed / measured_s:,.0f}/s"
+            description = f"{rate}{recent_latencies(meter, digits=2)}"
+        bar.update(completed=elapsed_s, description=description)
 
     plan = LoadPlan(
         addresses,

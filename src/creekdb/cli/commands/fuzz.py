@@ -8,8 +8,7 @@ import msgspec
 from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
-    Progress,
-    TextColumn,
+    ProgressColumn,
     TimeElapsedColumn,
     TimeRemainingColumn,
 )
@@ -26,8 +25,8 @@ from creekdb.cli.output import (
     print_json,
     print_lines,
     print_table,
-    stderr_console,
 )
+from creekdb.cli.views.progress import ProgressBar
 from creekdb.cli.views.run_summary import scenario_lines
 from creekdb.errors import NotDeterministic
 from creekdb.evaluation.experiment import build_simulation, resolve_datatype
@@ -128,28 +127,17 @@ def _with_progress(
     results: Iterator[SeedResult], seeds: int, summary: CampaignSummary
 ) -> Iterator[SeedResult]:
     """Yield the results under a progress bar, and describe each failure as it occurs."""
-    console = stderr_console()
-    bar = Progress(
-        TextColumn("fuzzing"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("seeds, {task.fields[failures]} failed"),
-        TimeElapsedColumn(),
-        TextColumn("elapsed,"),
-        TimeRemainingColumn(),
-        TextColumn("remaining"),
-        console=console,
-        transient=True,
-        disable=not console.is_terminal,
+    columns: tuple[str | ProgressColumn, ...] = (
+        *("fuzzing", BarColumn(), MofNCompleteColumn(), "seeds, {task.fields[failures]} failed"),
+        *(TimeElapsedColumn(), "elapsed,", TimeRemainingColumn(), "remaining"),
     )
-    with bar:
-        task = bar.add_task("fuzzing", total=seeds, failures=0)
+    with ProgressBar(*columns, total=seeds, failures=0) as bar:
         for result in results:
             yield result
             failures = len(summary.failures)
-            bar.update(task, advance=1, failures=failures)
+            bar.update(advance=1, failures=failures)
             if result.has_failed and failures <= FAILURES_DETAILED_MAX:
-                bar.console.print(_failure_text(result), soft_wrap=True)
+                bar.print(_failure_text(result))
 
 
 def _failure_text(result: SeedResult) -> Text:

@@ -2,27 +2,24 @@
 
 import shutil
 import sys
-import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
 import click
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn
+from rich.progress import BarColumn
 
 from creekdb.cli.arguments import MEASUREMENT
 from creekdb.cli.declaration import declared, option
 from creekdb.cli.exit_codes import FAILURE, SUCCESS
 from creekdb.cli.options import NEW_RUN, RATE, WAREHOUSES
-from creekdb.cli.output import command_name, pluralize, stderr_console
-from creekdb.cli.views.measures import print_errors, print_latencies
+from creekdb.cli.output import command_name, pluralize, scratch_directory
+from creekdb.cli.views.measures import print_errors, print_latencies, recent_latencies
+from creekdb.cli.views.progress import ProgressBar
 from creekdb.errors import CreekError, UsageError
 from creekdb.history import LIVE_SOURCE, load_run_config, save_run
 from creekdb.load.fault_schedule import parse_fault_schedule
 from creekdb.load.live_run import WARM_UP_S, LiveRunConfig, run_live
-from creekdb.load.measurement import STRONG_STABLE, WEAK_TENTATIVE, LoadMeter
+from creekdb.load.measurement import LoadMeter
 from creekdb.simulation.faults.fault_types import Crash, Fault, Heal, Partition, Restart
 from creekdb.simulation.faults.fields import format_duration
 from creekdb.simulation.faults.language import describe_fault
@@ -30,8 +27,6 @@ from creekdb.simulation.faults.language import describe_fault
 REPLICAS: Final = 3
 DEFAULT_FAULT_TIMES: Final = ((Crash, 0.2), (Restart, 0.35), (Partition, 0.55), (Heal, 0.75))
 """Default faults, each with the share of the duration after which it is injected."""
-RECENT_RESPONSES: Final = 1000
-"""Number of latest responses in the displayed median."""
 
 
 @click.command("live-run", short_help="Run a live cluster under load and faults, and save the run.")
@@ -85,18 +80,12 @@ def live_run(
     click.echo(
         f"{REPLICAS} replicas in separate processes, {population}, {format_duration(duration)}"
     )
-    out.parent.mkdir(parents=True, exist_ok=True)
-    # Beside the run, because the directory for temporary files may be in memory.
-    directory = Path(tempfile.mkdtemp(prefix=f".{out.name}-", dir=out.parent))
-    try:
-        with _LiveRunProgress(duration / 1e6).display() as observer:
+    with scratch_directory(out.parent, f".{out.name}-") as directory:
+        with _LiveRunProgress(duration / 1e6) as observer:
             run = run_live(config, directory, observer)
         if out.exists():
             shutil.rmtree(out)
         save_run(run.history, out)
-    finally:
-        with suppress(OSError):
-            shutil.rmtree(directory)
     result = run.result
     click.echo(
         f"{run.load:g} transactions per second offered, {result.throughput_per_s:.1f} completed"
@@ -134,39 +123,20 @@ def _check_output(out: Path, force: bool) -> None:
         raise UsageError(f"{out} contains a live run: name another directory, or add --force")
 
 
-class _LiveRunProgress:
+class _LiveRunProgress(ProgressBar):
     """Faults and stages as lines, and the progress as a bar on a terminal."""
 
     def __init__(self, duration_s: float) -> None:
-        self._console: Console = stderr_console()
-        self._bar = Progress(
-            BarColumn(), TextColumn("{task.description}"), console=self._console, transient=True
-        )
-        self._task = self._bar.add_task("", total=duration_s + WARM_UP_S)
-
-    @contextmanager
-    def display(self) -> Iterator["_LiveRunProgress"]:
-        if self._console.is_terminal:
-            with self._bar:
-                yield self
-        else:
-            yield self
+        super().__init__(BarColumn(), "{task.description}", total=duration_s + WARM_UP_S)
 
     def on_stage(self, text: str) -> None:
-        self._bar.update(self._task, description=text)
-        if not self._console.is_terminal:
-            self._print(f"{text} ...")
+        self.update(description=text)
+        if not self.is_visible:
+            self.print(f"{text} ...")
 
     def on_fault(self, fault: Fault) -> None:
-        self._print(f"{fault.at_us / 1e6:5.1f} s  {describe_fault(fault)}")
+        self.print(f"{fault.at_us / 1e6:5.1f} s  {describe_fault(fault)}")
 
     def on_progress(self, elapsed_s: float, meter: LoadMeter) -> None:
-        description = f"{max(0.0, elapsed_s):.0f} s"
-        for name, kind in (("weak", WEAK_TENTATIVE), ("strong", STRONG_STABLE)):
-            recent = sorted(meter.latencies_ns[kind][-RECENT_RESPONSES:])
-            if recent:
-                description += f"  {name} {recent[len(recent) // 2] / 1e6:.1f} ms"
-        self._bar.update(self._task, completed=elapsed_s + WARM_UP_S, description=description)
-
-    def _print(self, line: str) -> None:
-        self._console.print(line, soft_wrap=True)
+        description = f"{max(0.0, elapsed_s):.0f} s{recent_latencies(meter, digits=1)}"
+        self.update(completed=elapsed_s + WARM_UP_S, description=description)

@@ -1,13 +1,13 @@
 """`creek simulate`: one run of a simulated cluster, measured and checked."""
 
 import shlex
-import time
 import traceback
+from functools import partial
 from pathlib import Path
 from textwrap import wrap
 
 import click
-from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, TimeRemainingColumn
 from rich.text import Text
 
 from creekdb.checkers import Verdict, check_all, verdict_rows
@@ -22,10 +22,10 @@ from creekdb.cli.output import (
     print_json,
     print_lines,
     print_table,
-    stderr_console,
 )
 from creekdb.cli.scenario_options import ScenarioOptions, scenario_from_options, with_load
 from creekdb.cli.views.measures import peak_table, print_measures
+from creekdb.cli.views.progress import ProgressBar
 from creekdb.cli.views.run_summary import is_legal, scenario_lines, verdict_lines
 from creekdb.cli.views.timeline import timeline_lines
 from creekdb.cli.views.walkthrough import walkthrough_lines
@@ -74,38 +74,20 @@ BAR_STEPS = 200
 
 def run_with_progress(simulation: Simulation, activity: str = "simulating") -> SimulationRun:
     """Run the simulation, with a progress bar on a terminal if it takes long."""
-    with reduced_gc():
-        return _run_with_progress(simulation, activity)
-
-
-def _run_with_progress(simulation: Simulation, activity: str) -> SimulationRun:
-    console, duration_us = stderr_console(), simulation.scenario.duration_us
-    if not console.is_terminal or not duration_us:
+    duration_us = simulation.scenario.duration_us
+    position = "{task.completed:.0f} of {task.total:.0f} ms"
+    columns = (activity, BarColumn(), position, TimeRemainingColumn())
+    with (
+        reduced_gc(),
+        ProgressBar(*columns, total=duration_us / 1000, delay_s=BAR_DELAY_S) as bar,
+    ):
+        if bar.is_visible and duration_us:
+            # These events touch no simulated state, so they change neither the run nor its trace.
+            for step in range(1, BAR_STEPS):
+                at_us = duration_us * step // BAR_STEPS
+                update = partial(bar.update, completed=at_us / 1000)
+                simulation.heap.schedule_at(at_us, update)
         return simulation.run()
-    bar = Progress(
-        TextColumn(activity),
-        BarColumn(),
-        TextColumn("{task.completed:.0f} of {task.total:.0f} ms"),
-        TimeRemainingColumn(),
-        console=console,
-        transient=True,
-    )
-    task = bar.add_task(activity, total=duration_us / 1000)
-    started = time.monotonic()
-
-    def update(now_us: int) -> None:
-        if time.monotonic() - started > BAR_DELAY_S:
-            bar.start()
-        bar.update(task, completed=now_us / 1000)
-
-    # These events touch no simulated state, so they change neither the run nor its trace.
-    for step in range(1, BAR_STEPS):
-        at_us = duration_us * step // BAR_STEPS
-        simulation.heap.schedule_at(at_us, update, at_us)
-    try:
-        return simulation.run()
-    finally:
-        bar.stop()
 
 
 def _print_fault_help(context: click.Context, parameter: click.Parameter, is_set: bool) -> None:

@@ -10,7 +10,7 @@ import socket
 import tempfile
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -117,13 +117,9 @@ class LocalFaultInjector:
         others = [
             each for link in self._cut_links if replica in link for each in link if each != replica
         ]
+        cut = tuple(sorted(others))
         return encode_dev_control(
-            DevControl(
-                control=self._control,
-                secret=self._secret,
-                pages=self._pages,
-                cut=tuple(sorted(others)),
-            )
+            DevControl(control=self._control, secret=self._secret, pages=self._pages, cut=cut)
         )
 
 
@@ -245,36 +241,30 @@ def _check_ports_free(first: int, replicas: int) -> None:
 def _print_introduction(cluster: LocalCluster, datatype: DataType, directory: Path | None) -> None:
     name, address = command_name(), cluster.addresses[0]
     option = "" if address.endswith(":7100") else f" --at {address}"
-    number = pluralize(len(cluster.addresses), "replica")
-    click.echo(f"{number} of '{datatype.name}' on this machine, until Ctrl-C.")
-    click.echo(
-        f"The data is in {directory}."
-        if directory
-        else "The data is deleted at the end; --data keeps it."
-    )
-    click.echo()
-    click.echo(
-        f"  http://{cluster.http_addresses[0]}    # live page: watch, call operations, cut links"
-    )
-    click.echo()
     if datatype.name == "kv":
         calls = f"{name} call{option} put lamp 3", f"{name} call{option} get lamp --strong"
         width = max(map(len, calls))
-        for call, note in zip(calls, ("weak: at once", "strong: linearizable"), strict=True):
-            click.echo(f"  {call:{width}}  # {note}")
+        notes = zip(calls, ("weak: at once", "strong: linearizable"), strict=True)
+        examples = [f"{call:{width}}  # {note}" for call, note in notes]
+        python = 'db.weak.put("lamp", 3); print(db.strong.get("lamp"))'
     else:
-        click.echo(f"  {name} call{option} OPERATION ARGUMENT … [--strong]")
-        for operation in datatype.operations:
-            click.echo(f"      {datatype.signature(operation)}")
-    click.echo(f"  {name} status{option}")
-    click.echo()
-    click.echo("  import creekdb")
-    click.echo(f'  with creekdb.connect("{",".join(cluster.addresses)}") as db:')
-    if datatype.name == "kv":
-        click.echo('      db.weak.put("lamp", 3); print(db.strong.get("lamp"))')
-    else:
-        click.echo("      db.weak.OPERATION(…); db.strong.OPERATION(…)")
-    click.echo()
+        signatures = (f"    {datatype.signature(each)}" for each in datatype.operations)
+        examples = [f"{name} call{option} OPERATION ARGUMENT … [--strong]", *signatures]
+        python = "db.weak.OPERATION(…); db.strong.OPERATION(…)"
+    kept = f"is in {directory}" if directory else "is deleted at the end; --data keeps it"
+    lines = "\n  ".join([*examples, f"{name} status{option}"])
+    click.echo(f"""\
+{pluralize(len(cluster.addresses), "replica")} of '{datatype.name}' on this machine, until Ctrl-C.
+The data {kept}.
+
+  http://{cluster.http_addresses[0]}    # live page: watch, call operations, cut links
+
+  {lines}
+
+  import creekdb
+  with creekdb.connect("{",".join(cluster.addresses)}") as db:
+      {python}
+""")
 
 
 class _ClusterView:
@@ -310,7 +300,8 @@ class _ClusterView:
                     while not stopped.is_set():
                         self._supervise()
                         draw()
-                        await _wait_or_timeout(stopped, POLL_INTERVAL_S)
+                        with suppress(TimeoutError):
+                            await asyncio.wait_for(stopped.wait(), POLL_INTERVAL_S)
         finally:
             for task in polls:
                 task.cancel()
@@ -357,31 +348,24 @@ class _ClusterView:
             self._report(f"replica {leader} is the leader")
 
     def _on_unreachable(self, replica: int) -> None:
-        row = self._rows[replica]
-        if row.status is not None:
+        if self._rows[replica].status is not None:
             self._report(f"replica {replica} is unreachable")
             self._last_progress.pop(replica, None)
-            self._rows[replica] = row._replace(
-                status=None, state="unreachable", operations_per_s=None
-            )
+            self._set_absent(replica, "unreachable")
+
+    def _set_absent(self, replica: int, state: str) -> None:
+        row = self._rows[replica]
+        self._rows[replica] = row._replace(status=None, state=state, operations_per_s=None)
 
     def _supervise(self) -> None:
         for replica, code in self._cluster.reap_exited().items():
-            row = self._rows[replica]
             if code < 0:
                 self._report(f"replica {replica} was killed by signal {-code} and is restarted")
                 self._cluster.start(replica)
-                self._rows[replica] = row._replace(
-                    status=None, state=STARTING, operations_per_s=None
-                )
+                self._set_absent(replica, STARTING)
             else:
-                reason = (
-                    self._cluster.last_output_line(replica) if code else self._stop_reason(replica)
-                )
-                self._report(f"replica {replica} exited: {reason}")
-                self._rows[replica] = row._replace(
-                    status=None, state="exited", operations_per_s=None
-                )
+                self._report(f"replica {replica} exited: {self._exit_reason(replica, code)}")
+                self._set_absent(replica, "exited")
                 if all(each.state == "exited" for each in self._rows):
                     self._report(
                         "all replicas have exited: press Ctrl-C, fix the reported causes, restart"
@@ -390,7 +374,9 @@ class _ClusterView:
             if row.state == "unreachable":
                 self._report_long_operation(replica)
 
-    def _stop_reason(self, replica: int) -> str:
+    def _exit_reason(self, replica: int, code: int) -> str:
+        if code:
+            return self._cluster.last_output_line(replica)
         removed = self._cluster.last_event_text(replica, REPLICA_REMOVED)
         return removed or "stopped on request; the page can start it again"
 
@@ -410,12 +396,3 @@ class _ClusterView:
     def _render(self) -> Group:
         events = [Text(event, style="dim") for event in self._events]
         return Group(replicas_table(self._rows, self._console.width, live=True), Text(), *events)
-
-
-async def _wait_or_timeout(event: asyncio.Event, seconds: float) -> None:
-    """Wait for the event, for at most this many seconds."""
-    try:
-        async with asyncio.timeout(seconds):
-            await event.wait()
-    except TimeoutError:
-        return

@@ -1,12 +1,17 @@
 """Tables of latencies, measures and peak loads for the terminal."""
 
+from typing import Final
+
 import click
 from rich.table import Table
 
 from creekdb.cli.output import pluralize, print_table
 from creekdb.evaluation import PeakLoad
 from creekdb.evaluation.measures import Measures, SimulatedLatency
-from creekdb.load.measurement import LoadResult
+from creekdb.load.measurement import STRONG_STABLE, WEAK_TENTATIVE, LoadMeter, LoadResult
+
+RECENT_RESPONSES: Final = 1000
+"""Number of latest responses in the displayed median."""
 
 
 def print_latencies(result: LoadResult) -> None:
@@ -17,6 +22,16 @@ def print_latencies(result: LoadResult) -> None:
             numbers = (each.mean, each.p50, each.p95, each.p99, each.max)
             table.add_row(kind, f"{each.answers:,}", *map(format_ms, numbers))
     print_table(table)
+
+
+def recent_latencies(meter: LoadMeter, digits: int) -> str:
+    """Return the median latencies of the latest responses."""
+    text = ""
+    for name, kind in (("weak", WEAK_TENTATIVE), ("strong", STRONG_STABLE)):
+        recent = sorted(meter.latencies_ns[kind][-RECENT_RESPONSES:])
+        if recent:
+            text += f"  {name} {recent[len(recent) // 2] / 1e6:.{digits}f} ms"
+    return text
 
 
 def print_errors(result: LoadResult) -> None:

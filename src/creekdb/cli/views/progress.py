@@ -1,46 +1,58 @@
 """Progress bars and spinners on stderr."""
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Final
+from types import TracebackType
+from typing import Any, Self
 
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import Progress, ProgressColumn
+from rich.text import Text
 
 from creekdb.cli.output import stderr_console
 
-BAR_DELAY_S: Final = 2.0
 
+class ProgressBar:
+    """Progress of one task on a terminal, from the first update after `delay_s` seconds on.
 
-@contextmanager
-def progress_bar(activity: str, unit: str) -> Iterator[Callable[[int, int], None]]:
-    """Yield a function that takes the completed and the total number.
-
-    The bar appears on a terminal only, after BAR_DELAY_S seconds.
+    A column is a text with the fields of the task, or a column of rich.
     """
-    console = stderr_console()
-    bar = Progress(
-        TextColumn(activity),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn(unit),
-        TimeRemainingColumn(),
-        console=console,
-        transient=True,
-        disable=not console.is_terminal,
-    )
-    task = bar.add_task(activity, total=None)
-    started = time.monotonic()
 
-    def update(completed: int, total: int) -> None:
-        if time.monotonic() - started > BAR_DELAY_S:
-            bar.start()
-        bar.update(task, completed=completed, total=total)
+    def __init__(
+        self,
+        *columns: str | ProgressColumn,
+        total: float | None = None,
+        delay_s: float = 0.0,
+        **fields: Any,
+    ) -> None:
+        console = stderr_console()
+        self.is_visible = console.is_terminal
+        self._bar = Progress(
+            *columns, console=console, transient=True, disable=not console.is_terminal
+        )
+        self._task = self._bar.add_task("", total=total, **fields)
+        self._begin_s = time.monotonic() + delay_s
 
-    try:
-        yield update
-    finally:
-        bar.stop()
+    def __enter__(self) -> Self:
+        self.update()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        at: TracebackType | None,
+    ) -> None:
+        self._bar.stop()
+
+    def update(self, **values: Any) -> None:
+        if time.monotonic() >= self._begin_s:
+            self._bar.start()
+        self._bar.update(self._task, **values)
+
+    def print(self, line: str | Text) -> None:
+        """Print a line above the bar, or to stderr if there is no bar."""
+        self._bar.console.print(line, soft_wrap=True)
 
 
 @contextmanager

@@ -26,6 +26,14 @@ from creekdb.simulation.kernel.scenario import ClientModel, Scenario, ScriptedIn
 
 WEAK, STRONG = False, True
 
+INTRODUCTION = (
+    "[magenta]  weak    [/]one response at once, even on an isolated replica; the operation's",
+    "          position may still change, and then a last response follows ([blue]final[/])",
+    "[cyan]  strong  [/]any number of such responses ([yellow]tentative[/]), and a last one when a",
+    "          majority has fixed the order ([green]stable[/])",
+    "[dim]A response is the new balance of the account, or ✗ and the error.[/]",
+)
+
 
 def walkthrough_scenario(seed: int, scheme: str) -> Scenario:
     return Scenario(
@@ -66,7 +74,8 @@ def walkthrough_lines(history: History, verdicts: Sequence[Verdict]) -> list[Tex
     """Return the run of `walkthrough_scenario` as lines of text."""
     finals = committed_operations(history)
     return [
-        *_introduction(history),
+        Text(f"A bank on {len(history.members)} replicas. A client calls the replica marked ●:"),
+        *map(Text.from_markup, INTRODUCTION),
         Text(),
         *timeline_lines(history),
         Text(),
@@ -79,33 +88,6 @@ def walkthrough_lines(history: History, verdicts: Sequence[Verdict]) -> list[Tex
         Text.assemble(
             ("Try next:  ", "bold"), f"{command_name()} simulate --random-faults --seed 7"
         ),
-    ]
-
-
-def _introduction(history: History) -> list[Text]:
-    return [
-        Text(f"A bank on {len(history.members)} replicas. A client calls the replica marked ●:"),
-        Text.assemble(
-            ("  weak    ", "magenta"),
-            "one response at once, even on an isolated replica; the operation's",
-        ),
-        Text.assemble(
-            "          position may still change, and then a last response follows (",
-            ("final", "blue"),
-            ")",
-        ),
-        Text.assemble(
-            ("  strong  ", "cyan"),
-            "any number of such responses (",
-            ("tentative", "yellow"),
-            "), and a last one when a",
-        ),
-        Text.assemble(
-            "          majority has fixed the order (",
-            ("stable", "green"),
-            ")",
-        ),
-        Text("A response is the new balance of the account, or ✗ and the error.", "dim"),
     ]
 
 

@@ -8,6 +8,7 @@ one.
 
 import hmac
 from collections.abc import Awaitable, Callable, Iterable
+from functools import partial
 from typing import Any, Final, Protocol
 
 import msgspec
@@ -48,17 +49,17 @@ class _LinksBody(msgspec.Struct, forbid_unknown_fields=True):
 
 class FaultControlServer:
     def __init__(self, cluster: FaultPort, pages: Iterable[str], secret: str) -> None:
-        self._cluster = cluster
         self._pages = frozenset(pages)
         self._secret = secret
         app = web.Application(middlewares=[self._guard], client_max_size=BODY_MAX)
-        for path, handler in (
-            ("/kill", self._kill),
-            ("/start", self._start),
-            ("/cut", self._cut),
-            ("/heal", self._heal),
-        ):
-            app.router.add_post(path, handler)
+        actions: tuple[tuple[str, type[msgspec.Struct], Callable[..., None]], ...] = (
+            ("/kill", _ReplicaBody, cluster.kill),
+            ("/start", _ReplicaBody, cluster.start),
+            ("/cut", _LinksBody, cluster.cut),
+            ("/heal", _LinksBody, cluster.heal),
+        )
+        for path, body, inject in actions:
+            app.router.add_post(path, partial(_inject, body, inject))
         self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.2)
         self.address = ""
 
@@ -107,26 +108,12 @@ class FaultControlServer:
         except web.HTTPException as error:
             return _error_response(error.status, error.reason)
 
-    # --- handlers -----------------------------------------------------------------------------
 
-    async def _kill(self, request: web.Request) -> web.Response:
-        self._cluster.kill(msgspec.json.decode(await request.read(), type=_ReplicaBody).replica)
-        return _done_response()
-
-    async def _start(self, request: web.Request) -> web.Response:
-        self._cluster.start(msgspec.json.decode(await request.read(), type=_ReplicaBody).replica)
-        return _done_response()
-
-    async def _cut(self, request: web.Request) -> web.Response:
-        self._cluster.cut(msgspec.json.decode(await request.read(), type=_LinksBody).links)
-        return _done_response()
-
-    async def _heal(self, request: web.Request) -> web.Response:
-        self._cluster.heal(msgspec.json.decode(await request.read(), type=_LinksBody).links)
-        return _done_response()
-
-
-def _done_response() -> web.Response:
+async def _inject(
+    body: type[msgspec.Struct], inject: Callable[..., None], request: web.Request
+) -> web.Response:
+    arguments = msgspec.json.decode(await request.read(), type=body)
+    inject(*msgspec.structs.astuple(arguments))
     return _json_response(200, {"done": True})
 
 

@@ -24,7 +24,9 @@ from pathlib import Path
 from typing import Final, TextIO
 
 MODULES: Final = (
+    "driver/checkpoint_writer",
     "driver/release",
+    "driver/snapshot_parts",
     "execution/base_state",
     "execution/keys",
     "execution/mvcc/entry",

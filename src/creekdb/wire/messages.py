@@ -13,10 +13,11 @@ from typing import Any, Final, TypeAlias, TypeVar
 import msgspec
 
 from creekdb.errors import MalformedMessage
+from creekdb.protocol.checkpoint.stream import SnapshotPart as SnapshotPart
 from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.messages import Message
 from creekdb.protocol.request import Outcome
-from creekdb.protocol.values import Key, freeze
+from creekdb.protocol.values import freeze
 from creekdb.wire.framing import FrameDecoder as FrameDecoder
 from creekdb.wire.framing import frame_payload as frame_payload
 
@@ -78,22 +79,6 @@ class StateDigests(msgspec.Struct, frozen=True, array_like=True, tag=2):
     """Digests of the state after the given numbers of committed requests."""
 
     digests: tuple[tuple[int, int], ...]
-
-
-class SnapshotPart(msgspec.Struct, frozen=True, array_like=True, tag=3):
-    """Registers of the snapshot that follows. The snapshot itself contains none."""
-
-    preceding_count: int
-    """Number of registers in earlier parts."""
-    remaining_count: int
-    """Number of registers in later parts."""
-    live: tuple[tuple[Key, Any], ...]
-    deleted: tuple[Key, ...]
-
-    def __post_init__(self) -> None:
-        msgspec.structs.force_setattr(
-            self, "live", tuple([(key, freeze(value)) for key, value in self.live])
-        )
 
 
 DeliveredPeerMessage: TypeAlias = Message | StateDigests

@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 import msgspec
 
 from creekdb.protocol.messages import Checkpoint, CheckpointRecord, Message, Snapshot
-from creekdb.protocol.values import Key
+from creekdb.protocol.values import Key, freeze
 
 CHUNK_ITEMS_MAX: Final = 256
 """Number of items encoded at a time."""
@@ -187,6 +187,22 @@ class EncodedSnapshot(NamedTuple):
 
 
 # --- received snapshots -----------------------------------------------------------------------
+
+
+class SnapshotPart(msgspec.Struct, frozen=True, array_like=True, tag=3):
+    """Registers of the snapshot that follows. The snapshot itself contains none."""
+
+    preceding_count: int
+    """Number of registers in earlier parts."""
+    remaining_count: int
+    """Number of registers in later parts."""
+    live: tuple[tuple[Key, Any], ...]
+    deleted: tuple[Key, ...]
+
+    def __post_init__(self) -> None:
+        msgspec.structs.force_setattr(
+            self, "live", tuple([(key, freeze(value)) for key, value in self.live])
+        )
 
 
 class AssembledSnapshot(NamedTuple):

@@ -25,24 +25,18 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final, Protocol, TypeVar
 
+from creekdb.driver.checkpoint_writer import CheckpointWriter
 from creekdb.driver.release import ReleaseRule
 from creekdb.errors import CreekError, StorageFault
 from creekdb.execution.result import ExecutionResult
-from creekdb.protocol.checkpoint.stream import (
-    EncodedCheckpoint,
-    EncodedSnapshot,
-    IncomingMessage,
-    LazyCheckpoint,
-    StreamedCheckpoint,
-)
-from creekdb.protocol.effects import DataLost, Digest, Effects, Event, Response, Send, Task
+from creekdb.protocol.checkpoint.stream import EncodedSnapshot, IncomingMessage, LazyCheckpoint
+from creekdb.protocol.effects import DataLost, Digest, Event, Response, Send, Task
 from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.messages import Cast, Message, Record
 from creekdb.protocol.request import Operation, Request
 from creekdb.schemes.core.replica import Replica
 from creekdb.server.observability.recorder import RecordingWriter, monotonic_us
 from creekdb.server.runtime.executors import Executor, NoLock
-from creekdb.server.storage.checkpoint_writer import CheckpointWriter
 from creekdb.server.storage.segment_writer import CheckpointSlot
 
 CAST_REQUESTS_MAX: Final = 256
@@ -99,7 +93,6 @@ class Driver:
         self._journal = journal
         self._send = send
         self._send_snapshot = send_snapshot
-        self._checkpoint_writer = CheckpointWriter(journal, executor.lock, self._release_snapshot)
         self._respond = respond
         self._observe = observe
         self._compare = compare
@@ -110,6 +103,9 @@ class Driver:
         self._is_halted = False
         self._is_apply_scheduled = False
         self._loop = asyncio.get_running_loop()
+        self._checkpoint_writer = CheckpointWriter(
+            journal, self._release_snapshot, self._loop.call_soon, executor.lock
+        )
         self.task_observer: Callable[[tuple[Task, ...]], None] | None = None
         """Callback that receives tasks before they run, while an observer is attached."""
         self.executor = executor
@@ -231,8 +227,11 @@ class Driver:
             if recorder is not None:
                 recorder.record_events(effects.events)
             self._observe(effects.events)
-        if effects.persist or effects.checkpoints:
-            self._append(effects)
+        if effects.checkpoints:
+            self._checkpoint_writer.append(effects.persist, effects.checkpoints)
+        elif effects.persist:
+            sync = bool(effects.send or effects.respond or effects.snapshots)
+            journal.append(effects.persist, sync)
         send, respond = rule.offer(effects, journal.durable_position, journal.fault is not None)
         if recorder is not None and effects.events:
             recorder.mark_position(rule.end_position)
@@ -252,32 +251,7 @@ class Driver:
                 self.task_observer(tasks)
             self.executor.submit(tasks)
 
-    def _append(self, effects: Effects) -> None:
-        if effects.checkpoints:
-            self._append_with_checkpoints(effects.checkpoints, effects.persist)
-        else:
-            sync = bool(effects.send or effects.respond or effects.snapshots)
-            self._journal.append(effects.persist, sync)
-
-    def _append_with_checkpoints(
-        self,
-        checkpoints: Sequence[StreamedCheckpoint | EncodedCheckpoint],
-        records: Sequence[Record],
-    ) -> None:
-        appended = 0
-        for checkpoint in checkpoints:
-            if appended < checkpoint.preceding_records:
-                self._journal.append(records[appended : checkpoint.preceding_records])
-                appended = checkpoint.preceding_records
-            if isinstance(checkpoint, EncodedCheckpoint):
-                self._journal.append_checkpoint(checkpoint.chunks())
-            else:
-                slot = self._journal.reserve_checkpoint()
-                self._checkpoint_writer.add_checkpoint(checkpoint, slot)
-        if appended < len(records):
-            self._journal.append(records[appended:])
-
-    def _release_snapshot(self, position: int, snapshot: EncodedSnapshot) -> None:
+    def _release_snapshot(self, snapshot: EncodedSnapshot, position: int) -> None:
         if self._is_halted:
             return
         if self._rule.offer_snapshot(snapshot, position, self._journal.durable_position):

@@ -5,6 +5,7 @@ Each replica dials every other one. It sends on the connections that it has dial
 """
 
 import asyncio
+import gc
 import ssl
 import time
 from collections import deque
@@ -13,6 +14,8 @@ from typing import Final, cast
 
 import msgspec
 
+from creekdb.driver.checkpoint_writer import REGISTERS_PER_TURN_MAX
+from creekdb.driver.snapshot_parts import SnapshotAssembler, snapshot_payloads
 from creekdb.errors import FrameTooLong, MalformedMessage
 from creekdb.protocol.checkpoint.stream import AssembledSnapshot, EncodedSnapshot, RegisterLoader
 from creekdb.protocol.membership.configuration import Configuration
@@ -20,11 +23,6 @@ from creekdb.protocol.messages import Snapshot
 from creekdb.server.runtime.task_supervisor import Spawn
 from creekdb.server.transport.keepalive import HelloTimeout, enable_keepalive
 from creekdb.server.transport.peer_link import PeerLink, PeerRejection
-from creekdb.server.transport.snapshot_transfer import (
-    SnapshotAssembler,
-    discard_gradually,
-    snapshot_frames,
-)
 from creekdb.wire.addresses import parse_address
 from creekdb.wire.counters import ServerCounter
 from creekdb.wire.framing import FrameDecoder, detect_foreign_protocol
@@ -41,6 +39,7 @@ from creekdb.wire.messages import (
     decode_peer_hello,
     decode_peer_message,
     encode_frame,
+    frame_payload,
 )
 from creekdb.wire.protocol_frames import message_frames
 from creekdb.wire.reject_reason import RejectReason
@@ -144,6 +143,9 @@ class PeerReceiver:
     def _handle(self, message: PeerMessage, sender: int) -> None:
         if isinstance(message, SnapshotPart):
             self._assembler.add(message)
+            # The registers stay alive. Collecting garbage among ever more of them would block the
+            # loop.
+            gc.freeze()
         elif isinstance(message, Snapshot):
             assembled = self._assembler.assemble(message)
             self._peers.receive(assembled, sender)
@@ -170,6 +172,12 @@ class PeerReceiver:
         else:
             self._peers.count(problem.reason)
             self.close()
+
+
+def discard_gradually(loader: RegisterLoader) -> None:
+    """Discard the remaining registers of `loader`, a few per iteration of the event loop."""
+    if loader.discard(REGISTERS_PER_TURN_MAX):
+        asyncio.get_running_loop().call_soon(discard_gradually, loader)
 
 
 UNKNOWN_PEERS_MAX: Final = 8
@@ -304,7 +312,8 @@ class PeerNetwork:
 
     def send_snapshot(self, encoded: EncodedSnapshot) -> None:
         if encoded.to in self.links:
-            self.links[encoded.to].send_interleaved(snapshot_frames(encoded))
+            payloads = snapshot_payloads(encoded, PEER_FRAME_BYTES_MAX)
+            self.links[encoded.to].send_interleaved(map(frame_payload, payloads))
 
     def connected_members(self) -> list[int]:
         """Return the members to which a link is up."""

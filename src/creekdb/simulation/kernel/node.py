@@ -8,8 +8,8 @@ Rules, as `creekdb.protocol.effects` requires:
   turn of the event loop of a live replica.
 - Tasks go to the cores at once. With a `turn_us`, so do the tasks that follow from a completed
   task, before its other effects are taken.
-- Streamed checkpoints and snapshots take simulated time, a few registers per step. No effect waits
-  for such a checkpoint, and some are abandoned half-way, as if the disk had been full.
+- Streamed checkpoints and snapshots take simulated time (`creekdb.driver.checkpoint_writer`). No
+  effect waits for such a checkpoint.
 - A crash loses the replica, its tasks and every held output; the disk keeps its durable
   records. A restart is a new incarnation: a new replica that recovers from the disk.
 - With `has_snapshot_parts`, a received snapshot is loaded in parts, as live replicas load it.
@@ -17,29 +17,29 @@ Rules, as `creekdb.protocol.effects` requires:
 The driver depends on the contract of `Replica` only, not on a scheme or a data type.
 """
 
+import sys
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Final, NamedTuple
+from typing import Final
 
 import msgspec
 
+from creekdb.driver.checkpoint_writer import CheckpointWriter
 from creekdb.driver.release import ReleaseRule
+from creekdb.driver.snapshot_parts import SnapshotAssembler, snapshot_payloads
 from creekdb.errors import MalformedMessage
 from creekdb.execution.result import ExecutionResult
 from creekdb.protocol.checkpoint.stream import (
     ArrayEncoder,
     AssembledSnapshot,
-    EncodedCheckpoint,
     EncodedSnapshot,
     RegisterLoader,
-    StreamedCheckpoint,
-    StreamedSnapshot,
+    SnapshotPart,
     encode_chunks,
 )
 from creekdb.protocol.effects import Effects, Event, Response, Send, Task
 from creekdb.protocol.ids.version_vector import Dot
-from creekdb.protocol.membership.configuration import MEMBERSHIP_KEY
-from creekdb.protocol.messages import Message, Record, Snapshot, decode_message, decode_record
+from creekdb.protocol.messages import Message, Record, Snapshot, decode_message
 from creekdb.protocol.request import Operation
 from creekdb.schemes.core.replica import Replica
 from creekdb.simulation.kernel.seeds import derive_generator
@@ -62,45 +62,39 @@ from creekdb.simulation.observation.trace import (
 
 REGISTERS_PER_PART: Final = 3
 """Number of registers per part of a received snapshot."""
-
-
-def load_in_parts(snapshot: Snapshot, loader: RegisterLoader) -> AssembledSnapshot:
-    """Load a few registers of a snapshot at a time, as live replicas do."""
-    checkpoint = snapshot.checkpoint
-    registers, deleted = ArrayEncoder(), ArrayEncoder()
-    for first in range(0, len(checkpoint.state), REGISTERS_PER_PART):
-        part = checkpoint.state[first : first + REGISTERS_PER_PART]
-        loader.add(part, ())
-        registers.extend(part)
-    for first in range(0, len(checkpoint.deleted), REGISTERS_PER_PART):
-        part_deleted = checkpoint.deleted[first : first + REGISTERS_PER_PART]
-        loader.add((), part_deleted)
-        deleted.extend(part_deleted)
-    members = tuple([item for item in checkpoint.state if item[0] == MEMBERSHIP_KEY])
-    bare = msgspec.structs.replace(checkpoint, state=members, deleted=())
-    return AssembledSnapshot(bare, loader, registers, deleted)
-
-
 STREAM_STEP_US_MAX: Final = 20_000
-"""Upper bound for the duration of one step of a stream, in microseconds."""
-REGISTERS_PER_STEP: Final = (1, 8, 64)
-ABANDON_PROBABILITY: Final = 0.02
-"""Probability, per step, that a streamed checkpoint is abandoned."""
+"""Upper bound for the time before a turn of the checkpoint writer, in microseconds."""
+REGISTERS_PER_TURN_MAX: Final = (1, 8, 64)
+"""Limits for the registers of one turn of the checkpoint writer. A replica draws one."""
 
 _encode = msgspec.msgpack.Encoder().encode
+_decode_part = msgspec.msgpack.Decoder(SnapshotPart).decode
 
 
-class _StateStream(NamedTuple):
-    source: StreamedCheckpoint | StreamedSnapshot
-    position: int
-    """Reserved position of a checkpoint, or the position that must be durable before a snapshot is
-    sent."""
-    registers: ArrayEncoder
-    deleted: ArrayEncoder
+def load_in_parts(
+    snapshot: Snapshot, new_loader: Callable[[], RegisterLoader]
+) -> Snapshot | AssembledSnapshot:
+    """Split a snapshot into small parts and load these, as live replicas do."""
+    checkpoint = snapshot.checkpoint
+    live, deleted = ArrayEncoder(), ArrayEncoder()
+    for first in range(0, len(checkpoint.state), REGISTERS_PER_PART):
+        live.extend(checkpoint.state[first : first + REGISTERS_PER_PART])
+    for first in range(0, len(checkpoint.deleted), REGISTERS_PER_PART):
+        deleted.extend(checkpoint.deleted[first : first + REGISTERS_PER_PART])
+    bare = Snapshot(msgspec.structs.replace(checkpoint, state=(), deleted=()))
+    encoded = EncodedSnapshot(0, bare, live, deleted)
+    *parts, last = snapshot_payloads(encoded, sys.maxsize, part_bytes=1)
+    assembler = SnapshotAssembler(new_loader)
+    for part in parts:
+        assembler.add(_decode_part(part))
+    assembled_from = decode_message(last)
+    assert isinstance(assembled_from, Snapshot)
+    return assembler.assemble(assembled_from)
 
 
 class Node:
     __slots__ = (
+        "_checkpoint_writer",
         "_counters",
         "_has_lost_disk",
         "_has_snapshot_parts",
@@ -165,6 +159,7 @@ class Node:
         self._volatile_events: deque[tuple[int, tuple[Event, ...]]] = deque()
         """Events, each with the disk position from which on other replicas may depend on them."""
         self._stream_random = derive_generator(seed, "drawing", index)
+        self._checkpoint_writer = self._new_checkpoint_writer()
         self.replica: Replica | None = None
         self.incarnation = -1
         self._has_lost_disk = False
@@ -179,6 +174,7 @@ class Node:
         if initial_record is not None:
             self.disk.write_initial(initial_record)
         self._rule = ReleaseRule(self.disk.end_position)
+        self._checkpoint_writer = self._new_checkpoint_writer()
         replica = self.replica = self._make_replica(self.index)
         self._recorder.record_start(
             self.index, self.incarnation, replica.guarantees, self._has_lost_disk
@@ -192,6 +188,14 @@ class Node:
         self._has_lost_disk = False
         self._end_turn()
 
+    def _new_checkpoint_writer(self) -> CheckpointWriter[int]:
+        return CheckpointWriter(
+            self.disk,
+            self._offer_snapshot,
+            self._schedule_turn,
+            registers_max=self._stream_random.choice(REGISTERS_PER_TURN_MAX),
+        )
+
     def crash(self) -> None:
         assert self.replica is not None, "a replica that is down cannot crash"
         self._trace.add(self._heap.now_us, 0, self.index, CRASH)
@@ -202,6 +206,7 @@ class Node:
             self._heap.cancel(self._turn_timer)
             self._turn_timer = None
         self._rule.clear()
+        self._checkpoint_writer.halt()
         self._volatile_events.clear()
         self.cpu.reset()
         self.disk.crash()
@@ -242,7 +247,7 @@ class Node:
         now = self.clock.read(now_us)
         self._trace.add(now_us, now, self.index, RECEIVE, data, sender)
         if type(message) is Snapshot and self._has_snapshot_parts:
-            replica.receive(load_in_parts(message, replica.new_state_loader()), sender, now)
+            replica.receive(load_in_parts(message, replica.new_state_loader), sender, now)
         else:
             replica.receive(message, sender, now)
         self._schedule_effects()
@@ -281,14 +286,12 @@ class Node:
         if effects.events:
             self._recorder.record_events(self.index, effects.events)
         if effects.checkpoints:
-            self._append_with_checkpoints(effects.checkpoints, effects.persist)
+            self._checkpoint_writer.append(effects.persist, effects.checkpoints)
         elif effects.persist:
             disk.append(effects.persist)
         send, respond = rule.offer(effects, disk.durable_position, False)
-        for snapshot_stream in effects.snapshots:
-            self._schedule_stream(
-                _StateStream(snapshot_stream, rule.end_position, ArrayEncoder(), ArrayEncoder())
-            )
+        for snapshot in effects.snapshots:
+            self._checkpoint_writer.add_snapshot(snapshot, rule.end_position)
         if effects.events:
             self._volatile_events.append((rule.end_position, effects.events))
             self._record_visible()
@@ -296,56 +299,13 @@ class Node:
         for task in effects.tasks:
             self.cpu.submit(task)
 
-    def _append_with_checkpoints(
-        self,
-        checkpoints: tuple[StreamedCheckpoint | EncodedCheckpoint, ...],
-        records: tuple[Record, ...],
-    ) -> None:
-        appended = 0
-        for checkpoint in checkpoints:
-            if appended < checkpoint.preceding_records:
-                self.disk.append(records[appended : checkpoint.preceding_records])
-                appended = checkpoint.preceding_records
-            if isinstance(checkpoint, EncodedCheckpoint):
-                self.disk.append((decode_record(b"".join(checkpoint.chunks())),))
-                continue
-            self._schedule_stream(
-                _StateStream(
-                    checkpoint, self.disk.reserve_checkpoint(), ArrayEncoder(), ArrayEncoder()
-                )
-            )
-        if appended < len(records):
-            self.disk.append(records[appended:])
+    def _schedule_turn(self, run: Callable[[], None]) -> None:
+        """Run a turn of the checkpoint writer later."""
+        self._heap.schedule_after(self._stream_random.randint(0, STREAM_STEP_US_MAX), run)
 
-    def _schedule_stream(self, stream: _StateStream) -> None:
-        delay_us = self._stream_random.randint(0, STREAM_STEP_US_MAX)
-        self._heap.schedule_after(delay_us, self._advance_stream, self.incarnation, stream)
-
-    def _advance_stream(self, incarnation: int, stream: _StateStream) -> None:
-        if self.replica is None or incarnation != self.incarnation:
-            return
-        source, position, registers, deleted = stream
-        if (
-            isinstance(source, StreamedCheckpoint)
-            and self._stream_random.random() < ABANDON_PROBABILITY
-        ):
-            source.registers.close()
-            return
-        part = source.registers.take(self._stream_random.choice(REGISTERS_PER_STEP))
-        if part is not None:
-            registers.extend(part[0])
-            deleted.extend(part[1])
-            self._schedule_stream(stream)
-        elif isinstance(source, StreamedSnapshot):
-            encoded = EncodedSnapshot(source.to, source.snapshot, registers, deleted)
-            if self._rule.offer_snapshot(encoded, position, self.disk.durable_position):
-                self._send_snapshot(encoded)
-        elif self.disk.durable_position > position:
-            self.disk.write_checkpoint(
-                position, b"".join(encode_chunks(source.record, registers, deleted))
-            )
-        else:
-            self._schedule_stream(stream)
+    def _offer_snapshot(self, encoded: EncodedSnapshot, position: int) -> None:
+        if self._rule.offer_snapshot(encoded, position, self.disk.durable_position):
+            self._send_snapshot(encoded)
 
     def _release(self) -> None:
         """Release what waited for the records that have just become durable."""

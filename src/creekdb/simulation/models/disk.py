@@ -8,7 +8,7 @@ Rules:
 - A durable `CheckpointRecord` replaces all records before it.
 - A streamed checkpoint has a reserved position, which counts as a record. It is written
   concurrently with later records and then replaces all earlier ones. A crash during the write
-  leaves nothing of it.
+  leaves nothing of it. Some writes fail.
 - A lost disk is empty; positions continue to count.
 - With an fsync latency of zero, records are durable at once and no event is scheduled.
 - A disk with `kept=False` is free: every record counts as durable, nothing is encoded, and a crash
@@ -17,15 +17,24 @@ Rules:
 Records are stored encoded and decoded on restart, so that a run covers the codec.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from random import Random
+from typing import NamedTuple
 
 from creekdb.protocol.messages import CheckpointRecord, Record, decode_record, encode
 from creekdb.simulation.kernel.simulated_time import EventHandle, EventHeap
 from creekdb.simulation.models.parameters import DiskModel
 
+CHECKPOINT_FAILURE_PROBABILITY = 0.1
+"""Probability that writing a streamed checkpoint fails, as if the disk had been full."""
 _RESERVED = b""
 """Log entry at the reserved position of a streamed checkpoint."""
+
+
+class _StreamedWrite(NamedTuple):
+    position: int
+    data: bytes
+    on_done: Callable[[], None]
 
 
 class Disk:
@@ -39,6 +48,7 @@ class Disk:
         "_on_durable",
         "_pending_checkpoints",
         "_random",
+        "_streamed_checkpoint",
         "bytes_written",
         "durable_position",
         "extra_fsync_us",
@@ -61,6 +71,8 @@ class Disk:
         """Number of records that checkpoints replaced; positions include them, the log does not."""
         self._pending_checkpoints: list[int] = []
         """Positions of checkpoints that are not durable yet."""
+        self._streamed_checkpoint: _StreamedWrite | None = None
+        """Checkpoint that waits for the records before it, or None."""
         self._fsync: EventHandle | None = None
         self._crashes = 0
         self.durable_position = 0
@@ -85,7 +97,7 @@ class Disk:
         self._log.append(encode(record))
         self._advance_durable(self.end_position)
 
-    def append(self, records: tuple[Record, ...]) -> None:
+    def append(self, records: Sequence[Record]) -> None:
         """Write a batch; `on_durable` is called when it is durable, unless it is at once."""
         if not self._model.kept:
             self._skip(len(records))
@@ -110,13 +122,22 @@ class Disk:
             self._skip(1)
         return position
 
-    def write_checkpoint(self, position: int, data: bytes) -> None:
-        """Write the encoded checkpoint of a reserved position; all before it must be durable."""
+    def append_checkpoint(self, chunks: Iterable[bytes]) -> None:
+        """Write an encoded checkpoint like any record."""
+        self.append((decode_record(b"".join(chunks)),))
+
+    def write_checkpoint(
+        self, slot: int, chunks: Iterable[bytes], on_done: Callable[[], None]
+    ) -> None:
+        """Write a checkpoint at its reserved position, once all records before it are durable.
+
+        One checkpoint is written at a time. `on_done` is called when it is durable or has failed.
+        """
         if self._model.kept:
-            assert self.durable_position > position
-            self._heap.schedule_after(
-                self._delay_us(), self._checkpoint_written, self._crashes, position, data
-            )
+            self._streamed_checkpoint = _StreamedWrite(slot, b"".join(chunks), on_done)
+            self._start_checkpoint()
+        else:
+            on_done()
 
     def crash(self) -> None:
         self._crashes += 1
@@ -129,6 +150,7 @@ class Disk:
             self.lost_records += pending - survivors
             self.torn_records += self._random.random() < 0.5
             del self._log[self.durable_position + survivors - self._dropped :]
+        self._streamed_checkpoint = None
         self._advance_durable(self.end_position)
         self._pending_checkpoints.clear()
 
@@ -183,14 +205,25 @@ class Disk:
             self._start_fsync()
         self._on_durable()
 
-    def _checkpoint_written(self, crashes: int, position: int, data: bytes) -> None:
-        if crashes != self._crashes or position < self._dropped:
-            return  # a crash tore it, or a later checkpoint was faster
-        self.fsyncs += 1
-        self.bytes_written += len(data)
-        del self._log[: position - self._dropped]
-        self._dropped = position
-        self._log[0] = data
+    def _start_checkpoint(self) -> None:
+        write = self._streamed_checkpoint
+        if write is not None and write.position < self.durable_position:
+            self._streamed_checkpoint = None
+            self._heap.schedule_after(
+                self._delay_us(), self._checkpoint_written, self._crashes, write
+            )
+
+    def _checkpoint_written(self, crashes: int, write: _StreamedWrite) -> None:
+        if crashes != self._crashes:
+            return  # a crash tore it
+        has_failed = self._random.random() < CHECKPOINT_FAILURE_PROBABILITY
+        if not has_failed and write.position >= self._dropped:
+            self.fsyncs += 1
+            self.bytes_written += len(write.data)
+            del self._log[: write.position - self._dropped]
+            self._dropped = write.position
+            self._log[0] = write.data
+        write.on_done()
 
     def _advance_durable(self, position: int) -> None:
         self.durable_position = position
@@ -198,3 +231,4 @@ class Disk:
             checkpoint_position = self._pending_checkpoints.pop(0)
             del self._log[: checkpoint_position - self._dropped]
             self._dropped = checkpoint_position
+        self._start_checkpoint()

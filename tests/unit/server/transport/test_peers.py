@@ -7,18 +7,19 @@ from typing import Any, cast
 import msgspec
 import pytest
 
+from creekdb.driver.checkpoint_writer import REGISTERS_PER_TURN_MAX
+from creekdb.driver.snapshot_parts import snapshot_payloads
 from creekdb.execution.base_state import EmptyBase
 from creekdb.execution.mvcc.state_loader import StateLoader
 from creekdb.protocol.checkpoint.stream import ArrayEncoder, AssembledSnapshot
 from creekdb.protocol.messages import Progress
 from creekdb.server.runtime.task_supervisor import TaskSupervisor
 from creekdb.server.transport.peer_link import PeerSender
-from creekdb.server.transport.peers import PeerNetwork, PeerReceiver
-from creekdb.server.transport.snapshot_transfer import snapshot_frames
+from creekdb.server.transport.peers import PeerNetwork, PeerReceiver, discard_gradually
 from creekdb.wire import messages
 from creekdb.wire.counters import ServerCounter
 from creekdb.wire.reject_reason import RejectReason
-from tests.unit.server.transport.test_snapshot_transfer import BARE, encoded_snapshot
+from tests.unit.driver.test_snapshot_parts import BARE, encoded_snapshot
 
 OURS = messages.PeerHello(
     messages.WIRE_VERSION, "creek", 0, (0, 1), "kv", oldest_version=messages.OLDEST_WIRE_VERSION
@@ -85,7 +86,9 @@ def encoded_state() -> bytes:
     live = ArrayEncoder()
     for first in range(0, REGISTERS, 100):
         live.extend([(("item", first + each), "x" * 100) for each in range(100)])
-    frames = snapshot_frames(encoded_snapshot()._replace(live=live, deleted=ArrayEncoder()))
+    encoded = encoded_snapshot()._replace(live=live, deleted=ArrayEncoder())
+    payloads = snapshot_payloads(encoded, messages.PEER_FRAME_BYTES_MAX)
+    frames = map(messages.frame_payload, payloads)
     return b"".join(frames) + messages.encode_frame(Progress(7, 7))
 
 
@@ -189,3 +192,16 @@ async def test_a_second_replica_with_the_number_of_a_connected_one_is_rejected()
     )
     assert is_accepted(fixture, "127.0.0.1:2")
     assert is_accepted(fixture, ""), "an earlier version sends no address"
+
+
+async def test_unwanted_registers_are_discarded_gradually() -> None:
+    loader = StateLoader(EmptyBase(), with_digest=False)
+    loader.add([(each, each) for each in range(REGISTERS_PER_TURN_MAX * 3)], ())
+    iterations = 0
+    discard_gradually(loader)
+    while loader.registers or loader.keys:
+        before = len(loader.registers)
+        await asyncio.sleep(0)
+        assert before - len(loader.registers) <= REGISTERS_PER_TURN_MAX
+        iterations += 1
+    assert iterations == 2

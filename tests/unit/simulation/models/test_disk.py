@@ -16,8 +16,15 @@ class DiskHarness:
     def __init__(self, fsync_us: int, seed: int = 0) -> None:
         self.heap = EventHeap()
         self.durable: list[tuple[int, int]] = []
+        self.written_us: list[int] = []
         model = DiskModel(fsync_us_min=fsync_us, fsync_us_max=fsync_us)
         self.disk = Disk(self.heap, model, derive_generator(seed, "disk"), self._on_durable)
+
+    def write_checkpoint(self, slot: int) -> None:
+        self.disk.write_checkpoint(slot, [encode(checkpoint_record())], self._on_written)
+
+    def _on_written(self) -> None:
+        self.written_us.append(self.heap.now_us)
 
     def _on_durable(self) -> None:
         self.durable.append((self.heap.now_us, self.disk.durable_position))
@@ -144,10 +151,11 @@ def test_a_streamed_checkpoint_replaces_the_records_before_its_reserved_position
     harness.heap.run()
     assert (position, disk.durable_position) == (1, 3)
     assert disk.read() == [record(1), record(2)], "the reserved position is not read"
-    disk.write_checkpoint(position, encode(checkpoint_record()))
+    harness.write_checkpoint(position)
     harness.heap.run()
     assert disk.read() == [checkpoint_record(), record(2)]
     assert (disk.durable_position, disk.end_position) == (3, 3)
+    assert len(harness.written_us) == 1
 
 
 def test_a_crash_leaves_nothing_of_a_checkpoint_in_progress() -> None:
@@ -156,10 +164,34 @@ def test_a_crash_leaves_nothing_of_a_checkpoint_in_progress() -> None:
     disk.append((record(1),))
     position = disk.reserve_checkpoint()
     harness.heap.run()
-    disk.write_checkpoint(position, encode(checkpoint_record()))
+    harness.write_checkpoint(position)
     disk.crash()
     harness.heap.run()
     assert disk.read() == [record(1)]
+    assert harness.written_us == []
+
+
+def test_a_streamed_checkpoint_is_written_after_the_records_before_it() -> None:
+    harness = DiskHarness(fsync_us=100)
+    disk = harness.disk
+    disk.append((record(1),))
+    position = disk.reserve_checkpoint()
+    harness.write_checkpoint(position)
+    harness.heap.run()
+    assert harness.durable == [(100, 1), (200, 2)]
+    assert harness.written_us == [300]
+
+
+def test_some_writes_of_streamed_checkpoints_fail_and_leave_the_records() -> None:
+    records = set()
+    for seed in range(30):
+        harness = DiskHarness(fsync_us=0, seed=seed)
+        position = harness.disk.reserve_checkpoint()
+        harness.write_checkpoint(position)
+        harness.heap.run()
+        assert len(harness.written_us) == 1
+        records.add(len(harness.disk.read()))
+    assert records == {0, 1}
 
 
 def test_the_later_of_two_streamed_checkpoints_wins() -> None:
@@ -169,7 +201,7 @@ def test_the_later_of_two_streamed_checkpoints_wins() -> None:
     disk.append((record(1),))
     second = disk.reserve_checkpoint()
     disk.append((record(2),))
-    disk.write_checkpoint(second, encode(checkpoint_record()))
-    disk.write_checkpoint(first, encode(checkpoint_record()))
+    harness.write_checkpoint(second)
+    harness.write_checkpoint(first)
     harness.heap.run()
     assert disk.read() == [checkpoint_record(), record(2)]

@@ -1,16 +1,28 @@
 """Encoding of checkpoints and snapshots: registers per iteration, and superseded jobs."""
 
 import asyncio
-from collections.abc import Callable, Iterable
-from contextlib import nullcontext
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from creekdb.protocol.checkpoint.stream import RegisterCursor, StreamedCheckpoint, StreamedSnapshot
+from creekdb.driver.checkpoint_writer import REGISTERS_PER_TURN_MAX, CheckpointWriter
+from creekdb.protocol.checkpoint.stream import (
+    ArrayEncoder,
+    EncodedCheckpoint,
+    RegisterCursor,
+    StreamedCheckpoint,
+    StreamedSnapshot,
+)
 from creekdb.protocol.ids.version_vector import Dots
-from creekdb.protocol.messages import Ballot, Checkpoint, CheckpointRecord, Snapshot, decode_record
+from creekdb.protocol.messages import (
+    Ballot,
+    Checkpoint,
+    CheckpointRecord,
+    Promised,
+    Record,
+    Snapshot,
+    decode_record,
+)
 from creekdb.protocol.values import Key
-from creekdb.server.storage.checkpoint_writer import REGISTERS_PER_TURN_MAX, CheckpointWriter
-from creekdb.server.storage.segment_writer import CheckpointSlot
 
 LARGE = 100_000
 BARE = Checkpoint(1, 0, Dots(), 0, (), ())
@@ -41,13 +53,25 @@ class RecordingStore:
     """Store that records checkpoints. The test completes a write by calling `on_done`."""
 
     def __init__(self) -> None:
+        self.log: list[object] = []
+        """Appended records and checkpoints, and reserved slots."""
         self.checkpoints: list[tuple[int, bytes]] = []
         self.on_done: Callable[[], None] = lambda: None
 
+    def append(self, records: Sequence[Record]) -> None:
+        self.log += records
+
+    def append_checkpoint(self, chunks: Iterable[bytes]) -> None:
+        self.log.append(decode_record(b"".join(chunks)))
+
+    def reserve_checkpoint(self) -> int:
+        self.log.append("slot")
+        return len(self.log) - 1
+
     def write_checkpoint(
-        self, slot: CheckpointSlot, chunks: Iterable[bytes], on_done: Callable[[], None]
+        self, slot: int, chunks: Iterable[bytes], on_done: Callable[[], None]
     ) -> None:
-        self.checkpoints.append((slot.position, b"".join(chunks)))
+        self.checkpoints.append((slot, b"".join(chunks)))
         self.on_done = on_done
 
 
@@ -58,14 +82,16 @@ class WriterFixture:
         self.store = RecordingStore()
         self.sent: list[tuple[int, int]] = []
         self.writer = CheckpointWriter(
-            self.store, nullcontext(), lambda at, encoded: self.sent.append((at, encoded.to))
+            self.store,
+            lambda encoded, position: self.sent.append((position, encoded.to)),
+            asyncio.get_running_loop().call_soon,
         )
 
     def add_checkpoint(self, registers: RegisterCursor, at: int) -> None:
         streamed = StreamedCheckpoint(
             0, CheckpointRecord(BARE, Ballot(0, 0), (), (), ()), registers
         )
-        self.writer.add_checkpoint(streamed, CheckpointSlot(at))
+        self.writer.add_checkpoint(streamed, at)
 
     def add_snapshot(self, registers: RegisterCursor, to: int, position: int = 0) -> None:
         self.writer.add_snapshot(StreamedSnapshot(to, Snapshot(BARE), registers), position)
@@ -134,3 +160,19 @@ async def test_nothing_is_encoded_after_a_halt() -> None:
     assert registers.taken == taken
     assert registers.is_closed
     assert not fixture.store.checkpoints
+
+
+async def test_checkpoints_are_appended_among_the_records_of_their_batch() -> None:
+    fixture = WriterFixture()
+    record = CheckpointRecord(BARE, Ballot(0, 0), (), (), ())
+    first, second, third = (Promised(Ballot(round, 0)) for round in (1, 2, 3))
+    fixture.writer.append(
+        (first, second, third),
+        (
+            StreamedCheckpoint(1, record, CountedRegisters(1)),
+            EncodedCheckpoint(3, record, ArrayEncoder(), ArrayEncoder()),
+        ),
+    )
+    assert fixture.store.log == [first, "slot", second, third, record]
+    await wait_for_encoding()
+    assert [at for at, _ in fixture.store.checkpoints] == [1]

@@ -1,10 +1,11 @@
 """Snapshots in parts: the assembled snapshot is complete, or rejected."""
 
-import asyncio
+from collections.abc import Iterator
 
 import msgspec
 import pytest
 
+from creekdb.driver.snapshot_parts import SnapshotAssembler, snapshot_payloads
 from creekdb.errors import MalformedMessage
 from creekdb.execution.base_state import EmptyBase
 from creekdb.execution.mvcc.state_loader import StateLoader
@@ -21,20 +22,7 @@ from creekdb.protocol.membership.configuration import MEMBERSHIP_KEY
 from creekdb.protocol.messages import Ballot, Checkpoint, CheckpointRecord, Snapshot, decode_record
 from creekdb.protocol.request import Outcome
 from creekdb.protocol.settings import Settings
-from creekdb.server.storage.checkpoint_writer import REGISTERS_PER_TURN_MAX
-from creekdb.server.transport import snapshot_transfer
-from creekdb.server.transport.snapshot_transfer import (
-    SnapshotAssembler,
-    discard_gradually,
-    snapshot_frames,
-)
-from creekdb.wire.messages import (
-    PEER_FRAME_BYTES_MAX,
-    FrameDecoder,
-    SnapshotPart,
-    decode_peer_message,
-    frame_payload,
-)
+from creekdb.wire.messages import PEER_FRAME_BYTES_MAX, SnapshotPart, decode_peer_message
 
 BARE = Snapshot(Checkpoint(4, 0, Dots(), 9, (), ()))
 STATE = tuple((("item", each), (each, "x" * 50)) for each in range(1000))
@@ -73,9 +61,15 @@ def as_single_message(received: Snapshot | AssembledSnapshot) -> Snapshot:
     return Snapshot(complete)
 
 
-def received_snapshot(frames: list[bytes]) -> Snapshot:
+def payloads_of(
+    encoded: EncodedSnapshot, payload_bytes_max: int = PEER_FRAME_BYTES_MAX, part_bytes: int = 1
+) -> list[bytes]:
+    return list(snapshot_payloads(encoded, payload_bytes_max, part_bytes))
+
+
+def received_snapshot(payloads: list[bytes]) -> Snapshot:
     assembler = new_assembler()
-    for payload in FrameDecoder(PEER_FRAME_BYTES_MAX).feed(b"".join(frames)):
+    for payload in payloads:
         message = decode_peer_message(payload)
         if isinstance(message, SnapshotPart):
             assembler.add(message)
@@ -86,54 +80,57 @@ def received_snapshot(frames: list[bytes]) -> Snapshot:
 
 
 @pytest.mark.parametrize("part_bytes", [1, 5000, 10**9])
-def test_parts_assemble_to_the_original_snapshot(
-    part_bytes: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(snapshot_transfer, "SNAPSHOT_PART_BYTES", part_bytes)
+def test_parts_assemble_to_the_original_snapshot(part_bytes: int) -> None:
     complete = Snapshot(Checkpoint(4, 0, Dots(), 9, STATE, (), DELETED))
-    assert received_snapshot(list(snapshot_frames(encoded_snapshot()))) == complete
+    assert received_snapshot(payloads_of(encoded_snapshot(), part_bytes=part_bytes)) == complete
 
 
 def test_an_empty_snapshot_has_no_parts() -> None:
-    frames = list(snapshot_frames(encoded_snapshot((), ())))
-    assert len(frames) == 1
-    assert received_snapshot(frames) == BARE
+    payloads = payloads_of(encoded_snapshot((), ()))
+    assert len(payloads) == 1
+    assert received_snapshot(payloads) == BARE
 
 
-def test_a_missing_part_is_detected(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(snapshot_transfer, "SNAPSHOT_PART_BYTES", 1)
-    frames = list(snapshot_frames(encoded_snapshot()))
-    assert len(frames) == 22
-    for missing in range(len(frames) - 1):
+def test_a_missing_part_is_detected() -> None:
+    payloads = payloads_of(encoded_snapshot())
+    assert len(payloads) == 22
+    for missing in range(len(payloads) - 1):
         with pytest.raises(MalformedMessage, match="part"):
-            received_snapshot(frames[:missing] + frames[missing + 1 :])
+            received_snapshot(payloads[:missing] + payloads[missing + 1 :])
 
 
-def test_outcomes_that_exceed_the_frame_limit_are_omitted(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(snapshot_transfer, "PEER_FRAME_BYTES_MAX", 1000)
+def test_too_many_registers_are_rejected() -> None:
+    assembler = SnapshotAssembler(
+        lambda: StateLoader(EmptyBase(), with_digest=True), registers_max=2
+    )
+    with pytest.raises(MalformedMessage, match="more than 2 registers"):
+        assembler.add(SnapshotPart(0, 2, (("a", 1),), ()))
+
+
+def test_outcomes_that_exceed_the_limit_are_omitted() -> None:
     outcomes = tuple((Dot(1, each), Outcome("x" * 100)) for each in range(1, 20))
     with_outcomes = Snapshot(Checkpoint(4, 0, Dots(), 9, (), outcomes))
-    frames = list(snapshot_frames(encoded_snapshot()._replace(snapshot=with_outcomes)))
+    payloads = payloads_of(encoded_snapshot()._replace(snapshot=with_outcomes), 1000)
 
-    assert len(frames[-1]) <= 1000
-    assert received_snapshot(frames) == Snapshot(Checkpoint(4, 0, Dots(), 9, STATE, (), DELETED))
+    assert len(payloads[-1]) <= 1000
+    assert received_snapshot(payloads) == Snapshot(Checkpoint(4, 0, Dots(), 9, STATE, (), DELETED))
 
 
-def test_frames_are_encoded_when_they_are_sent(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(snapshot_transfer, "SNAPSHOT_PART_BYTES", 1)
-    encoded_sizes = list[int]()
+def test_parts_are_encoded_when_they_are_sent() -> None:
+    encoded = encoded_snapshot()
+    read = list[int]()
 
-    def count_and_frame(payload: bytes) -> bytes:
-        encoded_sizes.append(len(payload))
-        return frame_payload(payload)
+    class CountedChunks(list[tuple[int, bytes]]):
+        def __iter__(self) -> Iterator[tuple[int, bytes]]:
+            for each in super().__iter__():
+                read.append(each[0])
+                yield each
 
-    monkeypatch.setattr(snapshot_transfer, "frame_payload", count_and_frame)
-    frames = snapshot_frames(encoded_snapshot())
+    encoded.live.chunks_by_count = CountedChunks(encoded.live.chunks_by_count)
+    payloads = snapshot_payloads(encoded, PEER_FRAME_BYTES_MAX, part_bytes=1)
     for count in (1, 2, 3):
-        next(frames)
-        assert len(encoded_sizes) == count
+        next(payloads)
+        assert len(read) == count
 
 
 def test_registers_are_loaded_as_they_arrive() -> None:
@@ -175,16 +172,3 @@ def test_a_duplicate_register_is_detected() -> None:
         validation.rejection_reason(received, 1, settings)
         == validation.MessageRejection.BAD_CHECKPOINT
     )
-
-
-async def test_unwanted_registers_are_discarded_gradually() -> None:
-    loader = StateLoader(EmptyBase(), with_digest=False)
-    loader.add([(each, each) for each in range(REGISTERS_PER_TURN_MAX * 3)], ())
-    iterations = 0
-    discard_gradually(loader)
-    while loader.registers or loader.keys:
-        before = len(loader.registers)
-        await asyncio.sleep(0)
-        assert before - len(loader.registers) <= REGISTERS_PER_TURN_MAX
-        iterations += 1
-    assert iterations == 2

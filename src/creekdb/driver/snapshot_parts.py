@@ -1,13 +1,10 @@
-"""Transfer of snapshots between replicas, in parts that alternate with other messages.
+"""Snapshots split into parts, and assembled from them.
 
-The sender writes a part only when most of its previous bytes are sent, so that a heartbeat never
-waits for more than one part. The receiver loads each part when it arrives, so that little work is
-left for the last one. If the connection breaks, the receiver drops the parts; the transfer on the
-next connection starts again.
+A large state must not block the sender or the receiver. The sender encodes a part when it is about
+to send it. The receiver loads each part when it arrives, so that little work is left for the last
+one. If the connection breaks, the receiver drops the parts; the next transfer starts again.
 """
 
-import asyncio
-import gc
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
@@ -19,13 +16,12 @@ from creekdb.protocol.checkpoint.stream import (
     AssembledSnapshot,
     EncodedSnapshot,
     RegisterLoader,
+    SnapshotPart,
     array_header,
 )
 from creekdb.protocol.membership.configuration import MEMBERSHIP_KEY
-from creekdb.protocol.messages import Snapshot
+from creekdb.protocol.messages import Snapshot, encode
 from creekdb.protocol.values import Key
-from creekdb.server.storage.checkpoint_writer import REGISTERS_PER_TURN_MAX
-from creekdb.wire.messages import PEER_FRAME_BYTES_MAX, SnapshotPart, encode_frame, frame_payload
 
 SNAPSHOT_PART_BYTES: Final = 32 * 1024
 """Approximate size of a part. The receiver loads one part per iteration of its loop."""
@@ -37,40 +33,41 @@ _PART_HEADER: Final = _encode(SnapshotPart(0, 0, (), ()))[:2]
 """Header of a part: an array of five elements, and the tag."""
 
 
-def snapshot_frames(encoded: EncodedSnapshot) -> Iterator[bytes]:
-    """Yield the frames of a snapshot, each encoded when it is about to be sent."""
-    yield from _part_frames(encoded.live, encoded.deleted)
-    frame = encode_frame(encoded.snapshot)
-    if len(frame) > PEER_FRAME_BYTES_MAX:
-        frame = encode_frame(_without_outcomes(encoded.snapshot))
-    yield frame
+def snapshot_payloads(
+    encoded: EncodedSnapshot, payload_bytes_max: int, part_bytes: int = SNAPSHOT_PART_BYTES
+) -> Iterator[bytes]:
+    """Yield the encoded parts of a snapshot, and then the snapshot without its registers.
+
+    If that exceeds `payload_bytes_max`, it lacks the outcomes, which are dispensable because
+    clients retry.
+    """
+    yield from _part_payloads(encoded.live, encoded.deleted, part_bytes)
+    payload = encode(encoded.snapshot)
+    if len(payload) > payload_bytes_max:
+        checkpoint = msgspec.structs.replace(encoded.snapshot.checkpoint, outcomes=())
+        payload = encode(Snapshot(checkpoint))
+    yield payload
 
 
-def _without_outcomes(snapshot: Snapshot) -> Snapshot:
-    """Remove the outcomes, which are dispensable because clients retry."""
-    return Snapshot(msgspec.structs.replace(snapshot.checkpoint, outcomes=()))
-
-
-def _part_frames(live: ArrayEncoder, deleted: ArrayEncoder) -> Iterator[bytes]:
+def _part_payloads(live: ArrayEncoder, deleted: ArrayEncoder, part_bytes: int) -> Iterator[bytes]:
     preceding, remaining = 0, live.count + deleted.count
     empty = array_header(0)
     for array in (live, deleted):
-        for count, pieces in _part_batches(array):
+        for count, pieces in _part_batches(array, part_bytes):
             remaining -= count
             body = [array_header(count), *pieces]
             body = [*body, empty] if array is live else [empty, *body]
-            counts = _encode(preceding), _encode(remaining)
-            yield frame_payload(b"".join((_PART_HEADER, *counts, *body)))
+            yield b"".join((_PART_HEADER, _encode(preceding), _encode(remaining), *body))
             preceding += count
 
 
-def _part_batches(array: ArrayEncoder) -> Iterator[tuple[int, list[bytes]]]:
+def _part_batches(array: ArrayEncoder, part_bytes: int) -> Iterator[tuple[int, list[bytes]]]:
     """Yield the register counts and encoded pieces of the parts."""
     count, size, pieces = 0, 0, list[bytes]()
     for items, data in array.chunks_by_count:
         count, size = count + items, size + len(data)
         pieces.append(data)
-        if size >= SNAPSHOT_PART_BYTES:
+        if size >= part_bytes:
             yield count, pieces
             count, size, pieces = 0, 0, []
     if pieces:
@@ -80,10 +77,23 @@ def _part_batches(array: ArrayEncoder) -> Iterator[tuple[int, list[bytes]]]:
 class SnapshotAssembler:
     """Assembler of the snapshot parts of one connection. It loads registers as they arrive."""
 
-    __slots__ = ("_deleted", "_live", "_loader", "_members", "_new_loader", "_remaining_count")
+    __slots__ = (
+        "_deleted",
+        "_live",
+        "_loader",
+        "_members",
+        "_new_loader",
+        "_registers_max",
+        "_remaining_count",
+    )
 
-    def __init__(self, new_loader: Callable[[], RegisterLoader]) -> None:
+    def __init__(
+        self,
+        new_loader: Callable[[], RegisterLoader],
+        registers_max: int = SNAPSHOT_REGISTERS_MAX,
+    ) -> None:
         self._new_loader = new_loader
+        self._registers_max = registers_max
         self._loader: RegisterLoader | None = None
         self._live, self._deleted = ArrayEncoder(), ArrayEncoder()
         self._members: tuple[tuple[Key, Any], ...] = ()
@@ -96,8 +106,8 @@ class SnapshotAssembler:
             preceding and part.remaining_count + count != self._remaining_count
         ):
             raise MalformedMessage("snapshot part does not continue the previous one")
-        if preceding + count + part.remaining_count > SNAPSHOT_REGISTERS_MAX:
-            raise MalformedMessage(f"snapshot has more than {SNAPSHOT_REGISTERS_MAX} registers")
+        if preceding + count + part.remaining_count > self._registers_max:
+            raise MalformedMessage(f"snapshot has more than {self._registers_max} registers")
         if self._loader is None:
             self._loader = self._new_loader()
         self._loader.add(part.live, part.deleted)
@@ -105,8 +115,6 @@ class SnapshotAssembler:
         self._deleted.extend(part.deleted)
         self._members += tuple([item for item in part.live if item[0] == MEMBERSHIP_KEY])
         self._remaining_count = part.remaining_count
-        # The registers stay alive. Collecting garbage among ever more of them would block the loop.
-        gc.freeze()
 
     def assemble(self, snapshot: Snapshot) -> Snapshot | AssembledSnapshot:
         """Return the snapshot with the registers of its parts."""
@@ -119,9 +127,3 @@ class SnapshotAssembler:
         assembled = AssembledSnapshot(checkpoint, loader, self._live, self._deleted)
         self._live, self._deleted, self._members = ArrayEncoder(), ArrayEncoder(), ()
         return assembled
-
-
-def discard_gradually(loader: RegisterLoader) -> None:
-    """Discard the remaining registers of `loader`, a few per iteration of the event loop."""
-    if loader.discard(REGISTERS_PER_TURN_MAX):
-        asyncio.get_running_loop().call_soon(discard_gradually, loader)

@@ -19,7 +19,7 @@ from tests.pipeline.spark_tables import Row, frames
 SEEDS = {"basic": range(12), "creek": range(20, 32), "smr": range(8), "bayou": range(8)}
 SEEDS |= {"archie": range(8)}
 VARIANTS_PER_CORRUPTION = 2
-NAMESAKES = {each.name: each.check for each in CHECKERS if each.name in RELATIONAL_CHECKERS}
+NAMESAKES = {each.name: each for each in CHECKERS if each.name in RELATIONAL_CHECKERS}
 
 
 class CheckedHistory(NamedTuple):

@@ -7,9 +7,17 @@ A verdict is `Ok`, `Illegal` with a small counterexample, or `Inconclusive` if t
 the required records.
 """
 
-from creekdb.checkers.registry import CHECKERS, Checker, check_all
+from creekdb.checkers.registry import CHECKERS, check_all
 from creekdb.checkers.run_index import RunIndex
-from creekdb.checkers.verdict import Illegal, Inconclusive, Ok, Verdict, Witness, verdict_rows
+from creekdb.checkers.verdict import (
+    Checker,
+    Illegal,
+    Inconclusive,
+    Ok,
+    Verdict,
+    Witness,
+    verdict_rows,
+)
 
 __all__ = [
     "CHECKERS",

@@ -8,10 +8,9 @@ serializations observed [...] gravitate". A run that does not become quiescent i
 from creekdb.checkers.replay import equal_exactly, first_different_key
 from creekdb.checkers.run_index import RunIndex
 from creekdb.checkers.verdict import (
-    Illegal,
-    Ok,
-    Verdict,
+    Violation,
     Witness,
+    checker,
     final_state_witness,
     invocation_witness,
     response_witness,
@@ -19,23 +18,17 @@ from creekdb.checkers.verdict import (
 )
 from creekdb.history import FinalState
 
-NAME = "convergence"
 
-
-def check(run: RunIndex) -> Verdict:
+@checker("convergence")
+def check(run: RunIndex) -> None:
     if not run.history.quiescent or not run.history.final_states:
-        return Illegal(
-            NAME, "liveness: the run did not become quiescent", _final_state_witnesses(run)
-        )
-    return (
-        _check_nothing_tentative(run)
-        or _check_lengths(run)
-        or _check_orders(run)
-        or _check_states(run)
-        or _check_lost_responses(run)
-        or _check_lost_requests(run)
-        or Ok(NAME)
-    )
+        raise Violation("liveness: the run did not become quiescent", *_final_state_witnesses(run))
+    _check_nothing_tentative(run)
+    _check_lengths(run)
+    _check_orders(run)
+    _check_states(run)
+    _check_lost_responses(run)
+    _check_lost_requests(run)
 
 
 def _final_state_witnesses(run: RunIndex) -> tuple[Witness, ...]:
@@ -47,18 +40,15 @@ def _final_state_witnesses(run: RunIndex) -> tuple[Witness, ...]:
     )
 
 
-def _check_nothing_tentative(run: RunIndex) -> Illegal | None:
+def _check_nothing_tentative(run: RunIndex) -> None:
     for final in run.history.final_states:
         if final.tentative:
             first = ", ".join(str(dot) for dot in final.tentative[:5])
             message = f"liveness: {len(final.tentative)} requests never stabilised"
-            return Illegal(
-                NAME, message, (final_state_witness(final, f"has {first} on tentative"),)
-            )
-    return None
+            raise Violation(message, final_state_witness(final, f"has {first} on tentative"))
 
 
-def _check_lengths(run: RunIndex) -> Illegal | None:
+def _check_lengths(run: RunIndex) -> None:
     finals = run.history.final_states
     for final in finals:
         if _committed_length(final) != len(run.committed):
@@ -67,21 +57,19 @@ def _check_lengths(run: RunIndex) -> Illegal | None:
                 final_state_witness(each, f"has {_committed_length(each)} on committed")
                 for each in finals[:5]
             )
-            return Illegal(NAME, message, tuple(witnesses))
-    return None
+            raise Violation(message, *witnesses)
 
 
-def _check_orders(run: RunIndex) -> Illegal | None:
+def _check_orders(run: RunIndex) -> None:
     for final in run.history.final_states:
         for index, dot in enumerate(final.committed, start=final.first):
             if run.committed[index] not in (dot, None):
                 message = f"the committed orders differ at index {index}"
                 observation = f"has {dot}, where other replicas have {run.committed[index]}"
-                return Illegal(NAME, message, (final_state_witness(final, observation),))
-    return None
+                raise Violation(message, final_state_witness(final, observation))
 
 
-def _check_states(run: RunIndex) -> Illegal | None:
+def _check_states(run: RunIndex) -> None:
     reference = run.history.final_states[0]
     expected = dict(reference.state)
     for final in run.history.final_states[1:]:
@@ -94,11 +82,10 @@ def _check_states(run: RunIndex) -> Illegal | None:
                 )
                 for each in (reference, final)
             )
-            return Illegal(NAME, f"the states differ under {short_text(key)}", witnesses)
-    return None
+            raise Violation(f"the states differ under {short_text(key)}", *witnesses)
 
 
-def _check_lost_responses(run: RunIndex) -> Illegal | None:
+def _check_lost_responses(run: RunIndex) -> None:
     """Check that every operation with a response is committed.
 
     Responses are sent after the request is durable. Only a replica that never restarts may lose
@@ -116,17 +103,15 @@ def _check_lost_responses(run: RunIndex) -> Illegal | None:
         ):
             message = f"{record.id} got a response and was then lost: it is not on committed"
             witnesses = (invocation_witness(record), response_witness(record, record.responses[0]))
-            return Illegal(NAME, message, witnesses)
-    return None
+            raise Violation(message, *witnesses)
 
 
-def _check_lost_requests(run: RunIndex) -> Illegal | None:
+def _check_lost_requests(run: RunIndex) -> None:
     for final in run.history.final_states:
         for dot in run.rb_delivered_ids.get(final.replica, ()):
             if dot not in run.positions and None not in run.committed:
                 message = f"{dot} was delivered and then lost: it is not on committed"
-                return Illegal(NAME, message, (final_state_witness(final, f"had delivered {dot}"),))
-    return None
+                raise Violation(message, final_state_witness(final, f"had delivered {dot}"))
 
 
 def _committed_length(final: FinalState) -> int:

@@ -25,13 +25,17 @@ from collections.abc import Iterator
 from itertools import groupby
 from typing import Any, NamedTuple
 
-from creekdb.checkers.replay import equal_exactly
-from creekdb.checkers.run_index import IdSet, RunIndex, add_rb_delivered, committed_length_after
+from creekdb.checkers.replay import equal_outcomes
+from creekdb.checkers.run_index import (
+    IdSet,
+    MissingRecords,
+    RunIndex,
+    add_rb_delivered,
+    committed_length_after,
+)
 from creekdb.checkers.verdict import (
-    Illegal,
-    Inconclusive,
-    Ok,
-    Verdict,
+    Violation,
+    checker,
     invocation_witness,
     outcome_text,
     response_witness,
@@ -42,14 +46,11 @@ from creekdb.history import (
     Key,
     ObservedOrder,
     OperationRecord,
-    Outcome,
     RbCast,
     Request,
     ResponseKind,
     ResponseRecord,
 )
-
-NAME = "fluctuating"
 
 
 class _ObservedResponse(NamedTuple):
@@ -60,23 +61,17 @@ class _ObservedResponse(NamedTuple):
     order: ObservedOrder
 
 
-def check(run: RunIndex) -> Verdict:
-    if run.datatype is None:
-        return Inconclusive(
-            NAME, f"unknown data type '{run.history.datatype}'; pass it to the checker"
-        )
+@checker("fluctuating")
+def check(run: RunIndex) -> None:
+    datatype = run.required_datatype()
     responses = sorted(_observed_responses(run), key=lambda each: each.order.settled)
     tentative = any(record.tentative is not None for record in run.history.operations)
     if tentative and not responses:
-        return Inconclusive(
-            NAME, "the run recorded no observed orders; runs of the fuzzer record them"
-        )
-    return (
-        _check_read_your_writes(run, run.datatype)
-        or _check_replay(run, run.datatype, responses)
-        or (run.history.guarantees.sequential and _check_observed_completeness(run, responses))
-        or Ok(NAME)
-    )
+        raise MissingRecords("the run recorded no observed orders; runs of the fuzzer record them")
+    _check_read_your_writes(run)
+    _check_replay(run, datatype, responses)
+    if run.history.guarantees.sequential:
+        _check_observed_completeness(run, responses)
 
 
 def _observed_responses(run: RunIndex) -> Iterator[_ObservedResponse]:
@@ -89,52 +84,37 @@ def _observed_responses(run: RunIndex) -> Iterator[_ObservedResponse]:
 # --- values of responses ------------------------------------------------------------------------
 
 
-def _check_replay(
-    run: RunIndex, datatype: DataType, responses: list[_ObservedResponse]
-) -> Verdict | None:
+def _check_replay(run: RunIndex, datatype: DataType, responses: list[_ObservedResponse]) -> None:
     """Check the responses by the length of their stable prefix, so that they share one state."""
     stable = datatype.sequential()
-    outcomes: list[Outcome] = []
+    length = 0
     for each in responses:
         if each.order.settled > len(run.committed):
             message = f"a response to {each.record.id} has a stable prefix longer than committed"
-            return _illegal(message, each)
-        while len(outcomes) < each.order.settled:
-            request = _committed_request(run, len(outcomes))
-            if request is None:
-                return Inconclusive(
-                    NAME, f"no log records the request committed at index {len(outcomes)}"
-                )
-            outcomes.append(stable.apply(request))
-        problem = (
-            _check_observed_ids(run, each)
-            or _check_observed_order(run, each)
-            or _check_outcome(run, datatype, each, stable.state)
-        )
-        if problem is not None:
-            return problem
-    return _check_delivered_locally(run, responses) or _check_checkpoint_responses(run, datatype)
+            raise _violation(message, each)
+        while length < each.order.settled:
+            stable.apply(run.committed_request(length))
+            length += 1
+        _check_observed_ids(run, each)
+        _check_observed_order(run, each)
+        _check_outcome(run, datatype, each, stable.state)
+    _check_delivered_locally(run, responses)
+    _check_checkpoint_responses(run, datatype)
 
 
-def _committed_request(run: RunIndex, index: int) -> Request | None:
-    dot = run.committed[index]
-    return run.request(dot) if dot is not None else None
-
-
-def _check_observed_ids(run: RunIndex, observed: _ObservedResponse) -> Illegal | None:
+def _check_observed_ids(run: RunIndex, observed: _ObservedResponse) -> None:
     seen: set[Dot] = set()
     for dot in observed.order.ids:
         index = run.positions.get(dot)
         if dot in seen or (index is not None and index < observed.order.settled):
-            return _illegal(f"a response to {observed.record.id} counts {dot} twice", observed)
+            raise _violation(f"a response to {observed.record.id} counts {dot} twice", observed)
         if dot == observed.record.id or run.request_at(dot, observed.response.at_us) is None:
             message = f"a response to {observed.record.id} counts {dot}, which had not been cast"
-            return _illegal(message, observed)
+            raise _violation(message, observed)
         seen.add(dot)
-    return None
 
 
-def _check_observed_order(run: RunIndex, observed: _ObservedResponse) -> Illegal | None:
+def _check_observed_order(run: RunIndex, observed: _ObservedResponse) -> None:
     """Check that the order is a prefix of committed followed by others by timestamp.
 
     Requests that are committed later must also be in the order of committed.
@@ -156,11 +136,10 @@ def _check_observed_order(run: RunIndex, observed: _ObservedResponse) -> Illegal
                 f"a response to {observed.record.id} executes {requests[at].id} after "
                 f"{requests[at - 1].id}, against committed and against their timestamps"
             )
-            return _illegal(message, observed)
-    return None
+            raise _violation(message, observed)
 
 
-def _check_delivered_locally(run: RunIndex, responses: list[_ObservedResponse]) -> Illegal | None:
+def _check_delivered_locally(run: RunIndex, responses: list[_ObservedResponse]) -> None:
     """Check that the replica had delivered each order by the time of the response."""
     by_log: dict[tuple[int, int], list[_ObservedResponse]] = {}
     for each in sorted(responses, key=lambda each: each.response.at_us):
@@ -178,20 +157,19 @@ def _check_delivered_locally(run: RunIndex, responses: list[_ObservedResponse]) 
                     f"a response to {each.record.id} has a stable prefix of "
                     f"{each.order.settled} requests, but its replica had committed {length}"
                 )
-                return _illegal(message, each)
+                raise _violation(message, each)
             for dot in each.order.ids:
                 if dot not in delivered:
                     message = (
                         f"a response to {each.record.id} counts {dot}, "
                         "which its replica had not delivered"
                     )
-                    return _illegal(message, each)
-    return None
+                    raise _violation(message, each)
 
 
 def _check_outcome(
     run: RunIndex, datatype: DataType, observed: _ObservedResponse, stable_state: dict[Key, Any]
-) -> Illegal | None:
+) -> None:
     machine = datatype.sequential()
     machine.state = dict(stable_state)
     for dot in observed.order.ids:
@@ -200,13 +178,12 @@ def _check_outcome(
         machine.apply(request)
     expected = machine.apply(_own_request(run, observed.record))
     actual = observed.response.outcome
-    if equal_exactly(actual.value, expected.value) and actual.error == expected.error:
-        return None
-    message = (
-        f"a response to {observed.record.id} is {outcome_text(actual)}, but its observed order "
-        f"gives {outcome_text(expected)}"
-    )
-    return _illegal(message, observed)
+    if not equal_outcomes(actual, expected):
+        message = (
+            f"a response to {observed.record.id} is {outcome_text(actual)}, but its observed order "
+            f"gives {outcome_text(expected)}"
+        )
+        raise _violation(message, observed)
 
 
 def _own_request(run: RunIndex, record: OperationRecord) -> Request:
@@ -216,7 +193,7 @@ def _own_request(run: RunIndex, record: OperationRecord) -> Request:
     return Request(record.invoked_us, record.id, record.operation, record.strong)
 
 
-def _check_checkpoint_responses(run: RunIndex, datatype: DataType) -> Verdict | None:
+def _check_checkpoint_responses(run: RunIndex, datatype: DataType) -> None:
     """Check the tentative responses without an observed order."""
     unobserved: dict[int, list[tuple[OperationRecord, ResponseRecord]]] = {}
     for record in run.history.operations:
@@ -226,33 +203,29 @@ def _check_checkpoint_responses(run: RunIndex, datatype: DataType) -> Verdict | 
                 continue
             if position is None:
                 message = f"{record.id} got a response from a checkpoint, but is not committed"
-                return Illegal(
-                    NAME, message, (invocation_witness(record), response_witness(record, response))
+                raise Violation(
+                    message, invocation_witness(record), response_witness(record, response)
                 )
             unobserved.setdefault(position, []).append((record, response))
     machine = datatype.sequential()
     for index in range(max(unobserved, default=-1) + 1):
-        request = _committed_request(run, index)
-        if request is None:
-            return Inconclusive(NAME, f"no log records the request committed at index {index}")
-        expected = machine.apply(request)
+        expected = machine.apply(run.committed_request(index))
         for record, response in unobserved.get(index, ()):
             actual = response.outcome
-            if not (equal_exactly(actual.value, expected.value) and actual.error == expected.error):
+            if not equal_outcomes(actual, expected):
                 message = (
                     f"a response to {record.id} from a checkpoint is {outcome_text(actual)}, but "
                     f"committed gives {outcome_text(expected)}"
                 )
-                return Illegal(
-                    NAME, message, (invocation_witness(record), response_witness(record, response))
+                raise Violation(
+                    message, invocation_witness(record), response_witness(record, response)
                 )
-    return None
 
 
 # --- read your writes ---------------------------------------------------------------------------
 
 
-def _check_read_your_writes(run: RunIndex, datatype: DataType) -> Illegal | None:
+def _check_read_your_writes(run: RunIndex) -> None:
     def connection(record: OperationRecord) -> tuple[int, int, int]:
         return record.session, record.replica, record.incarnation
 
@@ -269,10 +242,9 @@ def _check_read_your_writes(run: RunIndex, datatype: DataType) -> Illegal | None
                         f"a response to {record.id} does not count {missing.id}, "
                         "which its session invoked earlier"
                     )
-                    return _illegal(message, observed, missing)
+                    raise _violation(message, observed, missing)
             if not record.is_local:
                 earlier.append(record)
-    return None
 
 
 def _first_unobserved_write(
@@ -292,9 +264,7 @@ def _first_unobserved_write(
 # --- completeness -------------------------------------------------------------------------------
 
 
-def _check_observed_completeness(
-    run: RunIndex, responses: list[_ObservedResponse]
-) -> Illegal | None:
+def _check_observed_completeness(run: RunIndex, responses: list[_ObservedResponse]) -> None:
     """Check that no order lacks a request that the replica had delivered before the cast.
 
     The responses are sorted by the length of their stable prefix, and share one growing set.
@@ -314,8 +284,7 @@ def _check_observed_completeness(
             if dot in ids or index is None or position is None or position < index:
                 continue
             message = f"a response to {each.record.id} does not count {dot}, which precedes it"
-            return _illegal(message, each)
-    return None
+            raise _violation(message, each)
 
 
 def _delivered_before_cast(run: RunIndex) -> dict[tuple[Dot, int], IdSet]:
@@ -330,13 +299,9 @@ def _delivered_before_cast(run: RunIndex) -> dict[tuple[Dot, int], IdSet]:
     return delivered_before
 
 
-def _illegal(
-    message: str, observed: _ObservedResponse, other: OperationRecord | None = None
-) -> Illegal:
-    witnesses = (
-        invocation_witness(observed.record),
+def _violation(message: str, observed: _ObservedResponse, *others: OperationRecord) -> Violation:
+    return Violation(
+        message,
+        *map(invocation_witness, (*others, observed.record)),
         response_witness(observed.record, observed.response),
     )
-    if other is not None:
-        return Illegal(NAME, message, (invocation_witness(other), *witnesses))
-    return Illegal(NAME, message, witnesses)

@@ -7,31 +7,21 @@ in the same order. A checkpoint represents exactly the requests at the indices t
 """
 
 from creekdb.checkers.run_index import IdSet, RunIndex
-from creekdb.checkers.verdict import (
-    Illegal,
-    Inconclusive,
-    Ok,
-    Verdict,
-    Witness,
-    event_witness,
-    final_state_witness,
-)
+from creekdb.checkers.verdict import Violation, Witness, checker, event_witness, final_state_witness
 from creekdb.history import CheckpointInstalled, Committed, Dot, Dots, LoggedEvent, ReplicaLog
 
-NAME = "prefix_order"
+
+@checker("prefix_order")
+def check(run: RunIndex) -> None:
+    _check_logs(run)
+    _check_duplicates(run)
+    _check_checkpoints(run)
+    _check_final_states(run)
+    for index in range(len(run.committed)):
+        run.committed_id(index)
 
 
-def check(run: RunIndex) -> Verdict:
-    illegal = (
-        _check_logs(run)
-        or _check_duplicates(run)
-        or _check_checkpoints(run)
-        or _check_final_states(run)
-    )
-    return illegal or _check_gaps(run) or Ok(NAME)
-
-
-def _check_logs(run: RunIndex) -> Illegal | None:
+def _check_logs(run: RunIndex) -> None:
     for log in run.logs:
         length = 0
         for logged in log.visible_events:
@@ -39,38 +29,31 @@ def _check_logs(run: RunIndex) -> Illegal | None:
                 case Committed(id=dot, index=index):
                     if index != length:
                         message = f"the request after {length} committed ones has index {index}"
-                        return Illegal(NAME, message, (event_witness(log, logged),))
+                        raise Violation(message, event_witness(log, logged))
                     if run.committed[index] != dot:
                         message = f"two requests are committed at index {index}"
-                        return Illegal(
-                            NAME,
-                            message,
-                            (*_first_commit_witness(run, index), event_witness(log, logged)),
+                        raise Violation(
+                            message, *_first_commit_witness(run, index), event_witness(log, logged)
                         )
                     length += 1
                 case CheckpointInstalled(length=claimed):
                     length = max(length, claimed)
                 case _:
                     pass
-    return None
 
 
-def _check_duplicates(run: RunIndex) -> Illegal | None:
+def _check_duplicates(run: RunIndex) -> None:
     for index, dot in enumerate(run.committed):
         if dot is not None and run.positions[dot] != index:
             message = f"{dot} is committed twice, at {run.positions[dot]} and at {index}"
-            return Illegal(
-                NAME,
+            raise Violation(
                 message,
-                (
-                    *_first_commit_witness(run, run.positions[dot]),
-                    *_first_commit_witness(run, index),
-                ),
+                *_first_commit_witness(run, run.positions[dot]),
+                *_first_commit_witness(run, index),
             )
-    return None
 
 
-def _check_checkpoints(run: RunIndex) -> Illegal | None:
+def _check_checkpoints(run: RunIndex) -> None:
     """Check checkpoints by length, so that they share one growing prefix."""
     checkpoints = [
         (logged.event.length, logged.event.ids, log, logged)
@@ -81,57 +64,42 @@ def _check_checkpoints(run: RunIndex) -> Illegal | None:
     for length, dots, log, logged in sorted(checkpoints, key=lambda each: each[0]):
         if len(dots) != length:
             message = f"a checkpoint of {length} requests contains {len(dots)} identifiers"
-            return Illegal(NAME, message, (event_witness(log, logged),))
+            raise Violation(message, event_witness(log, logged))
         for dot in run.committed[at:length]:
             if dot is not None:
                 prefix.add(dot)
         at = max(at, length)
-        if problem := _checkpoint_mismatch(run, length, dots, prefix, log, logged):
-            return problem
-    return None
+        _checkpoint_mismatch(run, length, dots, prefix, log, logged)
 
 
 def _checkpoint_mismatch(
     run: RunIndex, length: int, dots: Dots, prefix: IdSet, log: ReplicaLog, logged: LoggedEvent
-) -> Illegal | None:
+) -> None:
     missing = IdSet(dots).first_missing(prefix)
     if missing is not None:
         message = f"a checkpoint of {length} requests lacks {missing}"
-        return Illegal(
-            NAME,
-            message,
-            (*_first_commit_witness(run, run.positions[missing]), event_witness(log, logged)),
+        raise Violation(
+            message, *_first_commit_witness(run, run.positions[missing]), event_witness(log, logged)
         )
     for dot in prefix.missing(dots):  # at most as many as there are unrecorded indices
         index = run.positions.get(dot)
         if index is not None:
             message = f"a checkpoint of {length} requests contains {dot}, which is committed later"
-            return Illegal(
-                NAME, message, (*_first_commit_witness(run, index), event_witness(log, logged))
-            )
-    return None
+            raise Violation(message, *_first_commit_witness(run, index), event_witness(log, logged))
 
 
-def _check_final_states(run: RunIndex) -> Illegal | None:
+def _check_final_states(run: RunIndex) -> None:
     for final in run.history.final_states:
         for index, dot in enumerate(final.committed, start=final.first):
             expected = run.committed[index] if index < len(run.committed) else None
             if expected is not None and expected != dot:
                 observation = f"has {dot} at index {index}"
                 message = f"two requests are committed at index {index}"
-                return Illegal(
-                    NAME,
+                raise Violation(
                     message,
-                    (*_first_commit_witness(run, index), final_state_witness(final, observation)),
+                    *_first_commit_witness(run, index),
+                    final_state_witness(final, observation),
                 )
-    return None
-
-
-def _check_gaps(run: RunIndex) -> Inconclusive | None:
-    for index, dot in enumerate(run.committed):
-        if dot is None:
-            return Inconclusive(NAME, f"no log records the request committed at index {index}")
-    return None
 
 
 def _first_commit_witness(run: RunIndex, index: int) -> tuple[Witness, ...]:

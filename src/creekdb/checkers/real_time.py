@@ -10,10 +10,9 @@ from typing import NamedTuple
 
 from creekdb.checkers.run_index import RunIndex
 from creekdb.checkers.verdict import (
-    Illegal,
-    Ok,
-    Verdict,
+    Violation,
     Witness,
+    checker,
     invocation_witness,
     response_witness,
 )
@@ -63,22 +62,19 @@ def find_real_time_violation(
     return None
 
 
-NAME = "real_time"
-
-
-def check(run: RunIndex) -> Verdict:
+@checker("real_time")
+def check(run: RunIndex) -> None:
     includes_weak = not run.history.guarantees.tentative
     records = [record for record in run.history.operations if record.strong or includes_weak]
     for record in records:
         if record.stable is not None and run.position_of(record) is None:
             message = f"{record.id} got a stable response, but is not on committed"
-            return Illegal(NAME, message, (response_witness(record, record.stable),))
+            raise Violation(message, response_witness(record, record.stable))
     violation = find_real_time_violation(run, records)
-    if violation is None:
-        return Ok(NAME)
-    message = (
-        f"{violation.earlier.id} got its stable response before {violation.later.id} was invoked, "
-        f"but is committed after it (at {violation.earlier_position}, "
-        f"after {violation.later_position})"
-    )
-    return Illegal(NAME, message, violation.witnesses)
+    if violation is not None:
+        message = (
+            f"{violation.earlier.id} got its stable response before {violation.later.id} was "
+            f"invoked, but is committed after it (at {violation.earlier_position}, "
+            f"after {violation.later_position})"
+        )
+        raise Violation(message, *violation.witnesses)

@@ -4,9 +4,6 @@
 properties.
 """
 
-from collections.abc import Callable
-from typing import NamedTuple
-
 from creekdb.checkers import (
     commit_order,
     convergence,
@@ -24,18 +21,12 @@ from creekdb.checkers.broadcast import (
     reliable_broadcast,
 )
 from creekdb.checkers.run_index import RunIndex
-from creekdb.checkers.verdict import Verdict
+from creekdb.checkers.verdict import Checker, Verdict
 from creekdb.datatypes import DataType
 from creekdb.history import History
 
-
-class Checker(NamedTuple):
-    name: str
-    check: Callable[[RunIndex], Verdict]
-
-
 CHECKERS: tuple[Checker, ...] = tuple(
-    Checker(module.NAME, module.check)
+    module.check
     for module in (
         prefix_order,
         reliable_broadcast,
@@ -59,4 +50,4 @@ def check_all(history: History, datatype: DataType | None = None) -> list[Verdic
     `datatype` is required for custom data types. The built-in ones are found by name.
     """
     run = RunIndex(history, datatype)
-    return [checker.check(run) for checker in CHECKERS]
+    return [check(run) for check in CHECKERS]

@@ -14,10 +14,8 @@ import msgspec
 
 from creekdb.checkers.run_index import RunIndex
 from creekdb.checkers.verdict import (
-    Illegal,
-    Inconclusive,
-    Ok,
-    Verdict,
+    Violation,
+    checker,
     final_state_witness,
     invocation_witness,
     outcome_text,
@@ -70,41 +68,30 @@ def first_different_key(left: dict[Any, Any], right: dict[Any, Any]) -> Any:
     raise ValueError("the states are equal")
 
 
-NAME = "replay"
-
-
-def check(run: RunIndex) -> Verdict:
-    if run.datatype is None:
-        return Inconclusive(
-            NAME, f"unknown data type '{run.history.datatype}'; pass it to the checker"
-        )
-    machine = run.datatype.sequential()
+@checker("replay")
+def check(run: RunIndex) -> None:
+    machine = run.required_datatype().sequential()
     responded = _responded_operations(run)
-    for index, dot in enumerate(run.committed):
-        if dot is None:
-            return Inconclusive(NAME, f"no log records the request committed at index {index}")
+    for index in range(len(run.committed)):
+        dot = run.committed_id(index)
         request = run.request(dot)
         if request is None:
-            return Illegal(NAME, f"{dot}, committed at index {index}, was never cast")
+            raise Violation(f"{dot}, committed at index {index}, was never cast")
         expected = machine.apply(request)
         record = responded.get(dot)
         if record is None:
             continue
         last = record.stable or record.final
         assert last is not None, "the operation has a stable or final response"
-        if not _equal_outcomes(last.outcome, expected):
+        if not equal_outcomes(last.outcome, expected):
             message = (
                 f"the {last.kind.value} response to {dot} is {outcome_text(last.outcome)}, but the "
                 f"sequential execution of committed gives {outcome_text(expected)} at index {index}"
             )
-            return Illegal(
-                NAME, message, (invocation_witness(record), response_witness(record, last))
-            )
-        if problem := _check_changed_flag(record, last):
-            return problem
+            raise Violation(message, invocation_witness(record), response_witness(record, last))
+        _check_changed_flag(record, last)
     if run.history.quiescent:
-        return _check_final_states(run, machine.changes()) or Ok(NAME)
-    return Ok(NAME)
+        _check_final_states(run, machine.changes())
 
 
 def _responded_operations(run: RunIndex) -> dict[Dot, OperationRecord]:
@@ -115,23 +102,22 @@ def _responded_operations(run: RunIndex) -> dict[Dot, OperationRecord]:
     }
 
 
-def _check_changed_flag(record: OperationRecord, last: ResponseRecord) -> Illegal | None:
+def _check_changed_flag(record: OperationRecord, last: ResponseRecord) -> None:
     if last.kind is not ResponseKind.FINAL or record.tentative is None:
-        return None
+        return
     first = record.tentative
-    if last.changed == _equal_outcomes(first.outcome, last.outcome):
+    if last.changed == equal_outcomes(first.outcome, last.outcome):
         flag = "changed, but equals" if last.changed else "unchanged, but differs from"
         message = f"the final response to {record.id} is marked {flag} the tentative one"
         witnesses = (response_witness(record, each) for each in (first, last))
-        return Illegal(NAME, message, (invocation_witness(record), *witnesses))
-    return None
+        raise Violation(message, invocation_witness(record), *witnesses)
 
 
-def _equal_outcomes(left: Outcome, right: Outcome) -> bool:
+def equal_outcomes(left: Outcome, right: Outcome) -> bool:
     return equal_exactly(left.value, right.value) and left.error == right.error
 
 
-def _check_final_states(run: RunIndex, replayed: dict[Key, object]) -> Illegal | None:
+def _check_final_states(run: RunIndex, replayed: dict[Key, object]) -> None:
     for final in run.history.final_states:
         if _is_fully_committed(run, final) and not equal_exactly(
             state := dict(final.state), replayed
@@ -141,10 +127,9 @@ def _check_final_states(run: RunIndex, replayed: dict[Key, object]) -> Illegal |
                 f"replica {final.replica} ends with another state than the sequential execution of "
                 f"committed, which gives {_value_text(replayed, key)} under {short_text(key)}"
             )
-            return Illegal(
-                NAME, message, (final_state_witness(final, f"ends with {_value_text(state, key)}"),)
+            raise Violation(
+                message, final_state_witness(final, f"ends with {_value_text(state, key)}")
             )
-    return None
 
 
 def _is_fully_committed(run: RunIndex, final: FinalState) -> bool:

@@ -13,61 +13,45 @@ operations get one stable response each.
 from itertools import pairwise
 
 from creekdb.checkers.run_index import RunIndex
-from creekdb.checkers.verdict import (
-    Illegal,
-    Ok,
-    Verdict,
-    Witness,
-    invocation_witness,
-    response_witness,
-)
+from creekdb.checkers.verdict import Violation, checker, invocation_witness, response_witness
 from creekdb.history import CheckpointInstalled, Committed, Dot, OperationRecord, ResponseKind
-
-NAME = "answers"
 
 _WEAK_KINDS = ((), (ResponseKind.TENTATIVE,), (ResponseKind.TENTATIVE, ResponseKind.FINAL))
 _STABLE_ONLY_KINDS = ((), (ResponseKind.STABLE,))
 
 
-def check(run: RunIndex) -> Verdict:
+@checker("answers")
+def check(run: RunIndex) -> None:
     committed_us = _committed_us(run)
     for record in run.history.operations:
-        problem = _check_response_kinds(record, run.history.guarantees.tentative)
-        if problem is None:
-            problem = _check_committed_before_response(
-                record, committed_us[record.replica, record.incarnation]
-            )
-        if problem is not None:
-            return problem
-    return _check_liveness(run) or Ok(NAME)
+        _check_response_kinds(record, run.history.guarantees.tentative)
+        _check_committed_before_response(record, committed_us[record.replica, record.incarnation])
+    _check_liveness(run)
 
 
-def _check_response_kinds(record: OperationRecord, tentative: bool) -> Illegal | None:
+def _check_response_kinds(record: OperationRecord, tentative: bool) -> None:
     responses = record.responses
     kinds = tuple(each.kind for each in responses)
     if not tentative and kinds not in _STABLE_ONLY_KINDS:
-        return _illegal(f"{record.id} got responses other than a single stable one", record)
+        raise _violation(f"{record.id} got responses other than a single stable one", record)
     if tentative and not record.strong and kinds not in _WEAK_KINDS:
         message = f"weak {record.id} got responses other than one tentative and one final"
-        return _illegal(message, record)
+        raise _violation(message, record)
     if record.strong and any(each.kind is ResponseKind.STABLE for each in responses[:-1]):
-        return _illegal(f"strong {record.id} got a response after its stable one", record)
+        raise _violation(f"strong {record.id} got a response after its stable one", record)
     if record.strong and ResponseKind.FINAL in kinds:
-        return _illegal(f"strong {record.id} got a final response", record)
+        raise _violation(f"strong {record.id} got a final response", record)
     if any(each.changed and each.kind is not ResponseKind.FINAL for each in responses):
-        return _illegal(f"a response to {record.id} is marked changed, but is not final", record)
+        raise _violation(f"a response to {record.id} is marked changed, but is not final", record)
     times = [record.invoked_us, *(each.at_us for each in responses)]
     if any(later < earlier for earlier, later in pairwise(times)):
-        return _illegal(f"the invocation and responses of {record.id} go back in time", record)
-    return None
+        raise _violation(f"the invocation and responses of {record.id} go back in time", record)
 
 
-def _check_committed_before_response(
-    record: OperationRecord, committed_us: dict[Dot, int]
-) -> Illegal | None:
+def _check_committed_before_response(record: OperationRecord, committed_us: dict[Dot, int]) -> None:
     last = record.stable or record.final
     if last is None:
-        return None
+        return
     since_us = committed_us.get(record.id)
     if since_us is None or last.at_us < since_us:
         bound = "at all" if since_us is None else f"before {since_us / 1000:.3f} ms"
@@ -75,8 +59,7 @@ def _check_committed_before_response(
             f"{record.id} got its {last.kind.value} response, but its replica had not committed it "
             f"{bound}"
         )
-        return _illegal(message, record)
-    return None
+        raise _violation(message, record)
 
 
 def _committed_us(run: RunIndex) -> dict[tuple[int, int], dict[Dot, int]]:
@@ -108,23 +91,20 @@ def _own_request_ids(run: RunIndex) -> dict[tuple[int, int], set[Dot]]:
     return own_ids
 
 
-def _check_liveness(run: RunIndex) -> Illegal | None:
+def _check_liveness(run: RunIndex) -> None:
     if not run.history.quiescent:
-        return None
+        return
     up = {(log.replica, log.incarnation) for log in run.last_logs.values()}
     for record in run.history.operations:
         if (record.replica, record.incarnation) not in up:
             continue
         if not record.responses:
-            return _illegal(f"liveness: {record.id} never got a response", record)
+            raise _violation(f"liveness: {record.id} never got a response", record)
         if record.stable is None and record.final is None and not record.is_local:
             kind = "stable" if record.strong or not run.history.guarantees.tentative else "final"
-            return _illegal(f"liveness: {record.id} never got a {kind} response", record)
-    return None
+            raise _violation(f"liveness: {record.id} never got a {kind} response", record)
 
 
-def _illegal(message: str, record: OperationRecord) -> Illegal:
-    witnesses: tuple[Witness, ...] = tuple(
-        response_witness(record, each) for each in record.responses[-4:]
-    )
-    return Illegal(NAME, message, (invocation_witness(record), *witnesses))
+def _violation(message: str, record: OperationRecord) -> Violation:
+    witnesses = (response_witness(record, each) for each in record.responses[-4:])
+    return Violation(message, invocation_witness(record), *witnesses)

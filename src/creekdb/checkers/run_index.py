@@ -102,12 +102,24 @@ class LoggedCast(NamedTuple):
     logged: LoggedEvent
 
 
+class MissingRecords(Exception):
+    """The run lacks the records that a property requires."""
+
+
 class RunIndex:
     def __init__(self, history: History, datatype: DataType | None = None) -> None:
         """`datatype` is required if its name in the history is not that of a built-in one."""
         self.history = history
         self.datatype = datatype or DATATYPES.get(history.datatype)
         self.logs = sorted(history.logs, key=lambda log: (log.replica, log.incarnation))
+
+    def required_datatype(self) -> DataType:
+        """Return the data type. Raise `MissingRecords` if it is unknown."""
+        if self.datatype is None:
+            raise MissingRecords(
+                f"unknown data type '{self.history.datatype}'; pass it to the checker"
+            )
+        return self.datatype
 
     def events(self) -> Iterator[tuple[ReplicaLog, LoggedEvent]]:
         """Yield the events that other processes could observe."""
@@ -132,6 +144,21 @@ class RunIndex:
     def request(self, dot: Dot) -> Request | None:
         casts = self.casts.get(dot)
         return casts[-1].request if casts else None
+
+    def committed_id(self, index: int) -> Dot:
+        """Return the identifier at an index on `committed`. Raise `MissingRecords`."""
+        dot = self.committed[index]
+        if dot is None:
+            raise MissingRecords(f"no log records the request committed at index {index}")
+        return dot
+
+    def committed_request(self, index: int) -> Request:
+        """Return the request at an index on `committed`. Raise `MissingRecords`."""
+        dot = self.committed[index]
+        request = self.request(dot) if dot is not None else None
+        if request is None:
+            raise MissingRecords(f"no log records the request committed at index {index}")
+        return request
 
     def request_at(self, dot: Dot, at_us: int) -> Request | None:
         """Return the request that the identifier referred to at a time; None if not yet cast."""

@@ -12,22 +12,18 @@ from itertools import groupby
 
 from creekdb.checkers.real_time import find_real_time_violation
 from creekdb.checkers.run_index import RunIndex
-from creekdb.checkers.verdict import Illegal, Ok, Verdict, event_witness, invocation_witness
+from creekdb.checkers.verdict import Violation, checker, event_witness, invocation_witness
 from creekdb.history import OperationRecord
 
-NAME = "session_order"
+
+@checker("session_order")
+def check(run: RunIndex) -> None:
+    _check_replica_order(run)
+    _check_weak_session_order(run)
+    _check_strong_session_order(run)
 
 
-def check(run: RunIndex) -> Verdict:
-    return (
-        _check_replica_order(run)
-        or _check_weak_session_order(run)
-        or _check_strong_session_order(run)
-        or Ok(NAME)
-    )
-
-
-def _check_replica_order(run: RunIndex) -> Illegal | None:
+def _check_replica_order(run: RunIndex) -> None:
     """Check, by event number, that each weak request precedes all later ones of its replica."""
     last = {dot: casts[-1] for dot, casts in run.casts.items()}
     weak = {dot for dot, cast in last.items() if not cast.request.strong}
@@ -42,16 +38,15 @@ def _check_replica_order(run: RunIndex) -> Illegal | None:
                     "which its replica issued earlier"
                 )
                 witnesses = (last[each] for each in (latest, dot))
-                return Illegal(
-                    NAME, message, tuple(event_witness(each.log, each.logged) for each in witnesses)
+                raise Violation(
+                    message, *[event_witness(each.log, each.logged) for each in witnesses]
                 )
             bound = float("inf") if position is None else position
             if dot in weak and bound > latest_position:
                 latest, latest_position = dot, bound
-    return None
 
 
-def _check_weak_session_order(run: RunIndex) -> Illegal | None:
+def _check_weak_session_order(run: RunIndex) -> None:
     """Check the order of invocation within one connection to one incarnation."""
 
     def connection(record: OperationRecord) -> tuple[int, int, int]:
@@ -72,19 +67,16 @@ def _check_weak_session_order(run: RunIndex) -> Illegal | None:
                     f"{record.id} is committed at {position}, before the weak {latest.id} "
                     f"at {latest_position}, which its session invoked earlier"
                 )
-                return Illegal(
-                    NAME, message, (invocation_witness(latest), invocation_witness(record))
-                )
+                raise Violation(message, invocation_witness(latest), invocation_witness(record))
             if _is_ordered_at_invocation(run, record):
                 latest, latest_position = record, position
-    return None
 
 
 def _is_ordered_at_invocation(run: RunIndex, record: OperationRecord) -> bool:
     return run.history.guarantees.tentative and not record.strong
 
 
-def _check_strong_session_order(run: RunIndex) -> Illegal | None:
+def _check_strong_session_order(run: RunIndex) -> None:
     records = sorted(run.history.operations, key=lambda each: each.session)
     for _, group in groupby(records, key=lambda each: each.session):
         if violation := find_real_time_violation(run, group):
@@ -93,5 +85,4 @@ def _check_strong_session_order(run: RunIndex) -> Illegal | None:
                 f"{violation.earlier.id} at {violation.earlier_position}, whose stable response "
                 "its session had received earlier"
             )
-            return Illegal(NAME, message, violation.witnesses)
-    return None
+            raise Violation(message, *violation.witnesses)

@@ -4,11 +4,13 @@ A counterexample consists of a few witnesses, each of which describes one event 
 suffices to locate the violation in the run, and can be stored as JSON.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, TypeAlias, assert_never
 
 import msgspec
 
+from creekdb.checkers.run_index import MissingRecords, RunIndex
 from creekdb.history import (
     BallotPromised,
     CabDelivered,
@@ -74,6 +76,39 @@ class Inconclusive(msgspec.Struct, frozen=True, tag="unknown", tag_field="verdic
 
 
 Verdict: TypeAlias = Ok | Illegal | Inconclusive
+
+
+class Violation(Exception):
+    """The run violates the property of a checker."""
+
+    def __init__(self, message: str, *counterexample: Witness) -> None:
+        super().__init__(message)
+        self.counterexample = counterexample
+
+
+class Checker:
+    """A named property of runs.
+
+    `verify` raises `Violation` or `MissingRecords` unless a run has the property.
+    """
+
+    def __init__(self, name: str, verify: Callable[[RunIndex], None]) -> None:
+        self.name = name
+        self._verify = verify
+
+    def __call__(self, run: RunIndex) -> Verdict:
+        try:
+            self._verify(run)
+        except Violation as violation:
+            return Illegal(self.name, str(violation), violation.counterexample)
+        except MissingRecords as missing:
+            return Inconclusive(self.name, str(missing))
+        return Ok(self.name)
+
+
+def checker(name: str) -> Callable[[Callable[[RunIndex], None]], Checker]:
+    """Return a decorator for the function that verifies the property."""
+    return partial(Checker, name)
 
 
 def verdict_rows(verdicts: Sequence[Verdict]) -> list[dict[str, Any]]:

@@ -22,14 +22,7 @@ from bisect import bisect_left, bisect_right, insort
 from itertools import pairwise
 
 from creekdb.checkers.run_index import IdSet, RunIndex
-from creekdb.checkers.verdict import (
-    Illegal,
-    Ok,
-    Verdict,
-    Witness,
-    event_witness,
-    final_state_witness,
-)
+from creekdb.checkers.verdict import Violation, Witness, checker, event_witness, final_state_witness
 from creekdb.history import (
     CabDelivered,
     CheckpointInstalled,
@@ -42,21 +35,16 @@ from creekdb.history import (
     Request,
 )
 
-NAME = "conditional_atomic_broadcast"
 
-
-def check(run: RunIndex) -> Verdict:
+@checker("conditional_atomic_broadcast")
+def check(run: RunIndex) -> None:
     for log in run.logs:
-        if problem := _LogChecker(run, log).check():
-            return problem
-    return (
-        _check_unique_instance(run)
-        or _check_total_order(run)
-        or _check_recovery(run)
-        or _check_validity(run)
-        or _check_agreement(run)
-        or Ok(NAME)
-    )
+        _LogChecker(run, log).check()
+    _check_unique_instance(run)
+    _check_total_order(run)
+    _check_recovery(run)
+    _check_validity(run)
+    _check_agreement(run)
 
 
 class _LogChecker:
@@ -71,21 +59,20 @@ class _LogChecker:
         self.context = IdSet()
         self.weak_keys: list[tuple[int, Dot]] = []
 
-    def check(self) -> Illegal | None:
+    def check(self) -> None:
         for logged in self.log.events:
             event = logged.event
-            problem: Illegal | None = None
             match event:
                 case RbCast(request=request):
-                    problem = self._check_cast(logged, request)
+                    self._check_cast(logged, request)
                 case RbDelivered(id=dot):
                     self._add_received(dot, self.run.request_at(dot, logged.at_us))
                 case CabDelivered(id=dot):
-                    problem = self._check_delivery(logged, dot)
+                    self._check_delivery(logged, dot)
                     self.delivered.add(dot)
                     self.context.add(dot)
                 case Committed(id=dot):
-                    problem = self._check_commit(logged, dot)
+                    self._check_commit(logged, dot)
                     self.committed.add(dot)
                     self.context.add(dot)
                 case CheckpointInstalled(ids=dots):
@@ -93,9 +80,6 @@ class _LogChecker:
                         ids.update(dots)
                 case _:
                     pass
-            if problem is not None:
-                return problem
-        return None
 
     def _add_received(self, dot: Dot, request: Request | None) -> None:
         self.received.add(dot)
@@ -103,72 +87,68 @@ class _LogChecker:
             self.context.add(dot)
             insort(self.weak_keys, request.key)  # almost always appends
 
-    def _check_cast(self, logged: LoggedEvent, request: Request) -> Illegal | None:
-        problem: Illegal | None = None
+    def _check_cast(self, logged: LoggedEvent, request: Request) -> None:
         if not self.run.history.guarantees.contexts:
-            problem = self._check_empty_context(logged, request)
+            self._check_empty_context(logged, request)
         elif request.strong:
-            problem = self._check_causal_context(logged, request)
+            self._check_causal_context(logged, request)
         self._add_received(request.id, request)
-        return problem
 
-    def _check_empty_context(self, logged: LoggedEvent, request: Request) -> Illegal | None:
+    def _check_empty_context(self, logged: LoggedEvent, request: Request) -> None:
         if not request.strong or request.context is None:
             message = f"{request.id} was cast, but not CAB-cast; every request must be ordered"
-            return self._illegal(message, logged)
+            raise self._violation(message, logged)
         for dot in IdSet(request.context):
             message = f"{request.id} is ordered individually, but has {dot} in its causal context"
-            return self._illegal(message, logged, dot)
-        return None
+            raise self._violation(message, logged, dot)
 
-    def _check_causal_context(self, logged: LoggedEvent, request: Request) -> Illegal | None:
+    def _check_causal_context(self, logged: LoggedEvent, request: Request) -> None:
         if request.context is None:
-            return self._illegal(f"strong {request.id} was cast without a causal context", logged)
+            raise self._violation(f"strong {request.id} was cast without a causal context", logged)
         extra = self.context.first_missing(request.context)
         if extra is not None:
             extra_request = self.run.request_at(extra, logged.at_us)
             is_strong = extra_request is not None and extra_request.strong
             cause = "strong and not committed" if is_strong else "not delivered"
             message = f"the causal context of {request.id} contains {extra}, {cause} at its origin"
-            return self._illegal(message, logged, extra)
+            raise self._violation(message, logged, extra)
         context = IdSet(request.context)
         later = self.weak_keys[bisect_right(self.weak_keys, request.key) :]
         tentative = {dot for _, dot in later if dot not in self.committed}
         for dot in context.missing(self.context):
             if dot not in tentative:
                 message = f"the causal context of {request.id} lacks {dot}, which precedes it"
-                return self._illegal(message, logged, dot)
+                raise self._violation(message, logged, dot)
         for dot in sorted(tentative):
             if dot in context:
                 message = f"the causal context of {request.id} contains {dot}, which follows it"
-                return self._illegal(message, logged, dot)
-        return None
+                raise self._violation(message, logged, dot)
 
-    def _check_delivery(self, logged: LoggedEvent, dot: Dot) -> Illegal | None:
+    def _check_delivery(self, logged: LoggedEvent, dot: Dot) -> None:
         request = self.run.request_at(dot, logged.at_us)
         if dot in self.delivered:
             message = f"{dot} was CAB-delivered twice, or after a checkpoint that covers it"
-            return self._illegal(message, logged, dot)
+            raise self._violation(message, logged, dot)
         if request is None or not request.strong or request.context is None:
-            return self._illegal(f"{dot} was CAB-delivered, but had not been CAB-cast", logged)
+            raise self._violation(f"{dot} was CAB-delivered, but had not been CAB-cast", logged)
         if dot not in self.received:
             message = f"{dot} was CAB-delivered before it was RB-delivered: predicate false"
-            return self._illegal(message, logged)
+            raise self._violation(message, logged)
         missing = self.context.first_missing(request.context)
         if missing is not None:
             message = (
                 f"{dot} was CAB-delivered without {missing} of its causal context: predicate false"
             )
-            return self._illegal(message, logged, missing)
-        return None
+            raise self._violation(message, logged, missing)
 
-    def _check_commit(self, logged: LoggedEvent, dot: Dot) -> Illegal | None:
+    def _check_commit(self, logged: LoggedEvent, dot: Dot) -> None:
         request = self.run.request_at(dot, logged.at_us)
         if request is not None and request.strong and dot not in self.delivered:
-            return self._illegal(f"strong {dot} was committed, but not CAB-delivered", logged)
-        return None
+            raise self._violation(f"strong {dot} was committed, but not CAB-delivered", logged)
 
-    def _illegal(self, message: str, logged: LoggedEvent, subject: Dot | None = None) -> Illegal:
+    def _violation(
+        self, message: str, logged: LoggedEvent, subject: Dot | None = None
+    ) -> Violation:
         witnesses: list[Witness] = []
         if subject is not None:
             casts = self.run.casts.get(subject, ())
@@ -179,7 +159,7 @@ class _LogChecker:
                 if _is_event_of(each, subject)
             ]
         last = event_witness(self.log, logged)
-        return Illegal(NAME, message, (*[each for each in witnesses if each != last][:3], last))
+        return Violation(message, *[each for each in witnesses if each != last][:3], last)
 
 
 def _is_event_of(logged: LoggedEvent, dot: Dot) -> bool:
@@ -190,17 +170,16 @@ def _is_event_of(logged: LoggedEvent, dot: Dot) -> bool:
             return False
 
 
-def _check_unique_instance(run: RunIndex) -> Illegal | None:
+def _check_unique_instance(run: RunIndex) -> None:
     instances: dict[Dot, int] = {}
     for instance, dot in run.cab_order:
         first = instances.setdefault(dot, instance)
         if first != instance:
             message = f"{dot} was CAB-delivered in two instances, {first} and {instance}"
-            return Illegal(NAME, message, _delivery_witnesses(run, dot))
-    return None
+            raise Violation(message, *_delivery_witnesses(run, dot))
 
 
-def _check_total_order(run: RunIndex) -> Illegal | None:
+def _check_total_order(run: RunIndex) -> None:
     """Check that each log is a contiguous part of the merged order, except at checkpoints."""
     for log in run.logs:
         at = 0
@@ -211,25 +190,23 @@ def _check_total_order(run: RunIndex) -> Illegal | None:
                 case CabDelivered(id=dot, instance=instance):
                     expected = run.cab_order[at] if at < len(run.cab_order) else None
                     if (instance, dot) != expected:
-                        return _order_violation(run, log, logged, expected)
+                        raise _order_violation(run, log, logged, expected)
                     at += 1
                 case _:
                     pass
-    return None
 
 
 def _order_violation(
     run: RunIndex, log: ReplicaLog, logged: LoggedEvent, expected: tuple[int, Dot] | None
-) -> Illegal:
+) -> Violation:
     if expected is None:
-        return Illegal(NAME, "CAB deliveries out of order", (event_witness(log, logged),))
+        return Violation("CAB deliveries out of order", event_witness(log, logged))
     message = f"CAB deliveries out of order: {expected[1]} of instance {expected[0]} is next"
-    return Illegal(
-        NAME, message, (*_delivery_witnesses(run, expected[1])[:2], event_witness(log, logged))
-    )
+    witnesses = _delivery_witnesses(run, expected[1])[:2]
+    return Violation(message, *witnesses, event_witness(log, logged))
 
 
-def _check_recovery(run: RunIndex) -> Illegal | None:
+def _check_recovery(run: RunIndex) -> None:
     for old, new in pairwise(run.logs):
         if old.replica == new.replica and not new.has_empty_disk:
             old_position = _order_position_after(run, old.visible_events)
@@ -241,8 +218,7 @@ def _check_recovery(run: RunIndex) -> Illegal | None:
                 witnesses = _delivery_witnesses(run, dot)
                 prefix = f"replica {new.replica} "
                 own = [each for each in witnesses if each.actor.startswith(prefix)]
-                return Illegal(NAME, message, tuple(own[:1] or witnesses[:1]))
-    return None
+                raise Violation(message, *own[:1] or witnesses[:1])
 
 
 def _order_position_after(run: RunIndex, events: tuple[LoggedEvent, ...]) -> int:
@@ -259,23 +235,22 @@ def _order_position_after(run: RunIndex, events: tuple[LoggedEvent, ...]) -> int
     return at
 
 
-def _check_validity(run: RunIndex) -> Illegal | None:
+def _check_validity(run: RunIndex) -> None:
     """Check that every strong request that a replica has at the end was CAB-delivered."""
     if not run.history.quiescent:
-        return None
+        return
     delivered = {dot for _, dot in run.cab_order}
     for dot, casts in run.casts.items():
         cast = casts[-1]
         is_pending = cast.request.strong and dot not in delivered and dot not in run.positions
         if is_pending and any(dot in ids for ids in run.rb_delivered_ids.values()):
             message = f"strong {dot} was CAB-cast and never CAB-delivered"
-            return Illegal(NAME, message, (event_witness(cast.log, cast.logged),))
-    return None
+            raise Violation(message, event_witness(cast.log, cast.logged))
 
 
-def _check_agreement(run: RunIndex) -> Illegal | None:
+def _check_agreement(run: RunIndex) -> None:
     if not run.history.quiescent:
-        return None
+        return
     for final in run.history.final_states:
         log = run.last_logs.get(final.replica)
         at = _order_position_after(run, log.events if log is not None else ())
@@ -283,8 +258,7 @@ def _check_agreement(run: RunIndex) -> Illegal | None:
             instance, dot = run.cab_order[at]
             message = f"replica {final.replica} never CAB-delivered {dot} of instance {instance}"
             witness = final_state_witness(final, f"ends before instance {instance}")
-            return Illegal(NAME, message, (*_delivery_witnesses(run, dot)[:2], witness))
-    return None
+            raise Violation(message, *_delivery_witnesses(run, dot)[:2], witness)
 
 
 def _first_position_of(run: RunIndex, instance: int) -> int:

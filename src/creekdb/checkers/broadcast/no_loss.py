@@ -16,7 +16,7 @@ Only events that other processes could observe count. They are on disk, and surv
 from collections.abc import Iterable
 
 from creekdb.checkers.run_index import IdSet, RunIndex
-from creekdb.checkers.verdict import Illegal, Ok, Verdict, Witness, event_witness
+from creekdb.checkers.verdict import Violation, Witness, checker, event_witness
 from creekdb.history import (
     Batch,
     CabDelivered,
@@ -31,14 +31,12 @@ from creekdb.history import (
     Voted,
 )
 
-NAME = "no_loss"
 
-
-def check(run: RunIndex) -> Verdict:
+@checker("no_loss")
+def check(run: RunIndex) -> None:
     for log in run.logs:
-        if problem := _check_votes(run, log):
-            return problem
-    return _check_deliveries(run) or Ok(NAME)
+        _check_votes(run, log)
+    _check_deliveries(run)
 
 
 class _ReceivedRequests:
@@ -75,33 +73,28 @@ class _ReceivedRequests:
         return self.context.first_missing(request.context)
 
 
-def _check_votes(run: RunIndex, log: ReplicaLog) -> Illegal | None:
+def _check_votes(run: RunIndex, log: ReplicaLog) -> None:
     """Check that `rcv(v) ∧ q(m)` holds at a voter for every request of the batch."""
     received = _ReceivedRequests()
     for logged in log.visible_events:
         if isinstance(logged.event, Voted):
-            if problem := _check_vote(run, log, logged, logged.event.batch, received):
-                return problem
+            _check_vote(run, log, logged, logged.event.batch, received)
         else:
             received.apply(run, logged)
-    return None
 
 
 def _check_vote(
     run: RunIndex, log: ReplicaLog, logged: LoggedEvent, batch: Batch, received: _ReceivedRequests
-) -> Illegal | None:
+) -> None:
     for dot in batch:
         missing = received.first_missing(dot, run.request_at(dot, logged.at_us))
         if missing is not None:
             dependency = "it" if missing == dot else f"{missing} of its causal context"
             message = f"replica {log.replica} voted for {dot}, but had not received {dependency}"
-            return Illegal(
-                NAME, message, (*_cast_witnesses(run, missing), event_witness(log, logged))
-            )
-    return None
+            raise Violation(message, *_cast_witnesses(run, missing), event_witness(log, logged))
 
 
-def _check_deliveries(run: RunIndex) -> Illegal | None:
+def _check_deliveries(run: RunIndex) -> None:
     """Check each first delivery, after all events of the same microsecond."""
     received = {voter: _ReceivedRequests() for voters in run.electorates for voter in voters}
     first: list[tuple[ReplicaLog, LoggedEvent, Dot]] = []
@@ -109,15 +102,14 @@ def _check_deliveries(run: RunIndex) -> Illegal | None:
     now_us = 0
     for log, logged in _events_by_time(run):
         if logged.at_us > now_us:
-            if problem := _check_received_by_majority(run, received, first):
-                return problem
+            _check_received_by_majority(run, received, first)
             first, now_us = [], logged.at_us
         if isinstance(logged.event, CabDelivered) and logged.event.id not in seen:
             seen.add(logged.event.id)
             first.append((log, logged, logged.event.id))
         if log.replica in received:
             received[log.replica].apply(run, logged)
-    return _check_received_by_majority(run, received, first)
+    _check_received_by_majority(run, received, first)
 
 
 def _events_by_time(run: RunIndex) -> list[tuple[ReplicaLog, LoggedEvent]]:
@@ -128,7 +120,7 @@ def _check_received_by_majority(
     run: RunIndex,
     received: dict[int, _ReceivedRequests],
     delivered: Iterable[tuple[ReplicaLog, LoggedEvent, Dot]],
-) -> Illegal | None:
+) -> None:
     for log, logged, dot in delivered:
         request = run.request_at(dot, logged.at_us)
         missing = {
@@ -143,8 +135,7 @@ def _check_received_by_majority(
                 f"{dot} was CAB-delivered when {len(holders)} of {len(received)} replicas had "
                 f"received it and its causal context: {', '.join(map(str, holders)) or 'none'}"
             )
-            return Illegal(NAME, message, (*_cast_witnesses(run, dot), event_witness(log, logged)))
-    return None
+            raise Violation(message, *_cast_witnesses(run, dot), event_witness(log, logged))
 
 
 def _cast_witnesses(run: RunIndex, dot: Dot) -> tuple[Witness, ...]:

@@ -31,8 +31,8 @@ may have reached the disk. It can then still contribute to a decision, or be rep
 
 from typing import NamedTuple
 
-from creekdb.checkers.run_index import RunIndex, committed_length_after
-from creekdb.checkers.verdict import Illegal, Inconclusive, Ok, Verdict, Witness, event_witness
+from creekdb.checkers.run_index import MissingRecords, RunIndex, committed_length_after
+from creekdb.checkers.verdict import Violation, Witness, checker, event_witness
 from creekdb.history import (
     ROUNDS_PER_EPOCH,
     AcceptedValue,
@@ -46,7 +46,6 @@ from creekdb.history import (
     Voted,
 )
 
-NAME = "promises"
 NEVER = float("inf")
 
 
@@ -78,17 +77,19 @@ class _MajorityDecision(NamedTuple):
     votes: tuple[_LoggedVote, ...]
 
 
-def check(run: RunIndex) -> Verdict:
+@checker("promises")
+def check(run: RunIndex) -> None:
     paxos = _PaxosHistory(run)
     if paxos.has_no_records:
-        return Inconclusive(NAME, "the run recorded no promises and votes of acceptors")
-    return _check_acceptors(run) or paxos.check() or Ok(NAME)
+        raise MissingRecords("the run recorded no promises and votes of acceptors")
+    _check_acceptors(run)
+    paxos.check()
 
 
 # --- single acceptors ---------------------------------------------------------------------------
 
 
-def _check_acceptors(run: RunIndex) -> Illegal | None:
+def _check_acceptors(run: RunIndex) -> None:
     cast_us: dict[Voted, int] = {}
     """First time at which any acceptor cast each vote."""
     for log in run.logs:
@@ -121,18 +122,16 @@ def _check_acceptors(run: RunIndex) -> Illegal | None:
                     f"replica {log.replica} promised or voted in ballot {logged.event.ballot}, "
                     "but is not a voter of its epoch"
                 )
-                return Illegal(NAME, message, (event_witness(log, logged),))
+                raise Violation(message, event_witness(log, logged))
             epoch = logged.event.ballot.round // ROUNDS_PER_EPOCH
             if epoch != run.epoch_of(length):
                 message = (
                     f"replica {log.replica} promised or voted in epoch {epoch}, "
                     f"but its committed members are those of epoch {run.epoch_of(length)}"
                 )
-                return Illegal(NAME, message, (event_witness(log, logged),))
+                raise Violation(message, event_witness(log, logged))
             acceptors[log.replica].begin_incarnation(log, logged.at_us, promised_us)
-            if problem := acceptors[log.replica].check(log, logged, logged.event):
-                return problem
-    return None
+            acceptors[log.replica].check(log, logged, logged.event)
 
 
 class _AcceptorHistory:
@@ -169,9 +168,7 @@ class _AcceptorHistory:
                 ]
         self.incarnation = log.incarnation
 
-    def check(
-        self, log: ReplicaLog, logged: LoggedEvent, event: BallotPromised | Voted
-    ) -> Illegal | None:
+    def check(self, log: ReplicaLog, logged: LoggedEvent, event: BallotPromised | Voted) -> None:
         witness = event_witness(log, logged)
         promised = self.promises[-1] if self.promises else None
         if promised is not None and event.ballot < promised[0]:
@@ -180,16 +177,16 @@ class _AcceptorHistory:
                 f"replica {log.replica} {action} ballot {event.ballot} "
                 f"after it had promised {promised[0]}"
             )
-            return Illegal(NAME, message, (promised[1], witness))
+            raise Violation(message, promised[1], witness)
         if promised is None or event.ballot > promised[0]:
             self.promises.append((event.ballot, witness))
         if isinstance(event, Voted):
             self.votes[event.instance] = _LoggedVote(log, logged, event)
             self.all_votes.add(event)
-            return None
-        return self._check_promise(event, witness)
+        else:
+            self._check_promise(event, witness)
 
-    def _check_promise(self, promise: BallotPromised, witness: Witness) -> Illegal | None:
+    def _check_promise(self, promise: BallotPromised, witness: Witness) -> None:
         reported = {each.instance: each for each in promise.accepted}
         for instance, logged_vote in self.votes.items():
             if instance < _first_reported_instance(promise):
@@ -200,15 +197,14 @@ class _AcceptorHistory:
                     f"the promise of ballot {promise.ballot} omits "
                     f"the vote in ballot {vote.ballot} of instance {instance}"
                 )
-                return Illegal(NAME, message, (logged_vote.witness, witness))
+                raise Violation(message, logged_vote.witness, witness)
         for value in promise.accepted:
             if not self._has_voted(value):
                 message = (
                     f"the promise of ballot {promise.ballot} reports a vote in ballot "
                     f"{value.ballot} of instance {value.instance}, which was never cast"
                 )
-                return Illegal(NAME, message, (witness,))
-        return None
+                raise Violation(message, witness)
 
     def _has_voted(self, reported: AcceptedValue) -> bool:
         vote = _as_vote(reported)
@@ -260,7 +256,7 @@ class _PaxosHistory:
             for votes in ballots.values():
                 votes.sort(key=lambda vote: vote.logged.at_us)
 
-    def check(self) -> Illegal | None:
+    def check(self) -> None:
         possible: dict[int, list[_MajorityDecision]] = {}
         for instance, ballots in self.votes.items():
             first: _MajorityDecision | None = None
@@ -274,18 +270,14 @@ class _PaxosHistory:
                 visible = [vote for vote in votes if vote.is_visible]
                 if not visible:
                     continue
-                problem = (
-                    _check_one_batch(ballot, instance, visible)
-                    or self._check_majority_promised(ballot, visible[0])
-                    or self._check_value_allowed(ballot, visible[0])
-                    or _check_agreement(instance, visible[0], first)
-                )
-                if problem is not None:
-                    return problem
+                _check_one_batch(ballot, instance, visible)
+                self._check_majority_promised(ballot, visible[0])
+                self._check_value_allowed(ballot, visible[0])
+                _check_agreement(instance, visible[0], first)
                 first = first or self._majority_decision(visible)
-        return self._check_decided_claims(possible)
+        self._check_decided_claims(possible)
 
-    def _check_majority_promised(self, ballot: Ballot, vote: _LoggedVote) -> Illegal | None:
+    def _check_majority_promised(self, ballot: Ballot, vote: _LoggedVote) -> None:
         promises = self._promises_before(ballot, vote.logged.at_us)
         if len(promises) < self._majority(ballot):
             message = (
@@ -293,10 +285,9 @@ class _PaxosHistory:
                 f"{len(promises)} of {len(_electorate(self.run, ballot))} replicas had promised"
             )
             witnesses = (event_witness(each.log, each.logged) for each in promises[:4])
-            return Illegal(NAME, message, (*witnesses, vote.witness))
-        return None
+            raise Violation(message, *witnesses, vote.witness)
 
-    def _check_value_allowed(self, ballot: Ballot, vote: _LoggedVote) -> Illegal | None:
+    def _check_value_allowed(self, ballot: Ballot, vote: _LoggedVote) -> None:
         instance = vote.vote.instance
         promises = [
             each
@@ -306,18 +297,18 @@ class _PaxosHistory:
         values = [value for each in promises if (value := each.accepted.get(instance))]
         without_vote, majority = len(promises) - len(values), self._majority(ballot)
         if without_vote >= majority:
-            return None
+            return
         for value in values:
             not_higher = sum(1 for other in values if other.ballot <= value.ballot)
             if value.batch == vote.vote.batch and not_higher + without_vote >= majority:
-                return None
+                return
         message = (
             f"no majority of promises of ballot {ballot} allows "
             f"the batch that is voted for in instance {instance}"
         )
         reporting = [each for each in promises if instance in each.accepted]
         witnesses = (event_witness(each.log, each.logged) for each in reporting[:4])
-        return Illegal(NAME, message, (*witnesses, vote.witness))
+        raise Violation(message, *witnesses, vote.witness)
 
     def _promises_before(self, ballot: Ballot, at_us: int) -> list[_LoggedPromise]:
         promises = self.promises.get(ballot, {}).values()
@@ -338,7 +329,7 @@ class _PaxosHistory:
                 )
         return None
 
-    def _check_decided_claims(self, possible: dict[int, list[_MajorityDecision]]) -> Illegal | None:
+    def _check_decided_claims(self, possible: dict[int, list[_MajorityDecision]]) -> None:
         """Compare every report of a decision with the votes."""
         decided_us = [0.0]
         """By instance: time at which all lower instances were decided."""
@@ -352,7 +343,7 @@ class _PaxosHistory:
                         for each in possible.get(instance, ())
                     ):
                         message = f"{dot} was CAB-delivered before a majority voted for it"
-                        return Illegal(NAME, message, (event_witness(log, logged),))
+                        raise Violation(message, event_witness(log, logged))
                 case BallotPromised(decided=below) | CheckpointInstalled(instance=below):
                     by_us = decided_us[below] if below < len(decided_us) else NEVER
                     if by_us > logged.at_us:
@@ -360,10 +351,9 @@ class _PaxosHistory:
                             f"replica {log.replica} reports the instances below {below} as "
                             "decided, but no majority had voted in all of them"
                         )
-                        return Illegal(NAME, message, (event_witness(log, logged),))
+                        raise Violation(message, event_witness(log, logged))
                 case _:
                     pass
-        return None
 
 
 def _first_reported_instance(promise: BallotPromised) -> int:
@@ -381,24 +371,18 @@ def _electorate(run: RunIndex, ballot: Ballot) -> tuple[int, ...]:
     return run.electorates[epoch] if epoch < len(run.electorates) else ()
 
 
-def _check_one_batch(ballot: Ballot, instance: int, votes: list[_LoggedVote]) -> Illegal | None:
+def _check_one_batch(ballot: Ballot, instance: int, votes: list[_LoggedVote]) -> None:
     for vote in votes:
         if vote.vote.batch != votes[0].vote.batch:
             message = f"two batches were voted for in ballot {ballot} of instance {instance}"
-            return Illegal(NAME, message, (votes[0].witness, vote.witness))
-    return None
+            raise Violation(message, votes[0].witness, vote.witness)
 
 
-def _check_agreement(
-    instance: int, vote: _LoggedVote, decision: _MajorityDecision | None
-) -> Illegal | None:
+def _check_agreement(instance: int, vote: _LoggedVote, decision: _MajorityDecision | None) -> None:
     """Check a vote against the decision of an earlier ballot."""
     if decision is not None and vote.vote.batch != decision.batch:
         message = (
             f"replica {vote.log.replica} voted in ballot {vote.vote.ballot} of instance "
             f"{instance} for another batch than was decided in ballot {decision.ballot}"
         )
-        return Illegal(
-            NAME, message, (*(each.witness for each in decision.votes[:4]), vote.witness)
-        )
-    return None
+        raise Violation(message, *(each.witness for each in decision.votes[:4]), vote.witness)

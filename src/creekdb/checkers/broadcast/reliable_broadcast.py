@@ -18,10 +18,9 @@ from itertools import pairwise
 
 from creekdb.checkers.run_index import IdSet, LoggedCast, RunIndex, add_rb_delivered
 from creekdb.checkers.verdict import (
-    Illegal,
-    Ok,
-    Verdict,
+    Violation,
     Witness,
+    checker,
     event_witness,
     final_state_witness,
     response_witness,
@@ -37,82 +36,70 @@ from creekdb.history import (
     ReplicaLog,
 )
 
-NAME = "reliable_broadcast"
 
-
-def check(run: RunIndex) -> Verdict:
+@checker("reliable_broadcast")
+def check(run: RunIndex) -> None:
     for log in run.logs:
-        if problem := _check_integrity(run, log):
-            return problem
-    return (
-        _check_id_reuse(run)
-        or _check_recovery(run)
-        or _check_validity(run)
-        or _check_agreement(run)
-        or Ok(NAME)
-    )
+        _check_integrity(run, log)
+    _check_id_reuse(run)
+    _check_recovery(run)
+    _check_validity(run)
+    _check_agreement(run)
 
 
-def _check_integrity(run: RunIndex, log: ReplicaLog) -> Illegal | None:
+def _check_integrity(run: RunIndex, log: ReplicaLog) -> None:
     delivered = IdSet()
     for logged in log.events:
         match logged.event:
             case RbCast(request=request):
                 if request.id.replica != log.replica:
                     message = f"{request.id} was cast by replica {log.replica}, not by its origin"
-                    return Illegal(NAME, message, (event_witness(log, logged),))
+                    raise Violation(message, event_witness(log, logged))
                 if request.id in delivered:
                     message = f"event number reused: {request.id} was delivered before it was cast"
-                    return Illegal(
-                        NAME, message, _repeated_delivery_witnesses(log, logged, request.id)
-                    )
-                if problem := _check_fifo(run, log, logged, request.id, delivered):
-                    return problem
+                    raise Violation(message, *_repeated_delivery_witnesses(log, logged, request.id))
+                _check_fifo(run, log, logged, request.id, delivered)
             case RbDelivered(id=dot):
-                if problem := _check_delivery(run, log, logged, dot, delivered):
-                    return problem
+                _check_delivery(run, log, logged, dot, delivered)
             case CheckpointInstalled(ids=dots):
                 delivered.update(dots)
             case _:
                 pass
-    return None
 
 
 def _check_delivery(
     run: RunIndex, log: ReplicaLog, logged: LoggedEvent, dot: Dot, delivered: IdSet
-) -> Illegal | None:
+) -> None:
     if dot in delivered:
         message = f"{dot} was RB-delivered twice, or after a checkpoint that covers it"
-        return Illegal(NAME, message, _repeated_delivery_witnesses(log, logged, dot))
+        raise Violation(message, *_repeated_delivery_witnesses(log, logged, dot))
     if run.request_at(dot, logged.at_us) is None:
         message = f"{dot} was RB-delivered, but had not been RB-cast"
-        return Illegal(NAME, message, (event_witness(log, logged),))
-    return _check_fifo(run, log, logged, dot, delivered)
+        raise Violation(message, event_witness(log, logged))
+    _check_fifo(run, log, logged, dot, delivered)
 
 
 def _check_fifo(
     run: RunIndex, log: ReplicaLog, logged: LoggedEvent, dot: Dot, delivered: IdSet
-) -> Illegal | None:
+) -> None:
     """Check FIFO order per origin, and add `dot` to `delivered`."""
     if dot.event > 1 and Dot(dot.replica, dot.event - 1) not in delivered:
         message = f"{dot} was delivered before {Dot(dot.replica, dot.event - 1)}"
-        return Illegal(NAME, message, (event_witness(log, logged),))
+        raise Violation(message, event_witness(log, logged))
     delivered.add(dot)
-    return None
 
 
 # --- unique identifiers -----------------------------------------------------------------------
 
 
-def _check_id_reuse(run: RunIndex) -> Illegal | None:
+def _check_id_reuse(run: RunIndex) -> None:
     reused = {dot: casts for dot, casts in run.casts.items() if len(casts) > 1}
     if reused:
         records = {(each.id, each.incarnation): each for each in run.history.operations}
         visible = _visible_events_by_id(run, reused)
         for dot, casts in reused.items():
-            if problem := _check_reuse_of(dot, casts, visible[dot], records):
-                return problem
-    return _check_duplicate_responses(run)
+            _check_reuse_of(dot, casts, visible[dot], records)
+    _check_duplicate_responses(run)
 
 
 def _visible_events_by_id(
@@ -139,7 +126,7 @@ def _check_reuse_of(
     casts: list[LoggedCast],
     visible: list[tuple[ReplicaLog, LoggedEvent]],
     records: dict[tuple[Dot, int], OperationRecord],
-) -> Illegal | None:
+) -> None:
     """Check that no process observed the earlier request before the later cast."""
     for first, second in pairwise(casts):
         if first.request == second.request:
@@ -154,11 +141,10 @@ def _check_reuse_of(
         if witness is not None:
             message = f"event number reused: {dot} denotes two requests, and the first was observed"
             cast_witnesses = (event_witness(each.log, each.logged) for each in (first, second))
-            return Illegal(NAME, message, (*cast_witnesses, witness))
-    return None
+            raise Violation(message, *cast_witnesses, witness)
 
 
-def _check_duplicate_responses(run: RunIndex) -> Illegal | None:
+def _check_duplicate_responses(run: RunIndex) -> None:
     responded: dict[Dot, OperationRecord] = {}
     for record in run.history.operations:
         if record.responses and not record.is_local:  # local operations have no unique identifier
@@ -166,11 +152,10 @@ def _check_duplicate_responses(run: RunIndex) -> Illegal | None:
             if other is not record:
                 message = f"event number reused: two operations got responses as {record.id}"
                 witnesses = (response_witness(each, each.responses[0]) for each in (other, record))
-                return Illegal(NAME, message, tuple(witnesses))
-    return None
+                raise Violation(message, *witnesses)
 
 
-def _check_recovery(run: RunIndex) -> Illegal | None:
+def _check_recovery(run: RunIndex) -> None:
     for old, new in pairwise(run.logs):
         if old.replica == new.replica and not new.has_empty_disk:
             delivered, recovered = IdSet(), IdSet()
@@ -182,18 +167,15 @@ def _check_recovery(run: RunIndex) -> Illegal | None:
             missing = recovered.first_missing(delivered)
             if missing is not None:
                 message = f"replica {new.replica} restarted without {missing}"
-                return Illegal(
-                    NAME,
-                    message,
-                    _repeated_delivery_witnesses(old, old.visible_events[-1], missing)[:1],
+                raise Violation(
+                    message, *_repeated_delivery_witnesses(old, old.visible_events[-1], missing)[:1]
                 )
-    return None
 
 
 # --- liveness ---------------------------------------------------------------------------------
 
 
-def _check_validity(run: RunIndex) -> Illegal | None:
+def _check_validity(run: RunIndex) -> None:
     for record in run.history.operations:
         if not record.responses or _is_local_read(run, record):
             continue
@@ -204,12 +186,10 @@ def _check_validity(run: RunIndex) -> Illegal | None:
             and cast.request.strong >= record.strong
             for cast in run.casts.get(record.id, ())
         ):
-            return Illegal(NAME, f"{record.id} got a response, but was never RB-cast", (witness,))
+            raise Violation(f"{record.id} got a response, but was never RB-cast", witness)
         delivered = run.rb_delivered_ids.get(record.replica)
         if run.history.quiescent and delivered is not None and record.id not in delivered:
-            message = f"replica {record.replica} ends without its own {record.id}"
-            return Illegal(NAME, message, (witness,))
-    return None
+            raise Violation(f"replica {record.replica} ends without its own {record.id}", witness)
 
 
 def _is_local_read(run: RunIndex, record: OperationRecord) -> bool:
@@ -219,9 +199,9 @@ def _is_local_read(run: RunIndex, record: OperationRecord) -> bool:
     return run.datatype is None or run.datatype.is_readonly(record.operation.name)
 
 
-def _check_agreement(run: RunIndex) -> Illegal | None:
+def _check_agreement(run: RunIndex) -> None:
     if not run.history.quiescent:
-        return None
+        return
     all_delivered = IdSet()
     for delivered in run.rb_delivered_ids.values():
         all_delivered.update(delivered)
@@ -233,8 +213,7 @@ def _check_agreement(run: RunIndex) -> Illegal | None:
                 f"replica {owner} has {missing}, which replica {final.replica} never delivered"
             )
             witness = final_state_witness(final, f"ends without {missing}")
-            return Illegal(NAME, message, (*_first_delivery_witness(run, owner, missing), witness))
-    return None
+            raise Violation(message, *_first_delivery_witness(run, owner, missing), witness)
 
 
 def _first_delivery_witness(run: RunIndex, replica: int, dot: Dot) -> tuple[Witness, ...]:

@@ -119,12 +119,12 @@ def check_run_history(directory: Path, command: str) -> list[VerdictRow]:
     datatype = datatype_of_history(history)
     run = RunIndex(history, datatype)
     if not recorded:
-        results = [each.check(run) for each in CHECKERS if each.name in CHECKERS_WITHOUT_EVENTS]
+        results = [each(run) for each in CHECKERS if each.name in CHECKERS_WITHOUT_EVENTS]
         return [
             _verdict_row(each, command)
             for each in (*results, Inconclusive(MISSING_EVENTS_CHECK, _missing_events_reason()))
         ]
-    results = [each.check(run) for each in CHECKERS]
+    results = [each(run) for each in CHECKERS]
     if datatype is not None and isinstance(datatype.base, PopulationBase):
         problems = violated_conditions(history, datatype)
         results.append(

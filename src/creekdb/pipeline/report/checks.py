@@ -13,6 +13,7 @@ ENTRIES_MAX: Final = 50
 """Upper bound for the listed entries of each kind."""
 UNKNOWN_COLUMN: Final = (False, "?")
 """Column of verdicts whose run is missing from the tables."""
+UNDECIDED: Final = "Undecided"
 VERDICTS_BY_SEVERITY: Final = ("illegal", "unknown", "ok")
 
 CHECKER_DESCRIPTIONS: Final = {
@@ -108,35 +109,36 @@ def _cell(counted: Counter[str]) -> dict[str, str]:
 
 def _failure_details(evidence: Evidence) -> list[tuple[str, list[dict[str, str]], bool]]:
     tables = evidence.tables
-    illegal = [_verdict_entry(row) for row in tables.verdicts if row["verdict"] == "illegal"]
-    unknown = [
-        _verdict_entry(row) for row in tables.verdicts if row["verdict"] not in ("ok", "illegal")
-    ]
-    violated = [
-        _run_entry("TPC-C’s consistency conditions", row, row["violated"])
-        for row in tables.runs
-        if row["violated"]
-    ]
-    unsettled = [
-        _run_entry("did not converge", row, row["unsettled"])
-        for row in tables.runs
-        if row["unsettled"] is not None
-    ]
-    failed = [
-        {"title": "failed", "run": row["cell"], "detail": row["detail"], "command": ""}
-        for row in tables.failed
-    ]
+    entries: dict[str, list[dict[str, str]]] = {
+        "Failed experiments": [
+            _entry("failed", row | {"run": row["cell"], "command": ""}) for row in tables.failed
+        ],
+        "Illegal": [],
+        "Violated conditions": [
+            _entry("TPC-C’s consistency conditions", row | {"detail": row["violated"]})
+            for row in tables.runs
+            if row["violated"]
+        ],
+        "Not converged": [
+            _entry("did not converge", row | {"detail": row["unsettled"]})
+            for row in tables.runs
+            if row["unsettled"] is not None
+        ],
+        UNDECIDED: [],
+    }
+    for row in tables.verdicts:
+        if row["verdict"] != "ok":
+            title = "Illegal" if row["verdict"] == "illegal" else UNDECIDED
+            entries[title].append(_entry(row["checker"].replace("_", " "), row))
     return [
-        (f"{name}: {len(entries)}", _deduplicate(entries), is_open)
-        for name, entries, is_open in (
-            ("Failed experiments", failed, True),
-            ("Illegal", illegal, True),
-            ("Violated conditions", violated, True),
-            ("Not converged", unsettled, True),
-            ("Undecided", unknown, False),
-        )
-        if entries
+        (f"{title}: {len(listed)}", _deduplicate(listed), title != UNDECIDED)
+        for title, listed in entries.items()
+        if listed
     ]
+
+
+def _entry(title: str, row: ReportRow) -> dict[str, str]:
+    return {"title": title} | {name: row[name] for name in ("run", "detail", "command")}
 
 
 def _deduplicate(entries: list[dict[str, str]]) -> list[dict[str, str]]:
@@ -151,16 +153,3 @@ def _deduplicate(entries: list[dict[str, str]]) -> list[dict[str, str]]:
     omitted = len(shown) - ENTRIES_MAX
     more = {"title": f"… and {omitted} more", "run": "", "detail": "", "command": ""}
     return shown[:ENTRIES_MAX] + ([more] if omitted > 0 else [])
-
-
-def _verdict_entry(row: ReportRow) -> dict[str, str]:
-    return {
-        "title": row["checker"].replace("_", " "),
-        "run": row["run"],
-        "detail": row["detail"],
-        "command": row["command"],
-    }
-
-
-def _run_entry(title: str, row: ReportRow, detail: str) -> dict[str, str]:
-    return {"title": title, "run": row["run"], "detail": detail, "command": row["command"]}

@@ -160,13 +160,10 @@ class Evidence:
     @cached_property
     def default_setup(self) -> dict[str, Any]:
         """Environment of the paper; its source is `simulated` unless all runs are live."""
-        defaults = msgspec.structs.asdict(Experiment())
         sources = {row["source"] for row in self.tables.measures}
         source = "live" if sources == {"live"} else "simulated"
-        return {name: defaults.get(name) for name in SETUP_COLUMNS} | {
-            "source": source,
-            "faults": "",
-        }
+        defaults = msgspec.structs.asdict(Experiment()) | {"source": source, "faults": ""}
+        return {name: defaults[name] for name in SETUP_COLUMNS}
 
     @property
     def source(self) -> str:
@@ -199,40 +196,28 @@ class Evidence:
     def curve(self, scheme: str, measure: str, **differing: Any) -> list[CurvePoint]:
         """Return a measure at all loads, in ascending order of load."""
         setup = self.setup(**differing)
+        rows = self._curve_rows.get((scheme, setup, measure), {})
         throughputs = self._curve_rows.get((scheme, setup, "throughput_tps"), {})
-        points = []
-        for (load_tps, duration_us), row in self._curve_rows.get(
-            (scheme, setup, measure), {}
-        ).items():
-            throughput = throughputs.get((load_tps, duration_us))
-            if throughput is None or row["mean"] is None or throughput["mean"] is None:
-                continue
-            saturated = self._saturated_loads[(scheme, setup, load_tps, duration_us)]
-            points.append(
-                (
-                    duration_us,
-                    CurvePoint(
-                        load_tps=throughput["mean"] if load_tps is None else load_tps,
-                        throughput_tps=throughput["mean"],
-                        mean=row["mean"],
-                        low=row["low"],
-                        high=row["high"],
-                        seeds=row["seeds"],
-                        is_saturated=saturated,
-                    ),
+        points: dict[float, CurvePoint] = {}
+        # Of several durations at one load, the longest counts: it comes last.
+        for (load_tps, duration_us), row in sorted(rows.items(), key=lambda item: item[0][1]):
+            throughput_tps = throughputs.get((load_tps, duration_us), {}).get("mean")
+            if throughput_tps is not None and row["mean"] is not None:
+                point = CurvePoint(
+                    load_tps=throughput_tps if load_tps is None else load_tps,
+                    throughput_tps=throughput_tps,
+                    mean=row["mean"],
+                    low=row["low"],
+                    high=row["high"],
+                    seeds=row["seeds"],
+                    is_saturated=self._saturated_loads[(scheme, setup, load_tps, duration_us)],
                 )
-            )
-        longest = {point.load_tps: point for _, point in sorted(points)}
-        return [longest[load_tps] for load_tps in sorted(longest)]
+                points[point.load_tps] = point
+        return [points[load_tps] for load_tps in sorted(points)]
 
     def peak(self, scheme: str, **differing: Any) -> MeasuredPeak | None:
         """Return the peak throughput of a scheme, or None without an unsaturated run."""
-        setup = self.setup(**differing)
-        rows = [
-            row
-            for row in self.tables.peaks
-            if row["scheme"] == scheme and tuple(row[name] for name in SETUP_COLUMNS) == setup
-        ]
+        rows = _rows_of(self.tables.peaks, scheme, self.setup(**differing))
         if not rows:
             return None
         saturating = [row["saturating_tps"] for row in rows]
@@ -247,10 +232,8 @@ class Evidence:
         peak, setup = self.peak(scheme), self.setup()
         runs = [
             row
-            for row in self.tables.measures
-            if row["scheme"] == scheme
-            and tuple(row[name] for name in SETUP_COLUMNS) == setup
-            and row["load_tps"] is not None
+            for row in _rows_of(self.tables.measures, scheme, setup)
+            if row["load_tps"] is not None
         ]
         if peak is None or not runs:
             return None
@@ -277,6 +260,14 @@ class Evidence:
         return dict(sorted(latencies.items()))
 
 
+def _setup_of(row: ReportRow) -> tuple[Any, ...]:
+    return tuple(row[name] for name in SETUP_COLUMNS)
+
+
+def _rows_of(rows: list[ReportRow], scheme: str, setup: tuple[Any, ...]) -> list[ReportRow]:
+    return [row for row in rows if row["scheme"] == scheme and _setup_of(row) == setup]
+
+
 _CurveKey = tuple[str, tuple[Any, ...], str]
 
 
@@ -286,7 +277,7 @@ def _curve_rows(
     """Index the summary by scheme, setup and measure, then by load and duration."""
     points: dict[_CurveKey, dict[tuple[float | None, int], ReportRow]] = defaultdict(dict)
     for row in summary:
-        key = row["scheme"], tuple(row[name] for name in SETUP_COLUMNS), row["measure"]
+        key = row["scheme"], _setup_of(row), row["measure"]
         points[key][row["load_tps"], row["duration_us"]] = row
     return dict(points)
 
@@ -295,7 +286,6 @@ def _saturated_loads(measures: Iterable[ReportRow]) -> dict[tuple[Any, ...], boo
     """Map scheme, setup, load and duration to True if any seed was saturated."""
     saturated: dict[tuple[Any, ...], bool] = defaultdict(bool)
     for row in measures:
-        setup = tuple(row[name] for name in SETUP_COLUMNS)
-        key = row["scheme"], setup, row["load_tps"], row["duration_us"]
+        key = row["scheme"], _setup_of(row), row["load_tps"], row["duration_us"]
         saturated[key] |= bool(row["saturated"])
     return saturated

@@ -30,23 +30,40 @@ def find_violations(runs: DataFrame, operations: DataFrame, orders: DataFrame) -
     The detail is the first counterexample, by position or number.
     """
     guaranteed = _with_scheme_guarantees(runs, operations)
+    strong = guaranteed.where(_is_ordered_as_strong())
     positions = _commit_positions(orders)
+    violations = {
+        "prefix_order": [
+            _position_disagreements(positions),
+            _duplicate_commits(positions),
+            _position_gaps(positions),
+        ],
+        "real_time": [
+            _uncommitted_responses(strong, "stable_us"),
+            _real_time_violations(strong, ("run",)),
+        ],
+        "session_order": [
+            _replica_order_violations(guaranteed, positions),
+            _session_order_violations(guaranteed),
+            _real_time_violations(guaranteed, ("run", "session")),
+        ],
+        "committed_once": [
+            _uncommitted_responses(guaranteed, "coalesce(stable_us, final_us)"),
+            _position_conflicts(guaranteed, positions),
+        ],
+    }
     parts = [
-        _position_disagreements(positions, "prefix_order"),
-        _duplicate_commits(positions, "prefix_order"),
-        _position_gaps(positions, "prefix_order"),
-        _uncommitted_responses(guaranteed.where(_is_ordered_as_strong()), "stable_us", "real_time"),
-        _real_time_violations(guaranteed.where(_is_ordered_as_strong()), ("run",), "real_time"),
-        _replica_order_violations(guaranteed, positions, "session_order"),
-        _session_order_violations(guaranteed, "session_order"),
-        _real_time_violations(guaranteed, ("run", "session"), "session_order"),
-        _uncommitted_responses(guaranteed, "coalesce(stable_us, final_us)", "committed_once"),
-        _position_conflicts(guaranteed, positions, "committed_once"),
+        frame.withColumn("checker", F.lit(checker))
+        for checker, frames in violations.items()
+        for frame in frames
     ]
-    violations = reduce(DataFrame.unionByName, parts)
     # `illegal` sorts before `unknown`.
     first = F.struct("verdict", "position", "detail")
-    worst = violations.groupBy("run", "checker").agg(F.min(first).alias("first"))
+    worst = (
+        reduce(DataFrame.unionByName, parts)
+        .groupBy("run", "checker")
+        .agg(F.min(first).alias("first"))
+    )
     return worst.select("run", "checker", "first.verdict", "first.detail")
 
 
@@ -85,7 +102,7 @@ def _commit_positions(orders: DataFrame) -> DataFrame:
 
 
 def _first_violation(
-    frame: DataFrame, checker: str, position: str, text: str, *values: str, verdict: str = ILLEGAL
+    frame: DataFrame, position: str, text: str, *values: str, verdict: str = ILLEGAL
 ) -> DataFrame:
     """Return the first row of each run by `position`, formatted with `text`; `values` are SQL."""
     rows = frame.selectExpr(
@@ -93,15 +110,10 @@ def _first_violation(
         f"cast({position} as bigint) as position",
         f"format_string('{text}', {', '.join(values)}) as detail",
     )
-    first = rows.groupBy("run").agg(
-        F.min("position").alias("position"), F.min_by("detail", "position").alias("detail")
-    )
-    return first.select(
-        "run",
-        F.lit(checker).alias("checker"),
+    return rows.groupBy("run").agg(
         F.lit(verdict).alias("verdict"),
-        "position",
-        "detail",
+        F.min("position").alias("position"),
+        F.min_by("detail", "position").alias("detail"),
     )
 
 
@@ -109,10 +121,9 @@ def _ms(time_us: str) -> str:
     return f"{time_us} / 1000"
 
 
-def _position_disagreements(positions: DataFrame, checker: str) -> DataFrame:
+def _position_disagreements(positions: DataFrame) -> DataFrame:
     return _first_violation(
         positions.where("(one.origin, one.event) != (other.origin, other.event)"),
-        checker,
         "index",
         "two requests are committed at index %d: %d.%d at replica %d, and %d.%d at replica %d",
         *("index", "one.origin", "one.event", "one.replica"),
@@ -120,20 +131,19 @@ def _position_disagreements(positions: DataFrame, checker: str) -> DataFrame:
     )
 
 
-def _duplicate_commits(positions: DataFrame, checker: str) -> DataFrame:
+def _duplicate_commits(positions: DataFrame) -> DataFrame:
     requests = positions.groupBy("run", "one.origin", "one.event").agg(
         F.min("index").alias("first"), F.max("index").alias("last")
     )
     return _first_violation(
         requests.where("first != last"),
-        checker,
         "first",
         "%d.%d is committed twice, at %d and at %d",
         *("origin", "event", "first", "last"),
     )
 
 
-def _position_gaps(positions: DataFrame, checker: str) -> DataFrame:
+def _position_gaps(positions: DataFrame) -> DataFrame:
     spans = positions.selectExpr(
         "run",
         "index",
@@ -141,7 +151,6 @@ def _position_gaps(positions: DataFrame, checker: str) -> DataFrame:
     )
     return _first_violation(
         spans.where("step > 1"),
-        checker,
         "index - step + 1",
         "no replica recorded the request at index %d",
         "index - step + 1",
@@ -149,19 +158,16 @@ def _position_gaps(positions: DataFrame, checker: str) -> DataFrame:
     )
 
 
-def _uncommitted_responses(operations: DataFrame, response_us: str, checker: str) -> DataFrame:
+def _uncommitted_responses(operations: DataFrame, response_us: str) -> DataFrame:
     return _first_violation(
         operations.where(f"{response_us} is not null and commit_index is null"),
-        checker,
         response_us,
         "%d.%d got a stable or final response at %.3f ms, but is not committed",
         *("replica", "event", _ms(response_us)),
     )
 
 
-def _real_time_violations(
-    operations: DataFrame, within: tuple[str, ...], checker: str
-) -> DataFrame:
+def _real_time_violations(operations: DataFrame, within: tuple[str, ...]) -> DataFrame:
     """Find an operation that is committed before one whose stable response preceded it.
 
     Among the operations at earlier positions, only the one invoked last is relevant.
@@ -174,7 +180,6 @@ def _real_time_violations(
     )
     return _first_violation(
         with_latest.where("late.invoked_us > stable_us"),
-        checker,
         "commit_index",
         "%d.%d got its stable response at %.3f ms, before %d.%d was invoked at %.3f ms, but is "
         "committed after it (at %d, after %d)",
@@ -184,9 +189,7 @@ def _real_time_violations(
     )
 
 
-def _replica_order_violations(
-    operations: DataFrame, positions: DataFrame, checker: str
-) -> DataFrame:
+def _replica_order_violations(operations: DataFrame, positions: DataFrame) -> DataFrame:
     """Find requests that precede an earlier weak request of their replica.
 
     OPERATIONS holds the strength of client operations. All other requests of an order are strong
@@ -220,7 +223,6 @@ def _replica_order_violations(
     )
     return _first_violation(
         with_earlier.where("earlier.position > commit_index"),
-        checker,
         "commit_index",
         "%d.%d is committed at %d without the weak %d.%d before it, which its replica issued "
         "earlier",
@@ -233,7 +235,7 @@ _UNCOMMITTED_POSITION: Final = f"{2**62}L"
 _PRECEDING_ROWS: Final = "rows between unbounded preceding and 1 preceding"
 
 
-def _session_order_violations(operations: DataFrame, checker: str) -> DataFrame:
+def _session_order_violations(operations: DataFrame) -> DataFrame:
     """Find operations that precede an earlier weak operation of their session and replica."""
     with_earlier = operations.where("tentative and commit_index is not null").selectExpr(
         "*",
@@ -243,7 +245,6 @@ def _session_order_violations(operations: DataFrame, checker: str) -> DataFrame:
     )
     return _first_violation(
         with_earlier.where("earlier.position > commit_index"),
-        checker,
         "commit_index",
         "%d.%d is committed at %d, before the weak %d.%d at %d, which its session, %d, invoked "
         "earlier",
@@ -252,7 +253,7 @@ def _session_order_violations(operations: DataFrame, checker: str) -> DataFrame:
     )
 
 
-def _position_conflicts(operations: DataFrame, positions: DataFrame, checker: str) -> DataFrame:
+def _position_conflicts(operations: DataFrame, positions: DataFrame) -> DataFrame:
     """Find operations at whose commit position a replica has another request."""
     committed = operations.where("commit_index is not null").alias("committed")
     same_position = F.expr("committed.run = agreed.run and committed.commit_index = agreed.index")
@@ -264,7 +265,6 @@ def _position_conflicts(operations: DataFrame, positions: DataFrame, checker: st
             "(one.origin, one.event) != (replica, event) "
             "or (other.origin, other.event) != (replica, event)"
         ),
-        checker,
         "commit_index",
         "%d.%d should be committed at %d, but replicas have %d.%d or %d.%d there",
         *("replica", "event", "commit_index"),

@@ -174,7 +174,12 @@ class RegisterFamily:
 
 
 class PopulationBase:
-    def __init__(self, population: Population, layout: str) -> None:
+    def __init__(
+        self,
+        population: Population,
+        layout: str,
+        cache_generation_size: int = CACHE_GENERATION_SIZE,
+    ) -> None:
         if layout not in LAYOUTS:
             raise UnknownName("layout", layout, LAYOUTS)
         self.population = population
@@ -184,6 +189,7 @@ class PopulationBase:
             registers.update(_table_registers(population, name, layout))
         self._domains = {name: registers[name][0] for name in sorted(registers)}
         self._registers = {name: RegisterFamily(*family) for name, family in registers.items()}
+        self._generation_size = cache_generation_size
         self._young: dict[Key, Any] = {}
         self._old: dict[Key, Any] = {}
 
@@ -196,7 +202,7 @@ class PopulationBase:
             value = self._compute(key)
             if value is ABSENT:
                 return value  # cheap to compute, and the number of absent keys is unbounded
-        if len(self._young) >= CACHE_GENERATION_SIZE:
+        if len(self._young) >= self._generation_size:
             self._old, self._young = self._young, {}
         self._young[key] = value
         return value

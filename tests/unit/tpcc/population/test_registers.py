@@ -17,7 +17,6 @@ from creekdb.execution.keys import (
 from creekdb.execution.transaction import ABSENT
 from creekdb.protocol.values import Key
 from creekdb.tpcc import Population, PopulationBase, tpcc_datatype
-from creekdb.tpcc.population import registers as base_module
 from creekdb.tpcc.population.registers import DomainMatcher, KeyDomain, iterate_keys
 from creekdb.tpcc.schema import CUSTOMERS, DELIVERED, ITEMS, TABLES
 from tests.unit.tpcc.tpcc_database import base, population
@@ -168,11 +167,8 @@ def test_index_registers_locate_rows() -> None:
         assert registers.read(("customers_named", 2, 2, "OUGHTOUGHTOUGHT")) == named
 
 
-def test_the_cache_is_bounded_and_retains_registers_in_use(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(base_module, "CACHE_GENERATION_SIZE", 100)
-    registers = PopulationBase(population(), "rows")
+def test_the_cache_is_bounded_and_retains_registers_in_use() -> None:
+    registers = PopulationBase(population(), "rows", cache_generation_size=100)
     frequent = registers.read(("item", 1))
     random = Random(3)
     for _ in range(2000):

@@ -27,6 +27,7 @@ from creekdb.client.calls import Call
 from creekdb.client.errors import NotDone, Unknown
 from creekdb.client.replica_connection import ReplicaConnection
 from creekdb.errors import MalformedMessage
+from creekdb.protocol.effects import ResponseKind
 from creekdb.protocol.ids.version_vector import Dot
 from creekdb.wire import messages
 from creekdb.wire.deduplication import CALLS_PER_CLIENT_MAX
@@ -267,7 +268,7 @@ class CallRouter:
         """Fail a call without a response, and cancel its responses at the replica."""
         number = call.message.number
         self._open_calls.pop(number, None)
-        kind = "stable" if call.message.strong else "tentative"
+        kind = ResponseKind.STABLE if call.message.strong else ResponseKind.TENTATIVE
         text = f"{call.message.operation}: no {kind} response within {call.timeout_s:g} s"
         if call.attempts:
             call.fail(Unknown(text))

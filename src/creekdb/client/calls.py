@@ -7,13 +7,12 @@ from typing import Any, NamedTuple
 
 from creekdb.client.errors import CallFailed, NotDone, OperationFailed, Unknown
 from creekdb.errors import UsageError
+from creekdb.protocol.effects import ResponseKind
 from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.request import Operation, Outcome
 from creekdb.wire.deduplication import describe_call
 from creekdb.wire.messages import CallRequest as CallMessage
 from creekdb.wire.messages import CallResponse
-
-TENTATIVE, STABLE, FINAL = "tentative", "stable", "final"
 
 
 class FinalOutcome(NamedTuple):
@@ -100,7 +99,7 @@ class Call:
     @property
     def tentative(self) -> Coroutine[Any, Any, Any]:
         """First response, tentative or not. `await call.tentative` returns its value."""
-        return self._value_of(TENTATIVE, STABLE, FINAL)
+        return self._value_of(ResponseKind.TENTATIVE, ResponseKind.STABLE, ResponseKind.FINAL)
 
     @property
     def stable(self) -> Coroutine[Any, Any, Any]:
@@ -108,7 +107,7 @@ class Call:
 
         For a weak call this is the final response.
         """
-        return self._value_of(STABLE, FINAL)
+        return self._value_of(ResponseKind.STABLE, ResponseKind.FINAL)
 
     @property
     def final(self) -> Coroutine[Any, Any, FinalOutcome]:
@@ -138,7 +137,7 @@ class Call:
     def add_response(self, response: CallResponse) -> None:
         """Record a response from the replica."""
         self._responses.append(response)
-        is_last = response.kind != TENTATIVE
+        is_last = response.kind != ResponseKind.TENTATIVE
         if is_last or not self.message.strong:
             self.has_response = True
         if is_last or self.is_local_read:
@@ -155,20 +154,20 @@ class Call:
 
     # --- waiting --------------------------------------------------------------------------------
 
-    async def _value_of(self, *kinds: str) -> Any:
+    async def _value_of(self, *kinds: ResponseKind) -> Any:
         return _value_or_raise(await self._first_of_kind(kinds))
 
     async def _final(self) -> FinalOutcome:
-        response = await self._first_of_kind((FINAL, STABLE))
+        response = await self._first_of_kind((ResponseKind.FINAL, ResponseKind.STABLE))
         return FinalOutcome(_value_or_raise(response), response.changed)
 
-    async def _first_of_kind(self, kinds: tuple[str, ...]) -> CallResponse:
+    async def _first_of_kind(self, kinds: tuple[ResponseKind, ...]) -> CallResponse:
         """Wait for the first response of one of these kinds.
 
         The router enforces the deadline of the awaited response. The wait for the final response
         of a weak call has the same timeout again, counted from now.
         """
-        is_more = TENTATIVE not in kinds and not self.message.strong
+        is_more = ResponseKind.TENTATIVE not in kinds and not self.message.strong
         try:
             async with asyncio.timeout(self.timeout_s if is_more else None):
                 while True:
@@ -202,7 +201,9 @@ class Call:
             changed = not final.same_as(Outcome(first.value, first.error))
             self._failure = None
             self.add_response(
-                CallResponse(self.message.number, FINAL, final.value, final.error, changed)
+                CallResponse(
+                    self.message.number, ResponseKind.FINAL.value, final.value, final.error, changed
+                )
             )
         return self._responses[-1]
 

@@ -29,6 +29,7 @@ from creekdb.load.measurement import (
     LoadMeter,
 )
 from creekdb.load.workload import WorkloadCall
+from creekdb.protocol.effects import ResponseKind
 from creekdb.wire import messages
 from creekdb.wire.addresses import parse_address
 from creekdb.wire.framing import FrameWriter, frame_payload
@@ -185,7 +186,7 @@ class LoadConnection(asyncio.Protocol):
 
     def _on_response(self, response: _ResponseHeader, now_ns: int) -> None:
         meter, number, kind = self._meter, response.number, response.kind
-        if kind == "final":
+        if kind == ResponseKind.FINAL:
             sent_ns = self._awaiting_final_ns.pop(number, None)
             if sent_ns is not None:
                 meter.record_response(WEAK_FINAL, sent_ns, now_ns)
@@ -194,7 +195,7 @@ class LoadConnection(asyncio.Protocol):
         if call is None:
             return
         sent_ns, strong, client = call
-        if strong and kind == "tentative":
+        if strong and kind == ResponseKind.TENTATIVE:
             if number not in self._awaiting_final_ns:  # a reordering causes further responses
                 self._awaiting_final_ns[number] = sent_ns
                 meter.record_response(STRONG_TENTATIVE, sent_ns, now_ns)

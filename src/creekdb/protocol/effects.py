@@ -24,7 +24,7 @@ class Send(msgspec.Struct, frozen=True):
     message: Message
 
 
-class ResponseKind(enum.Enum):
+class ResponseKind(enum.StrEnum):
     """Kind of a response to a client (Section 1, point 4)."""
 
     TENTATIVE = "tentative"

@@ -178,7 +178,7 @@ class CallResponse(msgspec.Struct, frozen=True, array_like=True, tag=22):
     number: int
     """Number of the call."""
     kind: str
-    """`tentative`, `stable` or `final`."""
+    """`ResponseKind`."""
     value: Any = None
     """Return value of the operation."""
     error: str | None = None

@@ -12,8 +12,9 @@ from creekdb.cli.options import AS_JSON, parse_argument
 from creekdb.cli.output import print_json
 from creekdb.cli.target import ClusterTarget, pending_notice
 from creekdb.client import NotDone, OperationFailed, Unknown
-from creekdb.client.calls import FINAL, STABLE, TENTATIVE, Call
+from creekdb.client.calls import Call
 from creekdb.errors import UsageError
+from creekdb.protocol.effects import ResponseKind
 
 
 @click.command(short_help="Call an operation on a live cluster.")
@@ -72,7 +73,10 @@ def call(
 
 
 async def _wait_response(call: Call) -> dict[str, Any]:
-    return {"kind": STABLE if call.message.strong else TENTATIVE, "value": await call}
+    return {
+        "kind": ResponseKind.STABLE if call.message.strong else ResponseKind.TENTATIVE,
+        "value": await call,
+    }
 
 
 async def _wait_final(call: Call, timeout: float) -> dict[str, Any]:
@@ -81,15 +85,15 @@ async def _wait_final(call: Call, timeout: float) -> dict[str, Any]:
     notice = f"tentative response: {tentative}; waiting up to {timeout:g} s for the final response"
     with pending_notice(lambda: notice):
         last = await call.final
-    return {"kind": FINAL, "value": last.value, "changed": last.changed}
+    return {"kind": ResponseKind.FINAL, "value": last.value, "changed": last.changed}
 
 
 async def _first_response(call: Call) -> dict[str, Any]:
     """Return the first response, which may be an error. Raises the failure if there is none."""
     try:
-        return {"kind": TENTATIVE, "value": await call.tentative}
+        return {"kind": ResponseKind.TENTATIVE, "value": await call.tentative}
     except OperationFailed as error:
-        return {"kind": TENTATIVE, "error": str(error)}
+        return {"kind": ResponseKind.TENTATIVE, "error": str(error)}
 
 
 def _result_text(response: dict[str, Any]) -> str:

@@ -8,15 +8,14 @@ customers have counted. Both are equal initially, and this one is an invariant.
 One more condition, `index`, is specific to this implementation: the index registers agree with the
 rows.
 
-A state is the population and the registers that differ from it. `ConsistencyFacts` counts and sums
-the rows that the conditions refer to: all rows, or only the *touched* ones. Touched are the orders
-and customers that a differing register belongs to, and their districts. All other rows have their
-initial values, and contribute known amounts to the sums. The facts carry no verdicts; the `_check`
-functions derive the violations from them.
+A state is the population and the registers that differ from it. The check covers all rows, or only
+the *touched* ones. Touched are the orders and customers that a differing register belongs to, and
+their districts. All other rows have their initial values, and contribute known amounts to the sums.
 """
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Final, NamedTuple, TypeAlias
 
@@ -70,212 +69,6 @@ _TABLE_OF_COLUMN: Final = {
 }
 
 
-@dataclass(slots=True)
-class OrderFacts:
-    customer: int | None
-    """O_C_ID, or None if the order does not exist."""
-    ol_cnt: int
-    is_delivered: bool
-    """True if O_CARRIER_ID is set."""
-    is_new: bool
-    lines: int
-    lines_delivered: int
-    amount_delivered: int
-
-
-@dataclass(slots=True)
-class CustomerFacts:
-    balance: int
-    ytd_payment: int
-    delivery_cnt: int
-    paid: int
-    """Sum of H_AMOUNT."""
-    last_order: int | None
-    """Value of the index register."""
-    last_order_in_table: int
-    """Highest number among the customer's orders."""
-    amount_delivered: int = 0
-
-
-@dataclass(slots=True)
-class DistrictFacts:
-    next_o_id: int
-    ytd: int
-    oldest_new_order: int | None
-    """Value of the index register."""
-    order_count: int
-    order_max: int
-    new_order_count: int
-    new_order_min: int
-    new_order_max: int
-    """Both bounds are 0 if there are no new orders."""
-    orders: dict[int, OrderFacts] = field(default_factory=dict)
-    customers: dict[int, CustomerFacts] = field(default_factory=dict)
-
-
-@dataclass(slots=True)
-class ConsistencyScope:
-    """The orders and customers to check, by district."""
-
-    orders: dict[DistrictKey, set[int]] = field(default_factory=dict)
-    customers: dict[DistrictKey, set[int]] = field(default_factory=dict)
-
-
-class ConsistencyFacts:
-    def __init__(
-        self, base: PopulationBase, overrides: Mapping[Key, Any], only_touched: bool
-    ) -> None:
-        self._base = base
-        self._state = OverlayState(base, overrides)
-        self._is_split = base.layout == "fine"
-        scope = self._touched_scope if only_touched else self._full_scope
-        self._scope = scope(overrides)
-        self._paid_at: dict[DistrictKey, int] = {}
-
-    def districts(self) -> Iterator[tuple[DistrictKey, DistrictFacts]]:
-        for district in sorted(self._scope.orders):
-            facts = self._district(*district)
-            self._collect_orders(district, facts)
-            self._collect_customers(district, facts)
-            yield district, facts
-
-    def paid(self, w: int, d: int) -> int:
-        """Return the sum of H_AMOUNT paid at the district. Requires exhausted `districts()`."""
-        is_seen = (w, d) in self._scope.orders
-        return self._paid_at.get((w, d), 0) + (0 if is_seen else INITIAL_D_YTD)
-
-    def warehouses(self) -> list[int]:
-        """Return the warehouses in scope and those that received payments."""
-        return sorted({w for w, _ in (*self._scope.orders, *self._paid_at)})
-
-    def warehouse_ytd(self, w: int) -> int:
-        return self._sum(WAREHOUSE, W_YTD, w)
-
-    def district_ytd(self, w: int, d: int) -> int:
-        return self._sum(DISTRICT, D_YTD, w, d)
-
-    def _district(self, w: int, d: int) -> DistrictFacts:
-        order_numbers = [key[3] for key in self._keys(ORDERS, w, d)]
-        new_order_numbers = [key[3] for key in self._keys(NEW_ORDER, w, d)]
-        return DistrictFacts(
-            next_o_id=self._sum(DISTRICT, D_NEXT_O_ID, w, d),
-            ytd=self.district_ytd(w, d),
-            oldest_new_order=self._register(OLDEST_NEW_ORDER, w, d),
-            order_count=len(order_numbers),
-            order_max=max(order_numbers, default=0),
-            new_order_count=len(new_order_numbers),
-            new_order_min=min(new_order_numbers, default=0),
-            new_order_max=max(new_order_numbers, default=0),
-        )
-
-    def _collect_orders(self, district: DistrictKey, facts: DistrictFacts) -> None:
-        customers = self._scope.customers.setdefault(district, set())
-        for number in sorted(self._scope.orders[district]):
-            order = facts.orders[number] = self._order(*district, number)
-            if order.customer is not None:
-                customers.add(order.customer)
-
-    def _collect_customers(self, district: DistrictKey, facts: DistrictFacts) -> None:
-        scope = self._scope.customers[district]
-        for c in sorted(scope):
-            facts.customers[c] = self._customer(*district, c)
-        self._add_payment(district, (CUSTOMERS - len(scope)) * INITIAL_PAYMENT)
-        for number, order in facts.orders.items():
-            if order.customer is not None:
-                customer = facts.customers[order.customer]
-                customer.amount_delivered += order.amount_delivered
-                customer.last_order_in_table = max(customer.last_order_in_table, number)
-
-    def _order(self, w: int, d: int, o: int) -> OrderFacts:
-        fixed = self._register(ORDERS.name, w, d, o)
-        carrier = None if fixed is None else self._value(ORDERS, O_CARRIER_ID, fixed, w, d, o)
-        facts = OrderFacts(
-            customer=None if fixed is None else fixed[O_C_ID],
-            ol_cnt=0 if fixed is None else fixed[O_OL_CNT],
-            is_delivered=carrier is not None,
-            is_new=self._register(NEW_ORDER.name, w, d, o) is not None,
-            lines=0,
-            lines_delivered=0,
-            amount_delivered=0,
-        )
-        for key in self._keys(ORDER_LINE, w, d, o):
-            line = self._state.read(key)
-            facts.lines += 1
-            if self._value(ORDER_LINE, OL_DELIVERY_D, line, *key[1:]) is not None:
-                facts.lines_delivered += 1
-                facts.amount_delivered += line[OL_AMOUNT]
-        return facts
-
-    def _customer(self, w: int, d: int, c: int) -> CustomerFacts:
-        paid = 0
-        for key in self._keys(HISTORY, w, d, c):
-            row = self._state.read(key)
-            paid += row[H_AMOUNT]
-            self._add_payment((row[H_W_ID], row[H_D_ID]), row[H_AMOUNT])
-        return CustomerFacts(
-            balance=self._sum(CUSTOMER, C_BALANCE, w, d, c),
-            ytd_payment=self._sum(CUSTOMER, C_YTD_PAYMENT, w, d, c),
-            delivery_cnt=self._sum(CUSTOMER, C_DELIVERY_CNT, w, d, c),
-            paid=paid,
-            last_order=self._register(LAST_ORDER, w, d, c),
-            last_order_in_table=self._base.population.last_order(w, d, c),
-        )
-
-    def _add_payment(self, district: DistrictKey, amount: int) -> None:
-        self._paid_at[district] = self._paid_at.get(district, 0) + amount
-
-    # --- reading a row in either layout ----------------------------------------------------------
-
-    def _register(self, *key: Any) -> Any:
-        value = self._state.read(key)
-        return None if value is ABSENT else value
-
-    def _value(self, table: TableSchema, column: int, row: tuple[Any, ...], *key: Any) -> Any:
-        """Return a column of a row whose register of fixed columns is `row`."""
-        return self._register(table.columns[column], *key) if self._is_split else row[column]
-
-    def _sum(self, table: TableSchema, column: int, *key: int) -> int:
-        if self._is_split:
-            return self._register(table.columns[column], *key) or 0
-        row = self._register(table.name, *key)
-        return 0 if row is None else row[column]
-
-    def _keys(self, table: TableSchema, *prefix: int) -> Iterator[tuple[Any, ...]]:
-        for key in self._state.keys(*prefix_range((table.name, *prefix)), False):
-            assert isinstance(key, tuple)
-            yield key
-
-    # --- scope -----------------------------------------------------------------------------------
-
-    def _full_scope(self, overrides: Mapping[Key, Any]) -> ConsistencyScope:
-        """Return all rows of the population, and the touched rows beyond it."""
-        scope = self._touched_scope(overrides)
-        for w in range(1, self._base.population.warehouses + 1):
-            for d in range(1, DISTRICTS + 1):
-                scope.orders.setdefault((w, d), set()).update(range(1, CUSTOMERS + 1))
-                scope.customers.setdefault((w, d), set()).update(range(1, CUSTOMERS + 1))
-        return scope
-
-    def _touched_scope(self, overrides: Mapping[Key, Any]) -> ConsistencyScope:
-        scope = ConsistencyScope()
-        for key in overrides:
-            if not isinstance(key, tuple):
-                continue
-            name: Any = _TABLE_OF_COLUMN.get(str(key[0]), key[0])
-            parts: tuple[Any, ...] = key[1:]
-            if name == WAREHOUSE.name:
-                parts, name = (*parts, 1), DISTRICT.name
-            if name not in (*_CUSTOMER_REGISTERS, *_ORDER_REGISTERS, *_DISTRICT_REGISTERS):
-                continue
-            orders = scope.orders.setdefault(parts[:2], set())
-            customers = scope.customers.setdefault(parts[:2], set())
-            if name in _ORDER_REGISTERS:
-                orders.add(parts[2])
-            elif name in _CUSTOMER_REGISTERS:
-                customers.add(parts[2])
-        return scope
-
-
 CONDITIONS: Final = (*(f"3.3.2.{number}" for number in range(1, 13)), "index")
 VIOLATIONS_MAX: Final = 20
 
@@ -303,55 +96,190 @@ def find_violations(
     The state is `base` with the registers in `overrides`, where `ABSENT` marks a deleted one.
     `only_touched` restricts the check to rows that an override belongs to.
     """
-    return list(islice(_check_state(ConsistencyFacts(base, overrides, only_touched)), limit))
+    scope = _touched_scope(overrides)
+    if not only_touched:
+        for w in range(1, base.population.warehouses + 1):
+            for d in range(1, DISTRICTS + 1):
+                scope[w, d].orders.update(range(1, CUSTOMERS + 1))
+                scope[w, d].customers.update(range(1, CUSTOMERS + 1))
+    return list(islice(_ConsistencyCheck(base, overrides, scope).violations(), limit))
 
 
-def _check_state(state_facts: ConsistencyFacts) -> Iterator[ConsistencyViolation]:
-    for district, facts in state_facts.districts():
-        yield from _check_district(district, facts)
-        for number, order in facts.orders.items():
-            yield from _check_order(("orders", *district, number), order)
-        for number, customer in facts.customers.items():
-            yield from _check_customer(("customer", *district, number), customer)
-    for w in state_facts.warehouses():
-        yield from _check_sums(state_facts, w)
+class _DistrictScope(NamedTuple):
+    """Orders and customers of one district to check."""
+
+    orders: set[int]
+    customers: set[int]
 
 
-def _check_sums(state_facts: ConsistencyFacts, w: int) -> Iterator[ConsistencyViolation]:
-    districts = range(1, DISTRICTS + 1)
-    ytd = [state_facts.district_ytd(w, d) for d in districts]
-    paid = [state_facts.paid(w, d) for d in districts]
-    at, w_ytd = ("warehouse", w), state_facts.warehouse_ytd(w)
-    yield from _compare("3.3.2.1", at, "W_YTD", w_ytd, "the sum of D_YTD", sum(ytd))
-    yield from _compare("3.3.2.8", at, "W_YTD", w_ytd, "the sum of H_AMOUNT", sum(paid))
-    for d, left, right in zip(districts, ytd, paid, strict=True):
-        at_district = ("district", w, d)
-        yield from _compare("3.3.2.9", at_district, "D_YTD", left, "the sum of H_AMOUNT", right)
+_Scope: TypeAlias = defaultdict[DistrictKey, _DistrictScope]
 
 
-def _check_district(district: DistrictKey, facts: DistrictFacts) -> Iterator[ConsistencyViolation]:
-    at = ("district", *district)
-    last, newest, oldest = facts.next_o_id - 1, facts.new_order_max, facts.new_order_min
-    yield from _compare("3.3.2.2", at, "D_NEXT_O_ID - 1", last, "max(O_ID)", facts.order_max)
-    if facts.new_order_count:
-        yield from _compare("3.3.2.2", at, "D_NEXT_O_ID - 1", last, "max(NO_O_ID)", newest)
-        left, right = f"from NO_O_ID {oldest} to {newest}", "the number of NEW_ORDER rows"
-        numbers = newest - oldest + 1
-        yield from _compare("3.3.2.3", at, left, numbers, right, facts.new_order_count)
-    ol_cnt = sum(order.ol_cnt for order in facts.orders.values())
-    lines = sum(order.lines for order in facts.orders.values())
-    right = "the number of ORDER_LINE rows"
-    yield from _compare("3.3.2.4", at, "the sum of O_OL_CNT", ol_cnt, right, lines)
-    delivered = facts.order_count - facts.new_order_count
-    counted = DELIVERED + sum(each.delivery_cnt for each in facts.customers.values())
-    left, right = "ORDERS less NEW_ORDER rows", f"{DELIVERED} and the sum of C_DELIVERY_CNT"
-    yield from _compare("3.3.2.11", at, left, delivered, right, counted)
-    left, right = "the oldest new order in the index", "the one in the table"
-    first = oldest or facts.next_o_id
-    yield from _compare("index", at, left, facts.oldest_new_order, right, first)
+def _touched_scope(overrides: Mapping[Key, Any]) -> _Scope:
+    scope: _Scope = defaultdict(lambda: _DistrictScope(set(), set()))
+    for key in overrides:
+        if not isinstance(key, tuple):
+            continue
+        name: Any = _TABLE_OF_COLUMN.get(str(key[0]), key[0])
+        parts: tuple[Any, ...] = key[1:]
+        if name == WAREHOUSE.name:
+            parts, name = (*parts, 1), DISTRICT.name
+        if name in _ORDER_REGISTERS:
+            scope[parts[:2]].orders.add(parts[2])
+        elif name in _CUSTOMER_REGISTERS:
+            scope[parts[:2]].customers.add(parts[2])
+        elif name in _DISTRICT_REGISTERS:
+            scope[parts[:2]]  # adds the district
+    return scope
 
 
-def _check_order(at: RowKey, order: OrderFacts) -> Iterator[ConsistencyViolation]:
+class _StateReader:
+    """Rows of a state, in either layout."""
+
+    def __init__(self, base: PopulationBase, overrides: Mapping[Key, Any]) -> None:
+        self._state = OverlayState(base, overrides)
+        self._is_split = base.layout == "fine"
+
+    def register(self, *key: Any) -> Any:
+        value = self._state.read(key)
+        return None if value is ABSENT else value
+
+    def value(self, table: TableSchema, column: int, row: tuple[Any, ...], *key: Any) -> Any:
+        """Return a column of a row whose register of fixed columns is `row`."""
+        return self.register(table.columns[column], *key) if self._is_split else row[column]
+
+    def sum(self, table: TableSchema, column: int, *key: int) -> int:
+        if self._is_split:
+            return self.register(table.columns[column], *key) or 0
+        row = self.register(table.name, *key)
+        return 0 if row is None else row[column]
+
+    def keys(self, table: TableSchema, *prefix: int) -> Iterator[tuple[Any, ...]]:
+        for key in self._state.keys(*prefix_range((table.name, *prefix)), False):
+            assert isinstance(key, tuple)
+            yield key
+
+
+@dataclass(slots=True)
+class _Order:
+    customer: int | None
+    """O_C_ID, or None if the order does not exist."""
+    ol_cnt: int
+    is_delivered: bool
+    """True if O_CARRIER_ID is set."""
+    is_new: bool
+    lines: int = 0
+    lines_delivered: int = 0
+    amount_delivered: int = 0
+
+
+class _ConsistencyCheck:
+    def __init__(self, base: PopulationBase, overrides: Mapping[Key, Any], scope: _Scope) -> None:
+        self._population = base.population
+        self._rows = _StateReader(base, overrides)
+        self._scope = scope
+        self._paid_at: Counter[DistrictKey] = Counter()
+        """Sum of H_AMOUNT by the district that received the payments."""
+
+    def violations(self) -> Iterator[ConsistencyViolation]:
+        for w, d in sorted(self._scope):
+            numbers, customers = self._scope[w, d]
+            orders = {number: self._order(w, d, number) for number in sorted(numbers)}
+            orders_of: dict[int, dict[int, _Order]] = {c: {} for c in customers}
+            for number, order in orders.items():
+                if order.customer is not None:
+                    orders_of.setdefault(order.customer, {})[number] = order
+            yield from self._check_district(w, d, orders, orders_of)
+            for number, order in orders.items():
+                yield from _check_order((ORDERS.name, w, d, number), order)
+            for c in sorted(orders_of):
+                yield from self._check_customer(w, d, c, orders_of[c])
+            self._paid_at[w, d] += (CUSTOMERS - len(orders_of)) * INITIAL_PAYMENT
+        for w in sorted({w for w, _ in (*self._scope, *self._paid_at)}):
+            yield from self._check_sums(w)
+
+    def _order(self, w: int, d: int, o: int) -> _Order:
+        rows = self._rows
+        fixed = rows.register(ORDERS.name, w, d, o)
+        carrier = None if fixed is None else rows.value(ORDERS, O_CARRIER_ID, fixed, w, d, o)
+        order = _Order(
+            customer=None if fixed is None else fixed[O_C_ID],
+            ol_cnt=0 if fixed is None else fixed[O_OL_CNT],
+            is_delivered=carrier is not None,
+            is_new=rows.register(NEW_ORDER.name, w, d, o) is not None,
+        )
+        for key in rows.keys(ORDER_LINE, w, d, o):
+            line = rows.register(*key)
+            order.lines += 1
+            if rows.value(ORDER_LINE, OL_DELIVERY_D, line, *key[1:]) is not None:
+                order.lines_delivered += 1
+                order.amount_delivered += line[OL_AMOUNT]
+        return order
+
+    def _check_sums(self, w: int) -> Iterator[ConsistencyViolation]:
+        at, w_ytd = (WAREHOUSE.name, w), self._rows.sum(WAREHOUSE, W_YTD, w)
+        districts = range(1, DISTRICTS + 1)
+        ytd = [self._rows.sum(DISTRICT, D_YTD, w, d) for d in districts]
+        paid = [
+            self._paid_at[w, d] + (0 if (w, d) in self._scope else INITIAL_D_YTD) for d in districts
+        ]
+        yield from _compare("3.3.2.1", at, "W_YTD", w_ytd, "the sum of D_YTD", sum(ytd))
+        yield from _compare("3.3.2.8", at, "W_YTD", w_ytd, "the sum of H_AMOUNT", sum(paid))
+        for d, left, right in zip(districts, ytd, paid, strict=True):
+            district = (DISTRICT.name, w, d)
+            yield from _compare("3.3.2.9", district, "D_YTD", left, "the sum of H_AMOUNT", right)
+
+    def _check_district(
+        self, w: int, d: int, orders: Mapping[int, _Order], customers: Iterable[int]
+    ) -> Iterator[ConsistencyViolation]:
+        rows, at = self._rows, (DISTRICT.name, w, d)
+        numbers = [key[3] for key in rows.keys(ORDERS, w, d)]
+        new_numbers = [key[3] for key in rows.keys(NEW_ORDER, w, d)]
+        oldest, newest = min(new_numbers, default=0), max(new_numbers, default=0)
+        next_o_id = rows.sum(DISTRICT, D_NEXT_O_ID, w, d)
+        left, right = "D_NEXT_O_ID - 1", "max(O_ID)"
+        yield from _compare("3.3.2.2", at, left, next_o_id - 1, right, max(numbers, default=0))
+        if new_numbers:
+            yield from _compare("3.3.2.2", at, left, next_o_id - 1, "max(NO_O_ID)", newest)
+            left, right = f"from NO_O_ID {oldest} to {newest}", "the number of NEW_ORDER rows"
+            yield from _compare("3.3.2.3", at, left, newest - oldest + 1, right, len(new_numbers))
+        ol_cnt = sum(order.ol_cnt for order in orders.values())
+        lines = sum(order.lines for order in orders.values())
+        left, right = "the sum of O_OL_CNT", "the number of ORDER_LINE rows"
+        yield from _compare("3.3.2.4", at, left, ol_cnt, right, lines)
+        delivered = len(numbers) - len(new_numbers)
+        counted = sum(rows.sum(CUSTOMER, C_DELIVERY_CNT, w, d, c) for c in customers)
+        left, right = "ORDERS less NEW_ORDER rows", f"{DELIVERED} and the sum of C_DELIVERY_CNT"
+        yield from _compare("3.3.2.11", at, left, delivered, right, DELIVERED + counted)
+        index = rows.register(OLDEST_NEW_ORDER, w, d)
+        left, right = "the oldest new order in the index", "the one in the table"
+        yield from _compare("index", at, left, index, right, oldest or next_o_id)
+
+    def _check_customer(
+        self, w: int, d: int, c: int, orders: Mapping[int, _Order]
+    ) -> Iterator[ConsistencyViolation]:
+        rows, at = self._rows, (CUSTOMER.name, w, d, c)
+        paid = 0
+        for key in rows.keys(HISTORY, w, d, c):
+            row = rows.register(*key)
+            paid += row[H_AMOUNT]
+            self._paid_at[row[H_W_ID], row[H_D_ID]] += row[H_AMOUNT]
+        balance = rows.sum(CUSTOMER, C_BALANCE, w, d, c)
+        delivered = sum(order.amount_delivered for order in orders.values())
+        right = f"delivered {delivered} less paid {paid}"
+        yield from _compare("3.3.2.10", at, "C_BALANCE", balance, right, delivered - paid)
+        left, total = (
+            "C_BALANCE + C_YTD_PAYMENT",
+            balance + rows.sum(CUSTOMER, C_YTD_PAYMENT, w, d, c),
+        )
+        yield from _compare("3.3.2.12", at, left, total, "the amount delivered", delivered)
+        index = rows.register(LAST_ORDER, w, d, c)
+        last = max((self._population.last_order(w, d, c), *orders))
+        left, right = "the last order in the index", "the one in the table"
+        yield from _compare("index", at, left, index, right, last)
+
+
+def _check_order(at: RowKey, order: _Order) -> Iterator[ConsistencyViolation]:
     carrier = "a carrier" if order.is_delivered else "no carrier"
     if order.customer is None:
         if order.is_new:
@@ -365,17 +293,6 @@ def _check_order(at: RowKey, order: OrderFacts) -> Iterator[ConsistencyViolation
     if order.lines_delivered != (order.lines if order.is_delivered else 0):
         lines = f"{order.lines_delivered} of {order.lines} lines have a delivery date"
         yield ConsistencyViolation("3.3.2.7", at, f"the order has {carrier}, and {lines}")
-
-
-def _check_customer(at: RowKey, customer: CustomerFacts) -> Iterator[ConsistencyViolation]:
-    delivered, balance, paid = customer.amount_delivered, customer.balance, customer.paid
-    right = f"delivered {delivered} less paid {paid}"
-    yield from _compare("3.3.2.10", at, "C_BALANCE", balance, right, delivered - paid)
-    left, total = "C_BALANCE + C_YTD_PAYMENT", balance + customer.ytd_payment
-    yield from _compare("3.3.2.12", at, left, total, "the amount delivered", delivered)
-    left, right = "the last order in the index", "the one in the table"
-    in_table = customer.last_order_in_table
-    yield from _compare("index", at, left, customer.last_order, right, in_table)
 
 
 def _compare(

@@ -88,72 +88,49 @@ def iterate_keys(
     domains: dict[str, KeyDomain], start: CollationKey, stop: CollationKey, reverse: bool
 ) -> Iterator[Key]:
     """Yield the keys in [start, stop). The names in `domains` must be sorted."""
-    low = _child_bound(start, _TUPLE)
-    high = _child_bound(stop, _TUPLE)
-    if low is AFTER or high is BEFORE:
-        return
     names: list[str] = list(domains)
-    for name, name_low, name_high in _children(names, _STR, low, high, reverse):
-        yield from _descend((name,), domains[name], name_low, name_high, reverse)
-
-
-class _OutOfRange:
-    """A bound before or after all keys below a node."""
-
-
-BEFORE, AFTER = _OutOfRange(), _OutOfRange()
-Bound: TypeAlias = CollationKey | _OutOfRange
-"""Start or end of a range below a node: a collation key relative to the node."""
-
-
-def _child_bound(bound: Bound, tag: int, value: Any = None) -> Bound:
-    """Return the bound relative to the child with that tag and value."""
-    if isinstance(bound, _OutOfRange):
-        return bound
-    step: tuple[Any, ...] = (tag,) if value is None else (tag, value)
-    head = bound[: len(step)]
-    if head == step:
-        return bound[len(step) :]
-    return BEFORE if head < step else AFTER
-
-
-def _children(
-    children: Sequence[Any], tag: int, low: Bound, high: Bound, reverse: bool
-) -> Iterator[tuple[Any, Bound, Bound]]:
-    """Yield the children that intersect the range, each with its relative bounds."""
-    first = 0 if low is BEFORE else _index(children, tag, low)
-    last = len(children) if high is AFTER else _index(children, tag, high) + 1
-    touched = children[first:last]
-    for child in reversed(touched) if reverse else touched:
-        yield child, _child_bound(low, tag, child), _child_bound(high, tag, child)
-
-
-def _index(children: Sequence[Any], tag: int, bound: Bound) -> int:
-    """Return the index of the first child that does not end before the bound."""
-    if isinstance(bound, _OutOfRange):
-        return 0 if bound is BEFORE else len(children)
-    if bound[:1] != (tag,):
-        return 0 if bound[:1] < (tag,) else len(children)
-    return 0 if len(bound) == 1 else bisect_left(children, bound[1])
+    for name in _touched(names, (_TUPLE, _STR), start, stop, reverse):
+        yield from _descend((name,), (_TUPLE, _STR, name), domains[name], start, stop, reverse)
 
 
 def _descend(
-    key: tuple[Any, ...], domain: KeyDomain, low: Bound, high: Bound, reverse: bool
+    key: tuple[Any, ...],
+    path: CollationKey,
+    domain: KeyDomain,
+    start: CollationKey,
+    stop: CollationKey,
+    reverse: bool,
 ) -> Iterator[Key]:
+    """Yield the keys below a node, whose collation keys begin with `path`."""
     depth = len(key) - 1
     level = domain[depth]
     children: Sequence[Any] = level(*key[1:]) if callable(level) else level
-    tag = _INT if isinstance(children, range) else _STR
-    is_last = depth + 1 == len(domain)
-    if is_last and low is BEFORE and high is AFTER:
-        for child in reversed(children) if reverse else children:
+    tagged = (*path, _INT if isinstance(children, range) else _STR)
+    for child in _touched(children, tagged, start, stop, reverse):
+        if depth + 1 < len(domain):
+            yield from _descend((*key, child), (*tagged, child), domain, start, stop, reverse)
+        elif start <= (*tagged, child) < stop:
             yield (*key, child)
-        return
-    for child, child_low, child_high in _children(children, tag, low, high, reverse):
-        if not is_last:
-            yield from _descend((*key, child), domain, child_low, child_high, reverse)
-        elif child_low in (BEFORE, ()) and child_high not in (BEFORE, ()):
-            yield (*key, child)
+
+
+def _touched(
+    children: Sequence[Any],
+    path: CollationKey,
+    start: CollationKey,
+    stop: CollationKey,
+    reverse: bool,
+) -> Sequence[Any]:
+    """Return the children of a node that have keys in [start, stop), and at most two others."""
+    touched = children[_first_index(children, path, start) : _first_index(children, path, stop) + 1]
+    return touched[::-1] if reverse else touched
+
+
+def _first_index(children: Sequence[Any], path: CollationKey, bound: CollationKey) -> int:
+    """Return the index of the first child that does not end before the bound."""
+    head = bound[: len(path)]
+    if head != path:
+        return 0 if head < path else len(children)
+    return bisect_left(children, bound[len(path)]) if len(bound) > len(path) else 0
 
 
 CACHE_GENERATION_SIZE: Final = 2**17

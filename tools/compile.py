@@ -119,6 +119,7 @@ SUBCLASSED: Final = (
 
 COMPILER_INPUTS: Final = (
     "driver",
+    "atomic_write.py",
     "errors.py",
     "execution",
     "history",

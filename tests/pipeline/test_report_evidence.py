@@ -8,9 +8,9 @@ from creekdb.evaluation import Experiment
 from creekdb.pipeline.report.claims import ClaimResult, ClaimStatus, evaluate_claims
 from creekdb.pipeline.report.evidence import Evidence
 from creekdb.pipeline.report.paper import CLAIMS
-from creekdb.pipeline.report.paper.claim import STRONG_STABLE
 from creekdb.pipeline.report.quantities import Band, Unit, band_around, rounding_band
 from creekdb.pipeline.report.queries import (
+    STRONG_STABLE,
     Curve,
     QueryResult,
     compare_curves,

@@ -7,8 +7,7 @@ from typing import Any, Final, NamedTuple
 
 from creekdb.pipeline.report import formatting
 from creekdb.pipeline.report.evidence import Evidence
-from creekdb.pipeline.report.paper import CLAIMS
-from creekdb.pipeline.report.paper.claim import Claim
+from creekdb.pipeline.report.paper import CLAIMS, Claim
 from creekdb.pipeline.report.quantities import DECIMAL_DIGITS
 from creekdb.pipeline.report.queries import QueryResult
 

@@ -41,8 +41,8 @@ from creekdb.pipeline.report.evidence import SETUP_COLUMNS, Evidence, ReportRow,
 from creekdb.pipeline.report.figures import Figure, draw_figures
 from creekdb.pipeline.report.live_runs import draw_live_runs
 from creekdb.pipeline.report.live_runs import summary_lines as live_summary
-from creekdb.pipeline.report.paper.claim import LATENCY_LOAD_SHARE_MAX
 from creekdb.pipeline.report.quantities import Unit
+from creekdb.pipeline.report.queries import LATENCY_LOAD_SHARE_MAX
 from creekdb.pipeline.report.summary import report_summary, transaction_latencies
 from creekdb.pipeline.report.timelines import draw_timelines
 from creekdb.pipeline.report.variations import draw_variations, variation_lines

@@ -1,12 +1,14 @@
 """Numbers that the paper's statements require, computed from the evidence."""
 
 import itertools
+import operator
 from collections.abc import Callable, Mapping
 from math import inf, isinf
 from statistics import fmean
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from creekdb.pipeline.report.evidence import CurvePoint, Evidence
+from creekdb.pipeline.report.paper.reference_values import SCHEME_NAMES
 from creekdb.pipeline.report.partitions import PartitionedRun, partitioned_runs
 from creekdb.pipeline.report.quantities import Unit
 
@@ -196,6 +198,36 @@ def _range(points: list[CurvePoint]) -> QueryResult | None:
 def _maximum(points: list[CurvePoint]) -> QueryResult | None:
     result = _range(points)
     return None if result is None else result._replace(low=result.high, mean=None)
+
+
+# --- latencies -------------------------------------------------------------------------------
+
+
+WEAK_TENTATIVE: Final = "weak_tentative_mean_us"
+STRONG_TENTATIVE: Final = "strong_tentative_mean_us"
+STRONG_STABLE: Final = "strong_stable_mean_us"
+LATENCY_LOAD_SHARE_MAX: Final = 0.9
+"""Share of the lowest saturating load up to which latencies are compared. As in the paper, the
+processors are not saturated at these loads."""
+
+
+def latency_curve(scheme: str, measure: str, **overrides: Any) -> Curve:
+    return Curve(scheme, measure, overrides, LATENCY_LOAD_SHARE_MAX)
+
+
+def latency_range(scheme: str, measure: str, **overrides: Any) -> Query:
+    return curve_range(latency_curve(scheme, measure, **overrides))
+
+
+def latency_ratio(one: str, two: str, measure: str, **overrides: Any) -> Query:
+    """Return the ratio of the mean latencies of two systems."""
+    return compare_curves(
+        Unit.RATIO,
+        latency_curve(one, measure, **overrides),
+        latency_curve(two, measure, **overrides),
+        operator.truediv,
+        f"{SCHEME_NAMES[one]}'s mean latency ÷ {SCHEME_NAMES[two]}'s",
+    )
 
 
 # --- derived numbers --------------------------------------------------------------------------

@@ -10,15 +10,18 @@ from creekdb.pipeline.report import formatting, live_runs
 from creekdb.pipeline.report.claims import ClaimResult, ClaimStatus
 from creekdb.pipeline.report.evidence import Evidence, ReportRow
 from creekdb.pipeline.report.live_runs import LiveFigures
-from creekdb.pipeline.report.paper.claim import (
-    STRONG_STABLE,
-    WEAK_TENTATIVE,
-    latency_range,
-    latency_ratio,
-)
 from creekdb.pipeline.report.paper.reference_values import PEAKS_TPS
 from creekdb.pipeline.report.quantities import Unit
-from creekdb.pipeline.report.queries import Curve, QueryResult, curve_range, peak_throughput
+from creekdb.pipeline.report.queries import (
+    STRONG_STABLE,
+    WEAK_TENTATIVE,
+    Curve,
+    QueryResult,
+    curve_range,
+    latency_range,
+    latency_ratio,
+    peak_throughput,
+)
 
 HIGH_ACCURACY: Final = 0.9
 """Accuracy from which the title claims correct responses."""
@@ -91,12 +94,14 @@ def _latency_sentences(results: _HeadlineResults) -> list[str]:
     stable_ms = formatting.format_number(stable.typical, Unit.MICROSECONDS)
     share = "all" if accuracy.low == 1 else f"at least {formatting.format_share(accuracy.low)}"
     live_weak = live_stable = live_accuracy = ""
-    if live is not None and live.weak_us is not None:
-        live_weak = f"; on the live cluster of this machine it took {_live_median(live.weak_us)}"
-    if live is not None and live.accuracy is not None:
-        live_accuracy = f"; on the live cluster, {formatting.format_share(live.accuracy)} did"
-    if live is not None and live.strong_us is not None:
-        live_stable = f"; on the live cluster it took {_live_median(live.strong_us)}"
+    if live is not None:
+        if live.weak_us is not None:
+            took = _live_median(live.weak_us)
+            live_weak = f"; on the live cluster of this machine it took {took}"
+        if live.accuracy is not None:
+            live_accuracy = f"; on the live cluster, {formatting.format_share(live.accuracy)} did"
+        if live.strong_us is not None:
+            live_stable = f"; on the live cluster it took {_live_median(live.strong_us)}"
     return [
         f"{scope}, a weak transaction gets its first response after {weak_ms} (mean){live_weak}. "
         "The replica responds without contacting others. "
@@ -135,43 +140,34 @@ def _summary_numbers(
     results: _HeadlineResults, archie_ratio: QueryResult | None
 ) -> list[SummaryNumber]:
     """Return the key numbers; each label begins with the source of its number."""
-    source, peak, accuracy, live = results.source, results.peak, results.accuracy, results.live
+    peak, accuracy, live = results.peak, results.accuracy, results.live
     numbers = []
+
+    def add(label: str, text: str, note: str) -> None:
+        value, _, unit = text.partition(formatting.NO_BREAK_SPACE)
+        numbers.append(SummaryNumber(f"{results.source} {label}", value, unit, note))
+
     if peak is not None:
-        numbers.append(
-            SummaryNumber(
-                f"{source} peak throughput of Creek",
-                ("≥ " if peak.is_lower_bound else "") + formatting.format_thousands(peak.low),
-                "tx/s",
-                _peak_note(peak),
-            )
-        )
+        at_least = "≥ " if peak.is_lower_bound else ""
+        throughput = formatting.format_throughput(peak.low)
+        add("peak throughput of Creek", f"{at_least}{throughput}", _peak_note(peak))
     for label, result, live_us in (
         ("latency of the first response, weak", results.weak, live and live.weak_us),
         ("latency of the stable response, strong", results.stable, live and live.strong_us),
     ):
         if result is not None:
-            value, _, unit = formatting.format_number(result.typical, Unit.MICROSECONDS).partition(
-                formatting.NO_BREAK_SPACE
-            )
             note = _load_note(formatting.format_span(result.low, result.high, Unit.MICROSECONDS))
             note += "" if live_us is None else f"; live: {_live_median(live_us)}"
-            numbers.append(SummaryNumber(f"{source} {label}", value, unit, note))
+            add(label, formatting.format_number(result.typical, Unit.MICROSECONDS), note)
     if archie_ratio is not None:
-        numbers.append(
-            SummaryNumber(
-                f"{source} latency of weak transactions, relative to Archie",
-                f"{archie_ratio.typical * 100:.0f}",
-                "%",
-                _load_note(formatting.format_percent_span(archie_ratio.low, archie_ratio.high)),
-            )
-        )
+        span = formatting.format_percent_span(archie_ratio.low, archie_ratio.high)
+        label = "latency of weak transactions, relative to Archie"
+        add(label, formatting.format_percent(archie_ratio.typical), _load_note(span))
     if accuracy is not None:
-        value, _, unit = formatting.format_share(accuracy.low).partition(formatting.NO_BREAK_SPACE)
         note = "below saturation"
         if live is not None and live.accuracy is not None:
             note += f"; live: {formatting.format_share(live.accuracy)}"
-        numbers.append(SummaryNumber(f"{source} accuracy, lowest", value, unit, note))
+        add("accuracy, lowest", formatting.format_share(accuracy.low), note)
     return numbers
 
 

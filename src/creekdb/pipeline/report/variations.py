@@ -8,7 +8,6 @@ from creekdb.pipeline.report.charts import Axis, ChartPanel, ChartRows, curves
 from creekdb.pipeline.report.charts.curves import CurveStyle
 from creekdb.pipeline.report.charts.theme import DASHED, SOLID, Palette
 from creekdb.pipeline.report.evidence import Evidence
-from creekdb.pipeline.report.paper.claim import STRONG_STABLE, latency_range
 from creekdb.pipeline.report.paper.reference_values import (
     PEAKS_TPS,
     PEAKS_TPS_BY_WAREHOUSES,
@@ -16,11 +15,13 @@ from creekdb.pipeline.report.paper.reference_values import (
 )
 from creekdb.pipeline.report.quantities import Unit
 from creekdb.pipeline.report.queries import (
+    STRONG_STABLE,
     Curve,
     Query,
     QueryResult,
     curve_maximum,
     curve_range,
+    latency_range,
     peak_throughput,
 )
 

@@ -164,21 +164,25 @@ def chart_spec(
     return spec
 
 
+def tooltip(**titles: str) -> list[alt.Tooltip]:
+    """Return a tooltip with the title of each column."""
+    return [alt.Tooltip(f"{column}:N", title=title) for column, title in titles.items()]
+
+
 def line_encodings(lines: list[CurveStyle], palette: Palette) -> dict[str, Any]:
-    dashes = alt.Scale(
-        domain=[line.label for line in lines], range=[line.dash or [1, 0] for line in lines]
-    )
+    dashes = _line_scale(lines, [line.dash or [1, 0] for line in lines])
     return {
         "color": alt.Color("line:N", scale=_colour_scale(lines, palette), legend=None),
         "strokeDash": alt.StrokeDash("line:N", scale=dashes, legend=None),
     }
 
 
+def _line_scale(lines: list[CurveStyle], values: list[Any]) -> alt.Scale:
+    return alt.Scale(domain=[line.label for line in lines], range=values)
+
+
 def _colour_scale(lines: list[CurveStyle], palette: Palette) -> alt.Scale:
-    return alt.Scale(
-        domain=[line.label for line in lines],
-        range=[palette.scheme(line.scheme) for line in lines],
-    )
+    return _line_scale(lines, [palette.scheme(line.scheme) for line in lines])
 
 
 def hollow_fill(where: str, lines: list[CurveStyle], palette: Palette) -> Any:
@@ -188,13 +192,8 @@ def hollow_fill(where: str, lines: list[CurveStyle], palette: Palette) -> Any:
 
 
 def shape_encoding(lines: list[CurveStyle]) -> alt.Shape:
-    return alt.Shape(
-        "line:N",
-        scale=alt.Scale(
-            domain=[line.label for line in lines], range=[line.shape for line in lines]
-        ),
-        legend=None,
-    )
+    shapes = _line_scale(lines, [line.shape for line in lines])
+    return alt.Shape("line:N", scale=shapes, legend=None)
 
 
 def legend_chart(lines: list[CurveStyle], palette: Palette) -> alt.LayerChart:

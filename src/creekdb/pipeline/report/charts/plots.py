@@ -22,6 +22,7 @@ from creekdb.pipeline.report.charts.layers import (
     line_encodings,
     nearest_point,
     shape_encoding,
+    tooltip,
 )
 from creekdb.pipeline.report.charts.theme import SOLID, Palette
 
@@ -51,12 +52,6 @@ def parameter_chart(
             color=line_encodings(lines, palette)["color"],
         )
     )
-    tooltip = [
-        alt.Tooltip("line:N", title="line"),
-        alt.Tooltip("shown:N", title="value"),
-        alt.Tooltip("paper_text:N", title="paper"),
-        alt.Tooltip("seeds:N", title="seeds"),
-    ]
     paper_strokes = (
         base.transform_filter("isValid(datum.paper)")
         .mark_point(shape="stroke", size=420, strokeWidth=2, opacity=0.75, aria=False)
@@ -70,7 +65,7 @@ def parameter_chart(
         base.mark_point(size=64, opacity=1, strokeWidth=1.5).encode(
             shape=shape_encoding(lines),
             fill=hollow_fill("datum.bound", lines, palette),
-            tooltip=tooltip,
+            tooltip=tooltip(line="line", shown="value", paper_text="paper", seeds="seeds"),
         ),
     )
     parameters = [*y.parameters("y"), alt.param(name="hidden", value=[])]
@@ -145,11 +140,7 @@ def timeline_chart(
         .encode(
             strokeDash=alt.value([1, 0]),
             opacity=alt.condition(nearest, alt.value(1), alt.value(0)),
-            tooltip=[
-                alt.Tooltip("line:N", title="line"),
-                alt.Tooltip("shown:N", title=y.title),
-                alt.Tooltip("when:N", title="at"),
-            ],
+            tooltip=tooltip(line="line", shown=y.title, when="at"),
         )
         .add_params(nearest),
     )
@@ -237,13 +228,13 @@ class ThroughputChart(NamedTuple):
             strokeDash=alt.value([1, 0]),
             fill=hollow_fill("datum.saturated", self.lines, palette),
             shape=shape_encoding(self.lines),
-            tooltip=[
-                alt.Tooltip("line:N", title="line"),
-                alt.Tooltip("shown:N", title=self.value_label),
-                alt.Tooltip("interval:N", title="interval"),
-                alt.Tooltip("achieved:N", title="throughput"),
-                alt.Tooltip("offered:N", title="offered load"),
-            ],
+            tooltip=tooltip(
+                line="line",
+                shown=self.value_label,
+                interval="interval",
+                achieved="throughput",
+                offered="offered load",
+            ),
         )
 
 

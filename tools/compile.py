@@ -110,6 +110,7 @@ SUBCLASSED: Final = (
     "CreekReplica",
     "ExecutionProgress",
     "EmptyBase",
+    "IoUring",
     "OrderingReplica",
     "Population",
     "SmrReplica",

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from creekdb.client.failure_detector import PROBE_TIMEOUT_S
+from creekdb.client.failure_detector import PROBE_LIMITS
 from tests.cluster.fault_scenario import fault_scenario
 from tests.cluster.in_process_cluster import TIMEOUT_S
 from tests.cluster.processes import ReplicaProcesses
@@ -63,7 +63,7 @@ async def test_a_client_leaves_a_frozen_replica_before_its_timeout(tmp_path: Pat
             await db.weak.put("a", 1)
             replica = db.replica
             assert replica is not None
-            await asyncio.sleep(PROBE_TIMEOUT_S)  # until the first probe has succeeded
+            await asyncio.sleep(PROBE_LIMITS.timeout_s)  # until the first probe has succeeded
             processes.freeze(replica)
             async with asyncio.timeout(TIMEOUT_S / 2):
                 assert await db.weak.put("b", 2) is None
@@ -71,14 +71,14 @@ async def test_a_client_leaves_a_frozen_replica_before_its_timeout(tmp_path: Pat
 
 
 async def test_a_client_stays_during_a_long_operation(tmp_path: Path) -> None:
-    long_s = 6 * PROBE_TIMEOUT_S  # the client would leave a frozen replica within that time
+    long_s = 6 * PROBE_LIMITS.timeout_s  # the client would leave a frozen replica within that time
 
     with ReplicaProcesses(tmp_path, 3, "--datatype", "tests.cluster.slow_types:slow") as processes:
         await processes.until_all_joined()
         async with processes.client(0, 1, 2) as db:
             await db.weak.put("a", 1)
             replica = db.replica
-            await asyncio.sleep(PROBE_TIMEOUT_S)
+            await asyncio.sleep(PROBE_LIMITS.timeout_s)
             assert await db.weak.work(long_s) == "done"
             assert db.replica == replica
 

@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from creekdb import NotDone
-from creekdb.client import call_router
-from tests.cluster.in_process_cluster import TIMEOUT_S, running_cluster
+from creekdb.client import Database
+from creekdb.client.call_router import CallRouter
+from tests.cluster.in_process_cluster import TIMEOUT_S, InProcessCluster, running_cluster
 
 
 def item_count(value: object) -> int:
@@ -33,12 +34,14 @@ async def test_a_connection_stores_no_session_state(tmp_path: Path) -> None:
             await asyncio.gather(db.session().weak.put("a", 1), other.session().weak.put("a", 2))
 
 
-async def test_a_merged_session_still_waits_for_its_writes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(call_router, "SESSIONS_MAX", 4)
+def client_of_few_sessions(cluster: InProcessCluster) -> Database:
+    db = cluster.client()
+    db._router = CallRouter(3, db._outcome_query, sessions_max=4)
+    return db
 
-    async with running_cluster(tmp_path) as cluster, cluster.client() as db:
+
+async def test_a_merged_session_still_waits_for_its_writes(tmp_path: Path) -> None:
+    async with running_cluster(tmp_path) as cluster, client_of_few_sessions(cluster) as db:
         assert db.replica == 0
         first = db.session()
         cluster.servers[0].peers.disconnect((1, 2))

@@ -49,11 +49,15 @@ class CallDeadlines:
     """
 
     def __init__(
-        self, pending_calls: Callable[[], Iterable[Call]], on_timeout: Callable[[Call], None]
+        self,
+        pending_calls: Callable[[], Iterable[Call]],
+        on_timeout: Callable[[Call], None],
+        running_loop: Callable[[], asyncio.AbstractEventLoop] = asyncio.get_running_loop,
     ) -> None:
         """`pending_calls` returns the calls without a response, and possibly complete ones."""
         self._pending_calls = pending_calls
         self._on_timeout = on_timeout
+        self._running_loop = running_loop
         self._next_check = inf
         self._timer: asyncio.TimerHandle | None = None
 
@@ -70,11 +74,10 @@ class CallDeadlines:
         if self._timer is not None:
             self._timer.cancel()
         self._next_check = when
-        loop = asyncio.get_running_loop()
-        self._timer = None if when == inf else loop.call_at(when, self._check_calls)
+        self._timer = None if when == inf else self._running_loop().call_at(when, self._check_calls)
 
     def _check_calls(self) -> None:
-        now = asyncio.get_running_loop().time()
+        now = self._running_loop().time()
         late, earliest = [], inf
         for call in self._pending_calls():
             if call.deadline <= now + TIMER_TOLERANCE_S:
@@ -104,11 +107,15 @@ class CallRouter:
     """Open calls of one client, and the connection to its current replica."""
 
     def __init__(
-        self, replica_count: int, outcome_query: Callable[[Call], Callable[[], Awaitable[Any]]]
+        self,
+        replica_count: int,
+        outcome_query: Callable[[Call], Callable[[], Awaitable[Any]]],
+        sessions_max: int = SESSIONS_MAX,
     ) -> None:
         """`outcome_query(call)` returns a function that queries the outcome of the call later."""
         self._replica_count = replica_count
         self._outcome_query = outcome_query
+        self._sessions_max = sessions_max
         self.connection: ReplicaConnection | None = None
         """Connection to the current replica."""
         self.replica: int | None = None
@@ -336,7 +343,7 @@ class CallRouter:
                 **shared,
                 replica: max(event, shared.get(replica, 0)),
             }
-            if len(self._session_contexts) > 2 * SESSIONS_MAX:
+            if len(self._session_contexts) > 2 * self._sessions_max:
                 self._merge_oldest_sessions()
         elif event > context.get(replica, 0):
             context[replica] = event
@@ -344,10 +351,10 @@ class CallRouter:
     def _merge_oldest_sessions(self) -> None:
         """Merge the contexts of the oldest sessions into one that all of them depend on."""
         contexts, shared = list(self._session_contexts.items()), self._shared_context
-        for _, context in contexts[:-SESSIONS_MAX]:
+        for _, context in contexts[: -self._sessions_max]:
             for replica, event in context.items():
                 shared[replica] = max(event, shared.get(replica, 0))
-        self._session_contexts = dict(contexts[-SESSIONS_MAX:])
+        self._session_contexts = dict(contexts[-self._sessions_max :])
 
     def _release_slot(self, number: int) -> None:
         """Remove a call from the calls in flight, and send queued calls instead."""

@@ -14,16 +14,23 @@ import asyncio
 import socket
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from creekdb.client.replica_connection import ReplicaConnection
 from creekdb.wire.liveness import PROBE_BYTES, PROBE_PREFIX, PROBE_RESPONSE_PREFIX
 
-PROBE_TIMEOUT_S: Final = 1.0
-"""Duration of each of three phases: silence until the first probe, then without an answer until the
-status request, then until the client abandons the replica."""
-PROBE_ATTEMPTS: Final = 4
-"""Probes sent within one `PROBE_TIMEOUT_S`, because datagrams may be lost."""
+
+class ProbeLimits(NamedTuple):
+    """Limits of liveness probes."""
+
+    timeout_s: float = 1.0
+    """Duration of each of three phases: silence until the first probe, then without an answer until
+    the status request, then until the client abandons the replica."""
+    attempts: int = 4
+    """Probes sent within one timeout, because datagrams may be lost."""
+
+
+PROBE_LIMITS: Final = ProbeLimits()
 
 
 class LivenessProbe:
@@ -48,14 +55,14 @@ class LivenessProbe:
         with suppress(OSError):  # the system reported that the port is closed
             self._socket.send(PROBE_PREFIX + self._nonce_bytes())
 
-    async def is_answered_within(self, timeout_s: float) -> bool:
+    async def is_answered_within(self, timeout_s: float, attempts: int) -> bool:
         """Send probes until one is answered. Return False if the timeout passes first."""
         self._nonce += 1
         self._reply_received.clear()
-        for _ in range(PROBE_ATTEMPTS):
+        for _ in range(attempts):
             self.send()
             with suppress(TimeoutError):
-                async with asyncio.timeout(timeout_s / PROBE_ATTEMPTS):
+                async with asyncio.timeout(timeout_s / attempts):
                     await self._reply_received.wait()
                 return True
         return False
@@ -88,13 +95,15 @@ class ReplicaFailureDetector:
         has_open_calls: Callable[[], bool],
         next_number: Callable[[], int],
         has_other_replicas: bool,
+        probe_limits: ProbeLimits = PROBE_LIMITS,
     ) -> None:
         self._connection = connection
         self._timeout_s = timeout_s
         self._has_open_calls = has_open_calls
         self._next_number = next_number
         self._has_other_replicas = has_other_replicas
-        self._probe_timeout_s = min(PROBE_TIMEOUT_S, timeout_s / 4)
+        self._probe_timeout_s = min(probe_limits.timeout_s, timeout_s / 4)
+        self._probe_attempts = probe_limits.attempts
 
     async def wait_until_lost(self) -> None:
         """Wait until the connection is closed, by the replica or after too long a silence."""
@@ -140,7 +149,9 @@ class ReplicaFailureDetector:
 
     async def _is_probe_answered(self, probe: LivenessProbe) -> bool:
         """Return False if the replica does not answer a probe while the connection is open."""
-        answer = asyncio.ensure_future(probe.is_answered_within(self._probe_timeout_s))
+        answer = asyncio.ensure_future(
+            probe.is_answered_within(self._probe_timeout_s, self._probe_attempts)
+        )
         try:
             futures: list[asyncio.Future[Any]] = [answer, self._connection.closed]
             await asyncio.wait(futures, return_when=asyncio.FIRST_COMPLETED)

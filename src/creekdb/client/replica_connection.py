@@ -8,7 +8,7 @@ import socket
 import ssl
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from creekdb.client.errors import NotDone
 from creekdb.errors import MalformedMessage, UsageError
@@ -173,6 +173,20 @@ async def dial(
     return connection, first
 
 
+class Dial(Protocol):
+    """Function that connects to one replica, as `dial` does."""
+
+    async def __call__(
+        self,
+        address: tuple[str, int],
+        hello: messages.ClientHello,
+        on_message: Callable[[messages.ServerMessage], None],
+        tls_context: ssl.SSLContext | None,
+        timeout_s: float,
+        /,
+    ) -> tuple[ReplicaConnection, messages.Welcome]: ...
+
+
 RETRY_PAUSE_S: Final = 0.05
 HANDSHAKE_TIMEOUT_MIN_S: Final = 1.0
 """Least time to wait for a silent replica before the next address is tried."""
@@ -188,7 +202,9 @@ class ReplicaDiscovery:
         addresses: Iterable[tuple[str, int]],
         tls_context: ssl.SSLContext | None,
         timeout_s: float,
+        dial: Dial = dial,
     ) -> None:
+        self._dial = dial
         self.addresses = tuple(addresses)
         self.address_texts = tuple(format_address(*address) for address in self.addresses)
         self._tls_context = tls_context
@@ -250,7 +266,7 @@ class ReplicaDiscovery:
                 at = format_address(*address)
                 self._last_errors.setdefault(at, TimeoutError("no response yet"))
                 try:
-                    connection, welcome = await dial(
+                    connection, welcome = await self._dial(
                         address, hello, on_message, self._tls_context, timeout_s
                     )
                 except (UsageError, OSError, TimeoutError, MalformedMessage) as error:

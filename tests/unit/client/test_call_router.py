@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from typing import cast
 
 import pytest
 
@@ -55,7 +56,8 @@ class DeadlineFixture:
         self.loop = loop
         self.pending: dict[int, Call] = {}
         self.timed_out: dict[int, float] = {}
-        self.deadlines = CallDeadlines(self.pending.values, self._on_timeout)
+        running_loop = cast(Callable[[], asyncio.AbstractEventLoop], lambda: loop)
+        self.deadlines = CallDeadlines(self.pending.values, self._on_timeout, running_loop)
 
     def call(self, number: int, timeout_s: float) -> None:
         call = Call(messages.CallRequest(number, "put"), timeout_s)
@@ -72,10 +74,8 @@ class DeadlineFixture:
 
 
 @pytest.fixture
-def calls(monkeypatch: pytest.MonkeyPatch) -> DeadlineFixture:
-    loop = FakeLoop()
-    monkeypatch.setattr(asyncio, "get_running_loop", lambda: loop)
-    return DeadlineFixture(loop)
+def calls() -> DeadlineFixture:
+    return DeadlineFixture(FakeLoop())
 
 
 def test_completed_calls_share_one_timer(calls: DeadlineFixture) -> None:

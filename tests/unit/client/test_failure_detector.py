@@ -7,19 +7,14 @@ from typing import Any, cast
 
 import pytest
 
-from creekdb.client import failure_detector
-from creekdb.client.failure_detector import ReplicaFailureDetector
+from creekdb.client.failure_detector import ProbeLimits, ReplicaFailureDetector
 from creekdb.client.replica_connection import ReplicaConnection
 from creekdb.wire import messages
 from creekdb.wire.liveness import PROBE_PREFIX, PROBE_RESPONSE_PREFIX
 
 TIMEOUT_S = 60.0
-PROBES = 5 * failure_detector.PROBE_ATTEMPTS
-
-
-@pytest.fixture(autouse=True)
-def _short_probe_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(failure_detector, "PROBE_TIMEOUT_S", 0.05)
+LIMITS = ProbeLimits(timeout_s=0.05)
+PROBES = 5 * LIMITS.attempts
 
 
 class SilentReplica(asyncio.DatagramProtocol):
@@ -65,6 +60,7 @@ async def monitored_replica(
     timeout_s: float = TIMEOUT_S,
     has_open_calls: bool = True,
     has_other_replicas: bool = True,
+    limits: ProbeLimits = LIMITS,
 ) -> AsyncIterator[tuple[SilentReplica, "asyncio.Task[None]"]]:
     """Yield a silent replica and the task of its failure detector."""
     loop, replica = asyncio.get_running_loop(), SilentReplica(answers_probes)
@@ -79,7 +75,12 @@ async def monitored_replica(
     replica.connection = connection
     numbers = iter(range(1, 1_000_000))
     detector = ReplicaFailureDetector(
-        connection, timeout_s, lambda: has_open_calls, lambda: next(numbers), has_other_replicas
+        connection,
+        timeout_s,
+        lambda: has_open_calls,
+        lambda: next(numbers),
+        has_other_replicas,
+        limits,
     )
     lost = asyncio.ensure_future(detector.wait_until_lost())
     try:
@@ -106,21 +107,19 @@ async def test_a_replica_that_answers_status_requests_is_kept_without_probes() -
     async with monitored_replica(answers_probes=True) as (replica, lost):
         await replica.wait_for_probes(2)
         replica.answers_probes, replica.answers_status = False, True
-        await replica.wait_for_probes(failure_detector.PROBE_ATTEMPTS)
+        await replica.wait_for_probes(LIMITS.attempts)
         assert not lost.done()
         probes_before = replica.probes
-        await asyncio.sleep(20 * failure_detector.PROBE_TIMEOUT_S)
+        await asyncio.sleep(20 * LIMITS.timeout_s)
         assert not lost.done()
-        assert replica.probes <= probes_before + failure_detector.PROBE_ATTEMPTS, (
-            "probing does not stop"
-        )
+        assert replica.probes <= probes_before + LIMITS.attempts, "probing does not stop"
 
 
 @pytest.mark.parametrize("answers_probes", [True, False])
 async def test_a_replica_that_is_busy_or_unreachable_by_udp_has_the_whole_timeout(
     answers_probes: bool,
 ) -> None:
-    timeout_s = 60 * failure_detector.PROBE_TIMEOUT_S
+    timeout_s = 60 * LIMITS.timeout_s
     start = asyncio.get_running_loop().time()
     async with monitored_replica(answers_probes=answers_probes, timeout_s=timeout_s) as (
         replica,
@@ -133,20 +132,22 @@ async def test_a_replica_that_is_busy_or_unreachable_by_udp_has_the_whole_timeou
 
 
 async def test_probes_are_sent_only_with_open_calls_and_other_replicas() -> None:
-    for options in ({"has_open_calls": False}, {"has_other_replicas": False}):
-        async with monitored_replica(answers_probes=True, **options) as (replica, lost):
-            await asyncio.sleep(10 * failure_detector.PROBE_TIMEOUT_S)
-            assert replica.probes == (1 if "has_open_calls" in options else 0)
+    for has_open_calls, has_other_replicas in ((False, True), (True, False)):
+        async with monitored_replica(
+            answers_probes=True,
+            has_open_calls=has_open_calls,
+            has_other_replicas=has_other_replicas,
+        ) as (replica, lost):
+            await asyncio.sleep(10 * LIMITS.timeout_s)
+            assert replica.probes == int(has_other_replicas)
             assert not lost.done()
 
 
-async def test_a_connection_that_closes_during_a_probe_is_detected_immediately(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    async with monitored_replica(answers_probes=True) as (replica, lost):
+async def test_a_connection_that_closes_during_a_probe_is_detected_immediately() -> None:
+    limits = LIMITS._replace(attempts=1)
+    async with monitored_replica(answers_probes=True, limits=limits) as (replica, lost):
         await replica.wait_for_probes(2)
         replica.answers_probes = False
-        monkeypatch.setattr(failure_detector, "PROBE_ATTEMPTS", 1)
         await replica.wait_for_probes(1)
         assert replica.connection is not None
         replica.connection.abort()

@@ -5,7 +5,7 @@ from pathlib import Path
 from creekdb.protocol.ids.version_vector import Dot, Dots
 from creekdb.protocol.messages import Ballot, Checkpoint, CheckpointRecord, Received, Record
 from creekdb.protocol.request import Operation, Request
-from creekdb.server.storage.journal import Journal
+from creekdb.server.storage.journal import Journal, JournalLimits
 
 
 def record(event: int, size: int = 0) -> Record:
@@ -28,7 +28,7 @@ def read_journal(directory: Path) -> list[Record]:
 
 
 def write_journal(directory: Path, *groups: list[Record], segment_bytes: int = 1 << 20) -> None:
-    journal = Journal(directory, segment_bytes=segment_bytes)
+    journal = Journal(directory, limits=JournalLimits(segment_bytes))
     journal.open()
     for group in groups:
         journal.append(group)

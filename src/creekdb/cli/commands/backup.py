@@ -70,7 +70,12 @@ def backup(
 
 
 def fetch_backup(
-    file: Path, target: ClusterTarget, purpose: str, operations: bool, force: bool = False
+    file: Path,
+    target: ClusterTarget,
+    purpose: str,
+    operations: bool,
+    force: bool = False,
+    refused_retry_s: float = REFUSED_RETRY_S,
 ) -> BackupHeader:
     columns = ("backing up", BarColumn(), MofNCompleteColumn(), "registers", TimeRemainingColumn())
     with (
@@ -84,7 +89,7 @@ def fetch_backup(
             authority=target.authority,
             operations=operations,
             progress=lambda completed, total: bar.update(completed=completed, total=total),
-            refused=REFUSED_RETRY_S,
+            refused=refused_retry_s,
         )
         try:
             asyncio.run(download)

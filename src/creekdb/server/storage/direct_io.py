@@ -154,8 +154,8 @@ _DISK_ERRORS: Final = (errno.EIO, errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 class TimedFileOps(FileOps):
     """File operations that measure the duration of each sync.
 
-    `fsync` receives the durations. If `use_io_uring`, io_uring is used where it is available. `log`
-    receives a line when io_uring fails.
+    `fsync` receives the durations. If `use_io_uring`, io_uring is used where it is available.
+    `open_ring` returns None where it is not. `log` receives a line when io_uring fails.
     """
 
     __slots__ = (
@@ -165,6 +165,7 @@ class TimedFileOps(FileOps):
         "_io_uring",
         "_log",
         "_on_written",
+        "_open_ring",
         "_started_s",
         "fsync",
     )
@@ -174,9 +175,11 @@ class TimedFileOps(FileOps):
         fsync: Histogram,
         use_io_uring: bool = False,
         log: Callable[[str], None] = lambda line: None,
+        open_ring: Callable[[AbstractEventLoop], IoUring | None] = open_io_uring,
     ) -> None:
         self.fsync = fsync
         self._log = log
+        self._open_ring = open_ring
         self._has_dsync_write = hasattr(os, "RWF_DSYNC")
         self._can_use_io_uring = use_io_uring
         self._io_uring: IoUring | None = None
@@ -190,7 +193,7 @@ class TimedFileOps(FileOps):
 
     def attach(self, loop: AbstractEventLoop) -> None:
         if self._can_use_io_uring:
-            self._io_uring = open_io_uring(loop)
+            self._io_uring = self._open_ring(loop)
 
     def detach(self) -> None:
         ring, self._io_uring = self._io_uring, None

@@ -25,7 +25,7 @@ from asyncio import AbstractEventLoop
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from creekdb.errors import DiskFailed, DiskFull, StorageFault
 from creekdb.protocol.messages import CheckpointRecord, Record, encode
@@ -39,11 +39,20 @@ from creekdb.server.storage.segment_writer import (
 )
 from creekdb.server.storage.segments import TornTail, read_segment_chain
 
-SEGMENT_BYTES: Final = 64 * 1024 * 1024
-GROUP_BYTES_MAX: Final = 4 * 1024 * 1024
-"""Upper bound for the records of one sync, so that none takes long. A larger record has its own."""
 DEFERRED_BYTES_MAX: Final = 1024 * 1024
 """Upper bound for records without a waiter. Beyond it, they are written at once."""
+
+
+class JournalLimits(NamedTuple):
+    """Sizes of the parts of a journal."""
+
+    segment_bytes: int = 64 * 1024 * 1024
+    group_bytes_max: int = 4 * 1024 * 1024
+    """Upper bound for the records of one sync, so that none takes long. A larger record has its
+    own."""
+
+
+JOURNAL_LIMITS: Final = JournalLimits()
 
 _DISK_FULL_ERRORS = (errno.ENOSPC, errno.EDQUOT)
 
@@ -70,7 +79,7 @@ class Journal:
         self,
         directory: Path,
         *,
-        segment_bytes: int = SEGMENT_BYTES,
+        limits: JournalLimits = JOURNAL_LIMITS,
         loop: AbstractEventLoop | None = None,
         on_durable: Callable[[], None] = _do_nothing,
         on_failure: Callable[[StorageFault], None] = _ignore,
@@ -83,7 +92,8 @@ class Journal:
         self._on_failure = on_failure
         self._log = log
         self._file_ops = file_ops
-        self._writer = SegmentWriter(directory, segment_bytes, file_ops, log)
+        self._group_bytes_max = limits.group_bytes_max
+        self._writer = SegmentWriter(directory, limits.segment_bytes, file_ops, log)
         """Writer of segments. It belongs to the thread that writes the first group."""
         self._directory_lock = DirectoryLock(directory, file_ops)
         self._pending_groups: deque[CommitGroup] = deque()
@@ -192,7 +202,7 @@ class Journal:
                 or is_checkpoint
                 or group.is_checkpoint
                 or group.checkpoint_slot is not None
-                or group.size_bytes + len(payload) > GROUP_BYTES_MAX
+                or group.size_bytes + len(payload) > self._group_bytes_max
             ):
                 group = CommitGroup(self.end_position, is_checkpoint)
                 groups.append(group)

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from creekdb.errors import DirectoryInUse, DiskFailed, StorageFault
-from creekdb.server.storage import journal as journal_module
-from creekdb.server.storage.journal import Journal
+from creekdb.server.storage.journal import Journal, JournalLimits
 from tests.unit.server.message_samples import (
     checkpoint_record,
     read_journal,
@@ -78,11 +77,8 @@ def test_a_record_larger_than_a_segment_gets_its_own_segment(tmp_path: Path) -> 
     assert read_journal(tmp_path) == [*records(0, 1), *big, *records(2, 1)]
 
 
-def test_records_beyond_the_group_limit_take_several_syncs(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(journal_module, "GROUP_BYTES_MAX", 500)
-    journal = Journal(tmp_path)
+def test_records_beyond_the_group_limit_take_several_syncs(tmp_path: Path) -> None:
+    journal = Journal(tmp_path, limits=JournalLimits(group_bytes_max=500))
     journal.open()
     journal.append(records(0, 10, 100))
     journal.flush()

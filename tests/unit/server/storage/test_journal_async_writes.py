@@ -9,9 +9,9 @@ import pytest
 
 from creekdb.errors import DiskFull, StorageFault
 from creekdb.server.observability.latency import Histogram
-from creekdb.server.storage import direct_io
 from creekdb.server.storage.direct_io import TimedFileOps
 from creekdb.server.storage.file_ops import FileOps
+from creekdb.server.storage.io_uring import IoUring
 from creekdb.server.storage.journal import Journal
 from tests.unit.server.message_samples import (
     checkpoint_record,
@@ -211,12 +211,12 @@ async def test_the_thread_writes_a_group_whose_asynchronous_write_cannot_start(
     assert read_journal(tmp_path) == records(0, 3)
 
 
-class FailingIoUring:
-    """Stub of `IoUring` whose writes complete with a fixed result."""
+class FailingIoUring(IoUring):
+    """Ring whose writes complete with a fixed result."""
 
     is_writing = False
 
-    def __init__(self, result: int) -> None:
+    def __init__(self, result: int) -> None:  # without a ring of the system
         self._result = result
         self.is_closed = False
 
@@ -231,15 +231,12 @@ class FailingIoUring:
     ("error", "is_disabled"),
     [(errno.EIO, False), (errno.ENOSPC, False), (errno.ECANCELED, True), (errno.EINVAL, True)],
 )
-def test_io_uring_is_disabled_after_an_error_that_the_disk_did_not_cause(
-    monkeypatch: pytest.MonkeyPatch, error: int, is_disabled: bool
+async def test_io_uring_is_disabled_after_an_error_that_the_disk_did_not_cause(
+    error: int, is_disabled: bool
 ) -> None:
     ring, lines, results = FailingIoUring(-error), list[str](), list[int]()
-    file_ops = TimedFileOps(Histogram(), True, lines.append)
-    monkeypatch.setattr(direct_io, "open_io_uring", lambda loop: ring)
-    loop = asyncio.new_event_loop()
-    file_ops.attach(loop)
-    loop.close()
+    file_ops = TimedFileOps(Histogram(), True, lines.append, lambda loop: ring)
+    file_ops.attach(asyncio.get_running_loop())
     assert file_ops.can_write_async
     assert file_ops.start_durable_write(0, b"data", 0, results.append)
     assert results == [-error]

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from creekdb.errors import StorageFault
 from creekdb.protocol.messages import CheckpointRecord, Record, encode
-from creekdb.server.storage.journal import Journal
+from creekdb.server.storage.journal import Journal, JournalLimits
 from creekdb.server.storage.segment_writer import CheckpointSlot
 from tests.unit.server.message_samples import checkpoint_record, record
 from tests.unit.server.storage.simulated_disk import PowerLoss, SimulatedMachine
@@ -51,7 +51,7 @@ class History:
         """Open the journal, check the recovered records, and act until the power fails."""
         journal = Journal(
             self.machine.directory,
-            segment_bytes=self._segment_bytes,
+            limits=JournalLimits(self._segment_bytes),
             on_durable=lambda: self.check_durable(journal),
             log=self.logged.append,
             file_ops=self.machine,

@@ -7,7 +7,7 @@ import pytest
 
 from creekdb.errors import DiskFailed, DiskFull, StorageFault
 from creekdb.protocol.messages import encode
-from creekdb.server.storage.journal import Journal
+from creekdb.server.storage.journal import Journal, JournalLimits
 from tests.unit.server.message_samples import (
     checkpoint_record,
     read_journal,
@@ -90,7 +90,7 @@ def test_bytes_of_a_partial_write_are_truncated(tmp_path: Path) -> None:
 def test_short_writes_are_completed(tmp_path: Path) -> None:
     file_ops = FaultyFileOps()
     file_ops.write_bytes_max = 50
-    journal = Journal(tmp_path, file_ops=file_ops, segment_bytes=2000)
+    journal = Journal(tmp_path, file_ops=file_ops, limits=JournalLimits(segment_bytes=2000))
     journal.open()
     journal.append(records(0, 5, 60))
     journal.close()

@@ -120,7 +120,7 @@ async def test_a_flush_does_not_wait_for_a_failed_thread(tmp_path: Path) -> None
 CHILD = """
 import asyncio, sys
 from pathlib import Path
-from creekdb.server.storage.journal import Journal
+from creekdb.server.storage.journal import Journal, JournalLimits
 from creekdb.server.storage.direct_io import TimedFileOps
 from creekdb.server.observability.latency import Histogram
 from tests.unit.server.message_samples import checkpoint_record, record
@@ -134,7 +134,7 @@ async def run():
         Path(sys.argv[1]),
         loop=loop,
         on_durable=on_durable,
-        segment_bytes=20_000,
+        limits=JournalLimits(segment_bytes=20_000),
         file_ops=TimedFileOps(Histogram(), use_io_uring=sys.argv[2] == "system"),
     )
     journal.open()

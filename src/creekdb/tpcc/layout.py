@@ -8,7 +8,7 @@ picks the columns that it needs. A New-Order, which needs W_TAX, does not confli
 never written. Every mutable column and every sum has a register of its own, and additions to a sum
 are blind (`tx.add`). So two transactions conflict only if one depends on an effect of the other.
 
-Transactions are written against `TableAccess` and `TableRow`, independently of the layout. Three
+Transactions use `TableAccess` and its rows, independently of the layout. Three
 kinds of registers are the same in both layouts, because they are indexes and not rows:
 
 - `customers_named` (w, d, last name): the customers with that name, ordered by first name;
@@ -26,7 +26,7 @@ declared types, and would fail with another error than the operation's own.
 Customers are found by number or by last name (clauses 2.5.2.2 and 2.6.2.2).
 """
 
-from typing import Any, Final, Protocol
+from typing import Any, Final, TypeAlias
 
 from creekdb.errors import UnknownName
 from creekdb.execution.transaction import Transaction
@@ -51,61 +51,9 @@ LAST_ORDER: Final = "last_order"
 OLDEST_NEW_ORDER: Final = "oldest_new_order"
 
 
-class TableRow(Protocol):
-    """An existing row for reads and updates. Updates take effect with `save`."""
-
-    @property
-    def fixed(self) -> tuple[Any, ...]:
-        """The fixed columns; other columns may follow them."""
-
-    def get(self, column: int) -> Any:
-        """Return a mutable column or a sum, including unsaved updates."""
-
-    def set(self, column: int, value: Any) -> None: ...
-
-    def add(self, column: int, amount: int) -> None:
-        """Add `amount` to a sum."""
-
-    def save(self) -> None: ...
-
-
-class TableAccess(Protocol):
-    """A table. All methods but `find` raise `LookupError` if the row does not exist."""
-
-    def find(self, tx: Transaction, *key: int) -> tuple[Any, ...] | None:
-        """Return the fixed columns of a row, possibly followed by others, or None."""
-
-    def pick(self, tx: Transaction, key: tuple[int, ...], *columns: int) -> tuple[Any, ...]:
-        """Return these fixed columns of an existing row, and read no others."""
-
-    def value(self, tx: Transaction, column: int, *key: int) -> Any:
-        """Return one mutable column or one sum of an existing row."""
-
-    def row(self, tx: Transaction, *key: int) -> TableRow: ...
-
-    def insert(self, tx: Transaction, key: tuple[int, ...], values: tuple[Any, ...]) -> None:
-        """Add a row with all its columns."""
-
-    def delete(self, tx: Transaction, *key: int) -> None: ...
-
-
-class TpccTables:
-    def __init__(self, layout: str) -> None:
-        if layout not in LAYOUTS:
-            raise UnknownName("layout", layout, LAYOUTS)
-        access = WholeTable if layout == "rows" else SplitTable
-        self.warehouse: TableAccess = access(WAREHOUSE)
-        self.district: TableAccess = access(DISTRICT)
-        self.customer: TableAccess = access(CUSTOMER)
-        self.history: TableAccess = access(HISTORY)
-        self.new_order: TableAccess = access(NEW_ORDER)
-        self.orders: TableAccess = access(ORDERS)
-        self.order_line: TableAccess = access(ORDER_LINE)
-        self.item: TableAccess = access(ITEM)
-        self.stock: TableAccess = access(STOCK)
-
-
 class WholeRow:
+    """Row of the layout `rows`, for reads and updates. Updates take effect with `save`."""
+
     __slots__ = ("_changed", "_key", "_tx", "fixed")
 
     def __init__(self, tx: Transaction, key: Key, values: tuple[Any, ...]) -> None:
@@ -113,8 +61,10 @@ class WholeRow:
         self._key = key
         self._changed: list[Any] | None = None
         self.fixed = values
+        """The fixed columns, followed by all others."""
 
     def get(self, column: int) -> Any:
+        """Return a mutable column or a sum, including unsaved updates."""
         return (self._changed or self.fixed)[column]
 
     def set(self, column: int, value: Any) -> None:
@@ -123,6 +73,7 @@ class WholeRow:
         self._changed[column] = value
 
     def add(self, column: int, amount: Any) -> None:
+        """Add `amount` to a sum."""
         if self._changed is None:
             self._changed = list(self.fixed)
         self._changed[column] += amount
@@ -133,28 +84,32 @@ class WholeRow:
 
 
 class WholeTable:
-    """Layout `rows`. Implements `TableAccess`."""
+    """Table of the layout `rows`. All methods but `find` raise `LookupError` without the row."""
 
     def __init__(self, table: TableSchema) -> None:
         self._name = table.name
 
     def find(self, tx: Transaction, *key: Any) -> tuple[Any, ...] | None:
+        """Return the fixed columns of a row, possibly followed by others, or None."""
         row: tuple[Any, ...] | None = tx.get(_register_key(self._name, key))
         return row
 
     def pick(self, tx: Transaction, key: tuple[Any, ...], *columns: int) -> tuple[Any, ...]:
+        """Return these fixed columns of an existing row, and read no others."""
         picked = tx.pick(_register_key(self._name, key), *columns)
         return _raise_missing(self._name, key) if picked is None else picked
 
     def value(self, tx: Transaction, column: int, *key: Any) -> Any:
+        """Return one mutable column or one sum of an existing row."""
         return self.pick(tx, key, column)[0]
 
-    def row(self, tx: Transaction, *key: Any) -> TableRow:
+    def row(self, tx: Transaction, *key: Any) -> WholeRow:
         register: Key = _register_key(self._name, key)
         values = tx.get(register)
         return WholeRow(tx, register, _raise_missing(self._name, key) if values is None else values)
 
     def insert(self, tx: Transaction, key: tuple[Any, ...], values: tuple[Any, ...]) -> None:
+        """Add a row with all its columns."""
         tx.put(_register_key(self._name, key), values)
 
     def delete(self, tx: Transaction, *key: Any) -> None:
@@ -162,7 +117,10 @@ class WholeTable:
 
 
 class SplitRow:
-    """Row of the layout `fine`. Every access reads or writes its register immediately."""
+    """Row of the layout `fine`, with the methods of `WholeRow`.
+
+    Every access reads or writes its register immediately.
+    """
 
     __slots__ = ("_key", "_table", "_tx")
 
@@ -190,7 +148,10 @@ class SplitRow:
 
 
 class SplitTable:
-    """Layout `fine`. Implements `TableAccess`. A column with the value None has no register."""
+    """Table of the layout `fine`, with the methods of `WholeTable`.
+
+    A column with the value None has no register.
+    """
 
     def __init__(self, table: TableSchema) -> None:
         self.name = table.name
@@ -209,7 +170,7 @@ class SplitTable:
         current = tx.get(_register_key(self.columns[column], key))
         return _raise_missing(self.name, key) if current is None else current
 
-    def row(self, tx: Transaction, *key: Any) -> TableRow:
+    def row(self, tx: Transaction, *key: Any) -> SplitRow:
         return SplitRow(tx, self, key)
 
     def insert(self, tx: Transaction, key: tuple[Any, ...], values: tuple[Any, ...]) -> None:
@@ -222,6 +183,25 @@ class SplitTable:
         tx.delete(_register_key(self.name, key))
         for column in self.columns[self._fixed :]:
             tx.delete(_register_key(column, key))
+
+
+TableAccess: TypeAlias = WholeTable | SplitTable
+
+
+class TpccTables:
+    def __init__(self, layout: str) -> None:
+        if layout not in LAYOUTS:
+            raise UnknownName("layout", layout, LAYOUTS)
+        access = WholeTable if layout == "rows" else SplitTable
+        self.warehouse: TableAccess = access(WAREHOUSE)
+        self.district: TableAccess = access(DISTRICT)
+        self.customer: TableAccess = access(CUSTOMER)
+        self.history: TableAccess = access(HISTORY)
+        self.new_order: TableAccess = access(NEW_ORDER)
+        self.orders: TableAccess = access(ORDERS)
+        self.order_line: TableAccess = access(ORDER_LINE)
+        self.item: TableAccess = access(ITEM)
+        self.stock: TableAccess = access(STOCK)
 
 
 def _register_key(name: str, key: tuple[Any, ...]) -> Key:

@@ -7,7 +7,7 @@ import pytest
 from creekdb.execution.datatype import DataType
 from creekdb.execution.sequential import OperationRaised, Sequential
 from creekdb.execution.transaction import Transaction
-from creekdb.tpcc.layout import TableRow, TpccTables
+from creekdb.tpcc.layout import TpccTables
 from creekdb.tpcc.schema import ORDERS, S_QUANTITY, S_YTD, STOCK
 
 ROW = ("texts", "data", 50, 7, 2, 1)
@@ -32,7 +32,7 @@ def sequential_tables(layout: str) -> Sequential:
 
     @datatype.operation
     def update_row(tx: Transaction) -> tuple[Any, ...]:
-        row: TableRow = tables.stock.row(tx, 1, 2)
+        row = tables.stock.row(tx, 1, 2)
         row.set(S_QUANTITY, row.get(S_QUANTITY) + 1)
         row.add(S_YTD, 10)
         row.add(S_YTD, 100)

@@ -6,8 +6,7 @@ admits its own two scripts, by their hashes, and no network request.
 """
 
 from base64 import b64encode
-from collections.abc import Iterable
-from functools import cache
+from functools import cache, partial
 from hashlib import sha256
 from importlib.resources import files
 from pathlib import Path
@@ -47,50 +46,6 @@ from creekdb.pipeline.report.summary import report_summary, transaction_latencie
 from creekdb.pipeline.report.timelines import draw_timelines
 from creekdb.pipeline.report.variations import draw_variations, variation_lines
 
-
-def provenance_section(evidence: Evidence) -> dict[str, Any]:
-    """Return the default configuration, and the parameters and command of every run."""
-    throughputs = {row["run"]: row["throughput_tps"] for row in evidence.tables.measures}
-    order = curves.in_paper_order(evidence.schemes)
-    runs = sorted(
-        evidence.tables.runs, key=lambda row: (_scheme_position(order, row["scheme"]), row["run"])
-    )
-    count = formatting.format_number(len(runs), Unit.COUNT)
-    return {
-        "text": f"The default configuration is the paper’s environment, {evidence.source}. The "
-        "table lists the differences of each run. A command repeats its simulated run exactly, on "
-        "any machine; the command of a live run starts a new run with the same parameters.",
-        "title": f"All {count} runs and their commands",
-        "defaults": [
-            (name.replace("_", " "), formatting.format_parameter(name, value))
-            for name, value in evidence.default_setup.items()
-            if name != "faults"
-        ],
-        "rows": [_run_row(evidence, row, throughputs.get(row["run"])) for row in runs],
-    }
-
-
-def _scheme_position(order: list[str], scheme: str) -> int:
-    return order.index(scheme) if scheme in order else len(order)
-
-
-def _run_row(evidence: Evidence, row: ReportRow, throughput_tps: float | None) -> dict[str, Any]:
-    differs = [
-        f"{name.replace('_', ' ')} {formatting.format_parameter(name, row[name])}"
-        for name in SETUP_COLUMNS
-        if row[name] != evidence.default_setup[name]
-    ]
-    return {
-        "run": row["run"],
-        "scheme": formatting.scheme_name(row["scheme"]),
-        "differs": ", ".join(differs) or formatting.NO_VALUE,
-        "load": formatting.format_number(row["load_tps"], Unit.PER_SECOND),
-        "seed": row["seed"],
-        "throughput": formatting.format_number(throughput_tps, Unit.PER_SECOND),
-        "command": row["command"],
-    }
-
-
 VEGA_LITE_VERSION: Final = "6.4"
 """Vega-Lite version that altair targets, among those in vl-convert."""
 BUNDLE_ENTRY: Final = "window.vegaEmbed = vegaEmbed;"
@@ -110,6 +65,13 @@ def render_page(evidence: Evidence, results: list[ClaimResult]) -> str:
     charts |= {panel.key: {"spec": panel.spec} for row in rows for panel in row}
     script, bundle = _template_text("page.js"), _script_bundle()
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True)
+    environment.filters |= {
+        "count": partial(formatting.format_number, unit=Unit.COUNT),
+        "differences": partial(_differences, evidence),
+        "parameter": lambda value, name: formatting.format_parameter(name, value),
+        "scheme_name": formatting.scheme_name,
+        "throughput": partial(formatting.format_number, unit=Unit.PER_SECOND),
+    }
     template = environment.from_string(_template_text("page.html"))
     return template.render(
         bundle=Markup(bundle),
@@ -119,10 +81,10 @@ def render_page(evidence: Evidence, results: list[ClaimResult]) -> str:
         headline=report_summary(evidence, results),
         live=live,
         palette=palette,
-        runs=provenance_section(evidence),
+        default_setup=evidence.default_setup,
+        runs=_sorted_runs(evidence),
         script=Markup(script),
         script_hashes=Markup(" ".join(map(_csp_hash, (bundle, script)))),
-        sections=_sections(figures, bool(variations), bool(timelines), bool(live)),
         source=evidence.source,
         statements=claim_rows_by_section(results),
         style=Markup(_css_variables(evidence.schemes) + _template_text("page.css")),
@@ -164,18 +126,22 @@ def _figure_table(figure: Figure) -> dict[str, Any]:
     return {"header": header, "rows": cells}
 
 
-def _sections(
-    figures: list[Figure], has_variations: bool, has_timelines: bool, has_live_runs: bool
-) -> Iterable[tuple[str, str]]:
-    for figure in figures:
-        yield figure.key, figure.chart.value_label.capitalize()
-    if has_variations:
-        yield "variations", "Variations"
-    if has_timelines:
-        yield "partition", "Partition"
-    if has_live_runs:
-        yield "live", "Live"
-    yield from (("paper", "Paper"), ("checks", "Checks"), ("runs", "Runs"))
+def _sorted_runs(evidence: Evidence) -> list[ReportRow]:
+    """Return the runs by scheme, each with its measured throughput."""
+    throughputs = {row["run"]: row["throughput_tps"] for row in evidence.tables.measures}
+    order = curves.in_paper_order(sorted({row["scheme"] for row in evidence.tables.runs}))
+    runs = sorted(evidence.tables.runs, key=lambda row: (order.index(row["scheme"]), row["run"]))
+    return [row | {"throughput_tps": throughputs.get(row["run"])} for row in runs]
+
+
+def _differences(evidence: Evidence, run: ReportRow) -> str:
+    """Return the parameters of a run that differ from the default setup."""
+    differs = [
+        f"{name.replace('_', ' ')} {formatting.format_parameter(name, run[name])}"
+        for name in SETUP_COLUMNS
+        if run[name] != evidence.default_setup[name]
+    ]
+    return ", ".join(differs) or formatting.NO_VALUE
 
 
 def _css_variables(schemes: list[str]) -> str:

@@ -25,24 +25,27 @@ from benchmarks.timing import without_collector
 from creekdb.datatypes.kv import KV
 from creekdb.errors import StorageFault
 from creekdb.execution.python_runtime import build_kind
-from creekdb.protocol.effects import Event
+from creekdb.protocol.membership.configuration import Configuration
 from creekdb.protocol.messages import Message, Record
+from creekdb.protocol.request import Operation
 from creekdb.protocol.settings import Settings
 from creekdb.schemes.creek import CreekReplica
 from creekdb.server.backup.sessions import BackupSessions
-from creekdb.server.calls.admission_control import PendingStrongCalls
-from creekdb.server.calls.capabilities import DeduplicatingDataType
-from creekdb.server.calls.dispatcher import CallDispatcher
-from creekdb.server.calls.relay import CallRelay
+from creekdb.server.calls.admission_control import AdmissionControl, AdmissionLimits
+from creekdb.server.calls.capabilities import Capabilities, DeduplicatingDataType
+from creekdb.server.calls.dispatcher import CallDispatcher, CallLimits, OperationResolver
 from creekdb.server.observability.divergence import DIGEST_INTERVAL_REQUESTS, DivergenceDetector
-from creekdb.server.observability.latency import CallLatencies
-from creekdb.server.runtime.config import SecurityConfig
-from creekdb.server.runtime.driver import Driver
+from creekdb.server.runtime.config import ServerConfig
+from creekdb.server.runtime.driver import Driver, DriverPorts
 from creekdb.server.runtime.executors import InlineExecutor, Watchdog
 from creekdb.server.runtime.startup import CONSENSUS_WINDOW, INLINE_TASKS_MAX, NOOP_TICKS
 from creekdb.server.security.authentication import AccessTokens
 from creekdb.server.storage.segment_writer import CheckpointSlot
-from creekdb.server.transport.client_connection import ClientConnection
+from creekdb.server.transport.client_connection import (
+    ClientConnection,
+    ClientService,
+    ConnectionLimits,
+)
 from creekdb.wire.deduplication import CALLS_PER_CLIENT_MAX
 from creekdb.wire.event_log import EventLog
 from creekdb.wire.event_loop import new_loop
@@ -72,12 +75,13 @@ class Disk:
 
     def __init__(self) -> None:
         self.durable_position = 0
-        self.end = 0
+        self.end_position = 0
+        self.pending_bytes = 0
         self.fault: StorageFault | None = None
 
     def append(self, records: Sequence[Record], sync: bool = True) -> int:
-        self.end += len(records)
-        return self.end
+        self.end_position += len(records)
+        return self.end_position
 
     def request_sync(self) -> None:
         pass
@@ -91,6 +95,22 @@ class Disk:
     def write_checkpoint(
         self, slot: CheckpointSlot, chunks: Iterable[bytes], on_done: Callable[[], None]
     ) -> None:
+        raise NotImplementedError
+
+
+class Membership:
+    """Members that never change and are all connected."""
+
+    configuration = Configuration(0, tuple((member, "127.0.0.1:1") for member in MEMBERS))
+    is_member = accepts_calls = True
+
+    def connected_members(self) -> list[int]:
+        return [*MEMBERS]
+
+    def blocked_reason(self) -> None:
+        return None
+
+    def validate_change(self, name: str, arguments: tuple[Any, ...]) -> Operation:
         raise NotImplementedError
 
 
@@ -132,42 +152,42 @@ class Node:
         self.replica = CreekReplica(index, settings, DeduplicatingDataType(KV))
         self.disk = Disk()
         self.digests = DivergenceDetector(index, MEMBERS)
-        self.pending_strong_calls = PendingStrongCalls(1 << 30)
-        self.relay = CallRelay(CallLatencies(), self.pending_strong_calls)
         watchdog = Watchdog(10.0, EventLog(index))
-        self.driver = self.relay.driver = Driver(
+        self.driver = Driver(
             self.replica,
             self.disk,
             InlineExecutor(watchdog, _unexpected),
-            send=self._send,
-            send_snapshot=_unexpected,
-            respond=self.relay.respond,
-            observe=_observe,
-            compare=lambda digest: self.digests.record(digest, self.disk.end),
-            on_data_lost=_unexpected,
-            on_internal_error=_unexpected,
+            DriverPorts(
+                send=self._send,
+                send_snapshot=_unexpected,
+                compare=lambda digest: self.digests.record(digest, self.disk.end_position),
+                on_data_lost=_unexpected,
+                on_internal_error=_unexpected,
+            ),
         )
-        self.dispatcher = self.relay.dispatcher = CallDispatcher(
-            "local",
-            index,
-            KV,
-            invoke=self.relay.invoke,
-            has_request=self.replica.has_request,
-            is_local_read=self.replica.can_respond_locally,
-            rejection=lambda strong, local_read: None,
-            find_incapable_replica=lambda name, count: None,
-            change_members=_unexpected,
-            status=dict,
-            count=_count,
-            backup_sessions=BackupSessions(_unexpected, _unexpected),
-            tokens=AccessTokens(SecurityConfig()),
-        )
+        self.service = self._build_service()
         self.peers: list[Node] = []
         self._inbox: list[tuple[bytes, int]] = []
         self.connections = [self._connect(each) for each in range(CONNECTIONS)]
 
+    def _build_service(self) -> ClientService:
+        members = dict.fromkeys(MEMBERS, "127.0.0.1:1")
+        config = ServerConfig(replica=self.index, members=members, strong_max=1 << 30)
+        membership, tokens = Membership(), AccessTokens(config.security)
+        dispatcher = CallDispatcher(
+            self.driver,
+            self.disk,
+            membership,
+            AdmissionControl(config, self.driver, self.disk, membership, AdmissionLimits()),
+            OperationResolver(Capabilities(KV), tokens, membership),
+            _count,
+            CallLimits(),
+        )
+        sessions = BackupSessions(_unexpected, _unexpected)
+        return ClientService(config, dispatcher, tokens, sessions, dict, ConnectionLimits())
+
     def _connect(self, number: int) -> ClientConnection:
-        connection = ClientConnection(self.dispatcher)
+        connection = self.service.connect()
         connection.connection_made(cast(asyncio.Transport, TransportStub()))
         connection.data_received(encode_frame(ClientHello(WIRE_VERSION, f"{self.index} {number}")))
         return connection
@@ -186,17 +206,13 @@ class Node:
             self.driver.receive(cast(Message, message), sender)
 
     def write(self) -> None:
-        if self.disk.durable_position < self.disk.end:
-            self.disk.durable_position = self.disk.end
+        if self.disk.durable_position < self.disk.end_position:
+            self.disk.durable_position = self.disk.end_position
             self.driver.release()
 
 
 def _unexpected(*_: Any) -> Any:
     raise AssertionError
-
-
-def _observe(events: tuple[Event, ...]) -> None:
-    pass
 
 
 def _count(reason: str) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 from creekdb.client import Database, connect
 from creekdb.load.local_cluster import free_port
 from creekdb.server.runtime.config import ServerConfig
-from creekdb.server.runtime.server import Server
+from creekdb.server.runtime.server import DEFAULT_LIMITS, Server, ServerLimits
 
 TIMEOUT_S = 60.0
 """Upper bound for every wait of a test, in seconds. No step takes that long on a slow machine."""
@@ -25,8 +25,15 @@ def is_quiescent(statuses: list[dict[str, Any]]) -> bool:
 class InProcessCluster:
     """Replicas that share the event loop of the test. `settings` apply to all of them."""
 
-    def __init__(self, directory: Path, replicas: int = 3, **settings: Any) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        replicas: int = 3,
+        limits: ServerLimits = DEFAULT_LIMITS,
+        **settings: Any,
+    ) -> None:
         self._directory = directory
+        self._limits = limits
         self.settings = settings
         self._members = {each: f"127.0.0.1:{free_port()}" for each in range(replicas)}
         self._clients = {each: f"127.0.0.1:{free_port()}" for each in range(replicas)}
@@ -43,13 +50,14 @@ class InProcessCluster:
 
     def at_same_addresses(self, directory: Path, **settings: Any) -> "InProcessCluster":
         """Return a cluster with other data directories at the addresses of this one."""
-        other = InProcessCluster(directory, len(self._members), **{**self.settings, **settings})
+        settings = {**self.settings, **settings}
+        other = InProcessCluster(directory, len(self._members), self._limits, **settings)
         other._members, other._clients = self._members, self._clients
         return other
 
     async def start(self, *replicas: int, **more: Any) -> None:
         for replica in replicas or tuple(self._members):
-            server = Server(self.config(replica, **more))
+            server = Server(self.config(replica, **more), self._limits)
             await server.start()
             self.servers[replica] = server
 
@@ -69,9 +77,7 @@ class InProcessCluster:
             for server in self.servers.values():
                 while len(server.peers.connected_members()) < len(self.servers) - 1:
                     await asyncio.sleep(0.01)
-            while any(
-                server.dispatcher.startup_barrier is not None for server in self.servers.values()
-            ):
+            while any(not server.membership.accepts_calls for server in self.servers.values()):
                 await asyncio.sleep(0.01)
 
     async def until_disconnected(self, replica: int) -> None:
@@ -89,9 +95,9 @@ class InProcessCluster:
 
 @asynccontextmanager
 async def running_cluster(
-    directory: Path, replicas: int = 3, **settings: Any
+    directory: Path, replicas: int = 3, limits: ServerLimits = DEFAULT_LIMITS, **settings: Any
 ) -> AsyncIterator[InProcessCluster]:
-    cluster = InProcessCluster(directory, replicas, **settings)
+    cluster = InProcessCluster(directory, replicas, limits, **settings)
     await cluster.start()
     await cluster.until_connected()
     try:

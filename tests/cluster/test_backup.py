@@ -26,8 +26,8 @@ from creekdb.server.backup.format import open_backup_writer, read_header, read_r
 from creekdb.server.membership.changes import ADD_MEMBER, REMOVE_MEMBER
 from creekdb.server.runtime.config import SecurityConfig, read_config
 from creekdb.server.runtime.driver import Driver
-from creekdb.server.runtime.server import Server
-from creekdb.server.transport import client_connection
+from creekdb.server.runtime.server import Server, ServerLimits
+from creekdb.server.transport.client_connection import ConnectionLimits
 from creekdb.wire import addresses, messages
 from creekdb.wire.counters import ServerCounter
 from tests.cluster.backups import back_up, user_state
@@ -107,12 +107,9 @@ async def test_operations_start_at_the_last_checkpoint(tmp_path: Path) -> None:
     assert backed_up == recorded[header.first :]
 
 
-async def test_large_backups_are_sent_in_chunks(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(sessions, "CHUNK_BYTES", 1000)
-
-    async with running_cluster(tmp_path / "data", replicas=1) as cluster:
+async def test_large_backups_are_sent_in_chunks(tmp_path: Path) -> None:
+    limits = ServerLimits(backup=sessions.BackupLimits(chunk_bytes=1000))
+    async with running_cluster(tmp_path / "data", replicas=1, limits=limits) as cluster:
         async with cluster.client(0) as db:
             for number in range(50):
                 await db.weak.put(f"key {number}", "x" * number * 100)
@@ -144,7 +141,7 @@ async def test_one_backup_runs_at_a_time_and_ends_with_its_connection(tmp_path: 
         assert not any(tmp_path.glob(".*partial"))
         connection.close()
         async with asyncio.timeout(TIMEOUT_S):
-            while cluster.servers[0].dispatcher.connections:
+            while cluster.servers[0].clients.connections:
                 await asyncio.sleep(0.01)
         await back_up(cluster, path)
         assert read_header(path).length == 0
@@ -185,7 +182,7 @@ async def test_a_backup_that_does_not_start_releases_its_registers(
             while len(registers) < 2:
                 await asyncio.sleep(0.01)
             download.cancel()
-            while cluster.servers[0].dispatcher.connections:
+            while cluster.servers[0].clients.connections:
                 await asyncio.sleep(0.01)
             may_read.set()
             while not all(each.is_closed for each in registers):
@@ -195,7 +192,7 @@ async def test_a_backup_that_does_not_start_releases_its_registers(
 async def test_a_client_that_does_not_read_its_parts_is_disconnected(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(client_connection, "UNREAD_BYTES_MAX", 1_000_000)
+    limits = ServerLimits(connections=ConnectionLimits(unread_bytes_max=1_000_000))
     served_parts: list[object] = []
     next_part = sessions.BackupSessions.next_part
 
@@ -206,7 +203,7 @@ async def test_a_client_that_does_not_read_its_parts_is_disconnected(
         return next_part(self, holder, request)
 
     monkeypatch.setattr(sessions.BackupSessions, "next_part", count_parts)
-    async with running_cluster(tmp_path / "data", replicas=1) as cluster:
+    async with running_cluster(tmp_path / "data", replicas=1, limits=limits) as cluster:
         async with cluster.client(0) as db:
             for number in range(100):
                 await db.weak.put(f"key {number}", "x" * 200_000)
@@ -224,7 +221,7 @@ async def test_a_client_that_does_not_read_its_parts_is_disconnected(
                 received = map(messages.decode_server_message, frames.feed(await reader.read(1000)))
                 is_started = any(isinstance(each, messages.BackupStarted) for each in received)
             writer.write(messages.encode_frame(messages.BackupPartRequest(1)) * 1000)
-            while cluster.servers[0].dispatcher.connections:
+            while cluster.servers[0].clients.connections:
                 await asyncio.sleep(0.01)
         assert cluster.servers[0].rejections[ServerCounter.SLOW_CLIENT] == 1
         assert len(served_parts) < 30, "the client requested 1000 of 40 parts"

@@ -13,10 +13,10 @@ import pytest
 from creekdb.errors import UsageError
 from creekdb.load.local_cluster import free_port
 from creekdb.protocol.ids.version_vector import Dot
-from creekdb.server.calls import dispatcher
+from creekdb.server.calls.dispatcher import CallLimits
 from creekdb.server.runtime.config import read_config
-from creekdb.server.runtime.server import Server
-from creekdb.server.transport import client_connection, keepalive
+from creekdb.server.runtime.server import Server, ServerLimits
+from creekdb.server.transport.client_connection import ConnectionLimits
 from creekdb.wire import messages
 from creekdb.wire.counters import ServerCounter
 from creekdb.wire.reject_reason import RejectReason
@@ -63,12 +63,12 @@ async def test_an_invalid_call_is_rejected_with_its_own_reason(
         assert isinstance(await client.receive(), messages.CallIssued)
 
 
-async def test_calls_that_wait_for_dependencies_are_bounded_in_number(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(dispatcher, "QUEUED_CALLS_MAX", 3)
-
-    async with running_cluster(tmp_path, replicas=1) as cluster, wire_client(cluster) as client:
+async def test_calls_that_wait_for_dependencies_are_bounded_in_number(tmp_path: Path) -> None:
+    limits = ServerLimits(calls=CallLimits(queued_max=3))
+    async with (
+        running_cluster(tmp_path, replicas=1, limits=limits) as cluster,
+        wire_client(cluster) as client,
+    ):
         for number in range(1, 5):
             client.send(messages.CallRequest(number, "put", ("a", 1), after=(Dot(0, 9),)))
         rejection = await client.receive_rejection()
@@ -81,12 +81,9 @@ async def test_calls_that_wait_for_dependencies_are_bounded_in_number(
         assert (len(call_dispatcher.dependency_queue), call_dispatcher.in_flight) == (2, 2)
 
 
-async def test_a_client_that_does_not_read_is_disconnected(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(client_connection, "UNREAD_BYTES_MAX", 1_000_000)
-
-    async with running_cluster(tmp_path, replicas=1) as cluster, cluster.client() as db:
+async def test_a_client_that_does_not_read_is_disconnected(tmp_path: Path) -> None:
+    limits = ServerLimits(connections=ConnectionLimits(unread_bytes_max=1_000_000))
+    async with running_cluster(tmp_path, 1, limits) as cluster, cluster.client() as db:
         await db.weak.put("a", b"x" * 3_000_000)
         server = cluster.servers[0]
         async with wire_client(cluster) as client:
@@ -94,7 +91,7 @@ async def test_a_client_that_does_not_read_is_disconnected(
             async with asyncio.timeout(20):
                 while not server.rejections[ServerCounter.SLOW_CLIENT]:
                     await asyncio.sleep(0.01)
-            assert len(server.dispatcher.connections) == 1
+            assert len(server.clients.connections) == 1
             assert server.dispatcher.in_flight == 0
         assert await db.weak.get("b") is None
 
@@ -118,12 +115,9 @@ async def test_a_slow_client_receives_all_responses(
         assert not cluster.servers[0].rejections
 
 
-async def test_a_client_without_a_hello_is_rejected(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(keepalive, "HELLO_TIMEOUT_S", 0.05)
-
-    async with running_cluster(tmp_path, replicas=1) as cluster:
+async def test_a_client_without_a_hello_is_rejected(tmp_path: Path) -> None:
+    limits = ServerLimits(connections=ConnectionLimits(hello_timeout_s=0.05))
+    async with running_cluster(tmp_path, replicas=1, limits=limits) as cluster:
         host, _, port = cluster.addresses(0)[0].partition(":")
         reader, writer = await asyncio.open_connection(host, int(port))
         received = await asyncio.wait_for(reader.read(), 20)

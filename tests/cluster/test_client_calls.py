@@ -106,7 +106,7 @@ async def test_a_call_after_an_unknown_request_is_rejected_in_time(tmp_path: Pat
         await db.strong.noop()
         assert dispatcher.in_flight == 1
         await db.__aexit__()
-        while dispatcher.connections:
+        while cluster.servers[0].clients.connections:
             await asyncio.sleep(0.01)
         assert len(dispatcher.dependency_queue) == dispatcher.in_flight == 0
 
@@ -201,7 +201,7 @@ async def test_a_removed_replica_rejects_calls(tmp_path: Path) -> None:
         )
 
     async with running_cluster(tmp_path, 1) as cluster, cluster.client() as db:
-        cluster.servers[0].dispatcher.invoke = removed
+        cluster.servers[0].driver.invoke = removed  # type: ignore[assignment, method-assign]
         with pytest.raises(NotDone, match="call another replica") as rejection:
             await db.weak.put("a", 1)
         assert rejection.value.reason == RejectReason.STOPPING

@@ -340,7 +340,7 @@ async def call_retried_elsewhere(cluster: InProcessCluster, db: Database) -> Any
     server = cluster.servers[0]
     assert db.replica == 0
     server.peers.disconnect((1, 2))
-    server.dispatcher.respond = lambda response: None  # type: ignore[method-assign]
+    server.dispatcher.respond = lambda responses: None  # type: ignore[method-assign]
     call = db.weak.increment("n")
     async with asyncio.timeout(TIMEOUT_S):
         while not server.driver.executions or server.driver.backlog:

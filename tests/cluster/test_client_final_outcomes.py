@@ -9,7 +9,8 @@ import pytest
 from creekdb import OperationFailed, Unknown
 from creekdb.client import Database
 from creekdb.client.calls import FinalOutcome
-from creekdb.server.transport import client_connection
+from creekdb.server.calls.dispatcher import CallLimits
+from creekdb.server.runtime.server import ServerLimits
 from tests.cluster.in_process_cluster import TIMEOUT_S, InProcessCluster, running_cluster
 
 
@@ -74,12 +75,9 @@ async def test_an_expired_or_lost_outcome_stays_unknown(tmp_path: Path) -> None:
             await again.final  # its response was too long to be retained
 
 
-async def test_final_responses_above_the_limit_are_fetched_on_demand(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(client_connection, "AWAITING_FINAL_MAX", 3)
-
-    async with running_cluster(tmp_path, 1) as cluster, cluster.client() as db:
+async def test_final_responses_above_the_limit_are_fetched_on_demand(tmp_path: Path) -> None:
+    limits = ServerLimits(calls=CallLimits(awaiting_final_max=3))
+    async with running_cluster(tmp_path, 1, limits) as cluster, cluster.client() as db:
         calls: list[Any] = [db.weak.put("a", each) for each in range(10)]
         for call in calls:
             await call

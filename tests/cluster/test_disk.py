@@ -10,8 +10,8 @@ import pytest
 from creekdb.client import NotDone, Unknown
 from creekdb.client.calls import Call
 from creekdb.errors import DiskFull, StorageFault
-from creekdb.server.calls import admission_control
-from creekdb.server.runtime.server import Server
+from creekdb.server.calls.admission_control import AdmissionLimits
+from creekdb.server.runtime.server import Server, ServerLimits
 from creekdb.server.storage.segment_writer import WriteResult
 from creekdb.wire.counters import ServerCounter
 from creekdb.wire.reject_reason import RejectReason
@@ -204,13 +204,17 @@ async def test_a_new_replica_with_a_full_disk_rejects_waiting_calls(tmp_path: Pa
     await cluster.stop()
 
 
-@pytest.mark.parametrize("bound", ["UNWRITTEN_BYTES_MAX", "BACKLOG_MAX"])
+@pytest.mark.parametrize(
+    "limits", [AdmissionLimits(unwritten_bytes_max=20_000), AdmissionLimits(backlog_max=50)]
+)
 async def test_memory_stays_bounded_while_the_disk_hangs(
-    bound: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    limits: AdmissionLimits, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(admission_control, bound, 20_000 if bound == "UNWRITTEN_BYTES_MAX" else 50)
-
-    async with running_cluster(tmp_path) as cluster, cluster.client(1, 2) as db:
+    server_limits = ServerLimits(admission=limits)
+    async with (
+        running_cluster(tmp_path, limits=server_limits) as cluster,
+        cluster.client(1, 2) as db,
+    ):
         await db.strong.put("a", 1)
         await cluster.until_quiescent()
         first = cluster.servers[0]

@@ -8,16 +8,15 @@ from typing import Any
 
 import pytest
 
+from creekdb.server.runtime.server import ServerLimits
 from creekdb.server.transport import client_connection, keepalive, peer_link, peers
 from creekdb.wire.counters import ServerCounter
 from creekdb.wire.messages import frame_payload
 from tests.cluster.in_process_cluster import TIMEOUT_S, InProcessCluster, running_cluster
 
 
-async def test_a_peer_without_a_hello_is_disconnected(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(peer_link, "DIAL_TIMEOUT_S", 0.05)
+async def test_a_peer_without_a_hello_is_disconnected(tmp_path: Path) -> None:
+    limits = ServerLimits(peers=peer_link.PeerLimits(dial_timeout_s=0.05))
     open_connections, dial_count = 0, 0
 
     async def listen(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -27,7 +26,7 @@ async def test_a_peer_without_a_hello_is_disconnected(
         open_connections -= 1
         writer.close()
 
-    cluster = InProcessCluster(tmp_path, 2)
+    cluster = InProcessCluster(tmp_path, 2, limits)
     port = int(cluster.config(1).members[1].rpartition(":")[2])
     async with await asyncio.start_server(listen, "127.0.0.1", port):
         await cluster.start(0)
@@ -45,12 +44,9 @@ def peer_senders() -> list[peer_link.PeerSender]:
     return [each for each in gc.get_objects() if isinstance(each, peer_link.PeerSender)]
 
 
-async def test_a_peer_that_disconnects_at_once_leaves_no_garbage(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_peer_that_disconnects_at_once_leaves_no_garbage(tmp_path: Path) -> None:
     """A live replica rarely runs the garbage collector (`creekdb.execution.python_runtime`)."""
-    monkeypatch.setattr(peer_link, "REDIAL_PAUSE_MAX_S", 0.01)
-    monkeypatch.setattr(peer_link, "REDIAL_PAUSE_MIN_S", 0.01)
+    peer_limits = peer_link.PeerLimits(redial_pause_s_min=0.01, redial_pause_s_max=0.01)
     dial_count = 0
 
     async def close_at_once(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -64,7 +60,7 @@ async def test_a_peer_that_disconnects_at_once_leaves_no_garbage(
     existing = peer_senders()  # objects of earlier tests that are still referenced
     gc.disable()
     try:
-        cluster = InProcessCluster(tmp_path, 2)
+        cluster = InProcessCluster(tmp_path, 2, ServerLimits(peers=peer_limits))
         port = int(cluster.config(1).members[1].rpartition(":")[2])
         async with await asyncio.start_server(close_at_once, "127.0.0.1", port):
             await cluster.start(0)
@@ -80,11 +76,13 @@ async def test_a_peer_that_disconnects_at_once_leaves_no_garbage(
 
 @pytest.mark.parametrize("port_kind", ["members", "clients"])
 async def test_a_connection_without_a_hello_or_with_a_long_one_is_closed(
-    port_kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    port_kind: str, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(keepalive, "HELLO_TIMEOUT_S", 0.05)
-
-    async with running_cluster(tmp_path, 1) as cluster:
+    limits = ServerLimits(
+        connections=client_connection.ConnectionLimits(hello_timeout_s=0.05),
+        peers=peer_link.PeerLimits(hello_timeout_s=0.05),
+    )
+    async with running_cluster(tmp_path, 1, limits) as cluster:
         config = cluster.config(0)
         address = config.members[0] if port_kind == "members" else config.clients
         host, port = address.split(":")

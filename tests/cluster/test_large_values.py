@@ -7,7 +7,8 @@ import pytest
 from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.messages import Cast, Progress, PullResponse
 from creekdb.protocol.request import Operation, Request
-from creekdb.server.transport import peers
+from creekdb.server.runtime.server import ServerLimits
+from creekdb.server.transport.peer_link import PeerLimits
 from creekdb.wire import protocol_frames
 from creekdb.wire.messages import FrameDecoder, decode_peer_message, encode_frame
 from creekdb.wire.reject_reason import RejectReason
@@ -17,16 +18,13 @@ VALUE = "x" * 5000
 
 
 @pytest.mark.parametrize("kind", [Cast, PullResponse])
-def test_large_messages_are_split_by_request(
-    kind: type[Cast | PullResponse], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(protocol_frames, "MESSAGE_REQUEST_BYTES_MAX", 12_000)
+def test_large_messages_are_split_by_request(kind: type[Cast | PullResponse]) -> None:
     sizes = (1, 5000, 5000, 5000, 30_000, 2, 3)
     requests = tuple(
         Request(each, Dot(0, each), Operation("put", ("k", "x" * size)), False)
         for each, size in enumerate(sizes, 1)
     )
-    frames = protocol_frames.message_frames(kind(requests))
+    frames = protocol_frames.message_frames(kind(requests), 12_000)
 
     received = [
         decode_peer_message(payload) for payload in FrameDecoder(2**20).feed(b"".join(frames))
@@ -37,17 +35,14 @@ def test_large_messages_are_split_by_request(
     ] == list(requests)
 
 
-def test_other_messages_are_not_split(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(protocol_frames, "MESSAGE_REQUEST_BYTES_MAX", 1)
-    assert protocol_frames.message_frames(Progress(1, 1)) == [encode_frame(Progress(1, 1))]
+def test_other_messages_are_not_split() -> None:
+    assert protocol_frames.message_frames(Progress(1, 1), 1) == [encode_frame(Progress(1, 1))]
 
 
-async def test_a_replica_catches_up_with_more_than_one_frame(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(protocol_frames, "MESSAGE_REQUEST_BYTES_MAX", 12_000)
-    monkeypatch.setattr(peers, "PEER_FRAME_BYTES_MAX", 20_000)
-    async with running_cluster(tmp_path) as cluster, cluster.client(0) as db:
+async def test_a_replica_catches_up_with_more_than_one_frame(tmp_path: Path) -> None:
+    peer_limits = PeerLimits(request_bytes_max=12_000, frame_bytes_max=20_000)
+    limits = ServerLimits(peers=peer_limits)
+    async with running_cluster(tmp_path, limits=limits) as cluster, cluster.client(0) as db:
         await db.strong.put("a", 1)
         await cluster.stop(1, 2)
         for each in range(20):

@@ -14,7 +14,7 @@ from creekdb.execution.undo import StateObject
 from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.request import Operation, Request
 from creekdb.protocol.values import Key
-from creekdb.schemes.core.replica import Replica, ReplicaView
+from creekdb.schemes.core.replica import ReplicaView
 from creekdb.server.calls.admission_control import TICK_INTERVAL_MAX_S
 from creekdb.server.calls.capabilities import DeduplicatingDataType
 from creekdb.server.calls.expiry import INTERVALS_PER_RETENTION, NO_CLIENT
@@ -64,31 +64,18 @@ class DelayedView:
         return getattr(self._view, name)
 
 
-class DelayedReplica:
-    """Replica with a fixed queue delay."""
-
-    def __init__(self, replica: Replica, ticks: int) -> None:
-        self._replica = replica
-        self.view = DelayedView(replica.view, ticks)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._replica, name)
-
-
 async def test_calls_are_rejected_as_busy_while_queued_calls_are_too_old(tmp_path: Path) -> None:
     async with running_cluster(tmp_path, 1, busy_after=10.0) as cluster, cluster.client() as db:
-        server = cluster.servers[0]
-        replica = server.driver.replica
-        server.driver.replica = cast(
-            Replica, DelayedReplica(replica, int(10 / TICK_INTERVAL_MAX_S) - 1)
-        )
+        admission, view = cluster.servers[0].admission, cluster.servers[0].driver.replica.view
+        delay_ticks = int(10 / TICK_INTERVAL_MAX_S) - 1
+        admission._replica = cast(ReplicaView, DelayedView(view, delay_ticks))
         await db.weak.put("a", 1)
-        server.driver.replica = cast(Replica, DelayedReplica(replica, 10**6))
+        admission._replica = cast(ReplicaView, DelayedView(view, 10**6))
         for call in (db.weak, db.strong):
             with pytest.raises(NotDone, match="this replica is overloaded") as rejection:
                 await call.put("a", 2)
             assert rejection.value.reason == RejectReason.BUSY
-        server.driver.replica = replica
+        admission._replica = view
         assert await db.weak.put("a", 3) == 1
 
 
@@ -99,7 +86,8 @@ async def test_the_leader_expires_old_calls_on_all_replicas(tmp_path: Path, busy
             for number in range(10):
                 await db.strong.put("a", number)
         for server in cluster.servers.values() if busy else ():
-            server.driver.replica = cast(Replica, DelayedReplica(server.driver.replica, 10**6))
+            delayed = DelayedView(server.driver.replica.view, 10**6)
+            server.admission._replica = cast(ReplicaView, delayed)
             rejection = server.admission.rejection(False, False)
             assert rejection is not None
             assert rejection[0] == RejectReason.BUSY
@@ -137,5 +125,6 @@ def test_old_calls_expire_in_batches() -> None:
 
 @pytest.mark.parametrize("name", ["strong_max", "forget_after", "operation_limit", "busy_after"])
 async def test_limits_must_be_positive(tmp_path: Path, name: str) -> None:
+    settings: dict[str, Any] = {name: 0}
     with pytest.raises(BadValue, match=f"{name} is 0: it must be above 0"):
-        await InProcessCluster(tmp_path, **{name: 0}).start(0)
+        await InProcessCluster(tmp_path, **settings).start(0)

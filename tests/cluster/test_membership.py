@@ -21,9 +21,8 @@ from creekdb.server.membership.join_ticket import (
     read_ticket,
     write_ticket,
 )
-from creekdb.server.runtime import startup
-from creekdb.server.runtime.server import Server
-from creekdb.server.transport import peer_link
+from creekdb.server.runtime.server import Server, ServerLimits
+from creekdb.server.transport.peer_link import PeerLimits
 from creekdb.wire.counters import ServerCounter
 from creekdb.wire.reject_reason import RejectReason
 from tests.cluster.fault_scenario import fault_scenario
@@ -156,12 +155,9 @@ async def test_a_removed_replica_hands_over_to_members_added_later(tmp_path: Pat
             assert await processes.exit_code(2) == 0
 
 
-async def test_a_removed_replica_is_dialled_while_it_is_connected(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(peer_link, "REDIAL_PAUSE_MAX_S", 0.05)
-
-    async with running_cluster(tmp_path) as cluster, cluster.client(0) as db:
+async def test_a_removed_replica_is_dialled_while_it_is_connected(tmp_path: Path) -> None:
+    limits = ServerLimits(peers=PeerLimits(redial_pause_s_max=0.05))
+    async with running_cluster(tmp_path, limits=limits) as cluster, cluster.client(0) as db:
         links = [cluster.servers[each].peers.links[2] for each in (0, 1)]
         (port,) = {link._port for link in links}
         for link in links:
@@ -303,10 +299,8 @@ async def test_a_replica_that_cannot_start_does_not_become_a_member(
 
 
 async def test_a_replica_that_loses_its_disk_after_a_change_must_be_replaced(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(startup, "REPORT_AFTER_S", 0.2)
-
     def log_messages() -> list[str]:
         return [
             each.getMessage()
@@ -314,7 +308,8 @@ async def test_a_replica_that_loses_its_disk_after_a_change_must_be_replaced(
             if "the journal was empty" in each.getMessage()
         ]
 
-    async with running_cluster(tmp_path, 4) as cluster, cluster.client(0) as db:
+    limits = ServerLimits(report_after_s=0.2)
+    async with running_cluster(tmp_path, 4, limits) as cluster, cluster.client(0) as db:
         await db.strong(REMOVE_MEMBER, 3)
         await cluster.stop(1)
         shutil.rmtree(tmp_path / "1")
@@ -340,10 +335,9 @@ async def test_a_replica_that_loses_its_disk_after_a_change_must_be_replaced(
 
 
 async def test_an_added_replica_without_its_journal_does_not_vote(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The join ticket is still there, but the ballots that the replica promised are lost."""
-    monkeypatch.setattr(startup, "REPORT_AFTER_S", 0.2)
     async with running_cluster(tmp_path, 3) as cluster, cluster.client(0) as db:
         address = f"127.0.0.1:{free_port()}"
         directory = tmp_path / "new"
@@ -353,7 +347,7 @@ async def test_an_added_replica_without_its_journal_does_not_vote(
         config = msgspec.structs.replace(cluster.config(0), **settings)
 
         async def start() -> None:
-            cluster.servers[3] = Server(config)
+            cluster.servers[3] = Server(config, ServerLimits(report_after_s=0.2))
             await cluster.servers[3].start()
 
         def has_joined() -> bool:

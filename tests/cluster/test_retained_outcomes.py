@@ -45,4 +45,4 @@ async def test_calls_without_a_retained_outcome_are_retried(
         assert first.rejections[RejectReason.UNKNOWN_OUTCOME] >= 16
         assert await db.strong.get("n") == 20
         assert not first.dispatcher.in_flight
-        assert not len(first.pending_strong_calls)
+        assert not len(first.admission.pending_strong)

@@ -24,7 +24,7 @@ async def test_a_connection_stores_no_session_state(tmp_path: Path) -> None:
         cluster.client() as other,
     ):
         session_ids: set[int] = set()
-        for connection in cluster.servers[0].dispatcher.connections:
+        for connection in cluster.servers[0].clients.connections:
             before = item_count(connection)
             session_ids.update(connection.session_id(number) for number in range(1000))
             assert [connection.session_id(7) for _ in range(3)] == [connection.session_id(7)] * 3

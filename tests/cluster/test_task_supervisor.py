@@ -33,7 +33,7 @@ def raise_bug(*_: object) -> NoReturn:
     ("owner", "attribute"),
     [
         (Driver, "tick"),
-        (Driver, "_release_or_hold"),  # runs in a callback of the loop, not in a task
+        (Driver, "_transmit"),  # runs in a callback of the loop, not in a task
         (peer_link.PeerLink, "_dial"),
         (DivergenceDetector, "take_message"),
         (StateChangeLogger, "check"),

@@ -26,16 +26,20 @@ from creekdb.load.local_cluster import free_port
 from creekdb.load.measurement import LoadMeter
 from creekdb.load.workload import kv_workload
 from creekdb.server.observability.metrics import metric_families, render_metrics
-from creekdb.server.runtime import server as server_module
 from creekdb.server.runtime.config import SecurityConfig, read_config
-from creekdb.server.runtime.server import Server
+from creekdb.server.runtime.server import Server, ServerLimits
 from creekdb.server.security.authentication import (
     certificate_expiry_s,
     server_context,
 )
 from creekdb.server.security.certificates import CertificatePair, issue, new_authority, read_pair
-from creekdb.server.transport import keepalive
-from creekdb.server.transport.peer_link import PEER_REQUIRES_TLS_MESSAGE, PEER_WITHOUT_TLS_MESSAGE
+from creekdb.server.transport import listeners
+from creekdb.server.transport.client_connection import ConnectionLimits
+from creekdb.server.transport.peer_link import (
+    PEER_REQUIRES_TLS_MESSAGE,
+    PEER_WITHOUT_TLS_MESSAGE,
+    PeerLimits,
+)
 from creekdb.wire.counters import ServerCounter
 from creekdb.wire.reject_reason import RejectReason
 from tests.cluster.in_process_cluster import TIMEOUT_S, InProcessCluster, running_cluster
@@ -160,7 +164,7 @@ async def test_a_replica_with_an_invalid_certificate_is_rejected_by_peers(
     caplog: pytest.LogCaptureFixture,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(server_module, "certificate_expiry_s", never_expires)
+    monkeypatch.setattr(listeners, "certificate_expiry_s", never_expires)
 
     cluster = InProcessCluster(tmp_path, security=certificates.good())
     await cluster.start()
@@ -237,14 +241,14 @@ async def test_a_client_rejects_an_invalid_replica_certificate(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(server_module, "certificate_expiry_s", never_expires)
+    monkeypatch.setattr(listeners, "certificate_expiry_s", never_expires)
 
     async with running_cluster(
         tmp_path, replicas=1, security=getattr(certificates, certificate)()
     ) as cluster:
         with pytest.raises(UsageError, match=expected):
             await cluster.client(authority=authority_path(certificates)).__aenter__()
-        assert not cluster.servers[0].dispatcher.connections
+        assert not cluster.servers[0].clients.connections
 
 
 async def test_a_tls_mismatch_between_client_and_replica_is_reported(
@@ -268,11 +272,14 @@ async def test_a_tls_mismatch_between_client_and_replica_is_reported(
 
 
 async def test_a_failed_handshake_is_counted_once(
-    certificates: CertificateStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    certificates: CertificateStore, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(keepalive, "HELLO_TIMEOUT_S", 0.05)
-
-    async with running_cluster(tmp_path, replicas=1, security=certificates.good()) as cluster:
+    limits = ServerLimits(
+        connections=ConnectionLimits(hello_timeout_s=0.05), peers=PeerLimits(hello_timeout_s=0.05)
+    )
+    async with running_cluster(
+        tmp_path, replicas=1, limits=limits, security=certificates.good()
+    ) as cluster:
         for at in (*cluster.addresses(), cluster.config(0).members[0]):
             host, _, port = at.partition(":")
             reader, writer = await asyncio.open_connection(host, int(port))
@@ -339,7 +346,7 @@ async def test_a_certificate_that_expires_soon_is_reported(
             async with cluster.client(authority=authority_path(certificates)) as db:
                 await db.status()
             assert ("the certificate expires on" in caplog.text) == (pair is soon)
-            metrics = render_metrics(metric_families(cluster.servers[0]))
+            metrics = render_metrics(metric_families(cluster.servers[0].sources))
             assert f"creek_certificate_expires_seconds {certificate_expiry_s(security)}" in metrics
 
 

@@ -10,6 +10,7 @@ import aiohttp
 
 from creekdb.http import HttpServer
 from creekdb.http.requests import HttpLimits
+from creekdb.server.runtime.server import DEFAULT_LIMITS, ServerLimits
 from tests.cluster.in_process_cluster import InProcessCluster, running_cluster
 
 
@@ -100,10 +101,13 @@ async def http_cluster(
     *,
     url_scheme: str = "http",
     limits: HttpLimits | None = None,
+    server_limits: ServerLimits = DEFAULT_LIMITS,
     **settings: Any,
 ) -> AsyncIterator[HttpCluster]:
     settings.setdefault("datatype", "bank")
-    async with running_cluster(directory, replicas, http="127.0.0.1:0", **settings) as cluster:
+    async with running_cluster(
+        directory, replicas, server_limits, http="127.0.0.1:0", **settings
+    ) as cluster:
         http_servers = {
             replica: HttpServer(server, limits) for replica, server in cluster.servers.items()
         }

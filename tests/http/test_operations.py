@@ -7,7 +7,9 @@ from typing import Any
 import pytest
 
 from creekdb.http import calls
-from creekdb.server.backup import capture
+from creekdb.http.requests import HttpLimits
+from creekdb.server.backup.sessions import BackupLimits
+from creekdb.server.runtime.server import ServerLimits
 from creekdb.wire.messages import CallResponse
 from creekdb.wire.reject_reason import RejectReason
 from tests.cluster.in_process_cluster import TIMEOUT_S
@@ -165,12 +167,9 @@ async def test_a_call_is_issued_only_after_it_is_on_disk(durability: str, tmp_pa
         assert await events == "event: issued"
 
 
-async def test_a_call_that_does_not_reach_the_disk_is_reported(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(capture, "DURABLE_TIMEOUT_S", 0.05)
-
-    async with http_cluster(tmp_path, datatype="kv") as http:
+async def test_a_call_that_does_not_reach_the_disk_is_reported(tmp_path: Path) -> None:
+    server_limits = ServerLimits(backup=BackupLimits(durable_timeout_s=0.05))
+    async with http_cluster(tmp_path, server_limits=server_limits, datatype="kv") as http:
         file_ops = http.cluster.servers[0].journal._writer._file_ops = SlowFileOps()
         put = {"key": "a", "value": 1}
         response = await http.post("/operations/put?timeout=0", put)
@@ -196,22 +195,24 @@ async def test_responses_are_streamed_as_events(tmp_path: Path) -> None:
 
 
 async def test_old_calls_are_evicted(tmp_path: Path) -> None:
-    async with http_cluster(tmp_path) as http:
+    calls_max = 100
+    async with http_cluster(tmp_path, limits=HttpLimits(calls_max=calls_max)) as http:
         call_history = http.http_servers[0].api.calls
         first = (await http.post("/operations/open", {"name": "ann"})).body["call"]
         assert (await http.get(f"/calls/{first}")).status == 200
-        newer_calls = [calls.HttpCall("open", False, False) for _ in range(calls.CALLS_MAX)]
+        newer_calls = [calls.HttpCall("open", False, False) for _ in range(calls_max)]
         for number, call in enumerate(newer_calls):
             call.id = f"9.{number}"
             call_history.add(call)
-        assert len(call_history) == calls.CALLS_MAX
+        assert len(call_history) == calls_max
         response = await http.get(f"/calls/{first}")
         assert (response.status, response.problem) == (404, RejectReason.UNKNOWN_CALL)
         assert http.cluster.servers[0].dispatcher.in_flight == 0
 
 
 async def test_retained_responses_are_bounded_in_bytes(tmp_path: Path) -> None:
-    async with http_cluster(tmp_path, datatype="kv") as http:
+    limits = HttpLimits(response_bytes_max=100_000)
+    async with http_cluster(tmp_path, limits=limits, datatype="kv") as http:
         call_history = http.http_servers[0].api.calls
         await http.post("/operations/put?consistency=strong", {"key": "a", "value": "x" * 999})
         for _ in range(3):
@@ -226,7 +227,7 @@ async def test_retained_responses_are_bounded_in_bytes(tmp_path: Path) -> None:
         call = calls.HttpCall("get", True, False)
         call.id = "9.1"
         call_history.add(call)
-        call.receive(CallResponse(1, "tentative", b"x" * calls.RESPONSE_BYTES_MAX))
+        call.receive(CallResponse(1, "tentative", b"x" * limits.response_bytes_max))
         assert list(call_history._calls) == ["9.1"]
         assert call_history.response_bytes == call.response_bytes
 

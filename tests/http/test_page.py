@@ -6,12 +6,9 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from creekdb.http.page import feed
 from creekdb.http.requests import HttpLimits
 from creekdb.server.runtime.config import SecurityConfig
-from creekdb.server.security.authentication import AccessTokens
 from creekdb.wire.dev_control import DevControl
 from creekdb.wire.reject_reason import RejectReason
 from tests.cluster.in_process_cluster import TIMEOUT_S
@@ -36,7 +33,7 @@ async def page_events(http: HttpCluster, **options: Any) -> AsyncIterator[Event]
 
 
 def is_observed(http: HttpCluster) -> bool:
-    return http.cluster.servers[0].driver.task_observer is not None
+    return http.cluster.servers[0].driver._task_observer is not None
 
 
 async def test_the_page_is_public_and_its_stream_requires_a_token(tmp_path: Path) -> None:
@@ -55,9 +52,7 @@ async def test_the_page_is_public_and_its_stream_requires_a_token(tmp_path: Path
         headers = {"Authorization": "Bearer s3cret"}
         events = page_events(http, headers=headers)
         assert (await anext(events)).name == "about"
-        http.cluster.servers[0].dispatcher.replace_tokens(
-            AccessTokens(SecurityConfig(tokens={"till": "new"}))
-        )
+        http.cluster.servers[0].tokens.replace(SecurityConfig(tokens={"till": "new"}))
         async for _ in events:  # until the end of the stream
             pass
         assert (await http.get("/watch", headers=headers)).problem == RejectReason.TOKEN
@@ -94,12 +89,9 @@ async def test_the_stream_shows_the_order_and_every_response(tmp_path: Path) -> 
         assert sum(now["calls"]["weak_tentative"]["counts"]) == 1
 
 
-async def test_the_page_feed_stops_after_an_idle_timeout(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(feed, "IDLE_TIMEOUT_S", 3 * feed.UPDATE_INTERVAL_S)
-
-    async with http_cluster(tmp_path) as http:
+async def test_the_page_feed_stops_after_an_idle_timeout(tmp_path: Path) -> None:
+    limits = HttpLimits(page_idle_timeout_s=3 * feed.UPDATE_INTERVAL_S)
+    async with http_cluster(tmp_path, limits=limits) as http:
         assert not is_observed(http)
         async for _ in page_events(http):
             break

@@ -154,9 +154,8 @@ async def test_a_recording_of_another_cluster_is_rejected(
     tmp_path: Path, cluster: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     recorded = str(tmp_path / "recorded")
-    settings = {"cluster": cluster, "record": recorded}
     async with (
-        running_cluster(tmp_path / "data", 1, **settings) as built,
+        running_cluster(tmp_path / "data", 1, cluster=cluster, record=recorded) as built,
         built.client(0) as db,
     ):
         for number in range(5):

@@ -13,23 +13,21 @@ from aiohttp import web
 
 from creekdb.errors import BadValue, UnknownName
 from creekdb.http import openapi, requests, responses
-from creekdb.http.backend import Backend, BackendCall
+from creekdb.http.backend import Backend
 from creekdb.http.calls import LAST_KINDS, CallRegistry, HttpCall, response_body
-from creekdb.http.operations import OperationCatalog, OperationSpec
+from creekdb.http.operations import OperationCatalog
 from creekdb.http.page.routes import CORS_HEADERS, PageRoutes, is_same_origin
 from creekdb.http.requests import HttpLimits, InvokeRequest
-from creekdb.http.responses import EVENT_STREAM, HttpProblem, sse_event
+from creekdb.http.responses import EVENT_STREAM, HttpProblem, RejectedCall, sse_event
 from creekdb.http.schema import to_json
 from creekdb.server.observability import metrics
 from creekdb.server.observability.metrics import MetricFamily, gauge, render_metrics
 from creekdb.wire.addresses import is_loopback
-from creekdb.wire.messages import Rejected
+from creekdb.wire.messages import CallRequest
 from creekdb.wire.reject_reason import RejectReason
 
 KEEPALIVE_S: Final = 15.0
 """Interval between keepalive comments on an idle event stream, in seconds."""
-UNCOUNTED_PROBLEMS: Final = (RejectReason.OPERATION_RAISED, RejectReason.UNKNOWN_OUTCOME)
-"""Problems that are not rejections, or that the replica counts itself."""
 PUBLIC_PATHS: Final = ("/health", "/ready")
 """Paths that require no token."""
 KINDS_BY_WAIT: Final = {
@@ -57,7 +55,7 @@ class HttpApi:
         self._page = page
         self._operations = operations
         self._openapi_document = openapi.openapi_document(self._operations, version, limits)
-        self.calls = CallRegistry()
+        self.calls = CallRegistry(limits.calls_max, limits.response_bytes_max)
         self.active_requests = 0
         self.open_event_streams = 0
         self.responses_by_status: Counter[int] = Counter()
@@ -99,7 +97,7 @@ class HttpApi:
                 return web.Response(status=204, headers=CORS_HEADERS)
             return await handler(request)
         except HttpProblem as problem:
-            if problem.reason not in UNCOUNTED_PROBLEMS:
+            if problem.is_counted:
                 self._backend.count_rejection(problem.reason)
             return _problem_response(problem)
         except web.HTTPMethodNotAllowed as error:
@@ -162,12 +160,18 @@ class HttpApi:
         except BadValue as error:
             raise HttpProblem(RejectReason.BAD_ARGUMENTS, str(error)) from error
         call = HttpCall(operation.name, invocation.strong, has_single_response)
-        call.unsubscribe = self._backend.invoke(
-            _backend_call(operation, arguments, invocation), call.receive
+        message = CallRequest(
+            invocation.number,
+            operation.name,
+            arguments,
+            invocation.strong,
+            after=invocation.after,
+            wait_ms=max(1, int(invocation.timeout_s * 1000)),
         )
+        call.unsubscribe = self._backend.invoke(invocation.client, message, call.receive)
         await call.wait_issued()
         if call.rejection is not None:
-            raise _rejection_problem(call.rejection)
+            raise RejectedCall(call.rejection)
         self.calls.add(call)
         if EVENT_STREAM in request.headers.get("Accept", ""):
             return await self._stream_events(request, call)
@@ -184,7 +188,7 @@ class HttpApi:
             await self._wait_durable(call)
             response = call.first_response(KINDS_BY_WAIT[invocation.wait])  # may have just arrived
         if response is None and call.rejection is not None:  # waiting longer would not help
-            raise _rejection_problem(call.rejection, call.body())
+            raise RejectedCall(call.rejection, call.body())
         if response is None:
             return _json_response(call.body(), 202, headers)
         if call.has_single_response:  # no further response can be requested
@@ -264,7 +268,7 @@ class HttpApi:
                     await stream.write(sse_event(response.kind, response_body(response)))
             if call.rejection is not None:
                 await stream.write(
-                    sse_event(call.rejection.reason, _rejection_problem(call.rejection).body())
+                    sse_event(call.rejection.reason, RejectedCall(call.rejection).body())
                 )
             await stream.write_eof()
         finally:
@@ -337,27 +341,6 @@ class HttpApi:
             ),
             gauge("creek_http_followed", "Open event streams of calls.", self.open_event_streams),
         ]
-
-
-def _backend_call(
-    operation: OperationSpec, arguments: tuple[Any, ...], invocation: InvokeRequest
-) -> BackendCall:
-    return BackendCall(
-        operation.name,
-        arguments,
-        invocation.strong,
-        invocation.client,
-        invocation.number,
-        invocation.after,
-        max(1, int(invocation.timeout_s * 1000)),
-    )
-
-
-def _rejection_problem(rejection: Rejected, extra: dict[str, Any] | None = None) -> HttpProblem:
-    certain = rejection.is_certain
-    return HttpProblem(
-        RejectReason(rejection.reason), rejection.message, certainly_not_done=certain, extra=extra
-    )
 
 
 def _has_loopback_host(request: web.Request) -> bool:

@@ -1,17 +1,18 @@
 """Port between the HTTP interface and its replica, and the implementation by a live server."""
 
 from collections.abc import Callable, Generator
-from typing import Any, Final, NamedTuple, Protocol, TypeAlias
+from typing import Any, Final, Protocol, TypeAlias
 
 from creekdb.execution.datatype import DataType
 from creekdb.execution.keys import LAST_COLLATION_KEY, CollationKey
-from creekdb.protocol.effects import Response, ResponseKind
+from creekdb.protocol.effects import Response
 from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.values import Key
 from creekdb.server.backup.capture import wait_until_durable
-from creekdb.server.calls.dispatcher import CallDispatcher
-from creekdb.server.observability.metrics import lag_instances, metric_families, render_metrics
-from creekdb.server.runtime.server import Server
+from creekdb.server.calls.dispatcher import ClientCalls
+from creekdb.server.observability.metrics import metric_families, render_metrics
+from creekdb.server.observability.status import ReplicaSources
+from creekdb.server.security.authentication import AccessTokens
 from creekdb.wire.addresses import is_loopback, parse_address
 from creekdb.wire.messages import CallIssued, CallRequest, CallResponse, Rejected
 from creekdb.wire.reject_reason import RejectReason
@@ -21,28 +22,16 @@ BackendEvent: TypeAlias = CallIssued | CallResponse | Rejected
 """Events of one call: its identifier and then its responses, or a rejection."""
 
 
-class BackendCall(NamedTuple):
-    operation: str
-    arguments: tuple[Any, ...]
-    strong: bool
-    client: str = ""
-    """Client name. A retry with the same name and number is the same call; without a name, every
-    request is a new call."""
-    number: int = 0
-    after: tuple[Dot, ...] = ()
-    wait_ms: int = 0
-    """Upper bound for the wait for missing dependencies, in milliseconds."""
-
-
 class Backend(Protocol):
     datatype: DataType
 
     def invoke(
-        self, call: BackendCall, on_event: Callable[[BackendEvent], None]
+        self, client: str, request: CallRequest, on_event: Callable[[BackendEvent], None]
     ) -> Callable[[], None]:
         """Issue the call and pass its events to `on_event`, up to the last response.
 
-        The returned function cancels the subscription.
+        A retry with the same client name and number is the same call. Without a name, every
+        request is a new call. The returned function cancels the subscription.
         """
 
     def allows(self, token: str) -> bool:
@@ -83,142 +72,98 @@ READY_LAG_MAX: Final = 64
 class ReplicaBackend:
     """`Backend` of a live server."""
 
-    def __init__(self, server: Server) -> None:
-        self._server = server
-        self.datatype = server.dispatcher.datatype
+    def __init__(
+        self, sources: ReplicaSources, tokens: AccessTokens, durable_timeout_s: float
+    ) -> None:
+        self._sources = sources
+        self._tokens = tokens
+        self._durable_timeout_s = durable_timeout_s
+        self._dispatcher = sources.dispatcher
+        self.datatype = sources.dispatcher.datatype
 
     def invoke(
-        self, call: BackendCall, on_event: Callable[[BackendEvent], None]
+        self, client: str, request: CallRequest, on_event: Callable[[BackendEvent], None]
     ) -> Callable[[], None]:
-        sink = _HttpResponseSink(self._server.dispatcher, call, on_event)
-        sink.start()
-        return sink.unsubscribe
+        sink = _HttpSink(client, self._dispatcher.next_session(), on_event)
+        calls = ClientCalls(self._dispatcher, sink)
+        calls.submit(request)
+        return calls.cancel_all
 
     def allows(self, token: str) -> bool:
-        return self._server.dispatcher.tokens.can_call(token)
+        return self._tokens.can_call(token)
 
     def is_loopback_only(self) -> bool:
-        host, _ = parse_address(self._server.config.http)
-        return not self._server.dispatcher.tokens.is_required and is_loopback(host)
+        host, _ = parse_address(self._sources.config.http)
+        return not self._tokens.is_required and is_loopback(host)
 
     def count_rejection(self, reason: RejectReason) -> None:
-        self._server.dispatcher.count(reason)
+        self._dispatcher.count(reason)
 
     def status(self) -> dict[str, Any]:
-        return self._server.status()
+        return self._sources.status()
 
     def readiness_problems(self) -> list[str]:
-        server = self._server
-        rejection = server.dispatcher.rejection(False, False)
+        sources = self._sources
+        rejection = sources.admission.rejection(False, False)
         problems = [] if rejection is None else [rejection[1]]
-        replica = server.driver.replica.view
-        if server.dispatcher.startup_barrier is not None:
+        if not sources.membership.accepts_calls:
             problems.append(
                 "the data directory was empty at the start, and the replica has not joined yet"
             )
-        leader = replica.leader()
+        leader = sources.driver.replica.view.leader()
         if leader is None:
             problems.append("no leader is elected")
-        elif leader != server.config.replica and leader not in server.peers.connected_members():
+        elif leader not in (sources.config.replica, *sources.peers.connected_members()):
             problems.append(f"the leader, replica {leader}, is not connected")
-        lag = lag_instances(replica.stable_instances(), server.config.replica)
+        lag = sources.lag_instances()
         if lag > READY_LAG_MAX:
             problems.append(f"the replica lags by {lag} decided instances")
         return problems
 
     def readable_lengths(self) -> range:
-        return self._server.driver.replica.view.readable_lengths()
+        return self._sources.driver.replica.view.readable_lengths()
 
     def committed_items(self, length: int, start: CollationKey, stop: CollationKey) -> ItemIterator:
-        driver = self._server.driver
+        driver = self._sources.driver
         stop = min(stop, LAST_COLLATION_KEY)
         if start < stop:
             with driver.executor.lock:
                 yield from driver.replica.view.committed_items(length, start, stop)
 
     async def wait_durable(self) -> bool:
-        self._server.driver.apply_effects()  # appends all their causes to the journal
-        return await wait_until_durable(self._server.journal)
+        self._sources.driver.apply_effects()  # appends all their causes to the journal
+        return await wait_until_durable(self._sources.journal, self._durable_timeout_s)
 
     async def wait_call_durable(self) -> bool:
-        return self._server.config.durability == "memory" or await self.wait_durable()
+        return self._sources.config.durability == "memory" or await self.wait_durable()
 
     def metrics(self) -> str:
-        return render_metrics(metric_families(self._server))
+        return render_metrics(metric_families(self._sources))
 
 
-class _HttpResponseSink:
+class _HttpSink:
     """`ResponseSink` of one HTTP call."""
 
-    def __init__(
-        self,
-        dispatcher: CallDispatcher,
-        call: BackendCall,
-        on_event: Callable[[BackendEvent], None],
-    ) -> None:
-        self._dispatcher = dispatcher
-        self._on_event = on_event
-        self.client = call.client
+    def __init__(self, client: str, session: int, on_event: Callable[[BackendEvent], None]) -> None:
+        self.client = client
         self.token = ""  # HTTP calls cannot change the membership
-        self._call = CallRequest(
-            call.number,
-            call.operation,
-            call.arguments,
-            call.strong,
-            after=call.after,
-            wait_ms=call.wait_ms,
-        )
-        self._id: Dot | None = None
-        self._is_pending = True
-
-    def start(self) -> None:
-        self._dispatcher.in_flight += 1
-        self._dispatcher.dispatch(self, self._call)
-
-    def unsubscribe(self) -> None:
-        self._finish()
-        if self._id is not None:
-            self._dispatcher.unregister((self._id,))
-
-    # --- callbacks of the dispatcher ----------------------------------------------------------
+        self.not_joined_reason = RejectReason.NOT_READY
+        self._session = session
+        self._on_event = on_event
 
     def session_id(self, number: int) -> int:
-        return self._dispatcher.next_session()
+        return self._session
 
-    def report_issued(self, number: int, id: Dot) -> None:
-        self._id = id
+    def send_issued(self, number: int, id: Dot) -> None:
         self._on_event(CallIssued(number, id))
 
-    def respond(self, number: int, response: Response) -> None:
+    def send_response(self, number: int, response: Response) -> None:
         outcome = response.outcome
-        kind = response.kind
-        if kind is not ResponseKind.TENTATIVE or response.id.event < 0:
-            self.unsubscribe()
-        elif not self._call.strong:
-            self._finish()
         self._on_event(
-            CallResponse(number, kind.value, outcome.value, outcome.error, response.changed)
+            CallResponse(
+                number, response.kind.value, outcome.value, outcome.error, response.changed
+            )
         )
 
-    def reject(self, call: CallRequest, reason: RejectReason, message: str) -> None:
-        self._finish()
-        self._on_event(Rejected(call.number, reason, message))
-
-    def retry(self, number: int) -> None:
-        self._dispatcher.dispatch(self, self._call)
-
-    def reject_expired(self, number: int, missing: Dot) -> None:
-        has_joined = missing != self._dispatcher.startup_barrier
-        reason = RejectReason.DEADLINE if has_joined else RejectReason.NOT_READY
-        self.reject(self._call, reason, self._dispatcher.expiry_message(missing))
-
-    def reject_unknown_outcome(self, number: int) -> None:
-        self.unsubscribe()
-        message = "the call was executed, but this replica no longer has its response"
-        self._on_event(Rejected(number, RejectReason.UNKNOWN_OUTCOME, message, is_certain=False))
-
-    def _finish(self) -> None:
-        if self._is_pending:
-            self._is_pending = False
-            self._dispatcher.in_flight -= 1
-            self._dispatcher.dependency_queue.remove((self, self._call.number))
+    def send_rejection(self, rejected: Rejected) -> None:
+        self._on_event(rejected)

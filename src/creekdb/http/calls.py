@@ -15,8 +15,6 @@ from creekdb.http.backend import BackendEvent
 from creekdb.http.schema import to_json
 from creekdb.wire.messages import CallIssued, CallResponse, Rejected
 
-CALLS_MAX: Final = 16_384
-RESPONSE_BYTES_MAX: Final = 64 * 1024 * 1024
 RESPONSES_MAX: Final = 64
 LAST_KINDS: Final = frozenset(("stable", "final"))
 """Response kinds that end a call."""
@@ -131,7 +129,9 @@ class HttpCall:
 class CallRegistry:
     """Latest calls by identifier."""
 
-    def __init__(self) -> None:
+    def __init__(self, calls_max: int, response_bytes_max: int) -> None:
+        self._calls_max = calls_max
+        self._response_bytes_max = response_bytes_max
         self._calls: dict[str, HttpCall] = {}
         self.response_bytes = 0
         """Encoded size of all retained responses, in bytes."""
@@ -152,8 +152,8 @@ class CallRegistry:
 
     def _add_bytes(self, size: int) -> None:
         self.response_bytes += size
-        while len(self._calls) > CALLS_MAX or (
-            self.response_bytes > RESPONSE_BYTES_MAX and len(self._calls) > 1
+        while len(self._calls) > self._calls_max or (
+            self.response_bytes > self._response_bytes_max and len(self._calls) > 1
         ):
             oldest = next(iter(self._calls.values()))
             self.remove(oldest)

@@ -42,6 +42,12 @@ class HttpLimits(NamedTuple):
     event_streams_max: int = 256
     pages_max: int = 16
     """Upper bound for concurrently open pages."""
+    page_idle_timeout_s: float = 300.0
+    """Time for which updates of the page continue without an open page, in seconds."""
+    calls_max: int = 16_384
+    """Upper bound for the retained calls."""
+    response_bytes_max: int = 64 * 1024 * 1024
+    """Upper bound for the retained responses, in bytes."""
     timeout_s_default: float = 30.0
     """Default time that a request waits for the response, in seconds."""
     timeout_s_max: float = 300.0

@@ -11,6 +11,7 @@ from typing import Any, Final
 import msgspec
 
 from creekdb.errors import CreekError
+from creekdb.wire.messages import Rejected
 from creekdb.wire.reject_reason import REJECT_RULES, RejectReason
 
 EVENT_STREAM: Final = "text/event-stream"
@@ -50,6 +51,11 @@ class HttpProblem(CreekError):
         )
         self.extra = extra or {}
 
+    @property
+    def is_counted(self) -> bool:
+        """True if the problem counts as a rejected request."""
+        return self.reason is not RejectReason.OPERATION_RAISED
+
     def body(self) -> dict[str, Any]:
         return {
             "type": f"urn:creek:problem:{self.reason}",
@@ -64,3 +70,17 @@ class HttpProblem(CreekError):
         if self.rule.is_temporary:
             return {"Retry-After": str(RETRY_AFTER_S)}
         return {"WWW-Authenticate": "Bearer"} if self.reason is RejectReason.TOKEN else {}
+
+
+class RejectedCall(HttpProblem):
+    """A call that the dispatcher has rejected and counted."""
+
+    is_counted = False
+
+    def __init__(self, rejected: Rejected, extra: Mapping[str, Any] | None = None) -> None:
+        super().__init__(
+            RejectReason(rejected.reason),
+            rejected.message,
+            certainly_not_done=rejected.is_certain,
+            extra=extra,
+        )

@@ -14,6 +14,7 @@ from creekdb.http.page.routes import PageRoutes
 from creekdb.http.requests import HttpLimits
 from creekdb.server.runtime.server import Server
 from creekdb.wire.addresses import format_address
+from creekdb.wire.dev_control import DevControl
 from creekdb.wire.reject_reason import RejectReason
 
 SHUTDOWN_TIMEOUT_S: Final = 1.0
@@ -26,10 +27,19 @@ class HttpServer:
     def __init__(self, server: Server, limits: HttpLimits | None = None) -> None:
         self._server = server
         self._limits = limits or HttpLimits()
+        sources, tokens, limits = server.sources, server.tokens, self._limits
         operations, release = OperationCatalog(server.dispatcher.datatype), version("creekdb")
-        self.feed = PageFeed(server, operations, release)
-        page = PageRoutes(server, self.feed, self._limits)
-        self.api = HttpApi(ReplicaBackend(server), operations, page, release, self._limits)
+        self.feed = PageFeed(
+            sources,
+            operations,
+            release,
+            server.task_supervisor.spawn,
+            self._dev_control,
+            limits.page_idle_timeout_s,
+        )
+        page = PageRoutes(self.feed, tokens, sources.peers.http_urls, self._dev_control, limits)
+        backend = ReplicaBackend(sources, tokens, server.limits.backup.durable_timeout_s)
+        self.api = HttpApi(backend, operations, page, release, limits)
         self._runner = web.AppRunner(
             self.api.application(), access_log=None, shutdown_timeout=SHUTDOWN_TIMEOUT_S
         )
@@ -44,6 +54,9 @@ class HttpServer:
         address = format_address(host, self.port)
         url = f"{'https' if config.is_secured else 'http'}://{address}"
         self._server.event_log.info("http.started", f"serves HTTP at {url}", http=url)
+
+    def _dev_control(self) -> DevControl | None:
+        return self._server.dev_control
 
     async def stop(self) -> None:
         if self._listener is not None:

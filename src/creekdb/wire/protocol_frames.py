@@ -19,20 +19,26 @@ MESSAGE_REQUEST_BYTES_MAX: Final = 8 * 1024 * 1024
 _encode: Final = msgspec.msgpack.Encoder().encode
 
 
-def message_frames(message: PeerMessage) -> list[bytes]:
+def message_frames(
+    message: PeerMessage, request_bytes_max: int = MESSAGE_REQUEST_BYTES_MAX
+) -> list[bytes]:
+    """Return one frame, or several if the requests of the message take too many bytes."""
     frame = encode_frame(message)
-    if len(frame) <= MESSAGE_REQUEST_BYTES_MAX or not isinstance(message, Cast | PullResponse):
+    if len(frame) <= request_bytes_max or not isinstance(message, Cast | PullResponse):
         return [frame]
     kind = type(message)
-    return [encode_frame(kind(requests)) for requests in _split_requests(message.requests)]
+    batches = _split_requests(message.requests, request_bytes_max)
+    return [encode_frame(kind(requests)) for requests in batches]
 
 
-def _split_requests(requests: Sequence[Request]) -> Iterator[tuple[Request, ...]]:
+def _split_requests(
+    requests: Sequence[Request], request_bytes_max: int
+) -> Iterator[tuple[Request, ...]]:
     batch: list[Request] = []
     batch_bytes = 0
     for request in requests:
         request_bytes = len(_encode(request))
-        if batch and batch_bytes + request_bytes > MESSAGE_REQUEST_BYTES_MAX:
+        if batch and batch_bytes + request_bytes > request_bytes_max:
             yield tuple(batch)
             batch, batch_bytes = [], 0
         batch.append(request)

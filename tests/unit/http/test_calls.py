@@ -1,8 +1,5 @@
 """The call registry is bounded by the number of calls and by the size of their responses."""
 
-import pytest
-
-from creekdb.http import calls
 from creekdb.http.calls import CallRegistry, HttpCall
 from creekdb.protocol.ids.version_vector import Dot
 from creekdb.wire.messages import CallIssued, CallResponse
@@ -15,11 +12,8 @@ def completed_call(event: int, value: str = "") -> HttpCall:
     return call
 
 
-def test_the_oldest_calls_are_evicted_and_may_be_removed_again(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(calls, "CALLS_MAX", 2)
-    registry, issued = CallRegistry(), [completed_call(event) for event in (1, 2, 3)]
+def test_the_oldest_calls_are_evicted_and_may_be_removed_again() -> None:
+    registry, issued = CallRegistry(2, 1_000_000), [completed_call(event) for event in (1, 2, 3)]
     for call in issued:
         registry.add(call)
     registry.remove(issued[0])
@@ -31,9 +25,8 @@ def test_the_oldest_calls_are_evicted_and_may_be_removed_again(
     assert (len(registry), registry.response_bytes) == (0, 0)
 
 
-def test_a_large_response_evicts_older_calls(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(calls, "RESPONSE_BYTES_MAX", 100)
-    registry = CallRegistry()
+def test_a_large_response_evicts_older_calls() -> None:
+    registry = CallRegistry(1000, 100)
     registry.add(completed_call(1))
     registry.add(completed_call(2, "x" * 200))
 

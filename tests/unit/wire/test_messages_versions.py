@@ -10,7 +10,7 @@ from creekdb.protocol.membership.configuration import Configuration
 from creekdb.protocol.messages import Ballot, Cast, Heartbeat, Progress, Summary, Vote
 from creekdb.protocol.request import Operation, Request
 from creekdb.server.runtime.task_supervisor import TaskSupervisor
-from creekdb.server.transport.peers import UNKNOWN_PEERS_MAX, PeerNetwork
+from creekdb.server.transport.peers import UNKNOWN_PEERS_MAX, PeerNetwork, PeerPorts
 from creekdb.wire import messages
 from creekdb.wire.reject_reason import RejectReason
 
@@ -24,10 +24,14 @@ def two_replicas() -> PeerNetwork:
     return PeerNetwork(
         OURS,
         addresses,
-        lambda message, sender: None,
-        lambda: StateLoader(EmptyBase(), with_digest=False),
-        lambda reason: None,
-        TaskSupervisor(lambda error: None).spawn,
+        PeerPorts(
+            receive=lambda message, sender: None,
+            new_loader=lambda: StateLoader(EmptyBase(), with_digest=False),
+            count_failure=lambda reason: None,
+            spawn=TaskSupervisor(lambda error: None).spawn,
+            log=lambda replica, line: None,
+            on_hello=lambda hello: None,
+        ),
     )
 
 

@@ -242,11 +242,12 @@ async def _serve(
     if with_parent:
         kill_after_parent_exit(0)
     http_server_class = _http_server_class(config)
-    server = Server(config)
+    server: Server
     loop = asyncio.get_running_loop()
-    loop.set_exception_handler(server.handle_loop_exception)
-    loop.add_signal_handler(signal.SIGHUP, _reload, server, reread)
+    loop.add_signal_handler(signal.SIGHUP, lambda: _reload(server, reread))
     signal.signal(signal.SIGINT, signal.default_int_handler)  # interrupts a long journal replay
+    server = Server(config)
+    loop.set_exception_handler(server.handle_loop_exception)
     await server.start()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, server.stop_requested.set)

@@ -8,7 +8,7 @@ reloaded. Then they stop, and the history is discarded.
 import asyncio
 import time
 from collections import deque
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import suppress
 from typing import Any, Final
 
@@ -18,11 +18,11 @@ from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.probes import Probe
 from creekdb.protocol.request import NOOP, Operation, Outcome, Request
 from creekdb.server.observability.latency import LATENCY_BOUNDS_S
-from creekdb.server.observability.metrics import lag_instances
-from creekdb.server.observability.status import UNLOGGED_REASONS
-from creekdb.server.runtime.server import Server
+from creekdb.server.observability.status import UNLOGGED_REASONS, ReplicaSources
+from creekdb.server.runtime.task_supervisor import Spawn
 from creekdb.wire.counters import ServerCounter
 from creekdb.wire.deduplication import INTERNAL_PREFIX, describe_call
+from creekdb.wire.dev_control import DevControl
 
 OPERATIONS_MAX: Final = 1024
 RESPONSES_MAX: Final = 8
@@ -113,8 +113,6 @@ def shorten(text: str) -> str:
 
 
 UPDATE_INTERVAL_S: Final = 0.2
-IDLE_TIMEOUT_S: Final = 300.0
-"""Time for which updates continue without an open page, in seconds."""
 KEEPALIVE_S: Final = 2.0
 """Interval between keepalive comments on an idle stream, in seconds."""
 OPERATIONS_SHOWN: Final = 50
@@ -124,8 +122,20 @@ NETWORK_REASONS: Final = UNLOGGED_REASONS | {ServerCounter.CUT}
 
 
 class PageFeed:
-    def __init__(self, server: Server, operations: OperationCatalog, version: str) -> None:
-        self._server = server
+    def __init__(
+        self,
+        sources: ReplicaSources,
+        operations: OperationCatalog,
+        version: str,
+        spawn: Spawn,
+        dev_control: Callable[[], DevControl | None],
+        idle_timeout_s: float,
+    ) -> None:
+        """`idle_timeout_s`: time for which updates continue without an open page, in seconds."""
+        self._sources = sources
+        self._spawn = spawn
+        self._dev_control = dev_control
+        self._idle_timeout_s = idle_timeout_s
         self._operations = [
             {
                 "name": each.name,
@@ -164,7 +174,7 @@ class PageFeed:
         try:
             if self._update_task is None:
                 self._update()
-                self._update_task = self._server.task_supervisor.spawn(self._update_loop())
+                self._update_task = self._spawn(self._update_loop())
             about: dict[str, Any] = {}
             while not self._is_stopped:
                 changed, now = self._changed, self._state
@@ -189,15 +199,15 @@ class PageFeed:
                 await self._update_task
 
     async def _update_loop(self) -> None:
-        self._server.set_observer(self._call_history)
+        self._sources.dispatcher.set_observer(self._call_history)
         idle_updates = 0
         try:
-            while idle_updates * UPDATE_INTERVAL_S < IDLE_TIMEOUT_S:
+            while idle_updates * UPDATE_INTERVAL_S < self._idle_timeout_s:
                 await asyncio.sleep(UPDATE_INTERVAL_S)
                 self._update()
                 idle_updates = 0 if self.open_pages else idle_updates + 1
         finally:
-            self._server.set_observer(None)
+            self._sources.dispatcher.set_observer(None)
             self._call_history = CallHistory()
             self._committed.clear()
             self._update_task = None
@@ -212,9 +222,9 @@ class PageFeed:
     # --- contents -----------------------------------------------------------------------------
 
     def _describe_replica(self) -> dict[str, Any]:
-        server = self._server
-        status, dev_control = server.status(), server.dev_control
-        pages = {str(replica): url for replica, url in server.peers.http_urls.items() if url}
+        status, dev_control = self._sources.status(), self._dev_control()
+        urls = self._sources.peers.http_urls
+        pages = {str(replica): url for replica, url in urls.items() if url}
         fields = {
             name: status[name] for name in ("cluster", "replica", "members", "datatype", "scheme")
         }
@@ -235,19 +245,19 @@ class PageFeed:
         }
 
     def replica_state(self) -> dict[str, Any]:
-        server = self._server
-        replica = server.driver.replica.view
+        sources = self._sources
+        replica, failure = sources.driver.replica.view, sources.failure() or sources.journal.fault
         counts = replica.probes.counts
         length = replica.committed_length()
         self._record_committed(length, replica.last_committed(OPERATIONS_SHOWN))
         call_history = self._call_history
         return {
             "leader": replica.leader(),
-            "connected": sorted(server.peers.connected_members()),
-            "cut": sorted(server.peers.disconnected),
+            "connected": sorted(sources.peers.connected_members()),
+            "cut": sorted(sources.peers.disconnected),
             "waits_for": replica.awaited_members(),
-            "problem": _failure_text(server),
-            "lag": lag_instances(replica.stable_instances(), server.config.replica),
+            "problem": None if failure is None else str(failure),
+            "lag": sources.lag_instances(),
             "committed_length": length,
             "tentative_length": replica.tentative_length(),
             "committed": [
@@ -259,15 +269,15 @@ class PageFeed:
             ],
             "calls": {
                 response: {"counts": list(histogram.counts), "total_s": round(histogram.total, 6)}
-                for response, histogram in server.latencies.by_response().items()
+                for response, histogram in sources.dispatcher.latencies.by_response().items()
             },
-            "backlog": server.driver.backlog,
-            "undecided": len(server.pending_strong_calls),
+            "backlog": sources.driver.backlog,
+            "undecided": len(sources.admission.pending_strong),
             "reexecutions": counts.get(Probe.REEXECUTED, 0),
             "apologies": counts.get(Probe.APOLOGY, 0),
             "refused": {
                 reason: number
-                for reason, number in server.rejections_by_reason().items()
+                for reason, number in sources.rejections_by_reason().items()
                 if reason not in NETWORK_REASONS
             },
         }
@@ -282,10 +292,3 @@ class PageFeed:
 def _declaration_order(operation: OperationSpec) -> tuple[bool, int]:
     """Sort key: operations of the data type in source order, and then the no-op."""
     return operation.name == NOOP.name, operation.source_line
-
-
-def _failure_text(server: Server) -> str | None:
-    """Return the reason why the replica cannot continue, or None."""
-    if server.failure is not None:
-        return str(server.failure)
-    return None if server.journal.fault is None else str(server.journal.fault)

@@ -5,6 +5,7 @@ the cluster has tokens. Pages served by other replicas of the cluster may follow
 """
 
 import mimetypes
+from collections.abc import Callable, Mapping
 from contextlib import aclosing
 from importlib.resources import files
 from typing import Final
@@ -15,7 +16,8 @@ from creekdb.http import requests
 from creekdb.http.page.feed import PageFeed
 from creekdb.http.requests import HttpLimits
 from creekdb.http.responses import EVENT_STREAM, HttpProblem, sse_event
-from creekdb.server.runtime.server import Server
+from creekdb.server.security.authentication import AccessTokens
+from creekdb.wire.dev_control import DevControl
 from creekdb.wire.reject_reason import RejectReason
 
 WATCH_PATH: Final = "/watch"
@@ -34,9 +36,19 @@ CORS_HEADERS: Final = {
 
 
 class PageRoutes:
-    def __init__(self, server: Server, feed: PageFeed, limits: HttpLimits) -> None:
-        self._server = server
+    def __init__(
+        self,
+        feed: PageFeed,
+        tokens: AccessTokens,
+        peer_urls: Mapping[int, str],
+        dev_control: Callable[[], DevControl | None],
+        limits: HttpLimits,
+    ) -> None:
+        """`peer_urls`: base URLs of the HTTP interfaces of all replicas, kept up to date."""
         self._feed = feed
+        self._tokens = tokens
+        self._peer_urls = peer_urls
+        self._dev_control = dev_control
         self._limits = limits
         asset_directory = files("creekdb.http.page") / "assets"
         self._assets = {
@@ -57,12 +69,12 @@ class PageRoutes:
 
     def is_from_peer_page(self, request: web.Request) -> bool:
         """True if a page of another replica sent the request and may request this path."""
-        origin, dev_control = request.headers.get("Origin"), self._server.dev_control
+        origin, dev_control = request.headers.get("Origin"), self._dev_control()
         if origin is None or is_same_origin(origin, request):
             return False
         if dev_control is not None and numeric_origin(origin) in dev_control.pages.values():
             return True
-        peer_origins = map(numeric_origin, self._server.peers.http_urls.values())
+        peer_origins = map(numeric_origin, self._peer_urls.values())
         return request.path == WATCH_PATH and numeric_origin(origin) in peer_origins
 
     async def add_cors_headers(self, request: web.Request, response: web.StreamResponse) -> None:
@@ -98,10 +110,10 @@ class PageRoutes:
             raise HttpProblem(RejectReason.BUSY, f"{pages_max} pages are open; close one")
         stream = web.StreamResponse(headers={"Content-Type": EVENT_STREAM})
         await stream.prepare(request)
-        token, dispatcher = requests.bearer_token(request), self._server.dispatcher
+        token = requests.bearer_token(request)
         async with aclosing(self._feed.follow()) as events:
             async for event in events:
-                if not dispatcher.tokens.can_call(token):
+                if not self._tokens.can_call(token):
                     break  # the token was revoked
                 await stream.write(b": keepalive\n\n" if event is None else sse_event(*event))
         return stream

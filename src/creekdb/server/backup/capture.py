@@ -78,13 +78,16 @@ def _deliver(order: RequestOrder, id: Dot) -> bool:
     return True
 
 
-DURABLE_TIMEOUT_S: Final = 5.0
-"""Time limit until the captured state is durable, in seconds."""
 DURABLE_POLL_S: Final = 0.005
 
 
 async def capture_state(
-    config: ServerConfig, datatype: str, driver: Driver, journal: Journal, operations: bool
+    config: ServerConfig,
+    datatype: str,
+    driver: Driver,
+    journal: Journal,
+    operations: bool,
+    durable_timeout_s: float,
 ) -> CapturedState:
     """Return the state after the longest executed prefix of `committed` that ends with an instance.
 
@@ -100,7 +103,7 @@ async def capture_state(
     state = LockedRegisters(registers, driver.executor.lock)
     requests: tuple[Request, ...] = ()
     try:
-        await wait_until_durable(journal)
+        await wait_until_durable(journal, durable_timeout_s)
         if operations:
             requests = await asyncio.to_thread(_read_operations, Path(config.data), checkpoint)
     except BaseException:
@@ -124,13 +127,13 @@ async def capture_state(
     return CapturedState(header, state, requests)
 
 
-async def wait_until_durable(journal: Journal) -> bool:
+async def wait_until_durable(journal: Journal, timeout_s: float) -> bool:
     """Return True if all records of the journal are durable. Volatile records may be lost.
 
     The function does not wait for a failed disk, which may be the reason for the backup.
     """
     journal.request_sync()
-    end, attempts = journal.end_position, int(DURABLE_TIMEOUT_S / DURABLE_POLL_S)
+    end, attempts = journal.end_position, int(timeout_s / DURABLE_POLL_S)
     while journal.durable_position < end and journal.fault is None and attempts:
         attempts -= 1
         await asyncio.sleep(DURABLE_POLL_S)

@@ -25,9 +25,15 @@ from creekdb.wire.messages import (
 )
 from creekdb.wire.reject_reason import RejectReason
 
-CHUNK_BYTES: Final = 512 * 1024
 IDLE_TIMEOUT_S: Final = 60.0
 """Time without a request after which a session ends, in seconds."""
+
+
+class BackupLimits(NamedTuple):
+    chunk_bytes: int = 512 * 1024
+    """Size of one part, in bytes."""
+    durable_timeout_s: float = 5.0
+    """Time limit until the captured state is durable, in seconds."""
 
 
 class CapturedState(NamedTuple):
@@ -58,7 +64,8 @@ class LockedRegisters:
 class _BackupSession:
     """Backup that is being sent to its holder."""
 
-    def __init__(self, holder: object, number: int) -> None:
+    def __init__(self, holder: object, number: int, chunk_bytes: int) -> None:
+        self._chunk_bytes = chunk_bytes
         self.holder = holder
         self.number = number
         self.start_task: asyncio.Task[None] | None = None
@@ -70,21 +77,22 @@ class _BackupSession:
 
     def next_part(self) -> BackupPart:
         assert self.chunks is not None
+        chunk_bytes = self._chunk_bytes
         parts: list[bytes | memoryview] = []
         size = 0
-        while size < CHUNK_BYTES:
+        while size < chunk_bytes:
             if not self._remaining:
                 chunk = next(self.chunks, None)
                 if chunk is None:
                     break
                 self._remaining, self._registers_done = memoryview(chunk.data), chunk.registers_done
             part, self._remaining = (
-                self._remaining[: CHUNK_BYTES - size],
-                self._remaining[CHUNK_BYTES - size :],
+                self._remaining[: chunk_bytes - size],
+                self._remaining[chunk_bytes - size :],
             )
             parts.append(part)
             size += len(part)
-        return BackupPart(self.number, b"".join(parts), self._registers_done, size < CHUNK_BYTES)
+        return BackupPart(self.number, b"".join(parts), self._registers_done, size < chunk_bytes)
 
 
 class BackupSessions:
@@ -94,7 +102,13 @@ class BackupSessions:
     requests that led to the state, as far as the journal has them.
     """
 
-    def __init__(self, capture: Callable[[bool], Awaitable[CapturedState]], spawn: Spawn) -> None:
+    def __init__(
+        self,
+        capture: Callable[[bool], Awaitable[CapturedState]],
+        spawn: Spawn,
+        chunk_bytes: int = BackupLimits().chunk_bytes,
+    ) -> None:
+        self._chunk_bytes = chunk_bytes
         self._capture = capture
         self._spawn = spawn
         self._session: _BackupSession | None = None
@@ -109,7 +123,7 @@ class BackupSessions:
             message = "another backup is in progress on this replica; retry later"
             send(Rejected(request.number, RejectReason.BUSY, message))
             return
-        session = self._session = _BackupSession(holder, request.number)
+        session = self._session = _BackupSession(holder, request.number, self._chunk_bytes)
         session.start_task = self._spawn(self._start(session, request, send))
 
     async def _start(

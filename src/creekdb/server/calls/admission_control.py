@@ -5,72 +5,18 @@ But their requests are retained until the other members return. Both kinds are t
 and a call above the bound is rejected with the reason.
 """
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+from typing import Final, NamedTuple, Protocol
 
-from creekdb.protocol.effects import CheckpointInstalled, Event
+from creekdb.errors import StorageFault
 from creekdb.protocol.ids.version_vector import Dot
+from creekdb.protocol.membership.configuration import Configuration
+from creekdb.schemes.core.replica import Replica, ReplicaView
+from creekdb.server.runtime.config import ServerConfig
 from creekdb.server.runtime.startup import must_be_replaced
 from creekdb.wire.reject_reason import RejectReason
 
-if TYPE_CHECKING:
-    from creekdb.server.runtime.server import Server
-
 TENTATIVE_REQUESTS_MAX: Final = 1_000_000
 """Upper bound for the requests of all replicas that are not committed."""
-
-
-class PendingStrongCalls:
-    """Strong calls of this replica's clients that have no stable response yet."""
-
-    def __init__(self, limit: int) -> None:
-        self._limit = limit
-        self._ids: set[Dot] = set()
-
-    def __len__(self) -> int:
-        return len(self._ids)
-
-    def add(self, id: Dot) -> None:
-        self._ids.add(id)
-
-    def remove(self, id: Dot) -> None:
-        """Remove a call that has received its stable response."""
-        self._ids.discard(id)
-
-    def remove_installed(self, events: tuple[Event, ...]) -> None:
-        """Remove the calls that an installed checkpoint covers. They get no later response."""
-        for event in events:
-            if type(event) is CheckpointInstalled:
-                self._ids = {id for id in self._ids if id not in event.ids}
-
-    def rejection(
-        self, strong: bool, tentative: int, reachability: Callable[[], tuple[int, int]]
-    ) -> tuple[RejectReason, str] | None:
-        """Return the reason and message of a rejection, or None to admit the call.
-
-        `reachability()` returns the number of connected peers and the number of members.
-        """
-        if strong and len(self._ids) >= self._limit:
-            cause = f"{len(self._ids)} strong calls await a stable response"
-        elif tentative >= TENTATIVE_REQUESTS_MAX:
-            cause = f"{tentative} requests are not committed"
-        else:
-            return None
-        connected, members = reachability()
-        if connected + 1 <= members // 2:
-            reach = f"this replica reaches {connected} of {members - 1} peers, not a majority"
-            return (
-                RejectReason.NO_MAJORITY,
-                f"{cause}: {reach}; call another replica or retry later",
-            )
-        return RejectReason.BUSY, f"{cause}; retry later"
-
-
-BACKLOG_MAX: Final = 20_000
-"""Upper bound for pending tasks and batches. Above it, calls are rejected with `busy`."""
-UNWRITTEN_BYTES_MAX: Final = 256 * 1024 * 1024
-"""Upper bound for bytes that wait for the disk. Above it, the replica drops peer messages and
-rejects calls other than local reads."""
 TICK_INTERVAL_MAX_S: Final = 0.25
 """Upper bound for one measured tick interval, in seconds. A longer interval means that the process
 was suspended, not that it was busy."""
@@ -78,10 +24,72 @@ TICK_AVERAGE_WINDOW: Final = 10
 """Approximate number of ticks in the moving average of the tick interval."""
 
 
+class AdmissionLimits(NamedTuple):
+    backlog_max: int = 20_000
+    """Upper bound for pending tasks and batches. Above it, calls are rejected with `busy`."""
+    unwritten_bytes_max: int = 256 * 1024 * 1024
+    """Upper bound for bytes that wait for the disk. Above it, the replica drops peer messages and
+    rejects calls other than local reads."""
+
+
+class ReplicaLoad(Protocol):
+    """State of the driver that decides about admission."""
+
+    replica: Replica
+
+    @property
+    def backlog(self) -> int: ...
+
+    @property
+    def pending_batches(self) -> int: ...
+
+    @property
+    def has_volatile_request(self) -> bool: ...
+
+
+class DiskState(Protocol):
+    fault: StorageFault | None
+
+    @property
+    def pending_bytes(self) -> int: ...
+
+
+class MemberState(Protocol):
+    configuration: Configuration
+    is_member: bool
+    accepts_calls: bool
+
+    def connected_members(self) -> list[int]: ...
+
+    def blocked_reason(self) -> str | None: ...
+
+
 class AdmissionControl:
-    def __init__(self, server: "Server") -> None:
-        self._server = server
-        self._tick_interval_s = server.config.tick_ms / 1000
+    def __init__(
+        self,
+        config: ServerConfig,
+        driver: ReplicaLoad,
+        journal: DiskState,
+        membership: MemberState,
+        limits: AdmissionLimits,
+    ) -> None:
+        self._driver = driver
+        self._replica: ReplicaView = driver.replica.view
+        self._journal = journal
+        self._membership = membership
+        self._backlog_max = limits.backlog_max
+        self._unwritten_bytes_max = limits.unwritten_bytes_max
+        self._strong_max = config.strong_max
+        self._busy_after_s = config.busy_after
+        self._tick_interval_s = config.tick_ms / 1000
+        self._closing_message = ""
+        """Rejection of all calls. Empty until this replica stops."""
+        self.pending_strong: set[Dot] = set()
+        """Strong calls of this replica's clients that have no stable response yet."""
+
+    def close(self, message: str) -> None:
+        """Reject all calls from now on."""
+        self._closing_message = message
 
     def record_tick(self, elapsed_s: float) -> None:
         """Add a tick interval to the moving average. Overload makes ticks late."""
@@ -91,10 +99,9 @@ class AdmissionControl:
 
     def can_write(self) -> bool:
         """True if the disk keeps up. A disk that hangs without an error must not fill memory."""
-        server = self._server
         return (
-            server.journal.pending_bytes <= UNWRITTEN_BYTES_MAX
-            and server.driver.pending_batches <= BACKLOG_MAX
+            self._journal.pending_bytes <= self._unwritten_bytes_max
+            and self._driver.pending_batches <= self._backlog_max
         )
 
     def rejection(self, strong: bool, local_read: bool) -> tuple[RejectReason, str] | None:
@@ -102,54 +109,53 @@ class AdmissionControl:
 
         `local_read` is True for a call that needs neither records nor messages.
         """
-        server = self._server
-        driver, dispatcher = server.driver, server.dispatcher
-        if server.failure is not None:
-            return (
-                RejectReason.STOPPING,
-                f"this replica has failed: {server.failure}; call another replica",
-            )
-        if server.is_stopping:
-            return RejectReason.STOPPING, "this replica is stopping; call another replica"
-        if not server.membership.is_member and dispatcher.startup_barrier is None:
-            return (
-                RejectReason.STOPPING,
-                "this replica is not a member of its cluster; call another replica",
-            )
-        if dispatcher.startup_barrier is not None and must_be_replaced(driver.replica.view):
-            return RejectReason.STOPPING, dispatcher.expiry_message(dispatcher.startup_barrier)
-        fault = server.journal.fault
+        driver, replica, membership = self._driver, self._replica, self._membership
+        if self._closing_message:
+            return RejectReason.STOPPING, f"{self._closing_message}; call another replica"
+        if not membership.accepts_calls:
+            if must_be_replaced(replica):
+                message = f"this replica has not joined yet: {membership.blocked_reason()}"
+                return RejectReason.STOPPING, message
+        elif not membership.is_member:
+            message = "this replica is not a member of its cluster; call another replica"
+            return RejectReason.STOPPING, message
+        fault = self._journal.fault
         if fault is not None and (not local_read or driver.has_volatile_request):
             return RejectReason.DISK, f"this replica cannot write: {fault}"
-        if not self.can_write() and not local_read:
-            return (
-                RejectReason.DISK,
-                "the disk of this replica does not keep up; call another replica",
-            )
-        if driver.backlog > BACKLOG_MAX or self._is_overloaded():
+        if not local_read and not self.can_write():
+            message = "the disk of this replica does not keep up; call another replica"
+            return RejectReason.DISK, message
+        # A long queue means that calls arrive faster than this replica executes them. A suspended
+        # process or a single long operation does not count: its queue drains soon.
+        queue_delay_s = replica.queue_delay_ticks() * self._tick_interval_s
+        if driver.backlog > self._backlog_max or queue_delay_s > self._busy_after_s:
             return RejectReason.BUSY, "this replica is overloaded; retry later"
-        tentative = driver.replica.view.tentative_length()
-        return server.pending_strong_calls.rejection(strong, tentative, self._reachability)
+        if strong and len(self.pending_strong) >= self._strong_max:
+            return self._retention_rejection(
+                f"{len(self.pending_strong)} strong calls await a stable response"
+            )
+        tentative = replica.tentative_length()
+        if tentative >= TENTATIVE_REQUESTS_MAX:
+            return self._retention_rejection(f"{tentative} requests are not committed")
+        return None
 
     def can_run_leader_tasks(self) -> bool:
         """True if this replica is the leader and may run leader tasks, even while it is busy.
 
         Leader tasks are small. If a busy leader skipped them, retained state would grow.
         """
-        replica = self._server.driver.replica.view
+        replica = self._replica
         if replica.leader() != replica.index or replica.awaited_members() is not None:
             return False
         rejection = self.rejection(False, False)
         return rejection is None or rejection[0] == RejectReason.BUSY
 
-    def _is_overloaded(self) -> bool:
-        """True if calls arrive faster than this replica executes them.
-
-        A suspended process or a single long operation does not count: its queue drains soon.
-        """
-        delay_s = self._server.driver.replica.view.queue_delay_ticks() * self._tick_interval_s
-        return delay_s > self._server.config.busy_after
-
-    def _reachability(self) -> tuple[int, int]:
-        server = self._server
-        return len(server.peers.connected_members()), len(server.membership.configuration.members)
+    def _retention_rejection(self, cause: str) -> tuple[RejectReason, str]:
+        """Return the rejection of a call whose request would be retained for too long."""
+        connected = len(self._membership.connected_members())
+        members = len(self._membership.configuration.members)
+        if connected + 1 <= members // 2:
+            reach = f"this replica reaches {connected} of {members - 1} peers, not a majority"
+            message = f"{cause}: {reach}; call another replica or retry later"
+            return RejectReason.NO_MAJORITY, message
+        return RejectReason.BUSY, f"{cause}; retry later"

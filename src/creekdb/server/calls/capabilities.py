@@ -9,7 +9,7 @@ operation therefore means that the issuing replica runs another module. This rep
 the outcome, and stops.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Final
 
 from creekdb.errors import MissingOperation
@@ -59,8 +59,9 @@ class Capabilities:
     """Operations of this replica, and the differences that its peers have advertised."""
 
     def __init__(self, datatype: DataType) -> None:
+        self.datatype = datatype
         self._own = {name: datatype.arity(name) for name in datatype.operations}
-        self._missing_by_peer: dict[int, dict[str, Arity | None]] = {}
+        self.missing_by_peer: dict[int, dict[str, Arity | None]] = {}
         """Per peer, the operations of this replica that the peer does not support, or supports with
         other numbers of arguments (its arity). Peers with all operations have no entry."""
 
@@ -78,18 +79,14 @@ class Capabilities:
             for name, arity in self._own.items()
             if theirs and not (name in theirs and theirs[name].covers(arity))
         }
-        self._missing_by_peer.pop(replica, None)
+        self.missing_by_peer.pop(replica, None)
         if missing:
-            self._missing_by_peer[replica] = missing
+            self.missing_by_peer[replica] = missing
 
-    def find_incapable(
-        self, name: str, count: int, connected: Callable[[], Iterable[int]]
-    ) -> int | None:
+    def find_incapable(self, name: str, count: int, connected: Iterable[int]) -> int | None:
         """Return a connected replica that cannot run the operation with `count` arguments."""
-        if not self._missing_by_peer:
-            return None
-        for replica in connected():
-            missing = self._missing_by_peer.get(replica, {})
+        for replica in connected:
+            missing = self.missing_by_peer.get(replica, {})
             if name in missing:
                 arity = missing[name]
                 if arity is None or not arity.accepts(count):

@@ -1,342 +1,530 @@
 """Dispatch of client calls from TCP and HTTP.
 
-The dispatcher validates a call, admits or rejects it, and routes its responses back. A rejected
-call was certainly not executed, and its rejection carries the reason. An issued call receives its
-tentative, stable and final responses as the replica produces them. The number of calls in flight
-is bounded.
+A call is an `OpenCall` from its arrival to its last response, whatever it arrived on. It is
 
-A call may depend on requests that have not arrived at this replica. It waits in the
-`DependencyQueue` for one missing request, and is dispatched again when that request arrives. The
-queue is bounded in length and in waiting time, because a request may never arrive.
+- *queued* while a request that it depends on has not arrived (`DependencyQueue`),
+- *issued* once the replica has given it an identifier,
+- *pending* until it has the response that its client waits for: the first one of a weak call, the
+  stable one of a strong call,
+- *closed* after its last response, or when its client needs no more responses.
+
+A rejected call was certainly not executed, and its rejection carries the reason. The exception is
+a call that was issued and whose outcome this replica will never learn.
+
+A connection or an HTTP request is a `ResponseSink`. It encodes and sends, and has no state of the
+calls. Their number is bounded for each client and for all of them.
 """
 
 import asyncio
-from collections.abc import Callable, Hashable, Iterable
-from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar
+import time
+from asyncio import Future
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Final, NamedTuple, Protocol
 
-from creekdb.errors import BadValue, UnknownName, UsageError
-from creekdb.execution.datatype import DataType
-from creekdb.protocol.effects import Response
+from creekdb.errors import BadValue, MalformedMessage, UnknownName, UsageError
+from creekdb.protocol.effects import (
+    CheckpointInstalled,
+    Event,
+    RbDelivered,
+    Response,
+    ResponseKind,
+    Task,
+)
 from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.membership.configuration import MEMBERSHIP_OPERATION
 from creekdb.protocol.request import Operation
-from creekdb.server.backup.sessions import BackupSessions
+from creekdb.schemes.core.replica import Replica
+from creekdb.server.calls.admission_control import AdmissionControl
+from creekdb.server.calls.capabilities import Capabilities
+from creekdb.server.calls.dependency_queue import DependencyQueue
 from creekdb.server.membership.changes import ADD_MEMBER, REMOVE_MEMBER
+from creekdb.server.observability.latency import CallLatencies
+from creekdb.server.runtime.driver import EffectListener
 from creekdb.server.security.authentication import AccessTokens
-from creekdb.wire.deduplication import INTERNAL_PREFIX, QUERY_OUTCOME, wrap_call
-from creekdb.wire.messages import CallRequest
+from creekdb.wire.deduplication import (
+    CALLS_PER_CLIENT_MAX,
+    INTERNAL_PREFIX,
+    QUERY_OUTCOME,
+    wrap_call,
+)
+from creekdb.wire.messages import CallRequest, Rejected
 from creekdb.wire.reject_reason import RejectReason
 
-if TYPE_CHECKING:
-    from creekdb.server.transport.client_connection import ClientConnection
-
-QUEUED_CALLS_MAX: Final = 4096
-"""Upper bound for the calls that wait for a dependency."""
-QUEUE_TIME_S_MAX: Final = 30.0
-"""Upper bound for the waiting time of one call, in seconds."""
-
-_Call = TypeVar("_Call", bound=Hashable)
-
-
-class DependencyQueue(Generic[_Call]):
-    """Queue of calls whose dependencies have not arrived.
-
-    `retry` is called with a call whose missing request has arrived, `reject_expired` with a call
-    whose waiting time has passed.
-    """
-
-    def __init__(
-        self, retry: Callable[[_Call], None], reject_expired: Callable[[_Call, Dot], None]
-    ) -> None:
-        self._retry = retry
-        self._reject_expired = reject_expired
-        self._by_missing: dict[Dot, dict[_Call, None]] = {}
-        self._waiting: dict[_Call, tuple[Dot, asyncio.TimerHandle]] = {}
-
-    def __len__(self) -> int:
-        return len(self._waiting)
-
-    @property
-    def is_full(self) -> bool:
-        return len(self._waiting) >= QUEUED_CALLS_MAX
-
-    def missing_requests(self) -> tuple[Dot, ...]:
-        return tuple(self._by_missing)
-
-    def enqueue(self, call: _Call, missing: Dot, wait_ms: int) -> None:
-        wait_s = min(wait_ms / 1000 or QUEUE_TIME_S_MAX, QUEUE_TIME_S_MAX)
-        timer = asyncio.get_running_loop().call_later(wait_s, self._expire, call)
-        self._waiting[call] = missing, timer
-        self._by_missing.setdefault(missing, {})[call] = None
-
-    def remove(self, call: _Call) -> Dot | None:
-        """Remove a call. Return the request that it waited for, or None if it was not queued."""
-        entry = self._waiting.pop(call, None)
-        if entry is None:
-            return None
-        missing, timer = entry
-        timer.cancel()
-        calls = self._by_missing[missing]
-        del calls[call]
-        if not calls:
-            del self._by_missing[missing]
-        return missing
-
-    def release(self, id: Dot) -> None:
-        for call in tuple(self._by_missing.get(id, ())):
-            self.remove(call)
-            self._retry(call)
-
-    def _expire(self, call: _Call) -> None:
-        missing = self.remove(call)
-        if missing is not None:
-            self._reject_expired(call, missing)
-
-
-IN_FLIGHT_MAX: Final = 65_536
-"""Upper bound for the calls of all clients that await a response."""
+STARTUP_BARRIER: Final = Dot(0, 0)
+"""Pseudo-request that all calls wait for until the replica has joined."""
 DEPENDENCIES_MAX: Final = 64
 """Upper bound for the dependencies of one call."""
+DURABLE_POLL_S: Final = 0.05
+"""Interval between two checks of the durable position, in seconds."""
+
+
+class CallLimits(NamedTuple):
+    """Upper bounds for the calls of a replica's clients."""
+
+    in_flight_max: int = 65_536
+    """Calls of all clients that await a response."""
+    queued_max: int = 4096
+    """Calls that wait for a dependency."""
+    queue_time_s_max: float = 30.0
+    """Waiting time of one call, in seconds."""
+    awaiting_final_max: int = 16_384
+    """Weak calls of one client that have a response and await the final one."""
+    unattended_max: int = 100_000
+    """Calls without a client whose latency is still measured."""
 
 
 class ResponseSink(Protocol):
-    """Origin of a call and receiver of its responses, for example a connection."""
+    """Origin of calls and receiver of their responses: a connection or an HTTP request."""
 
     client: str
     """Client name, for the deduplication of retries. Empty if the client does not retry."""
     token: str
+    not_joined_reason: RejectReason
+    """Reason of the rejection of a call that expires before this replica has joined."""
 
-    def session_id(self, number: int) -> int: ...
+    def session_id(self, number: int) -> int:
+        """Return the replica's identifier for a session of this client."""
 
-    def report_issued(self, number: int, id: Dot) -> None: ...
+    def send_issued(self, number: int, id: Dot) -> None: ...
 
-    def respond(self, number: int, response: Response) -> None: ...
+    def send_response(self, number: int, response: Response) -> None: ...
 
-    def reject(self, call: CallRequest, reason: RejectReason, message: str) -> None: ...
+    def send_rejection(self, rejected: Rejected) -> None: ...
 
-    def retry(self, number: int) -> None: ...
 
-    def reject_expired(self, number: int, missing: Dot) -> None: ...
+class CallObserver(Protocol):
+    def on_invocation(self, id: Dot) -> None:
+        """Observe a call of a client of this replica."""
 
-    def reject_unknown_outcome(self, number: int) -> None: ...
+    def on_response(self, response: Response) -> None:
+        """Observe a response that is sent now."""
+
+    def on_tasks(self, tasks: tuple[Task, ...]) -> None: ...
+
+
+class CallDriver(Protocol):
+    """Operations of the driver that the dispatcher uses."""
+
+    replica: Replica
+
+    def invoke(
+        self, operation: Operation, strong: bool, session: int, after: tuple[Dot, ...] = ()
+    ) -> Dot: ...
+
+    def subscribe(self, listener: EffectListener) -> None: ...
+
+    def observe_tasks(self, observer: Callable[[tuple[Task, ...]], None] | None) -> None: ...
+
+
+class JournalPositions(Protocol):
+    durable_position: int
+    end_position: int
+
+
+class MembershipPort(Protocol):
+    accepts_calls: bool
+    """False until the replica has joined. Calls wait until then."""
+
+    def blocked_reason(self) -> str | None: ...
+
+    def connected_members(self) -> list[int]: ...
+
+    def validate_change(self, name: str, arguments: tuple[Any, ...]) -> Operation: ...
+
+
+class OpenCall:
+    """Call of a client, from its arrival to its last response."""
+
+    __slots__ = ("client", "has_response", "id", "is_pending", "request", "started_s")
+
+    def __init__(self, client: "ClientCalls", request: CallRequest) -> None:
+        self.client: ClientCalls | None = client
+        """Calls of the same client. None if the client needs no more responses."""
+        self.request = request
+        self.id: Dot | None = None
+        """Identifier of the request. None until the call is issued."""
+        self.is_pending = True
+        self.has_response = False
+        self.started_s = 0.0
+
+
+class ClientCalls:
+    """Calls of one connection, or of one HTTP request."""
+
+    def __init__(self, dispatcher: "CallDispatcher", sink: ResponseSink) -> None:
+        self._dispatcher = dispatcher
+        self.sink = sink
+        self.by_number: dict[int, OpenCall] = {}
+        """Calls that may get more responses."""
+        self.pending_count = 0
+
+    def submit(self, request: CallRequest) -> None:
+        """Dispatch a new call. Raise `MalformedMessage` if its number is in use."""
+        if self.pending_count >= CALLS_PER_CLIENT_MAX:
+            self._dispatcher.count(RejectReason.BUSY)
+            message = "this client has too many calls in progress"
+            self.sink.send_rejection(Rejected(request.number, RejectReason.BUSY, message))
+            return
+        previous = self.by_number.get(request.number)
+        if previous is not None:
+            if previous.is_pending:
+                raise MalformedMessage(f"call {request.number} is in progress on this connection")
+            self._dispatcher.close_call(previous)
+        call = self.by_number[request.number] = OpenCall(self, request)
+        self.pending_count += 1
+        self._dispatcher.in_flight += 1
+        self._dispatcher.dispatch(self, call)
+
+    def cancel(self, number: int) -> None:
+        """Send no more responses to a call. An issued call still takes effect."""
+        call = self.by_number.get(number)
+        if call is not None:
+            self._dispatcher.close_call(call)
+
+    def cancel_all(self) -> None:
+        for number in tuple(self.by_number):
+            self.cancel(number)
+
+
+class OperationResolver:
+    """Rules for the operations that clients may call."""
+
+    def __init__(
+        self, capabilities: Capabilities, tokens: AccessTokens, membership: MembershipPort
+    ) -> None:
+        self.datatype = capabilities.datatype
+        self._capabilities = capabilities
+        self._tokens = tokens
+        self._membership = membership
+
+    def resolve(self, request: CallRequest, sink: ResponseSink) -> Operation:
+        """Return the operation of a call. Raise `UsageError` with the reason for a rejection."""
+        name = request.operation
+        if name in (ADD_MEMBER, REMOVE_MEMBER):
+            if not self._tokens.can_administer(sink.token):
+                raise BadValue(
+                    "permission denied: this token may not change the members; use an admin token"
+                )
+            if not request.strong:
+                raise BadValue(f"{name} is a weak call: membership changes must be strong calls")
+            return self._membership.validate_change(name, request.arguments)
+        if name == QUERY_OUTCOME and request.strong:
+            return Operation(QUERY_OUTCOME, request.arguments)
+        if name.startswith(INTERNAL_PREFIX):
+            known = self.datatype.operations
+            raise UnknownName(f"operation of {self.datatype.name}", name, known)
+        if len(request.after) > DEPENDENCIES_MAX:
+            raise BadValue(
+                f"too many dependencies: the call names {len(request.after)}, at most "
+                f"{DEPENDENCIES_MAX} are allowed"
+            )
+        operation = self.datatype.call(name, *request.arguments)
+        if not sink.client or self.datatype.is_readonly(name):
+            return operation
+        return wrap_call(sink.client, request.number, operation)
+
+    def rejection(self, request: CallRequest) -> tuple[RejectReason, str] | None:
+        """Return a rejection if a connected replica could not execute the call."""
+        if not self._capabilities.missing_by_peer:
+            return None
+        name, connected = request.operation, self._membership.connected_members()
+        replica = self._capabilities.find_incapable(name, len(request.arguments), connected)
+        if replica is None:
+            return None
+        return (
+            RejectReason.UNKNOWN_OPERATION,
+            f"replica {replica} does not support '{name}' with these arguments; "
+            "restart it with the module of this replica, then retry",
+        )
 
 
 class CallDispatcher:
-    """State shared by all client connections of a replica."""
+    """All calls of a replica's clients, and the calls of the replica itself."""
 
     def __init__(
         self,
-        cluster: str,
-        replica: int,
-        datatype: DataType,
-        *,
-        invoke: Callable[[Operation, bool, int, tuple[Dot, ...]], Dot],
-        has_request: Callable[[Dot], bool],
-        is_local_read: Callable[[Operation, bool], bool],
-        rejection: Callable[[bool, bool], tuple[RejectReason, str] | None],
-        find_incapable_replica: Callable[[str, int], int | None],
-        change_members: Callable[[str, tuple[Any, ...]], Operation],
-        status: Callable[[], dict[str, Any]],
+        driver: CallDriver,
+        journal: JournalPositions,
+        membership: MembershipPort,
+        admission: AdmissionControl,
+        resolver: OperationResolver,
         count: Callable[[str], None],
-        backup_sessions: BackupSessions,
-        tokens: AccessTokens,
-        page_url: str = "",
+        limits: CallLimits,
     ) -> None:
-        """Connect the dispatcher to the replica.
-
-        - `has_request(id)` is True if the request has arrived.
-        - `is_local_read(operation, strong)` is True if the call needs no records or messages.
-        - `rejection(strong, local_read)` returns the reason and message that every call is
-          rejected with at present, or None.
-        - `find_incapable_replica(name, count)` returns a replica that does not support the
-          operation with `count` arguments, or None.
-        - `change_members(name, arguments)` returns the operation for a membership change. It
-          raises `BadValue` with the reason for a rejection.
-        - `page_url` is the address of the replica's page for browsers, if it is known.
-        """
-        self.cluster = cluster
-        self.replica = replica
-        self.datatype = datatype
-        self.invoke = invoke
-        self._has_request = has_request
-        self.is_local_read = is_local_read
-        self.rejection = rejection
-        self._find_incapable_replica = find_incapable_replica
-        self._change_members = change_members
-        self.status = status
+        """Connect the dispatcher to the replica, and subscribe to the driver's effects."""
+        self._driver = driver
+        self._journal = journal
+        self._membership = membership
+        self._admission = admission
+        self._resolver = resolver
+        self.datatype = resolver.datatype
         self.count = count
-        self.backup_sessions = backup_sessions
-        self.tokens = tokens
-        self.page_url = page_url
-        self.connections: set[ClientConnection] = set()
-        self._open_calls: dict[Dot, tuple[ResponseSink, int]] = {}
+        self._in_flight_max = limits.in_flight_max
+        self._awaiting_final_max = limits.awaiting_final_max
+        self._unattended_max = limits.unattended_max
+        self._replica = driver.replica.view
+        self._has_request = self._replica.has_request
+        self._is_local_read = driver.replica.can_respond_locally
+        self.latencies = CallLatencies()
+        self._observer: CallObserver | None = None
+        self._open_calls: dict[Dot, OpenCall] = {}
+        """Issued calls whose clients receive further responses."""
+        self._unattended_calls: dict[Dot, OpenCall] = {}
+        """Issued calls without a client that await their last response."""
+        self._internal_calls: dict[Dot, Future[Any]] = {}
+        """Calls of the replica itself, without a client."""
         self.in_flight = 0
-        """Number of calls that await a response."""
-        self.dependency_queue: DependencyQueue[tuple[ResponseSink, int]] = DependencyQueue(
-            _retry_call, _expire_call
+        """Number of pending calls."""
+        self.dependency_queue: DependencyQueue[OpenCall] = DependencyQueue(
+            self._retry, self._reject_expired, limits.queued_max, limits.queue_time_s_max
         )
         self._session_count = 0
-        self.startup_barrier: Dot | None = None
-        """Pseudo-request that all calls wait for until the replica has joined."""
-        self._barrier_reason: Callable[[], str | None] = lambda: None
-
-    def block_calls(self, barrier: Dot, reason: Callable[[], str | None]) -> None:
-        """Queue all calls until `unblock_calls`. `reason()` returns why they are blocked."""
-        self.startup_barrier, self._barrier_reason = barrier, reason
-
-    def unblock_calls(self) -> None:
-        barrier, self.startup_barrier = self.startup_barrier, None
-        if barrier is not None:
-            self.release_dependents(barrier)
+        driver.subscribe(self)
 
     def next_session(self) -> int:
         self._session_count += 1
         return self._session_count
-
-    def dispatch(self, caller: ResponseSink, call: CallRequest) -> None:
-        try:
-            operation = self._resolve_operation(caller, call)
-        except UnknownName as error:
-            caller.reject(call, RejectReason.UNKNOWN_OPERATION, str(error))
-            return
-        except UsageError as error:
-            caller.reject(call, RejectReason.BAD_ARGUMENTS, str(error))
-            return
-        missing = self.startup_barrier
-        if missing is None and call.after:
-            missing = next((dot for dot in call.after if not self._has_request(dot)), None)
-        local_read = missing is None and self.is_local_read(operation, call.strong)
-        rejection = self.rejection(call.strong, local_read)
-        if rejection is None and missing is None and not local_read:
-            rejection = self._reject_unsupported(call)
-        if rejection is None and self.in_flight >= IN_FLIGHT_MAX:
-            message = f"too many calls: {IN_FLIGHT_MAX} are in flight; retry later"
-            rejection = RejectReason.BUSY, message
-        if rejection is not None:
-            caller.reject(call, *rejection)
-            return
-        if missing is not None:
-            self._enqueue(caller, call, missing)
-            return
-        try:
-            session = caller.session_id(call.session)
-            id = self.invoke(operation, call.strong, session, call.after)
-        except UsageError as error:
-            # The replica validates membership changes itself, and it may have been removed in this
-            # turn of the loop.
-            is_change = operation.name == MEMBERSHIP_OPERATION
-            reason = RejectReason.BAD_ARGUMENTS if is_change else RejectReason.STOPPING
-            caller.reject(call, reason, str(error))
-            return
-        self._open_calls[id] = caller, call.number
-        caller.report_issued(call.number, id)
-
-    def _reject_unsupported(self, call: CallRequest) -> tuple[RejectReason, str] | None:
-        """Return a rejection if a connected replica could not execute the call."""
-        replica = self._find_incapable_replica(call.operation, len(call.arguments))
-        if replica is None:
-            return None
-        cause = f"replica {replica} does not support '{call.operation}' with these arguments"
-        message = f"{cause}; restart it with the module of this replica, then retry"
-        return RejectReason.UNKNOWN_OPERATION, message
-
-    def _enqueue(self, caller: ResponseSink, call: CallRequest, missing: Dot) -> None:
-        if self.dependency_queue.is_full:
-            cause = (
-                f"{len(self.dependency_queue)} calls wait for dependencies that have not arrived"
-            )
-            caller.reject(call, RejectReason.BUSY, f"too many calls: {cause}; retry later")
-        else:
-            self.dependency_queue.enqueue((caller, call.number), missing, call.wait_ms)
 
     def blocked_reason(self) -> str:
         """Return why all calls are blocked, or an empty string.
 
         The string is also empty while calls are still queued but the next check will release them.
         """
-        return "" if self.startup_barrier is None else self._barrier_reason() or ""
+        membership = self._membership
+        return "" if membership.accepts_calls else membership.blocked_reason() or ""
 
-    def expiry_message(self, missing: Dot) -> str:
-        if missing == self.startup_barrier:
-            return (
-                f"this replica has not joined yet: {self.blocked_reason() or 'it has just started'}"
-            )
-        return f"call expired: its dependency {missing} did not arrive in time"
+    def set_observer(self, observer: CallObserver | None) -> None:
+        """Send calls, responses and tasks to `observer` from now on. None removes the observer."""
+        self._observer = observer
+        self._driver.observe_tasks(None if observer is None else observer.on_tasks)
 
-    def release_dependents(self, id: Dot) -> None:
-        """Dispatch the calls that wait for the request `id`, which has arrived."""
-        self.dependency_queue.release(id)
+    def open_calls(self) -> tuple[Dot, ...]:
+        """Return the issued calls whose clients receive further responses."""
+        return tuple(self._open_calls)
+
+    # --- requests -----------------------------------------------------------------------------
+
+    def dispatch(self, client: ClientCalls, call: OpenCall) -> None:
+        """Issue a call, queue it until its dependencies have arrived, or reject it."""
+        request, sink = call.request, client.sink
+        strong = request.strong
+        try:
+            operation = self._resolver.resolve(request, sink)
+        except UnknownName as error:
+            self._reject(call, RejectReason.UNKNOWN_OPERATION, str(error))
+            return
+        except UsageError as error:
+            self._reject(call, RejectReason.BAD_ARGUMENTS, str(error))
+            return
+        missing = None if self._membership.accepts_calls else STARTUP_BARRIER
+        if missing is None and request.after:
+            missing = next((dot for dot in request.after if not self._has_request(dot)), None)
+        local_read = missing is None and self._is_local_read(operation, strong)
+        rejection = self._admission.rejection(strong, local_read)
+        if rejection is None and missing is None and not local_read:
+            rejection = self._resolver.rejection(request)
+        if rejection is None and self.in_flight >= self._in_flight_max:
+            cause = f"too many calls: {self._in_flight_max} are in flight"
+            rejection = RejectReason.BUSY, f"{cause}; retry later"
+        if rejection is not None:
+            self._reject(call, *rejection)
+            return
+        if missing is not None:
+            self._enqueue(call, missing)
+            return
+        call.started_s = time.perf_counter()
+        try:
+            session = sink.session_id(request.session)
+            id = self._driver.invoke(operation, strong, session, request.after)
+        except UsageError as error:
+            # The replica validates membership changes itself, and it may have been removed in this
+            # turn of the loop.
+            is_change = operation.name == MEMBERSHIP_OPERATION
+            reason = RejectReason.BAD_ARGUMENTS if is_change else RejectReason.STOPPING
+            self._reject(call, reason, str(error))
+            return
+        call.id = id
+        self._open_calls[id] = call
+        if strong:
+            self._admission.pending_strong.add(id)
+        if self._observer is not None:
+            self._observer.on_invocation(id)
+        if not request.is_single_response:
+            sink.send_issued(request.number, id)
+
+    async def invoke_internal(self, operation: Operation, strong: bool) -> Any:
+        """Invoke an operation without a client. Return the first response.
+
+        The result is empty if the outcome is unknown or an exception.
+        """
+        id = self._driver.invoke(operation, strong, 0)
+        response = self._internal_calls[id] = asyncio.get_running_loop().create_future()
+        return await response
+
+    def _complete_internal(self, id: Dot, value: Any) -> None:
+        response = self._internal_calls.pop(id)
+        if not response.cancelled():
+            response.set_result(value)
+
+    def _enqueue(self, call: OpenCall, missing: Dot) -> None:
+        queue = self.dependency_queue
+        if queue.is_full:
+            cause = f"{len(queue)} calls wait for dependencies that have not arrived"
+            self._reject(call, RejectReason.BUSY, f"too many calls: {cause}; retry later")
+        else:
+            queue.enqueue(call, missing, call.request.wait_ms)
+
+    def _retry(self, call: OpenCall) -> None:
+        if call.client is not None:
+            self.dispatch(call.client, call)
+
+    def _reject_expired(self, call: OpenCall, missing: Dot) -> None:
+        if missing != STARTUP_BARRIER:
+            message = f"call expired: its dependency {missing} did not arrive in time"
+            self._reject(call, RejectReason.DEADLINE, message)
+        elif call.client is not None:
+            reason = self.blocked_reason() or "it has just started"
+            message = f"this replica has not joined yet: {reason}"
+            self._reject(call, call.client.sink.not_joined_reason, message)
+
+    def _reject(
+        self, call: OpenCall, reason: RejectReason, message: str, is_certain: bool = True
+    ) -> None:
+        client = call.client
+        self.close_call(call)
+        self.count(reason)
+        if client is not None:
+            client.sink.send_rejection(Rejected(call.request.number, reason, message, is_certain))
+
+    def release_barrier(self) -> None:
+        """Dispatch the calls that waited until this replica has joined."""
+        self.dependency_queue.release(STARTUP_BARRIER)
 
     def recheck_dependencies(self) -> None:
         """Dispatch all queued calls again. Some of them may have to be rejected now."""
         for id in self.dependency_queue.missing_requests():
             self.dependency_queue.release(id)
 
-    def release_arrived(self) -> None:
-        """Dispatch the calls whose dependencies an installed checkpoint contained."""
+    # --- responses ----------------------------------------------------------------------------
+
+    def respond(self, responses: Sequence[Response]) -> None:
+        """Send responses to the clients of their calls."""
+        now_s, observer, open_calls = time.perf_counter(), self._observer, self._open_calls
+        for response in responses:
+            id = response.id
+            if observer is not None:
+                observer.on_response(response)
+            if response.kind is ResponseKind.STABLE:
+                self._admission.pending_strong.discard(id)
+            call = open_calls.get(id) or self._unattended_calls.get(id)
+            if call is not None:
+                self._respond(call, response, now_s)
+            elif id in self._internal_calls:
+                self._complete_internal(id, response.outcome.value or ())
+
+    def _respond(self, call: OpenCall, response: Response, now_s: float) -> None:
+        request, client, is_local_read = call.request, call.client, response.id.event < 0
+        is_tentative = response.kind is ResponseKind.TENTATIVE
+        is_measured = not call.has_response if is_tentative else not is_local_read
+        if is_measured:
+            self.latencies.record(request.strong, response.kind, now_s - call.started_s)
+        call.has_response = True
+        is_last = is_local_read or not is_tentative
+        if client is None:
+            if is_last:
+                del self._unattended_calls[response.id]
+            return
+        is_needed = is_last or not (request.is_single_response and request.strong)
+        if is_needed:
+            client.sink.send_response(request.number, response)
+        if is_last or (request.is_single_response and not request.strong):
+            self.close_call(call, is_last)
+        elif not request.strong and call.is_pending:
+            self._finish(client, call)
+            self._limit_awaiting_final(client)
+
+    def _limit_awaiting_final(self, client: ClientCalls) -> None:
+        if len(client.by_number) - client.pending_count > self._awaiting_final_max:
+            oldest = next(each for each in client.by_number.values() if not each.is_pending)
+            self.close_call(oldest)
+            number = oldest.request.number
+            message = "too many calls await their final response; this one will not receive it"
+            client.sink.send_rejection(
+                Rejected(number, RejectReason.BUSY, message, is_certain=False)
+            )
+
+    def close_call(self, call: OpenCall, has_last_response: bool = False) -> None:
+        """Send no more responses to a call."""
+        client, id = call.client, call.id
+        if client is None:
+            return
+        self._finish(client, call)
+        del client.by_number[call.request.number]
+        call.client = None
+        if id is None:
+            return
+        del self._open_calls[id]
+        if not has_last_response:
+            self._unattended_calls[id] = call
+            if len(self._unattended_calls) > self._unattended_max:
+                del self._unattended_calls[next(iter(self._unattended_calls))]
+
+    def _finish(self, client: ClientCalls, call: OpenCall) -> None:
+        """Record that a call has the response that its client waits for, or will not get it."""
+        if call.is_pending:
+            call.is_pending = False
+            client.pending_count -= 1
+            self.in_flight -= 1
+            if self.dependency_queue:
+                self.dependency_queue.remove(call)
+
+    # --- events of the replica ----------------------------------------------------------------
+
+    def observe(self, events: tuple[Event, ...]) -> None:
+        """Apply events to the calls that wait for them."""
+        for event in events:
+            # Dependent calls are dispatched after the effects of this batch are applied. A
+            # dependent call is executed after its request, and its records follow the records of
+            # that request.
+            if type(event) is RbDelivered:
+                if self.dependency_queue:
+                    loop = asyncio.get_running_loop()
+                    loop.call_soon(self.dependency_queue.release, event.id)
+            elif type(event) is CheckpointInstalled:
+                self._admission.pending_strong.difference_update(
+                    [id for id in self._admission.pending_strong if id in event.ids]
+                )
+                asyncio.get_running_loop().call_soon(self._follow_checkpoint)
+
+    def _follow_checkpoint(self) -> None:
+        """Abandon and dispatch calls after an installed checkpoint.
+
+        It carries outcomes for waiting clients, but only a bounded number of them. The other open
+        calls get no response any more. It contains dependencies of queued calls, too.
+        """
+        is_awaited = self._replica.has_pending_response
+        issued = (*self._open_calls, *self._unattended_calls)
+        lost = [id for id in issued if not is_awaited(id)]
+        if lost:
+            self._abandon_when_durable(lost, self._journal.end_position)
+        for id in [each for each in self._internal_calls if not is_awaited(each)]:
+            self._complete_internal(id, ())
         for id in filter(self._has_request, self.dependency_queue.missing_requests()):
             self.dependency_queue.release(id)
 
-    def replace_tokens(self, tokens: AccessTokens) -> None:
-        """Use these tokens from now on, and close connections whose token is no longer valid."""
-        self.tokens = tokens
-        for connection in tuple(self.connections):
-            connection.recheck_token()
-
-    def respond(self, response: Response) -> None:
-        entry = self._open_calls.get(response.id)
-        if entry is not None:
-            caller, number = entry
-            caller.respond(number, response)
-
-    def open_calls(self) -> tuple[Dot, ...]:
-        """Return the calls that may receive further responses."""
-        return tuple(self._open_calls)
+    def _abandon_when_durable(self, ids: list[Dot], end: int) -> None:
+        """Abandon the calls after all known responses, which wait for the disk, have been sent."""
+        loop = asyncio.get_running_loop()
+        if self._journal.durable_position < end:
+            loop.call_later(DURABLE_POLL_S, self._abandon_when_durable, ids, end)
+        else:
+            loop.call_later(DURABLE_POLL_S, self.abandon, ids)
 
     def abandon(self, ids: Iterable[Dot]) -> None:
-        """Report an unknown outcome to the callers. This replica will never learn the outcome."""
+        """Report an unknown outcome to the clients. This replica will never learn the outcome."""
+        message = "the call took effect, but this replica does not have its outcome"
         for id in ids:
-            entry = self._open_calls.get(id)
-            if entry is not None:
-                caller, number = entry
-                self.count(RejectReason.UNKNOWN_OUTCOME)
-                caller.reject_unknown_outcome(number)
-
-    def unregister(self, ids: Iterable[Dot]) -> None:
-        for id in ids:
-            self._open_calls.pop(id, None)
-
-    def _resolve_operation(self, caller: ResponseSink, call: CallRequest) -> Operation:
-        name = call.operation
-        if name in (ADD_MEMBER, REMOVE_MEMBER):
-            if not self.tokens.can_administer(caller.token):
-                raise BadValue(
-                    "permission denied: this token may not change the members; use an admin token"
-                )
-            if not call.strong:
-                raise BadValue(f"{name} is a weak call: membership changes must be strong calls")
-            return self._change_members(name, call.arguments)
-        if name == QUERY_OUTCOME and call.strong:
-            return Operation(QUERY_OUTCOME, call.arguments)
-        if name.startswith(INTERNAL_PREFIX):
-            known = self.datatype.operations
-            raise UnknownName(f"operation of {self.datatype.name}", name, known)
-        if len(call.after) > DEPENDENCIES_MAX:
-            raise BadValue(
-                f"too many dependencies: the call names {len(call.after)}, at most "
-                f"{DEPENDENCIES_MAX} are allowed"
-            )
-        operation = self.datatype.call(name, *call.arguments)
-        if self.datatype.is_readonly(name) or not caller.client:
-            return operation
-        return wrap_call(caller.client, call.number, operation)
-
-
-def _retry_call(call: tuple[ResponseSink, int]) -> None:
-    caller, number = call
-    caller.retry(number)
-
-
-def _expire_call(call: tuple[ResponseSink, int], missing: Dot) -> None:
-    caller, number = call
-    caller.reject_expired(number, missing)
+            call = self._open_calls.get(id)
+            if call is not None:
+                self._reject(call, RejectReason.UNKNOWN_OUTCOME, message, is_certain=False)
+            self._unattended_calls.pop(id, None)

@@ -1,8 +1,9 @@
 """Membership of a live cluster: initial members of a replica, and changes by clients."""
 
 import asyncio
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final, Protocol
 
 import msgspec
 
@@ -14,15 +15,13 @@ from creekdb.protocol.membership.configuration import Configuration
 from creekdb.protocol.membership.disk_loss_recovery import JOINED_BALLOT
 from creekdb.protocol.messages import Promised
 from creekdb.protocol.request import Operation
+from creekdb.schemes.core.replica import ReplicaView
 from creekdb.server.membership.join_ticket import read_ticket, write_ticket
 from creekdb.server.runtime.config import WILDCARD_HOSTS, ServerConfig
 from creekdb.server.runtime.startup import join_blocker, wait_until_joined
 from creekdb.server.storage.journal import Journal
 from creekdb.wire.addresses import parse_address
-from creekdb.wire.event_log import REPLICA_REMOVED
-
-if TYPE_CHECKING:
-    from creekdb.server.runtime.server import Server
+from creekdb.wire.event_log import REPLICA_REMOVED, EventLog
 
 ADD_MEMBER: Final = "creek.members.add"
 """Operation that adds a member. A strong call with the address of the new replica."""
@@ -105,69 +104,87 @@ def _reject_without_majority(configuration: Configuration, reachable: set[int], 
         )
 
 
+class PeerStates(Protocol):
+    def connected_members(self) -> list[int]: ...
+
+    def has_dialled_all(self) -> bool: ...
+
+
 class MembershipView:
     """Members of the cluster as this replica sees them."""
 
-    def __init__(self, server: "Server", configuration: Configuration) -> None:
-        """`configuration` holds the members that the replica starts with."""
-        self._server = server
+    def __init__(
+        self,
+        replica: ReplicaView,
+        peers: PeerStates,
+        configuration: Configuration,
+        events: EventLog,
+        on_change: Callable[[Configuration], None],
+        request_stop: Callable[[], None],
+    ) -> None:
+        """`configuration` holds the members that the replica starts with.
+
+        `on_change` is called with each later configuration, and `request_stop` when this replica
+        was removed and can stop.
+        """
+        self._replica = replica
+        self._peers = peers
+        self._events = events
+        self._on_change = on_change
+        self._request_stop = request_stop
         self.configuration = configuration
+        self.is_member = replica.index in configuration.replica_ids
+        self.accepts_calls = False
+        """True once this replica has joined. Calls wait until then."""
+        self._is_removed = False
         self._last_issued: Dot | None = None
         """Last request of this replica from before the start."""
 
-    @property
-    def is_member(self) -> bool:
-        return self._server.config.replica in self.configuration.replica_ids
+    def connected_members(self) -> list[int]:
+        return self._peers.connected_members()
 
     def validate_change(self, name: str, arguments: tuple[Any, ...]) -> Operation:
-        server = self._server
-        reachable = [server.config.replica, *server.peers.connected_members()]
-        return validate_change(
-            name, arguments, server.driver.replica.view.configuration(), reachable
-        )
+        reachable = [self._replica.index, *self._peers.connected_members()]
+        return validate_change(name, arguments, self._replica.configuration(), reachable)
 
     def refresh(self) -> None:
         """Apply a changed configuration, and stop the server if this replica was removed."""
-        server = self._server
-        replica = server.driver.replica.view
-        configuration = replica.configuration()
+        configuration = self._replica.configuration()
         if configuration.epoch != self.configuration.epoch:
             self.configuration = configuration
-            server.peers.reconfigure(configuration)
-            server.divergence.reconfigure(configuration.replica_ids)
+            self.is_member = self._replica.index in configuration.replica_ids
             members = ", ".join(map(str, configuration.replica_ids))
-            server.event_log.info("members.changed", f"members are {members}", members=members)
-            server.dispatcher.recheck_dependencies()
-        if replica.can_shut_down() and not server.stop_requested.is_set():
-            server.event_log.warning(
+            self._events.info("members.changed", f"members are {members}", members=members)
+            self._on_change(configuration)
+        if self._replica.can_shut_down() and not self._is_removed:
+            self._is_removed = True
+            self._events.warning(
                 REPLICA_REMOVED,
                 "was removed from its cluster and stops; its data directory can be deleted",
             )
-            server.stop_requested.set()
+            self._request_stop()
 
     def blocked_reason(self) -> str | None:
         """Return why the replica does not accept calls yet, or None if it does."""
-        replica = self._server.driver.replica.view
-        blocker = join_blocker(replica)
+        blocker = join_blocker(self._replica)
         if blocker is not None or not self.is_member:
             return blocker or "it is not admitted yet"
         if self._last_issued is None:
-            self._last_issued = replica.last_issued()
+            self._last_issued = self._replica.last_issued()
         # The clients of this request may call again, and must see it.
-        if self._last_issued.event and not replica.is_visible(self._last_issued):
+        if self._last_issued.event and not self._replica.is_visible(self._last_issued):
             return "it executes requests that it issued before the start"
         # A call admitted now might use an operation that a peer does not support.
-        return (
-            None
-            if self._server.peers.has_dialled_all()
-            else "it queries the operations of its peers"
-        )
+        has_dialled_all = self._peers.has_dialled_all()
+        return None if has_dialled_all else "it queries the operations of its peers"
 
-    async def unblock_when_joined(self) -> None:
-        """Admit calls once this replica has joined."""
-        server = self._server
-        interval_s = server.config.tick_ms / 1000
-        await wait_until_joined(server.driver.replica.view, interval_s, server.event_log)
-        while self.blocked_reason() is not None:
+    def try_accept_calls(self) -> bool:
+        """Accept calls if nothing blocks them. Return True if calls are accepted now."""
+        self.accepts_calls = self.blocked_reason() is None
+        return self.accepts_calls
+
+    async def wait_until_joined(self, interval_s: float, report_after_s: float) -> None:
+        """Wait until this replica has joined and may accept calls."""
+        await wait_until_joined(self._replica, interval_s, self._events, report_after_s)
+        while not self.try_accept_calls():
             await asyncio.sleep(interval_s)
-        server.dispatcher.unblock_calls()

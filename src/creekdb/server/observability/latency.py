@@ -7,8 +7,7 @@ becomes a float, and `metrics` must render numbers exactly.
 from bisect import bisect_left
 from typing import Final
 
-from creekdb.protocol.effects import Response, ResponseKind
-from creekdb.protocol.ids.version_vector import Dot
+from creekdb.protocol.effects import ResponseKind
 
 LATENCY_BOUNDS_S: Final[tuple[float, ...]] = (
     0.0001,
@@ -29,8 +28,6 @@ LATENCY_BOUNDS_S: Final[tuple[float, ...]] = (
     10.0,
 )
 """Upper bounds of the histogram buckets, in seconds."""
-TRACKED_CALLS_MAX: Final = 100_000
-"""Upper bound for tracked calls. Above it, the oldest calls are not measured."""
 
 
 class Histogram:
@@ -54,38 +51,13 @@ class CallLatencies:
         self.strong_tentative = Histogram()
         self.strong_stable = Histogram()
         self.weak_final = Histogram()
-        self._weak: dict[Dot, float] = {}
-        """Start times of weak calls without a response."""
-        self._strong: dict[Dot, float] = {}
-        self._unfinished: dict[Dot, float] = {}
-        """Start times of calls that await their last response."""
 
-    def record_invocation(self, id: Dot, strong: bool, started_s: float) -> None:
-        (self._strong if strong else self._weak)[id] = started_s
-        if id.event > 0:  # a local read has a negative event number and a single response
-            self._unfinished[id] = started_s
-            if len(self._unfinished) > TRACKED_CALLS_MAX:
-                oldest = next(iter(self._unfinished))
-                for calls in (self._unfinished, self._weak, self._strong):
-                    calls.pop(oldest, None)
-
-    def record_response(self, response: Response, now_s: float) -> None:
-        id, kind = response.id, response.kind
+    def record(self, strong: bool, kind: ResponseKind, elapsed_s: float) -> None:
         if kind is ResponseKind.TENTATIVE:
-            started_s = self._weak.pop(id, None)
-            if started_s is not None:
-                self.weak_tentative.observe(now_s - started_s)
-                return
-            started_s = self._strong.pop(id, None)
-            if started_s is not None:
-                self.strong_tentative.observe(now_s - started_s)
-            return
-        started_s = self._unfinished.pop(id, None)
-        if started_s is not None:
-            last = self.strong_stable if kind is ResponseKind.STABLE else self.weak_final
-            last.observe(now_s - started_s)
-        if kind is ResponseKind.STABLE:
-            self._strong.pop(id, None)  # there was no tentative response
+            histogram = self.strong_tentative if strong else self.weak_tentative
+        else:
+            histogram = self.strong_stable if kind is ResponseKind.STABLE else self.weak_final
+        histogram.observe(elapsed_s)
 
     def by_response(self) -> dict[str, Histogram]:
         return {

@@ -11,7 +11,7 @@ from typing import Final, Literal, NamedTuple
 
 from creekdb.protocol.probes import Probe
 from creekdb.server.observability.latency import Histogram
-from creekdb.server.runtime.server import Server
+from creekdb.server.observability.status import ReplicaSources
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 
@@ -77,13 +77,8 @@ _STATM_PATH: Final = Path("/proc/self/statm")
 _STARTED_S: Final = time.time()
 
 
-def lag_instances(progress: dict[int, int], replica: int) -> int:
-    """Return how many instances this replica lags behind the most advanced one."""
-    return max(progress.values()) - progress[replica]
-
-
-def metric_families(server: Server) -> Iterator[MetricFamily]:
-    config = server.config
+def metric_families(sources: ReplicaSources) -> Iterator[MetricFamily]:
+    config = sources.config
     labels = {
         "cluster": config.cluster,
         "replica": str(config.replica),
@@ -91,24 +86,24 @@ def metric_families(server: Server) -> Iterator[MetricFamily]:
         "scheme": config.scheme,
     }
     yield MetricFamily("creek_info", "gauge", "Configuration of the replica.", [(labels, 1)])
-    yield from _call_metrics(server)
-    yield from _order_metrics(server)
-    yield from _peer_metrics(server)
-    yield from _certificate_metrics(server)
-    yield from _disk_metrics(server)
+    yield from _call_metrics(sources)
+    yield from _order_metrics(sources)
+    yield from _peer_metrics(sources)
+    yield from _certificate_metrics(sources)
+    yield from _disk_metrics(sources)
     yield from _process_metrics()
 
 
-def _call_metrics(server: Server) -> Iterator[MetricFamily]:
+def _call_metrics(sources: ReplicaSources) -> Iterator[MetricFamily]:
+    dispatcher = sources.dispatcher
     yield MetricFamily(
         "creek_call_seconds",
         "histogram",
         "Time from the invocation of a call to its first and last response, by kind of response.",
-        [({"answer": kind}, each) for kind, each in server.latencies.by_response().items()],
+        [({"answer": kind}, each) for kind, each in dispatcher.latencies.by_response().items()],
     )
-    dispatcher = server.dispatcher
     queues = {
-        "backlog": server.driver.backlog,
+        "backlog": sources.driver.backlog,
         "calls": dispatcher.in_flight,
         "after": len(dispatcher.dependency_queue),
     }
@@ -119,17 +114,17 @@ def _call_metrics(server: Server) -> Iterator[MetricFamily]:
         "response (calls), and calls that wait for a dependency (after).",
         [({"queue": name}, length) for name, length in queues.items()],
     )
-    yield gauge("creek_clients", "Connected clients.", len(dispatcher.connections))
+    yield gauge("creek_clients", "Connected clients.", len(sources.clients.connections))
     yield MetricFamily(
         "creek_refused_total",
         "counter",
         "Rejected or dropped calls, messages and connections, by reason.",
-        [({"reason": reason}, count) for reason, count in server.rejections_by_reason().items()],
+        [({"reason": reason}, count) for reason, count in sources.rejections_by_reason().items()],
     )
 
 
-def _order_metrics(server: Server) -> Iterator[MetricFamily]:
-    replica, driver = server.driver.replica.view, server.driver
+def _order_metrics(sources: ReplicaSources) -> Iterator[MetricFamily]:
+    replica, driver = sources.driver.replica.view, sources.driver
     probe_counts = replica.probes.counts
     committed, tentative = replica.committed_length(), replica.tentative_length()
     yield gauge("creek_committed_length", "Committed requests.", committed)
@@ -153,8 +148,8 @@ def _order_metrics(server: Server) -> Iterator[MetricFamily]:
         yield counter(f"creek_{name}_total", help, probe_counts.get(probe, 0))
 
 
-def _peer_metrics(server: Server) -> Iterator[MetricFamily]:
-    own, replica, peers = server.config.replica, server.driver.replica.view, server.peers
+def _peer_metrics(sources: ReplicaSources) -> Iterator[MetricFamily]:
+    own, replica, peers = sources.config.replica, sources.driver.replica.view, sources.peers
     leader = replica.leader()
     yield gauge(
         "creek_leader",
@@ -162,13 +157,13 @@ def _peer_metrics(server: Server) -> Iterator[MetricFamily]:
         -1 if leader is None else leader,
     )
     yield gauge("creek_leading", "1 if this replica is the leader, otherwise 0.", leader == own)
-    members = len(server.membership.configuration.members)
+    members = len(sources.membership.configuration.members)
     yield gauge("creek_members", "Members of the cluster, as this replica sees them.", members)
     progress = replica.stable_instances()
     yield gauge(
         "creek_lag_instances",
         "Instances that this replica lags behind the replica with the longest stable prefix.",
-        lag_instances(progress, own),
+        sources.lag_instances(),
     )
     peer_lag = [
         ({"peer": str(peer)}, max(0, progress[own] - instance))
@@ -199,26 +194,27 @@ def _peer_metrics(server: Server) -> Iterator[MetricFamily]:
     yield gauge(
         "creek_peers_differing",
         "Peers whose state differs from the state of this replica.",
-        len(server.divergence.differing_peers()),
+        len(sources.divergence.differing_peers()),
     )
 
 
-def _certificate_metrics(server: Server) -> Iterator[MetricFamily]:
+def _certificate_metrics(sources: ReplicaSources) -> Iterator[MetricFamily]:
+    expiry_s = sources.certificate_expiry_s()
     yield MetricFamily(
         "creek_certificate_expires_seconds",
         "gauge",
         "Expiry time of the certificate, in seconds since 1970. Absent without a certificate.",
-        [] if server.certificate_expires_s is None else [({}, server.certificate_expires_s)],
+        [] if expiry_s is None else [({}, expiry_s)],
     )
 
 
-def _disk_metrics(server: Server) -> Iterator[MetricFamily]:
-    journal = server.journal
+def _disk_metrics(sources: ReplicaSources) -> Iterator[MetricFamily]:
+    journal = sources.journal
     yield MetricFamily(
         "creek_fsync_seconds",
         "histogram",
         "Time from a write until the replica is notified that it is durable.",
-        [({}, server.fsync_latency)],
+        [({}, sources.fsync_latency)],
     )
     yield gauge("creek_journal_pending_bytes", "Bytes not yet on disk.", journal.pending_bytes)
     yield gauge("creek_disk_failed", "1 if writes fail, otherwise 0.", journal.fault is not None)

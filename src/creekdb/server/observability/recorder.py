@@ -39,6 +39,7 @@ from creekdb.protocol.guarantees import SchemeGuarantees
 from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.request import Operation
 from creekdb.schemes.core.replica import ReplicaView
+from creekdb.server.runtime.config import ServerConfig
 
 MAP_BYTES: Final = 8 * 1024 * 1024
 """Size of the mapped window, in bytes."""
@@ -54,15 +55,9 @@ class RecordingWriter:
 
     def __init__(
         self,
-        directory: Path,
-        *,
-        cluster: str,
-        replica: int,
-        members: tuple[int, ...],
+        config: ServerConfig,
         datatype: str,
-        imported: str,
-        scheme: str,
-        durability: str,
+        members: tuple[int, ...],
         guarantees: SchemeGuarantees,
         has_empty_disk: bool,
         log: Callable[[str], None],
@@ -75,20 +70,20 @@ class RecordingWriter:
         self._visible_at: deque[tuple[int, int]] = deque()
         """Journal positions, each with the number of events that are visible once it is durable."""
         self._file: _MappedFile | None = None
-        incarnation, self._file = _open_next_incarnation(directory, replica)
+        incarnation, self._file = _open_next_incarnation(Path(config.record), config.replica)
         self._started_us: int | None = monotonic_us()
         self._cpu_start_ns = time.process_time_ns()
         self._write(
             RecordingStarted(
                 version=RECORDING_VERSION,
-                cluster=cluster,
-                replica=replica,
+                cluster=config.cluster,
+                replica=config.replica,
                 incarnation=incarnation,
                 members=members,
                 datatype=datatype,
-                imported=imported,
-                scheme=scheme,
-                durability=durability,
+                imported=config.datatype,
+                scheme=config.scheme,
+                durability=config.durability,
                 guarantees=guarantees,
                 at_us=self._started_us,
                 wall_us=time.time_ns() // 1000,

@@ -2,8 +2,8 @@
 
 import os
 from collections import Counter
-from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from creekdb.protocol.membership.configuration import Configuration
 from creekdb.wire.counters import ServerCounter
@@ -11,48 +11,86 @@ from creekdb.wire.event_log import EventLog
 from creekdb.wire.reject_reason import RejectReason
 
 if TYPE_CHECKING:
-    from creekdb.server.runtime.server import Server
+    from creekdb.server.calls.admission_control import AdmissionControl
+    from creekdb.server.calls.dispatcher import CallDispatcher
+    from creekdb.server.membership.changes import MembershipView
+    from creekdb.server.observability.divergence import DivergenceDetector
+    from creekdb.server.observability.latency import Histogram
+    from creekdb.server.runtime.config import ServerConfig
+    from creekdb.server.runtime.driver import Driver
+    from creekdb.server.runtime.executors import Watchdog
+    from creekdb.server.storage.journal import Journal
+    from creekdb.server.transport.client_connection import ClientService
+    from creekdb.server.transport.peers import PeerNetwork
 
 
-def replica_status(server: "Server") -> dict[str, Any]:
-    replica = server.driver.replica.view
-    fault = server.journal.fault
-    return {
-        "cluster": server.config.cluster,
-        "replica": server.config.replica,
-        "process": os.getpid(),
-        "members": list(server.membership.configuration.replica_ids),
-        "found_at": {
-            str(each): address for each, address in server.membership.configuration.members
-        },
-        "epoch": server.membership.configuration.epoch,
-        "is_member": server.membership.is_member,
-        "datatype": server.dispatcher.datatype.name,
-        "scheme": server.config.scheme,
-        "leader": replica.leader(),
-        "connected": server.peers.connected_members(),
-        "silent_s": {
-            str(each): round(s, 3) for each, s in sorted(server.peers.silence_by_member_s().items())
-        },
-        "addresses": {
-            str(each): address for each, address in sorted(server.peers.client_addresses.items())
-        },
-        "committed": replica.committed_length(),
-        "tentative": replica.tentative_length(),
-        "backlog": server.driver.backlog,
-        "under_way": server.dispatcher.in_flight,
-        "undecided": len(server.pending_strong_calls),
-        "clients": len(server.dispatcher.connections),
-        "executions": server.driver.executions,
-        "long_operations": server.watchdog.status(),
-        "refused": server.rejections_by_reason(),
-        "clocks_ahead_us": {str(peer): us for peer, us in sorted(replica.drift_us.items())},
-        "disk": None if fault is None else str(fault),
-        "waits_for": replica.awaited_members(),
-        "why_closed": server.dispatcher.blocked_reason(),
-        "digests": server.divergence.status(),
-        "failure": None if server.failure is None else str(server.failure),
-    }
+class ReplicaSources(NamedTuple):
+    """Parts of a replica from which its status, its metrics and its page are read."""
+
+    config: "ServerConfig"
+    driver: "Driver"
+    journal: "Journal"
+    peers: "PeerNetwork"
+    membership: "MembershipView"
+    admission: "AdmissionControl"
+    dispatcher: "CallDispatcher"
+    clients: "ClientService"
+    divergence: "DivergenceDetector"
+    watchdog: "Watchdog"
+    fsync_latency: "Histogram"
+    rejections: Counter[str]
+    """Rejected or dropped inputs of the server by reason, without those of the protocol."""
+    certificate_expiry_s: Callable[[], float | None]
+    """Expiry time of the certificate, in seconds since 1970. None without a certificate."""
+    failure: Callable[[], Exception | None]
+    """Error that stopped the replica."""
+
+    def rejections_by_reason(self) -> dict[str, int]:
+        """Return the number of rejected or dropped inputs by reason, of replica and server."""
+        totals = self.rejections + Counter(self.driver.replica.view.rejected)
+        return {str(reason): count for reason, count in sorted(totals.items())}
+
+    def lag_instances(self) -> int:
+        """Return how many instances this replica lags behind the most advanced one."""
+        progress = self.driver.replica.view.stable_instances()
+        return max(progress.values()) - progress[self.config.replica]
+
+    def status(self) -> dict[str, Any]:
+        replica, configuration = self.driver.replica.view, self.membership.configuration
+        fault, failure = self.journal.fault, self.failure()
+        silence_s = sorted(self.peers.silence_by_member_s().items())
+        return {
+            "cluster": self.config.cluster,
+            "replica": self.config.replica,
+            "process": os.getpid(),
+            "members": list(configuration.replica_ids),
+            "found_at": {str(each): address for each, address in configuration.members},
+            "epoch": configuration.epoch,
+            "is_member": self.membership.is_member,
+            "datatype": self.dispatcher.datatype.name,
+            "scheme": self.config.scheme,
+            "leader": replica.leader(),
+            "connected": self.peers.connected_members(),
+            "silent_s": {str(each): round(seconds, 3) for each, seconds in silence_s},
+            "addresses": {
+                str(each): address for each, address in sorted(self.peers.client_addresses.items())
+            },
+            "committed": replica.committed_length(),
+            "tentative": replica.tentative_length(),
+            "backlog": self.driver.backlog,
+            "under_way": self.dispatcher.in_flight,
+            "undecided": len(self.admission.pending_strong),
+            "clients": len(self.clients.connections),
+            "executions": self.driver.executions,
+            "long_operations": self.watchdog.status(),
+            "refused": self.rejections_by_reason(),
+            "clocks_ahead_us": {str(peer): us for peer, us in sorted(replica.drift_us.items())},
+            "disk": None if fault is None else str(fault),
+            "waits_for": replica.awaited_members(),
+            "why_closed": self.dispatcher.blocked_reason(),
+            "digests": self.divergence.status(),
+            "failure": None if failure is None else str(failure),
+        }
 
 
 UNLOGGED_REASONS: Final = frozenset(

@@ -23,7 +23,7 @@ a broken network. Meanwhile it still responds to reads.
 import asyncio
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Final, Protocol, TypeVar
+from typing import Final, NamedTuple, Protocol, TypeVar
 
 from creekdb.driver.checkpoint_writer import CheckpointWriter
 from creekdb.driver.release import ReleaseRule
@@ -64,6 +64,28 @@ class JournalPort(Protocol):
     ) -> None: ...
 
 
+class EffectListener(Protocol):
+    """Receiver of the effects that concern clients."""
+
+    def observe(self, events: tuple[Event, ...]) -> None:
+        """Receive events before they become visible elsewhere."""
+
+    def respond(self, responses: Sequence[Response]) -> None: ...
+
+
+class DriverPorts(NamedTuple):
+    """Outputs of a driver other than its journal and its executor."""
+
+    send: Callable[[tuple[int, ...], Message], None]
+    send_snapshot: Callable[[EncodedSnapshot], None]
+    compare: Callable[[Digest], None]
+    """Receives the digests of the state."""
+    on_data_lost: Callable[[DataLost], None]
+    """Receives the proof that the disk has lost data, and must halt the driver."""
+    on_internal_error: Callable[[Exception], None]
+    """Receives the exception of a bug."""
+
+
 class Driver:
     """Connection of a replica to its journal, its executor, its peers and its clients."""
 
@@ -72,32 +94,19 @@ class Driver:
         replica: Replica,
         journal: JournalPort,
         executor: Executor,
-        *,
-        send: Callable[[tuple[int, ...], Message], None],
-        send_snapshot: Callable[[EncodedSnapshot], None],
-        respond: Callable[[Sequence[Response]], None],
-        observe: Callable[[tuple[Event, ...]], None],
-        compare: Callable[[Digest], None],
-        on_data_lost: Callable[[DataLost], None],
-        on_internal_error: Callable[[Exception], None],
+        ports: DriverPorts,
         respond_before_durable: bool = False,
         recorder: RecordingWriter | None = None,
     ) -> None:
-        """Connect the replica.
-
-        `observe` and `recorder` receive everything before it becomes visible elsewhere. `compare`
-        receives the digests of the state. `on_data_lost` receives the proof that the disk has lost
-        data, and must halt the driver. `on_internal_error` is called when there is a bug.
-        """
+        """Connect the replica. `recorder` receives everything before it is visible elsewhere."""
         self.replica = replica
         self._journal = journal
-        self._send = send
-        self._send_snapshot = send_snapshot
-        self._respond = respond
-        self._observe = observe
-        self._compare = compare
-        self._on_data_lost = on_data_lost
-        self._on_internal_error = on_internal_error
+        self._send = ports.send
+        self._send_snapshot = ports.send_snapshot
+        self._compare = ports.compare
+        self._on_data_lost = ports.on_data_lost
+        self._on_internal_error = ports.on_internal_error
+        self._listener: EffectListener | None = None
         self._rule = ReleaseRule(journal.durable_position, respond_before_durable)
         self._recorder = recorder
         self._is_halted = False
@@ -106,13 +115,20 @@ class Driver:
         self._checkpoint_writer = CheckpointWriter(
             journal, self._release_snapshot, self._loop.call_soon, executor.lock
         )
-        self.task_observer: Callable[[tuple[Task, ...]], None] | None = None
-        """Callback that receives tasks before they run, while an observer is attached."""
+        self._task_observer: Callable[[tuple[Task, ...]], None] | None = None
         self.executor = executor
         self._lock = None if isinstance(executor.lock, NoLock) else executor.lock
         """Executor lock, or None if the replica is not shared. None is usual and saves the lock in
         every step."""
         executor.start(replica, self._completed)
+
+    def subscribe(self, listener: EffectListener) -> None:
+        """Pass events and responses to the listener from now on."""
+        self._listener = listener
+
+    def observe_tasks(self, observer: Callable[[tuple[Task, ...]], None] | None) -> None:
+        """Pass tasks to the observer before they run. None ends the observation."""
+        self._task_observer = observer
 
     # --- inputs -------------------------------------------------------------------------------
 
@@ -226,7 +242,8 @@ class Driver:
         if effects.events:
             if recorder is not None:
                 recorder.record_events(effects.events)
-            self._observe(effects.events)
+            if self._listener is not None:
+                self._listener.observe(effects.events)
         if effects.checkpoints:
             self._checkpoint_writer.append(effects.persist, effects.checkpoints)
         elif effects.persist:
@@ -247,8 +264,8 @@ class Driver:
 
     def _submit(self, tasks: tuple[Task, ...]) -> None:
         if tasks:
-            if self.task_observer is not None:
-                self.task_observer(tasks)
+            if self._task_observer is not None:
+                self._task_observer(tasks)
             self.executor.submit(tasks)
 
     def _release_snapshot(self, snapshot: EncodedSnapshot, position: int) -> None:
@@ -282,7 +299,8 @@ class Driver:
     def _send_responses(self, responses: Sequence[Response]) -> None:
         if self._recorder is not None:
             self._recorder.record_responses(responses)
-        self._respond(responses)
+        if self._listener is not None:
+            self._listener.respond(responses)
 
 
 def merge_casts(sends: Sequence[Send]) -> Iterator[Send]:

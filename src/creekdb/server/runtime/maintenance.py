@@ -1,20 +1,17 @@
 """Periodic tasks of a running replica, and the reload of its configuration."""
 
 import asyncio
-import ssl
 import time
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from typing import Any, Final, TypeAlias
 
-from creekdb.errors import UsageError
 from creekdb.protocol.request import Operation
 from creekdb.server.calls.expiry import ExpirySchedule, mark_key_range, read_marks
 from creekdb.server.observability.divergence import DivergenceDetector
 from creekdb.server.observability.recorder import RecordingWriter
 from creekdb.server.runtime.config import ServerConfig
 from creekdb.server.runtime.driver import Driver
-from creekdb.server.security.authentication import certificate_expiry_s
 from creekdb.server.storage.journal import Journal
 from creekdb.server.transport.peers import PeerNetwork
 from creekdb.wire.deduplication import expire_calls
@@ -24,24 +21,6 @@ RELOADABLE_KEYS: Final = ("security", "log", "log_level")
 """Configuration keys that a reload applies."""
 _JOURNALED_KEYS: Final = ("members", "replica")
 """Configuration keys whose current values are in the journal."""
-
-
-def reload_certificates(
-    before: ServerConfig, after: ServerConfig, contexts: Iterable[ssl.SSLContext]
-) -> float | None:
-    """Load the certificates for new connections. Return their expiry time, or None without TLS.
-
-    Authorities are added to those already trusted. On `UsageError`, nothing has changed.
-    """
-    if after.is_secured != before.is_secured:
-        raise UsageError("cannot reload: encryption was switched on or off; restart the replica")
-    if not after.is_secured:
-        return None
-    expires_s = certificate_expiry_s(after.security)
-    for context in contexts:
-        context.load_verify_locations(after.security.authority)
-        context.load_cert_chain(after.security.certificate, after.security.key)
-    return expires_s
 
 
 def restart_keys(before: ServerConfig, after: ServerConfig) -> list[str]:
@@ -97,11 +76,13 @@ async def expire_old_calls(
             await asyncio.sleep(EXPIRY_PAUSE_S)
 
 
-async def warn_of_certificate_expiry(expires_s: Callable[[], float], events: EventLog) -> None:
+async def warn_of_certificate_expiry(
+    expires_s: Callable[[], float | None], events: EventLog
+) -> None:
     """Log a daily warning before the certificate expires. `expires_s` is in seconds since 1970."""
     while True:
         expiry_s = expires_s()
-        if expiry_s - time.time() < CERTIFICATE_WARNING_S:
+        if expiry_s is not None and expiry_s - time.time() < CERTIFICATE_WARNING_S:
             expiry = datetime.fromtimestamp(expiry_s, UTC).strftime("%Y-%m-%d %H:%M UTC")
             message = f"the certificate expires on {expiry}; renew it and send SIGHUP"
             events.warning("certificate.expires", message, expires=expiry)

@@ -1,38 +1,37 @@
-"""Server process of one replica: journal, driver, peers and clients."""
+"""Server process of one replica: composition of its parts, and their start and stop."""
 
 import asyncio
 from collections import Counter
 from pathlib import Path
 from traceback import format_exception
-from typing import Any, Final, cast
+from typing import Any, Final, NamedTuple, cast
 
 import msgspec
 
-from creekdb.errors import MissingOperation
+from creekdb.errors import MissingOperation, StorageFault
 from creekdb.execution.datatype import DataType
 from creekdb.protocol.checkpoint.stream import AssembledSnapshot
-from creekdb.protocol.guarantees import SchemeGuarantees
-from creekdb.protocol.ids.version_vector import Dot
-from creekdb.protocol.request import Operation
+from creekdb.protocol.effects import Digest
+from creekdb.protocol.membership.configuration import Configuration
+from creekdb.protocol.messages import Record
 from creekdb.schemes import registry
 from creekdb.schemes.core.replica import Replica
 from creekdb.server.backup.capture import capture_state
-from creekdb.server.backup.sessions import BackupSessions, CapturedState
-from creekdb.server.calls.admission_control import AdmissionControl, PendingStrongCalls
+from creekdb.server.backup.sessions import BackupLimits, BackupSessions, CapturedState
+from creekdb.server.calls.admission_control import AdmissionControl, AdmissionLimits
 from creekdb.server.calls.capabilities import Capabilities, DeduplicatingDataType
-from creekdb.server.calls.dispatcher import CallDispatcher
-from creekdb.server.calls.relay import CallObserver, CallRelay, ReplicaEventHandler
+from creekdb.server.calls.dispatcher import CallDispatcher, CallLimits, OperationResolver
 from creekdb.server.membership.changes import (
     MembershipView,
     initial_configuration,
     initialise_journal,
 )
 from creekdb.server.observability.divergence import DivergenceDetector
-from creekdb.server.observability.latency import CallLatencies, Histogram
+from creekdb.server.observability.latency import Histogram
 from creekdb.server.observability.recorder import RecordingWriter
-from creekdb.server.observability.status import StateChangeLogger, replica_status
+from creekdb.server.observability.status import ReplicaSources, StateChangeLogger
 from creekdb.server.runtime.config import ServerConfig, load_datatype
-from creekdb.server.runtime.driver import Driver
+from creekdb.server.runtime.driver import Driver, DriverPorts
 from creekdb.server.runtime.executors import Executor, InlineExecutor, ThreadExecutor, Watchdog
 from creekdb.server.runtime.maintenance import (
     RELOADABLE_KEYS,
@@ -40,22 +39,31 @@ from creekdb.server.runtime.maintenance import (
     expire_old_calls,
     record_sample,
     record_samples,
-    reload_certificates,
     restart_keys,
     retry_disk,
     warn_of_certificate_expiry,
 )
 from creekdb.server.runtime.replica_lock import LockedDataType, ReplicaLock
-from creekdb.server.runtime.startup import data_loss_fault, log_if_slow, protocol_settings
+from creekdb.server.runtime.startup import (
+    REPORT_AFTER_S,
+    data_loss_fault,
+    log_if_slow,
+    protocol_settings,
+)
 from creekdb.server.runtime.task_supervisor import TaskSupervisor, is_internal_error
-from creekdb.server.security.authentication import AccessTokens, certificate_expiry_s
+from creekdb.server.security.authentication import AccessTokens
 from creekdb.server.storage.data_dir import DataDirOwner, check_owner, record_owner
 from creekdb.server.storage.direct_io import TimedFileOps
 from creekdb.server.storage.journal import Journal
-from creekdb.server.transport.client_connection import CONNECTION_LIMIT_FRAME, ClientConnection
+from creekdb.server.transport.client_connection import (
+    CONNECTION_LIMIT_FRAME,
+    ClientService,
+    ConnectionLimits,
+)
 from creekdb.server.transport.keepalive import LivenessResponder
 from creekdb.server.transport.listeners import RESERVED_FILES_BEYOND_PEERS, Listeners
-from creekdb.server.transport.peers import PeerNetwork, PeerReceiver
+from creekdb.server.transport.peer_link import PeerLimits
+from creekdb.server.transport.peers import PeerNetwork, PeerPorts, PeerReceiver
 from creekdb.wire.addresses import format_address, parse_address
 from creekdb.wire.counters import ServerCounter
 from creekdb.wire.dev_control import DevControl
@@ -72,51 +80,208 @@ STATE_CHECK_S: Final = 0.25
 """Interval between two checks for state changes to log, in seconds."""
 
 
-class Server:
-    """Live replica with all its parts, in one process."""
+class ServerLimits(NamedTuple):
+    """Limits of all parts of a server."""
 
-    def __init__(self, config: ServerConfig) -> None:
+    admission: AdmissionLimits = AdmissionLimits()
+    calls: CallLimits = CallLimits()
+    connections: ConnectionLimits = ConnectionLimits()
+    peers: PeerLimits = PeerLimits()
+    backup: BackupLimits = BackupLimits()
+    report_after_s: float = REPORT_AFTER_S
+    """Duration of a wait or an activity at the start before it is logged, in seconds."""
+
+
+DEFAULT_LIMITS: Final = ServerLimits()
+
+
+class Server:
+    """Live replica with all its parts, in one process.
+
+    The constructor creates the parts and recovers the replica from its journal.
+    """
+
+    def __init__(self, config: ServerConfig, limits: ServerLimits = DEFAULT_LIMITS) -> None:
         config, configuration = initial_configuration(config)
         self.config = config
+        self.limits = limits
         self.event_log = EventLog(config.replica)
-        self.latencies = CallLatencies()
-        self.fsync_latency = Histogram()
         self.rejections: Counter[str] = Counter()
-        self.membership = MembershipView(self, configuration)
-        self.admission = AdmissionControl(self)
-        self._event_handler = ReplicaEventHandler(self)
-        self._settings = protocol_settings(config, configuration)
-        self.divergence = DivergenceDetector(config.replica, configuration.replica_ids)
-        self._datatype = load_datatype(config.datatype)
-        self._capabilities = Capabilities(self._datatype)
-        self.listeners = Listeners(lambda: self.config, self._count_rejection)
-        self.certificate_expires_s: float | None = None
-        """Expiry time of the certificate, in seconds since 1970. None without a certificate."""
-        self.task_supervisor = TaskSupervisor(self._handle_internal_error)
-        self.pending_strong_calls = PendingStrongCalls(config.strong_max)
-        self.relay = CallRelay(self.latencies, self.pending_strong_calls)
-        self.dev_control: DevControl | None = None
-        """Control data from `creek up`. None outside `creek up`."""
-        self.is_stopping = False
-        self._liveness_responder: LivenessResponder | None = None
-        self.client_port = 0
         self.failure: Exception | None = None
         """Error that stopped this replica."""
         self.stop_requested = asyncio.Event()
         """Set when the replica must stop, on request or after a failure."""
+        self.client_port = 0
+        self.dev_control: DevControl | None = None
+        """Control data from `creek up`. None outside `creek up`."""
+        self._liveness_responder: LivenessResponder | None = None
+        self._logged_disk_failure = ""
+        """Disk failure that was logged last. Empty while the disk works."""
+        self.task_supervisor = TaskSupervisor(self._handle_internal_error)
+        self.listeners = Listeners(config.security, self._count_rejection)
+        self.divergence = DivergenceDetector(config.replica, configuration.replica_ids)
+        self._datatype = load_datatype(config.datatype)
+        fsync_latency = Histogram()
+        self._file_ops = TimedFileOps(fsync_latency, config.io_uring, self._log_journal)
+        self.journal = Journal(
+            Path(config.data),
+            loop=asyncio.get_running_loop(),
+            on_durable=self._on_durable,
+            on_failure=self._on_disk_failure,
+            log=self._log_journal,
+            file_ops=self._file_ops,
+        )
+        records, has_empty_disk = self._open_journal()
+        watchdog = self._watchdog = Watchdog(config.operation_limit, self.event_log)
+        executor, datatype = self._build_executor(watchdog)
+        settings = protocol_settings(config, configuration)
+        replica = registry.get_scheme(config.scheme)(config.replica, settings, datatype)
+        self._recorder: RecordingWriter | None = None
+        if config.record:
+            self._recorder = RecordingWriter(
+                config,
+                self._datatype.name,
+                configuration.replica_ids,
+                replica.guarantees,
+                has_empty_disk,
+                self._log_recording,
+            )
+        capabilities, tokens = Capabilities(self._datatype), AccessTokens(config.security)
+        self.tokens = tokens
+        self.peers = self._build_peers(replica, configuration, capabilities)
+        self.driver = self._build_driver(replica, executor)
+        self.membership = MembershipView(
+            replica.view,
+            self.peers,
+            configuration,
+            self.event_log,
+            self._on_members_changed,
+            self.stop_requested.set,
+        )
+        self.admission = AdmissionControl(
+            config, self.driver, self.journal, self.membership, limits.admission
+        )
+        self.dispatcher = CallDispatcher(
+            self.driver,
+            self.journal,
+            self.membership,
+            self.admission,
+            OperationResolver(capabilities, tokens, self.membership),
+            self._count_rejection,
+            limits.calls,
+        )
+        self.clients = ClientService(
+            config,
+            self.dispatcher,
+            tokens,
+            BackupSessions(
+                self._capture_backup, self.task_supervisor.spawn, limits.backup.chunk_bytes
+            ),
+            self.status,
+            limits.connections,
+        )
+        self.sources = ReplicaSources(
+            config=config,
+            driver=self.driver,
+            journal=self.journal,
+            peers=self.peers,
+            membership=self.membership,
+            admission=self.admission,
+            dispatcher=self.dispatcher,
+            clients=self.clients,
+            divergence=self.divergence,
+            watchdog=watchdog,
+            fsync_latency=fsync_latency,
+            rejections=self.rejections,
+            certificate_expiry_s=lambda: self.listeners.certificate_expires_s,
+            failure=lambda: self.failure,
+        )
+        self._recover(records)
+
+    # --- construction -------------------------------------------------------------------------
+
+    def _open_journal(self) -> tuple[list[Record], bool]:
+        """Return the records of the journal. The second item is True if the disk was empty."""
+        config, data_dir = self.config, Path(self.config.data)
+        owner = DataDirOwner(
+            cluster=config.cluster, replica=config.replica, datatype=self._datatype.name
+        )
+        check_owner(data_dir, owner)
+        is_joining = initialise_journal(data_dir)
+        with log_if_slow("reading the journal", self.event_log, self.limits.report_after_s):
+            records = self.journal.open()
+        record_owner(data_dir, owner)
+        return records, is_joining or not records
+
+    def _recover(self, records: list[Record]) -> None:
+        activity = f"recovering {len(records)} journal records"
+        if records:
+            with log_if_slow(activity, self.event_log, self.limits.report_after_s):
+                self.driver.recover(records)
+        self.membership.refresh()
+
+    def _build_executor(self, watchdog: Watchdog) -> tuple[Executor, DataType]:
+        datatype = DeduplicatingDataType(self._datatype)
+        if self.config.execution == "inline":
+            return InlineExecutor(watchdog, self._handle_internal_error), datatype
+        lock = ReplicaLock()
+        executor = ThreadExecutor(lock, watchdog, self._handle_internal_error)
+        return executor, LockedDataType(datatype, lock)
+
+    def _build_peers(
+        self, replica: Replica, configuration: Configuration, capabilities: Capabilities
+    ) -> PeerNetwork:
+        config = self.config
+        hello = PeerHello(
+            WIRE_VERSION,
+            config.cluster,
+            config.replica,
+            configuration.replica_ids,
+            self._datatype.name,
+            config.client_address,
+            configuration.epoch,
+            config.members[config.replica],
+            config.page_url,
+            OLDEST_WIRE_VERSION,
+            capabilities.advertisement(),
+        )
+        ports = PeerPorts(
+            receive=self._receive,
+            new_loader=replica.new_state_loader,
+            count_failure=self._count_rejection,
+            spawn=self.task_supervisor.spawn,
+            log=self._log_peer,
+            on_hello=lambda hello: capabilities.record_peer(hello.replica, hello.operations),
+        )
+        ssl_context = self.listeners.client_context()
+        return PeerNetwork(hello, config.peers, ports, ssl_context, self.limits.peers)
+
+    def _build_driver(self, replica: Replica, executor: Executor) -> Driver:
+        return Driver(
+            replica,
+            self.journal,
+            executor,
+            DriverPorts(
+                send=self.peers.send,
+                send_snapshot=self.peers.send_snapshot,
+                compare=self._compare,
+                on_data_lost=lambda lost: self.fail(data_loss_fault(lost, self.config)),
+                on_internal_error=self._handle_internal_error,
+            ),
+            respond_before_durable=self.config.durability == "memory",
+            recorder=self._recorder,
+        )
+
+    # --- lifecycle ----------------------------------------------------------------------------
 
     async def start(self) -> None:
         config = self.config
-        if config.is_secured:
-            self.certificate_expires_s = certificate_expiry_s(config.security)
-        self._assemble()
-        self.membership.refresh()
+        self._watchdog.start()
         if self._recorder is not None:
             self._recorder.start(self.journal.durable_position)
             self.task_supervisor.spawn(record_samples(self._recorder, self.driver, self.peers))
-        if self.membership.blocked_reason() is not None:
-            self.dispatcher.block_calls(Dot(config.replica, 0), self.membership.blocked_reason)
-            self.task_supervisor.spawn(self.membership.unblock_when_joined())
+        if not self.membership.try_accept_calls():
+            self.task_supervisor.spawn(self._unblock_when_joined())
         await self._listen()
         self._start_background_tasks()
         address = format_address(parse_address(config.clients)[0], self.client_port)
@@ -132,18 +297,18 @@ class Server:
 
     async def stop(self) -> None:
         """Stop the replica. Durable state stays on disk. Volatile state had no response."""
-        self.is_stopping = True
+        if self.failure is None:
+            self.admission.close("this replica is stopping")
         self.event_log.info(REPLICA_STOPPING, "stopping")
         await self.task_supervisor.stop()
         self.listeners.close()
         if self._liveness_responder is not None:
             self._liveness_responder.stop()
-        for connection in tuple(self.dispatcher.connections):
-            connection.close()
+        self.clients.close()
         await self.peers.stop()
         self.driver.apply_effects()
         self.driver.halt()
-        self.watchdog.stop()
+        self._watchdog.stop()
         self.journal.close()
         if self._recorder is not None:
             self._recorder.record_durable(self.journal.durable_position)
@@ -157,7 +322,7 @@ class Server:
         """Halt the replica because of an error. The data directory is kept."""
         if self.failure is None:
             self.failure = error
-            self.is_stopping = True
+            self.admission.close(f"this replica has failed: {error}")
             self.driver.halt()
             self.event_log.error("replica.failed", f"failed: {error}")
             self.stop_requested.set()
@@ -178,14 +343,13 @@ class Server:
 
         On `UsageError`, nothing has changed.
         """
-        self.certificate_expires_s = reload_certificates(
-            self.config, config, self.listeners.tls_contexts
-        )
+        self.listeners.reload_certificates(config.security)
         unapplied = restart_keys(self.config, config)
         members_differ = config.members != self.config.members
         reloaded = {name: getattr(config, name) for name in RELOADABLE_KEYS}
         self.config = msgspec.structs.replace(self.config, **reloaded)
-        self.dispatcher.replace_tokens(AccessTokens(config.security))
+        self.tokens.replace(config.security)
+        self.clients.recheck_tokens()
         configure_logging(config.log, config.log_level)
         self.event_log.info("configuration.reloaded", "reloaded tokens, certificates and logging")
         if unapplied:
@@ -196,149 +360,12 @@ class Server:
             self.event_log.warning("configuration.waits", message)
 
     def status(self) -> dict[str, Any]:
-        return replica_status(self)
-
-    def set_observer(self, observer: CallObserver | None) -> None:
-        """Send calls, responses and tasks to `observer` from now on. None removes the observer."""
-        self.relay.observer = observer
-        self.driver.task_observer = None if observer is None else observer.on_tasks
+        return self.sources.status()
 
     def apply_dev_control(self, control: DevControl) -> None:
         """Apply the control data of `creek up`."""
         self.dev_control = control
         self.peers.disconnect(control.cut)
-
-    def rejections_by_reason(self) -> dict[str, int]:
-        """Return the number of rejected or dropped inputs by reason, of replica and server."""
-        totals = self.rejections + Counter(self.driver.replica.view.rejected)
-        return {str(reason): count for reason, count in sorted(totals.items())}
-
-    # --- assembly -----------------------------------------------------------------------------
-
-    def _assemble(self) -> None:
-        """Create all parts, and recover the replica from its journal."""
-        config, data_dir = self.config, Path(self.config.data)
-        owner = DataDirOwner(
-            cluster=config.cluster, replica=config.replica, datatype=self._datatype.name
-        )
-        check_owner(data_dir, owner)
-        is_joining = initialise_journal(data_dir)
-        executor, datatype = self._build_executor(DeduplicatingDataType(self._datatype))
-        replica = registry.get_scheme(config.scheme)(config.replica, self._settings, datatype)
-        self._file_ops = TimedFileOps(self.fsync_latency, config.io_uring, self._log_journal)
-        self.journal = Journal(
-            data_dir,
-            loop=asyncio.get_running_loop(),
-            on_durable=self._event_handler.on_durable,
-            on_failure=self._event_handler.on_disk_failure,
-            log=self._log_journal,
-            file_ops=self._file_ops,
-        )
-        with log_if_slow("reading the journal", self.event_log):
-            records = self.journal.open()
-        record_owner(data_dir, owner)
-        self._recorder = None
-        if config.record:
-            self._recorder = self._build_recorder(
-                replica.guarantees, has_empty_disk=is_joining or not records
-            )
-        self.peers = self._build_peers(replica)
-        self.dispatcher = self.relay.dispatcher = self._build_dispatcher(replica)
-        self.driver = self.relay.driver = self._build_driver(replica, executor)
-        if records:
-            with log_if_slow(f"recovering {len(records)} journal records", self.event_log):
-                self.driver.recover(records)
-
-    def _build_peers(self, replica: Replica) -> PeerNetwork:
-        config = self.config
-        hello = PeerHello(
-            WIRE_VERSION,
-            config.cluster,
-            config.replica,
-            self._settings.members,
-            self._datatype.name,
-            config.client_address,
-            self.membership.configuration.epoch,
-            config.members[config.replica],
-            config.page_url,
-            OLDEST_WIRE_VERSION,
-            self._capabilities.advertisement(),
-        )
-        return PeerNetwork(
-            hello,
-            config.peers,
-            self._receive,
-            replica.new_state_loader,
-            self._count_rejection,
-            self.task_supervisor.spawn,
-            self.listeners.client_context(),
-            self._log_peer,
-            lambda hello: self._capabilities.record_peer(hello.replica, hello.operations),
-        )
-
-    def _build_dispatcher(self, replica: Replica) -> CallDispatcher:
-        return CallDispatcher(
-            self.config.cluster,
-            self.config.replica,
-            self._datatype,
-            invoke=self.relay.invoke,
-            has_request=replica.view.has_request,
-            is_local_read=replica.can_respond_locally,
-            rejection=self.admission.rejection,
-            find_incapable_replica=lambda name, count: self._capabilities.find_incapable(
-                name, count, self.peers.connected_members
-            ),
-            change_members=self.membership.validate_change,
-            status=self.status,
-            count=self._count_rejection,
-            backup_sessions=BackupSessions(self._capture_backup, self.task_supervisor.spawn),
-            tokens=AccessTokens(self.config.security),
-            page_url=self.config.page_url,
-        )
-
-    def _build_driver(self, replica: Replica, executor: Executor) -> Driver:
-        return Driver(
-            replica,
-            self.journal,
-            executor,
-            send=self.peers.send,
-            send_snapshot=self.peers.send_snapshot,
-            respond=self.relay.respond,
-            observe=self._event_handler.on_events,
-            compare=lambda digest: self.divergence.record(digest, self.journal.end_position),
-            on_data_lost=lambda lost: self.fail(data_loss_fault(lost, self.config)),
-            on_internal_error=self._handle_internal_error,
-            respond_before_durable=self.config.durability == "memory",
-            recorder=self._recorder,
-        )
-
-    def _build_executor(self, datatype: DataType) -> tuple[Executor, DataType]:
-        self.watchdog = Watchdog(self.config.operation_limit, self.event_log)
-        self.watchdog.start()
-        if self.config.execution == "inline":
-            return InlineExecutor(self.watchdog, self._handle_internal_error), datatype
-        lock = ReplicaLock()
-        return ThreadExecutor(lock, self.watchdog, self._handle_internal_error), LockedDataType(
-            datatype, lock
-        )
-
-    def _build_recorder(
-        self, guarantees: SchemeGuarantees, has_empty_disk: bool
-    ) -> RecordingWriter:
-        config = self.config
-        return RecordingWriter(
-            Path(config.record),
-            cluster=config.cluster,
-            replica=config.replica,
-            members=self._settings.members,
-            datatype=self._datatype.name,
-            imported=config.datatype,
-            scheme=config.scheme,
-            durability=config.durability,
-            guarantees=guarantees,
-            has_empty_disk=has_empty_disk,
-            log=self._log_recording,
-        )
 
     # --- listeners ----------------------------------------------------------------------------
 
@@ -350,7 +377,7 @@ class Server:
                 reserved_files=RESERVED_FILES_BEYOND_PEERS,
             )
             clients = await self.listeners.open(
-                lambda: cast(asyncio.Protocol, ClientConnection(self.dispatcher)),
+                lambda: cast(asyncio.Protocol, self.clients.connect()),
                 self.config.clients,
                 mutual=False,
                 rejection_frame=CONNECTION_LIMIT_FRAME,
@@ -381,18 +408,39 @@ class Server:
             )
         self.fail(error)
 
-    async def _invoke_internal(self, operation: Operation, strong: bool) -> Any:
-        """Invoke an operation without a client. Return the first response.
+    def _on_members_changed(self, configuration: Configuration) -> None:
+        self.peers.reconfigure(configuration)
+        self.divergence.reconfigure(configuration.replica_ids)
+        self.dispatcher.recheck_dependencies()
 
-        The result is empty if the outcome is unknown or an exception.
-        """
-        id = self.driver.invoke(operation, strong, 0)
-        response = self.relay.internal_calls[id] = asyncio.get_running_loop().create_future()
-        return await response
+    def _on_durable(self) -> None:
+        """Release held responses and messages. A longer prefix of the journal is durable."""
+        if self._logged_disk_failure:
+            self._logged_disk_failure = ""
+            self.event_log.info("disk.works", "the disk has recovered")
+        self.driver.release()
+
+    def _on_disk_failure(self, fault: StorageFault) -> None:
+        if self.journal.is_broken:
+            self.fail(fault)
+        elif self._logged_disk_failure != str(fault):
+            self._logged_disk_failure = str(fault)
+            self.event_log.error("disk.failed", self._logged_disk_failure)
+            self.driver.release_reads()
+            self.dispatcher.recheck_dependencies()
+
+    def _compare(self, digest: Digest) -> None:
+        self.divergence.record(digest, self.journal.end_position)
 
     async def _capture_backup(self, operations: bool) -> CapturedState:
-        name = self._datatype.name
-        return await capture_state(self.config, name, self.driver, self.journal, operations)
+        return await capture_state(
+            self.config,
+            self._datatype.name,
+            self.driver,
+            self.journal,
+            operations,
+            self.limits.backup.durable_timeout_s,
+        )
 
     def _log_journal(self, line: str) -> None:
         self.event_log.warning("journal.noticed", line)
@@ -416,17 +464,23 @@ class Server:
         spawn(retry_disk(self.journal))
         if not self.config.record:  # a recorded run contains only calls of clients
             retention_s, is_leader = self.config.forget_after, self.admission.can_run_leader_tasks
-            spawn(expire_old_calls(retention_s, self.driver, is_leader, self._invoke_internal))
+            spawn(
+                expire_old_calls(
+                    retention_s, self.driver, is_leader, self.dispatcher.invoke_internal
+                )
+            )
         spawn(
             exchange_digests(self.divergence, self.journal, self.peers, self.fail, self.event_log)
         )
         spawn(self._log_state_changes())
-        if self.certificate_expires_s is not None:
-            spawn(
-                warn_of_certificate_expiry(
-                    lambda: self.certificate_expires_s or 0.0, self.event_log
-                )
-            )
+        if self.config.is_secured:
+            spawn(warn_of_certificate_expiry(self.sources.certificate_expiry_s, self.event_log))
+
+    async def _unblock_when_joined(self) -> None:
+        """Admit calls once this replica has joined."""
+        interval_s = self.config.tick_ms / 1000
+        await self.membership.wait_until_joined(interval_s, self.limits.report_after_s)
+        self.dispatcher.release_barrier()
 
     async def _tick(self) -> None:
         loop = asyncio.get_running_loop()
@@ -450,6 +504,6 @@ class Server:
             logger.check(
                 self.driver.replica.view.leader(),
                 self.peers.connected_members(),
-                self.rejections_by_reason(),
+                self.sources.rejections_by_reason(),
                 self.membership.configuration,
             )

@@ -48,15 +48,15 @@ REPORT_AFTER_S: Final = 2.0
 
 
 @contextmanager
-def log_if_slow(activity: str, events: EventLog) -> Iterator[None]:
+def log_if_slow(activity: str, events: EventLog, report_after_s: float) -> Iterator[None]:
     """Log an activity that blocks the loop for long. A thread of its own does it."""
     finished = threading.Event()
 
     def report() -> None:
-        seconds = REPORT_AFTER_S
-        while not finished.wait(REPORT_AFTER_S):
+        seconds = report_after_s
+        while not finished.wait(report_after_s):
             events.info("replica.busy", f"{activity}, for {seconds:.0f} s so far")
-            seconds += REPORT_AFTER_S
+            seconds += report_after_s
 
     thread = threading.Thread(target=report, daemon=True)
     thread.start()
@@ -93,10 +93,12 @@ def join_blocker(replica: ReplicaView) -> str | None:
     )
 
 
-async def wait_until_joined(replica: ReplicaView, interval_s: float, events: EventLog) -> None:
+async def wait_until_joined(
+    replica: ReplicaView, interval_s: float, events: EventLog, report_after_s: float
+) -> None:
     """Wait until a replica that started empty has joined."""
     loop = asyncio.get_running_loop()
-    report_at_s, epoch = loop.time() + REPORT_AFTER_S, -1
+    report_at_s, epoch = loop.time() + report_after_s, -1
     while (reason := join_blocker(replica)) is not None:
         if loop.time() >= report_at_s and epoch != replica.configuration().epoch:
             epoch = replica.configuration().epoch

@@ -115,6 +115,10 @@ class AccessTokens:
     """Tokens of the configuration, and the rights that they grant."""
 
     def __init__(self, security: SecurityConfig) -> None:
+        self.replace(security)
+
+    def replace(self, security: SecurityConfig) -> None:
+        """Grant the rights of this configuration from now on."""
         self._names = {token.encode(): name for name, token in security.tokens.items()}
         self._admins = frozenset(security.admins)
 

@@ -9,16 +9,19 @@ read its responses, and finally closes the connection.
 """
 
 import asyncio
-from typing import Final
+from collections.abc import Callable
+from typing import Any, Final, NamedTuple
 
 from creekdb.errors import FrameTooLong, MalformedMessage
 from creekdb.protocol.effects import Response, ResponseKind
 from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.request import Outcome
-from creekdb.server.calls.dispatcher import CallDispatcher
+from creekdb.server.backup.sessions import BackupSessions
+from creekdb.server.calls.dispatcher import CallDispatcher, ClientCalls
+from creekdb.server.runtime.config import ServerConfig
+from creekdb.server.security.authentication import AccessTokens
 from creekdb.server.transport.keepalive import HELLO_TIMEOUT_S, HelloTimeout, enable_keepalive
 from creekdb.wire.counters import ServerCounter
-from creekdb.wire.deduplication import CALLS_PER_CLIENT_MAX
 from creekdb.wire.framing import FrameDecoder, FrameWriter, detect_foreign_protocol
 from creekdb.wire.messages import (
     CLIENT_FRAME_BYTES_MAX,
@@ -45,14 +48,10 @@ from creekdb.wire.messages import (
 )
 from creekdb.wire.reject_reason import RejectReason
 
-AWAITING_FINAL_MAX: Final = 16_384
-"""Upper bound for a client's weak calls that have a response and await the final one."""
 CLIENT_ID_LENGTH_MAX: Final = 64
 SESSION_BITS: Final = 32
 SESSION_NUMBER_MAX: Final = 2**SESSION_BITS - 1
 """Greatest session number of one connection."""
-UNREAD_BYTES_MAX: Final = 16 * 1024 * 1024
-"""Upper bound for the unsent bytes of a client that does not read them."""
 CONNECTION_LIMIT_FRAME: Final = encode_frame(
     ConnectionRejected(
         RejectReason.BUSY,
@@ -64,43 +63,95 @@ CONNECTION_LIMIT_FRAME: Final = encode_frame(
 _TENTATIVE: Final = ResponseKind.TENTATIVE.value
 
 
+class ConnectionLimits(NamedTuple):
+    """Limits of one client connection."""
+
+    unread_bytes_max: int = 16 * 1024 * 1024
+    """Upper bound for the unsent bytes of a client that does not read them."""
+    hello_timeout_s: float = HELLO_TIMEOUT_S
+
+
+class ClientService:
+    """State shared by all client connections of a replica."""
+
+    def __init__(
+        self,
+        config: ServerConfig,
+        dispatcher: CallDispatcher,
+        tokens: AccessTokens,
+        backup_sessions: BackupSessions,
+        status: Callable[[], dict[str, Any]],
+        limits: ConnectionLimits,
+    ) -> None:
+        self.dispatcher = dispatcher
+        self.count = dispatcher.count
+        self.tokens = tokens
+        self.backup_sessions = backup_sessions
+        self.status = status
+        self.limits = limits
+        self.page_url = config.page_url
+        self.datatype = dispatcher.datatype
+        self._cluster = config.cluster
+        self._replica = config.replica
+        self.connections: set[ClientConnection] = set()
+
+    def connect(self) -> "ClientConnection":
+        return ClientConnection(self)
+
+    def welcome(self, version: int) -> Welcome:
+        datatype = self.datatype
+        operations = tuple((name, datatype.is_readonly(name)) for name in datatype.operations)
+        return Welcome(
+            version,
+            self._cluster,
+            self._replica,
+            datatype.name,
+            operations,
+            self.dispatcher.blocked_reason(),
+        )
+
+    def recheck_tokens(self) -> None:
+        """Close the connections whose token is no longer valid."""
+        for connection in tuple(self.connections):
+            connection.recheck_token()
+
+    def close(self) -> None:
+        for connection in tuple(self.connections):
+            connection.close()
+
+
 class ClientConnection:
-    """Connection of one client.
+    """Connection of one client, and `ResponseSink` of its calls.
 
     It implements `asyncio.Protocol` without inheriting from it, so that mypyc can compile it.
     """
 
-    def __init__(self, dispatcher: CallDispatcher) -> None:
-        self._dispatcher = dispatcher
+    def __init__(self, service: ClientService) -> None:
+        self._service = service
+        self._calls = ClientCalls(service.dispatcher, self)
         self._frames = FrameDecoder(HELLO_FRAME_BYTES_MAX)
-        self._writer = FrameWriter(UNREAD_BYTES_MAX, abort_when_full=True)
-        self._pending_calls: dict[int, CallRequest] = {}
-        """Calls that await their first response, by number."""
-        self._issued_ids: dict[int, Dot] = {}
-        """Request identifiers of issued calls that may get more responses, by call number."""
-        self._session_base = dispatcher.next_session() << SESSION_BITS
+        self._writer = FrameWriter(service.limits.unread_bytes_max, abort_when_full=True)
+        self._session_base = service.dispatcher.next_session() << SESSION_BITS
         """Identifier of this connection's session 0."""
         self.client = ""
         self.token = ""
-        self._hello_timeout = HelloTimeout()
+        self.not_joined_reason = RejectReason.DEADLINE
+        self._hello_timeout = HelloTimeout(service.limits.hello_timeout_s)
 
     # --- asyncio ------------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         enable_keepalive(self._writer.connect(transport))
         self._hello_timeout.start(self._reject_silent)
-        self._dispatcher.connections.add(self)
+        self._service.connections.add(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._hello_timeout.cancel()
         if self._writer.has_overflowed:
-            self._dispatcher.count(ServerCounter.SLOW_CLIENT)
-        self._dispatcher.connections.discard(self)
-        self._dispatcher.backup_sessions.close(self)
-        self._dispatcher.unregister(self._issued_ids.values())
-        self._issued_ids.clear()
-        for number in tuple(self._pending_calls):
-            self._finish_call(number)
+            self._service.count(ServerCounter.SLOW_CLIENT)
+        self._service.connections.discard(self)
+        self._service.backup_sessions.close(self)
+        self._calls.cancel_all()
 
     def eof_received(self) -> None:
         """Close the connection, which is the default."""
@@ -127,7 +178,7 @@ class ClientConnection:
                     protocol, "this replica does not use TLS; omit the authority"
                 )
             elif protocol == RejectReason.UNEXPECTED_HTTP:
-                self._close_with(protocol, _http_error_page(self._dispatcher.page_url))
+                self._close_with(protocol, _http_error_page(self._service.page_url))
             else:
                 self._reject_connection(RejectReason.TOO_LARGE, str(error))
         except MalformedMessage as error:
@@ -140,22 +191,21 @@ class ClientConnection:
             raise MalformedMessage("the first message must be a hello")
         match message:  # the most frequent messages first
             case CallRequest():
-                self._handle_call(message)
+                self._calls.submit(message)
             case ClientHello():
                 self._handle_hello(message)
             case CancelResponses(number=number):
-                self._finish_call(number)
-                self._release_call(number)
+                self._calls.cancel(number)
             case StatusRequest(number=number):
-                self._send(StatusResponse(number, self._dispatcher.status()))
+                self._send(StatusResponse(number, self._service.status()))
             case BackupRequest():
                 self._handle_backup_request(message)
             case BackupPartRequest():
-                self._send(self._dispatcher.backup_sessions.next_part(self, message))
+                self._send(self._service.backup_sessions.next_part(self, message))
                 self._writer.flush()  # a part is large: a client that does not read it gets no more
 
     def _handle_hello(self, hello: ClientHello) -> None:
-        dispatcher = self._dispatcher
+        service = self._service
         if self.client:
             raise MalformedMessage("a second hello")
         version = common_version(hello.version, hello.oldest_version)
@@ -163,12 +213,12 @@ class ClientConnection:
             supported = f"{OLDEST_WIRE_VERSION} to {WIRE_VERSION}"
             message = f"this replica supports versions {supported}, not {hello.version}"
             self._reject_connection(RejectReason.VERSION, message)
-        elif not dispatcher.tokens.can_call(hello.token):
+        elif not service.tokens.can_call(hello.token):
             self._reject_connection(RejectReason.TOKEN, "the token is missing or unknown")
-        elif hello.datatype not in ("", dispatcher.datatype.name):
+        elif hello.datatype not in ("", service.datatype.name):
             self._reject_connection(
                 RejectReason.DATATYPE,
-                f"this cluster replicates '{dispatcher.datatype.name}', not '{hello.datatype}'",
+                f"this cluster replicates '{service.datatype.name}', not '{hello.datatype}'",
             )
         elif not 0 < len(hello.client) <= CLIENT_ID_LENGTH_MAX:
             raise MalformedMessage(
@@ -178,44 +228,15 @@ class ClientConnection:
             self.client, self.token = hello.client, hello.token
             self._hello_timeout.cancel()
             self._frames.payload_bytes_max = CLIENT_FRAME_BYTES_MAX
-            datatype = dispatcher.datatype
-            operations = tuple((name, datatype.is_readonly(name)) for name in datatype.operations)
-            self._send(
-                Welcome(
-                    version,
-                    dispatcher.cluster,
-                    dispatcher.replica,
-                    datatype.name,
-                    operations,
-                    dispatcher.blocked_reason(),
-                )
-            )
-
-    def _handle_call(self, call: CallRequest) -> None:
-        if len(self._pending_calls) >= CALLS_PER_CLIENT_MAX:
-            self.reject(call, RejectReason.BUSY, "this client has too many calls in progress")
-            return
-        if call.number in self._pending_calls:
-            raise MalformedMessage(f"call {call.number} is in progress on this connection")
-        self._pending_calls[call.number] = call
-        self._dispatcher.in_flight += 1
-        self._dispatcher.dispatch(self, call)
+            self._send(service.welcome(version))
 
     def _handle_backup_request(self, request: BackupRequest) -> None:
-        if self._dispatcher.tokens.can_administer(self.token):
-            self._dispatcher.backup_sessions.start(self, request, self._send)
+        if self._service.tokens.can_administer(self.token):
+            self._service.backup_sessions.start(self, request, self._send)
         else:
-            self._dispatcher.count(RejectReason.TOKEN)
+            self._service.count(RejectReason.TOKEN)
             message = "this token permits calls, but not backups; use an administrator's token"
             self._send(Rejected(request.number, RejectReason.TOKEN, message))
-
-    def retry(self, number: int) -> None:
-        """Dispatch a call again, after its missing dependency has arrived."""
-        self._dispatcher.dispatch(self, self._pending_calls[number])
-
-    def reject_expired(self, number: int, missing: Dot) -> None:
-        message = self._dispatcher.expiry_message(missing)
-        self.reject(self._pending_calls[number], RejectReason.DEADLINE, message)
 
     # --- responses ----------------------------------------------------------------------------
 
@@ -226,80 +247,42 @@ class ClientConnection:
         """
         return self._session_base | number & SESSION_NUMBER_MAX
 
-    def report_issued(self, number: int, id: Dot) -> None:
+    def send_issued(self, number: int, id: Dot) -> None:
         """Queue the notification. It is sent together with the next response."""
-        self._issued_ids[number] = id
-        if not self._pending_calls[number].is_single_response:
-            self._writer.append(encode_frame(CallIssued(number, id)))
+        self._writer.append(encode_frame(CallIssued(number, id)))
 
-    def respond(self, number: int, response: Response) -> None:
-        call = self._pending_calls.get(number)
+    def send_response(self, number: int, response: Response) -> None:
         is_tentative = response.kind is ResponseKind.TENTATIVE
-        is_last = not is_tentative or response.id.event < 0
-        if call is not None and call.is_single_response and not is_last:
-            if call.strong:
-                return
-            is_last = True
         kind = _TENTATIVE if is_tentative else response.kind.value
         frame = encode_response_frame(number, kind, response.outcome, response.changed)
         if len(frame) > CLIENT_FRAME_BYTES_MAX:
-            self._dispatcher.count(ServerCounter.RESPONSE_TOO_LARGE)
+            self._service.count(ServerCounter.RESPONSE_TOO_LARGE)
             frame = encode_response_frame(number, kind, _oversized_outcome(len(frame)))
         self._writer.write(frame)
-        if is_last:
-            self._finish_call(number)
-            self._release_call(number)
-        elif call is not None and not call.strong:
-            self._finish_call(number)
-            self._limit_awaiting_final()
 
-    def reject(self, call: CallRequest, reason: RejectReason, message: str) -> None:
-        self._finish_call(call.number)
-        self._dispatcher.count(reason)
-        self._send(Rejected(call.number, reason, message))
+    def send_rejection(self, rejected: Rejected) -> None:
+        self._send(rejected)
 
-    def reject_unknown_outcome(self, number: int) -> None:
-        self._finish_call(number)
-        self._release_call(number)
-        message = "the call took effect, but this replica does not have its outcome"
-        self._send(Rejected(number, RejectReason.UNKNOWN_OUTCOME, message, is_certain=False))
-
-    def _finish_call(self, number: int) -> None:
-        """Remove a call that has the response it waited for, or will not get it."""
-        if self._pending_calls.pop(number, None) is not None:
-            self._dispatcher.in_flight -= 1
-            if self._dispatcher.dependency_queue:
-                self._dispatcher.dependency_queue.remove((self, number))
-
-    def _release_call(self, number: int) -> None:
-        """Stop routing responses to a call."""
-        id = self._issued_ids.pop(number, None)
-        if id is not None:
-            self._dispatcher.unregister((id,))
-
-    def _limit_awaiting_final(self) -> None:
-        if len(self._issued_ids) - len(self._pending_calls) > AWAITING_FINAL_MAX:
-            number = next(each for each in self._issued_ids if each not in self._pending_calls)
-            self._release_call(number)
-            message = "too many calls await their final response; this one will not receive it"
-            self._send(Rejected(number, RejectReason.BUSY, message, is_certain=False))
+    # --- end of the connection ----------------------------------------------------------------
 
     def recheck_token(self) -> None:
         """Close the connection if a reload has removed its token."""
-        if self.client and not self._dispatcher.tokens.can_call(self.token):
+        if self.client and not self._service.tokens.can_call(self.token):
             self._reject_connection(RejectReason.TOKEN, "the token is no longer valid")
 
     def close(self) -> None:
         self._writer.close()
 
     def _reject_silent(self) -> None:
-        self._reject_connection(RejectReason.MALFORMED, f"no hello within {HELLO_TIMEOUT_S:g} s")
+        self._reject_connection(
+            RejectReason.MALFORMED, f"no hello within {self._service.limits.hello_timeout_s:g} s"
+        )
 
     def _reject_connection(self, reason: RejectReason, message: str) -> None:
         self._close_with(reason, encode_frame(ConnectionRejected(reason, message)))
 
     def _close_with(self, reason: RejectReason, last_bytes: bytes) -> None:
-        self._dispatcher.count(reason)
+        self._service.count(reason)
         self._writer.write(last_bytes)
         self._writer.close()
 

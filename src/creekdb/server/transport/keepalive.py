@@ -52,12 +52,13 @@ class HelloTimeout:
     It starts when the connection is made. asyncio does not report a failed TLS handshake.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, timeout_s: float) -> None:
+        self._timeout_s = timeout_s
         self._timer: asyncio.TimerHandle | None = None
 
     def start(self, on_timeout: Callable[[], None]) -> None:
         """Call `on_timeout` unless the timer is cancelled in time."""
-        self._timer = asyncio.get_running_loop().call_later(HELLO_TIMEOUT_S, on_timeout)
+        self._timer = asyncio.get_running_loop().call_later(self._timeout_s, on_timeout)
 
     def cancel(self) -> None:
         """Stop the timer: the hello has arrived, or the connection is closed."""

@@ -16,8 +16,12 @@ from contextlib import suppress
 from typing import Final, cast
 
 from creekdb.errors import UsageError
-from creekdb.server.runtime.config import ServerConfig
-from creekdb.server.security.authentication import client_context, server_context
+from creekdb.server.runtime.config import SecurityConfig
+from creekdb.server.security.authentication import (
+    certificate_expiry_s,
+    client_context,
+    server_context,
+)
 from creekdb.wire.addresses import parse_address
 from creekdb.wire.counters import ServerCounter
 
@@ -76,17 +80,35 @@ TLS_HANDSHAKE_TIMEOUT_S: Final = 10.0
 
 
 class Listeners:
-    """Listening sockets of a replica.
+    """Listening sockets of a replica, with its certificate. `count` counts failures."""
 
-    `config` returns the current configuration. `count` receives the counters of failures.
-    """
-
-    def __init__(self, config: Callable[[], ServerConfig], count: Callable[[str], None]) -> None:
-        self._config = config
+    def __init__(self, security: SecurityConfig, count: Callable[[str], None]) -> None:
+        self._security = security
         self._count = count
         self._servers: list[asyncio.Server] = []
-        self.tls_contexts: list[ssl.SSLContext] = []
+        self._tls_contexts: list[ssl.SSLContext] = []
         """Contexts of future connections. A reload replaces their certificates."""
+        self.certificate_expires_s = self._validate_certificate(security)
+        """Expiry time of the certificate, in seconds since 1970. None without a certificate."""
+
+    @staticmethod
+    def _validate_certificate(security: SecurityConfig) -> float | None:
+        return certificate_expiry_s(security) if security.authority else None
+
+    def reload_certificates(self, security: SecurityConfig) -> None:
+        """Load the certificates for new connections.
+
+        Authorities are added to those already trusted. On `UsageError`, nothing has changed.
+        """
+        if bool(security.authority) != bool(self._security.authority):
+            raise UsageError(
+                "cannot reload: encryption was switched on or off; restart the replica"
+            )
+        expires_s = self._validate_certificate(security)
+        for context in self._tls_contexts:
+            context.load_verify_locations(security.authority)
+            context.load_cert_chain(security.certificate, security.key)
+        self._security, self.certificate_expires_s = security, expires_s
 
     async def open(
         self,
@@ -124,18 +146,17 @@ class Listeners:
         return server
 
     def server_context(self, mutual: bool) -> ssl.SSLContext | None:
-        security = self._config().security
-        if not self._config().is_secured:
+        if not self._security.authority:
             return None
-        context = server_context(security, mutual, self._count)
-        self.tls_contexts.append(context)
-        return context
+        return self._add_context(server_context(self._security, mutual, self._count))
 
     def client_context(self) -> ssl.SSLContext | None:
-        if not self._config().is_secured:
+        if not self._security.authority:
             return None
-        context = client_context(self._config().security)
-        self.tls_contexts.append(context)
+        return self._add_context(client_context(self._security))
+
+    def _add_context(self, context: ssl.SSLContext) -> ssl.SSLContext:
+        self._tls_contexts.append(context)
         return context
 
     def close(self) -> None:

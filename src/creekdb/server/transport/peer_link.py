@@ -17,11 +17,12 @@ from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
 from creekdb.errors import MalformedMessage
 from creekdb.server.security.authentication import tls_error_counter
-from creekdb.server.transport.keepalive import enable_keepalive
+from creekdb.server.transport.keepalive import HELLO_TIMEOUT_S, enable_keepalive
 from creekdb.wire.addresses import format_address
 from creekdb.wire.counters import ServerCounter
 from creekdb.wire.framing import FrameDecoder, FrameWriter
 from creekdb.wire.messages import PEER_FRAME_BYTES_MAX, PeerHello, decode_peer_hello, encode_frame
+from creekdb.wire.protocol_frames import MESSAGE_REQUEST_BYTES_MAX
 from creekdb.wire.tls import accepts_tls
 
 if TYPE_CHECKING:
@@ -29,6 +30,21 @@ if TYPE_CHECKING:
 
 UNSENT_BYTES_MAX: Final = 64 * 1024 * 1024
 """Upper bound for the unsent bytes of one peer."""
+
+
+class PeerLimits(NamedTuple):
+    """Limits of the connections to other replicas."""
+
+    redial_pause_s_min: float = 0.05
+    redial_pause_s_max: float = 2.0
+    dial_timeout_s: float = 4.0
+    """Time limit for the connection and the peer's hello."""
+    hello_timeout_s: float = HELLO_TIMEOUT_S
+    """Time limit for the hello of a peer that has dialled this replica."""
+    frame_bytes_max: int = PEER_FRAME_BYTES_MAX
+    """Upper bound for the size of a received message."""
+    request_bytes_max: int = MESSAGE_REQUEST_BYTES_MAX
+    """Upper bound for the requests in one sent message, in bytes."""
 
 
 class PeerSender:
@@ -122,13 +138,9 @@ class PeerSender:
         self._writer.abort()
 
 
-REDIAL_PAUSE_MIN_S: Final = 0.05
-REDIAL_PAUSE_MAX_S: Final = 2.0
 BACKOFF_RESET_S: Final = 1.0
 """Lifetime after which a connection resets the pause. Without it, a peer that closes every
 connection after its hello would be dialled in a tight loop."""
-DIAL_TIMEOUT_S: Final = 4.0
-"""Time limit for the connection and the peer's hello."""
 PEER_WITHOUT_TLS_MESSAGE: Final = (
     "the peer does not use TLS, but this replica does; "
     "configure certificates for the peer under [security]"
@@ -159,6 +171,7 @@ class PeerLink:
         ssl_context: ssl.SSLContext | None,
     ) -> None:
         self._peers = peers
+        self._limits = peers.limits
         self._replica = replica
         self._host = host
         self._port = port
@@ -227,7 +240,7 @@ class PeerLink:
             self.start()
 
     async def _maintain(self) -> None:
-        loop, pause = asyncio.get_running_loop(), REDIAL_PAUSE_MIN_S
+        loop, pause = asyncio.get_running_loop(), self._limits.redial_pause_s_min
         while True:
             sender = await self._dial()
             self.has_been_dialled = True
@@ -236,21 +249,21 @@ class PeerLink:
                 await sender.closed
                 self._sender = None
                 if loop.time() >= connected_at + BACKOFF_RESET_S:
-                    pause = REDIAL_PAUSE_MIN_S
+                    pause = self._limits.redial_pause_s_min
             if self._is_retired and not self._peers.has_receiver(self._replica):
                 return
             with suppress(TimeoutError):
                 async with asyncio.timeout(pause * (0.5 + self._random.random())):
                     await self._redial_requested.wait()
             self._redial_requested.clear()
-            pause = min(REDIAL_PAUSE_MAX_S, pause * 2)
+            pause = min(self._limits.redial_pause_s_max, pause * 2)
 
     async def _dial(self) -> PeerSender | None:
         loop = asyncio.get_running_loop()
         sender = PeerSender(self._peers.hello)
         protocol = cast(asyncio.Protocol, sender)
         try:
-            async with asyncio.timeout(DIAL_TIMEOUT_S):
+            async with asyncio.timeout(self._limits.dial_timeout_s):
                 await loop.create_connection(
                     lambda: protocol, self._host, self._port, ssl=self._ssl_context
                 )
@@ -297,7 +310,7 @@ class PeerLink:
         if self._ssl_context is not None:
             return False
         return self._last_logged == PEER_REQUIRES_TLS_MESSAGE or await accepts_tls(
-            (self._host, self._port), DIAL_TIMEOUT_S
+            (self._host, self._port), self._limits.dial_timeout_s
         )
 
     def _report(self, problem: PeerRejection) -> None:

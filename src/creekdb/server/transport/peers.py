@@ -10,7 +10,7 @@ import ssl
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from typing import Final, cast
+from typing import Final, NamedTuple, cast
 
 import msgspec
 
@@ -22,14 +22,13 @@ from creekdb.protocol.membership.configuration import Configuration
 from creekdb.protocol.messages import Snapshot
 from creekdb.server.runtime.task_supervisor import Spawn
 from creekdb.server.transport.keepalive import HelloTimeout, enable_keepalive
-from creekdb.server.transport.peer_link import PeerLink, PeerRejection
+from creekdb.server.transport.peer_link import PeerLimits, PeerLink, PeerRejection
 from creekdb.wire.addresses import parse_address
 from creekdb.wire.counters import ServerCounter
 from creekdb.wire.framing import FrameDecoder, detect_foreign_protocol
 from creekdb.wire.messages import (
     HELLO_FRAME_BYTES_MAX,
     OLDEST_WIRE_VERSION,
-    PEER_FRAME_BYTES_MAX,
     WIRE_VERSION,
     DeliveredPeerMessage,
     PeerHello,
@@ -60,7 +59,7 @@ class PeerReceiver:
         self._frames = FrameDecoder(HELLO_FRAME_BYTES_MAX)
         self._assembler = SnapshotAssembler(peers.new_loader)
         self._transport: asyncio.Transport | None = None
-        self._hello_timeout = HelloTimeout()
+        self._hello_timeout = HelloTimeout(peers.limits.hello_timeout_s)
         self.sender: int | None = None
         self.last_received_s = time.monotonic()
         """Time of the last received data."""
@@ -167,7 +166,7 @@ class PeerReceiver:
                     other.close()
             self.sender = hello.replica
             self._hello_timeout.cancel()
-            self._frames.payload_bytes_max = PEER_FRAME_BYTES_MAX
+            self._frames.payload_bytes_max = self._peers.limits.frame_bytes_max
             self._peers.accept_hello(hello)
         else:
             self._peers.count(problem.reason)
@@ -180,40 +179,48 @@ def discard_gradually(loader: RegisterLoader) -> None:
         asyncio.get_running_loop().call_soon(discard_gradually, loader)
 
 
+DEFAULT_LIMITS: Final = PeerLimits()
 UNKNOWN_PEERS_MAX: Final = 8
 """Upper bound for the links to replicas outside the configuration that dialled this replica.
 Messages of further ones are received, but not answered."""
 
 
-class PeerNetwork:
-    """Links to and receivers of all other replicas.
+class PeerPorts(NamedTuple):
+    """Outputs of the network of peers."""
 
-    - `receive` is called with each message and its sender.
-    - `new_loader` creates the loader of an incoming snapshot.
-    - `count` receives the counters of failures, `log` the texts of rejections.
-    - `spawn` runs background tasks.
-    - `on_hello` is called with the hello of each accepted peer.
-    """
+    receive: Callable[[DeliveredPeerMessage | AssembledSnapshot, int], None]
+    """Receives each message and its sender."""
+    new_loader: Callable[[], RegisterLoader]
+    """Creates the loader of an incoming snapshot."""
+    count_failure: Callable[[str], None]
+    """Receives the counters of failures."""
+    spawn: Spawn
+    """Runs background tasks."""
+    log: Callable[[int, str], None]
+    """Receives the texts of rejections."""
+    on_hello: Callable[[PeerHello], None]
+    """Receives the hello of each accepted peer."""
+
+
+class PeerNetwork:
+    """Links to and receivers of all other replicas."""
 
     def __init__(
         self,
         hello: PeerHello,
         addresses: dict[int, tuple[str, int]],
-        receive: Callable[[DeliveredPeerMessage | AssembledSnapshot, int], None],
-        new_loader: Callable[[], RegisterLoader],
-        count: Callable[[str], None],
-        spawn: Spawn,
+        ports: PeerPorts,
         ssl_context: ssl.SSLContext | None = None,
-        log: Callable[[int, str], None] = lambda replica, line: None,
-        on_hello: Callable[[PeerHello], None] = lambda hello: None,
+        limits: PeerLimits = DEFAULT_LIMITS,
     ) -> None:
         self.hello = hello
-        self.log = log
-        self._on_hello = on_hello
-        self.receive = receive
-        self.new_loader = new_loader
-        self.count = count
-        self.spawn = spawn
+        self.limits = limits
+        self.receive = ports.receive
+        self.new_loader = ports.new_loader
+        self.count = ports.count_failure
+        self.spawn = ports.spawn
+        self.log = ports.log
+        self._on_hello = ports.on_hello
         self._ssl_context = ssl_context
         self._is_started = False
         self._highest_replica = max((*addresses, hello.replica))
@@ -300,7 +307,7 @@ class PeerNetwork:
             receiver.close()
 
     def send(self, to: Iterable[int], message: PeerMessage) -> None:
-        for frame in message_frames(message):
+        for frame in message_frames(message, self.limits.request_bytes_max):
             for replica in to:
                 self.sent_bytes += len(frame)
                 self.sent_messages += 1
@@ -312,7 +319,7 @@ class PeerNetwork:
 
     def send_snapshot(self, encoded: EncodedSnapshot) -> None:
         if encoded.to in self.links:
-            payloads = snapshot_payloads(encoded, PEER_FRAME_BYTES_MAX)
+            payloads = snapshot_payloads(encoded, self.limits.frame_bytes_max)
             self.links[encoded.to].send_interleaved(map(frame_payload, payloads))
 
     def connected_members(self) -> list[int]:

@@ -20,8 +20,7 @@ def leave(tx: creekdb.Transaction, *rooms: str) -> None:
         tx.delete(room)
 
 
-def connected() -> list[int]:
-    return [1, 2]
+CONNECTED = [1, 2]
 
 
 def test_advertisement_lists_all_operations_with_arity() -> None:
@@ -36,7 +35,7 @@ def test_peers_with_equal_or_empty_advertisement_support_all_operations() -> Non
     ours = Capabilities(rooms)
     ours.record_peer(1, ours.advertisement())
     ours.record_peer(2, ())
-    assert ours.find_incapable("book", 1, connected) is None
+    assert ours.find_incapable("book", 1, CONNECTED) is None
 
 
 @pytest.mark.parametrize(
@@ -54,19 +53,19 @@ def test_connected_peer_without_operation_or_arity_is_found(
 ) -> None:
     ours = Capabilities(rooms)
     ours.record_peer(2, theirs)
-    assert ours.find_incapable(name, count, connected) == 2
-    assert ours.find_incapable(name, count, lambda: [1]) is None  # disconnected peers do not count
-    assert ours.find_incapable("noop", 0, lambda: [1]) is None
+    assert ours.find_incapable(name, count, CONNECTED) == 2
+    assert ours.find_incapable(name, count, [1]) is None  # disconnected peers do not count
+    assert ours.find_incapable("noop", 0, [1]) is None
     ours.record_peer(2, ours.advertisement())  # the peer was restarted
-    assert ours.find_incapable(name, count, connected) is None
+    assert ours.find_incapable(name, count, CONNECTED) is None
 
 
 def test_calls_that_an_older_module_supports_are_admitted() -> None:
     ours = Capabilities(rooms)
     ours.record_peer(1, (("book", 1, 1), ("leave", 0, 1), ("noop", 0, 0)))
-    assert ours.find_incapable("book", 1, connected) is None
-    assert ours.find_incapable("leave", 1, connected) is None
-    assert ours.find_incapable("leave", 2, connected) == 1
+    assert ours.find_incapable("book", 1, CONNECTED) is None
+    assert ours.find_incapable("leave", 1, CONNECTED) is None
+    assert ours.find_incapable("leave", 2, CONNECTED) == 1
 
 
 def test_advertisement_is_empty_if_the_operations_exceed_a_hello() -> None:

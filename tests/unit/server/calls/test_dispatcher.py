@@ -1,123 +1,318 @@
-"""Call dispatcher: calls wait for their dependencies and for the startup barrier."""
+"""Call dispatcher: the states of a call, its dependencies, and the startup barrier."""
 
-from collections.abc import Callable
+import asyncio
+from collections import Counter
+from collections.abc import Sequence
 from typing import Any, cast
 
+import pytest
+
 from creekdb.datatypes.kv import KV
+from creekdb.errors import MalformedMessage
+from creekdb.protocol.effects import Response, ResponseKind
 from creekdb.protocol.ids.version_vector import Dot
-from creekdb.protocol.request import Operation
-from creekdb.server.backup.sessions import BackupSessions
-from creekdb.server.calls.dispatcher import CallDispatcher
+from creekdb.protocol.request import Operation, Outcome
+from creekdb.server.calls.admission_control import AdmissionControl
+from creekdb.server.calls.capabilities import Capabilities
+from creekdb.server.calls.dispatcher import (
+    CallDispatcher,
+    CallLimits,
+    ClientCalls,
+    OperationResolver,
+)
+from creekdb.server.observability.latency import CallLatencies
+from creekdb.server.runtime.config import SecurityConfig
+from creekdb.server.runtime.driver import EffectListener
 from creekdb.server.security.authentication import AccessTokens
-from creekdb.wire.messages import CallRequest
+from creekdb.wire.messages import CallRequest, OperationArity, Rejected
 from creekdb.wire.reject_reason import RejectReason
 
 DEPENDENCY = Dot(1, 7)
+TENTATIVE, STABLE, FINAL = ResponseKind.TENTATIVE, ResponseKind.STABLE, ResponseKind.FINAL
 
 
-class FakeClient:
-    """Client with two calls."""
+class FakeSink:
+    """Client that records everything it receives."""
 
     client, token = "ann", ""
+    not_joined_reason = RejectReason.DEADLINE
 
-    def __init__(self, dispatcher: CallDispatcher) -> None:
-        self._dispatcher = dispatcher
-        self.calls = {
-            number: CallRequest(number, "put", ("a", 1), after=(DEPENDENCY,)) for number in (1, 2)
-        }
+    def __init__(self) -> None:
         self.ids: list[Dot] = []
+        self.responses: list[tuple[int, ResponseKind]] = []
         self.rejections: list[str] = []
-
-    def call(self) -> None:
-        for request in self.calls.values():
-            self._dispatcher.dispatch(cast(Any, self), request)
-
-    def retry(self, number: int) -> None:
-        self._dispatcher.dispatch(cast(Any, self), self.calls[number])
 
     def session_id(self, number: int) -> int:
         return number
 
-    def report_issued(self, number: int, id: Dot) -> None:
+    def send_issued(self, number: int, id: Dot) -> None:
         self.ids.append(id)
 
-    def reject(self, call: CallRequest, reason: str, message: str) -> None:
-        self.rejections.append(reason)
+    def send_response(self, number: int, response: Response) -> None:
+        self.responses.append((number, response.kind))
+
+    def send_rejection(self, rejected: Rejected) -> None:
+        self.rejections.append(rejected.reason)
 
 
-def make_dispatcher(
-    invoke: Callable[..., Dot],
-    arrived: set[Dot],
-    find_incapable_replica: Callable[[str, int], int | None] = lambda name, count: None,
-) -> CallDispatcher:
-    return CallDispatcher(
-        "test",
-        0,
-        KV,
-        invoke=invoke,
-        has_request=arrived.__contains__,
-        is_local_read=lambda operation, strong: False,
-        rejection=lambda strong, local_read: None,
-        find_incapable_replica=find_incapable_replica,
-        change_members=Operation,
-        status=dict,
-        count=lambda reason: None,
-        backup_sessions=cast(BackupSessions, None),
-        tokens=cast(AccessTokens, None),
-    )
+class FakeReplica:
+    """Driver, replica, membership and admission control of the dispatcher."""
+
+    def __init__(self) -> None:
+        self.replica: Any = self
+        self.view: Any = self
+        self.arrived: set[Dot] = set()
+        self.invoked_after: list[tuple[Dot, ...]] = []
+        self.durable_position = self.end_position = 0
+        self.accepts_calls = True
+        self.blocking_reason: str | None = None
+        self.pending_strong: set[Dot] = set()
+
+    def invoke(
+        self, operation: Operation, strong: bool, session: int, after: tuple[Dot, ...] = ()
+    ) -> Dot:
+        self.invoked_after.append(after)
+        return Dot(0, len(self.invoked_after))
+
+    def subscribe(self, listener: EffectListener) -> None:
+        pass
+
+    def observe_tasks(self, observer: object) -> None:
+        pass
+
+    def has_request(self, id: Dot) -> bool:
+        return id in self.arrived
+
+    def can_respond_locally(self, operation: Operation, strong: bool) -> bool:
+        return False
+
+    def blocked_reason(self) -> str | None:
+        return self.blocking_reason
+
+    def connected_members(self) -> list[int]:
+        return [2]
+
+    def validate_change(self, name: str, arguments: tuple[Any, ...]) -> Operation:
+        raise NotImplementedError
+
+    def rejection(self, strong: bool, local_read: bool) -> None:
+        return None
+
+
+class DispatcherFixture:
+    """Dispatcher with one client."""
+
+    def __init__(self, limits: CallLimits = CallLimits()) -> None:  # noqa: B008
+        self.replica = FakeReplica()
+        self.capabilities = Capabilities(KV)
+        self.counts: Counter[str] = Counter()
+        tokens = AccessTokens(SecurityConfig())
+        self.dispatcher = CallDispatcher(
+            self.replica,
+            self.replica,
+            self.replica,
+            cast(AdmissionControl, self.replica),
+            OperationResolver(self.capabilities, tokens, self.replica),
+            lambda reason: self.counts.update([reason]),
+            limits,
+        )
+        self.sink = FakeSink()
+        self.calls = ClientCalls(self.dispatcher, self.sink)
+
+    def call(self, number: int, **options: Any) -> None:
+        self.calls.submit(CallRequest(number, "put", ("a", 1), **options))
+
+    def respond(self, id: Dot, *kinds: ResponseKind) -> None:
+        self.dispatcher.respond([Response(id, 1, kind, Outcome(None)) for kind in kinds])
+
+    def set_capabilities(self, replica: int, operations: Sequence[OperationArity]) -> None:
+        self.capabilities.record_peer(replica, operations)
+
+    @property
+    def is_clear(self) -> bool:
+        """True if nothing is retained of any call."""
+        dispatcher = self.dispatcher
+        return not (
+            dispatcher.in_flight
+            or dispatcher.open_calls()
+            or dispatcher._unattended_calls
+            or self.calls.by_number
+            or self.calls.pending_count
+        )
+
+
+def totals(latencies: CallLatencies) -> dict[str, int]:
+    """Return the count of each kind that was observed."""
+    return {
+        kind: sum(histogram.counts)
+        for kind, histogram in latencies.by_response().items()
+        if sum(histogram.counts)
+    }
+
+
+# --- dependencies -----------------------------------------------------------------------------
 
 
 async def test_call_waits_for_its_dependencies_and_passes_them_to_the_replica() -> None:
-    arrived, invoked_after = set[Dot](), list[tuple[Dot, ...]]()
-
-    def invoke(operation: Operation, strong: bool, session: int, after: tuple[Dot, ...]) -> Dot:
-        invoked_after.append(after)
-        return Dot(0, 1)
-
-    dispatcher = make_dispatcher(invoke, arrived)
-    client = FakeClient(dispatcher)
-    client.call()
-    assert len(dispatcher.dependency_queue) == 2
-    arrived.add(DEPENDENCY)
-    dispatcher.release_dependents(DEPENDENCY)
-    assert not dispatcher.dependency_queue
-    assert client.ids == [Dot(0, 1)] * 2
-    assert invoked_after == [(DEPENDENCY,)] * 2
+    fixture = DispatcherFixture()
+    queue = fixture.dispatcher.dependency_queue
+    fixture.call(1, after=(DEPENDENCY,))
+    fixture.call(2, after=(DEPENDENCY,))
+    assert len(queue) == 2
+    fixture.replica.arrived.add(DEPENDENCY)
+    queue.release(DEPENDENCY)
+    assert not queue
+    assert fixture.sink.ids == [Dot(0, 1), Dot(0, 2)]
+    assert fixture.replica.invoked_after == [(DEPENDENCY,)] * 2
 
 
 async def test_blocked_reason_is_empty_as_soon_as_the_replica_is_ready() -> None:
     """Clients would otherwise switch to another replica, although the next check unblocks calls."""
-    reason: list[str | None] = ["it waits for replica 2"]
-    dispatcher = make_dispatcher(lambda *_: Dot(0, 1), {DEPENDENCY})
-    dispatcher.block_calls(Dot(0, 0), lambda: reason[0])
+    fixture = DispatcherFixture()
+    replica, dispatcher = fixture.replica, fixture.dispatcher
+    replica.accepts_calls, replica.blocking_reason = False, "it waits for replica 2"
     assert dispatcher.blocked_reason() == "it waits for replica 2"
-    reason[0] = None
+    replica.blocking_reason = None
     assert dispatcher.blocked_reason() == ""
-    client = FakeClient(dispatcher)
-    client.call()
+    fixture.call(1)
+    fixture.call(2)
     assert len(dispatcher.dependency_queue) == 2
-    assert dispatcher.expiry_message(Dot(0, 0)).endswith("it has just started")
-    dispatcher.unblock_calls()
-    assert client.ids == [Dot(0, 1)] * 2
+    replica.accepts_calls = True
+    dispatcher.release_barrier()
+    assert fixture.sink.ids == [Dot(0, 1), Dot(0, 2)]
+
+
+async def test_call_that_expires_before_the_replica_has_joined_is_rejected() -> None:
+    fixture = DispatcherFixture()
+    fixture.replica.accepts_calls = False
+    fixture.call(1, wait_ms=1)
+    while not fixture.sink.rejections:
+        await asyncio.sleep(0.001)
+    assert fixture.sink.rejections == [RejectReason.DEADLINE]
+    assert fixture.is_clear
 
 
 async def test_queued_call_is_checked_for_unsupported_operations_when_it_is_issued() -> None:
     """Until then a peer may have been restarted, and a read may have become a local read."""
-    arrived, incapable = set[Dot](), list[int | None]()
-    dispatcher = make_dispatcher(
-        lambda *_: Dot(0, 1),
-        arrived,
-        find_incapable_replica=lambda name, count: incapable[0],
-    )
-    client = FakeClient(dispatcher)
-    incapable[:] = [2]
-    client.call()
-    assert len(dispatcher.dependency_queue) == 2
-    assert client.rejections == []
-    arrived.add(DEPENDENCY)
-    dispatcher.release_dependents(DEPENDENCY)
-    assert client.rejections == [RejectReason.UNKNOWN_OPERATION] * 2
-    assert client.ids == []
-    incapable[:] = [None]
-    client.call()
-    assert client.ids == [Dot(0, 1)] * 2
+    fixture = DispatcherFixture()
+    fixture.set_capabilities(2, [("get", 1, 1)])
+    fixture.call(1, after=(DEPENDENCY,))
+    assert len(fixture.dispatcher.dependency_queue) == 1
+    assert fixture.sink.rejections == []
+    fixture.replica.arrived.add(DEPENDENCY)
+    fixture.dispatcher.dependency_queue.release(DEPENDENCY)
+    assert fixture.sink.rejections == [RejectReason.UNKNOWN_OPERATION]
+    assert fixture.sink.ids == []
+    fixture.set_capabilities(2, [])
+    fixture.call(1)
+    assert fixture.sink.ids == [Dot(0, 1)]
+
+
+# --- states of a call -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("options", "kinds", "received"),
+    [
+        ({}, (TENTATIVE, FINAL), [TENTATIVE, FINAL]),
+        ({"is_single_response": True}, (TENTATIVE, FINAL), [TENTATIVE]),
+        ({"strong": True}, (TENTATIVE, STABLE), [TENTATIVE, STABLE]),
+        ({"strong": True, "is_single_response": True}, (TENTATIVE, STABLE), [STABLE]),
+        ({"strong": True}, (STABLE,), [STABLE]),
+    ],
+)
+async def test_client_receives_the_responses_that_it_needs(
+    options: dict[str, bool], kinds: tuple[ResponseKind, ...], received: list[ResponseKind]
+) -> None:
+    fixture = DispatcherFixture()
+    fixture.call(1, **options)
+    assert fixture.dispatcher.in_flight == 1
+    fixture.respond(Dot(0, 1), *kinds)
+    assert fixture.sink.responses == [(1, kind) for kind in received]
+    assert fixture.is_clear
+    assert not fixture.replica.pending_strong
+
+
+async def test_weak_call_is_not_in_flight_after_its_first_response() -> None:
+    fixture = DispatcherFixture()
+    fixture.call(1)
+    fixture.respond(Dot(0, 1), TENTATIVE)
+    assert fixture.dispatcher.in_flight == 0
+    assert fixture.dispatcher.open_calls() == (Dot(0, 1),)
+    fixture.call(1)  # the number is free again, and the first call gets no more responses
+    fixture.respond(Dot(0, 1), FINAL)
+    fixture.respond(Dot(0, 2), TENTATIVE, FINAL)
+    assert fixture.sink.responses == [(1, TENTATIVE)] * 2 + [(1, FINAL)]
+    assert fixture.is_clear
+
+
+async def test_number_of_a_pending_call_cannot_be_used_again() -> None:
+    fixture = DispatcherFixture()
+    fixture.call(1)
+    with pytest.raises(MalformedMessage, match="call 1 is in progress"):
+        fixture.call(1)
+
+
+async def test_oldest_call_gets_no_final_response_above_the_limit() -> None:
+    fixture = DispatcherFixture(CallLimits(awaiting_final_max=2))
+    for number in (1, 2, 3):
+        fixture.call(number)
+        fixture.respond(Dot(0, number), TENTATIVE)
+    assert fixture.sink.rejections == [RejectReason.BUSY]
+    assert fixture.dispatcher.open_calls() == (Dot(0, 2), Dot(0, 3))
+    assert not fixture.counts, "the call was not rejected"
+
+
+async def test_abandoned_call_has_an_unknown_outcome() -> None:
+    fixture = DispatcherFixture()
+    fixture.call(1)
+    fixture.dispatcher.abandon([Dot(0, 1)])
+    assert fixture.sink.rejections == [RejectReason.UNKNOWN_OUTCOME]
+    assert fixture.counts == {RejectReason.UNKNOWN_OUTCOME: 1}
+    assert fixture.is_clear
+
+
+# --- latencies --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("is_cancelled", [False, True])
+async def test_each_kind_of_response_is_measured_once(is_cancelled: bool) -> None:
+    """A slow call that its client cancels is measured, too."""
+    fixture = DispatcherFixture()
+    fixture.call(1)
+    fixture.call(2, strong=True)
+    if is_cancelled:
+        fixture.calls.cancel_all()
+        assert fixture.dispatcher.in_flight == 0
+    fixture.respond(Dot(0, 1), TENTATIVE)
+    fixture.respond(Dot(0, 2), TENTATIVE, TENTATIVE, STABLE)
+    fixture.respond(Dot(0, 1), FINAL)
+    assert totals(fixture.dispatcher.latencies) == {
+        "weak_tentative": 1,
+        "strong_tentative": 1,
+        "strong_stable": 1,
+        "weak_final": 1,
+    }
+    assert len(fixture.sink.responses) == (0 if is_cancelled else 5)
+    assert fixture.is_clear
+
+
+async def test_local_read_has_one_response_and_no_final_latency() -> None:
+    fixture = DispatcherFixture()
+    fixture.call(1)
+    call = fixture.dispatcher._open_calls.pop(Dot(0, 1))
+    call.id = Dot(0, -1)
+    fixture.dispatcher._open_calls[call.id] = call
+    fixture.respond(Dot(0, -1), TENTATIVE)
+    assert totals(fixture.dispatcher.latencies) == {"weak_tentative": 1}
+    assert fixture.is_clear
+
+
+async def test_calls_without_a_client_are_bounded() -> None:
+    fixture = DispatcherFixture(CallLimits(unattended_max=10))
+    for number in range(1, 31):
+        fixture.call(number)
+    fixture.calls.cancel_all()
+    assert len(fixture.dispatcher._unattended_calls) == 10
+    fixture.respond(Dot(0, 1), FINAL)
+    assert totals(fixture.dispatcher.latencies) == {}

@@ -4,16 +4,9 @@ from typing import Any
 
 import pytest
 
-from creekdb.protocol.effects import Response, ResponseKind
-from creekdb.protocol.ids.version_vector import Dot
-from creekdb.protocol.request import Outcome
-from creekdb.server.observability import latency
+from creekdb.protocol.effects import ResponseKind
 from creekdb.server.observability.latency import CallLatencies, Histogram
 from creekdb.server.observability.metrics import MetricFamily, gauge, render_metrics
-
-
-def make_response(id: Dot, kind: ResponseKind) -> Response:
-    return Response(id, 1, kind, Outcome(None))
 
 
 def totals(latencies: CallLatencies) -> dict[str, tuple[int, float]]:
@@ -27,50 +20,19 @@ def totals(latencies: CallLatencies) -> dict[str, tuple[int, float]]:
 
 def test_each_kind_of_response_has_its_own_histogram() -> None:
     latencies = CallLatencies()
-    weak, strong = Dot(0, 1), Dot(0, 2)
-    latencies.record_invocation(weak, False, 0.0)
-    latencies.record_invocation(strong, True, 0.0)
-    for now, response in (
-        (1.0, make_response(weak, ResponseKind.TENTATIVE)),
-        (2.0, make_response(strong, ResponseKind.TENTATIVE)),
-        (3.0, make_response(strong, ResponseKind.TENTATIVE)),  # a second one does not count
-        (4.0, make_response(strong, ResponseKind.STABLE)),
-        (5.0, make_response(weak, ResponseKind.FINAL)),
+    for strong, kind, elapsed_s in (
+        (False, ResponseKind.TENTATIVE, 1.0),
+        (True, ResponseKind.TENTATIVE, 2.0),
+        (True, ResponseKind.STABLE, 4.0),
+        (False, ResponseKind.FINAL, 5.0),
     ):
-        latencies.record_response(response, now)
+        latencies.record(strong, kind, elapsed_s)
     assert totals(latencies) == {
         "weak_tentative": (1, 1.0),
         "strong_tentative": (1, 2.0),
         "strong_stable": (1, 4.0),
         "weak_final": (1, 5.0),
     }
-
-
-def test_completed_calls_are_not_retained() -> None:
-    latencies = CallLatencies()
-    for event, strong, kinds in (
-        (1, False, (ResponseKind.TENTATIVE, ResponseKind.FINAL)),
-        (2, True, (ResponseKind.TENTATIVE, ResponseKind.STABLE)),
-        (3, True, (ResponseKind.STABLE,)),
-        (-1, False, (ResponseKind.TENTATIVE,)),  # a local read
-    ):
-        latencies.record_invocation(Dot(0, event), strong, 0.0)
-        for kind in kinds:
-            latencies.record_response(make_response(Dot(0, event), kind), 0.0)
-    assert not latencies._weak
-    assert not latencies._strong
-    assert not latencies._unfinished
-
-
-def test_calls_without_last_response_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(latency, "TRACKED_CALLS_MAX", 10)
-    latencies = CallLatencies()
-    for event in range(1, 31):
-        latencies.record_invocation(Dot(0, event), event % 2 == 0, 0.0)
-    assert len(latencies._unfinished) == 10
-    assert len(latencies._weak) + len(latencies._strong) == 10
-    latencies.record_response(make_response(Dot(0, 1), ResponseKind.FINAL), 0.0)
-    assert totals(latencies) == {}
 
 
 def test_buckets_are_cumulative() -> None:

@@ -17,6 +17,7 @@ from creekdb.protocol.effects import (
     DataLossKind,
     DataLost,
     Effects,
+    Event,
     Response,
     ResponseKind,
     Send,
@@ -43,7 +44,7 @@ from creekdb.protocol.messages import (
 )
 from creekdb.protocol.request import Operation, Outcome, Request
 from creekdb.schemes.core.replica import Replica
-from creekdb.server.runtime.driver import Driver
+from creekdb.server.runtime.driver import Driver, DriverPorts
 from creekdb.server.runtime.executors import InlineExecutor, Watchdog
 from creekdb.server.storage.segment_writer import CheckpointSlot
 from creekdb.wire.event_log import EventLog
@@ -105,6 +106,19 @@ def make_response(kind: ResponseKind) -> Response:
     return Response(WEAK, 7, kind, Outcome(None))
 
 
+class FakeListener:
+    """Listener that records the kinds of responses."""
+
+    def __init__(self, responses: list[ResponseKind]) -> None:
+        self._responses = responses
+
+    def observe(self, events: tuple[Event, ...]) -> None:
+        pass
+
+    def respond(self, responses: Sequence[Response]) -> None:
+        self._responses.extend(response.kind for response in responses)
+
+
 def make_driver(
     replica: FakeReplica,
     journal: FakeJournal,
@@ -122,14 +136,17 @@ def make_driver(
         cast(Replica, replica),
         journal,
         InlineExecutor(Watchdog(1.0, EventLog(0)), _raise),
-        send=lambda _, message: None if sent is None else sent.append(message),
-        send_snapshot=lambda snapshot: None if snapshots is None else snapshots.append(snapshot),
-        respond=lambda batch: responses.extend(response.kind for response in batch),
-        observe=lambda _: None,
-        compare=lambda _: None,
-        on_data_lost=on_data_lost,
-        on_internal_error=_raise,
+        DriverPorts(
+            send=lambda _, message: None if sent is None else sent.append(message),
+            send_snapshot=lambda snapshot: (
+                None if snapshots is None else snapshots.append(snapshot)
+            ),
+            compare=lambda _: None,
+            on_data_lost=on_data_lost,
+            on_internal_error=_raise,
+        ),
     )
+    driver.subscribe(FakeListener(responses))
     return driver
 
 

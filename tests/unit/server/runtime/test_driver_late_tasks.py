@@ -9,7 +9,7 @@ from creekdb.protocol.messages import Cast
 from creekdb.protocol.request import Operation, Request
 from creekdb.protocol.settings import Settings
 from creekdb.schemes.creek import CreekReplica
-from creekdb.server.runtime.driver import Driver
+from creekdb.server.runtime.driver import Driver, DriverPorts
 from creekdb.server.runtime.executors import InlineExecutor, Watchdog
 from creekdb.server.runtime.startup import INLINE_TASKS_MAX
 from creekdb.wire.event_log import EventLog
@@ -29,15 +29,15 @@ async def test_late_request_is_executed_before_later_ones_that_already_wait() ->
         replica,
         FakeJournal(),
         InlineExecutor(Watchdog(1.0, EventLog(0)), _raise),
-        send=lambda _, message: None,
-        send_snapshot=lambda snapshot: None,
-        respond=lambda responses: None,
-        observe=lambda _: None,
-        compare=lambda _: None,
-        on_data_lost=lambda lost: None,
-        on_internal_error=_raise,
+        DriverPorts(
+            send=lambda _, message: None,
+            send_snapshot=lambda snapshot: None,
+            compare=lambda _: None,
+            on_data_lost=lambda lost: None,
+            on_internal_error=_raise,
+        ),
     )
-    driver.task_observer = record_tasks
+    driver.observe_tasks(record_tasks)
     driver.recover(())
     for number in range(3):
         driver.invoke(put(number), False, number)

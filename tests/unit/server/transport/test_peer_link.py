@@ -6,7 +6,7 @@ from creekdb.execution.base_state import EmptyBase
 from creekdb.execution.mvcc.state_loader import StateLoader
 from creekdb.server.runtime.task_supervisor import TaskSupervisor
 from creekdb.server.transport.peer_link import BACKOFF_RESET_S, PeerLink
-from creekdb.server.transport.peers import PeerNetwork
+from creekdb.server.transport.peers import PeerNetwork, PeerPorts
 from creekdb.wire import messages
 
 OURS = messages.PeerHello(
@@ -43,10 +43,14 @@ async def count_dials(duration_s: float, lifetime_s: float) -> int:
     peers = PeerNetwork(
         OURS,
         {0: ("127.0.0.1", 1), 1: (host, port)},
-        lambda message, sender: None,
-        lambda: StateLoader(EmptyBase(), with_digest=False),
-        lambda reason: None,
-        tasks.spawn,
+        PeerPorts(
+            receive=lambda message, sender: None,
+            new_loader=lambda: StateLoader(EmptyBase(), with_digest=False),
+            count_failure=lambda reason: None,
+            spawn=tasks.spawn,
+            log=lambda replica, line: None,
+            on_hello=lambda hello: None,
+        ),
     )
     link = PeerLink(peers, 1, host, port, None)
     link.start()

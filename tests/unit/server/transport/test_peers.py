@@ -15,7 +15,7 @@ from creekdb.protocol.checkpoint.stream import ArrayEncoder, AssembledSnapshot
 from creekdb.protocol.messages import Progress
 from creekdb.server.runtime.task_supervisor import TaskSupervisor
 from creekdb.server.transport.peer_link import PeerSender
-from creekdb.server.transport.peers import PeerNetwork, PeerReceiver, discard_gradually
+from creekdb.server.transport.peers import PeerNetwork, PeerPorts, PeerReceiver, discard_gradually
 from creekdb.wire import messages
 from creekdb.wire.counters import ServerCounter
 from creekdb.wire.reject_reason import RejectReason
@@ -69,11 +69,14 @@ class ReceiverFixture:
         self.peers = PeerNetwork(
             OURS,
             {0: ("127.0.0.1", 1), 1: ("127.0.0.1", 2)},
-            lambda message, sender: self.messages.append(message),
-            lambda: self.loader,
-            self.counters.append,
-            TaskSupervisor(lambda error: None).spawn,
-            log=lambda _, line: self.log.append(line),
+            PeerPorts(
+                receive=lambda message, sender: self.messages.append(message),
+                new_loader=lambda: self.loader,
+                count_failure=self.counters.append,
+                spawn=TaskSupervisor(lambda error: None).spawn,
+                log=lambda _, line: self.log.append(line),
+                on_hello=lambda hello: None,
+            ),
         )
         self.transport = StubTransport()
         self.receiver = PeerReceiver(self.peers, snapshot_turn_s=0.0)

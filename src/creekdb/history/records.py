@@ -7,7 +7,9 @@ The schema contains no judgement. The checkers judge, and they read nothing but 
 The stored form of an event is the event itself with a tag and a time.
 """
 
-from typing import Any, TypeAlias, assert_never
+from functools import reduce
+from operator import or_
+from typing import TYPE_CHECKING, Any, TypeAlias, get_type_hints
 
 import msgspec
 
@@ -31,40 +33,6 @@ from creekdb.protocol.messages import AcceptedValue, Ballot
 from creekdb.protocol.request import NOOP, Batch, Operation, Outcome, Request
 from creekdb.protocol.settings import ROUNDS_PER_EPOCH
 from creekdb.protocol.values import Key
-
-__all__ = [
-    "MEMBERSHIP_OPERATION",
-    "NOOP",
-    "ROUNDS_PER_EPOCH",
-    "AcceptedValue",
-    "Ballot",
-    "BallotPromised",
-    "Batch",
-    "CabDelivered",
-    "CheckpointInstalled",
-    "Committed",
-    "Configuration",
-    "Dot",
-    "Dots",
-    "Event",
-    "FinalState",
-    "History",
-    "Key",
-    "LoggedEvent",
-    "ObservedOrder",
-    "Operation",
-    "OperationRecord",
-    "Outcome",
-    "RbCast",
-    "RbDelivered",
-    "ReplicaLog",
-    "Request",
-    "ResponseKind",
-    "ResponseRecord",
-    "SchemeGuarantees",
-    "SpeculativelyExecuted",
-    "Voted",
-]
 
 
 class ResponseRecord(msgspec.Struct, frozen=True):
@@ -184,109 +152,46 @@ class History(msgspec.Struct, frozen=True, kw_only=True):
         return self.guarantees.voters or self.members
 
 
-class _StoredCast(msgspec.Struct, frozen=True, array_like=True, tag=1):
-    at_us: int
-    request: Request
-
-
-class _StoredRbDelivered(msgspec.Struct, frozen=True, array_like=True, tag=2):
-    at_us: int
-    id: Dot
-
-
-class _StoredCabDelivered(msgspec.Struct, frozen=True, array_like=True, tag=3):
-    at_us: int
-    id: Dot
-    instance: int
-
-
-class _StoredCommitted(msgspec.Struct, frozen=True, array_like=True, tag=4):
-    at_us: int
-    id: Dot
-    index: int
-
-
-class _StoredInstalled(msgspec.Struct, frozen=True, array_like=True, tag=5):
-    at_us: int
-    instance: int
-    length: int
-    ids: Dots
-
-
-class _StoredPromised(msgspec.Struct, frozen=True, array_like=True, tag=6):
-    at_us: int
-    ballot: Ballot
-    first: int
-    decided: int
-    accepted: tuple[AcceptedValue, ...]
-
-
-class _StoredVoted(msgspec.Struct, frozen=True, array_like=True, tag=7):
-    at_us: int
-    ballot: Ballot
-    instance: int
-    batch: Batch
-
-
-class _StoredSpeculated(msgspec.Struct, frozen=True, array_like=True, tag=8):
-    at_us: int
-    id: Dot
-    outcome: Outcome
-
-
-StoredEvent: TypeAlias = (
-    _StoredCast
-    | _StoredRbDelivered
-    | _StoredCabDelivered
-    | _StoredCommitted
-    | _StoredInstalled
-    | _StoredPromised
-    | _StoredVoted
-    | _StoredSpeculated
+_EVENT_TYPES: tuple[type[Event], ...] = (
+    RbCast,
+    RbDelivered,
+    CabDelivered,
+    Committed,
+    CheckpointInstalled,
+    BallotPromised,
+    Voted,
+    SpeculativelyExecuted,
 )
+"""Event types. The position of a type, counted from 1, is the tag of its stored form."""
+
+
+def _stored_type(event_type: type[Event], tag: int) -> type[msgspec.Struct]:
+    hints = get_type_hints(event_type)
+    fields = [(name, hints[name]) for name in event_type.__struct_fields__]
+    return msgspec.defstruct(
+        f"Stored{event_type.__name__}",
+        [("at_us", int), *fields],
+        frozen=True,
+        array_like=True,
+        tag=tag,
+    )
+
+
+_STORED_TYPES: dict[type[Event], type[msgspec.Struct]] = {
+    event_type: _stored_type(event_type, tag) for tag, event_type in enumerate(_EVENT_TYPES, 1)
+}
+_TYPES_BY_STORED = {stored: event_type for event_type, stored in _STORED_TYPES.items()}
+
+if TYPE_CHECKING:
+    StoredEvent: TypeAlias = msgspec.Struct
+else:
+    StoredEvent = reduce(or_, _TYPES_BY_STORED)
 
 
 def encode_event(at_us: int, event: Event) -> StoredEvent:
-    match event:
-        case RbCast():
-            return _StoredCast(at_us, event.request)
-        case RbDelivered():
-            return _StoredRbDelivered(at_us, event.id)
-        case CabDelivered():
-            return _StoredCabDelivered(at_us, event.id, event.instance)
-        case Committed():
-            return _StoredCommitted(at_us, event.id, event.index)
-        case CheckpointInstalled():
-            return _StoredInstalled(at_us, event.instance, event.length, event.ids)
-        case BallotPromised():
-            return _StoredPromised(at_us, event.ballot, event.first, event.decided, event.accepted)
-        case Voted():
-            return _StoredVoted(at_us, event.ballot, event.instance, event.batch)
-        case SpeculativelyExecuted():
-            return _StoredSpeculated(at_us, event.id, event.outcome)
-        case _:
-            assert_never(event)
+    return _STORED_TYPES[type(event)](at_us, *msgspec.structs.astuple(event))
 
 
 def decode_event(stored: StoredEvent) -> LoggedEvent:
-    match stored:
-        case _StoredCast():
-            return LoggedEvent(stored.at_us, RbCast(stored.request))
-        case _StoredRbDelivered():
-            return LoggedEvent(stored.at_us, RbDelivered(stored.id))
-        case _StoredCabDelivered():
-            return LoggedEvent(stored.at_us, CabDelivered(stored.id, stored.instance))
-        case _StoredCommitted():
-            return LoggedEvent(stored.at_us, Committed(stored.id, stored.index))
-        case _StoredInstalled():
-            installed = CheckpointInstalled(stored.instance, stored.length, stored.ids)
-            return LoggedEvent(stored.at_us, installed)
-        case _StoredPromised():
-            promised = BallotPromised(stored.ballot, stored.first, stored.decided, stored.accepted)
-            return LoggedEvent(stored.at_us, promised)
-        case _StoredVoted():
-            return LoggedEvent(stored.at_us, Voted(stored.ballot, stored.instance, stored.batch))
-        case _StoredSpeculated():
-            return LoggedEvent(stored.at_us, SpeculativelyExecuted(stored.id, stored.outcome))
-        case _:
-            assert_never(stored)
+    at_us, *values = msgspec.structs.astuple(stored)
+    return LoggedEvent(at_us, _TYPES_BY_STORED[type(stored)](*values))

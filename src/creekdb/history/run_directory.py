@@ -15,7 +15,7 @@ import json
 import zlib
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Annotated, Any, TypeAlias
+from typing import Annotated, Any, TypeAlias, TypeVar
 
 import msgspec
 
@@ -121,6 +121,7 @@ def _encode_json(value: object) -> bytes:
 # --- stored form: the records, with equal states stored once -----------------------------------
 
 
+_Record = TypeVar("_Record", bound=msgspec.Struct)
 _StateItems: TypeAlias = tuple[tuple[Key, Any], ...]
 
 
@@ -155,6 +156,11 @@ class _StoredHistory(msgspec.Struct, frozen=True, kw_only=True):
     guarantees: SchemeGuarantees = msgspec.field(name="terms")
 
 
+def _convert(record: msgspec.Struct, target: type[_Record], **changes: Any) -> _Record:
+    """Return the record with another type of the same field names."""
+    return target(**(msgspec.structs.asdict(record) | changes))
+
+
 def _encode(history: History) -> bytes:
     states: list[_StateItems] = []
     state_indices: dict[int, int] = {}
@@ -168,27 +174,16 @@ def _encode(history: History) -> bytes:
         quiescent=history.quiescent,
         operations=history.operations,
         logs=tuple(
-            _StoredLog(
-                replica=log.replica,
-                incarnation=log.incarnation,
-                started_us=log.started_us,
-                crashed_us=log.crashed_us,
+            _convert(
+                log,
+                _StoredLog,
                 events=tuple(encode_event(each.at_us, each.event) for each in log.events),
-                visible_count=log.visible_count,
-                has_empty_disk=log.has_empty_disk,
-                is_removed=log.is_removed,
             )
             for log in history.logs
         ),
         states=tuple(states),
         final_states=tuple(
-            _StoredFinalState(
-                replica=final.replica,
-                first=final.first,
-                committed=final.committed,
-                tentative=final.tentative,
-                state=state_indices[id(final.state)],
-            )
+            _convert(final, _StoredFinalState, state=state_indices[id(final.state)])
             for final in history.final_states
         ),
         guarantees=history.guarantees,
@@ -210,26 +205,10 @@ def _decode(config: dict[str, Any], data: bytes) -> History:
         quiescent=body.quiescent,
         operations=body.operations,
         logs=tuple(
-            ReplicaLog(
-                replica=log.replica,
-                incarnation=log.incarnation,
-                started_us=log.started_us,
-                crashed_us=log.crashed_us,
-                events=tuple(decode_event(each) for each in log.events),
-                visible_count=log.visible_count,
-                has_empty_disk=log.has_empty_disk,
-                is_removed=log.is_removed,
-            )
+            _convert(log, ReplicaLog, events=tuple(map(decode_event, log.events)))
             for log in body.logs
         ),
         final_states=tuple(
-            FinalState(
-                replica=final.replica,
-                first=final.first,
-                committed=final.committed,
-                tentative=final.tentative,
-                state=states[final.state],
-            )
-            for final in body.final_states
+            _convert(final, FinalState, state=states[final.state]) for final in body.final_states
         ),
     )

@@ -21,8 +21,6 @@ from creekdb.protocol.sorted_blocks import SortedBlocks
 
 
 class HybridClock:
-    __slots__ = ("last",)
-
     def __init__(self) -> None:
         self.last = 0
 
@@ -43,8 +41,6 @@ class HybridClock:
 
 
 class RequestOrder:
-    __slots__ = ("_sorted_tentative", "_tentative", "committed", "committed_ids", "first_position")
-
     def __init__(self) -> None:
         self.committed: list[Request] = []
         """Requests at positions `first_position`, `first_position + 1`, … of `committed`."""

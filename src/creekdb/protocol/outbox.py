@@ -14,18 +14,6 @@ NO_EFFECTS = Effects()
 class Outbox:
     """Effects that the driver has not taken yet."""
 
-    __slots__ = (
-        "checkpoints",
-        "data_lost",
-        "digests",
-        "events",
-        "records",
-        "responses",
-        "sends",
-        "snapshots",
-        "tasks",
-    )
-
     def __init__(self) -> None:
         self.data_lost: DataLost | None = None
         self.records: list[Record] = []

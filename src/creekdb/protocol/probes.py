@@ -82,8 +82,6 @@ class Probe(enum.Enum):
 
 
 class Probes:
-    __slots__ = ("counts",)
-
     def __init__(self) -> None:
         self.counts: dict[Probe, int] = {}
 

@@ -89,8 +89,6 @@ class _LogEvent(NamedTuple):
 class _RateLimit:
     """State of one topic in the current window."""
 
-    __slots__ = ("count", "last", "suppressed", "window_start_s")
-
     def __init__(self, since_s: float) -> None:
         self.window_start_s = since_s
         self.count = 0

@@ -73,16 +73,6 @@ class FrameDecoder:
 class FrameWriter:
     """Outgoing frames of one connection. Frames of one turn of the event loop are sent together."""
 
-    __slots__ = (
-        "_abort_when_full",
-        "_frames",
-        "_is_flush_scheduled",
-        "_loop",
-        "_unsent_bytes_max",
-        "has_overflowed",
-        "transport",
-    )
-
     def __init__(self, unsent_bytes_max: int = sys.maxsize, abort_when_full: bool = False) -> None:
         self._unsent_bytes_max = unsent_bytes_max
         self._abort_when_full = abort_when_full

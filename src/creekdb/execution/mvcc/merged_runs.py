@@ -20,8 +20,6 @@ from creekdb.execution.result import ExecutionResult
 class MergedRuns:
     """Intact merged runs of a version store."""
 
-    __slots__ = ("_read_index", "_table", "intact_runs")
-
     def __init__(self, table: RegisterTable, read_index: ReadIndex) -> None:
         self._table = table
         self._read_index = read_index

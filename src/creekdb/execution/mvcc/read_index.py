@@ -38,8 +38,6 @@ from creekdb.protocol.values import Key
 class RangeIndex:
     """Scanned ranges by the common prefix of their keys."""
 
-    __slots__ = ("_by_prefix",)
-
     def __init__(self) -> None:
         self._by_prefix: dict[CollationKey, dict[ScannedRange, None]] = {}
 
@@ -100,15 +98,6 @@ the maximum of recent entries."""
 
 class ReadIndex:
     """Readers of stable values and ranges, and blind adders."""
-
-    __slots__ = (
-        "_eager_count",
-        "_recent",
-        "_recent_max",
-        "blind_adders",
-        "scanned_ranges",
-        "stable_readers",
-    )
 
     def __init__(self, recent_max: int) -> None:
         self._recent_max = recent_max

@@ -31,8 +31,6 @@ from creekdb.protocol.values import Key
 class KeyList:
     """Keys of the registers, each once, in a list that only grows."""
 
-    __slots__ = ("keys", "removed")
-
     def __init__(self, keys: list[Key]) -> None:
         self.keys = keys
         self.removed: set[Key] = set()
@@ -54,20 +52,6 @@ class CheckpointCursor:
     With `compacts_keys`, the end of the traversal replaces the key list by one without removed
     keys. Only one cursor at a time may do that.
     """
-
-    __slots__ = (
-        "_absent_keys",
-        "_base",
-        "_compacts_keys",
-        "_end",
-        "_key_list",
-        "_listed_keys",
-        "_next_index",
-        "_present_keys",
-        "_preserved",
-        "_registers",
-        "is_closed",
-    )
 
     def __init__(
         self, registers: dict[Key, Any], key_list: KeyList, base: BaseState, compacts_keys: bool
@@ -149,18 +133,6 @@ RECENT_CHANGES_MIN: Final = 32
 
 class RegisterTable:
     """Contents of all registers, and the log of their recent changes."""
-
-    __slots__ = (
-        "_cursors",
-        "_digest",
-        "_key_list",
-        "_recent_changes",
-        "_recent_changes_start",
-        "_sorted_keys",
-        "base",
-        "change_count",
-        "registers",
-    )
 
     def __init__(self, base: BaseState, digest: StateDigest | None, with_cursors: bool) -> None:
         self.base = base

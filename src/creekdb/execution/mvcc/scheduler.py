@@ -100,8 +100,6 @@ class Scheduler:
 class QueueDelay:
     """Client requests in the order of their arrival. Some may have been executed."""
 
-    __slots__ = ("_entries", "_has_executed", "_ticks")
-
     def __init__(self) -> None:
         self._entries: deque[tuple[int, RequestEntry]] = deque()
         """Entries, each with the tick count at its arrival."""

@@ -67,8 +67,6 @@ class StateLoader:
     `with_digest` requests a digest, `with_order` the keys in order.
     """
 
-    __slots__ = ("_base", "_count", "digest", "keys", "registers", "sorted_keys")
-
     def __init__(self, base: BaseState, with_digest: bool, with_order: bool = False) -> None:
         self._base = base
         self._count = 0

@@ -52,8 +52,6 @@ from creekdb.protocol.values import Key
 class PendingRollbacks:
     """Index of rolled-back requests that await re-execution, and of their dependents."""
 
-    __slots__ = ("_first_position", "_positions", "_table")
-
     def __init__(self, table: RegisterTable) -> None:
         self._table = table
         self._positions: SortedList[Position] = SortedList()

@@ -69,16 +69,6 @@ def replay_records(records: Iterable[Record]) -> RecoveredState:
 
 
 class JournalCompactor:
-    __slots__ = (
-        "_application",
-        "_cab",
-        "_outbox",
-        "_previous_ids",
-        "_previous_instance",
-        "_probes",
-        "_reliable_broadcast",
-    )
-
     def __init__(
         self,
         outbox: Outbox,

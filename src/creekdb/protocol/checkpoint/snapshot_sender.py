@@ -27,16 +27,6 @@ class _SentSnapshot(NamedTuple):
 
 
 class SnapshotSender:
-    __slots__ = (
-        "_application",
-        "_outbox",
-        "_probes",
-        "_sent",
-        "_settings",
-        "_ticks",
-        "recovering",
-    )
-
     def __init__(
         self, settings: Settings, outbox: Outbox, probes: Probes, application: Application
     ) -> None:

@@ -40,20 +40,6 @@ class DirectWriter:
     Writes that cannot be direct, due to their position or to the file system, are not accepted.
     """
 
-    __slots__ = (
-        "_buffer",
-        "_buffer_address",
-        "_buffer_offset",
-        "_data_bytes",
-        "_data_end_offset",
-        "_direct_fd",
-        "_file_bytes",
-        "_is_usable",
-        "_on_written",
-        "_source_fd",
-        "_write_bytes",
-    )
-
     def __init__(self) -> None:
         self._is_usable = _O_DIRECT != 0
         self._source_fd = -1
@@ -157,18 +143,6 @@ class TimedFileOps(FileOps):
     `fsync` receives the durations. If `use_io_uring`, io_uring is used where it is available.
     `open_ring` returns None where it is not. `log` receives a line when io_uring fails.
     """
-
-    __slots__ = (
-        "_can_use_io_uring",
-        "_direct_writer",
-        "_has_dsync_write",
-        "_io_uring",
-        "_log",
-        "_on_written",
-        "_open_ring",
-        "_started_s",
-        "fsync",
-    )
 
     def __init__(
         self,

@@ -19,8 +19,6 @@ from creekdb.errors import DirectoryInUse
 class FileOps:
     """System calls of a journal."""
 
-    __slots__ = ()
-
     @property
     def can_write_async(self) -> bool:
         """True if `start_durable_write` is supported."""
@@ -91,8 +89,6 @@ LOCK_FILE_NAME: Final = "lock"
 
 class DirectoryLock:
     """Exclusive lock of one process on a directory, from `open` to `close`."""
-
-    __slots__ = ("_file_ops", "_lock_file", "_path")
 
     def __init__(self, path: Path, file_ops: FileOps) -> None:
         self._path = path

@@ -41,17 +41,6 @@ class CheckpointSlot:
 class CommitGroup:
     """Records that are made durable together."""
 
-    __slots__ = (
-        "checkpoint_path",
-        "checkpoint_slot",
-        "chunks",
-        "first_position",
-        "is_checkpoint",
-        "payloads",
-        "segment_number",
-        "size_bytes",
-    )
-
     def __init__(
         self,
         first_position: int,
@@ -111,22 +100,6 @@ class SegmentWriter:
     After an error, the writer abandons the segment. Data of a failed sync may be lost even though
     it can still be read, so the group is written again to another file.
     """
-
-    __slots__ = (
-        "_async_write",
-        "_directory",
-        "_end_offset",
-        "_file",
-        "_file_bytes",
-        "_file_ops",
-        "_is_suspect",
-        "_log",
-        "_salt",
-        "_segment_bytes",
-        "_segment_number",
-        "_segment_paths",
-        "_skipped_checkpoints",
-    )
 
     def __init__(
         self, directory: Path, segment_bytes: int, file_ops: FileOps, log: Callable[[str], None]

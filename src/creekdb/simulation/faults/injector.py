@@ -52,8 +52,6 @@ def _has_joined(disk: Disk) -> bool:
 class _TemporarySetting:
     """An attribute with a normal value and any number of temporary ones; the worst one applies."""
 
-    __slots__ = ("_active", "_attribute", "_normal", "_owner")
-
     def __init__(self, owner: object, attribute: str) -> None:
         self._owner = owner
         self._attribute = attribute

@@ -42,8 +42,6 @@ PATTERN_COUNTS = (0, 1, 2, 2, 3, 4, 6, 9)
 class _FaultContext:
     """Generator, cluster size and duration that patterns are drawn with."""
 
-    __slots__ = ("duration_us", "random", "replicas")
-
     def __init__(self, random: Random, replicas: int, duration_us: int) -> None:
         self.random = random
         self.replicas = replicas

@@ -20,8 +20,6 @@ It is a list because the heap then compares in C and `cancel` can clear the call
 
 
 class EventHeap:
-    __slots__ = ("_heap", "_is_stopped", "_sequence", "now_us", "processed_events")
-
     def __init__(self) -> None:
         self._heap: list[EventHandle] = []
         self._sequence = 0
@@ -79,8 +77,6 @@ DAY_US = 86_400_000_000
 
 
 class SkewedClock:
-    __slots__ = ("drift_ppm", "skew_us")
-
     def __init__(self, skew_us: int = 0, drift_ppm: int = 0) -> None:
         self.skew_us = skew_us
         self.drift_ppm = drift_ppm

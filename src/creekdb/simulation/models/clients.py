@@ -31,19 +31,6 @@ SessionLoop: TypeAlias = Literal["closed", "open", "script"]
 
 
 class _ClientSession:
-    __slots__ = (
-        "awaited_kind",
-        "current_id",
-        "is_ended",
-        "issued_calls",
-        "loop",
-        "number",
-        "random",
-        "replica",
-        "think_us",
-        "timeout_event",
-    )
-
     def __init__(self, number: int, replica: int, loop: SessionLoop, random: Random) -> None:
         self.number = number
         self.replica = replica

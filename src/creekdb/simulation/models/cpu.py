@@ -18,21 +18,6 @@ TaskCost: TypeAlias = Callable[[Task, ExecutionResult], int]
 
 
 class Cpu:
-    __slots__ = (
-        "_cores",
-        "_cost",
-        "_epoch",
-        "_free_cores",
-        "_heap",
-        "_on_done",
-        "_queue",
-        "_run",
-        "busy_us",
-        "executions",
-        "rollbacks",
-        "slowdown_factor",
-    )
-
     def __init__(
         self,
         heap: EventHeap,

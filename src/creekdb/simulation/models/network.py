@@ -47,20 +47,6 @@ class MessageFate(NamedTuple):
 
 
 class NetworkNoise:
-    __slots__ = (
-        "_random",
-        "_replicas",
-        "can_flip_bits",
-        "duplicated",
-        "duplication",
-        "forged",
-        "garbage",
-        "loss",
-        "reordered",
-        "reordering",
-        "reordering_us",
-    )
-
     def __init__(self, seed: int, replicas: int) -> None:
         self._random = derive_generator(seed, "noise")
         self._replicas = replicas
@@ -124,30 +110,6 @@ _EPOCHS_PER_DISK_LOSS: Final = 2**32
 
 
 class Network:
-    __slots__ = (
-        "_cuts",
-        "_deliver",
-        "_disk_losses",
-        "_epochs",
-        "_groups",
-        "_heap",
-        "_last_arrival_us",
-        "_last_disk_loss",
-        "_latency_random",
-        "_latency_spread_us",
-        "_link_free_ns",
-        "_model",
-        "_replicas",
-        "_sent_counts",
-        "_severed",
-        "blocked",
-        "lost_messages",
-        "noise",
-        "on_promise_sent",
-        "sent_bytes",
-        "spike_factor",
-    )
-
     def __init__(
         self, heap: EventHeap, model: NetworkModel, replicas: int, seed: int, deliver: Deliver
     ) -> None:

@@ -35,8 +35,6 @@ class DiskStatistics(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ReplicaCounters:
-    __slots__ = ("drift_us", "malformed", "probes", "rejected")
-
     def __init__(self) -> None:
         self.probes: dict[Probe, int] = {}
         self.rejected: dict[str, int] = {}

@@ -53,18 +53,6 @@ class _OpenOperation:
 
 
 class _OpenLog:
-    __slots__ = (
-        "crashed_us",
-        "durable_events",
-        "events",
-        "has_lost_disk",
-        "incarnation",
-        "is_removed",
-        "operations",
-        "replica",
-        "started_us",
-    )
-
     def __init__(
         self, replica: int, incarnation: int, started_us: int, has_lost_disk: bool
     ) -> None:
@@ -80,21 +68,6 @@ class _OpenLog:
 
 
 class HistoryRecorder:
-    __slots__ = (
-        "_commit_orders",
-        "_current",
-        "_guarantees",
-        "_has_events",
-        "_heap",
-        "_invocations",
-        "_logs",
-        "_lost_commits",
-        "_members",
-        "_pending_commits",
-        "speculations",
-        "unmatched_responses",
-    )
-
     def __init__(
         self, heap: EventHeap, replicas: int, with_events: bool = True, members: int | None = None
     ) -> None:

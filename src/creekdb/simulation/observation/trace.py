@@ -25,8 +25,6 @@ _encode = msgspec.msgpack.Encoder().encode
 
 
 class TraceHash:
-    __slots__ = ("_encoded_outcomes", "_hash", "_pending", "input_count")
-
     def __init__(self) -> None:
         self._hash = blake2b(digest_size=16)
         self._pending: list[bytes] = []

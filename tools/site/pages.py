@@ -50,7 +50,6 @@ CLIENT = (
     ),
     Shown(blocking.BlockingCallProxy, "BlockingCallProxy", frozenset({"after", "within"})),
     Shown(client.BlockingCall, "BlockingCall"),
-    Shown(blocking.BlockingSession, "BlockingSession"),
 )
 
 DATATYPES = (

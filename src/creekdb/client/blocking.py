@@ -6,11 +6,12 @@ One background thread runs the connection. Any number of threads may call concur
 import asyncio
 import threading
 from collections.abc import Coroutine, Iterator
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from creekdb.client.calls import Call, FinalOutcome
 from creekdb.client.errors import not_connected_error
-from creekdb.client.proxies import CallOptions, CallProxy, ConsistencyHints
+from creekdb.client.proxies import CallOptions, CallProxy, ConsistencyLevels, Session
 from creekdb.protocol.ids.version_vector import Dot
 from creekdb.wire.event_loop import new_loop
 from creekdb.wire.messages import CallResponse
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 _Result = TypeVar("_Result")
 
 
-class BlockingDatabase(ConsistencyHints):
+class BlockingDatabase(ConsistencyLevels["BlockingCallProxy"]):
     """Connection to a cluster for programs without asyncio: the result of `with connect(…) as db:`.
 
     `db.weak.name(…)` and `db.strong.name(…)` call operations and return their results. Any number
@@ -30,6 +31,7 @@ class BlockingDatabase(ConsistencyHints):
     """
 
     def __init__(self, database: "Database") -> None:
+        super().__init__(partial(BlockingCallProxy, self))
         self._database = database
         self._loop = new_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="creek", daemon=True)
@@ -51,22 +53,9 @@ class BlockingDatabase(ConsistencyHints):
         self.run_coroutine(self._database.__aexit__())
         self._stop_loop()
 
-    @property
-    def weak(self) -> "BlockingCallProxy":
-        """Proxy for weak calls: `db.weak.name(…)` returns the tentative response immediately."""
-        return BlockingCallProxy(self, CallOptions(strong=False))
-
-    @property
-    def strong(self) -> "BlockingCallProxy":
-        """Proxy for strong calls: `db.strong.name(…)` returns the stable response.
-
-        The call waits until a majority has fixed its position in the order.
-        """
-        return BlockingCallProxy(self, CallOptions(strong=True))
-
-    def session(self) -> "BlockingSession":
+    def session(self) -> "Session[BlockingCallProxy]":
         """Return a new session. A session sees its own calls, and need not see those of others."""
-        return BlockingSession(self, self._database.new_session())
+        return Session(partial(BlockingCallProxy, self), self._database.new_session())
 
     def status(self) -> dict[str, Any]:
         """Return the status of the connected replica."""
@@ -133,29 +122,6 @@ class BlockingCallProxy(CallProxy[Any]):
     def begin(self) -> "CallProxy[BlockingCall]":
         """Proxy for the same calls without waiting: `proxy.begin.name(…)` returns the call."""
         return CallProxy(self._database.begin, self._options, self._operation_names)
-
-
-class BlockingSession(ConsistencyHints):
-    """Calls of one user on a shared connection: the result of `db.session()`.
-
-    A session sees the effects of all its own earlier calls, also after a change of replica.
-    """
-
-    _variable_name = "session"
-
-    def __init__(self, blocking: BlockingDatabase, number: int) -> None:
-        self._database = blocking
-        self._number = number
-
-    @property
-    def weak(self) -> BlockingCallProxy:
-        """Proxy for weak calls in this session."""
-        return BlockingCallProxy(self._database, CallOptions(strong=False, session=self._number))
-
-    @property
-    def strong(self) -> BlockingCallProxy:
-        """Proxy for strong calls in this session."""
-        return BlockingCallProxy(self._database, CallOptions(strong=True, session=self._number))
 
 
 class BlockingCall:

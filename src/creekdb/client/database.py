@@ -18,7 +18,7 @@ from creekdb.client.call_router import CallRouter
 from creekdb.client.calls import Call
 from creekdb.client.errors import NotDone, not_connected_error
 from creekdb.client.failure_detector import ReplicaFailureDetector
-from creekdb.client.proxies import CallOptions, CallProxy, ConsistencyHints, Session
+from creekdb.client.proxies import CallOptions, CallProxy, ConsistencyLevels, Session
 from creekdb.client.replica_connection import (
     RETRY_PAUSE_S,
     ReplicaConnection,
@@ -41,7 +41,7 @@ INTERNAL_PREFIX: Final = "creek."
 """Prefix of operations on the cluster itself."""
 
 
-class Database(ConsistencyHints):
+class Database(ConsistencyLevels[CallProxy[Call]]):
     """Connection to a cluster: the result of `connect`.
 
     `db.weak.name(…)` and `db.strong.name(…)` call operations. `async with` opens and closes the
@@ -73,8 +73,7 @@ class Database(ConsistencyHints):
         self._is_open = False
         self.welcome: messages.Welcome | None = None
         self._operations: dict[str, bool] = {}
-        self._weak = CallProxy(self.call, CallOptions(strong=False), self.operation_names)
-        self._strong = CallProxy(self.call, CallOptions(strong=True), self.operation_names)
+        super().__init__(self._make_proxy)
 
     def __repr__(self) -> str:
         addresses = ", ".join(self._discovery.address_texts)
@@ -114,25 +113,12 @@ class Database(ConsistencyHints):
         if self._blocking is not None:
             self._blocking.close()
 
-    @property
-    def weak(self) -> CallProxy[Call]:
-        """Proxy for weak calls: `await db.weak.name(…)` returns the tentative response.
-
-        It arrives immediately. The final response follows once the call has its final position.
-        """
-        return self._weak
-
-    @property
-    def strong(self) -> CallProxy[Call]:
-        """Proxy for strong calls: `await db.strong.name(…)` returns the stable response.
-
-        The call waits until a majority has fixed its position in the order.
-        """
-        return self._strong
-
-    def session(self) -> Session[Call]:
+    def session(self) -> Session[CallProxy[Call]]:
         """Return a new session. A session sees its own calls, and need not see those of others."""
-        return Session(self.call, self.new_session(), self.operation_names)
+        return Session(self._make_proxy, self.new_session())
+
+    def _make_proxy(self, options: CallOptions) -> CallProxy[Call]:
+        return CallProxy(self.call, options, self.operation_names)
 
     async def status(self) -> dict[str, Any]:
         """Return the status of the connected replica."""

@@ -159,13 +159,37 @@ class OperationProxy(partial[CallResult]):
         )
 
 
-class ConsistencyHints:
-    """Base class whose missing attributes raise an error that points to `weak` and `strong`.
+Proxy = TypeVar("Proxy", bound=CallProxy[Any])
 
-    `db.name(…)` chooses no consistency level.
+
+class ConsistencyLevels(Generic[Proxy]):
+    """Proxies for weak and strong calls of one session: base class of connections.
+
+    Missing attributes raise an error that points to the proxies, because `db.name(…)` chooses no
+    consistency level.
     """
 
     _variable_name: ClassVar = "db"
+
+    def __init__(self, make_proxy: Callable[[CallOptions], Proxy], session: int = 0) -> None:
+        self._weak = make_proxy(CallOptions(strong=False, session=session))
+        self._strong = make_proxy(CallOptions(strong=True, session=session))
+
+    @property
+    def weak(self) -> Proxy:
+        """Proxy for weak calls: the result of `db.weak.name(…)` is the tentative response.
+
+        It arrives immediately. The final response follows once the call has its final position.
+        """
+        return self._weak
+
+    @property
+    def strong(self) -> Proxy:
+        """Proxy for strong calls: the result of `db.strong.name(…)` is the stable response.
+
+        The call waits until a majority has fixed its position in the order.
+        """
+        return self._strong
 
     if not TYPE_CHECKING:  # type checkers must still reject unknown attributes
 
@@ -179,31 +203,10 @@ class ConsistencyHints:
             )
 
 
-class Session(ConsistencyHints, Generic[CallResult]):
+class Session(ConsistencyLevels[Proxy]):
     """Calls of one user on a shared connection: the result of `db.session()`.
 
     A session sees the effects of all its own earlier calls, also after a change of replica.
     """
 
     _variable_name = "session"
-
-    def __init__(
-        self, call: CallFunction[CallResult], number: int, operation_names: OperationNames
-    ) -> None:
-        self._call = call
-        self._number = number
-        self._operation_names = operation_names
-
-    @property
-    def weak(self) -> CallProxy[CallResult]:
-        """Proxy for weak calls in this session."""
-        return CallProxy(
-            self._call, CallOptions(strong=False, session=self._number), self._operation_names
-        )
-
-    @property
-    def strong(self) -> CallProxy[CallResult]:
-        """Proxy for strong calls in this session."""
-        return CallProxy(
-            self._call, CallOptions(strong=True, session=self._number), self._operation_names
-        )

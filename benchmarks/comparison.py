@@ -7,14 +7,13 @@ each put. Both write to disk before they respond. Without an installed etcd, onl
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
 import click
 
 from benchmarks.competitors import etcd
-from creekdb.load.connection import DialFunction, dial
+from creekdb.load.connection import DialFunction, ReplicaDialer
 from creekdb.load.generator import LoadPlan, generate_load
 from creekdb.load.local_cluster import LocalCluster
 from creekdb.load.measurement import (
@@ -141,7 +140,7 @@ def running_systems(report: Callable[[str], None]) -> Iterator[RunningSystems]:
         cluster.start()
         run_in_new_loop(cluster.wait_until_ready())
         # One response per put, as from etcd.
-        single_response_dial = partial(dial, is_single_response=True)
+        single_response_dial = ReplicaDialer(is_single_response=True)
         systems = [
             System("weak", cluster.addresses, cluster.processes, single_response_dial, 0.0),
             System("strong", cluster.addresses, cluster.processes, single_response_dial, 1.0),

@@ -15,7 +15,7 @@ from benchmarks.result import Benchmark, Result
 from benchmarks.scale import Scale
 from creekdb import tpcc
 from creekdb.execution.sequential import OperationRaised
-from creekdb.load.connection import dial
+from creekdb.load.connection import ReplicaDialer
 from creekdb.load.generator import LoadPlan, generate_load
 from creekdb.load.local_cluster import LocalCluster
 from creekdb.load.measurement import STRONG_STABLE, WEAK_TENTATIVE, CpuClock, LoadMeter
@@ -68,7 +68,7 @@ async def _generate(
             clients=clients,
             calls_per_s=load,
             cpu_clock=cpu,
-            dial=partial(dial, is_single_response=True),  # only the measured response
+            dial=ReplicaDialer(is_single_response=True),  # only the measured response
         )
     )
 

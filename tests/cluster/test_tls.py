@@ -8,7 +8,6 @@ import math
 import ssl
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
-from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -20,7 +19,7 @@ import creekdb
 from creekdb import UsageError
 from creekdb.cli import main
 from creekdb.client.replica_connection import client_tls_context
-from creekdb.load.connection import dial
+from creekdb.load.connection import ReplicaDialer
 from creekdb.load.generator import LoadPlan, generate_load
 from creekdb.load.local_cluster import free_port
 from creekdb.load.measurement import LoadMeter
@@ -128,7 +127,7 @@ async def test_the_load_generator_uses_a_token_and_an_authority(
             meter.end_ns = 0
 
         async def drive(token: str, authority: str) -> LoadMeter:
-            dial_replica = partial(dial, token=token, tls_context=client_tls_context(authority))
+            dialer = ReplicaDialer(token=token, tls_context=client_tls_context(authority))
             stream = kv_workload(keys=5, value_bytes=8, reads=0.5, strong=0.5, seed=0)
             plan = LoadPlan(
                 cluster.addresses(),
@@ -137,7 +136,7 @@ async def test_the_load_generator_uses_a_token_and_an_authority(
                 duration_s=TIMEOUT_S,
                 clients=2,
                 background=until_something_is_done,
-                dial=dial_replica,
+                dial=dialer,
             )
             return await generate_load(plan)
 

@@ -213,54 +213,57 @@ class LoadConnection(asyncio.Protocol):
         self._writer.close()
 
 
-async def dial(
-    address: str,
-    meter: LoadMeter,
-    on_call_done: CallDone,
-    *,
-    token: str = "",
-    tls_context: ssl.SSLContext | None = None,
-    refused_timeout_s: float = CONNECT_TIMEOUT_S,
-    is_single_response: bool = False,
-    datatype: str = "",
-) -> LoadConnection:
-    """Connect to the replica at an address. Retries until it accepts the connection.
+class ReplicaDialer(msgspec.Struct, frozen=True, kw_only=True):
+    """Options of the connections of a load. A call of the dialer connects to one replica."""
 
-    `refused_timeout_s` bounds the retries while no process listens there. If `is_single_response`,
-    the replica sends only the response that a call waits for, and the others are not measured.
-    `datatype` is the required data type; empty accepts any.
-    """
-    loop = asyncio.get_running_loop()
-    host, port = parse_address(address)
-    start = loop.time()
-    while True:
-        try:
-            _, connection = await loop.create_connection(
-                lambda: LoadConnection(meter, on_call_done, token, is_single_response),
-                host,
-                port,
-                ssl=tls_context,
-            )
-            welcome = await asyncio.wait_for(connection.welcome, CONNECT_TIMEOUT_S)
-            if datatype not in ("", welcome.datatype):
-                connection.close()
-                raise UsageError(f"the cluster replicates '{welcome.datatype}', not '{datatype}'")
-        except UsageError as error:
-            raise UsageError(f"{address}: {error}") from None
-        except ssl.SSLCertVerificationError as error:
-            raise UsageError(
-                f"{address}: the certificate is not trusted: {error.verify_message}"
-            ) from error
-        except (OSError, TimeoutError, MalformedMessage) as error:
-            may_need_tls = isinstance(error, ConnectionResetError) and tls_context is None
-            if may_need_tls and await accepts_tls((host, port), CONNECT_TIMEOUT_S):
-                raise UsageError(f"{address} {TLS_REQUIRED}") from error
-            timeout_s = refused_timeout_s if has_no_listener(error) else CONNECT_TIMEOUT_S
-            if loop.time() > start + timeout_s:
-                text = f"no replica can be reached, tried for {timeout_s:g} s"
-                raise ReplicaUnreachable(
-                    f"{text}: {address}: {connection_error_text(error)}"
+    token: str = ""
+    tls_context: ssl.SSLContext | None = None
+    refused_timeout_s: float = CONNECT_TIMEOUT_S
+    """Upper bound for the retries while no process listens at the address."""
+    is_single_response: bool = False
+    """True if a replica sends only the response that a call waits for; others are not measured."""
+    datatype: str = ""
+    """Required data type; empty accepts any."""
+
+    async def __call__(
+        self, address: str, meter: LoadMeter, on_call_done: CallDone
+    ) -> LoadConnection:
+        """Connect to the replica at an address. Retry until it accepts the connection."""
+        loop = asyncio.get_running_loop()
+        host, port = parse_address(address)
+        start = loop.time()
+        while True:
+            try:
+                _, connection = await loop.create_connection(
+                    lambda: LoadConnection(
+                        meter, on_call_done, self.token, self.is_single_response
+                    ),
+                    host,
+                    port,
+                    ssl=self.tls_context,
+                )
+                welcome = await asyncio.wait_for(connection.welcome, CONNECT_TIMEOUT_S)
+                if self.datatype not in ("", welcome.datatype):
+                    connection.close()
+                    raise UsageError(
+                        f"the cluster replicates '{welcome.datatype}', not '{self.datatype}'"
+                    )
+            except UsageError as error:
+                raise UsageError(f"{address}: {error}") from None
+            except ssl.SSLCertVerificationError as error:
+                raise UsageError(
+                    f"{address}: the certificate is not trusted: {error.verify_message}"
                 ) from error
-            await asyncio.sleep(RETRY_PAUSE_S)
-        else:
-            return connection
+            except (OSError, TimeoutError, MalformedMessage) as error:
+                may_need_tls = isinstance(error, ConnectionResetError) and self.tls_context is None
+                if may_need_tls and await accepts_tls((host, port), CONNECT_TIMEOUT_S):
+                    raise UsageError(f"{address} {TLS_REQUIRED}") from error
+                timeout_s = self.refused_timeout_s if has_no_listener(error) else CONNECT_TIMEOUT_S
+                if loop.time() > start + timeout_s:
+                    text = f"no replica can be reached, tried for {timeout_s:g} s"
+                    raise ReplicaUnreachable(
+                        f"{text}: {address}: {connection_error_text(error)}"
+                    ) from error
+                await asyncio.sleep(RETRY_PAUSE_S)
+            else:
+                return connection

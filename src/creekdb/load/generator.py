@@ -11,11 +11,11 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from random import Random
 from time import perf_counter_ns
-from typing import Final
+from typing import Final, NamedTuple
 
 from creekdb.errors import UsageError
 from creekdb.execution.python_runtime import reduced_gc
-from creekdb.load.connection import DialFunction, LoadTarget, dial
+from creekdb.load.connection import DialFunction, LoadTarget, ReplicaDialer
 from creekdb.load.measurement import CpuClock, LoadMeter
 from creekdb.load.workload import Workload, WorkloadCall
 
@@ -33,46 +33,28 @@ OPEN_LOOP_PAUSE_S: Final = 0.001
 """Shortest pause of an open loop. Calls that fall due during a pause are sent together."""
 
 
-class LoadPlan:
-    """Parameters of one load.
+class LoadPlan(NamedTuple):
+    """Parameters of one load."""
 
-    - `clients` is the number of clients of a closed loop.
-    - `calls_per_s` is the rate of an open loop, which replaces the closed one if it is not 0.
-    - `on_progress` is called regularly with the elapsed time, in seconds, and the meter.
-    - `background` runs concurrently, from the end of the warm-up.
-    - `cpu_clock` runs during the measurement.
-    - `dial` connects to a server; the default is for Creek.
-    - If `has_failover`, calls of an open loop for an unconnected replica go to another one.
-    """
-
-    def __init__(
-        self,
-        addresses: Sequence[str],
-        workload: Workload,
-        *,
-        warm_up_s: float,
-        duration_s: float,
-        clients: int = 0,
-        calls_per_s: float = 0.0,
-        seed: int = 0,
-        on_progress: Callable[[float, LoadMeter], None] = lambda elapsed_s, meter: None,
-        background: Callable[[LoadMeter], Awaitable[None]] | None = None,
-        cpu_clock: CpuClock | None = None,
-        dial: DialFunction = dial,
-        has_failover: bool = False,
-    ) -> None:
-        self.addresses = addresses
-        self.workload = workload
-        self.warm_up_s = warm_up_s
-        self.duration_s = duration_s
-        self.clients = clients
-        self.calls_per_s = calls_per_s
-        self.seed = seed
-        self.on_progress = on_progress
-        self.background = background
-        self.cpu_clock = cpu_clock
-        self.dial = dial
-        self.has_failover = has_failover
+    addresses: Sequence[str]
+    workload: Workload
+    warm_up_s: float
+    duration_s: float
+    clients: int = 0
+    """Number of clients of a closed loop."""
+    calls_per_s: float = 0.0
+    """Rate of an open loop, which replaces the closed one if it is not 0."""
+    seed: int = 0
+    on_progress: Callable[[float, LoadMeter], None] = lambda elapsed_s, meter: None
+    """Called regularly with the elapsed time, in seconds, and the meter."""
+    background: Callable[[LoadMeter], Awaitable[None]] | None = None
+    """Runs concurrently, from the end of the warm-up."""
+    cpu_clock: CpuClock | None = None
+    """Runs during the measurement."""
+    dial: DialFunction = ReplicaDialer()
+    """Connects to a server; the default is for Creek."""
+    has_failover: bool = False
+    """True if calls of an open loop for an unconnected replica go to another one."""
 
 
 async def generate_load(plan: LoadPlan) -> LoadMeter:

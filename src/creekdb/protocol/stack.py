@@ -11,7 +11,7 @@ from typing import assert_never
 from creekdb.errors import BadValue
 from creekdb.protocol import validation
 from creekdb.protocol.application import Application
-from creekdb.protocol.broadcast.cab import ConditionalAtomicBroadcast
+from creekdb.protocol.broadcast.cab import CabCallbacks, ConditionalAtomicBroadcast
 from creekdb.protocol.broadcast.reliable import ReliableBroadcast, RequestHandover
 from creekdb.protocol.checkpoint.compaction import JournalCompactor, replay_records
 from creekdb.protocol.checkpoint.snapshot_sender import SnapshotSender
@@ -102,12 +102,14 @@ class ProtocolStack:
             self.outbox,
             self.probes,
             self.omega,
-            application.missing_dependency,
-            application.is_committed,
-            application.cab_deliver,
-            application.on_proposed,
-            self._send_snapshot,
-            self._count_rejection,
+            CabCallbacks(
+                application.missing_dependency,
+                application.is_committed,
+                application.cab_deliver,
+                application.on_proposed,
+                self._send_snapshot,
+                self._count_rejection,
+            ),
         )
         self._compaction = JournalCompactor(
             self.outbox, self.probes, self.reliable_broadcast, self.cab, application

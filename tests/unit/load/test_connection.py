@@ -6,7 +6,7 @@ from typing import cast
 import pytest
 
 from creekdb.errors import UsageError
-from creekdb.load.connection import LoadConnection, LoadTarget, dial
+from creekdb.load.connection import LoadConnection, LoadTarget, ReplicaDialer
 from creekdb.load.measurement import (
     STRONG_STABLE,
     STRONG_TENTATIVE,
@@ -190,6 +190,6 @@ async def test_a_port_that_is_not_for_clients_is_reported() -> None:
     server = await asyncio.start_server(serve_http, "127.0.0.1")
     address = f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
     with pytest.raises(UsageError, match=f"{address}: it serves HTTP; use the port for clients"):
-        await dial(address, LoadMeter(0, 2**62), lambda _connection, _client: None)
+        await ReplicaDialer()(address, LoadMeter(0, 2**62), lambda _connection, _client: None)
     server.close()
     assert not unhandled

@@ -2,7 +2,6 @@
 
 import sys
 from collections.abc import Callable, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -29,7 +28,7 @@ from creekdb.client.replica_connection import client_tls_context
 from creekdb.errors import UsageError
 from creekdb.execution.python_runtime import build_kind
 from creekdb.history import merge_recordings, save_run
-from creekdb.load.connection import ReplicaUnreachable, dial
+from creekdb.load.connection import ReplicaDialer, ReplicaUnreachable
 from creekdb.load.generator import LoadPlan, generate_load
 from creekdb.load.local_cluster import LocalCluster
 from creekdb.load.measurement import CpuClock, LoadMeter, LoadResult, load_result
@@ -251,8 +250,7 @@ async def _measure(
         seed=options.seed,
         on_progress=on_progress,
         cpu_clock=cpu,
-        dial=partial(
-            dial,
+        dial=ReplicaDialer(
             token=options.token,
             tls_context=client_tls_context(options.authority),
             refused_timeout_s=REFUSED_RETRY_S,

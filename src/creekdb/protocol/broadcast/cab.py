@@ -14,6 +14,7 @@ No delivery happens inside another step. Inputs enqueue work, and `process_pendi
 import enum
 from collections import deque
 from collections.abc import Callable, Iterable
+from typing import NamedTuple
 
 from creekdb.protocol.consensus.acceptor import Acceptor
 from creekdb.protocol.consensus.leader import Leader, LeaderPhase
@@ -50,6 +51,20 @@ class _BlockedStep(enum.Enum):
     DELIVERY = "delivery of the next decided request"
 
 
+class CabCallbacks(NamedTuple):
+    """Functions of the replica that the broadcast calls."""
+
+    missing_dependency: Callable[[Dot], Dot | None]
+    """The predicate: returns None if it holds, or else a dot whose arrival may make it hold. Once
+    true it must stay true (eventual stable evaluation)."""
+    is_delivered: Callable[[Dot], bool]
+    deliver: Callable[[list[Dot], int], None]
+    on_proposed: Callable[[int, Batch], None]
+    """Receives each proposed batch: an optimistic delivery, which may be wrong."""
+    on_outdated_peer: Callable[[int], None]
+    count_rejection: Callable[[MessageRejection], None]
+
+
 class ConditionalAtomicBroadcast:
     def __init__(
         self,
@@ -58,16 +73,8 @@ class ConditionalAtomicBroadcast:
         outbox: Outbox,
         probes: Probes,
         omega: Omega,
-        missing_dependency: Callable[[Dot], Dot | None],
-        is_delivered: Callable[[Dot], bool],
-        deliver: Callable[[list[Dot], int], None],
-        on_proposed: Callable[[int, Batch], None],
-        on_outdated_peer: Callable[[int], None],
-        count_rejection: Callable[[MessageRejection], None],
+        callbacks: CabCallbacks,
     ) -> None:
-        """`missing_dependency(id)` is the predicate: None if it holds, or else a dot whose arrival
-        may make it hold. Once true it must stay true (eventual stable evaluation).
-        `on_proposed` receives each proposed batch: an optimistic delivery, which may be wrong."""
         self._index = index
         self._peers = settings.peers(index)
         self._can_vote = index in settings.voters
@@ -77,15 +84,20 @@ class ConditionalAtomicBroadcast:
         self._outbox = outbox
         self._probes = probes
         self._omega = omega
-        self._missing_dependency = missing_dependency
-        self._is_delivered = is_delivered
-        self._deliver = deliver
-        self._on_proposed = on_proposed
-        self._on_outdated_peer = on_outdated_peer
+        self._missing_dependency = callbacks.missing_dependency
+        self._is_delivered = callbacks.is_delivered
+        self._deliver = callbacks.deliver
+        self._on_proposed = callbacks.on_proposed
+        self._on_outdated_peer = callbacks.on_outdated_peer
 
         self.learner = Learner(index, settings, outbox, probes)
         self.acceptor = Acceptor(
-            self._peers, outbox, probes, self._must_defer_vote, self._on_voted, count_rejection
+            self._peers,
+            outbox,
+            probes,
+            self._must_defer_vote,
+            self._on_voted,
+            callbacks.count_rejection,
         )
         self.leader = Leader(
             index,

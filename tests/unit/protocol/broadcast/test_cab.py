@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from creekdb.protocol.broadcast.cab import ConditionalAtomicBroadcast
+from creekdb.protocol.broadcast.cab import CabCallbacks, ConditionalAtomicBroadcast
 from creekdb.protocol.consensus.leader import LeaderPhase
 from creekdb.protocol.consensus.omega import Omega
 from creekdb.protocol.effects import Effects
@@ -57,12 +57,14 @@ class CabHarness:
             self.outbox,
             self.probes,
             self.omega,
-            self._missing_dependency,
-            lambda id: id in self.delivered,
-            lambda ids, instance: self.delivered.extend(ids),
-            lambda instance, batch: self.proposed.append((instance, batch)),
-            self.outdated_peers.append,
-            self.rejections.append,
+            CabCallbacks(
+                self._missing_dependency,
+                lambda id: id in self.delivered,
+                lambda ids, instance: self.delivered.extend(ids),
+                lambda instance, batch: self.proposed.append((instance, batch)),
+                self.outdated_peers.append,
+                self.rejections.append,
+            ),
         )
         self.ticks = 0
 

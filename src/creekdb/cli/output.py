@@ -7,14 +7,14 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import click
 import msgspec
-from rich.console import Console
+from rich.console import Console, JustifyMethod
 from rich.table import Table
 from rich.text import Text
 
@@ -58,6 +58,15 @@ def print_lines(lines: Iterable[Text]) -> None:
     console = stdout_console()
     for line in lines:
         console.print(line, soft_wrap=True)
+
+
+def new_table(*columns: str, left: Container[str] = (), min_width: int | None = None) -> Table:
+    """Return a table without lines. The columns in `left` contain text, the others numbers."""
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    for name in columns:
+        justify: JustifyMethod = "left" if name in left else "right"
+        table.add_column(name, justify=justify, min_width=min_width)
+    return table
 
 
 def print_table(table: Table) -> None:

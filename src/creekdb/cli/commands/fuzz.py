@@ -12,7 +12,6 @@ from rich.progress import (
     TimeElapsedColumn,
     TimeRemainingColumn,
 )
-from rich.table import Table
 from rich.text import Text
 
 from creekdb.checkers import verdict_rows
@@ -21,6 +20,7 @@ from creekdb.cli.exit_codes import FAILURE, SUCCESS
 from creekdb.cli.options import DEFAULT_SCHEME, SCHEME, add_working_directory_to_path
 from creekdb.cli.output import (
     command_name,
+    new_table,
     pluralize,
     print_json,
     print_lines,
@@ -159,14 +159,12 @@ def _result_line(result: SeedResult) -> Text:
 
 
 def _print_probes(summary: CampaignSummary, must_fire: bool) -> None:
-    table = Table(box=None, pad_edge=False, header_style="dim")
-    table.add_column("fired", justify="right")
-    table.add_column("probe")
+    table = new_table("fired", "probe", left=("probe",))
     for probe, count in sorted(summary.probes.items(), key=lambda item: (-item[1], item[0].name)):
         style = "" if count else "bold red" if must_fire else "yellow"
         table.add_row(str(count) if count else "never", probe.value, style=style)
     print_table(table)
-    print_lines([Text()])
+    click.echo()
 
 
 def _print_summary(summary: CampaignSummary, must_fire: bool, verbose: bool) -> None:

@@ -181,12 +181,12 @@ def simulate(
     else:
         _print_run(scenario, run, verdicts, measures, options)
         if debugged is not None:
-            print_lines([Text(), Text(_debug_summary(debugged))])
+            executions = pluralize(len(debugged.execution_log), "execution")
+            repeated = "repeated twice, once in another process"
+            click.echo(f"\n{executions}, {repeated}: all operations are deterministic")
         if out is not None:
-            directory = shlex.quote(str(out))
-            print_lines(
-                [Text(), Text(f"saved to {out}; check it with: {command_name()} check {directory}")]
-            )
+            check = f"{command_name()} check {shlex.quote(str(out))}"
+            click.echo(f"\nsaved to {out}; check it with: {check}")
     return SUCCESS if is_legal(verdicts) and not conditions else FAILURE
 
 
@@ -211,13 +211,6 @@ def _find_peak(scenario: Scenario, as_json: bool) -> int:
     return FAILURE if conditions else SUCCESS
 
 
-def _debug_summary(datatype: DebugDataType) -> str:
-    executions = pluralize(len(datatype.execution_log), "execution")
-    return (
-        f"{executions}, repeated twice, once in another process: all operations are deterministic"
-    )
-
-
 def _print_run(
     scenario: Scenario,
     run: SimulationRun,
@@ -228,8 +221,7 @@ def _print_run(
     if options.story:
         print_lines(walkthrough_lines(run.history, verdicts))
         return
-    print_lines(scenario_lines(scenario))
-    print_lines([Text()])
+    print_lines([*scenario_lines(scenario), Text()])
     if scenario.script and not scenario.clients.sessions:
         print_lines([*timeline_lines(run.history), Text()])
     print_measures(measures)

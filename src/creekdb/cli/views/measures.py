@@ -5,7 +5,7 @@ from typing import Final
 import click
 from rich.table import Table
 
-from creekdb.cli.output import pluralize, print_table
+from creekdb.cli.output import new_table, pluralize, print_table
 from creekdb.evaluation import PeakLoad
 from creekdb.evaluation.measures import Measures, SimulatedLatency
 from creekdb.load.measurement import STRONG_STABLE, WEAK_TENTATIVE, LoadMeter, LoadResult
@@ -73,39 +73,31 @@ def _latency_table(measures: Measures) -> Table:
         ("weak, withheld", measures.weak_speculated_ms),
         ("strong, withheld", measures.strong_speculated_ms),
     ):
-        if latency is None and label.endswith("withheld"):
-            continue
-        table.add_row(label, f"{latency.answers if latency else 0:,}", *_latency_cells(latency))
+        if latency is not None:
+            numbers = (latency.mean, latency.p50, latency.p95, latency.p99)
+            table.add_row(label, f"{latency.answers:,}", *map(format_ms, numbers))
+        elif not label.endswith("withheld"):
+            table.add_row(label, "0", *(_NO_VALUE,) * 4)
     return table
-
-
-def _latency_cells(latency: SimulatedLatency | None) -> tuple[str, ...]:
-    if latency is None:
-        return (_NO_VALUE,) * 4
-    return tuple(map(format_ms, (latency.mean, latency.p50, latency.p95, latency.p99)))
 
 
 def _facts_table(measures: Measures) -> Table:
     table = Table.grid(padding=(0, 2))
     table.add_column(style="dim", min_width=18)
     table.add_column()
+    executions = pluralize(measures.executions, "execution")
+    rollbacks = pluralize(measures.rollbacks, "rollback")
+    ratio = _format_optional(measures.execution_ratio, "{:.3f}")
+    network = _format_optional(measures.network_utilisation, "{:.3%}")
+    counts = f"{measures.weak} weak, {measures.strong} strong; {_response_counts(measures)}"
     for label, value in (
-        (
-            "operations",
-            f"{measures.weak} weak, {measures.strong} strong; {_response_counts(measures)}",
-        ),
+        ("operations", counts),
         ("throughput", _format_optional(measures.throughput_tps, "{:.0f} operations per second")),
         ("saturated", _saturated(measures)),
         ("accuracy", _accuracy(measures)),
-        (
-            "execution ratio",
-            _format_optional(measures.execution_ratio, "{:.3f}") + _executions(measures),
-        ),
+        ("execution ratio", f"{ratio} ({executions}, {rollbacks})"),
         ("cores busy", _format_optional(measures.cpu_utilisation, "{:.2%}")),
-        (
-            "network busy",
-            _format_optional(measures.network_utilisation, "{:.3%}") + _messages(measures),
-        ),
+        ("network busy", f"{network} ({pluralize(measures.messages, 'message')})"),
         ("rejected", _rejections(measures)),
         ("clock drift", _clock_drift(measures)),
         ("quiescent", _quiescence(measures)),
@@ -135,7 +127,8 @@ def _response_counts(measures: Measures) -> str:
     if measures.gave_up:
         counts.append(pluralize(measures.gave_up, "client timeout"))
     if measures.unserved:
-        counts.append(f"{measures.unserved} found {_possessive(measures.unserved)} replica down")
+        possessive = "its" if measures.unserved == 1 else "their"
+        counts.append(f"{measures.unserved} found {possessive} replica down")
     return ", ".join(counts)
 
 
@@ -144,21 +137,6 @@ def _saturated(measures: Measures) -> str:
     if measures.saturated is None:
         return ""
     return f"{'yes' if measures.saturated else 'no'}, {measures.backlog} pending at the end"
-
-
-def _possessive(number: int) -> str:
-    return "its" if number == 1 else "their"
-
-
-def _executions(measures: Measures) -> str:
-    return (
-        f" ({pluralize(measures.executions, 'execution')}, "
-        f"{pluralize(measures.rollbacks, 'rollback')})"
-    )
-
-
-def _messages(measures: Measures) -> str:
-    return f" ({pluralize(measures.messages, 'message')})"
 
 
 def _rejections(measures: Measures) -> str:
@@ -182,21 +160,10 @@ def _quiescence(measures: Measures) -> str:
 
 
 def peak_table(peak: PeakLoad) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="dim")
-    for name in (
-        "load",
-        "done",
-        "saturated",
-        "backlog",
-        "weak p50",
-        "weak p99",
-        "stable p50",
-        "stable p99",
-        "accuracy",
-        "ratio",
-        "cores",
-    ):
-        table.add_column(name, justify="right")
+    table = new_table(
+        *("load", "done", "saturated", "backlog", "weak p50", "weak p99"),
+        *("stable p50", "stable p99", "accuracy", "ratio", "cores"),
+    )
     for each in peak.tried:
         table.add_row(
             f"{each.load_tps:.0f}",
@@ -205,16 +172,12 @@ def peak_table(peak: PeakLoad) -> Table:
             str(each.backlog),
             *_percentiles(each.weak_tentative_ms),
             *_percentiles(each.strong_stable_ms),
-            _percent(each.accuracy),
-            "-" if each.execution_ratio is None else f"{each.execution_ratio:.2f}",
-            _percent(each.cpu_utilisation),
+            _format_optional(each.accuracy, "{:.1%}"),
+            _format_optional(each.execution_ratio, "{:.2f}"),
+            _format_optional(each.cpu_utilisation, "{:.1%}"),
         )
     return table
 
 
 def _percentiles(latency: SimulatedLatency | None) -> tuple[str, str]:
     return ("-", "-") if latency is None else (f"{latency.p50:.2f}", f"{latency.p99:.2f}")
-
-
-def _percent(share: float | None) -> str:
-    return "-" if share is None else f"{share:.1%}"

@@ -116,11 +116,9 @@ def generate(
             ),
             spark,
         )
-    print_lines(
-        [Text(f"{rows} rows of {pluralize(warehouses, 'warehouse')}, seed {seed}, in {out}")]
-    )
+    click.echo(f"{rows} rows of {pluralize(warehouses, 'warehouse')}, seed {seed}, in {out}")
     if not problems:
-        print_lines([Text("the rows, keys and references meet the TPC-C specification")])
+        click.echo("the rows, keys and references meet the TPC-C specification")
     print_lines(Text(each, style="red") for each in problems)
     return FAILURE if problems else SUCCESS
 
@@ -186,12 +184,10 @@ def resume_hint(out: Path) -> Iterator[None]:
 
 
 def print_simulated(cells: int, failures: Sequence["CellFailure"], out: Path) -> None:
-    print_lines(
-        [Text(f"{cells - len(failures)} of {pluralize(cells, 'experiment')} simulated, in {out}")]
-    )
+    click.echo(f"{cells - len(failures)} of {pluralize(cells, 'experiment')} simulated, in {out}")
     for failure in failures:
         print_lines([Text(f"{failure.cell.name} failed: {failure.reason}", style="red")])
-        print_lines([Text(f"  replay it with: {failure.command}")])
+        click.echo(f"  replay it with: {failure.command}")
 
 
 def populated_datatype(directory: Path, scenario: Scenario) -> DataType:

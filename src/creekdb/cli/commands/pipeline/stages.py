@@ -27,6 +27,7 @@ from creekdb.cli.exit_codes import FAILURE, SUCCESS
 from creekdb.cli.options import EXISTING_DIRECTORY
 from creekdb.cli.output import (
     command_name,
+    new_table,
     pluralize,
     print_json,
     print_lines,
@@ -71,8 +72,8 @@ def measure(
     print_skipped(measured.skipped)
     if as_json:
         print_json({"measures": measures, "peaks": peaks, "skipped": measured.skipped})
-        return SUCCESS
-    print_measured(measures, peaks, out)
+    else:
+        print_measured(measures, peaks, out)
     return SUCCESS
 
 
@@ -102,12 +103,11 @@ def verify(
         verified = run_with_status("verifying", lambda: verify_runs(spark, out, strict), spark)
     verdicts = [row.asDict() for row in verified.verdicts]
     print_skipped(verified.skipped)
-    illegal = [each for each in verdicts if each["verdict"] == "illegal"]
     if as_json:
         print_json({"verdicts": verdicts, "skipped": verified.skipped})
     else:
         print_verified(verdicts, out)
-    return FAILURE if illegal else SUCCESS
+    return FAILURE if _illegal(verdicts) else SUCCESS
 
 
 def print_measured(
@@ -116,20 +116,19 @@ def print_measured(
     print_table(_scheme_table(measures))
     if peaks:
         print_table(_peak_table(peaks))
-    print_lines([Text(f"{pluralize(len(measures), 'run')} measured; the tables are in {out}")])
+    click.echo(f"{pluralize(len(measures), 'run')} measured; the tables are in {out}")
 
 
 def print_verified(verdicts: Sequence[Mapping[str, Any]], out: Path) -> None:
-    illegal = [each for each in verdicts if each["verdict"] == "illegal"]
+    illegal = _illegal(verdicts)
     print_table(_verdict_table(verdicts))
     if any(each["verdict"] == "unknown" for each in verdicts):
-        print_lines(
-            [Text("unknown is not a violation: the run lacks the records for this check", "dim")]
-        )
+        note = "unknown is not a violation: the run lacks the records for this check"
+        print_lines([Text(note, "dim")])
     print_lines(_counterexample_lines(illegal))
     runs = pluralize(len({each["run"] for each in verdicts}), "run")
     result = pluralize(len(illegal), "illegal verdict") if illegal else "no violation"
-    print_lines([Text(f"{runs} checked, {result}; the verdicts are in {out / 'verdicts'}")])
+    click.echo(f"{runs} checked, {result}; the verdicts are in {out / 'verdicts'}")
 
 
 def print_skipped(skipped: Sequence[str]) -> None:
@@ -137,11 +136,15 @@ def print_skipped(skipped: Sequence[str]) -> None:
         stderr_console().print(Text(f"skipped: {reason}", style="yellow"), soft_wrap=True)
 
 
+def _result_table(*columns: str) -> Table:
+    return new_table(*columns, left=columns[:1], min_width=9)
+
+
 # --- measures ----------------------------------------------------------------------------------
 
 
 def _scheme_table(measures: Sequence[Mapping[str, Any]]) -> Table:
-    table = _new_table("scheme", "runs", "saturated", "operations")
+    table = _result_table("scheme", "runs", "saturated", "operations")
     for scheme in sorted({each["scheme"] for each in measures}):
         runs = [each for each in measures if each["scheme"] == scheme]
         saturated = sum(bool(each["saturated"]) for each in runs)
@@ -159,7 +162,7 @@ def _peak_table(peaks: Sequence[Mapping[str, Any]]) -> Table:
     varied = [
         name for name in parameters if name == "scheme" or len({row[name] for row in peaks}) > 1
     ]
-    table = _new_table(*(name.replace("_", " ") for name in varied), "seeds", "peak per second")
+    table = _result_table(*(name.replace("_", " ") for name in varied), "seeds", "peak per second")
     groups: dict[tuple[Any, ...], list[float]] = {}
     for row in peaks:
         groups.setdefault(tuple(row[name] for name in varied), []).append(row["peak_tps"])
@@ -172,8 +175,12 @@ def _peak_table(peaks: Sequence[Mapping[str, Any]]) -> Table:
 # --- verdicts ----------------------------------------------------------------------------------
 
 
+def _illegal(verdicts: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    return [each for each in verdicts if each["verdict"] == "illegal"]
+
+
 def _verdict_table(verdicts: Iterable[Mapping[str, Any]]) -> Table:
-    table = _new_table("checker", *VERDICT_STYLES)
+    table = _result_table("checker", *VERDICT_STYLES)
     counts = Counter((each["checker"], each["verdict"]) for each in verdicts)
     for checker in sorted({checker for checker, _ in counts}):
         cells = (
@@ -194,13 +201,6 @@ def _counterexample_lines(illegal: Sequence[Mapping[str, Any]]) -> list[Text]:
     if len(illegal) > COUNTEREXAMPLES_MAX:
         lines.append(Text(f"… and {len(illegal) - COUNTEREXAMPLES_MAX} more"))
     return lines
-
-
-def _new_table(*columns: str) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="dim")
-    for number, name in enumerate(columns):
-        table.add_column(name, justify="left" if number == 0 else "right", min_width=9)
-    return table
 
 
 @click.command(short_help="Write the report.")
@@ -302,5 +302,4 @@ def run(
     written = run_with_status("drawing", lambda: write_report(directory), always=True)
     print_lines(map(Text, written.summary))
     print_lines([Text.assemble("the report is ", (str(written.page), "bold"))])
-    illegal = any(each["verdict"] == "illegal" for each in verdicts)
-    return FAILURE if failures or illegal else SUCCESS
+    return FAILURE if failures or _illegal(verdicts) else SUCCESS

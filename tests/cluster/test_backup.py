@@ -9,9 +9,7 @@ from typing import Any
 import pytest
 
 from creekdb.cli.app import main
-from creekdb.cli.commands.backup import fetch_backup
-from creekdb.cli.exit_codes import CommandFailed
-from creekdb.cli.target import ClusterTarget
+from creekdb.cli.limits import CommandLimits
 from creekdb.client import NotDone, connect
 from creekdb.client.replica_connection import dial
 from creekdb.datatypes.kv import KV
@@ -311,8 +309,8 @@ async def test_commands_back_up_and_restore_a_cluster(
         await server.stop()
 
 
-def test_a_failed_backup_leaves_no_file(tmp_path: Path) -> None:
-    target = ClusterTarget((f"127.0.0.1:{free_port()}",), "", None)
-    with pytest.raises(CommandFailed, match="no replica can be reached"):
-        fetch_backup(tmp_path / "one.backup", target, "", operations=False, refused_retry_s=0.1)
+def test_a_failed_backup_leaves_no_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["backup", str(tmp_path / "one.backup"), "--at", f"127.0.0.1:{free_port()}"]
+    assert main(arguments, CommandLimits(refused_retry_s=0.1)) == 1
+    assert "no replica can be reached" in capsys.readouterr().err
     assert not any(tmp_path.iterdir())

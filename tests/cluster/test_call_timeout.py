@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from creekdb.cli import main
+from creekdb.cli.limits import CommandLimits
 from tests.cluster.in_process_cluster import running_cluster
 
 
@@ -49,15 +50,15 @@ async def test_the_tentative_response_is_shown_at_the_timeout(
 
 
 async def test_json_marks_tentative_values_and_stderr_reports_the_wait(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("creekdb.cli.target.NOTICE_DELAY_S", 0.1)
-
+    limits = CommandLimits(notice_delay_s=0.1)
     async with running_cluster(tmp_path) as cluster, cluster.client(0) as db:
         await db.strong.put("a", 1)
         await cluster.stop(1, 2)
         arguments = ["call", "put", "a", "2", "--final", "--json", "--timeout", "0.5"]
-        assert await asyncio.to_thread(main, [*arguments, "--at", *cluster.addresses(0)]) == 1
+        arguments += ["--at", *cluster.addresses(0)]
+        assert await asyncio.to_thread(main, arguments, limits) == 1
     output = capsys.readouterr()
     assert json.loads(output.out) == {"kind": "tentative", "value": 1}
     notice = "creek: tentative response: 1; waiting up to 0.5 s for the final response"

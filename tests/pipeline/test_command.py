@@ -118,9 +118,8 @@ def test_every_command_shows_an_example(capsys: pytest.CaptureFixture[str]) -> N
 
 
 def test_progress_is_reported_in_lines_without_a_terminal(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    monkeypatch.setattr("creekdb.cli.commands.pipeline.group.REPORT_INTERVAL_S", 0.0)
     report_progress()
     assert capsys.readouterr().err.splitlines() == [
         "0 of 8 experiments simulated",
@@ -128,8 +127,8 @@ def test_progress_is_reported_in_lines_without_a_terminal(
     ]
 
 
-def report_progress() -> None:
-    with simulation_progress() as report:
+def report_progress(console: Console | None = None) -> None:
+    with simulation_progress(console, report_interval_s=0.0) as report:
         report(GridProgress(done=0, total=8, running=("a", "b"), remaining_s=None))
         report(GridProgress(done=2, total=8, running=("c", "d"), remaining_s=75.0))
         report(GridProgress(done=8, total=8, running=(), remaining_s=0.0))
@@ -143,13 +142,10 @@ def terminal(output: io.StringIO, term: str) -> Console:
 
 
 def test_progress_is_reported_in_lines_on_a_dumb_terminal(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     output = io.StringIO()
-    console = terminal(output, "dumb")
-    monkeypatch.setattr("creekdb.cli.commands.pipeline.group.stderr_console", lambda: console)
-    monkeypatch.setattr("creekdb.cli.commands.pipeline.group.REPORT_INTERVAL_S", 0.0)
-    report_progress()
+    report_progress(terminal(output, "dumb"))
     assert output.getvalue() == ""
     assert capsys.readouterr().err.splitlines() == [
         "0 of 8 experiments simulated",
@@ -157,14 +153,10 @@ def test_progress_is_reported_in_lines_on_a_dumb_terminal(
     ]
 
 
-def test_a_progress_bar_fits_the_terminal_with_long_cell_names(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_progress_bar_fits_the_terminal_with_long_cell_names() -> None:
     output = io.StringIO()
-    console = terminal(output, "xterm")
-    monkeypatch.setattr("creekdb.cli.commands.pipeline.group.stderr_console", lambda: console)
     running = ("archie-w20-44000tps-100ms-s0", "creek-w20-44000tps-100ms-recorded-s0")
-    with simulation_progress() as report:
+    with simulation_progress(terminal(output, "xterm")) as report:
         report(GridProgress(done=12, total=36, running=running, remaining_s=935.0))
     shown = output.getvalue()
     assert "12/36 0:00:00 about 15:35 remaining" in shown

@@ -24,6 +24,7 @@ from creekdb.cli.exit_codes import (
     CommandFailed,
 )
 from creekdb.cli.lazy_group import LazyGroup
+from creekdb.cli.limits import CommandLimits
 from creekdb.errors import SUGGESTION_CUTOFF, HelperEnded, StorageFault, UsageError
 from creekdb.execution.python_runtime import build_kind
 
@@ -84,13 +85,13 @@ def command(context: click.Context) -> None:
         click.echo(context.get_help())
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+def main(arguments: Sequence[str] | None = None, limits: CommandLimits | None = None) -> int:
     """Run the command and return its exit code."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # for terminals that lack a character
     try:
-        code = command.main(arguments, prog_name="creek", standalone_mode=False)
+        code = command.main(arguments, prog_name="creek", standalone_mode=False, obj=limits)
         sys.stdout.flush()
     except UsageError as error:
         return _print_error(str(error), USAGE_ERROR)

@@ -7,6 +7,7 @@ receives the scenario as JSON and returns the record of every execution.
 import os
 import subprocess
 import sys
+from collections.abc import Iterable
 
 import msgspec
 
@@ -20,7 +21,6 @@ CHILD_COMMAND = (
     "-c",
     "from creekdb.cli import determinism; determinism.run_child()",
 )
-HASH_SEEDS = ("1", "2")
 HASH_SEED_VARIABLE = "PYTHONHASHSEED"
 
 
@@ -30,9 +30,14 @@ class ReplayResult(msgspec.Struct, frozen=True, array_like=True):
     """Nondeterminism that the child process detected itself."""
 
 
-def compare_with_child(scenario: Scenario, ours: list[ExecutionRecord]) -> NotDeterministic | None:
-    """Repeat the run in another process; return the first difference from `ours`, or None."""
-    other = next(seed for seed in HASH_SEEDS if seed != os.environ.get(HASH_SEED_VARIABLE))
+def compare_with_child(
+    scenario: Scenario, ours: list[ExecutionRecord], hash_seeds: Iterable[str]
+) -> NotDeterministic | None:
+    """Repeat the run in another process; return the first difference from `ours`, or None.
+
+    That process has the first of the hash seeds that this one does not have.
+    """
+    other = next(seed for seed in hash_seeds if seed != os.environ.get(HASH_SEED_VARIABLE))
     done = subprocess.run(
         CHILD_COMMAND,
         env={**os.environ, HASH_SEED_VARIABLE: other},

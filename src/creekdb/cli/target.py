@@ -9,6 +9,7 @@ import click
 
 from creekdb.cli.declaration import option
 from creekdb.cli.exit_codes import CommandFailed
+from creekdb.cli.limits import command_limits
 from creekdb.client import Database, NotDone, connect
 from creekdb.wire.reject_reason import RejectReason
 
@@ -17,10 +18,6 @@ DEFAULT_ADDRESSES = ("127.0.0.1:7100", "127.0.0.1:7101", "127.0.0.1:7102")
 
 With up to five replicas, at least one of these is up if a majority is.
 """
-REFUSED_RETRY_S = 5.0
-"""Time for which refused connections are retried, in seconds: the cluster may be starting."""
-NOTICE_DELAY_S = 1.0
-"""Delay before the notice that a response is pending, in seconds."""
 
 TOKEN = option(
     "Token of the client.", "", envvar="CREEK_TOKEN", show_envvar=True, show_default=False
@@ -36,7 +33,7 @@ AUTHORITY = option(
 def pending_notice(text: Callable[[], str]) -> Iterator[None]:
     """Print the notice if the body takes long."""
     notice = asyncio.get_running_loop().call_later(
-        NOTICE_DELAY_S, lambda: click.echo(f"creek: {text()}", err=True)
+        command_limits().notice_delay_s, lambda: click.echo(f"creek: {text()}", err=True)
     )
     try:
         yield
@@ -65,7 +62,7 @@ class ClusterTarget(NamedTuple):
             authority=self.authority,
             timeout=timeout,
             patience=timeout,
-            refused=REFUSED_RETRY_S,
+            refused=command_limits().refused_retry_s,
         )
 
         def notice() -> str:

@@ -8,6 +8,7 @@ import pytest
 
 from creekdb import datatypes
 from creekdb.cli import determinism, main
+from creekdb.cli.limits import CommandLimits
 from tests.unit.cli import nondeterministic_types
 
 ROOT = Path(__file__).parents[3]
@@ -50,15 +51,15 @@ def test_debug_mode_prints_the_number_of_executions(capsys: pytest.CaptureFixtur
 
 @pytest.mark.usefixtures("nondeterministic_datatypes")
 def test_an_operation_that_depends_on_the_hash_seed_is_named(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert main([*SHORT, "--datatype", "hashed"]) == 0
     capsys.readouterr()
     # At least one of three other hash seeds gives another iteration order.
     errors = []
     for seeds in (("1", "2"), ("3", "4"), ("5", "6")):
-        monkeypatch.setattr(determinism, "HASH_SEEDS", seeds)
-        code = main([*SHORT, "--datatype", "hashed", "--debug"])
+        limits = CommandLimits(hash_seeds=seeds)
+        code = main([*SHORT, "--datatype", "hashed", "--debug"], limits)
         shown = capsys.readouterr()
         if code == 1:
             assert shown.out == ""

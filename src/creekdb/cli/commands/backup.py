@@ -17,6 +17,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, TimeRemainingColumn
 from creekdb.cli.config_file import render_config, replica_config
 from creekdb.cli.declaration import declared, option
 from creekdb.cli.exit_codes import SUCCESS
+from creekdb.cli.limits import command_limits
 from creekdb.cli.options import (
     AS_JSON,
     DIRECTORY,
@@ -28,7 +29,7 @@ from creekdb.cli.options import (
     reject_working_directory,
 )
 from creekdb.cli.output import command_name, pluralize, print_json
-from creekdb.cli.target import REFUSED_RETRY_S, ClusterTarget
+from creekdb.cli.target import ClusterTarget
 from creekdb.cli.views.progress import ProgressBar
 from creekdb.client import NotDone
 from creekdb.client.backup_download import download_backup
@@ -70,12 +71,7 @@ def backup(
 
 
 def fetch_backup(
-    file: Path,
-    target: ClusterTarget,
-    purpose: str,
-    operations: bool,
-    force: bool = False,
-    refused_retry_s: float = REFUSED_RETRY_S,
+    file: Path, target: ClusterTarget, purpose: str, operations: bool, force: bool = False
 ) -> BackupHeader:
     columns = ("backing up", BarColumn(), MofNCompleteColumn(), "registers", TimeRemainingColumn())
     with (
@@ -89,7 +85,7 @@ def fetch_backup(
             authority=target.authority,
             operations=operations,
             progress=lambda completed, total: bar.update(completed=completed, total=total),
-            refused=refused_retry_s,
+            refused=command_limits().refused_retry_s,
         )
         try:
             asyncio.run(download)

@@ -13,6 +13,7 @@ from creekdb import tpcc
 from creekdb.cli.arguments import DURATION, MEASUREMENT
 from creekdb.cli.declaration import declared, option
 from creekdb.cli.exit_codes import FAILURE, SUCCESS
+from creekdb.cli.limits import command_limits
 from creekdb.cli.options import AS_JSON, NEW_DIRECTORY, RATE, WAREHOUSES
 from creekdb.cli.output import (
     command_name,
@@ -21,7 +22,7 @@ from creekdb.cli.output import (
     scratch_directory,
     stdout_console,
 )
-from creekdb.cli.target import AUTHORITY, REFUSED_RETRY_S, TOKEN
+from creekdb.cli.target import AUTHORITY, TOKEN
 from creekdb.cli.views.measures import print_errors, print_latencies, recent_latencies
 from creekdb.cli.views.progress import ProgressBar, spinner
 from creekdb.client.replica_connection import client_tls_context
@@ -253,7 +254,7 @@ async def _measure(
         dial=ReplicaDialer(
             token=options.token,
             tls_context=client_tls_context(options.authority),
-            refused_timeout_s=REFUSED_RETRY_S,
+            refused_timeout_s=command_limits().refused_retry_s,
             datatype=datatype,
         ),
     )

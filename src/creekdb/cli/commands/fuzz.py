@@ -17,6 +17,7 @@ from rich.text import Text
 from creekdb.checkers import verdict_rows
 from creekdb.cli.declaration import declared, option
 from creekdb.cli.exit_codes import FAILURE, SUCCESS
+from creekdb.cli.limits import command_limits
 from creekdb.cli.options import DEFAULT_SCHEME, SCHEME, add_working_directory_to_path
 from creekdb.cli.output import (
     command_name,
@@ -39,9 +40,6 @@ from creekdb.simulation.fuzz.campaign import (
     run_campaign,
 )
 from creekdb.simulation.fuzz.scenario_generator import scenario_from_seed
-
-PROBES_REQUIRED_SEEDS = 2000
-"""Number of seeds that are expected to fire every probe."""
 
 FAILURES_DETAILED_MAX = 10
 """Upper bound for the failures described in full; for others, only the seed is printed."""
@@ -86,14 +84,12 @@ def fuzz(
             print_lines(
                 [*scenario_lines(scenario_from_seed(result.seed, scheme)), _result_line(result)]
             )
-    unfired = summary.unfired_probes if seeds >= PROBES_REQUIRED_SEEDS else []
+    is_failure = seeds >= command_limits().probes_required_seeds and bool(summary.unfired_probes)
     if as_json:
         print_json(_json_summary(summary, first, scheme))
     else:
-        if verbose or seeds >= PROBES_REQUIRED_SEEDS:
-            _print_probes(summary, bool(unfired))
-        _print_summary(summary, bool(unfired), verbose)
-    return FAILURE if summary.failures or unfired else SUCCESS
+        _print_summary(summary, is_failure, verbose)
+    return FAILURE if summary.failures or is_failure else SUCCESS
 
 
 def replay_command(result: SeedResult) -> str:
@@ -168,30 +164,28 @@ def _print_probes(summary: CampaignSummary, must_fire: bool) -> None:
 
 
 def _print_summary(summary: CampaignSummary, must_fire: bool, verbose: bool) -> None:
-    lines = [
-        Text(
-            f"{pluralize(summary.seeds, 'seed')}, {pluralize(summary.operations, 'operation')}, "
-            f"{len(summary.failures)} failed; {pluralize(summary.repeated_seeds, 'seed')} repeated "
-            f"(one in {REPEAT_EVERY})"
-        ),
-        Text(f"trace hash {summary.trace_hash}"),
-        Text(_probe_summary(summary, must_fire, verbose)),
-    ]
-    lines += [
-        Text(f"failed: seed {each.seed}, replay it: {replay_command(each)}", style="red")
-        for each in summary.failures
-    ]
-    print_lines(lines)
-
-
-def _probe_summary(summary: CampaignSummary, must_fire: bool, verbose: bool) -> str:
+    required = command_limits().probes_required_seeds
     probes, unfired = len(summary.probes), len(summary.unfired_probes)
     fired = f"{probes - unfired} of {pluralize(probes, 'probe')} fired"
     if must_fire:
-        return f"{fired}: the others are branches that no run tested"
-    note = f", sufficient below {PROBES_REQUIRED_SEEDS} seeds" if unfired else ""
-    listed = verbose or summary.seeds >= PROBES_REQUIRED_SEEDS
-    return f"{fired}{note}" if listed else f"{fired}{note}; --verbose lists them"
+        fired += ": the others are branches that no run tested"
+    elif unfired:
+        fired += f", sufficient below {required} seeds"
+    if verbose or summary.seeds >= required:
+        _print_probes(summary, must_fire)
+    else:
+        fired += "; --verbose lists them"
+    click.echo(
+        f"{pluralize(summary.seeds, 'seed')}, {pluralize(summary.operations, 'operation')}, "
+        f"{len(summary.failures)} failed; {pluralize(summary.repeated_seeds, 'seed')} repeated "
+        f"(one in {REPEAT_EVERY})"
+    )
+    click.echo(f"trace hash {summary.trace_hash}")
+    click.echo(fired)
+    print_lines(
+        Text(f"failed: seed {each.seed}, replay it: {replay_command(each)}", style="red")
+        for each in summary.failures
+    )
 
 
 def _json_summary(summary: CampaignSummary, first: int, scheme: str) -> dict[str, object]:

@@ -15,6 +15,7 @@ from creekdb.cli.commands.pipeline.group import populated_datatype
 from creekdb.cli.declaration import declared, option
 from creekdb.cli.determinism import compare_with_child
 from creekdb.cli.exit_codes import FAILURE, SUCCESS
+from creekdb.cli.limits import command_limits
 from creekdb.cli.options import NEW_DIRECTORY
 from creekdb.cli.output import (
     command_name,
@@ -160,7 +161,9 @@ def simulate(
     try:
         run = run_with_progress(build_simulation(scenario, debugged, datatype))
         if debugged is not None and (
-            difference := compare_with_child(scenario, debugged.execution_log)
+            difference := compare_with_child(
+                scenario, debugged.execution_log, command_limits().hash_seeds
+            )
         ):
             raise difference
         verdicts = check_all(run.history, datatype) if scenario.record_events else []

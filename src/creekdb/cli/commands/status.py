@@ -7,6 +7,7 @@ import click
 
 from creekdb.cli.declaration import declared, option
 from creekdb.cli.exit_codes import FAILURE, SUCCESS
+from creekdb.cli.limits import command_limits
 from creekdb.cli.output import pluralize, print_json, print_table, stdout_console
 from creekdb.cli.target import DEFAULT_ADDRESSES, ClusterTarget
 from creekdb.cli.views.replicas import ReplicaRow, replicas_table, state_text
@@ -14,7 +15,6 @@ from creekdb.client import NotDone, connect
 from creekdb.errors import UsageError
 from creekdb.wire.counters import ServerCounter
 
-STATUS_TIMEOUT_S = 2.0
 SILENT_PEER_S = 3.0
 """Silence of a connected peer that is worth a warning, in seconds."""
 TRANSIENT_REASONS = (
@@ -45,6 +45,7 @@ def status(
     """
 
     denials: list[UsageError] = []
+    timeout_s = command_limits().status_timeout_s
 
     async def fetch(address: str) -> dict[str, Any]:
         try:
@@ -52,8 +53,8 @@ def status(
                 address,
                 token=target.token,
                 authority=target.authority,
-                timeout=STATUS_TIMEOUT_S,
-                patience=STATUS_TIMEOUT_S,
+                timeout=timeout_s,
+                patience=timeout_s,
             ) as db:
                 return {"address": address, **await db.status()}
         except NotDone as error:

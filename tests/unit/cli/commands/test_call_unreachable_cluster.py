@@ -7,6 +7,7 @@ import socket
 import pytest
 
 from creekdb.cli import main
+from creekdb.cli.limits import CommandLimits
 from creekdb.cli.target import DEFAULT_ADDRESSES, ClusterTarget
 from creekdb.client import NotDone
 from creekdb.client.replica_connection import connection_error_text, has_no_listener
@@ -62,14 +63,12 @@ def test_a_silent_address_among_several_is_retried() -> None:
     "command", [["call", "get", "a"], ["status"], ["member", "list"], ["bench", "kv"]]
 )
 def test_refused_connections_are_retried_only_briefly(
-    command: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    command: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for name in ("commands.bench", "target"):  # bench first, because it imports the value
-        monkeypatch.setattr(f"creekdb.cli.{name}.REFUSED_RETRY_S", 0.05)
-    monkeypatch.setattr("creekdb.cli.commands.status.STATUS_TIMEOUT_S", 0.05)
+    limits = CommandLimits(refused_retry_s=0.05, status_timeout_s=0.05)
     port = free_port()
 
-    assert main([*command, "--at", f"127.0.0.1:{port}"]) != 0
+    assert main([*command, "--at", f"127.0.0.1:{port}"], limits) != 0
 
     shown = capsys.readouterr().err
     assert "no replica can be reached" in shown
@@ -79,13 +78,12 @@ def test_refused_connections_are_retried_only_briefly(
 
 
 def test_a_notice_is_printed_while_no_replica_responds(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    monkeypatch.setattr("creekdb.cli.target.REFUSED_RETRY_S", 0.1)
-    monkeypatch.setattr("creekdb.cli.target.NOTICE_DELAY_S", 0.0)
+    limits = CommandLimits(refused_retry_s=0.1, notice_delay_s=0.0)
     port = free_port()
 
-    assert main(["call", "get", "a", "--at", f"127.0.0.1:{port}"]) == 1
+    assert main(["call", "get", "a", "--at", f"127.0.0.1:{port}"], limits) == 1
 
     notice, error = capsys.readouterr().err.splitlines()
     progress = f"127.0.0.1:{port}: no response yet; retrying for a few seconds"

@@ -5,7 +5,7 @@ import shlex
 import pytest
 
 from creekdb.cli import main
-from creekdb.cli.commands import fuzz
+from creekdb.cli.limits import CommandLimits
 from creekdb.schemes import registry
 from creekdb.schemes.core.spec import Scheme, SchemeSpec
 from tests.unit.cli.faulty_schemes import Diverging, Nondeterministic, Raising
@@ -76,11 +76,11 @@ def test_a_seed_fails_if_its_repetition_differs(
 
 
 def test_with_many_seeds_a_probe_that_never_fires_fails(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    monkeypatch.setattr(fuzz, "PROBES_REQUIRED_SEEDS", 2)
+    limits = CommandLimits(probes_required_seeds=2)
 
-    assert main(["fuzz", "--seeds", "2", "--jobs", "1"]) == 1
+    assert main(["fuzz", "--seeds", "2", "--jobs", "1"], limits) == 1
     shown = capsys.readouterr().out
     assert "0 failed" in shown
     assert "never  a leader abandoned" in shown
@@ -92,7 +92,7 @@ def test_help_states_the_number_of_seeds_that_must_fire_every_probe(
 ) -> None:
     main(["fuzz", "--help"])
 
-    assert f"with {fuzz.PROBES_REQUIRED_SEEDS} seeds or more" in capsys.readouterr().out
+    assert f"with {CommandLimits().probes_required_seeds} seeds or more" in capsys.readouterr().out
 
 
 def test_verbose_describes_each_scenario_and_lists_the_probes(

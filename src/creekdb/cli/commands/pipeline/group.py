@@ -34,8 +34,6 @@ if TYPE_CHECKING:
     from creekdb.pipeline.spark.session import SparkSession
     from creekdb.pipeline.stages.simulate import CellFailure, GridProgress
 
-REPORT_INTERVAL_S: Final = 10.0
-"""Interval between progress lines where stderr is not a terminal, in seconds."""
 POLL_INTERVAL_S: Final = 0.5
 
 WorkResult = TypeVar("WorkResult")
@@ -285,11 +283,13 @@ def _can_redraw(console: Console) -> bool:
 
 
 @contextmanager
-def simulation_progress() -> Iterator[Callable[["GridProgress"], None]]:
-    """Show a progress bar on a terminal, and occasional lines elsewhere."""
-    console = stderr_console()
+def simulation_progress(
+    console: Console | None = None, report_interval_s: float = 10.0
+) -> Iterator[Callable[["GridProgress"], None]]:
+    """Show a progress bar on a terminal, and elsewhere a line per `report_interval_s` seconds."""
+    console = console or stderr_console()
     if not _can_redraw(console):
-        yield _ProgressLines()
+        yield _ProgressLines(report_interval_s)
         return
     bar = _CellProgress(
         TextColumn("simulating"),
@@ -327,11 +327,12 @@ class _CellProgress(Bar):
 
 
 class _ProgressLines:
-    def __init__(self) -> None:
+    def __init__(self, interval_s: float) -> None:
+        self._interval_s = interval_s
         self._reported_s = monotonic()
 
     def __call__(self, progress: "GridProgress") -> None:
-        if monotonic() - self._reported_s >= REPORT_INTERVAL_S and progress.done < progress.total:
+        if monotonic() - self._reported_s >= self._interval_s and progress.done < progress.total:
             self._reported_s = monotonic()
             cells = pluralize(progress.total, "experiment")
             suffix = f", {_remaining_text(progress)}" if _remaining_text(progress) else ""

@@ -18,7 +18,7 @@ from creekdb import tpcc
 from creekdb.checkers import Verdict, verdict_rows
 from creekdb.execution.datatype import DataType
 from creekdb.execution.transaction import ABSENT
-from creekdb.history import Dot, History, Key, OperationRecord
+from creekdb.history import Dot, History, Key, OperationRecord, ResponseRecord
 from creekdb.history.percentiles import percentile
 from creekdb.protocol.values import is_same_value
 from creekdb.simulation.kernel.cluster import SimulationRun
@@ -194,20 +194,12 @@ def measure(
         throughput_tps=throughput,
         saturated=_is_saturated(len(issued), throughput, backlogs, window) if is_open else None,
         backlog=backlogs[-1],
-        weak_tentative_ms=summarize_latency(
-            each.responses[0].at_us - each.invoked_us for each in weak if each.responses
-        ),
-        weak_stable_ms=summarize_latency(
-            last.at_us - each.invoked_us for each in weak if (last := each.stable or each.final)
-        ),
-        strong_tentative_ms=summarize_latency(
-            each.tentative.at_us - each.invoked_us for each in strong if each.tentative
-        ),
-        strong_stable_ms=summarize_latency(
-            each.stable.at_us - each.invoked_us for each in strong if each.stable
-        ),
-        weak_speculated_ms=_speculation_latency(weak, run.speculations),
-        strong_speculated_ms=_speculation_latency(strong, run.speculations),
+        weak_tentative_ms=_latency(weak, lambda each: next(iter(each.responses), None)),
+        weak_stable_ms=_latency(weak, lambda each: each.stable or each.final),
+        strong_tentative_ms=_latency(strong, lambda each: each.tentative),
+        strong_stable_ms=_latency(strong, lambda each: each.stable),
+        weak_speculated_ms=_latency(weak, lambda each: run.speculations.get(each.id)),
+        strong_speculated_ms=_latency(strong, lambda each: run.speculations.get(each.id)),
         accuracy=_accuracy(
             weak, run.speculations, without_order_numbers if layout else full_response
         ),
@@ -283,13 +275,13 @@ def _is_saturated(
     return throughput_tps < SATURATION_SHARE * issued_tps or grows
 
 
-def _speculation_latency(
-    records: Iterable[OperationRecord], speculations: Mapping[Dot, Speculation]
+def _latency(
+    records: Iterable[OperationRecord],
+    response: Callable[[OperationRecord], ResponseRecord | Speculation | None],
 ) -> SimulatedLatency | None:
+    """Summarise the times until a response, of the operations that have it."""
     return summarize_latency(
-        speculation.at_us - each.invoked_us
-        for each in records
-        if (speculation := speculations.get(each.id))
+        found.at_us - each.invoked_us for each in records if (found := response(each)) is not None
     )
 
 

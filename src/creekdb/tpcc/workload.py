@@ -81,11 +81,7 @@ class TransactionInputs:
         self.district: int = client // population.warehouses % DISTRICTS + 1
         """District of the terminal; only Stock-Level uses it."""
         self._argument_generators: dict[str, Callable[[], tuple[Any, ...]]] = {
-            "new_order": self.new_order,
-            "payment": self.payment,
-            "delivery": self.delivery,
-            "order_status": self.order_status,
-            "stock_level": self.stock_level,
+            kind: getattr(self, kind) for kind in TRANSACTION_SHARES
         }
         self._weighted_kinds = tuple(
             kind for kind, share in TRANSACTION_SHARES.items() for _ in range(share)

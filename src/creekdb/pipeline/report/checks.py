@@ -6,8 +6,7 @@ from typing import Any, Final, TypeAlias
 from creekdb.history import LIVE_SOURCE
 from creekdb.pipeline.report import formatting
 from creekdb.pipeline.report.charts import curves
-from creekdb.pipeline.report.evidence import Evidence, ReportRow
-from creekdb.pipeline.report.quantities import Unit
+from creekdb.pipeline.report.evidence import Evidence, ReportRow, ReportTables
 
 ENTRIES_MAX: Final = 50
 """Upper bound for the listed entries of each kind."""
@@ -49,7 +48,7 @@ def checks_section(evidence: Evidence) -> dict[str, Any]:
         key = row["checker"], column_of.get(row["run"], UNKNOWN_COLUMN)
         counts.setdefault(key, Counter())[row["verdict"]] += 1
     return {
-        "text": _summary_text(evidence),
+        "counts": _counts(tables),
         "schemes": [
             formatting.scheme_name(scheme) + (", live" if is_live else "")
             for is_live, scheme in columns
@@ -76,22 +75,19 @@ def _sorted_columns(columns: set[_Column]) -> list[_Column]:
     return sorted(columns, key=lambda each: (each[0], schemes.index(each[1])))
 
 
-def _summary_text(evidence: Evidence) -> str:
-    verdicts = evidence.tables.verdicts
-    if not verdicts:
-        return "These runs have not been verified: there are no verdicts."
-    counted = Counter(row["verdict"] for row in verdicts)
-    total = formatting.format_number(len(verdicts), Unit.COUNT)
-    runs = formatting.format_number(len({row["run"] for row in verdicts}), Unit.COUNT)
-    undecided = f"; {counted['unknown']} could not be decided" if counted["unknown"] else ""
-    illegal = counted["illegal"]
-    outcome = (
-        "none is illegal" if not illegal else f"{illegal} {'is' if illegal == 1 else 'are'} illegal"
-    )
-    return (
-        f"Independent checkers verified the histories of {runs} runs. Of {total} verdicts "
-        f"{outcome}{undecided}."
-    )
+def _counts(tables: ReportTables) -> dict[str, int]:
+    """Return the numbers that the page states in its alarms and above the verdicts."""
+    verdicts = Counter(row["verdict"] for row in tables.verdicts)
+    return {
+        "verdicts": len(tables.verdicts),
+        "verified_runs": len({row["run"] for row in tables.verdicts}),
+        "illegal": verdicts["illegal"],
+        "unknown": verdicts["unknown"],
+        "illegal_runs": len({row["run"] for row in tables.verdicts if row["verdict"] == "illegal"}),
+        "failed": len(tables.failed),
+        "violated": sum(bool(row["violated"]) for row in tables.runs),
+        "unsettled": sum(row["unsettled"] is not None for row in tables.runs),
+    }
 
 
 def _cell(counted: Counter[str]) -> dict[str, str]:

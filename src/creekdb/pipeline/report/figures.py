@@ -20,11 +20,10 @@ PEAK_LABEL_GAP: Final = 4
 
 
 class Figure(NamedTuple):
-    """Chart with its texts and its controls."""
+    """Chart with its title and its controls."""
 
     key: str
     title: str
-    text: str
     chart: ThroughputChart
     choice: str
     """Legend of the statistic control."""
@@ -47,10 +46,6 @@ def figure_1a(evidence: Evidence) -> Figure | None:
     return Figure(
         key="figure-1a",
         title="Latency against throughput",
-        text="Latency at the replica of the client, by load. Where a line rises steeply, the "
-        "backlog starts to grow. Solid lines are stable responses, dashed lines tentative ones, "
-        "and dotted lines responses that a system computes but withholds. Circles are weak "
-        "transactions, squares strong ones. A hollow mark is a saturated run.",
         chart=ThroughputChart(
             rows,
             _lines_with_points(lines, rows),
@@ -85,9 +80,6 @@ def figure_1b(evidence: Evidence) -> Figure | None:
     return Figure(
         key="figure-1b",
         title="Accuracy of speculation",
-        text="Share of weak transactions whose first response equals the final one. The shaded "
-        "band is the paper’s range for Creek. The paper must exclude order numbers: two orders of "
-        "a district, placed within one network delay, both receive the same number at first.",
         chart=_linear_chart("accuracy", lines, rows, y)._replace(
             marks=[{"low": CREEK_ACCURACY[5].low, "high": CREEK_ACCURACY[5].high}],
             statistic=next(iter(ends)),
@@ -106,8 +98,6 @@ def figure_1c(evidence: Evidence) -> Figure | None:
     return Figure(
         key="figure-1c",
         title="Execution ratio",
-        text="Mean number of executions of a transaction per replica. Every execution beyond the "
-        "first follows a rollback.",
         chart=_linear_chart(
             "executions",
             lines,

@@ -37,12 +37,11 @@ class SummaryNumber(NamedTuple):
 
 
 class ReportSummary(NamedTuple):
-    """Title, sentences, numbers and alarms at the top of the page."""
+    """Title, sentences and numbers at the top of the page."""
 
     title: str
     sentences: list[str]
     numbers: list[SummaryNumber]
-    alarms: list[str]
 
 
 class _HeadlineResults(NamedTuple):
@@ -80,7 +79,6 @@ def report_summary(evidence: Evidence, claim_results: list[ClaimResult]) -> Repo
             *live_runs.summary_sentences(evidence),
         ],
         numbers=_summary_numbers(results, archie_ratio),
-        alarms=_alarms(evidence),
     )
 
 
@@ -181,25 +179,6 @@ def _peak_note(peak: QueryResult) -> str:
 def _load_note(span: str) -> str:
     """Return the range over the loads, unless all loads gave one value."""
     return f"{span}, by load" if "–" in span else "at all loads below the peak"
-
-
-def _alarms(evidence: Evidence) -> list[str]:
-    """Return the failures that the top of the page must show."""
-    illegal = [row for row in evidence.tables.verdicts if row["verdict"] == "illegal"]
-    unsettled = [row for row in evidence.tables.runs if row["unsettled"] is not None]
-    violated = [row for row in evidence.tables.runs if row["violated"]]
-    failed = len(evidence.tables.failed)
-    alarms = [f"Failed experiments, absent from this page: {failed}."] if failed else []
-    if illegal:
-        runs = len({row["run"] for row in illegal})
-        alarms.append(f"Checkers found violations in {runs} of the runs; see the checks below.")
-    if violated:
-        alarms.append(
-            f"TPC-C’s consistency conditions are violated in {len(violated)} of the runs."
-        )
-    if unsettled:
-        alarms.append(f"{len(unsettled)} of the runs did not converge.")
-    return alarms
 
 
 FIRST_RESPONSES = ("weak_tentative", "strong_tentative")

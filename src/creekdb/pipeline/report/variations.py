@@ -25,62 +25,23 @@ from creekdb.pipeline.report.queries import (
     peak_throughput,
 )
 
-
-class Variation(NamedTuple):
-    """Varied parameter, with its title and text."""
-
-    parameter: str
-    title: str
-    text: str
-
-
-VARIATIONS: Final = (
-    Variation(
-        "warehouses",
-        "Contention: warehouses",
-        "With fewer warehouses, more transactions access the same rows. With one warehouse, "
-        "speculation often fails; with twenty, it rarely does.",
-    ),
-    Variation(
-        "strong_share",
-        "Share of strong transactions",
-        "Transactions drawn at random are strong, instead of every Payment. With a higher share, "
-        "each strong transaction commits fewer weak ones along with it.",
-    ),
-    Variation(
-        "exec_scale",
-        "Execution time",
-        "With longer executions, the network matters less, and peaks fall in proportion.",
-    ),
-    Variation(
-        "replicas",
-        "Replicas",
-        "Every replica executes every transaction, so additional replicas add no capacity.",
-    ),
-    Variation(
-        "cores",
-        "Cores",
-        "Creek and Archie execute transactions in parallel and use additional cores; SMR and Bayou "
-        "execute transactions sequentially.",
-    ),
-    Variation(
-        "layout",
-        "Layout of the data",
-        "One register per row is the literal reading of the paper. With separate registers for hot "
-        "columns and with additive sums (dashed), transactions conflict less. By warehouses.",
-    ),
-    Variation(
-        "local_reads",
-        "Local reads",
-        "A weak read-only transaction may be executed at its replica alone.",
-    ),
-)
+VARIATIONS: Final = {
+    "warehouses": "Contention: warehouses",
+    "strong_share": "Share of strong transactions",
+    "exec_scale": "Execution time",
+    "replicas": "Replicas",
+    "cores": "Cores",
+    "layout": "Layout of the data",
+    "local_reads": "Local reads",
+}
+"""Title of each varied parameter."""
 
 
 class VariationRow(NamedTuple):
     """Variation with its panels."""
 
-    variation: Variation
+    parameter: str
+    title: str
     panels: list[ChartPanel]
     lines: list[CurveStyle]
     """Lines of this variation, if they differ from the common ones."""
@@ -145,28 +106,28 @@ def variation_lines(evidence: Evidence) -> list[CurveStyle]:
 
 def draw_variations(evidence: Evidence, palette: Palette) -> list[VariationRow]:
     """Draw the variations with at least two values of their parameter."""
-    return [row for each in VARIATIONS if (row := _variation_row(evidence, palette, each)).panels]
+    rows = [_variation_row(evidence, palette, parameter) for parameter in VARIATIONS]
+    return [row for row in rows if row.panels]
 
 
-def _variation_row(evidence: Evidence, palette: Palette, variation: Variation) -> VariationRow:
-    parameter, variation_curves = variation.parameter, _curves(evidence, variation.parameter)
-    if parameter == "layout":
-        parameter = "warehouses"
+def _variation_row(evidence: Evidence, palette: Palette, varied: str) -> VariationRow:
+    is_layout, variation_curves = varied == "layout", _curves(evidence, varied)
+    parameter = "warehouses" if is_layout else varied
     panels = []
     for measure in _MEASURES:
         rows = _chart_rows(evidence, variation_curves, parameter, measure)
         values = list(dict.fromkeys(row["parameter"] for row in rows))
         labels = {row["line"] for row in rows}
         lines = [each.line for each in variation_curves if each.line.label in labels]
-        if len(values) < 2 or (variation.parameter == "layout" and len(lines) < 2):
+        if len(values) < 2 or (is_layout and len(lines) < 2):
             continue
         title = f"{evidence.source} {measure.title.lower()}"
-        description = f"{title.capitalize()} by {variation.title.lower()}"
+        description = f"{title.capitalize()} by {VARIATIONS[varied].lower()}"
         y = _value_axis(measure, rows)
         spec = charts.parameter_chart(rows, lines, palette, y, values, description)
-        panels.append(ChartPanel(f"{variation.parameter}-{measure.key}", spec, measure.title))
-    own = [each.line for each in variation_curves] if variation.parameter == "layout" else []
-    return VariationRow(variation, panels, own)
+        panels.append(ChartPanel(f"{varied}-{measure.key}", spec, measure.title))
+    own = [each.line for each in variation_curves] if is_layout else []
+    return VariationRow(varied, VARIATIONS[varied], panels, own)
 
 
 def _curves(evidence: Evidence, parameter: str) -> list[_VariationCurve]:

@@ -91,18 +91,23 @@ def simulate(
     )
     for cell in missing:
         (out / FAILED_DIR / f"{cell.name}.txt").unlink(missing_ok=True)
-    reporter = _ProgressReporter(out, missing, len(cells), on_progress)
+    earlier, tried, start_s = len(cells) - len(missing), missing, time.monotonic()
+
+    def report(running: int) -> None:
+        progress = _progress(out, tried, running, time.monotonic() - start_s)
+        on_progress(progress._replace(done=earlier + progress.done, total=earlier + progress.total))
+
     failures: list[CellFailure] = []
     while missing:
-        failures += _run_job(spark.sparkContext, missing, out, reporter)
+        failures += _run_job(spark.sparkContext, missing, out, report)
         failed = {failure.cell for failure in failures}
         missing = [each for each in missing if each not in failed and not is_cell_done(out, each)]
-    reporter.report(0)
+    report(0)
     return failures
 
 
 def _run_job(
-    context: "SparkContext", cells: Sequence[Cell], out: Path, reporter: "_ProgressReporter"
+    context: "SparkContext", cells: Sequence[Cell], out: Path, report: Callable[[int], None]
 ) -> list[CellFailure]:
     """Run one Spark job.
 
@@ -113,7 +118,7 @@ def _run_job(
     try:
         while job.is_alive():
             job.join(POLL_INTERVAL_S)
-            reporter.report(job.running_count())
+            report(job.running_count())
     except BaseException:
         context.cancelJobGroup(JOB_GROUP)
         raise
@@ -167,38 +172,20 @@ class _SparkJob(threading.Thread):
         return sum(stage.numActiveTasks for stage in stages if stage)
 
 
-class _ProgressReporter:
-    """Progress by the run directories and failures that exist."""
-
-    def __init__(
-        self,
-        out: Path,
-        cells: Sequence[Cell],
-        total: int,
-        on_progress: Callable[[GridProgress], None],
-    ) -> None:
-        self._out = out
-        self._cells = cells
-        self._total = total
-        self._on_progress = on_progress
-        self._start_s = time.monotonic()
-
-    def report(self, running: int) -> None:
-        completed = set(os.listdir(self._out / RUNS_DIR))
-        completed |= {name.removesuffix(".txt") for name in os.listdir(self._out / FAILED_DIR)}
-        pending = [cell for cell in self._cells if cell.name not in completed]
-        remaining = sum(map(estimated_cost, pending))
-        done = sum(map(estimated_cost, self._cells)) - remaining
-        elapsed_s = time.monotonic() - self._start_s
-        self._on_progress(
-            GridProgress(
-                done=self._total - len(pending),
-                total=self._total,
-                # Tasks start in the order of the cells.
-                running=tuple(cell.name for cell in pending[:running]),
-                remaining_s=elapsed_s * remaining / done if done else None,
-            )
-        )
+def _progress(out: Path, cells: Sequence[Cell], running: int, elapsed_s: float) -> GridProgress:
+    """Return the progress of some cells, by the run directories and failures that exist."""
+    completed = set(os.listdir(out / RUNS_DIR))
+    completed |= {name.removesuffix(".txt") for name in os.listdir(out / FAILED_DIR)}
+    pending = [cell for cell in cells if cell.name not in completed]
+    remaining = sum(map(estimated_cost, pending))
+    done = sum(map(estimated_cost, cells)) - remaining
+    return GridProgress(
+        done=len(cells) - len(pending),
+        total=len(cells),
+        # Tasks start in the order of the cells.
+        running=tuple(cell.name for cell in pending[:running]),
+        remaining_s=elapsed_s * remaining / done if done else None,
+    )
 
 
 # --- tasks ------------------------------------------------------------------------------------

@@ -64,12 +64,13 @@ TABLE_ROWS: Final = (
 
 
 class LiveRun(NamedTuple):
-    """Texts, panels and table of one live run."""
+    """Faults, panels and table of one live run."""
 
-    title: str
-    text: str
-    faults: list[tuple[str, str]]
-    """Time and description of each fault."""
+    row: ReportRow
+    seconds: float
+    """Length of the measurement window."""
+    faults: list[tuple[float, str]]
+    """Time in seconds, and description of each fault."""
     groups: dict[str, LineGroup]
     columns: list[str]
     """Headings of panels and table: live, and simulated if there is a counterpart."""
@@ -188,16 +189,11 @@ def _draw_live_run(evidence: Evidence, palette: Palette, run: ReportRow) -> Live
         STRONG_GROUP: LineGroup(palette.scheme(run["scheme"])),
     }
     verdict, is_fine = _verdict_text(evidence, run)
-    load = formatting.format_load(run)
     return LiveRun(
-        title=f"{formatting.scheme_name(run['scheme'])}, {run['replicas']} replicas{load}",
-        text=f"{_length_s(run):.0f} seconds of TPC-C with {run['warehouses'] or 'no'} warehouses "
-        f"on {run['cores']} cores, which replicas and clients share.",
+        row=run,
+        seconds=_length_s(run),
         faults=[
-            (
-                f"{(each.at_us - run['begin_us']) / US_PER_S:.1f}{formatting.NO_BREAK_SPACE}s",
-                describe_fault(each),
-            )
+            ((each.at_us - run["begin_us"]) / US_PER_S, describe_fault(each))
             for each in parse_recorded_faults(run["faults"])
         ],
         groups=groups,

@@ -68,6 +68,7 @@ def render_page(evidence: Evidence, results: list[ClaimResult]) -> str:
     environment.filters |= {
         "count": partial(formatting.format_number, unit=Unit.COUNT),
         "differences": partial(_differences, evidence),
+        "load": formatting.format_load,
         "parameter": lambda value, name: formatting.format_parameter(name, value),
         "scheme_name": formatting.scheme_name,
         "throughput": partial(formatting.format_number, unit=Unit.PER_SECOND),

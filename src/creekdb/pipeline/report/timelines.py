@@ -28,9 +28,8 @@ MINORITY: Final = "outside the majority"
 class Timeline(NamedTuple):
     """Panels of one run with faults."""
 
-    run: str
+    row: ReportRow
     title: str
-    faults: str
     panels: list[ChartPanel]
     groups: dict[str, LineGroup]
 
@@ -72,14 +71,8 @@ def _timeline(
         marks = _fault_marks(run, split)
         spec = charts.timeline_chart(rows, groups, marks, palette, x, y, description)
         panels.append(ChartPanel(f"timeline-{run['run']}-{column}", spec))
-    load = formatting.format_load(run)
-    return Timeline(
-        run=run["run"],
-        title=f"{formatting.scheme_name(run['scheme'])}{load}, {run['source']}",
-        faults=run["faults"],
-        panels=panels,
-        groups=groups,
-    )
+    title = f"{formatting.scheme_name(run['scheme'])}{formatting.format_load(run)}, {run['source']}"
+    return Timeline(run, title, panels, groups)
 
 
 def _chart_rows(samples: list[ReportRow], column: str, split: PartitionedRun | None) -> ChartRows:

@@ -266,8 +266,8 @@ async def measure_calls(
             )
     for _ in range(50):
         await _run_round(nodes, None)
-    assert not any(node.replica.tentative_length() for node in nodes)
-    assert len({node.replica.committed_length() for node in nodes}) == 1
+    assert not any(node.replica.view.tentative_length() for node in nodes)
+    assert len({node.replica.view.committed_length() for node in nodes}) == 1
     for node in nodes:
         for connection in node.connections:
             connection.close()

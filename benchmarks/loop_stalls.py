@@ -22,7 +22,7 @@ from creekdb.execution.python_runtime import reduced_gc
 from creekdb.load.local_cluster import free_port
 from creekdb.protocol.ids.version_vector import Dots
 from creekdb.protocol.messages import Ballot, Checkpoint, CheckpointRecord
-from creekdb.schemes.core.ordering import OrderingReplica
+from creekdb.schemes.creek import CreekReplica
 from creekdb.server.runtime.config import ServerConfig
 from creekdb.server.runtime.server import Server
 from creekdb.server.storage.journal import Journal
@@ -95,7 +95,7 @@ async def _checkpoint_stall_s(directory: Path) -> float:
     server = Server(config)
     await server.start()
     replica = server.driver.replica
-    assert isinstance(replica, OrderingReplica)
+    assert isinstance(replica, CreekReplica)
     first = min(directory.glob("*.journal"))
     async with connect(config.clients) as db:
         await db.strong.put("key", 0)
@@ -125,10 +125,10 @@ async def _snapshot_stall_s(directory: Path) -> float:
     await behind.start()
     await ahead.start()
     replica = behind.driver.replica
-    assert isinstance(replica, OrderingReplica)
+    assert isinstance(replica, CreekReplica)
     monitor = LoopMonitor()
     while (
-        replica.stable_instance() < AHEAD_INSTANCE
+        replica.view.stable_instances()[replica.index] < AHEAD_INSTANCE
         or behind.journal.durable_position < behind.journal.end_position
     ):
         await asyncio.sleep(0.01)

@@ -126,7 +126,7 @@ def tentative(operations: int, keys: int, kept_apart: int) -> TentativeMemory:
     """Return the memory of a replica that has executed `operations` and cannot commit them."""
     replica = new_replica(kept_apart)
     catch_up(replica, requests(operations_on(keys), operations))
-    probes = replica.probes.counts
+    probes = replica.view.probes.counts
     split_runs = probes.get(Probe.RUN_SPLIT, 0)
     return TentativeMemory(memory_of(replica), probes.get(Probe.RUN_MERGED, 0) - split_runs)
 

@@ -12,8 +12,9 @@ their own rules:
 from tests.mutants.catalogue import Edit, Mutant
 
 ORDERING = "schemes/core/ordering.py"
-SMR = "schemes/smr.py"
-BAYOU = "schemes/bayou.py"
+SEQUENTIAL = "schemes/core/sequential.py"
+VERSIONED = "schemes/core/versioned.py"
+BASIC = "schemes/basic.py"
 ARCHIE = "schemes/archie.py"
 CAB = "protocol/broadcast/cab.py"
 
@@ -29,7 +30,11 @@ MUTANTS: tuple[Mutant, ...] = (
         "a request that is ordered separately commits no other request",
         "smr",
         20,
-        Edit(ORDERING, "        if self.has_total_order:\n", "        if False:\n"),
+        Edit(
+            ORDERING,
+            "            strong, context = True, Dots()\n        elif strong:\n",
+            "            strong = True\n        if strong:\n",
+        ),
     ),
     _mutant(
         "weak_request_is_not_ordered",
@@ -38,8 +43,8 @@ MUTANTS: tuple[Mutant, ...] = (
         20,
         Edit(
             ORDERING,
-            "self._issue(operation, strong or self.has_total_order, now)",
-            "self._issue(operation, strong, now)",
+            "strong, context = True, Dots()",
+            "context = Dots()",
         ),
     ),
     # --- SMR ------------------------------------------------------------------------------------
@@ -49,9 +54,9 @@ MUTANTS: tuple[Mutant, ...] = (
         "smr",
         20,
         Edit(
-            SMR,
-            "return self._order.committed[done] if done < len(self._order.committed) else None",
-            "return super()._next_to_execute() if done >= 0 else None",
+            SEQUENTIAL,
+            "if not self._speculates or done",
+            "if done",
         ),
     ),
     _mutant(
@@ -60,9 +65,9 @@ MUTANTS: tuple[Mutant, ...] = (
         "smr",
         20,
         Edit(
-            SMR,
-            "return self._order.committed[done] if done",
-            "return self._order.committed[-1] if done",
+            SEQUENTIAL,
+            "return order.committed[done]",
+            "return order.committed[-1]",
         ),
     ),
     _mutant(
@@ -70,7 +75,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "SMR sends no tentative responses",
         "smr",
         20,
-        Edit(ORDERING, "strong or not self.has_tentative_responses", "strong"),
+        Edit(BASIC, "strong or not self.guarantees.tentative", "strong"),
     ),
     # --- Bayou ----------------------------------------------------------------------------------
     _mutant(
@@ -97,17 +102,9 @@ MUTANTS: tuple[Mutant, ...] = (
         "bayou",
         100,
         Edit(
-            BAYOU,
-            "        super().__init__(index, primary_settings, datatype)\n",
-            "        super().__init__(index, primary_settings, datatype)\n\n"
-            "    def _on_inserted(self, request: Request) -> None:\n"
-            "        pass\n",
-        ),
-        Edit(
-            BAYOU,
-            "from creekdb.protocol.settings import Settings\n",
-            "from creekdb.protocol.request import Request\n"
-            "from creekdb.protocol.settings import Settings\n",
+            BASIC,
+            "            self._execution.insert(request)  # line 41\n",
+            "            pass\n",
         ),
     ),
     # --- Archie ---------------------------------------------------------------------------------
@@ -118,7 +115,7 @@ MUTANTS: tuple[Mutant, ...] = (
         20,
         Edit(
             ARCHIE,
-            "self._outbox.events.append(SpeculativelyExecuted(request.id, entry.outcome))",
+            "self.outbox.events.append(SpeculativelyExecuted(request.id, entry.outcome))",
             "self._responses.respond_stable(request.id, entry.outcome)",
         ),
     ),
@@ -129,9 +126,8 @@ MUTANTS: tuple[Mutant, ...] = (
         400,
         Edit(
             ARCHIE,
-            "        if not self._optimistic_positions "
-            "or entry.position < self._optimistic_positions[0]:\n",
-            "        if True:\n",
+            "in_order = not proposed or entry.position < proposed[0]",
+            "in_order = True",
         ),
     ),
     _mutant(
@@ -140,8 +136,8 @@ MUTANTS: tuple[Mutant, ...] = (
         "archie",
         100,
         Edit(
-            ARCHIE,
-            "        if was_queued:\n            self._scheduler.add(entry)\n",
+            VERSIONED,
+            "        if was_queued:\n            self.scheduler.add(entry)\n",
             "",
         ),
     ),
@@ -152,8 +148,8 @@ MUTANTS: tuple[Mutant, ...] = (
         200,
         Edit(
             ARCHIE,
-            ("        self.probes.hit(Probe.ROLLED_BACK)\n        self._reschedule(entry)\n"),
-            "        self.probes.hit(Probe.ROLLED_BACK)\n",
+            "            self._execution.reschedule(entry)\n",
+            "",
         ),
     ),
 )

@@ -36,6 +36,7 @@ class Mutant(NamedTuple):
 
 BASIC = "schemes/basic.py"
 ORDERING = "schemes/core/ordering.py"
+SEQUENTIAL = "schemes/core/sequential.py"
 RESPONSES = "schemes/core/responses.py"
 STABLE_PREFIX = "schemes/core/stable_prefix.py"
 UNDO = "execution/undo.py"
@@ -264,7 +265,7 @@ MUTANTS: tuple[Mutant, ...] = (
             DELIVER_WITHOUT_CONTEXT,
             Edit(
                 ORDERING,
-                "return self._causal_context.find_missing(request.context)",
+                "return self.causal_context.find_missing(request.context)",
                 "return None",
             ),
         ),
@@ -283,8 +284,8 @@ MUTANTS: tuple[Mutant, ...] = (
             DELIVER_WITHOUT_CONTEXT,
             Edit(
                 ORDERING,
-                "self._stack.on_arrived(request.id)",
-                "self._stack.on_arrived(request.id) if request.strong else None",
+                "self.stack.on_arrived(request.id)",
+                "self.stack.on_arrived(request.id) if request.strong else None",
             ),
         ),
     ),
@@ -295,7 +296,7 @@ MUTANTS: tuple[Mutant, ...] = (
         (
             Edit(
                 ORDERING,
-                "            self._stack.on_arrived(id)\n",
+                "            self.stack.on_arrived(id)\n",
                 "            pass\n",
             ),
         ),
@@ -480,8 +481,8 @@ MUTANTS: tuple[Mutant, ...] = (
         (
             Edit(
                 ORDERING,
-                "if not request.strong:\n            self._causal_context.add(request.id)",
-                "self._causal_context.add(request.id)\n        if not request.strong:",
+                "if not request.strong:\n            self.causal_context.add(request.id)",
+                "self.causal_context.add(request.id)\n        if not request.strong:",
             ),
         ),
     ),
@@ -489,7 +490,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "context_omits_committed_strong",
         "line 34: a CAB-delivered request enters the causal context",
         20,
-        (Edit(ORDERING, "self._causal_context.add(id)", "pass"),),
+        (Edit(ORDERING, "self.causal_context.add(id)", "pass"),),
     ),
     Mutant(
         "context_omits_tentative",
@@ -552,7 +553,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "insertion_rolls_nothing_back",
         "line 41: executed requests after an inserted one are rolled back",
         20,
-        (Edit(BASIC, "        self._adjust_execution(in_order)\n", ""),),
+        (Edit(SEQUENTIAL, "        self._adjust_execution(in_order)\n", ""),),
     ),
     Mutant(
         "insertion_keeps_one_request_too_many",
@@ -560,9 +561,9 @@ MUTANTS: tuple[Mutant, ...] = (
         40,
         (
             Edit(
-                BASIC,
+                SEQUENTIAL,
                 "        self._adjust_execution(in_order)\n",
-                "        self._adjust_execution(min(in_order + 1, len(self._executed)))\n",
+                "        self._adjust_execution(min(in_order + 1, len(self.executed)))\n",
             ),
         ),
     ),
@@ -570,7 +571,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "commit_rolls_nothing_back",
         "lines 42-47: requests executed in another order are rolled back",
         20,
-        (Edit(BASIC, "self._adjust_execution(min(in_order, len(self._executed)))", "pass"),),
+        (Edit(SEQUENTIAL, "self._adjust_execution(min(in_order, len(self.executed)))", "pass"),),
     ),
     Mutant(
         "installs_overtaken_execution",
@@ -578,8 +579,8 @@ MUTANTS: tuple[Mutant, ...] = (
         40,
         (
             Edit(
-                BASIC,
-                "elif self._to_be_rolled_back or self._next_to_execute() is not running.request:",
+                SEQUENTIAL,
+                "elif self.to_be_rolled_back or self.next_to_execute() is not running.request:",
                 "elif False:",
             ),
         ),
@@ -589,7 +590,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "line 47: toBeRolledBack is in reverse execution order",
         20,
         (
-            Edit(BASIC, ".extend(reversed(out_of_order))", ".extend(out_of_order)"),
+            Edit(SEQUENTIAL, ".extend(reversed(out_of_order))", ".extend(out_of_order)"),
             Edit(
                 UNDO,
                 "_, undo_map = self.undo_log.popitem()",
@@ -624,7 +625,8 @@ MUTANTS: tuple[Mutant, ...] = (
         (
             Edit(
                 BASIC,
-                "if awaiting is not None and len(self._order.committed) <= len(self._executed):",
+                "if awaiting is not None and len(self._order.committed)"
+                " <= len(self._execution.executed):",
                 "if awaiting is not None and awaiting.outcome is not None:",
             ),
         ),
@@ -648,8 +650,9 @@ MUTANTS: tuple[Mutant, ...] = (
         (
             Edit(
                 BASIC,
-                "elif len(self._executed) >= len(self._order.committed):",
-                "elif len(self._executed) > len(self._order.committed):",
+                "if awaiting.strong and self._ordering.is_committed(head.id):",
+                "if awaiting.strong and len(self._execution.executed) - 1"
+                " <= len(self._order.committed):",
             ),
         ),
     ),

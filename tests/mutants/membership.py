@@ -15,6 +15,7 @@ from tests.mutants.catalogue import (
     LEARNER,
     ORDERING,
     RELIABLE_BROADCAST,
+    STABLE_PREFIX,
     STACK,
     Edit,
     Mutant,
@@ -179,7 +180,7 @@ _MUTANTS: tuple[Mutant, ...] = (
         600,
         (
             Edit(
-                ORDERING,
+                STABLE_PREFIX,
                 "self._responses.retained.reconfigure(peers)",
                 "pass",
             ),
@@ -220,10 +221,10 @@ _HANDOVER: tuple[Mutant, ...] = (
         (
             Edit(
                 STACK,
-                "            if not self._application.is_committed(request.id):\n"
+                "            if not self._requests.is_committed(request.id):\n"
                 "                yield request\n",
                 "            own = request.id.replica == self.index\n"
-                "            if own and not self._application.is_committed(request.id):\n"
+                "            if own and not self._requests.is_committed(request.id):\n"
                 "                yield request\n",
             ),
         ),

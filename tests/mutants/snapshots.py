@@ -1,13 +1,12 @@
 """Mutants of checkpoints and snapshots, which replace a prefix of the order."""
 
 from tests.mutants.catalogue import (
-    BASIC,
     CAB,
     COMPACTION,
     LEARNER,
-    ORDERING,
     RELIABLE_BROADCAST,
     RESPONSES,
+    SEQUENTIAL,
     STABLE_PREFIX,
     STACK,
     Edit,
@@ -19,7 +18,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "checkpoint_omits_tentative_requests",
         "a checkpoint record holds every request that its checkpoint does not cover",
         130,
-        (Edit(ORDERING, "yield from self._order.tentative()", "yield from ()"),),
+        (Edit(STABLE_PREFIX, "yield from order.tentative()", "yield from ()"),),
     ),
     Mutant(
         "checkpoint_omits_committed_requests",
@@ -27,8 +26,8 @@ MUTANTS: tuple[Mutant, ...] = (
         150,
         (
             Edit(
-                ORDERING,
-                ("yield from islice(\n            self._order.committed,"),
+                STABLE_PREFIX,
+                "yield from islice(order.committed,",
                 "yield from islice((),",
             ),
         ),
@@ -124,7 +123,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "checkpoint_includes_tentative_writes",
         "a checkpoint holds the committed state, without tentative writes",
         300,
-        (Edit(BASIC, "self._state.committed_state().items()", "self._state.items()"),),
+        (Edit(SEQUENTIAL, "self._state.committed_state().items()", "self._state.items()"),),
     ),
     Mutant(
         "installs_older_snapshot",

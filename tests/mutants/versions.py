@@ -20,6 +20,8 @@ VERSION_STORE = "execution/mvcc/version_store.py"
 MERGED_RUNS = "execution/mvcc/merged_runs.py"
 SCHEDULER = "execution/mvcc/scheduler.py"
 CREEK = "schemes/creek.py"
+RUN_MERGING = "schemes/core/run_merging.py"
+TENTATIVE_RESPONSES = "schemes/core/tentative_responses.py"
 VERSIONED = "schemes/core/versioned.py"
 
 
@@ -33,9 +35,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "snapshot_includes_later_writes",
         "Section 4.4: a snapshot includes only the effects of requests before op",
         100,
-        Edit(
-            VERSIONED, "self._store.snapshot(entry.position)", "self._store.snapshot(END_POSITION)"
-        ),
+        Edit(VERSIONED, "self.store.snapshot(entry.position)", "self.store.snapshot(END_POSITION)"),
         Edit(
             VERSIONED,
             "    NO_VERSIONS,\n    ExecutionPhase,\n",
@@ -390,9 +390,13 @@ MUTANTS: tuple[Mutant, ...] = (
         "readers of a split run are validated again after its entries are executed",
         300,
         Edit(
-            CREEK,
-            ("            self._store.finish_split(run)\n            self._handle_rollbacks()"),
-            "            self._handle_rollbacks()",
+            RUN_MERGING,
+            "            if not run.pending_entries:\n                self._finish_split(run)\n",
+            (
+                "            if not run.pending_entries:\n"
+                "                self.reschedule_rolled_back()\n"
+                "                self._tentative_responses.respond_blocked_by(run)\n"
+            ),
         ),
     ),
     # --- responses --------------------------------------------------------------------------------
@@ -412,7 +416,7 @@ MUTANTS: tuple[Mutant, ...] = (
         300,
         Edit(
             VERSIONED,
-            "elif request.operation.name not in self._readonly or entry.merged_run is not None:",
+            "elif request.operation.name not in self.readonly or entry.merged_run is not None:",
             "elif False:",
         ),
     ),
@@ -425,25 +429,26 @@ MUTANTS: tuple[Mutant, ...] = (
             "if prior is not None and not prior.is_executed and prior.position < entry.position:",
             "if False:",
         ),
-        Edit(CREEK, "        if not predecessor.is_executed:\n", "        if False:\n"),
+        Edit(
+            TENTATIVE_RESPONSES, "        if not predecessor.is_executed:\n", "        if False:\n"
+        ),
     ),
     _mutant(
         "responds_before_session_predecessor",
         "a response waits for the re-execution of its session's earlier requests",
         300,
-        Edit(CREEK, "        if not predecessor.is_executed:\n", "        if False:\n"),
+        Edit(
+            TENTATIVE_RESPONSES, "        if not predecessor.is_executed:\n", "        if False:\n"
+        ),
     ),
     _mutant(
         "sends_blocked_response_after_rollback",
         "a blocked response is discarded when its request is rolled back",
         300,
         Edit(
-            CREEK,
-            (
-                "    def _count_rolled_back(self, entry: RequestEntry) -> None:\n"
-                "        self._blocker_of.pop(entry, None)\n"
-            ),
-            "    def _count_rolled_back(self, entry: RequestEntry) -> None:\n",
+            TENTATIVE_RESPONSES,
+            ("        self.blocker_of.pop(entry, None)\n        if entry.session is not None:\n"),
+            "        if entry.session is not None:\n",
         ),
     ),
 )

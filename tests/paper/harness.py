@@ -8,7 +8,7 @@ The first leader is replica 0. Strong no-ops are disabled unless a test enables 
 """
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple, TypeAlias, TypedDict, Unpack
 
 import msgspec
@@ -31,13 +31,15 @@ from creekdb.protocol.messages import (
 )
 from creekdb.protocol.request import Request
 from creekdb.protocol.settings import Settings
+from creekdb.schemes.archie import ArchieReplica
 from creekdb.schemes.basic import BasicReplica
-from creekdb.schemes.core.versioned import VersionedReplica
+from creekdb.schemes.creek import CreekReplica
 
 TENTATIVE, STABLE, FINAL = ResponseKind.TENTATIVE, ResponseKind.STABLE, ResponseKind.FINAL
 EXECUTE, ROLLBACK = TaskKind.EXECUTE, TaskKind.ROLLBACK
 
-Scheme: TypeAlias = type[BasicReplica] | type[VersionedReplica]
+AnyReplica: TypeAlias = BasicReplica | CreekReplica | ArchieReplica
+Scheme: TypeAlias = Callable[[int, Settings, DataType], AnyReplica]
 
 NEVER = 10**9
 DELIVERIES_MAX = 100_000
@@ -97,7 +99,7 @@ class Cluster:
         self.datatype = datatype
         self.scheme = scheme
         self.now_us = 1_000_000
-        self.replicas: dict[int, BasicReplica | VersionedReplica] = {}
+        self.replicas: dict[int, AnyReplica] = {}
         self.in_flight: list[Envelope] = []
         self.disks: dict[int, list[Record]] = {each: [] for each in self.members}
         self.events: dict[int, list[effects.Event]] = {}
@@ -270,17 +272,17 @@ class Cluster:
 
     def leaders(self) -> set[int | None]:
         """Return the leaders that the running replicas trust."""
-        return {each.leader() for each in self.replicas.values()}
+        return {each.view.leader() for each in self.replicas.values()}
 
     def committed(self, replica: int) -> list[Dot]:
-        return list(self.replicas[replica].committed_ids())
+        return list(self.replicas[replica].view.committed_ids())
 
     def tentative(self, replica: int) -> list[Dot]:
-        return list(self.replicas[replica].tentative_ids())
+        return list(self.replicas[replica].view.tentative_ids())
 
     def state_values(self, replica: int) -> list[Any]:
         """Return the values of the registers in key order; for LIST, the list."""
-        return list(self.replicas[replica].state().values())
+        return list(self.replicas[replica].view.state().values())
 
     def context(self, id: Dot) -> set[Dot]:
         """Return the causal context of a strong request."""
@@ -295,7 +297,7 @@ class Cluster:
         return [each.id for each in self.events[replica] if isinstance(each, effects.CabDelivered)]
 
     def rejected(self, replica: int) -> dict[str, int]:
-        return self.replicas[replica].rejected
+        return self.replicas[replica].view.rejected
 
     def on_disk(self, replica: int, kind: type[Record]) -> list[Record]:
         return [each for each in self.disks[replica] if isinstance(each, kind)]

@@ -7,7 +7,7 @@ from tests.paper.harness import Cluster
 
 def check_dep(cluster: Cluster, replica: int, id: Dot) -> bool:
     """Return True if `checkDep` holds. `missing_dependency` then returns None."""
-    return cluster.replicas[replica].missing_dependency(id) is None
+    return cluster.replicas[replica]._ordering.missing_dependency(id) is None
 
 
 def test_check_dep_is_false_for_an_unknown_id() -> None:
@@ -126,9 +126,9 @@ def test_a_false_check_dep_returns_a_missing_dot() -> None:
     assert cluster.cab_delivered(3) == [committed]
     id = cluster.strong(3, "append", "b")
 
-    assert cluster.replicas[2].missing_dependency(id) == id
+    assert cluster.replicas[2]._ordering.missing_dependency(id) == id
     cluster.deliver(Cast, to=2, carrying=id)
-    assert cluster.replicas[2].missing_dependency(id) == committed
+    assert cluster.replicas[2]._ordering.missing_dependency(id) == committed
     cluster.release()
     cluster.flush()
-    assert cluster.replicas[2].missing_dependency(id) is None
+    assert cluster.replicas[2]._ordering.missing_dependency(id) is None

@@ -141,7 +141,7 @@ def test_executed_requests_are_not_executed_again_without_a_change() -> None:
     cluster.settle()
 
     assert cluster.done[1] == [(EXECUTE, id) for id in ids]
-    assert cluster.replicas[1].is_idle()
+    assert cluster.replicas[1].view.is_idle()
 
 
 def test_an_overtaken_execution_sends_no_response() -> None:

@@ -35,7 +35,7 @@ def test_a_rollback_removes_the_effects_from_the_state() -> None:
     cluster.step(2)
     cluster.step(2)
 
-    assert cluster.replicas[2].state() == {}
+    assert cluster.replicas[2].view.state() == {}
 
 
 def test_pending_rollbacks_precede_all_executions() -> None:

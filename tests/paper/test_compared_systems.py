@@ -12,16 +12,15 @@ from creekdb.protocol.effects import CabDelivered, SpeculativelyExecuted
 from creekdb.protocol.ids.version_vector import Dot, Dots
 from creekdb.protocol.messages import Accept, Cast, Prepare, Promise, PullResponse, Vote
 from creekdb.protocol.probes import Probe
+from creekdb.schemes import bayou, smr
 from creekdb.schemes.archie import ArchieReplica
-from creekdb.schemes.bayou import BayouReplica
-from creekdb.schemes.smr import SmrReplica
 from creekdb.simulation.fuzz.campaign import build_fuzz_simulation
 from creekdb.simulation.fuzz.scenario_generator import scenario_from_seed
 from tests.paper.harness import EXECUTE, FINAL, ROLLBACK, STABLE, TENTATIVE, Cluster, Scheme
 
-STABLE_ONLY_SCHEMES: tuple[Scheme, ...] = (SmrReplica, ArchieReplica)
-ALL_SCHEMES: tuple[Scheme, ...] = (SmrReplica, BayouReplica, ArchieReplica)
-SEQUENTIAL_SCHEMES: tuple[Scheme, ...] = (SmrReplica, BayouReplica)
+STABLE_ONLY_SCHEMES: tuple[Scheme, ...] = (smr.create_replica, ArchieReplica)
+ALL_SCHEMES: tuple[Scheme, ...] = (smr.create_replica, bayou.create_replica, ArchieReplica)
+SEQUENTIAL_SCHEMES: tuple[Scheme, ...] = (smr.create_replica, bayou.create_replica)
 SEEDS = range(0, 24, 2)
 
 
@@ -213,7 +212,7 @@ def test_any_majority_continues_without_its_leader(scheme: Scheme) -> None:
 def test_smr_executes_only_delivered_transactions() -> None:
     """Section 6.2: "SMR executes all transactions sequentially, after they have been delivered by
     AB"."""
-    cluster = Cluster(scheme=SmrReplica)
+    cluster = Cluster(scheme=smr.create_replica)
     cluster.hold(Vote)
     id = cluster.strong(1, "append", "a")
     cluster.flush()
@@ -227,7 +226,7 @@ def test_smr_executes_only_delivered_transactions() -> None:
 
 def test_smr_executes_in_delivery_order_not_timestamp_order() -> None:
     """Section 6.2: "after they have been delivered by AB"."""
-    cluster = Cluster(scheme=SmrReplica)
+    cluster = Cluster(scheme=smr.create_replica)
     late = cluster.weak(1, "append", "late", at=9_000_000)
     cluster.flush()
     early = cluster.weak(2, "append", "early", at=1)
@@ -253,7 +252,7 @@ def test_smr_never_rolls_back(seed: int) -> None:
 def test_bayou_sends_a_tentative_response_at_once(strong: bool) -> None:
     """Section 6.2: "Bayou cuts the latency compared to SMR, because Bayou speculatively executes
     transactions before the final transaction execution order is established"."""
-    cluster = Cluster(scheme=BayouReplica)
+    cluster = Cluster(scheme=bayou.create_replica)
     id = cluster.invoke(1, "append", "a", strong=strong)
 
     assert cluster.responses_to(id) == [(TENTATIVE, 1)]
@@ -264,7 +263,7 @@ def test_bayou_sends_a_tentative_response_at_once(strong: bool) -> None:
 
 def test_bayou_executes_in_timestamp_order_and_rolls_back() -> None:
     """Section 6.2: Bayou "speculatively executes", so it may have to execute again."""
-    cluster = Cluster(scheme=BayouReplica)
+    cluster = Cluster(scheme=bayou.create_replica)
     cluster.partition({0}, {1, 2})
     late = cluster.weak(1, "append", "late", at=9_000_000)
     early = cluster.weak(2, "append", "early", at=1)
@@ -278,7 +277,7 @@ def test_bayou_executes_in_timestamp_order_and_rolls_back() -> None:
 
 def test_the_primary_commits_in_the_order_of_arrival() -> None:
     """Bayou's primary commits: its order is final, independently of timestamps."""
-    cluster = Cluster(scheme=BayouReplica)
+    cluster = Cluster(scheme=bayou.create_replica)
     early = cluster.weak(1, "append", "early", at=1)
     late = cluster.weak(2, "append", "late", at=9_000_000)
     cluster.deliver(Cast, sender=2, to=0)
@@ -292,7 +291,7 @@ def test_the_primary_commits_in_the_order_of_arrival() -> None:
 
 def test_the_primary_alone_decides_and_a_majority_without_it_does_not() -> None:
     """A consensus with one acceptor."""
-    cluster = Cluster(5, scheme=BayouReplica)
+    cluster = Cluster(5, scheme=bayou.create_replica)
     cluster.partition({0}, {1, 2, 3, 4})
     primary, majority = cluster.strong(0, "append", "a"), cluster.strong(3, "append", "b")
     cluster.settle(120)
@@ -307,7 +306,7 @@ def test_the_primary_alone_decides_and_a_majority_without_it_does_not() -> None:
 
 def test_bayou_is_available_in_a_partition_and_reconciles_afterwards() -> None:
     """Section 6.4: "Similarly to Bayou [...] Creek remains available under network partitions"."""
-    cluster = Cluster(5, scheme=BayouReplica)
+    cluster = Cluster(5, scheme=bayou.create_replica)
     cluster.partition({0, 1}, {2, 3, 4})
     primary_side = [cluster.weak(1, "append", each) for each in "ab"]
     other_side = [cluster.weak(4, "append", each) for each in "cd"]
@@ -331,7 +330,7 @@ def test_bayou_is_available_in_a_partition_and_reconciles_afterwards() -> None:
 
 def test_operations_stay_tentative_until_the_primary_is_back() -> None:
     """Without the primary all operations stay tentative; its earlier decisions are durable."""
-    cluster = Cluster(scheme=BayouReplica)
+    cluster = Cluster(scheme=bayou.create_replica)
     before = cluster.weak(1, "append", "a")
     cluster.settle()
     cluster.crash(0)
@@ -349,7 +348,7 @@ def test_operations_stay_tentative_until_the_primary_is_back() -> None:
 
 def test_a_strong_operation_of_bayou_commits_no_weak_one() -> None:
     """Only in Creek, a strong operation "stabilizes weak transactions from its causal context"."""
-    cluster = Cluster(scheme=BayouReplica)
+    cluster = Cluster(scheme=bayou.create_replica)
     cluster.partition({0, 1}, {2})
     weak = cluster.weak(2, "append", "a")
     cluster.heal()
@@ -466,7 +465,7 @@ def test_the_optimistic_order_is_final_under_a_stable_leader() -> None:
 
     for replica in cluster.members:
         assert executed(cluster, replica) == cluster.committed(replica)
-        probes = cluster.replicas[replica].probes.counts
+        probes = cluster.replicas[replica].view.probes.counts
         assert not probes.keys() & {
             Probe.DECIDED_OUT_OF_PROPOSED_ORDER,
             Probe.ROLLED_BACK,
@@ -512,7 +511,7 @@ def test_transactions_that_swap_positions_are_both_reexecuted() -> None:
     for each in cluster.members:
         assert cluster.committed(each) == [second, first]
     assert Counter(executed(cluster, 0)) == {first: 2, second: 2}
-    assert cluster.replicas[0].probes.counts[Probe.DECIDED_OUT_OF_PROPOSED_ORDER] == 1
+    assert cluster.replicas[0].view.probes.counts[Probe.DECIDED_OUT_OF_PROPOSED_ORDER] == 1
     assert cluster.responses_to(first) == [(STABLE, 2)]
     assert cluster.responses_to(second) == [(STABLE, 1)]
 

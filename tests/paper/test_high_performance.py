@@ -61,7 +61,7 @@ def executions(cluster: Cluster, index: int) -> list[Dot]:
 
 def versions(cluster: Cluster, index: int, key: str) -> list[Any]:
     """Return the values of the versions of requests that are not stable."""
-    table = replica(cluster, index)._store._table
+    table = replica(cluster, index)._execution.store._table
     if not table.has_versions(key):
         return []
     return [each.value for each in table.chain(key).versions]
@@ -119,7 +119,7 @@ def test_a_commit_before_independent_operations_causes_no_rollback() -> None:
     for each in cluster.members:
         assert (cluster.committed(each), cluster.tentative(each)) == ([op_j], [op_i])
         assert sorted(executions(cluster, each)) == sorted([op_i, op_j])
-        assert Probe.ROLLED_BACK not in cluster.replicas[each].probes.counts
+        assert Probe.ROLLED_BACK not in cluster.replicas[each].view.probes.counts
 
 
 def test_a_commit_before_conflicting_operations_causes_rollbacks() -> None:
@@ -132,7 +132,7 @@ def test_a_commit_before_conflicting_operations_causes_rollbacks() -> None:
 
     assert (cluster.committed(0), cluster.tentative(0)) == ([op_j], [op_i])
     assert executions(cluster, 0) == [op_i, op_j, op_i]
-    assert cluster.replicas[0].state() == {"a": 1, "b": 1}
+    assert cluster.replicas[0].view.state() == {"a": 1, "b": 1}
 
 
 # --- multiversioning ----------------------------------------------------------------------------
@@ -172,8 +172,8 @@ def test_a_commit_moves_the_versions_with_their_operations() -> None:
     cluster.flush()
 
     assert versions(cluster, 0, "a") == ["weak"]
-    assert cluster.replicas[0].state() == {"a": "weak"}
-    assert dict(replica(cluster, 0)._store.stable_items()) == {"a": "strong"}
+    assert cluster.replicas[0].view.state() == {"a": "weak"}
+    assert dict(replica(cluster, 0)._execution.store.stable_items()) == {"a": "strong"}
 
 
 def test_a_snapshot_contains_exactly_the_earlier_versions() -> None:
@@ -185,7 +185,7 @@ def test_a_snapshot_contains_exactly_the_earlier_versions() -> None:
 
     cluster.flush()
 
-    assert cluster.replicas[0].state() == {"a": "after", "b": "before"}
+    assert cluster.replicas[0].view.state() == {"a": "after", "b": "before"}
     assert executions(cluster, 0)[-1] == between
 
 
@@ -202,7 +202,7 @@ def test_a_snapshot_does_not_change_during_the_execution() -> None:
     assert execution.writes == {"b": None}
     cluster.finish(0, task, execution)
     cluster.resume(0)
-    assert cluster.replicas[0].state() == {"a": 1, "b": 1}
+    assert cluster.replicas[0].view.state() == {"a": 1, "b": 1}
 
 
 def test_later_snapshots_exclude_rolled_back_versions() -> None:
@@ -220,10 +220,10 @@ def test_later_snapshots_exclude_rolled_back_versions() -> None:
     cluster.deliver(Cast, to=0, carrying=other)
     step(cluster, 0, other)
 
-    assert replica(cluster, 0)._entries[other].outcome is not None
-    assert cluster.replicas[0].state() == {"a": 1, "c": None}
+    assert replica(cluster, 0)._execution.entries[other].outcome is not None
+    assert cluster.replicas[0].view.state() == {"a": 1, "c": None}
     cluster.resume(0)
-    assert cluster.replicas[0].state() == {"a": 1, "b": 1, "c": 1}
+    assert cluster.replicas[0].view.state() == {"a": 1, "b": 1, "c": 1}
 
 
 # --- cascading rollbacks ------------------------------------------------------------------------
@@ -268,7 +268,7 @@ def test_a_rollback_cascades_to_readers_of_invalid_versions() -> None:
     cluster.flush()
 
     assert executions(cluster, 0) == [op_i, op_j, op_x, op_i, op_j]
-    assert cluster.replicas[0].state() == {"x": 1, "i": 1, "j": 1}
+    assert cluster.replicas[0].view.state() == {"x": 1, "i": 1, "j": 1}
 
 
 def test_a_rollback_does_not_cascade_past_equal_versions() -> None:
@@ -310,7 +310,7 @@ def test_only_the_latest_committed_value_is_kept() -> None:
     tentative = cluster.weak(0, "write", "a", "tentative")
 
     assert cluster.tentative(0) == [tentative]
-    assert replica(cluster, 0)._store._table.stable_value("a") == 19
+    assert replica(cluster, 0)._execution.store._table.stable_value("a") == 19
     assert versions(cluster, 0, "a") == ["tentative"]
 
 
@@ -334,8 +334,8 @@ def test_versions_of_live_operations_are_not_collected() -> None:
     expected = cluster.datatype.sequential()
     for id in (*cluster.committed(0), *cluster.tentative(0)):
         expected.apply(cluster.requests[id])
-    assert cluster.replicas[0].state() == expected.state
-    assert replica(cluster, 0)._entries[live].is_executed
+    assert cluster.replicas[0].view.state() == expected.state
+    assert replica(cluster, 0)._execution.entries[live].is_executed
 
 
 def test_rolled_back_versions_are_removed() -> None:
@@ -346,7 +346,7 @@ def test_rolled_back_versions_are_removed() -> None:
     cluster.weak(1, "write", "x", 1, at=10)
     cluster.flush()
 
-    entries = replica(cluster, 0)._entries.values()
+    entries = replica(cluster, 0)._execution.entries.values()
 
     assert len(entries) == 3
     assert all(not each.hidden_versions for each in entries)
@@ -401,7 +401,7 @@ def test_merged_runs_bound_the_number_of_versions() -> None:
         cluster.weak(0, "write", "a", value)
 
     assert len(versions(cluster, 0, "a")) < 100
-    assert cluster.replicas[0].state() == {"a": 399}
+    assert cluster.replicas[0].view.state() == {"a": 399}
 
 
 def test_merged_versions_are_recreated_by_reexecution() -> None:
@@ -409,13 +409,13 @@ def test_merged_versions_are_recreated_by_reexecution() -> None:
     cluster = creek(kept_apart=64)
     ids = [cluster.weak(0, "write", "a", value) for value in range(400)]
     inside = cluster.requests[ids[100]].timestamp + 1
-    assert replica(cluster, 0)._entries[ids[100]].phase is ExecutionPhase.MERGED
+    assert replica(cluster, 0)._execution.entries[ids[100]].phase is ExecutionPhase.MERGED
     late = cluster.weak(1, "copy", "a", "b", at=inside)
 
     cluster.flush()
 
     assert cluster.tentative(0).index(late) == 101
-    assert cluster.replicas[0].state() == {"a": 399, "b": 100}
+    assert cluster.replicas[0].view.state() == {"a": 399, "b": 100}
     assert executions(cluster, 0).count(ids[399]) == 1
     assert executions(cluster, 0).count(ids[100]) == 2
 
@@ -447,7 +447,7 @@ def test_concurrent_executions_are_correct_in_any_completion_order() -> None:
             for task, execution in reversed(started) if is_reversed else started:
                 cluster.finish(0, task, execution)
 
-        assert cluster.replicas[0].state() == {"a": 1, "b": 1, "c": 1, "d": 1}
+        assert cluster.replicas[0].view.state() == {"a": 1, "b": 1, "c": 1, "d": 1}
 
 
 def test_versions_are_added_when_the_execution_completes() -> None:
@@ -456,11 +456,11 @@ def test_versions_are_added_when_the_execution_completes() -> None:
     cluster.pause(0)
     cluster.weak(0, "write", "a", 1)
     task, execution = cluster.begin(0)
-    assert cluster.replicas[0].state() == {}
+    assert cluster.replicas[0].view.state() == {}
 
     cluster.finish(0, task, execution)
 
-    assert cluster.replicas[0].state() == {"a": 1}
+    assert cluster.replicas[0].view.state() == {"a": 1}
 
 
 def test_a_conflicting_execution_is_discarded_and_repeated() -> None:
@@ -475,7 +475,7 @@ def test_a_conflicting_execution_is_discarded_and_repeated() -> None:
 
     cluster.finish(0, task, execution)
 
-    assert "b" not in cluster.replicas[0].state()
+    assert "b" not in cluster.replicas[0].view.state()
     assert cluster.responses_to(id) == []
     assert scheduled_ids(cluster, 0) == [id]
     cluster.resume(0)

@@ -264,7 +264,7 @@ def test_a_replica_too_far_behind_receives_a_snapshot() -> None:
     cluster.settle()
 
     assert cluster.state_values(2) == cluster.state_values(0) == cluster.state_values(1)
-    assert len({cluster.replicas[each].committed_length() for each in cluster.members}) == 1
+    assert len({cluster.replicas[each].view.committed_length() for each in cluster.members}) == 1
     assert len(cluster.rb_delivered(2)) < 32
 
 

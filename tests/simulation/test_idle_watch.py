@@ -8,9 +8,10 @@ from creekdb.datatypes.bank import BANK
 from creekdb.protocol.checkpoint.stream import IncomingMessage
 from creekdb.protocol.effects import Effects
 from creekdb.protocol.ids.version_vector import Dot
+from creekdb.schemes import smr
 from creekdb.schemes.basic import BasicReplica
+from creekdb.schemes.core.spec import Scheme
 from creekdb.schemes.creek import CreekReplica
-from creekdb.schemes.smr import SmrReplica
 from creekdb.simulation.faults.language import parse_faults
 from creekdb.simulation.fuzz.campaign import run_seed
 from creekdb.simulation.kernel.scenario import ClientModel, Scenario, ScriptedInvocation
@@ -33,9 +34,9 @@ class RespondsAfterMessage(BasicReplica):
     def take_effects(self) -> Effects:
         withheld = []
         if not self._has_received:
-            withheld, self._outbox.responses = self._outbox.responses, withheld
+            withheld, self.outbox.responses = self.outbox.responses, withheld
         effects = super().take_effects()
-        self._outbox.responses += withheld
+        self.outbox.responses += withheld
         self._has_received = False
         return effects
 
@@ -44,12 +45,12 @@ class NeverResponds(CreekReplica):
     """Never responds."""
 
     def take_effects(self) -> Effects:
-        self._outbox.responses.clear()
+        self.outbox.responses.clear()
         return super().take_effects()
 
 
 def partitioned_simulation(
-    scheme: type[BasicReplica | CreekReplica], strong: bool = False, **models: Any
+    scheme: Scheme, strong: bool = False, **models: Any
 ) -> WatchedSimulation:
     """Replica 0 has clients, and is partitioned from the others before their calls until 210 ms."""
     scenario = Scenario(
@@ -117,7 +118,7 @@ def test_an_idle_replica_without_a_first_response_is_detected(
 
 
 def test_schemes_without_tentative_responses_are_not_watched() -> None:
-    simulation = partitioned_simulation(SmrReplica)
+    simulation = partitioned_simulation(smr.create_replica)
     run = simulation.run()
 
     assert simulation.idle_observations == 0

@@ -1,4 +1,4 @@
-"""Interface that a replication scheme implements for the broadcasts."""
+"""Interfaces between the broadcasts and the replication scheme above them."""
 
 from collections.abc import Iterable
 from typing import Protocol
@@ -10,6 +10,8 @@ from creekdb.protocol.request import Batch, Request
 
 
 class Application(Protocol):
+    """Receiver of deliveries."""
+
     def rb_deliver(self, request: Request) -> None: ...
 
     def fill_lost_request(self, id: Dot, timestamp: int) -> None:
@@ -18,19 +20,16 @@ class Application(Protocol):
     def cab_deliver(self, ids: list[Dot], instance: int) -> None:
         """CAB-deliver `ids` in this order. All belong to `instance`; more of it may follow."""
 
-    def missing_dependency(self, id: Dot) -> Dot | None:
-        """Return None if `checkDep` (lines 10-14) holds, or else a dot that is missing."""
-
-    def is_committed(self, id: Dot) -> bool: ...
-
-    def is_weak(self, id: Dot) -> bool:
-        """True if the request is known to be weak. May turn False once it is committed."""
-
-    def can_install(self, checkpoint: Checkpoint) -> bool:
-        """True if the checkpoint covers every request that is committed here."""
-
     def on_proposed(self, instance: int, batch: Batch) -> None:
         """Process a leader's proposal for `instance`, which may or may not be decided."""
+
+    def install(self, checkpoint: Checkpoint, loader: RegisterLoader | None = None) -> None:
+        """Replace the prefix that the checkpoint covers. If `loader` is given, it holds the
+        registers."""
+
+
+class CheckpointSource(Protocol):
+    """Checkpoint of this replica, and the requests after it."""
 
     def stable_instance(self) -> int:
         """Return the instance of the checkpoint that `checkpoint` would return."""
@@ -44,9 +43,20 @@ class Application(Protocol):
     def live_requests(self) -> Iterable[Request]:
         """Return every delivered request that the checkpoint does not cover."""
 
-    def on_reconfigured(self) -> None:
+    def on_reconfigured(self, peers: tuple[int, ...]) -> None:
         """Adapt to a change of the members."""
 
-    def install(self, checkpoint: Checkpoint, loader: RegisterLoader | None = None) -> None:
-        """Replace the prefix that the checkpoint covers. If `loader` is given, it holds the
-        registers."""
+
+class DeliveredRequests(Protocol):
+    """Requests that the application has received, as the broadcasts query them."""
+
+    def missing_dependency(self, id: Dot) -> Dot | None:
+        """Return None if `checkDep` (lines 10-14) holds, or else a dot that is missing."""
+
+    def is_committed(self, id: Dot) -> bool: ...
+
+    def is_weak(self, id: Dot) -> bool:
+        """True if the request is known to be weak. May turn False once it is committed."""
+
+    def can_install(self, checkpoint: Checkpoint) -> bool:
+        """True if the checkpoint covers every request that is committed here."""

@@ -16,3 +16,6 @@ class SchemeGuarantees(msgspec.Struct, frozen=True, kw_only=True):
     one stable response."""
     sequential: bool = False
     """True if requests execute sequentially, so that a response reflects all earlier ones."""
+
+    def with_voters(self, voters: tuple[int, ...]) -> "SchemeGuarantees":
+        return msgspec.structs.replace(self, voters=voters)

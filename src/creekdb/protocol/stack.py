@@ -10,7 +10,7 @@ from typing import assert_never
 
 from creekdb.errors import BadValue
 from creekdb.protocol import validation
-from creekdb.protocol.application import Application
+from creekdb.protocol.application import Application, CheckpointSource, DeliveredRequests
 from creekdb.protocol.broadcast.cab import CabCallbacks, ConditionalAtomicBroadcast
 from creekdb.protocol.broadcast.reliable import ReliableBroadcast, RequestHandover
 from creekdb.protocol.checkpoint.compaction import JournalCompactor, replay_records
@@ -64,7 +64,16 @@ RESTORE_BATCH_SIZE = 256
 
 
 class ProtocolStack:
-    def __init__(self, index: int, settings: Settings, application: Application) -> None:
+    def __init__(
+        self,
+        index: int,
+        settings: Settings,
+        application: Application,
+        requests: DeliveredRequests,
+        checkpoints: CheckpointSource,
+        outbox: Outbox,
+        probes: Probes,
+    ) -> None:
         """Create the stack of a member, or of a replica that follows the members until it joins."""
         assert index not in settings.former
         assert index not in settings.members or settings.epoch == 0, (
@@ -77,15 +86,17 @@ class ProtocolStack:
         """True for a former member. It only informs the others of its removal."""
         self._former = settings.former
         self._latest_replica = settings.all_replicas[-1]
-        self.outbox = Outbox()
-        self.probes = Probes()
+        self.outbox = outbox
+        self.probes = probes
         self.clock = HybridClock()
         self.rejected: dict[str, int] = {}
         self.drift_us: dict[int, int] = {}
         self._application = application
+        self._requests = requests
+        self._checkpoints = checkpoints
         self._ticks = 0
         self._now = 0
-        self._snapshot_sender = SnapshotSender(settings, self.outbox, self.probes, application)
+        self._snapshot_sender = SnapshotSender(settings, self.outbox, self.probes, checkpoints)
 
         self.omega = Omega(index, settings, self.outbox, self.probes)
         self.reliable_broadcast = ReliableBroadcast(
@@ -103,8 +114,8 @@ class ProtocolStack:
             self.probes,
             self.omega,
             CabCallbacks(
-                application.missing_dependency,
-                application.is_committed,
+                requests.missing_dependency,
+                requests.is_committed,
                 application.cab_deliver,
                 application.on_proposed,
                 self._send_snapshot,
@@ -112,7 +123,7 @@ class ProtocolStack:
             ),
         )
         self._compaction = JournalCompactor(
-            self.outbox, self.probes, self.reliable_broadcast, self.cab, application
+            self.outbox, self.probes, self.reliable_broadcast, self.cab, checkpoints
         )
         self._handover = RequestHandover(self.outbox)
         self.disk_loss_recovery: DiskLossRecovery | None = None
@@ -152,9 +163,9 @@ class ProtocolStack:
         if self.is_removed:
             self.probes.hit(Probe.REMOVED)
         self.omega.reconfigure(settings)
-        self.reliable_broadcast.reconfigure(settings, self._application.live_requests())
+        self.reliable_broadcast.reconfigure(settings, self._checkpoints.live_requests())
         self.cab.reconfigure(settings, changed_below)
-        self._application.on_reconfigured()
+        self._checkpoints.on_reconfigured(settings.peers(self.index))
         self._snapshot_sender.reconfigure(settings)
 
     @property
@@ -173,8 +184,8 @@ class ProtocolStack:
 
     def _uncommitted(self) -> Iterator[Request]:
         yield from self.reliable_broadcast.held_back()
-        for request in self._application.live_requests():
-            if not self._application.is_committed(request.id):
+        for request in self._checkpoints.live_requests():
+            if not self._requests.is_committed(request.id):
                 yield request
 
     def tick(self, now: int) -> None:
@@ -185,13 +196,13 @@ class ProtocolStack:
             if not self.can_shut_down:
                 if self._ticks % self.settings.heartbeat_ticks == 0:
                     self._handover.send(self._uncommitted(), self.settings)
-                self.cab.exchange_progress(self._ticks, self._application.stable_instance())
+                self.cab.exchange_progress(self._ticks, self._checkpoints.stable_instance())
             return
         if self.disk_loss_recovery is not None:
             self.disk_loss_recovery.tick(self._ticks, self.cab.learner.delivered)
         self.omega.tick(self._ticks)
         self.reliable_broadcast.tick(self._ticks)
-        self.cab.tick(self._ticks, self._application.stable_instance())
+        self.cab.tick(self._ticks, self._checkpoints.stable_instance())
 
     def receive(self, message: IncomingMessage, sender: int, now: int) -> bool:
         """Process a message; False if it gives `process_pending` no work."""
@@ -275,7 +286,7 @@ class ProtocolStack:
                 self.probes.hit(Probe.HANDED_OVER)
                 return validation.requests_rejection_reason(requests, self.settings.all_replicas)
             case Heartbeat() | Progress():
-                progress = Progress(self.cab.learner.delivered, self._application.stable_instance())
+                progress = Progress(self.cab.learner.delivered, self._checkpoints.stable_instance())
                 self.outbox.sends.append(Send((sender,), progress))
             case CatchUp():
                 self.probes.hit(Probe.REMOVED_MEMBER_CAUGHT_UP)
@@ -320,7 +331,7 @@ class ProtocolStack:
     # --- recovery from disk loss --------------------------------------------------------------
 
     def _on_recovery_query(self, message: RecoveryQuery, sender: int) -> None:
-        requests = (*self._application.live_requests(), *self.reliable_broadcast.held_back())
+        requests = (*self._checkpoints.live_requests(), *self.reliable_broadcast.held_back())
         self.reliable_broadcast.retain_for(sender, requests)
         response = self.cab.recovery_response(
             message, sender, self.reliable_broadcast.received.freeze()
@@ -433,8 +444,8 @@ class ProtocolStack:
         return self.clock.last
 
     def has_weak_request(self, batch: Batch) -> bool:
-        cab, application = self.cab, self._application
-        return any(not cab.is_cast(id) and application.is_weak(id) for id in batch)
+        cab, requests = self.cab, self._requests
+        return any(not cab.is_cast(id) and requests.is_weak(id) for id in batch)
 
     def has_conflicting_request(self, requests: tuple[Request, ...]) -> bool:
         return self.reliable_broadcast.has_conflicting_request(requests)
@@ -446,7 +457,7 @@ class ProtocolStack:
         """True if installable, or not ahead of us: `_on_snapshot` ignores a late checkpoint."""
         if checkpoint.instance <= self.cab.learner.delivered:
             return True
-        return self._application.can_install(checkpoint)
+        return self._requests.can_install(checkpoint)
 
     def _rb_deliver(self, request: Request) -> None:
         ahead = self.clock.observe(request.timestamp, self._now)

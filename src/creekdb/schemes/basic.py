@@ -1,227 +1,182 @@
 """Basic Creek: Algorithm 1 of the paper, with Algorithm 2 as its `state`.
 
-Every method that implements lines of the paper names them; lines 1-7, 10-41 and 48-54 are in
-`ordering`. The lists are maintained incrementally. `executed` is truncated together with the
-committed prefix. `toBeExecuted` is the part of the order after `executed`, computed on demand.
-`toBeRolledBack` is a queue.
+Every method that implements lines of the paper names them. Lines 1-7, 10-40 and 48-53 are in
+`ordering`, lines 8, 41-47, 54 and 58-64 in `sequential`.
 """
 
-from collections import deque
-from collections.abc import Iterator
-from itertools import islice
-from typing import Any, Final
+from collections.abc import Iterable
+from typing import Final
 
-from creekdb.execution.base_state import changes, merge_sorted_keys
 from creekdb.execution.datatype import DataType
-from creekdb.execution.keys import CollationKey, collation_key
-from creekdb.execution.mvcc.state_loader import StateLoader
 from creekdb.execution.result import ExecutionResult
-from creekdb.execution.transaction import ABSENT
-from creekdb.execution.undo import StateObject
-from creekdb.protocol.effects import Task, TaskKind
+from creekdb.protocol.checkpoint.stream import IncomingMessage, LazyCheckpoint, RegisterLoader
+from creekdb.protocol.effects import Effects, Task
 from creekdb.protocol.guarantees import SchemeGuarantees
 from creekdb.protocol.ids.version_vector import Dot
+from creekdb.protocol.messages import Checkpoint, Record
 from creekdb.protocol.probes import Probe
-from creekdb.protocol.request import Outcome, Request
+from creekdb.protocol.request import Batch, Operation, Request
 from creekdb.protocol.settings import Settings
-from creekdb.protocol.values import Key
-from creekdb.schemes.core.ordering import OrderingReplica
+from creekdb.schemes.core.execution import ReplicaVariables
+from creekdb.schemes.core.ordering import Ordering
 from creekdb.schemes.core.replica import ReplicaView
+from creekdb.schemes.core.sequential import SequentialExecution
 from creekdb.schemes.core.spec import OPTIMISTIC_DELIVERY, VERSION_STORE, SchemeChart, SchemeSpec
+from creekdb.schemes.core.stable_prefix import StablePrefix
+from creekdb.schemes.core.view import PartsView
+
+GUARANTEES: Final = SchemeGuarantees(sequential=True)
 
 
-class BasicReplica(OrderingReplica):
-    is_sequential = True
-
-    def __init__(self, index: int, settings: Settings, datatype: DataType) -> None:
-        super().__init__(index, settings)
-        self._state = StateObject(datatype)  # line 4
-        self._executed: list[Request] = []  # line 8, from `first_position` on
-        self._to_be_rolled_back: deque[Request] = deque()  # line 8
-        self._running: Task | None = None
-        self._task_number = 0
-        self._outcomes: dict[Dot, Outcome] = {}
-        """Outcome of each request in `executed`, until the request is stable."""
+class BasicReplica:
+    def __init__(
+        self,
+        index: int,
+        settings: Settings,
+        datatype: DataType,
+        guarantees: SchemeGuarantees = GUARANTEES,
+    ) -> None:
+        """Without tentative responses, requests are executed once their positions are final."""
+        variables = ReplicaVariables(index, settings)
+        self.index = index
+        self.guarantees = guarantees.with_voters(settings.voters)
+        self.outbox = variables.outbox
+        self._probes = variables.probes
+        self._order = variables.order
+        self._responses = variables.responses
+        self._execution = SequentialExecution(variables, datatype, guarantees.tentative)
+        self._stable_prefix = StablePrefix(variables, self._execution)
+        self._ordering = Ordering(variables, guarantees, self._stable_prefix, self)
+        self._stack = self._ordering.stack
+        self.view: ReplicaView = PartsView(
+            variables, self._ordering, self._stable_prefix, self._execution
+        )
 
     # --- inputs -------------------------------------------------------------------------------
 
+    def recover(self, records: Iterable[Record]) -> None:
+        self._stack.recover(records)
+        self._proceed()
+
+    def invoke(
+        self,
+        operation: Operation,
+        strong: bool,
+        session: int,
+        now: int,
+        after: tuple[Dot, ...] = (),
+    ) -> Dot:
+        """Lines 15-25. `after` has no effect: all requests that have arrived precede."""
+        request = self._ordering.issue(operation, strong, now)  # lines 16-19, 22-23, 36-40
+        self._insert(request)
+        awaits_stable = strong or not self.guarantees.tentative
+        self._responses.expect(request.id, session, awaits_stable)  # line 25
+        self._proceed()
+        return request.id
+
+    def can_respond_locally(self, operation: Operation, strong: bool) -> bool:
+        return False
+
+    def receive(self, message: IncomingMessage, sender: int, now: int) -> None:
+        if self._stack.receive(message, sender, now):
+            self._proceed()
+
+    def tick(self, now: int) -> None:
+        noop = self._ordering.tick(now)
+        if noop is not None:
+            self._insert(noop)
+        self._proceed()
+
     def run(self, task: Task) -> ExecutionResult:
-        """Compute the reads and writes of line 64; for a rollback, the values it will restore."""
-        if task.kind is TaskKind.EXECUTE:
-            return self._state.run(task.request)
-        return ExecutionResult(Outcome(), self._state.undo_log.get(task.request.id, {}))
+        return self._execution.run(task)
 
     def completed(self, task: Task, execution: ExecutionResult, now: int) -> None:
-        """Apply the transitions of lines 58-61 and 62-76, at the end of their execution time."""
-        running = self._running
-        if running is None or running.number != task.number:
-            return  # issued before a checkpoint was installed
-        self._running = None
-        if running.kind is TaskKind.ROLLBACK:
-            self._rollback(running.request)
-        elif self._to_be_rolled_back or self._next_to_execute() is not running.request:
-            self.probes.hit(Probe.EXECUTION_OVERTAKEN)
-        else:
-            self._execute(running.request, execution)
+        """Lines 58-76."""
+        head = self._execution.completed(task, execution)  # lines 58-64, 75-76
+        if head is not None:
+            self._respond_executed(head, execution)  # lines 65-74
         self._proceed()
+
+    def take_tasks(self) -> tuple[Task, ...]:
+        return self.outbox.take_tasks()
+
+    def take_effects(self) -> Effects:
+        return self.outbox.take()
+
+    def new_state_loader(self) -> RegisterLoader:
+        return self._execution.new_state_loader()
+
+    def lazy_checkpoint(self) -> LazyCheckpoint:
+        return self._stable_prefix.lazy_checkpoint()
+
+    # --- deliveries ---------------------------------------------------------------------------
+
+    def rb_deliver(self, request: Request) -> None:
+        """Lines 26-31."""
+        self._ordering.deliver(request)  # lines 27-30, 36-40
+        self._insert(request)
+
+    def fill_lost_request(self, id: Dot, timestamp: int) -> None:
+        self._insert(self._ordering.fill_lost_request(id, timestamp))
+
+    def cab_deliver(self, ids: list[Dot], instance: int) -> None:
+        """Lines 32-35, for each request in turn."""
+        for id in ids:
+            moved = self._ordering.commit(id, instance)  # lines 33-35, 48-53
+            self._execution.commit(moved)  # line 54
+            self._respond_committed(moved[-1])  # lines 55-57
+        self._ordering.finish_delivery(ids)
+
+    def on_proposed(self, instance: int, batch: Batch) -> None:
+        """Ignore the proposal: nothing is executed because of it."""
+
+    def install(self, checkpoint: Checkpoint, loader: RegisterLoader | None = None) -> None:
+        registers = self._execution.loader_of(checkpoint, loader)
+        self._ordering.install(checkpoint, registers)
+        self._execution.load(registers)
+        self._stable_prefix.restart_from(checkpoint)
 
     # --- Algorithm 1 --------------------------------------------------------------------------
 
-    def _on_inserted(self, request: Request) -> None:
-        """Line 41: executed requests that follow the inserted one are out of order."""
-        in_order = len(self._executed)
-        while (
-            in_order > len(self._order.committed) and request.key < self._executed[in_order - 1].key
-        ):
-            in_order -= 1
-        self._adjust_execution(in_order)
+    def _insert(self, request: Request) -> None:
+        """Lines 20 and 41, for a request issued here or delivered."""
+        if self.guarantees.tentative:
+            self._execution.insert(request)  # line 41
+        self._ordering.cab_cast(request)  # line 20
 
-    def _adjust_execution(self, in_order: int) -> None:
-        """Lines 42-47, from the first changed position on: `executed[:in_order]` is `inOrder`."""
-        out_of_order = self._executed[in_order:]
-        del self._executed[in_order:]
-        self._to_be_rolled_back.extend(reversed(out_of_order))
-
-    def _on_committed(self, moved: list[Request]) -> None:
-        """Lines 54-57."""
-        in_order = len(self._order.committed) - len(moved)
-        for each in moved:
-            if in_order >= len(self._executed) or self._executed[in_order] is not each:
-                self._adjust_execution(min(in_order, len(self._executed)))
-                break
-            in_order += 1
-        request = moved[-1]
+    def _respond_committed(self, request: Request) -> None:
+        """Lines 55-57: the response to a strong request that was executed before its commit."""
         awaiting = self._responses.awaiting.get(request.id)
-        if awaiting is not None and len(self._order.committed) <= len(self._executed):
+        if awaiting is not None and len(self._order.committed) <= len(self._execution.executed):
             assert awaiting.outcome is not None, "an executed strong request has no response"
-            self.probes.hit(Probe.STABLE_FROM_COMMIT)
-            self._responses.respond_stable(request.id, awaiting.outcome)  # lines 56-57
+            self._probes.hit(Probe.STABLE_FROM_COMMIT)
+            self._responses.respond_stable(request.id, awaiting.outcome)
 
-    def _rollback(self, head: Request) -> None:
-        """Lines 58-61."""
-        assert self._to_be_rolled_back[0] is head
-        self.probes.hit(Probe.ROLLED_BACK)
-        self._state.rollback(head)
-        self._to_be_rolled_back.popleft()
-
-    def _execute(self, head: Request, execution: ExecutionResult) -> None:
-        """Lines 62-76."""
-        self._state.install(head, execution)
-        outcome = execution.outcome
-        if head.id in self._outcomes:
-            self.probes.hit(Probe.REEXECUTED)
-        self._outcomes[head.id] = outcome
-        responses = self._responses
-        awaiting = responses.awaiting.get(head.id)
-        if awaiting is not None:
-            if not awaiting.strong:
-                responses.respond_tentative(
-                    head.id, awaiting, outcome, self._observe(head)
-                )  # lines 67-68
-            elif len(self._executed) >= len(self._order.committed):  # head ∈ tentative
-                responses.respond_tentative(
-                    head.id, awaiting, outcome, self._observe(head)
-                )  # lines 70-71
-            else:  # head ∈ committed
-                self.probes.hit(Probe.STABLE_FROM_EXECUTION)
-                responses.respond_stable(head.id, outcome)  # lines 73-74
-        self._executed.append(head)  # line 75
-
-    def _next_to_execute(self) -> Request | None:
-        """The head of `toBeExecuted` (lines 46 and 63)."""
-        done = len(self._executed)
-        if done == len(self._order.committed) + self._order.tentative_length:
-            return None
-        if done < len(self._order.committed):
-            return self._order.committed[done]
-        last = self._executed[-1].key if done > len(self._order.committed) else None
-        return next(self._order.tentative_after(last), None)
-
-    def _issue_tasks(self) -> None:
-        """Issue the next step of lines 58 and 62. A sequential replica runs one task at a time."""
-        if self._running is not None:
+    def _respond_executed(self, head: Request, execution: ExecutionResult) -> None:
+        """Lines 65-74."""
+        awaiting = self._responses.awaiting.get(head.id)
+        if awaiting is None:
             return
-        if self._to_be_rolled_back:
-            kind, request = TaskKind.ROLLBACK, self._to_be_rolled_back[0]
+        if awaiting.strong and self._ordering.is_committed(head.id):
+            self._probes.hit(Probe.STABLE_FROM_EXECUTION)
+            self._responses.respond_stable(head.id, execution.outcome)  # lines 73-74
         else:
-            head = self._next_to_execute()
-            if head is None:
-                return
-            kind, request = TaskKind.EXECUTE, head
-        self._task_number += 1
-        self._running = Task(self._task_number, kind, request)
-        self._outbox.tasks.append(self._running)
+            observed = self._stable_prefix.observe(head)
+            self._responses.respond_tentative(
+                head.id, awaiting, execution.outcome, observed
+            )  # lines 67-68, 70-71
 
-    # --- stable prefix ------------------------------------------------------------------------
-
-    def executed_length(self) -> int:
-        return self._order.first_position + len(self._executed)
-
-    def stabilise_request(self, request: Request) -> Outcome:
-        self._state.truncate(request)
-        return self._outcomes.pop(request.id)
-
-    def truncate_prefix(self, length: int) -> None:
-        del self._executed[: length - self._order.first_position]
-
-    def stable_items(self) -> list[tuple[Key, Any]]:
-        return sorted(self._state.committed_state().items(), key=_item_collation_key)
-
-    def register_count(self) -> int:
-        return len(self._state.db)
-
-    def _executed_before(self, request: Request) -> Iterator[Dot]:
-        """Called during the execution, before the request is appended to `executed`."""
-        stable_count = self._stable_prefix.length - self._order.first_position
-        return (each.id for each in islice(self._executed, stable_count, None))
-
-    def new_state_loader(self) -> StateLoader:
-        return StateLoader(self._state.datatype.base, with_digest=False)
-
-    def _load(self, loader: StateLoader) -> None:
-        self._state.load(loader.registers)
-        self._executed = []
-        self._to_be_rolled_back.clear()
-        self._outcomes.clear()
-        self._running = None
-
-    # --- inspection ---------------------------------------------------------------------------
-
-    @property
-    def view(self) -> ReplicaView:
-        return self
-
-    def committed_items(
-        self, length: int, start: CollationKey, stop: CollationKey
-    ) -> Iterator[tuple[Key, Any]]:
-        base = self._state.datatype.base
-        stable_state = self._state.committed_state()
-        written_keys = (
-            key
-            for key in sorted(stable_state, key=collation_key)
-            if start <= collation_key(key) < stop
-        )
-        for key in merge_sorted_keys(written_keys, base.keys(start, stop, False), reverse=False):
-            value = stable_state[key] if key in stable_state else base.read(key)
-            if value is not ABSENT:
-                yield key, value
-
-    def state(self) -> dict[Key, Any]:
-        return changes(self._state.items(), self._state.datatype.base)
-
-    def is_idle(self) -> bool:
-        return not self._to_be_rolled_back and self._next_to_execute() is None
-
-
-def _item_collation_key(item: tuple[Key, Any]) -> CollationKey:
-    return collation_key(item[0])
+    def _proceed(self) -> None:
+        """Finish an input: deliver, stabilise and execute what can be."""
+        self._ordering.proceed()
+        self._execution.issue_tasks()
 
 
 SPEC: Final = SchemeSpec(
     name="basic",
     create=BasicReplica,
     description="Algorithm 1 with the undo log of Algorithm 2",
-    guarantees=SchemeGuarantees(sequential=True),
+    guarantees=GUARANTEES,
     unreachable_probes=(*VERSION_STORE, *OPTIMISTIC_DELIVERY),
     chart=SchemeChart(
         colours=("#2b7a4b", "#6cc795"),

@@ -25,20 +25,19 @@ from creekdb.schemes.core.spec import (
     SchemeSpec,
 )
 
+GUARANTEES: Final = SchemeGuarantees(contexts=False, sequential=True)
 
-class BayouReplica(BasicReplica):
-    has_total_order = True
 
-    def __init__(self, index: int, settings: Settings, datatype: DataType) -> None:
-        primary_settings = msgspec.structs.replace(settings, acceptors=1)
-        super().__init__(index, primary_settings, datatype)
+def create_replica(index: int, settings: Settings, datatype: DataType) -> BasicReplica:
+    primary_settings = msgspec.structs.replace(settings, acceptors=1)
+    return BasicReplica(index, primary_settings, datatype, GUARANTEES)
 
 
 SPEC: Final = SchemeSpec(
     name="bayou",
-    create=BayouReplica,
+    create=create_replica,
     description="tentative execution in timestamp order; a primary decides the final order",
-    guarantees=SchemeGuarantees(contexts=False, sequential=True),
+    guarantees=GUARANTEES,
     unreachable_probes=(
         *VERSION_STORE,
         *OPTIMISTIC_DELIVERY,

@@ -1,23 +1,27 @@
 """Differential test of `creek` against `basic`, for the fuzzer.
 
-To its environment the replica is a `creek` replica. An embedded `basic` replica receives every
-insertion, commit and checkpoint, executes immediately, and sends nothing. Whenever `creek` is idle,
-both must have the same orders and the same state. Each stable or final response of `creek` must be
-the outcome of `basic`.
+To its environment the replica is a `creek` replica. A sequential execution as in `basic` follows
+every insertion, commit and checkpoint, executes immediately, and sends nothing. Whenever `creek` is
+idle, both must have the same orders and the same state. Each stable or final response of `creek`
+must be the outcome of `basic`.
 """
 
+from collections.abc import Iterable
 from typing import Any, Final
 
 from creekdb.execution.datatype import DataType
 from creekdb.execution.mvcc.state_loader import StateLoader
-from creekdb.protocol.checkpoint.stream import RegisterLoader
-from creekdb.protocol.effects import Response, ResponseKind
+from creekdb.execution.result import ExecutionResult
+from creekdb.protocol.checkpoint.stream import IncomingMessage, LazyCheckpoint, RegisterLoader
+from creekdb.protocol.effects import Effects, Response, ResponseKind, Task
 from creekdb.protocol.ids.version_vector import Dot
-from creekdb.protocol.messages import Checkpoint
-from creekdb.protocol.request import Outcome, Request
+from creekdb.protocol.messages import Checkpoint, Record
+from creekdb.protocol.request import Operation, Outcome, Request
 from creekdb.protocol.settings import Settings
 from creekdb.protocol.values import is_same_value
-from creekdb.schemes.basic import BasicReplica
+from creekdb.schemes.core.execution import ReplicaVariables
+from creekdb.schemes.core.replica import ReplicaView
+from creekdb.schemes.core.sequential import SequentialExecution
 from creekdb.schemes.core.spec import OPTIMISTIC_DELIVERY, SchemeSpec
 from creekdb.schemes.creek import CreekReplica
 
@@ -26,39 +30,73 @@ class SchemeDivergence(Exception):
     """Different results of `creek` and `basic`."""
 
 
-class DifferentialReplica(CreekReplica):
+class DifferentialReplica:
     def __init__(self, index: int, settings: Settings, datatype: DataType) -> None:
-        super().__init__(index, settings, datatype)
-        self._reference = _ReferenceReplica(index, settings, datatype)
-        self._has_changed = False
+        self._reference = _Reference(index, settings, datatype)
+        self.creek = CreekReplica(index, settings, datatype, observer=self._reference)
+        self.index = index
+        self.guarantees = self.creek.guarantees
+        self.view: ReplicaView = self.creek.view
 
-    def install(self, checkpoint: Checkpoint, loader: RegisterLoader | None = None) -> None:
-        if loader is None:
-            loader = self.new_state_loader()
-            loader.add(checkpoint.state, checkpoint.deleted)
-        self._reference.follow_install(checkpoint, loader)
-        self._has_changed = True
-        super().install(checkpoint, loader)
+    # --- inputs -------------------------------------------------------------------------------
 
-    def _on_inserted(self, request: Request) -> None:
-        super()._on_inserted(request)
-        self._reference.follow_insert(request)
-        self._has_changed = True
+    def recover(self, records: Iterable[Record]) -> None:
+        self.creek.recover(records)
+        self._compare_both()
 
-    def _on_committed(self, moved: list[Request]) -> None:
-        self._reference.follow_commit(moved[-1].id)
-        self._has_changed = True
-        super()._on_committed(moved)
+    def invoke(
+        self,
+        operation: Operation,
+        strong: bool,
+        session: int,
+        now: int,
+        after: tuple[Dot, ...] = (),
+    ) -> Dot:
+        id = self.creek.invoke(operation, strong, session, now, after)
+        self._compare_both()
+        return id
 
-    def _proceed(self) -> None:
-        super()._proceed()
-        for response in self._outbox.responses:
+    def can_respond_locally(self, operation: Operation, strong: bool) -> bool:
+        return self.creek.can_respond_locally(operation, strong)
+
+    def receive(self, message: IncomingMessage, sender: int, now: int) -> None:
+        self.creek.receive(message, sender, now)
+        self._compare_both()
+
+    def tick(self, now: int) -> None:
+        self.creek.tick(now)
+        self._compare_both()
+
+    def run(self, task: Task) -> ExecutionResult:
+        return self.creek.run(task)
+
+    def completed(self, task: Task, execution: ExecutionResult, now: int) -> None:
+        self.creek.completed(task, execution, now)
+        self._compare_both()
+
+    def take_tasks(self) -> tuple[Task, ...]:
+        return self.creek.take_tasks()
+
+    def take_effects(self) -> Effects:
+        return self.creek.take_effects()
+
+    def new_state_loader(self) -> RegisterLoader:
+        return self.creek.new_state_loader()
+
+    def lazy_checkpoint(self) -> LazyCheckpoint:
+        return self.creek.lazy_checkpoint()
+
+    # --- comparison ---------------------------------------------------------------------------
+
+    def _compare_both(self) -> None:
+        reference, view = self._reference, self.view
+        for response in self.creek.outbox.responses:
             self._compare_response(response)
-        if self._has_changed and self.is_idle():
-            self._has_changed = False
-            self._compare("committed", self.committed_ids(), self._reference.committed_suffix(self))
-            self._compare("tentative", self.tentative_ids(), self._reference.tentative_ids())
-            self._compare("the state", self.state(), self._reference.state())
+        if reference.has_changed and view.is_idle():
+            reference.has_changed = False
+            self._compare("committed", view.committed_ids(), reference.committed_suffix(view))
+            self._compare("tentative", view.tentative_ids(), reference.tentative_ids())
+            self._compare("the state", view.state(), reference.state())
 
     def _compare_response(self, response: Response) -> None:
         if response.kind is not ResponseKind.TENTATIVE:
@@ -73,44 +111,54 @@ class DifferentialReplica(CreekReplica):
             )
 
 
-class _ReferenceReplica(BasicReplica):
-    """Basic Creek without messages and responses."""
+class _Reference:
+    """Order and execution of Basic Creek, without messages and responses."""
 
-    def follow_insert(self, request: Request) -> None:
+    def __init__(self, index: int, settings: Settings, datatype: DataType) -> None:
+        variables = ReplicaVariables(index, settings)
+        self._order = variables.order
+        self._outbox = variables.outbox
+        self._execution = SequentialExecution(variables, datatype, speculates=True)
+        self.has_changed = False
+        """True if the order has changed since the last comparison."""
+
+    def inserted(self, request: Request) -> None:
         self._order.insert(request)
-        self._on_inserted(request)
+        self._execution.insert(request)
         self._execute_all()
 
-    def follow_commit(self, id: Dot) -> None:
-        request = self._order.find_tentative(id)
-        assert request is not None
-        self._on_committed(self._order.commit(request))
+    def committed(self, request: Request) -> None:
+        self._execution.commit(self._order.commit(request))
         self._execute_all()
 
-    def follow_install(self, checkpoint: Checkpoint, loader: RegisterLoader) -> None:
-        assert isinstance(loader, StateLoader)
+    def installed(self, checkpoint: Checkpoint, loader: StateLoader) -> None:
         self._order.install(checkpoint.length, checkpoint.ids)
-        self._load(loader)
+        self._execution.load(loader)
         self._execute_all()
 
     def outcome(self, id: Dot) -> Outcome | None:
         """Return the outcome of an executed request; None if a checkpoint covers the request."""
-        return self._outcomes.get(id)
+        return self._execution.outcomes.get(id)
 
-    def committed_suffix(self, other: CreekReplica) -> tuple[Dot, ...]:
+    def committed_suffix(self, other: ReplicaView) -> tuple[Dot, ...]:
         """Return the end of `committed`, as long as the other replica's list of identifiers."""
-        ids = self.committed_ids()
-        surplus = self.committed_length() - other.committed_length()
+        ids = tuple(request.id for request in self._order.committed)
+        surplus = self._order.length - other.committed_length()
         return ids[len(ids) - len(other.committed_ids()) :] if not surplus else ids
 
+    def tentative_ids(self) -> tuple[Dot, ...]:
+        return tuple(request.id for request in self._order.tentative())
+
+    def state(self) -> dict[Any, Any]:
+        return self._execution.state()
+
     def _execute_all(self) -> None:
-        while True:
-            self._issue_tasks()
-            tasks = self._outbox.take().tasks
-            if not tasks:
-                return
+        self.has_changed = True
+        self._execution.issue_tasks()
+        while tasks := self._outbox.take_tasks():
             for task in tasks:
-                self.completed(task, self.run(task), 0)
+                self._execution.completed(task, self._execution.run(task))
+            self._execution.issue_tasks()
 
 
 def _is_equal(actual: Any, expected: Any) -> bool:

@@ -7,8 +7,9 @@ so nothing is ever rolled back.
 
 from typing import Final
 
+from creekdb.execution.datatype import DataType
 from creekdb.protocol.guarantees import SchemeGuarantees
-from creekdb.protocol.request import Request
+from creekdb.protocol.settings import Settings
 from creekdb.schemes.basic import BasicReplica
 from creekdb.schemes.core.spec import (
     CAUSAL_CONTEXTS,
@@ -21,24 +22,18 @@ from creekdb.schemes.core.spec import (
     SchemeSpec,
 )
 
+GUARANTEES: Final = SchemeGuarantees(contexts=False, tentative=False, sequential=True)
 
-class SmrReplica(BasicReplica):
-    has_total_order = True
-    has_tentative_responses = False
 
-    def _on_inserted(self, request: Request) -> None:
-        """Do nothing: the request has no final position yet."""
-
-    def _next_to_execute(self) -> Request | None:
-        done = len(self._executed)
-        return self._order.committed[done] if done < len(self._order.committed) else None
+def create_replica(index: int, settings: Settings, datatype: DataType) -> BasicReplica:
+    return BasicReplica(index, settings, datatype, GUARANTEES)
 
 
 SPEC: Final = SchemeSpec(
     name="smr",
-    create=SmrReplica,
+    create=create_replica,
     description="state machine replication: executes only what is decided",
-    guarantees=SchemeGuarantees(contexts=False, tentative=False, sequential=True),
+    guarantees=GUARANTEES,
     unreachable_probes=(
         *VERSION_STORE,
         *OPTIMISTIC_DELIVERY,

@@ -43,8 +43,8 @@ def test_invoked_requests_are_executed() -> None:
     subject.prepare(3)
     subject.perform()
 
-    assert len(subject.replica.tentative_ids()) == 13
-    assert subject.replica.state() == {"value": 13}
+    assert len(subject.replica.view.tentative_ids()) == 13
+    assert subject.replica.view.state() == {"value": 13}
 
 
 def test_delivered_requests_are_executed() -> None:
@@ -52,8 +52,8 @@ def test_delivered_requests_are_executed() -> None:
     subject.prepare(3)
     subject.perform()
 
-    assert len(subject.replica.tentative_ids()) == 13
-    assert subject.replica.state() == {"value": 13}
+    assert len(subject.replica.view.tentative_ids()) == 13
+    assert subject.replica.view.state() == {"value": 13}
 
 
 def test_late_requests_are_positioned_after_the_executed_ones() -> None:
@@ -62,11 +62,11 @@ def test_late_requests_are_positioned_after_the_executed_ones() -> None:
         subject.prepare(4)
         subject.perform()
 
-    order = subject.replica.tentative_ids()
+    order = subject.replica.view.tentative_ids()
     assert len(order) == 28
-    assert subject.replica.state() == {"value": 10}
+    assert subject.replica.view.state() == {"value": 10}
     assert all(id.replica == 1 for id in order[:11])
-    assert subject.replica.rejected == {}
+    assert subject.replica.view.rejected == {}
 
 
 @pytest.mark.parametrize("weak_per_strong", [1, 10])
@@ -74,13 +74,13 @@ def test_commits_are_in_order_and_the_list_is_refilled(weak_per_strong: int) -> 
     subject = replica.Commit(weak_per_strong, 44)
     for round_ in range(1, 4):
         subject.prepare(22)
-        assert len(subject.replica.tentative_ids()) == 44
+        assert len(subject.replica.view.tentative_ids()) == 44
         subject.perform()
-        assert subject.replica.committed_length() == 22 * round_
+        assert subject.replica.view.committed_length() == 22 * round_
 
-    assert len(subject.replica.tentative_ids()) == 22
+    assert len(subject.replica.view.tentative_ids()) == 22
     assert execute(subject.replica) == 0
-    assert subject.replica.probes.counts.keys().isdisjoint(ROLLED_BACK)
+    assert subject.replica.view.probes.counts.keys().isdisjoint(ROLLED_BACK)
 
 
 def test_a_life_cycle_keeps_the_length_of_the_list() -> None:
@@ -88,9 +88,9 @@ def test_a_life_cycle_keeps_the_length_of_the_list() -> None:
     subject.prepare(20)
     subject.perform()
 
-    assert subject.replica.committed_length() == 20
-    assert len(subject.replica.tentative_ids()) == 40
-    assert subject.replica.probes.counts.keys().isdisjoint(ROLLED_BACK)
+    assert subject.replica.view.committed_length() == 20
+    assert len(subject.replica.view.tentative_ids()) == 40
+    assert subject.replica.view.probes.counts.keys().isdisjoint(ROLLED_BACK)
 
 
 @pytest.mark.parametrize("split", heal.SPLITS, ids=lambda split: split.what)
@@ -108,7 +108,7 @@ def test_a_replay_ends_in_the_states_of_the_simulation() -> None:
 
     for with_execution in (False, True):
         replicas = simulator.replay(scenario, recording, with_execution)
-        assert [each.committed_ids() for each in replicas] == [
+        assert [each.view.committed_ids() for each in replicas] == [
             final.committed for final in run.history.final_states
         ]
 

@@ -23,9 +23,9 @@ def test_separate_versions_cause_no_re_execution(case: versions.Case) -> None:
         subject.perform()
 
     assert isinstance(subject, versions.TailRequests)
-    probes = subject.replica.probes.counts
-    assert subject.replica.is_idle()
-    assert subject.replica.rejected == {}
+    probes = subject.replica.view.probes.counts
+    assert subject.replica.view.is_idle()
+    assert subject.replica.view.rejected == {}
     assert probes.keys().isdisjoint(REEXECUTION_PROBES)
     assert Probe.RUN_MERGED not in probes
 
@@ -42,8 +42,8 @@ def test_merged_runs_are_not_split(case: versions.Case) -> None:
         subject.perform()
 
     assert isinstance(subject, versions.TailRequests)
-    probes = subject.replica.probes.counts
-    assert subject.replica.is_idle()
+    probes = subject.replica.view.probes.counts
+    assert subject.replica.view.is_idle()
     assert probes[Probe.RUN_MERGED] > 5
     assert Probe.RUN_SPLIT not in probes
     assert probes.keys().isdisjoint(REEXECUTION_PROBES)
@@ -54,7 +54,7 @@ def test_late_requests_are_positioned_in_the_middle() -> None:
     subject.prepare(5)
     subject.perform()
 
-    order = subject.replica.tentative_ids()
+    order = subject.replica.view.tentative_ids()
     late = [index for index, id in enumerate(order) if id.replica == 2]
     assert len(late) == 5
     assert 9 <= min(late) < max(late) < 36
@@ -65,8 +65,8 @@ def test_commits_skip_tentative_requests() -> None:
     subject.prepare(5)
     subject.perform()
 
-    assert subject.replica.committed_length() == 5
-    assert len(subject.replica.tentative_ids()) == 40
+    assert subject.replica.view.committed_length() == 5
+    assert len(subject.replica.view.tentative_ids()) == 40
 
 
 def test_commits_in_order_include_one_weak_request_each() -> None:
@@ -75,8 +75,8 @@ def test_commits_in_order_include_one_weak_request_each() -> None:
         for round_ in (1, 2):
             subject.prepare(5)
             subject.perform()
-            assert subject.replica.committed_length() == 10 * round_
-        assert len(subject.replica.tentative_ids()) == 30
+            assert subject.replica.view.committed_length() == 10 * round_
+        assert len(subject.replica.view.tentative_ids()) == 30
         assert execute(subject.replica) == 0
 
 
@@ -86,7 +86,7 @@ def test_local_reads_are_answered_immediately() -> None:
     subject.perform()
 
     assert subject.response_count == 5
-    assert len(subject.replica.tentative_ids()) == 40
+    assert len(subject.replica.view.tentative_ids()) == 40
 
 
 def test_only_conflicting_operations_are_executed_again() -> None:

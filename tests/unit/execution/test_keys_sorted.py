@@ -203,7 +203,7 @@ def test_a_replica_with_incremental_checkpoints_starts_with_sorted_keys(incremen
     replica = CreekReplica(0, settings, KV)
     state = tuple((key, 1) for key in shuffled(20_000))
     replica.install(Checkpoint(1, 0, Dots(), 1, state, ()))
-    scan = replica._store.snapshot(END_POSITION).keys
+    scan = replica._execution.store.snapshot(END_POSITION).keys
     assert (comparisons_of_a_scan(scan) < FEW) is incremental
     assert comparisons_of_a_scan(scan) < FEW
 

@@ -35,7 +35,8 @@ from creekdb.protocol.messages import (
     Summary,
     Vote,
 )
-from creekdb.protocol.probes import Probe
+from creekdb.protocol.outbox import Outbox
+from creekdb.protocol.probes import Probe, Probes
 from creekdb.protocol.request import Batch, Operation, Request
 from creekdb.protocol.settings import Settings
 from creekdb.protocol.stack import ProtocolStack
@@ -99,11 +100,15 @@ class Scheme:
     def live_requests(self) -> Iterator[Request]:
         yield from self.requests.values()
 
-    def on_reconfigured(self) -> None:
+    def on_reconfigured(self, peers: tuple[int, ...]) -> None:
         pass
 
     def install(self, checkpoint: Checkpoint, loader: RegisterLoader | None = None) -> None:
         self.installed.append(checkpoint)
+
+
+def new_stack(settings: Settings, scheme: Scheme) -> ProtocolStack:
+    return ProtocolStack(0, settings, scheme, scheme, scheme, Outbox(), Probes())
 
 
 class StackHarness:
@@ -112,7 +117,7 @@ class StackHarness:
     def __init__(self, **settings: int) -> None:
         self.settings = Settings(members=(0, 1, 2), **settings)
         self.scheme = Scheme()
-        self.stack = ProtocolStack(0, self.settings, self.scheme)
+        self.stack = new_stack(self.settings, self.scheme)
 
     def receive(self, message: Message, sender: int = 1, now: int = 10) -> Effects:
         self.stack.receive(message, sender, now)
@@ -211,7 +216,7 @@ def test_a_later_request_of_this_replica_proves_a_loss_of_data(
 
 
 def test_members_that_a_sole_member_did_not_admit_prove_a_loss_of_data() -> None:
-    stack = ProtocolStack(0, Settings(members=(0,)), Scheme())
+    stack = new_stack(Settings(members=(0,)), Scheme())
     later_round = stack.settings.end_round
     stack.receive(Heartbeat(Ballot(later_round, 1), 1, (0, 1)), 1, 10)
     assert stack.outbox.take() == Effects(data_lost=DataLost(DataLossKind.MEMBERS, 1))

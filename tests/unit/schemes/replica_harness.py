@@ -157,9 +157,9 @@ class ReplicaHarness:
         """True if every request is stable on every replica, and all states are equal."""
         replicas = list(self.replicas.values())
         return (
-            all(each.is_idle() and not each.tentative_ids() for each in replicas)
-            and len({each.committed_length() for each in replicas}) == 1
-            and all(each.state() == replicas[0].state() for each in replicas)
+            all(each.view.is_idle() and not each.view.tentative_ids() for each in replicas)
+            and len({each.view.committed_length() for each in replicas}) == 1
+            and all(each.view.state() == replicas[0].view.state() for each in replicas)
         )
 
     def run_until_quiescent(self, ticks: int = 400) -> None:
@@ -178,6 +178,6 @@ def harness_with_leader(leader: int = 1, **settings: int) -> ReplicaHarness:
     harness.tick(60)
     harness.cut_links.clear()
     harness.tick(12)
-    assert [harness[each].leader() for each in range(3)] == [leader] * 3
+    assert [harness[each].view.leader() for each in range(3)] == [leader] * 3
     harness.sent.clear()
     return harness

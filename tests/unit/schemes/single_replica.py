@@ -127,16 +127,16 @@ class SingleReplica:
         ]
 
     def entry(self, id: Dot) -> RequestEntry:
-        return self.replica._entries[id]
+        return self.replica._execution.entries[id]
 
     def version_count(self) -> int:
-        contents = self.replica._store._table
+        contents = self.replica._execution.store._table
         versioned = [key for key in contents.registers if contents.has_versions(key)]
         return sum(len(contents.chain(key).versions) for key in versioned)
 
     def read_count(self) -> int:
         """Return the number of reads recorded for separate requests."""
-        return sum(len(entry.reads) for entry in self.replica._entries.values())
+        return sum(len(entry.reads) for entry in self.replica._execution.entries.values())
 
 
 def dots(*ids: Dot) -> Dots:

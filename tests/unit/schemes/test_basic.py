@@ -64,14 +64,14 @@ def test_a_vote_is_sent_only_after_the_request_is_durable() -> None:
 
 def test_a_replica_is_idle_once_everything_is_executed() -> None:
     harness = harness_with_leader()
-    assert harness[0].is_idle()
+    assert harness[0].view.is_idle()
     harness.held_tasks[0] = []
     harness.invoke(0, "put", "a", 1)
-    assert not harness[0].is_idle()
-    assert harness[0].state() == {}
+    assert not harness[0].view.is_idle()
+    assert harness[0].view.state() == {}
     harness.run_held_tasks(0)
-    assert harness[0].is_idle()
-    assert harness[0].state() == {"a": 1}
+    assert harness[0].view.is_idle()
+    assert harness[0].view.state() == {"a": 1}
 
 
 def test_a_replica_with_something_to_roll_back_is_not_idle() -> None:
@@ -81,10 +81,10 @@ def test_a_replica_with_something_to_roll_back_is_not_idle() -> None:
     harness.held_tasks[0] = []
     harness.invoke(1, "put", "a", 2)
     harness.deliver()
-    assert harness[0]._to_be_rolled_back
-    assert not harness[0].is_idle()
+    assert harness[0]._execution.to_be_rolled_back
+    assert not harness[0].view.is_idle()
     harness.run_held_tasks(0)
-    assert harness[0].state() == {"a": 1}
+    assert harness[0].view.state() == {"a": 1}
 
 
 def test_a_single_replica_commits_immediately() -> None:
@@ -92,7 +92,7 @@ def test_a_single_replica_commits_immediately() -> None:
     harness.tick()
     weak = harness.invoke(0, "put", "a", 1)
     strong = harness.invoke(0, "put", "a", 2, strong=True)
-    assert harness[0].committed_ids() == (weak, strong)
+    assert harness[0].view.committed_ids() == (weak, strong)
     assert harness.responses_to(strong) == [(ResponseKind.STABLE, Outcome(1))]
     assert harness.sent == []
 
@@ -100,7 +100,7 @@ def test_a_single_replica_commits_immediately() -> None:
 def test_strong_requests_before_the_first_election_wait_for_a_leader() -> None:
     harness = ReplicaHarness(3)
     ids = [harness.invoke(index, "put", "a", index, strong=True) for index in range(3)]
-    assert {harness[index].leader() for index in range(3)} == {None}
+    assert {harness[index].view.leader() for index in range(3)} == {None}
     harness.run_until_quiescent()
     for id in ids:
         assert ResponseKind.STABLE in [kind for kind, _ in harness.responses_to(id)]
@@ -124,7 +124,7 @@ def test_a_busy_cluster_converges(seed: int) -> None:
     for index in list(harness.held_tasks):
         harness.run_held_tasks(index)
     harness.run_until_quiescent(600)
-    orders = [harness[index].committed_ids() for index in range(3)]
+    orders = [harness[index].view.committed_ids() for index in range(3)]
     shared = min(map(len, orders))
     assert len({order[len(order) - shared :] for order in orders}) == 1
 
@@ -165,7 +165,7 @@ def test_weak_requests_become_stable_without_strong_requests() -> None:
     assert noops(harness) == []
     harness.run_until_quiescent()
     assert [sender for sender, _ in noops(harness)] == [1], "only the leader issues a no-op, once"
-    assert harness[0].committed_length() == 4
+    assert harness[0].view.committed_length() == 4
 
 
 def test_no_noop_is_issued_when_strong_requests_stabilise_the_weak_ones() -> None:
@@ -202,7 +202,7 @@ def test_a_follower_issues_a_noop_if_the_leader_does_not() -> None:
     assert [sender for sender, _ in noops(harness)] == [0]
     harness.cut_links.clear()
     harness.run_until_quiescent()
-    assert harness[2].state() == {"a": 1}
+    assert harness[2].view.state() == {"a": 1}
 
 
 # --- clocks ---------------------------------------------------------------------------------------
@@ -216,11 +216,11 @@ def test_requests_from_a_clock_a_day_ahead_are_reported_and_accepted() -> None:
     harness.deliver()
     harness.run_until_quiescent()
     for index in (0, 1):
-        drift_us = harness[index].drift_us[2]
+        drift_us = harness[index].view.drift_us[2]
         assert DAY_US * 0.99 < drift_us < DAY_US * 1.01
-        assert harness[index].rejected.keys() <= {MessageRejection.STALE_BALLOT}
-        assert harness[index].probes.counts[Probe.CLOCK_AHEAD] >= 1
-    assert harness[2].drift_us == {}
+        assert harness[index].view.rejected.keys() <= {MessageRejection.STALE_BALLOT}
+        assert harness[index].view.probes.counts[Probe.CLOCK_AHEAD] >= 1
+    assert harness[2].view.drift_us == {}
     assert harness.responses_to(weak) == [(ResponseKind.TENTATIVE, Outcome(None))]
     assert harness.responses_to(strong)[-1] == (ResponseKind.STABLE, Outcome(1))
 
@@ -251,4 +251,4 @@ def test_session_order_survives_a_clock_set_back_by_a_day() -> None:
     harness.skew_us[0] = 0
     harness.invoke(0, "put", "a", "new")
     harness.run_until_quiescent()
-    assert harness[2].state() == {"a": "new"}
+    assert harness[2].view.state() == {"a": "new"}

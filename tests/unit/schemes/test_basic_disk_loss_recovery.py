@@ -35,7 +35,7 @@ def empty_harness(size: int = 3, **settings: int) -> ReplicaHarness:
 def running_harness(size: int = 3, **settings: int) -> ReplicaHarness:
     harness = empty_harness(size, **settings)
     harness.tick(60)
-    assert all(replica.awaited_members() is None for replica in harness.replicas.values())
+    assert all(replica.view.awaited_members() is None for replica in harness.replicas.values())
     return harness
 
 
@@ -54,7 +54,7 @@ def lose_disk(
 
 
 def leader_of(harness: ReplicaHarness) -> int:
-    (leader,) = {replica.leader() for replica in harness.replicas.values()}
+    (leader,) = {replica.view.leader() for replica in harness.replicas.values()}
     assert leader is not None
     return leader
 
@@ -66,8 +66,8 @@ def decide_without_third(harness: ReplicaHarness) -> tuple[int, int, int, Dot]:
     harness.isolate(uninformed)
     id = harness.invoke(leader, "put", "a", "first", strong=True)
     harness.deliver()
-    assert harness[leader].is_committed(id)
-    assert not harness[uninformed].is_committed(id)
+    assert harness[leader]._ordering.is_committed(id)
+    assert not harness[uninformed]._ordering.is_committed(id)
     harness.cut_links.clear()
     return leader, voter, uninformed, id
 
@@ -90,18 +90,18 @@ def test_a_new_cluster_starts_once_all_members_are_present() -> None:
     harness = empty_harness()
     harness.crash(2)
     harness.tick(PATIENCE_TICKS)
-    assert harness[0].awaited_members() == harness[1].awaited_members() == (2,)
-    assert harness[0].leader() is None
+    assert harness[0].view.awaited_members() == harness[1].view.awaited_members() == (2,)
+    assert harness[0].view.leader() is None
     harness.restart(2)
     harness.tick(60)
-    assert all(replica.awaited_members() is None for replica in harness.replicas.values())
+    assert all(replica.view.awaited_members() is None for replica in harness.replicas.values())
     id = harness.invoke(leader_of(harness), "put", "a", 1, strong=True)
     harness.tick(20)
-    assert all(replica.is_committed(id) for replica in harness.replicas.values())
+    assert all(replica._ordering.is_committed(id) for replica in harness.replicas.values())
 
 
 def test_a_single_replica_waits_for_no_reports() -> None:
-    assert empty_harness(1)[0].awaited_members() is None
+    assert empty_harness(1)[0].view.awaited_members() is None
 
 
 def test_a_joined_replica_stays_joined_after_a_restart() -> None:
@@ -109,7 +109,7 @@ def test_a_joined_replica_stays_joined_after_a_restart() -> None:
     harness.crash(2)
     harness.crash(1)
     harness.restart(1)
-    assert harness[1].awaited_members() is None
+    assert harness[1].view.awaited_members() is None
 
 
 def test_a_recovering_replica_neither_votes_nor_leads_nor_issues_requests() -> None:
@@ -119,7 +119,7 @@ def test_a_recovering_replica_neither_votes_nor_leads_nor_issues_requests() -> N
     harness.sent.clear()
     harness.invoke(0, "put", "a", 1, strong=True)
     harness.tick(PATIENCE_TICKS)
-    assert harness[2].awaited_members() == (1,)
+    assert harness[2].view.awaited_members() == (1,)
     sent_types = {type(message) for sender, _, message in harness.sent if sender == 2}
     assert {each.__name__ for each in sent_types} <= {
         "RecoveryQuery",
@@ -128,7 +128,7 @@ def test_a_recovering_replica_neither_votes_nor_leads_nor_issues_requests() -> N
         "Pull",
         "CatchUp",
     }
-    assert harness[2].has_request(Dot(0, 1)), "it receives requests"
+    assert harness[2].view.has_request(Dot(0, 1)), "it receives requests"
     with pytest.raises(AssertionError, match="used event numbers are unknown"):
         harness.invoke(2, "put", "b", 1)
 
@@ -144,15 +144,15 @@ def test_a_decision_survives_the_disk_loss_of_one_of_its_voters() -> None:
     harness.isolate(leader)
     other = harness.invoke(uninformed, "put", "a", "second", strong=True)
     harness.tick(PATIENCE_TICKS)
-    assert harness[voter].awaited_members() == (leader,)
-    assert not harness[uninformed].is_committed(other)
+    assert harness[voter].view.awaited_members() == (leader,)
+    assert not harness[uninformed]._ordering.is_committed(other)
     harness.cut_links.clear()
     harness.tick(PATIENCE_TICKS)
     for replica in harness.replicas.values():
-        assert replica.awaited_members() is None
-        assert replica.is_committed(id)
-        assert replica.is_committed(other)
-        assert replica.state() == {"a": "second"}, "the second request is ordered second"
+        assert replica.view.awaited_members() is None
+        assert replica._ordering.is_committed(id)
+        assert replica._ordering.is_committed(other)
+        assert replica.view.state() == {"a": "second"}, "the second request is ordered second"
 
 
 def test_without_recovery_a_lost_vote_breaks_a_decision() -> None:
@@ -163,8 +163,8 @@ def test_without_recovery_a_lost_vote_breaks_a_decision() -> None:
     harness.isolate(leader)
     other = harness.invoke(uninformed, "put", "a", "second", strong=True)
     harness.tick(PATIENCE_TICKS)
-    assert harness[uninformed].is_committed(other)
-    assert not harness[uninformed].is_committed(id)
+    assert harness[uninformed]._ordering.is_committed(other)
+    assert not harness[uninformed]._ordering.is_committed(id)
 
 
 def test_a_value_whose_vote_was_lost_with_the_disk_is_decided() -> None:
@@ -176,10 +176,10 @@ def test_a_value_whose_vote_was_lost_with_the_disk_is_decided() -> None:
     lose_disk(harness, voter)
     harness.isolate(leader)
     harness.tick(PATIENCE_TICKS)
-    assert harness[voter].awaited_members() == (leader,)
+    assert harness[voter].view.awaited_members() == (leader,)
     harness.cut_links.clear()
     harness.tick(PATIENCE_TICKS)
-    orders = [replica.committed_ids() for replica in harness.replicas.values()]
+    orders = [replica.view.committed_ids() for replica in harness.replicas.values()]
     assert orders[0] == orders[1] == orders[2]
     assert id in orders[0]
 
@@ -198,16 +198,16 @@ def test_values_accepted_by_other_members_are_recovered_durably() -> None:
         harness.network.clear()
         for sender, receiver, message in waiting:
             harness.receive(receiver, sender, message)
-    assert harness[lost].awaited_members() == ()
+    assert harness[lost].view.awaited_members() == ()
     (request,) = harness[leader]._stack.reliable_broadcast._retained[leader].values()
     harness.receive(lost, leader, Cast((request,)))
     acceptor = harness[lost]._stack.cab.acceptor
-    assert harness[lost].awaited_members() is None
+    assert harness[lost].view.awaited_members() is None
     assert [value.batch for value in acceptor.accepted.values()] == [(Dot(leader, 1),)]
     promised, accepted = acceptor.promised, dict(acceptor.accepted)
     harness.crash(lost)
     harness.restart(lost)
-    assert harness[lost].awaited_members() is None
+    assert harness[lost].view.awaited_members() is None
     assert harness[lost]._stack.cab.acceptor.promised == promised
     assert harness[lost]._stack.cab.acceptor.accepted == accepted
 
@@ -226,11 +226,11 @@ def test_event_numbers_are_not_reused_after_a_disk_loss() -> None:
     harness.cut_links.clear()
     lose_disk(harness, 1)
     harness.tick(PATIENCE_TICKS)
-    assert harness[1].awaited_members() is None
+    assert harness[1].view.awaited_members() is None
     new = harness.invoke(1, "put", "new", 6)
     assert new.event > last.event
     harness.tick(PATIENCE_TICKS)
-    states = [replica.state() for replica in harness.replicas.values()]
+    states = [replica.view.state() for replica in harness.replicas.values()]
     assert states[0] == states[1] == states[2]
     assert states[0]["last"] == 5
     assert states[0]["new"] == 6
@@ -249,18 +249,18 @@ def numbered_puts(harness: ReplicaHarness, index: int, lost: set[int], last: int
 def test_requests_after_lost_ones_are_committed() -> None:
     harness = running_harness()
     numbered_puts(harness, 2, lost={2, 3, 5}, last=7)
-    assert not harness[0].has_request(Dot(2, 4)), "it waits for a missing predecessor"
+    assert not harness[0].view.has_request(Dot(2, 4)), "it waits for a missing predecessor"
     lose_disk(harness, 2)
     harness.tick(PATIENCE_TICKS)
-    assert harness[2].awaited_members() is None
+    assert harness[2].view.awaited_members() is None
     news = [harness.invoke(2, "put", f"new {strong}", 8, strong=strong) for strong in (False, True)]
     harness.tick(PATIENCE_TICKS)
     for replica in harness.replicas.values():
-        assert all(replica.is_committed(id) for id in news)
+        assert all(replica._ordering.is_committed(id) for id in news)
         assert not replica._stack.reliable_broadcast.held_back()
         old = {f"key {number}": number for number in (1, 4, 6, 7)}
-        assert replica.state() == {**old, "new False": 8, "new True": 8}
-    orders = [replica.committed_ids() for replica in harness.replicas.values()]
+        assert replica.view.state() == {**old, "new False": 8, "new True": 8}
+    orders = [replica.view.committed_ids() for replica in harness.replicas.values()]
     assert orders[0] == orders[1] == orders[2]
     assert [id.event for id in orders[0] if id.replica == 2][:7] == [1, 2, 3, 4, 5, 6, 7]
 
@@ -288,13 +288,21 @@ def test_a_recovering_replica_receives_truncated_requests_as_a_snapshot(
         harness.invoke(number % 3, "put", "weak", number)
     harness.tick(PATIENCE_TICKS)
     assert not any(harness[0]._stack.reliable_broadcast._retained.values())
-    expected = harness[0].state(), harness[0].tentative_ids(), harness[0].committed_length()
+    expected = (
+        harness[0].view.state(),
+        harness[0].view.tentative_ids(),
+        harness[0].view.committed_length(),
+    )
     assert expected[1]
     lose_disk(harness, 2)
     harness.tick(PATIENCE_TICKS)
-    actual = harness[2].state(), harness[2].tentative_ids(), harness[2].committed_length()
+    actual = (
+        harness[2].view.state(),
+        harness[2].view.tentative_ids(),
+        harness[2].view.committed_length(),
+    )
     assert actual == expected
-    assert harness[2].awaited_members() is None
+    assert harness[2].view.awaited_members() is None
 
 
 def test_a_replica_that_crashes_before_joining_restarts_its_recovery() -> None:
@@ -305,15 +313,15 @@ def test_a_replica_that_crashes_before_joining_restarts_its_recovery() -> None:
     harness.isolate(1)
     lose_disk(harness, 2)
     harness.tick(40)
-    assert harness[2].awaited_members() == (1,)
-    assert harness[2].state() == {"a": 11}, "the state has caught up"
+    assert harness[2].view.awaited_members() == (1,)
+    assert harness[2].view.state() == {"a": 11}, "the state has caught up"
     assert harness.journals[2]
     harness.crash(2)
     harness.restart(2)
-    assert harness[2].awaited_members() == (0, 1)
+    assert harness[2].view.awaited_members() == (0, 1)
     harness.cut_links.clear()
     harness.tick(PATIENCE_TICKS)
-    assert harness[2].awaited_members() is None
+    assert harness[2].view.awaited_members() is None
 
 
 def test_a_recovery_snapshot_is_durable_before_the_replica_joins() -> None:
@@ -326,15 +334,15 @@ def test_a_recovery_snapshot_is_durable_before_the_replica_joins() -> None:
     harness.tick(PATIENCE_TICKS)
     lose_disk(harness, 2, drafts=1)  # this checkpoint is never completed
     harness.tick(PATIENCE_TICKS)
-    assert harness[2].awaited_members() is None
+    assert harness[2].view.awaited_members() is None
     harness.crash(2)
     harness.restart(2)
-    assert harness[2].awaited_members() is None
-    assert harness[2].state() == {"a": 11}
+    assert harness[2].view.awaited_members() is None
+    assert harness[2].view.state() == {"a": 11}
     new = harness.invoke(2, "put", "a", 12)
     assert new.event > last.event
     harness.run_until_quiescent()
-    assert harness[0].state() == {"a": 12}
+    assert harness[0].view.state() == {"a": 12}
 
 
 def test_a_replica_with_a_checkpoint_is_not_sent_the_same_snapshot() -> None:
@@ -343,14 +351,14 @@ def test_a_replica_with_a_checkpoint_is_not_sent_the_same_snapshot() -> None:
         harness.invoke(0, "put", "a", number, strong=True)
         harness.tick(2)
     harness.tick(PATIENCE_TICKS)
-    checkpoint = harness[1].checkpoint()
+    checkpoint = harness[1]._stable_prefix.checkpoint()
     lose_disk(harness, 2)
     harness.journals[2].append(encode(CheckpointRecord(checkpoint, NO_BALLOT, (), (), ())))
     harness.restart(2)
     harness.sent.clear()
     harness.tick(PATIENCE_TICKS)
-    assert harness[2].awaited_members() is None
-    assert harness[2].state() == {"a": 11}
+    assert harness[2].view.awaited_members() is None
+    assert harness[2].view.state() == {"a": 11}
     queries = [message for _, _, message in harness.sent if isinstance(message, RecoveryQuery)]
     assert {each.delivered for each in queries} == {checkpoint.instance}
     assert not any(isinstance(message, Snapshot) for _, _, message in harness.sent)
@@ -380,21 +388,21 @@ def start_joiner(harness: ReplicaHarness, *records: Record) -> None:
 
 
 def add_joiner(harness: ReplicaHarness) -> None:
-    operation = harness[0].configuration().add_operation(3, "d")
+    operation = harness[0].view.configuration().add_operation(3, "d")
     harness.invoke(0, operation.name, *operation.arguments, strong=True)
     harness.tick(60)
-    assert 3 in harness[3].configuration().replica_ids
+    assert 3 in harness[3].view.configuration().replica_ids
 
 
 def test_an_added_replica_joins_with_the_membership_change() -> None:
     harness = running_harness()
     start_joiner(harness, Promised(JOINED_BALLOT))
     add_joiner(harness)
-    assert harness[3].awaited_members() is None
+    assert harness[3].view.awaited_members() is None
     harness.crash(2)
     id = harness.invoke(3, "put", "a", 1, strong=True)
     harness.tick(PATIENCE_TICKS)
-    assert harness[0].is_committed(id), "three of four members, including the new one"
+    assert harness[0]._ordering.is_committed(id), "three of four members, including the new one"
 
 
 @pytest.mark.parametrize("restarted", [False, True])
@@ -414,9 +422,11 @@ def test_an_added_replica_that_lost_its_disk_never_joins_again(restarted: bool) 
     harness.crash(2)
     id = harness.invoke(0, "put", "a", 1, strong=True)
     harness.tick(PATIENCE_TICKS)
-    assert harness[3].has_request(id), "it receives requests after the disk loss"
-    assert harness[3].awaited_members() is not None
-    assert not harness[0].is_committed(id), "three of four votes are required, and it has none"
+    assert harness[3].view.has_request(id), "it receives requests after the disk loss"
+    assert harness[3].view.awaited_members() is not None
+    assert not harness[0]._ordering.is_committed(id), (
+        "three of four votes are required, and it has none"
+    )
     sent_types = {type(message).__name__ for sender, _, message in harness.sent if sender == 3}
     assert not sent_types & {"Vote", "Promise", "Prepare", "Heartbeat"}
 
@@ -429,7 +439,7 @@ def test_a_founding_replica_that_lost_its_disk_is_not_a_member_any_more(calls: i
         harness.journals[new] = [encode(Promised(JOINED_BALLOT))]
         harness.events[new] = []
         harness.restart(new)
-        operation = harness[0].configuration().add_operation(new, "e")
+        operation = harness[0].view.configuration().add_operation(new, "e")
         harness.invoke(0, operation.name, *operation.arguments, strong=True)
         harness.tick(60)
         harness.invoke(new, "put", "a", new, strong=True)
@@ -438,8 +448,8 @@ def test_a_founding_replica_that_lost_its_disk_is_not_a_member_any_more(calls: i
     for call in range(calls):
         harness.invoke(0, "put", "a", call, strong=call % 2 == 0)
     harness.tick(PATIENCE_TICKS)
-    assert harness[0].rejected[MessageRejection.UNAPPROVED_MEMBERS]
-    assert harness[0].configuration().replica_ids == (0,)
+    assert harness[0].view.rejected[MessageRejection.UNAPPROVED_MEMBERS]
+    assert harness[0].view.configuration().replica_ids == (0,)
     for each in (1, 2):
-        assert harness[each].configuration().replica_ids == (0, 1, 2)
-        assert harness[each].leader() in (1, 2)
+        assert harness[each].view.configuration().replica_ids == (0, 1, 2)
+        assert harness[each].view.leader() in (1, 2)

@@ -9,10 +9,10 @@ REMOVED = 2
 
 
 def remove(harness: ReplicaHarness, replica: int, at: int = 0) -> None:
-    removal = harness[at].configuration().remove_operation(replica)
+    removal = harness[at].view.configuration().remove_operation(replica)
     harness.invoke(at, removal.name, *removal.arguments, strong=True)
     harness.tick(40)
-    assert replica in harness[at].configuration().former
+    assert replica in harness[at].view.configuration().former
 
 
 def invoke_weak_put(harness: ReplicaHarness, replica: int, key: str) -> Dot:
@@ -31,7 +31,9 @@ def removed_while_issuing() -> tuple[ReplicaHarness, Dot]:
     harness.isolate(REMOVED)
     remove(harness, REMOVED)
     assert (
-        harness[0].configuration().replica_ids == harness[1].configuration().replica_ids == (0, 1)
+        harness[0].view.configuration().replica_ids
+        == harness[1].view.configuration().replica_ids
+        == (0, 1)
     )
     return harness, invoke_weak_put(harness, REMOVED, "a")
 
@@ -40,9 +42,9 @@ def run_until_shutdown(harness: ReplicaHarness, replica: int) -> None:
     """Tick until the removed replica can shut down, and stop it."""
     for _ in range(400):
         harness.tick()
-        if harness[replica].can_shut_down():
+        if harness[replica].view.can_shut_down():
             break
-    assert harness[replica].can_shut_down()
+    assert harness[replica].view.can_shut_down()
     harness.crash(replica)
 
 
@@ -52,8 +54,8 @@ def test_requests_issued_after_the_removal_are_handed_over_before_shutdown() -> 
     run_until_shutdown(harness, REMOVED)
     harness.tick(100)
     for each in (0, 1):
-        assert harness[each].is_committed(issued)
-        assert harness[each].state()["a"] == 1
+        assert harness[each]._ordering.is_committed(issued)
+        assert harness[each].view.state()["a"] == 1
 
 
 def test_a_removed_replica_does_not_shut_down_before_its_requests_arrive() -> None:
@@ -66,21 +68,21 @@ def test_a_removed_replica_does_not_shut_down_before_its_requests_arrive() -> No
             if not (sender == REMOVED and isinstance(message, PullResponse)):
                 harness.network.append((sender, receiver, message))
         harness.deliver()
-    assert REMOVED in harness[REMOVED].configuration().former
-    assert not harness[REMOVED].can_shut_down()
-    assert not harness[0].has_request(issued)
+    assert REMOVED in harness[REMOVED].view.configuration().former
+    assert not harness[REMOVED].view.can_shut_down()
+    assert not harness[0].view.has_request(issued)
     harness.tick(20)
-    assert harness[REMOVED].can_shut_down()
-    assert harness[0].has_request(issued)
+    assert harness[REMOVED].view.can_shut_down()
+    assert harness[0].view.has_request(issued)
 
 
 def test_a_removed_replica_does_not_shut_down_while_one_of_two_members_has_its_requests() -> None:
     harness, issued = removed_while_issuing()
     harness.cut_links = {(REMOVED, 1), (0, 1), (1, 0)}
     harness.tick(100)
-    assert harness[0].has_request(issued)
-    assert not harness[1].has_request(issued)
-    assert not harness[REMOVED].can_shut_down()
+    assert harness[0].view.has_request(issued)
+    assert not harness[1].view.has_request(issued)
+    assert not harness[REMOVED].view.can_shut_down()
     harness.cut_links.clear()
     run_until_shutdown(harness, REMOVED)
 
@@ -92,8 +94,8 @@ def test_a_removed_replica_does_not_shut_down_while_one_member_alone_has_confirm
     harness.cut_links = {(1, 3), (2, 3)}
     remove(harness, 3)
     harness.tick(100)
-    assert 3 in harness[3].configuration().former
-    assert not harness[3].can_shut_down()
+    assert 3 in harness[3].view.configuration().former
+    assert not harness[3].view.can_shut_down()
     harness.cut_links.clear()
     run_until_shutdown(harness, 3)
 
@@ -115,4 +117,4 @@ def test_causal_predecessors_are_handed_over_with_a_removed_replicas_requests() 
     run_until_shutdown(harness, 3)
     harness.tick(100)
     for each in (before, strong, after):
-        assert harness[0].is_committed(each)
+        assert harness[0]._ordering.is_committed(each)

@@ -180,10 +180,10 @@ class ReplicaAndModel:
             assert self.model.step() is None
             return
         task, self.task = self.task, None
-        overtaken = self.replica.probes.counts.get(Probe.EXECUTION_OVERTAKEN, 0)
+        overtaken = self.replica.view.probes.counts.get(Probe.EXECUTION_OVERTAKEN, 0)
         self.replica.completed(task, self.replica.run(task), 0)
         self._record_effects(self.replica.take_effects())
-        if self.replica.probes.counts.get(Probe.EXECUTION_OVERTAKEN, 0) > overtaken:
+        if self.replica.view.probes.counts.get(Probe.EXECUTION_OVERTAKEN, 0) > overtaken:
             assert task.kind is TaskKind.EXECUTE
         else:
             assert self.model.step() is task.kind
@@ -228,19 +228,19 @@ class ReplicaAndModel:
     def compare(self) -> None:
         replica, model = self.replica, self.model
         first = replica._order.first_position
-        assert replica.committed_length() == len(model.committed)
-        assert list(replica.committed_ids()) == [x.id for x in model.committed[first:]]
-        assert list(replica.tentative_ids()) == [x.id for x in model.tentative]
-        assert replica._executed == model.executed[first:]
-        assert list(replica._to_be_rolled_back) == model.to_be_rolled_back
-        assert replica._next_to_execute() == next(iter(model.to_be_executed), None)
-        assert set(replica._causal_context) == model.causal_ctx
+        assert replica.view.committed_length() == len(model.committed)
+        assert list(replica.view.committed_ids()) == [x.id for x in model.committed[first:]]
+        assert list(replica.view.tentative_ids()) == [x.id for x in model.tentative]
+        assert replica._execution.executed == model.executed[first:]
+        assert list(replica._execution.to_be_rolled_back) == model.to_be_rolled_back
+        assert replica._execution.next_to_execute() == next(iter(model.to_be_executed), None)
+        assert set(replica._ordering.causal_context) == model.causal_ctx
         assert set(replica._responses.awaiting) == set(model.reqs_awaiting_resp)
         assert self.responses == model.responses
-        assert replica.state() == model.db
+        assert replica.view.state() == model.db
         for x in [*model.committed, *model.tentative]:
             if x.strong:
-                assert (replica.missing_dependency(x.id) is None) == model.check_dep(x.id)
+                assert (replica._ordering.missing_dependency(x.id) is None) == model.check_dep(x.id)
         blocked = self._next_decided()
         assert blocked is None or not model.check_dep(blocked)
 
@@ -300,7 +300,7 @@ def test_every_step_gives_the_lists_and_responses_of_the_paper(data: st.DataObje
     while pair.task is not None:
         pair.step()
     pair.compare()
-    assert pair.replica.is_idle()
+    assert pair.replica.view.is_idle()
 
 
 def test_a_long_run_agrees_after_its_prefix_is_truncated() -> None:
@@ -325,7 +325,7 @@ def test_a_strong_request_executed_in_its_final_position_gets_its_stable_respons
     pair.decide(Dot(0, 1))
     pair.compare()
     assert [kind for _, kind, _ in pair.responses] == [ResponseKind.TENTATIVE, ResponseKind.STABLE]
-    assert pair.replica.probes.counts[Probe.STABLE_FROM_COMMIT] == 1
+    assert pair.replica.view.probes.counts[Probe.STABLE_FROM_COMMIT] == 1
 
 
 def test_a_strong_request_committed_before_execution_gets_its_stable_response_at_execution() -> (
@@ -337,7 +337,7 @@ def test_a_strong_request_committed_before_execution_gets_its_stable_response_at
     pair.step()
     pair.compare()
     assert [kind for _, kind, _ in pair.responses] == [ResponseKind.STABLE]
-    assert pair.replica.probes.counts[Probe.STABLE_FROM_EXECUTION] == 1
+    assert pair.replica.view.probes.counts[Probe.STABLE_FROM_EXECUTION] == 1
 
 
 def test_a_reexecuted_strong_request_gets_another_tentative_response() -> None:
@@ -352,7 +352,7 @@ def test_a_reexecuted_strong_request_gets_another_tentative_response() -> None:
         (ResponseKind.TENTATIVE, (1,)),
         (ResponseKind.TENTATIVE, (2, 1)),
     ]
-    assert pair.replica.probes.counts[Probe.TENTATIVE_AGAIN] == 1
+    assert pair.replica.view.probes.counts[Probe.TENTATIVE_AGAIN] == 1
 
 
 def test_an_overtaken_execution_is_discarded() -> None:
@@ -360,7 +360,7 @@ def test_an_overtaken_execution_is_discarded() -> None:
     pair.invoke("a", False, 100)
     pair.rb_deliver(1, "a", 50, None)
     pair.step()
-    assert pair.replica.probes.counts[Probe.EXECUTION_OVERTAKEN] == 1
+    assert pair.replica.view.probes.counts[Probe.EXECUTION_OVERTAKEN] == 1
     assert pair.responses == []
     pair.step()
     pair.step()

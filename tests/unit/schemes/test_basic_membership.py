@@ -12,10 +12,10 @@ def test_no_snapshot_with_outdated_members_is_sent() -> None:
     harness.invoke(1, "put", "a", 1, strong=True)
     harness.tick(5)
     harness.held_tasks[0] = []
-    removal = harness[1].configuration().remove_operation(2)
+    removal = harness[1].view.configuration().remove_operation(2)
     harness.invoke(1, removal.name, *removal.arguments, strong=True)
     harness.tick(40)
-    assert harness[0].configuration().replica_ids == (0, 1)
+    assert harness[0].view.configuration().replica_ids == (0, 1)
 
     def snapshots() -> list[Snapshot]:
         harness.sent.clear()

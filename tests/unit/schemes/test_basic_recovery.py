@@ -19,7 +19,7 @@ DAY_US = 24 * 3600 * 1_000_000
 def execute_everything(harness: ReplicaHarness, index: int) -> None:
     if index in harness.held_tasks:
         harness.run_held_tasks(index)
-    assert harness[index].is_idle()
+    assert harness[index].view.is_idle()
 
 
 # --- recovery -------------------------------------------------------------------------------------
@@ -29,11 +29,11 @@ def durable_view(replica: BasicReplica) -> dict[str, object]:
     """Return the state that a restart must preserve."""
     stack = replica._stack
     return {
-        "committed": replica.committed_length(),
+        "committed": replica.view.committed_length(),
         "committed ids": replica._order.committed_ids.freeze(),
-        "tentative": replica.tentative_ids(),
-        "state": replica.state(),
-        "context": replica._causal_context.freeze(),
+        "tentative": replica.view.tentative_ids(),
+        "state": replica.view.state(),
+        "context": replica._ordering.causal_context.freeze(),
         "received": stack.reliable_broadcast.received.freeze(),
         "held back": {each.id for each in stack.reliable_broadcast.held_back()},
         "next id": stack.next_id(),
@@ -50,11 +50,11 @@ def test_a_restart_preserves_all_durable_state(seed: int) -> None:
     for index in range(3):
         execute_everything(harness, index)
         before, stamp = durable_view(harness[index]), harness[index]._stack.clock.last
-        order = harness[index].committed_ids()
+        order = harness[index].view.committed_ids()
         harness.crash(index)
         harness.restart(index)
         assert durable_view(harness[index]) == before
-        recovered_order = harness[index].committed_ids()
+        recovered_order = harness[index].view.committed_ids()
         shared = min(len(order), len(recovered_order))
         assert order[len(order) - shared :] == recovered_order[len(recovered_order) - shared :]
         assert harness[index]._stack.clock.last <= stamp
@@ -92,7 +92,7 @@ def test_event_numbers_are_not_reused_after_a_restart() -> None:
     second = harness.invoke(0, "put", "a", 2)
     assert (first, second) == (Dot(0, 1), Dot(0, 2))
     harness.run_until_quiescent()
-    assert harness[2].state() == {"a": 2}
+    assert harness[2].view.state() == {"a": 2}
 
 
 def test_no_checkpoint_ends_in_the_middle_of_a_batch() -> None:
@@ -104,10 +104,10 @@ def test_no_checkpoint_ends_in_the_middle_of_a_batch() -> None:
     )
     harness.receive(2, 0, Cast((one, two)))
     harness.receive(2, 0, Decisions(0, ((one.id,), (two.id, late.id))))
-    assert harness[2].committed_ids() == (one.id, two.id)
-    half = harness[2].checkpoint()
+    assert harness[2].view.committed_ids() == (one.id, two.id)
+    half = harness[2]._stable_prefix.checkpoint()
     harness.receive(2, 0, Cast((late,)))
-    whole = harness[2].checkpoint()
+    whole = harness[2]._stable_prefix.checkpoint()
 
     assert (half.instance, half.length) in ((0, 0), (1, 1))
     assert (whole.instance, whole.length) == (2, 3)
@@ -135,7 +135,7 @@ def test_recovered_requests_report_no_clock_drift() -> None:
     harness.invoke(0, "put", "a", 1)
     harness.crash(0)
     harness.restart(0)
-    assert harness[0].drift_us == {}
+    assert harness[0].view.drift_us == {}
 
 
 def test_a_checkpoint_carries_the_latest_timestamp_of_its_prefix() -> None:
@@ -146,9 +146,11 @@ def test_a_checkpoint_carries_the_latest_timestamp_of_its_prefix() -> None:
     last = harness.invoke(0, "put", "b", 2, strong=True)
     harness.run_until_quiescent()
 
-    assert harness[2].committed_ids() == (first, last)
+    assert harness[2].view.committed_ids() == (first, last)
     stamps = [each.request.timestamp for each in harness.records(2) if isinstance(each, Received)]
-    assert harness[2].checkpoint().timestamp == max(stamps) > min(stamps) + DAY_US // 2
+    assert (
+        harness[2]._stable_prefix.checkpoint().timestamp == max(stamps) > min(stamps) + DAY_US // 2
+    )
 
 
 def test_timestamps_grow_after_a_restart_with_a_slower_clock() -> None:
@@ -169,10 +171,10 @@ def test_a_durable_request_that_was_never_sent_reaches_all_members() -> None:
     harness.network.clear()
     harness.crash(2)
     harness.tick(20)
-    assert harness[0].state() == {}
+    assert harness[0].view.state() == {}
     harness.restart(2)
     harness.run_until_quiescent()
-    assert harness[0].state() == {"a": 7}
+    assert harness[0].view.state() == {"a": 7}
 
 
 def test_a_call_from_before_the_restart_gets_no_response() -> None:
@@ -205,7 +207,7 @@ def test_the_journal_is_compacted_at_the_checkpoint_interval() -> None:
         assert head.checkpoint.length in (30, 31, 32, 33, 34, 35)
         assert len(head.checkpoint.ids) == head.checkpoint.length
         assert not any(isinstance(each, CheckpointRecord) for each in rest)
-        assert harness[index].probes.counts[Probe.JOURNAL_COMPACTED] == 3
+        assert harness[index].view.probes.counts[Probe.JOURNAL_COMPACTED] == 3
 
 
 def test_a_journal_stays_bounded() -> None:
@@ -224,13 +226,13 @@ def test_a_checkpoint_truncates_requests_but_retains_their_identifiers() -> None
     commit_some(harness, 200, 0)
     harness.tick(20)
     replica = harness[1]
-    assert replica.committed_length() == 200
+    assert replica.view.committed_length() == 200
     assert replica._order.first_position >= 64
-    assert len(replica.committed_ids()) < 200
-    assert len(replica._executed) == len(replica.committed_ids())
+    assert len(replica.view.committed_ids()) < 200
+    assert len(replica._execution.executed) == len(replica.view.committed_ids())
     assert len(replica._stack.reliable_broadcast._retained) < 60
     assert len(replica._stack.cab.learner.decided) < 60
-    assert replica._outcomes == {}
+    assert replica._execution.outcomes == {}
     assert replica._order.committed_ids.last_contiguous(0) == 200
 
 
@@ -242,7 +244,7 @@ def test_a_restart_from_a_compacted_journal_preserves_the_state() -> None:
     harness.crash(1)
     harness.restart(1)
     assert durable_view(harness[1]) == before
-    assert harness[1].probes.counts[Probe.RECOVERED_CHECKPOINT] == 1
+    assert harness[1].view.probes.counts[Probe.RECOVERED_CHECKPOINT] == 1
     harness.run_until_quiescent()
 
 
@@ -269,7 +271,7 @@ def test_a_lagging_replica_installs_a_snapshot_while_its_own_requests_are_pendin
     harness.cut_links.clear()
     for _ in range(100):
         harness.tick()
-        if harness[2].probes.counts.get(Probe.SNAPSHOT_INSTALLED):
+        if harness[2].view.probes.counts.get(Probe.SNAPSHOT_INSTALLED):
             break
     assert any(isinstance(event, CheckpointInstalled) for event in harness.events[2])
     (stale, *_) = harness.held_tasks[2]
@@ -281,18 +283,18 @@ def test_a_lagging_replica_installs_a_snapshot_while_its_own_requests_are_pendin
     harness.run_until_quiescent()
     assert harness.responses_to(weak) == [(ResponseKind.TENTATIVE, Outcome(None))]
     assert harness.responses_to(strong)[-1] == (ResponseKind.STABLE, Outcome(1))
-    assert harness[0].state()["own"] == 2
+    assert harness[0].view.state()["own"] == 2
 
 
 def test_a_snapshot_is_durable_when_it_is_installed() -> None:
     harness, _, _ = harness_with_lagging_replica()
     harness.cut_links.clear()
-    while not harness[2].probes.counts.get(Probe.SNAPSHOT_INSTALLED):
+    while not harness[2].view.probes.counts.get(Probe.SNAPSHOT_INSTALLED):
         harness.tick()
     assert isinstance(harness.records(2)[0], CheckpointRecord)
     harness.crash(2)
     harness.restart(2)
-    assert harness[2].committed_length() >= 80
+    assert harness[2].view.committed_length() >= 80
     harness.run_until_quiescent()
 
 
@@ -311,10 +313,10 @@ def respond_from_snapshot(strong: bool) -> ReplicaHarness:
     harness.tick(10)
     harness.isolate(2)
     commit_some(harness, 10, 0, 1)
-    assert harness[0].state()["own"] == 1 + strong
+    assert harness[0].view.state()["own"] == 1 + strong
     harness.cut_links.clear()
     for _ in range(100):
-        if harness[2].probes.counts.get(Probe.SNAPSHOT_INSTALLED):
+        if harness[2].view.probes.counts.get(Probe.SNAPSHOT_INSTALLED):
             break
         harness.tick()
     return harness
@@ -323,7 +325,7 @@ def respond_from_snapshot(strong: bool) -> ReplicaHarness:
 def test_a_weak_request_covered_by_a_snapshot_gets_its_response_from_it() -> None:
     harness = respond_from_snapshot(strong=False)
     assert harness.responses_to(Dot(2, 1)) == [(ResponseKind.TENTATIVE, Outcome(None))]
-    assert harness[2].probes.counts[Probe.RESPONSE_FROM_SNAPSHOT] == 1
+    assert harness[2].view.probes.counts[Probe.RESPONSE_FROM_SNAPSHOT] == 1
 
 
 def test_a_strong_request_covered_by_a_snapshot_gets_its_stable_response_from_it() -> None:
@@ -338,12 +340,12 @@ def test_a_strong_request_covered_by_a_snapshot_gets_its_stable_response_from_it
 def test_an_older_snapshot_changes_nothing() -> None:
     harness = harness_with_leader(checkpoint_every=5)
     commit_some(harness, 12, 0)
-    old = Snapshot(harness[0].checkpoint())
+    old = Snapshot(harness[0]._stable_prefix.checkpoint())
     commit_some(harness, 12, 0)
-    length = harness[1].committed_length()
+    length = harness[1].view.committed_length()
     harness.receive(1, 0, old)
-    assert harness[1].committed_length() == length
-    assert Probe.SNAPSHOT_INSTALLED not in harness[1].probes.counts
+    assert harness[1].view.committed_length() == length
+    assert Probe.SNAPSHOT_INSTALLED not in harness[1].view.probes.counts
 
 
 def test_outcomes_retained_for_a_peer_are_dropped_once_it_is_stable() -> None:

@@ -71,8 +71,8 @@ def shared_busy_harness(seed: int) -> ReplicaHarness:
 
 def test_the_busy_replicas_cover_all_intermediate_states() -> None:
     replicas = [shared_busy_harness(seed)[index] for seed in SEEDS for index in range(3)]
-    assert any(each._to_be_rolled_back for each in replicas)
-    assert any(each._running is not None for each in replicas)
+    assert any(each._execution.to_be_rolled_back for each in replicas)
+    assert any(each._execution._running is not None for each in replicas)
     assert any(each._responses.awaiting for each in replicas)
     assert any(each._order.first_position for each in replicas)
     stacks = [each._stack for each in replicas]
@@ -88,9 +88,9 @@ def test_the_busy_replicas_cover_all_intermediate_states() -> None:
 def assert_rejected(
     replica: BasicReplica, sender: int, message: Message, effects: Effects = NOTHING
 ) -> None:
-    rejected_before = Counter(replica.rejected)
+    rejected_before = Counter(replica.view.rejected)
     replica.receive(message, sender, replica._stack._now)
-    ((reason, count),) = (Counter(replica.rejected) - rejected_before).items()
+    ((reason, count),) = (Counter(replica.view.rejected) - rejected_before).items()
     assert count == 1, message
     loss = DATA_LOSS_PROOFS.get(MessageRejection(reason))
     data_lost = None if loss is None else DataLost(loss, sender)
@@ -150,7 +150,7 @@ def test_a_reused_identifier_is_rejected(seed: int) -> None:
                 assert_rejected(replica, known.id.replica, Cast((other,)))
                 assert_rejected(replica, (index + 1) % 3, PullResponse((other,)))
         assert fingerprint(replica) == before
-        assert replica.rejected[MessageRejection.ID_REUSED] > 0
+        assert replica.view.rejected[MessageRejection.ID_REUSED] > 0
 
 
 # --- late messages ------------------------------------------------------------------------------
@@ -203,9 +203,9 @@ def test_a_stale_ballot_is_counted_and_rejected_with_the_promised_one(seed: int)
             continue
         before = fingerprint(replica)
         for message in (Prepare(past, 0), Accept(past, learner.first_undecided, (Dot(0, 1),))):
-            rejected_before = replica.rejected.get(MessageRejection.STALE_BALLOT, 0)
+            rejected_before = replica.view.rejected.get(MessageRejection.STALE_BALLOT, 0)
             replica.receive(message, sender, replica._stack._now)
-            assert replica.rejected[MessageRejection.STALE_BALLOT] == rejected_before + 1
+            assert replica.view.rejected[MessageRejection.STALE_BALLOT] == rejected_before + 1
             (send,) = replica.take_effects().send
             assert (send.to, send.message) == ((sender,), Reject(acceptor.promised))
         after = fingerprint(replica)
@@ -217,14 +217,14 @@ def test_a_stale_ballot_is_counted_and_rejected_with_the_promised_one(seed: int)
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_pull_of_nonexistent_requests_changes_nothing(seed: int) -> None:
     for index, replica in shared_busy_harness(seed).replicas.items():
-        rejected_before = sum(replica.rejected.values())
+        rejected_before = sum(replica.view.rejected.values())
         before = without_peer_contact(fingerprint(replica))
         everything = Dots(dict.fromkeys(range(3), (1, HUGE)))
         replica.receive(Pull(everything), (index + 1) % 3, replica._stack._now)
         effects = replica.take_effects()
         assert effects == Effects(send=effects.send)
         assert without_peer_contact(fingerprint(replica)) == before
-        assert sum(replica.rejected.values()) == rejected_before + 1
+        assert sum(replica.view.rejected.values()) == rejected_before + 1
 
 
 # --- real messages with corrupted bytes ---------------------------------------------------------
@@ -303,7 +303,7 @@ def working_harness() -> ReplicaHarness:
     for index in range(3):
         harness.invoke(index, "put", "c", index)
     harness.deliver()
-    assert [harness[index].committed_length() for index in range(3)] == [6, 6, 6]
+    assert [harness[index].view.committed_length() for index in range(3)] == [6, 6, 6]
     return harness
 
 
@@ -377,7 +377,7 @@ def test_the_cost_of_a_snapshot_does_not_depend_on_its_claimed_length() -> None:
     with time_limit(0.5):
         harness.receive(2, 1, checkpoint(HUGE + 3, ids))
         harness.tick(10)
-    assert harness[2].committed_length() >= HUGE
+    assert harness[2].view.committed_length() >= HUGE
 
 
 DISTANT_INSTANCES: dict[str, Message] = {

@@ -53,16 +53,24 @@ def test_a_weak_read_sends_and_records_nothing_and_has_no_position() -> None:
     single = SingleReplica()
     single.invoke("put", "a", 1)
     single.execute_all()
-    sent, journal, order = list(single.sent), list(single.journal), single.replica.tentative_ids()
+    sent, journal, order = (
+        list(single.sent),
+        list(single.journal),
+        single.replica.view.tentative_ids(),
+    )
 
     read = single.invoke("get", "a")
     single.execute_all()
 
     assert single.responses_to(read) == [(TENTATIVE, 1)]
-    assert (single.sent, single.journal, single.replica.tentative_ids()) == (sent, journal, order)
-    assert read not in single.replica._entries
-    assert not single.replica._local_reads
-    assert single.replica.is_idle()
+    assert (single.sent, single.journal, single.replica.view.tentative_ids()) == (
+        sent,
+        journal,
+        order,
+    )
+    assert read not in single.replica._execution.entries
+    assert not single.replica._local_reads.entries
+    assert single.replica.view.is_idle()
 
 
 def test_a_weak_read_sees_its_sessions_earlier_writes() -> None:
@@ -98,7 +106,7 @@ def test_without_local_reads_a_weak_read_is_ordered_like_any_operation() -> None
     single = SingleReplica(local_reads=0)
     read = single.invoke("get", "a")
     single.execute_all()
-    assert read in single.replica.tentative_ids()
+    assert read in single.replica.view.tentative_ids()
     assert single.responses_to(read) == [(TENTATIVE, None)]
 
     single.stabilise(read)
@@ -121,7 +129,7 @@ def test_a_stable_response_does_not_wait_for_read_only_requests() -> None:
     assert single.responses_to(early) == []
     single.complete(*early_run)
     assert single.responses_to(early) == [(STABLE, None)]
-    assert not single.replica._entries, "everything is stable"
+    assert not single.replica._execution.entries, "everything is stable"
 
 
 def test_a_strong_read_gets_its_stable_response_once_all_preceding_writes_are_executed() -> None:
@@ -148,7 +156,7 @@ def test_a_weak_read_adds_nothing_to_the_store() -> None:
         single.execute_all()
 
     assert not single.version_count()
-    assert not single.replica._store._read_index.scanned_ranges._by_prefix
+    assert not single.replica._execution.store._read_index.scanned_ranges._by_prefix
 
 
 def test_a_weak_read_responds_with_the_state_at_its_execution() -> None:
@@ -223,8 +231,8 @@ def test_a_strong_request_gets_a_tentative_response_after_each_execution() -> No
     single.execute_all()
 
     assert single.responses_to(issued)[-1] == (STABLE, 1)
-    assert single.replica.tentative_ids() == (late,)
-    assert single.replica.state() == {"a": 11}
+    assert single.replica.view.tentative_ids() == (late,)
+    assert single.replica.view.state() == {"a": 11}
 
 
 def test_a_stable_response_is_sent_at_commit_if_the_order_is_unchanged() -> None:
@@ -245,7 +253,7 @@ def test_a_stable_response_waits_for_the_execution_of_preceding_writes() -> None
     single.execute(issued)
 
     single.decide(issued)
-    assert single.replica.committed_ids() == (before, issued)
+    assert single.replica.view.committed_ids() == (before, issued)
     assert single.responses_to(issued) == [(TENTATIVE, None)]
     single.execute_all()
 
@@ -265,11 +273,11 @@ def test_a_response_is_blocked_while_a_writer_it_read_from_awaits_reexecution() 
     third = single.invoke("copy", "b", "c", session=3)
     single.execute(third)
     assert single.responses_to(third) == [], "it depends on the first via the second"
-    assert not single.replica.is_idle()
+    assert not single.replica.view.is_idle()
     single.execute_all()
 
     assert single.responses_to(third) == [(TENTATIVE, 7)]
-    assert single.replica.state() == {"x": 7, "a": 7, "b": 7, "c": 7}
+    assert single.replica.view.state() == {"x": 7, "a": 7, "b": 7, "c": 7}
 
 
 def test_a_blocked_response_is_sent_unchanged_if_the_reexecution_writes_the_same() -> None:
@@ -372,7 +380,7 @@ def test_concurrent_tasks_never_exceed_the_parallelism(parallelism: int) -> None
             assert len(single.tasks) <= parallelism
     single.execute_all()
 
-    assert single.replica.state() == {"a": 60}
+    assert single.replica.view.state() == {"a": 60}
 
 
 def test_a_snapshot_does_not_raise_the_parallelism() -> None:
@@ -387,7 +395,7 @@ def test_a_snapshot_does_not_raise_the_parallelism() -> None:
     single.execute()
     assert len(single.tasks) == 2
     single.execute_all()
-    assert single.replica.state() == {"a": 1, "k0": 1, "k1": 1, "k2": 1, "k3": 1}
+    assert single.replica.view.state() == {"a": 1, "k0": 1, "k1": 1, "k2": 1, "k3": 1}
 
 
 def test_an_entry_with_too_many_failed_attempts_waits_for_its_predecessors() -> None:
@@ -439,7 +447,7 @@ def test_a_conflict_propagates_only_while_values_change() -> None:
 
     assert executed == [late, *chain, stop]
     assert single.issue_counts[successor] == 1
-    assert single.replica.probes.counts[Probe.REEXECUTED] == 4
+    assert single.replica.view.probes.counts[Probe.REEXECUTED] == 4
 
 
 def test_a_late_write_of_an_equal_value_reexecutes_nothing() -> None:
@@ -466,10 +474,10 @@ def test_a_commit_that_changes_the_order_reexecutes_only_conflicting_requests() 
     single.decide(issued)
     executed = single.execute_all()
 
-    assert single.replica.committed_ids() == (issued,)
+    assert single.replica.view.committed_ids() == (issued,)
     assert executed == [conflicts]
     assert executions(single, staying) == [1] * 5
-    assert single.replica.state()["b"] == 1
+    assert single.replica.view.state()["b"] == 1
 
 
 def test_partition_sides_with_disjoint_data_merge_without_reexecution() -> None:
@@ -529,9 +537,9 @@ def test_merged_runs_do_not_change_results(seed: int) -> None:
         single.stabilise(*known)
         single.execute_all()
 
-    assert short.replica.probes.counts[Probe.RUN_MERGED] > 0
-    assert short.replica.state() == long.replica.state()
-    assert short.replica.committed_ids() == long.replica.committed_ids()
+    assert short.replica.view.probes.counts[Probe.RUN_MERGED] > 0
+    assert short.replica.view.state() == long.replica.view.state()
+    assert short.replica.view.committed_ids() == long.replica.view.committed_ids()
     finals = [
         {each.id: each.outcome for each in single.responses if each.kind is FINAL}
         for single in (short, long)
@@ -543,11 +551,11 @@ def test_merged_runs_bound_the_number_of_versions_and_reads() -> None:
     single = SingleReplica(kept_apart=64)  # 32 requests in a merged run
     invoke_one_by_one(single, "put", [(f"k{number % 2}", number) for number in range(1_000)])
 
-    run_count = single.replica.probes.counts[Probe.RUN_MERGED]
+    run_count = single.replica.view.probes.counts[Probe.RUN_MERGED]
     assert run_count >= (1_000 - 64) // 32
     assert single.version_count() <= 64 + 2 * (run_count + 1)
     assert single.read_count() <= 64
-    assert single.replica._merged_count == 32 * run_count
+    assert single.replica._execution.merged_count == 32 * run_count
 
 
 def test_a_split_run_does_not_prevent_later_merges() -> None:
@@ -556,11 +564,11 @@ def test_a_split_run_does_not_prevent_later_merges() -> None:
     inside = single.entry(first).request.timestamp + 5
     single.receive_request(inside, "put", "a", "late")
     single.execute_all()
-    assert single.replica.probes.counts[Probe.RUN_SPLIT] == 1
+    assert single.replica.view.probes.counts[Probe.RUN_SPLIT] == 1
 
     invoke_one_by_one(single, "put", [("a", number) for number in range(200)])
 
-    assert len(single.replica._entries) - single.replica._merged_count <= 32
+    assert len(single.replica._execution.entries) - single.replica._execution.merged_count <= 32
 
 
 def test_a_run_can_be_committed_around_an_unexecuted_request() -> None:
@@ -577,8 +585,8 @@ def test_a_run_can_be_committed_around_an_unexecuted_request() -> None:
     single.decide(final)
     single.execute_all()
 
-    assert single.replica.state() == {"a": 111}
-    assert single.replica.is_idle()
+    assert single.replica.view.state() == {"a": 111}
+    assert single.replica.view.is_idle()
     assert single.replica._stable_prefix.length == 14
     final_outcomes = [
         outcome for id in run_ids for kind, outcome in single.responses_to(id) if kind is FINAL
@@ -601,11 +609,11 @@ def test_a_late_request_inside_a_committed_run_waits_for_its_predecessors() -> N
     assert {task.request.id for task in single.tasks} >= {run_ids[0], late}
 
     single.execute(late)
-    assert single.replica._executed_count == 0
+    assert single.replica._execution.executed_count == 0
     single.execute_all()
 
-    assert single.replica._executed_count == 14
-    assert single.replica.state() == {"a": 112}
+    assert single.replica._execution.executed_count == 14
+    assert single.replica.view.state() == {"a": 112}
 
 
 def test_a_run_committed_as_a_whole_is_not_reexecuted() -> None:
@@ -617,7 +625,7 @@ def test_a_run_committed_as_a_whole_is_not_reexecuted() -> None:
     assert [task.request.operation.name for task in single.tasks] == ["noop"]
     single.execute_all()
     assert executions(single, run_ids) == [1] * 12
-    assert single.replica._merged_count == 0
+    assert single.replica._execution.merged_count == 0
     assert single.replica._stable_prefix.length == 13
 
 
@@ -628,9 +636,9 @@ def test_a_run_committed_in_part_is_reexecuted() -> None:
     single.stabilise(run_ids[0])
     single.execute_all()
 
-    assert single.replica.committed_ids()[0] == run_ids[0]
-    assert single.replica.state() == {"a": 12}
-    assert single.replica.is_idle()
+    assert single.replica.view.committed_ids()[0] == run_ids[0]
+    assert single.replica.view.state() == {"a": 12}
+    assert single.replica.view.is_idle()
 
 
 # --- deliveries of several requests -------------------------------------------------------------
@@ -642,13 +650,13 @@ def test_requests_decided_together_commit_a_run_as_a_whole() -> None:
     for number in range(12):
         run_ids.append(single.invoke("increment", "a", 1, strong=number % 3 == 2))
         single.execute_all()
-    assert single.replica._merged_count > 3
+    assert single.replica._execution.merged_count > 3
 
     single.decide(*run_ids[2::3])
 
     assert not single.tasks
     assert executions(single, run_ids) == [1] * 12
-    assert single.replica.committed_ids() == tuple(run_ids)
+    assert single.replica.view.committed_ids() == tuple(run_ids)
     assert single.replica._stable_prefix.length == 12
     assert [single.responses_to(id)[-1] for id in run_ids[2::3]] == [
         (STABLE, value) for value in (3, 6, 9, 12)
@@ -665,7 +673,7 @@ def test_requests_decided_in_reverse_order_in_one_instance_are_reexecuted() -> N
     single.decide(late, early)
     single.execute_all()
 
-    assert single.replica.committed_ids() == (late, early)
+    assert single.replica.view.committed_ids() == (late, early)
     outcomes = [single.entry(each).outcome for each in (between,)]
     assert [each.value for each in outcomes if each is not None] == [111]
     assert executions(single, [late, early, between]) == [2, 2, 2]
@@ -715,10 +723,10 @@ def test_deciding_together_or_one_by_one_gives_the_same_result(seed: int, kept_a
         single.execute_all()
 
     assert together.committed == one_by_one.committed
-    assert together.replica.state() == one_by_one.replica.state()
+    assert together.replica.view.state() == one_by_one.replica.view.state()
     for single in (together, one_by_one):
-        assert single.replica.is_idle()
-        assert single.replica._stable_prefix.length == single.replica.committed_length() > 300
+        assert single.replica.view.is_idle()
+        assert single.replica._stable_prefix.length == single.replica.view.committed_length() > 300
     final_outcomes = [
         {each.id: each.outcome for each in single.responses if each.kind is not TENTATIVE}
         for single in (together, one_by_one)
@@ -760,14 +768,14 @@ def test_sessions_continue_after_a_checkpoint() -> None:
 
     install(single, state=(("a", 1), ("b", 10)), ids=dots(covered, Dot(2, 1)))
     single.complete(*stale)
-    assert single.replica.tentative_ids() == (staying,)
+    assert single.replica.view.tentative_ids() == (staying,)
     assert [task.request.id for task in single.tasks] == [staying]
     single.execute_all()
 
     assert single.responses_to(staying) == [(TENTATIVE, 11)]
     assert single.responses_to(read) == [(TENTATIVE, 11)]
     assert single.responses_to(covered) == [], "no replica retained its outcome"
-    assert single.replica.state() == {"a": 1, "b": 11}
+    assert single.replica.view.state() == {"a": 1, "b": 11}
 
 
 def test_a_blocked_response_is_recomputed_after_a_checkpoint() -> None:
@@ -784,7 +792,7 @@ def test_a_blocked_response_is_recomputed_after_a_checkpoint() -> None:
     single.execute_all()
 
     assert single.responses_to(third) == [(TENTATIVE, 7)]
-    assert single.replica.is_idle()
+    assert single.replica.view.is_idle()
 
 
 def test_runs_are_discarded_with_a_checkpoint_and_merged_again() -> None:
@@ -793,11 +801,11 @@ def test_runs_are_discarded_with_a_checkpoint_and_merged_again() -> None:
 
     install(single, state=(("a", 100),))
     single.execute_all()
-    assert single.replica.state() == {"a": 120}
+    assert single.replica.view.state() == {"a": 120}
     invoke_one_by_one(single, "increment", [("a", 1)] * 40)
 
-    assert single.replica.state() == {"a": 160}
-    assert single.replica._merged_count > 20
+    assert single.replica.view.state() == {"a": 160}
+    assert single.replica._execution.merged_count > 20
 
 
 def test_a_restart_recovers_issued_requests_and_no_local_reads() -> None:
@@ -818,9 +826,9 @@ def test_a_restart_recovers_issued_requests_and_no_local_reads() -> None:
     single.take_effects()
     single.execute_all()
 
-    assert after.state() == before.state() == {"a": 2, "b": 1}
-    assert after.committed_ids() == before.committed_ids()
-    assert after.tentative_ids() == before.tentative_ids()
+    assert after.view.state() == before.view.state() == {"a": 2, "b": 1}
+    assert after.view.committed_ids() == before.view.committed_ids()
+    assert after.view.tentative_ids() == before.view.tentative_ids()
     assert after._stack.next_id() not in writes
 
 
@@ -839,29 +847,29 @@ def test_a_cluster_of_creek_replicas_survives_restarts_and_snapshots() -> None:
     cluster.strong(2, "noop")
     cluster.settle()
 
-    states = [cluster.replicas[each].state() for each in cluster.members]
+    states = [cluster.replicas[each].view.state() for each in cluster.members]
     assert states == [{"a": 80, "b": 39}] * 3
-    probes = cluster.replicas[2].probes.counts
+    probes = cluster.replicas[2].view.probes.counts
     assert probes[Probe.SNAPSHOT_INSTALLED] > 0
 
 
 def test_the_queue_delay_counts_ticks_with_other_executions() -> None:
     single = SingleReplica(parallelism=1)
     first, second = single.invoke("put", "a", 1), single.invoke("put", "b", 2, session=1)
-    assert single.replica.queue_delay_ticks() == 0
+    assert single.replica.view.queue_delay_ticks() == 0
     for _ in range(5):
         single.tick()
-    assert single.replica.queue_delay_ticks() == 0, "a long execution is not a queue"
+    assert single.replica.view.queue_delay_ticks() == 0, "a long execution is not a queue"
     late = single.receive_request(1, "put", "c", 3)
     assert single.execute() == first
     single.tick()
-    assert single.replica.queue_delay_ticks() == 1
+    assert single.replica.view.queue_delay_ticks() == 1
     assert single.execute() == late
     single.tick()
     single.tick()
-    assert single.replica.queue_delay_ticks() == 2
+    assert single.replica.view.queue_delay_ticks() == 2
     assert single.execute() == second
-    assert single.replica.queue_delay_ticks() == 0
+    assert single.replica.view.queue_delay_ticks() == 0
 
 
 def test_entries_replaced_by_a_snapshot_are_freed_without_garbage_collection() -> None:

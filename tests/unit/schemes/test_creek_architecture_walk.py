@@ -54,14 +54,14 @@ class Walk:
         """Return the version chains in the notation of ARCHITECTURE.md."""
         lines = []
         for account in ("ann", "bob"):
-            contents, key = self.replica._store._table, ("account", account)
+            contents, key = self.replica._execution.store._table, ("account", account)
             line = f"{account}   {stable_part(contents.registers[key])}"
             tentative = False
             for version in contents.chain(key).versions if contents.has_versions(key) else ():
                 assert version.writer is not None
                 assert version.writer.phase is ExecutionPhase.EXECUTED
                 id = version.writer.request.id
-                starts_tentative = not tentative and not self.replica.is_committed(id)
+                starts_tentative = not tentative and not self.replica._ordering.is_committed(id)
                 tentative = tentative or starts_tentative
                 line += f" {'·' if starts_tentative else '──'} {self.names[id]} {version.value}"
             lines.append(line)
@@ -101,7 +101,7 @@ def test_version_chains_match_the_drawings_in_the_architecture() -> None:
 
     walk.executed.clear()
     walk.replica.receive(Decisions(1, ((strong,),)), 1, 0)
-    before = walk.replica.committed_ids()[-3:]
+    before = walk.replica.view.committed_ids()[-3:]
     assert [walk.names[id] for id in before] == ["W", "V", "S"]
     walk.work()
     assert set(walk.executed) == {"L", "S", "W"}

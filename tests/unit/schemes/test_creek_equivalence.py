@@ -94,7 +94,7 @@ class SchemePair:
         replica = self.creek.replica
         assert isinstance(replica, CreekReplica)
         id = replica.invoke(operation, False, session, self.now)
-        self.requests[id] = replica._local_reads[id].request
+        self.requests[id] = replica._local_reads.entries[id].request
         self.creek.take_effects()
 
     def deliver(self, origin: int, operation: Operation, strong: bool, random: Random) -> None:
@@ -121,13 +121,13 @@ class SchemePair:
         for side in (self.basic, self.creek):
             for _ in range(10_000):
                 side.run(0)
-            assert side.replica.is_idle()
+            assert side.replica.view.is_idle()
 
     def assert_equal_results(self) -> None:
         assert self.basic.committed == self.creek.committed
-        assert self.basic.replica.tentative_ids() == self.creek.replica.tentative_ids()
+        assert self.basic.replica.view.tentative_ids() == self.creek.replica.view.tentative_ids()
         assert self.basic.stable == self.creek.stable
-        assert self.basic.replica.state() == self.creek.replica.state()
+        assert self.basic.replica.view.state() == self.creek.replica.view.state()
         assert {id: each.outcome for id, each in self.basic.final.items()} == {
             id: each.outcome for id, each in self.creek.final.items()
         }
@@ -140,15 +140,15 @@ class SchemePair:
 
     def assert_sequential_order(self) -> None:
         machine = self.datatype.sequential()
-        assert len(self.creek.committed) == self.creek.replica.committed_length()
-        for id in (*self.creek.committed, *self.creek.replica.tentative_ids()):
+        assert len(self.creek.committed) == self.creek.replica.view.committed_length()
+        for id in (*self.creek.committed, *self.creek.replica.view.tentative_ids()):
             outcome = machine.apply(self._request(id))
             assert self.creek.stable.get(id, outcome) == outcome
             final = self.creek.final.get(id)
             if final is not None:
                 assert final.outcome == outcome
                 assert final.changed == (self.creek.tentative[id] != [outcome])
-        assert machine.state == self.creek.replica.state()
+        assert machine.state == self.creek.replica.view.state()
 
     def assert_observed_orders(self) -> None:
         for response in self.creek.observed:
@@ -162,11 +162,11 @@ class SchemePair:
     def assert_valid_executions(self) -> None:
         replica = self.creek.replica
         assert isinstance(replica, CreekReplica)
-        for entry in replica._entries.values():
-            if entry.phase is ExecutionPhase.EXECUTED and replica._store.is_valid_up_to(
+        for entry in replica._execution.entries.values():
+            if entry.phase is ExecutionPhase.EXECUTED and replica._execution.store.is_valid_up_to(
                 entry.position
             ):
-                snapshot = replica._store.snapshot(entry.position)
+                snapshot = replica._execution.store.snapshot(entry.position)
                 repeated = self.datatype.run(entry.request, snapshot)
                 assert repeated.outcome == entry.outcome
                 assert set(repeated.writes) | set(repeated.blind_adds) == set(entry.versions)

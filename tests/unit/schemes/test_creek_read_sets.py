@@ -41,28 +41,28 @@ def test_with_concurrent_execution_a_request_is_visible_once_all_predecessors_ar
         single.receive_request(5, "increment", "a", 1),
         single.receive_request(6, "increment", "a", 1),
     )
-    assert replica.has_request(first)
-    assert not replica.is_visible(first)
+    assert replica.view.has_request(first)
+    assert not replica.view.is_visible(first)
     single.execute(second)
-    assert not replica.is_visible(second), "it awaits re-execution"
+    assert not replica.view.is_visible(second), "it awaits re-execution"
     single.execute(first)
-    assert replica.is_visible(first)
+    assert replica.view.is_visible(first)
     single.execute_all()
-    assert replica.is_visible(second)
+    assert replica.view.is_visible(second)
     late = single.receive_request(4, "increment", "a", 1)
-    assert not replica.is_visible(second)
+    assert not replica.view.is_visible(second)
     single.execute_all()
     single.stabilise(late, first, second)
     single.execute_all()
-    assert replica.is_visible(second), "it is stable"
-    assert not replica.is_visible(Dot(1, 9))
+    assert replica.view.is_visible(second), "it is stable"
+    assert not replica.view.is_visible(Dot(1, 9))
 
 
 def test_with_sequential_execution_a_request_is_visible_on_arrival() -> None:
     single = SingleReplica(parallelism=1)
     single.receive_request(5, "increment", "a", 1)
     last = single.receive_request(6, "increment", "a", 1)
-    assert single.replica.is_visible(last)
+    assert single.replica.view.is_visible(last)
     own = single.invoke("increment", "a", 1)
     single.execute_all()
     assert single.responses_to(own) == [(ResponseKind.TENTATIVE, 3)]
@@ -70,12 +70,12 @@ def test_with_sequential_execution_a_request_is_visible_on_arrival() -> None:
 
 def test_the_last_issued_request_survives_a_restart() -> None:
     single = SingleReplica()
-    assert single.replica.last_issued() == Dot(0, 0)
+    assert single.replica.view.last_issued() == Dot(0, 0)
     single.invoke("increment", "a", 1)
     last = single.invoke("increment", "a", 1)
     restarted = SingleReplica()
     restarted.replica.recover(single.journal)
-    assert restarted.replica.last_issued() == last
+    assert restarted.replica.view.last_issued() == last
 
 
 def call_after_remote(single: SingleReplica) -> tuple[Dot, Dot, Dot]:

@@ -8,14 +8,22 @@ from creekdb.execution.datatype import DataType
 from creekdb.execution.transaction import Transaction
 from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.messages import Checkpoint, Snapshot
+from creekdb.schemes.creek import CreekReplica
 from creekdb.schemes.differential import DifferentialReplica, SchemeDivergence
 from tests.unit.schemes.single_replica import SingleReplica, dots
 
 
 def differential_replica(datatype: DataType, **settings: int) -> SingleReplica:
     single = SingleReplica(datatype, **settings)
-    single.replica = DifferentialReplica(0, single.settings, datatype)
+    replica: Any = DifferentialReplica(0, single.settings, datatype)
+    single.replica = replica
     return single
+
+
+def creek_replica(single: SingleReplica) -> CreekReplica:
+    replica: Any = single.replica
+    assert isinstance(replica, DifferentialReplica)
+    return replica.creek
 
 
 def nondeterministic(*results: Any) -> DataType:
@@ -65,7 +73,7 @@ def test_a_corrupted_store_is_detected_once_the_replica_is_idle() -> None:
     single = differential_replica(KV)
     single.invoke("put", "a", 1)
     single.execute_all()
-    single.replica._store._table.chain("a").versions[-1].value = 2
+    creek_replica(single)._execution.store._table.chain("a").versions[-1].value = 2
     single.invoke("put", "b", 1)
     assert single.tasks, "the states are compared once the replica is idle"
 
@@ -82,7 +90,7 @@ def test_a_deterministic_operation_raises_no_divergence() -> None:
     single.stabilise(returned, stored)
     single.execute_all()
 
-    assert single.replica.state() == {"stored": 2}
+    assert single.replica.view.state() == {"stored": 2}
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -105,8 +113,8 @@ def test_correct_schemes_agree(seed: int) -> None:
     single.stabilise(*known)
     single.execute_all()
 
-    assert single.replica.is_idle()
-    assert single.replica._order.first_position > 0
+    assert single.replica.view.is_idle()
+    assert creek_replica(single)._order.first_position > 0
 
 
 def test_correct_schemes_agree_after_a_checkpoint() -> None:
@@ -117,4 +125,4 @@ def test_correct_schemes_agree_after_a_checkpoint() -> None:
     single.take_effects()
     single.execute_all()
 
-    assert single.replica.state() == {"a": 8}
+    assert single.replica.view.state() == {"a": 8}

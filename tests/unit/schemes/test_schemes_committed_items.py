@@ -86,9 +86,9 @@ def test_the_state_between_two_commits_is_readable_until_it_is_stable() -> None:
     second = single.receive_request(20, "put", "b", 2, origin=2, context=dots())
     single.execute(first)
     single.decide(first, second)
-    assert list(single.replica.readable_lengths()) == [0, 1]
+    assert list(single.replica.view.readable_lengths()) == [0, 1]
     assert items(single.replica, 0, "b") == {}
     assert items(single.replica, 1, "b") == {"b": 1}
     single.execute_all()
-    assert list(single.replica.readable_lengths()) == [2]
+    assert list(single.replica.view.readable_lengths()) == [2]
     assert items(single.replica, 2) == {"a": 1, "b": 2, "c": 3}

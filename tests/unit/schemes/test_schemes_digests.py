@@ -10,7 +10,6 @@ from creekdb.execution.transaction import ABSENT
 from creekdb.protocol.effects import Digest, Effects
 from creekdb.protocol.settings import Settings
 from creekdb.schemes.archie import ArchieReplica
-from creekdb.schemes.core.versioned import VersionedReplica
 from creekdb.schemes.creek import CreekReplica
 from creekdb.simulation import Scenario, Simulation, parse_faults
 
@@ -37,10 +36,10 @@ class RecordingArchie(ArchieReplica):
         return effects
 
 
-def recompute_digest(replica: VersionedReplica) -> int:
+def recompute_digest(replica: CreekReplica | ArchieReplica) -> int:
     digest = StateDigest()
-    for key, value in replica.stable_items():
-        digest.replace(key, replica._datatype.base.read(key), value)
+    for key, value in replica._execution.stable_items():
+        digest.replace(key, replica._execution.datatype.base.read(key), value)
     return digest.value
 
 

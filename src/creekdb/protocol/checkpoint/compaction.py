@@ -8,7 +8,7 @@ miss some of them were behind for a whole period, and receive a snapshot.
 from collections.abc import Iterable
 from typing import NamedTuple, assert_never
 
-from creekdb.protocol.application import Application
+from creekdb.protocol.application import CheckpointSource
 from creekdb.protocol.broadcast.cab import ConditionalAtomicBroadcast
 from creekdb.protocol.broadcast.reliable import ReliableBroadcast
 from creekdb.protocol.checkpoint.stream import (
@@ -75,13 +75,13 @@ class JournalCompactor:
         probes: Probes,
         reliable_broadcast: ReliableBroadcast,
         cab: ConditionalAtomicBroadcast,
-        application: Application,
+        source: CheckpointSource,
     ) -> None:
         self._outbox = outbox
         self._probes = probes
         self._reliable_broadcast = reliable_broadcast
         self._cab = cab
-        self._application = application
+        self._source = source
         self._previous_ids: Dots | None = None
         """Requests that the last checkpoint on disk covers; None if there is none."""
         self._previous_instance = 0
@@ -107,7 +107,7 @@ class JournalCompactor:
             for each in sorted(learner.decided)
             if each >= checkpoint.instance
         )
-        requests = (*self._application.live_requests(), *self._reliable_broadcast.held_back())
+        requests = (*self._source.live_requests(), *self._reliable_broadcast.held_back())
         record = CheckpointRecord(checkpoint, acceptor.promised, accepted, decided, requests)
         preceding = len(self._outbox.records)
         if registers is None:

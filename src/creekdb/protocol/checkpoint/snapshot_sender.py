@@ -6,7 +6,7 @@ timeout has passed. The timeout doubles up to a bound, because a bad link may re
 
 from typing import Final, NamedTuple
 
-from creekdb.protocol.application import Application
+from creekdb.protocol.application import CheckpointSource
 from creekdb.protocol.checkpoint.stream import StreamedSnapshot
 from creekdb.protocol.consensus.learner import Learner
 from creekdb.protocol.effects import Send
@@ -28,12 +28,12 @@ class _SentSnapshot(NamedTuple):
 
 class SnapshotSender:
     def __init__(
-        self, settings: Settings, outbox: Outbox, probes: Probes, application: Application
+        self, settings: Settings, outbox: Outbox, probes: Probes, source: CheckpointSource
     ) -> None:
         self._settings = settings
         self._outbox = outbox
         self._probes = probes
-        self._application = application
+        self._source = source
         self._ticks = 0
         self._sent: dict[int, _SentSnapshot] = {}
         """Last snapshot sent to each peer."""
@@ -51,7 +51,7 @@ class SnapshotSender:
 
     def on_recovery_query(self, peer: int, delivered: int, learner: Learner) -> None:
         """Send a snapshot if the peer lacks instances from `delivered` on that are stable here."""
-        stable_instance = self._application.stable_instance()
+        stable_instance = self._source.stable_instance()
         if stable_instance > delivered:
             self.recovering[peer] = stable_instance
             self.send_snapshot(peer, learner)
@@ -71,14 +71,14 @@ class SnapshotSender:
             if self._ticks - last.sent_at_ticks < last.wait_ticks:
                 return
             wait = min(last.wait_ticks * 2, wait * BACKOFF_FACTOR_MAX)
-        application = self._application
-        stable_instance = application.stable_instance()
+        source = self._source
+        stable_instance = source.stable_instance()
         if stable_instance < learner.reconfigured_below:
             return  # its members are outdated; a later snapshot will follow
         self._sent[peer] = _SentSnapshot(stable_instance, self._ticks, wait)
         self._probes.hit(Probe.SNAPSHOT_SENT)
         if self._settings.drafts:
-            checkpoint, registers = application.lazy_checkpoint()
+            checkpoint, registers = source.lazy_checkpoint()
             self._outbox.snapshots.append(StreamedSnapshot(peer, Snapshot(checkpoint), registers))
         else:
-            self._outbox.sends.append(Send((peer,), Snapshot(application.checkpoint())))
+            self._outbox.sends.append(Send((peer,), Snapshot(source.checkpoint())))

@@ -6,24 +6,20 @@ get their final responses. Checkpoints hold the state after this prefix, and its
 truncated.
 """
 
-from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Iterable
-from typing import Any, NamedTuple
+from collections.abc import Iterator
+from itertools import islice
+from typing import NamedTuple
 
 import msgspec
 
 from creekdb.execution.transaction import ABSENT
-from creekdb.protocol.checkpoint.stream import LazyCheckpoint, RegisterCursor, lazy_checkpoint_of
-from creekdb.protocol.consensus.learner import Learner
-from creekdb.protocol.effects import Digest
+from creekdb.protocol.checkpoint.stream import LazyCheckpoint, lazy_checkpoint_of
+from creekdb.protocol.effects import Digest, ObservedOrder
 from creekdb.protocol.messages import Checkpoint
-from creekdb.protocol.order import RequestOrder
-from creekdb.protocol.outbox import Outbox
-from creekdb.protocol.request import Outcome, Request
-from creekdb.protocol.settings import Settings
-from creekdb.protocol.values import Key
-from creekdb.schemes.core.responses import Responses
+from creekdb.protocol.request import Request
+from creekdb.protocol.stack import ProtocolStack
+from creekdb.schemes.core.execution import Execution, ReplicaVariables
 
 DIGEST_BACKLOG_MAX = 4096
 """Number of requests that are retained until the next digest."""
@@ -37,46 +33,14 @@ class InstanceBoundary(NamedTuple):
     length: int
 
 
-class ExecutionProgress(ABC):
-    """Progress of a scheme's execution, as the stable prefix requires it."""
-
-    @abstractmethod
-    def executed_length(self) -> int:
-        """Return the length of the longest prefix of the order that is executed in place."""
-
-    @abstractmethod
-    def stabilise_request(self, request: Request) -> Outcome:
-        """Discard the undo information of a request whose position is final. Return its outcome."""
-
-    @abstractmethod
-    def truncate_prefix(self, length: int) -> None:
-        """Prepare for the truncation of the first `length` requests of `committed`."""
-
-    @abstractmethod
-    def stable_items(self) -> Iterable[tuple[Key, Any]]:
-        """Return the registers that differ from the base of the data type after the stable prefix.
-        They are in key order, with `ABSENT` for deleted registers."""
-
-    def checkpoint_cursor(self) -> RegisterCursor | None:
-        """Return a lazy cursor over `stable_items`, or None if the scheme has only the former."""
-        return None
-
-    @abstractmethod
-    def register_count(self) -> int: ...
-
-    def digest(self) -> int | None:
-        """Return the digest of the state after the stable prefix, or None if there is none now."""
-        return None
-
-
 class StablePrefix:
     __slots__ = (
         "_boundaries",
         "_checkpoint_length",
         "_digest_backlog",
+        "_execution",
         "_order",
         "_outbox",
-        "_progress",
         "_responses",
         "_settings",
         "_timestamp",
@@ -84,19 +48,12 @@ class StablePrefix:
         "length",
     )
 
-    def __init__(
-        self,
-        settings: Settings,
-        order: RequestOrder,
-        responses: Responses,
-        outbox: Outbox,
-        progress: ExecutionProgress,
-    ) -> None:
-        self._settings = settings
-        self._order = order
-        self._responses = responses
-        self._outbox = outbox
-        self._progress = progress
+    def __init__(self, variables: ReplicaVariables, execution: Execution) -> None:
+        self._settings = variables.settings
+        self._order = variables.order
+        self._responses = variables.responses
+        self._outbox = variables.outbox
+        self._execution = execution
         self.instance = 0
         self.length = 0
         """Number of requests of `committed` that the instances below `instance` delivered."""
@@ -108,18 +65,24 @@ class StablePrefix:
         self._digest_backlog: list[Request] = []
         """Requests that became stable since the last digest."""
 
-    def advance(self, learner: Learner) -> None:
-        """Record the boundary, if CAB is at one, and stabilise up to the last executed boundary."""
-        boundaries = self._boundaries
+    def advance(self, stack: ProtocolStack) -> None:
+        """Record the boundary, if CAB is at one, and stabilise up to the last executed boundary.
+        Then write a checkpoint, if one is due."""
+        learner, boundaries = stack.cab.learner, self._boundaries
         newest = boundaries[-1].instance if boundaries else self.instance
         if learner.delivered > newest and learner.is_at_batch_boundary():
             boundaries.append(InstanceBoundary(learner.delivered, self._order.length))
         if boundaries:
-            executed_length = self._progress.executed_length()
+            executed_length = self._execution.executed_length()
             while boundaries and boundaries[0].length <= executed_length:
                 self._stabilise(boundaries.popleft())
+        if self._take_checkpoint_due():
+            if self._settings.drafts:
+                stack.compact(*self.lazy_checkpoint())
+            else:
+                stack.compact(self.checkpoint())
 
-    def take_checkpoint_due(self) -> bool:
+    def _take_checkpoint_due(self) -> bool:
         """Return True, once per checkpoint, if a checkpoint of the journal is due."""
         # A checkpoint costs one unit per register: that many requests must have paid for it. A
         # streamed checkpoint blocks nothing and is worth it earlier, since each request may add a
@@ -127,14 +90,35 @@ class StablePrefix:
         since_checkpoint = self.length - self._checkpoint_length
         if since_checkpoint < self._settings.checkpoint_every:
             return False
-        count = self._progress.register_count()
+        count = self._execution.register_count()
         if since_checkpoint < (count // 2 if self._settings.drafts else count):
             return False
         self._checkpoint_length = self.length
         return True
 
+    def observe(self, request: Request) -> ObservedOrder | None:
+        """Return the stable length and the executed requests that precede the request just now."""
+        if not self._settings.record_orders:
+            return None
+        executed = self._execution.executed_before(request, self.length)
+        return ObservedOrder(self.length, tuple(executed))
+
+    # --- `CheckpointSource` -------------------------------------------------------------------
+
+    def stable_instance(self) -> int:
+        return self.instance
+
+    def live_requests(self) -> Iterator[Request]:
+        order = self._order
+        yield from islice(order.committed, self.length - order.first_position, None)
+        yield from order.tentative()
+
+    def on_reconfigured(self, peers: tuple[int, ...]) -> None:
+        """Retain outcomes for the new members."""
+        self._responses.retained.reconfigure(peers)
+
     def checkpoint(self) -> Checkpoint:
-        items = tuple(self._progress.stable_items())
+        items = tuple(self._execution.stable_items())
         return msgspec.structs.replace(
             self._checkpoint_header(),
             state=tuple([item for item in items if item[1] is not ABSENT]),
@@ -142,7 +126,7 @@ class StablePrefix:
         )
 
     def lazy_checkpoint(self) -> LazyCheckpoint:
-        registers = self._progress.checkpoint_cursor()
+        registers = self._execution.checkpoint_cursor()
         return (
             lazy_checkpoint_of(self.checkpoint())
             if registers is None
@@ -157,6 +141,7 @@ class StablePrefix:
         self._checkpoint_length = checkpoint.length
         self._digest_backlog = []
         self._emit_digest(checkpoint.length)
+        self._responses.apply_checkpoint(checkpoint)
 
     def _checkpoint_header(self) -> Checkpoint:
         return Checkpoint(
@@ -169,12 +154,12 @@ class StablePrefix:
         )
 
     def _stabilise(self, boundary: InstanceBoundary) -> None:
-        order, progress = self._order, self._progress
+        order, execution = self._order, self._execution
         first = order.first_position
         requests = order.committed[self.length - first : boundary.length - first]
         digest_interval = self._settings.digest_every
         for length, request in enumerate(requests, self.length + 1):
-            outcome = progress.stabilise_request(request)
+            outcome = execution.stabilise_request(request)
             if digest_interval:
                 self._digest_backlog.append(request)
                 if length % digest_interval == 0 or length == boundary.length:
@@ -185,11 +170,11 @@ class StablePrefix:
         # Lists are truncated in large pieces, so that the cost per request is small.
         stable_count = boundary.length - first
         if stable_count >= TRUNCATE_MIN and stable_count * 2 >= len(order.committed):
-            progress.truncate_prefix(boundary.length)
+            execution.truncate_prefix(boundary.length)
             order.truncate_prefix(boundary.length)
 
     def _emit_digest(self, length: int) -> None:
-        digest = self._progress.digest()
+        digest = self._execution.digest()
         if digest is not None:
             requests, self._digest_backlog = tuple(self._digest_backlog), []
             self._outbox.digests.append(Digest(length, digest, requests))

@@ -1,4 +1,4 @@
-"""Concurrent execution on the version store (Section 4.4), shared by the schemes that use it.
+"""Concurrent execution on the version store (Section 4.4).
 
 Every request has a `RequestEntry` at its position, and is executed on a snapshot of that position.
 Executions run concurrently and in any order. An execution whose reads are no longer valid when it
@@ -10,8 +10,8 @@ The scheme decides which position a request gets, when it gets that position, an
 responses are sent.
 """
 
-from abc import abstractmethod
 from collections.abc import Iterator
+from itertools import chain, islice
 from typing import Any
 
 import msgspec
@@ -21,11 +21,12 @@ from creekdb.execution.keys import CollationKey
 from creekdb.execution.mvcc.entry import (
     NO_VERSIONS,
     ExecutionPhase,
+    Position,
     RequestEntry,
     committed_position,
 )
 from creekdb.execution.mvcc.register_table import CheckpointCursor
-from creekdb.execution.mvcc.scheduler import Scheduler
+from creekdb.execution.mvcc.scheduler import QueueDelay, Scheduler
 from creekdb.execution.mvcc.state_loader import StateDigest, StateLoader
 from creekdb.execution.mvcc.version_store import RECENT_READERS_MAX, VersionStore
 from creekdb.execution.result import ExecutionResult
@@ -33,184 +34,236 @@ from creekdb.protocol.effects import Task, TaskKind
 from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.probes import Probe
 from creekdb.protocol.request import Outcome, Request
-from creekdb.protocol.settings import Settings
 from creekdb.protocol.values import Key
-from creekdb.schemes.core.ordering import OrderingReplica
-from creekdb.schemes.core.replica import ReplicaView
+from creekdb.schemes.core.execution import Execution, ReplicaVariables
 
 
-class VersionedReplica(OrderingReplica):
-    def __init__(self, index: int, settings: Settings, datatype: DataType) -> None:
-        super().__init__(index, settings)
-        self._datatype = datatype
+class VersionedExecution(Execution):
+    def __init__(self, variables: ReplicaVariables, datatype: DataType) -> None:
+        settings = variables.settings
+        self._settings = settings
+        self._order = variables.order
+        self._outbox = variables.outbox
+        self._probes = variables.probes
+        self._responses = variables.responses
+        self.datatype = datatype
         self._state_digest = StateDigest() if settings.digest_every else None
         recent_max = min(RECENT_READERS_MAX, settings.kept_apart // 4)
-        self._store = VersionStore(
+        self.store = VersionStore(
             datatype.base, self._state_digest, recent_max, with_cursors=bool(settings.drafts)
         )
-        self._scheduler = Scheduler(settings.parallelism)
-        self._entries: dict[Dot, RequestEntry] = {}
-        self._readonly = frozenset(
+        self.scheduler = Scheduler(settings.parallelism)
+        self.entries: dict[Dot, RequestEntry] = {}
+        self.last_by_session: dict[int, RequestEntry] = {}
+        """Last request of each session with an entry."""
+        self.queue_delay = QueueDelay()
+        """Queueing times of the requests issued here."""
+        self.readonly = frozenset(
             name for name in datatype.operations if datatype.is_readonly(name)
         )
-        self._executed_count = 0
+        self.executed_count = 0
         """Number of finally executed requests of `committed`, from `first_position` on."""
         self._written_count = 0
-        """Like `_executed_count`, but read-only requests count without execution. No later request
+        """Like `executed_count`, but read-only requests count without execution. No later request
         depends on them."""
+        self.merged_count = 0
+        """Number of requests in merged runs."""
+        self._is_inside_run = False
+        """True if the last stable request belongs to a merged run and is not its last entry."""
         self._task_number = 0
 
-    # --- hooks for schemes --------------------------------------------------------------------
+    # --- changes of the order -----------------------------------------------------------------
 
-    @abstractmethod
-    def _on_executed(self, entry: RequestEntry) -> None:
-        """Handle a valid execution that has just completed."""
+    def add(self, request: Request, position: Position, session: int | None) -> RequestEntry:
+        """Add an entry. The caller schedules it."""
+        entry = self.entries[request.id] = RequestEntry(request, position, session)
+        return entry
 
-    @abstractmethod
-    def _on_rolled_back(self, entry: RequestEntry) -> None:
-        """Schedule the entry, whose execution is no longer valid, for re-execution."""
+    def entries_of(self, ids: tuple[Dot, ...]) -> tuple[RequestEntry, ...]:
+        """Return the entries of the requests that have one. A request without an entry is
+        stable."""
+        entries = [self.entries.get(id) for id in ids]
+        return tuple([each for each in entries if each is not None])
 
-    # --- execution ----------------------------------------------------------------------------
+    def move(self, entry: RequestEntry, position: Position, in_order: bool) -> None:
+        """Move the entry to its final position. If `in_order`, it passes no other entry."""
+        was_queued = self.scheduler.remove(entry)
+        if in_order:
+            self.store.renumber(entry, position)
+        else:
+            self.store.move(entry, position)
+        if was_queued:
+            self.scheduler.add(entry)
+
+    def load(self, loader: StateLoader) -> dict[Dot, RequestEntry]:
+        """Restart from these registers, without entries. Return the previous entries, cleared."""
+        self.store.load(loader)
+        self.scheduler.clear()
+        self.queue_delay.clear()
+        self.last_by_session.clear()
+        self.executed_count = self._written_count = self.merged_count = 0
+        self._is_inside_run = False
+        previous, self.entries = self.entries, {}
+        for entry in previous.values():
+            for each in (entry, entry.merged_run):
+                if each is not None:  # otherwise its versions and reads would keep it alive
+                    each.clear()
+                    each.hidden_versions = NO_VERSIONS
+            entry.session_predecessor = entry.merged_run = None
+        return previous
+
+    # --- tasks --------------------------------------------------------------------------------
+
+    def issue_tasks(self) -> None:
+        while (entry := self.scheduler.start(self._task_number + 1)) is not None:
+            self._task_number += 1
+            self._outbox.tasks.append(Task(self._task_number, TaskKind.EXECUTE, entry.request))
 
     def run(self, task: Task) -> ExecutionResult:
-        entry = self._scheduler.running.get(task.number)
+        entry = self.scheduler.running.get(task.number)
         if entry is None:
             return ExecutionResult(Outcome())
-        snapshot = self._store.snapshot(entry.position)
-        execution = self._datatype.run(task.request, snapshot)
+        snapshot = self.store.snapshot(entry.position)
+        execution = self.datatype.run(task.request, snapshot)
         if execution.read_set is snapshot:
             return execution
         return msgspec.structs.replace(execution, read_set=snapshot)
 
-    def completed(self, task: Task, execution: ExecutionResult, now: int) -> None:
-        entry = self._scheduler.finish(task.number)
-        if entry is None:  # issued before a checkpoint was installed
-            self._issue_tasks()
-            return
-        if self._store.install(entry, execution.read_set, execution):
+    def install(self, entry: RequestEntry, execution: ExecutionResult) -> bool:
+        """Install a completed execution. If its reads are no longer valid, schedule the entry
+        again, and return False."""
+        if self.store.install(entry, execution.read_set, execution):
             if entry.outcome is not None:
-                self.probes.hit(Probe.REEXECUTED)
+                self._probes.hit(Probe.REEXECUTED)
             entry.outcome = execution.outcome
-            self._handle_rollbacks()
-            self._on_executed(entry)
-            if entry.position < committed_position(
-                self._order.first_position + self._written_count
-            ):
-                self._respond_stable(entry, Probe.STABLE_FROM_EXECUTION)
-        else:
-            self.probes.hit(Probe.EXECUTION_OVERTAKEN)
-            entry.phase = ExecutionPhase.WAITING
-            self._reschedule(entry)
-            self._handle_rollbacks()
-        self._respond_to_stable_prefix(Probe.STABLE_FROM_EXECUTION)
-        self._proceed()
+            return True
+        self._probes.hit(Probe.EXECUTION_OVERTAKEN)
+        entry.phase = ExecutionPhase.WAITING
+        self.reschedule(entry)
+        return False
 
-    def _handle_rollbacks(self) -> None:
-        for entry in self._store.take_rolled_back():
-            self._on_rolled_back(entry)
-
-    def _reschedule(self, entry: RequestEntry) -> None:
+    def reschedule(self, entry: RequestEntry) -> None:
         entry.failed_attempts += 1
-        self._scheduler.add(entry)
+        self.scheduler.add(entry)
 
-    def _issue_tasks(self) -> None:
-        while (entry := self._scheduler.start(self._task_number + 1)) is not None:
-            self._task_number += 1
-            self._outbox.tasks.append(Task(self._task_number, TaskKind.EXECUTE, entry.request))
+    # --- stable responses ---------------------------------------------------------------------
 
-    def _respond_to_stable_prefix(self, probe: Probe) -> None:
+    def respond_to_late_execution(self, entry: RequestEntry) -> None:
+        """Send the stable response to a request that the counted prefix of `committed` includes: a
+        read-only one, or one that was executed again."""
+        if entry.position < committed_position(self._order.first_position + self._written_count):
+            self._respond_stable(entry, Probe.STABLE_FROM_EXECUTION)
+
+    def respond_to_prefix(self, probe: Probe) -> None:
         """Send stable responses to the committed requests that are executed, up to the first
         pending request that may write."""
-        committed, entries = self._order.committed, self._entries
+        committed, entries = self._order.committed, self.entries
         while (
-            self._executed_count < len(committed)
-            and entries[committed[self._executed_count].id].is_executed
+            self.executed_count < len(committed)
+            and entries[committed[self.executed_count].id].is_executed
         ):
-            self._executed_count += 1
+            self.executed_count += 1
         while self._written_count < len(committed):
             request = committed[self._written_count]
             entry = entries[request.id]
             if entry.is_executed:
                 self._respond_stable(entry, probe)
-            elif request.operation.name not in self._readonly or entry.merged_run is not None:
+            elif request.operation.name not in self.readonly or entry.merged_run is not None:
                 return  # readers of a split run are validated only after its last member
             self._written_count += 1
+
+    def count_again_from(self, position: Position) -> None:
+        """Count requests from that position on again, because they will be executed again."""
+        count = position[0] - self._order.first_position
+        self.executed_count = min(self.executed_count, count)
+        self._written_count = min(self._written_count, count)
 
     def _respond_stable(self, entry: RequestEntry, probe: Probe) -> None:
         request = entry.request
         if request.strong:
             assert entry.outcome is not None
             if self._responses.respond_stable(request.id, entry.outcome):
-                self.probes.hit(probe)
+                self._probes.hit(probe)
 
     # --- stable prefix ------------------------------------------------------------------------
 
     def executed_length(self) -> int:
-        return self._order.first_position + self._executed_count
+        return self._order.first_position + self.executed_count
+
+    def executed_before(self, request: Request, stable_length: int) -> Iterator[Dot]:
+        order = self._order
+        committed = islice(order.committed, stable_length - order.first_position, None)
+        for each in chain(committed, order.tentative()):
+            if each.id == request.id:
+                return
+            entry = self.entries[each.id]
+            if entry.is_executed and self.store.find_pending_writer(entry.effective_reads) is None:
+                yield each.id
 
     def stabilise_request(self, request: Request) -> Outcome:
-        entry = self._entries.pop(request.id)
-        self._store.stabilise(entry)
+        entry = self.entries.pop(request.id)
+        if entry.session is not None and self.last_by_session.get(entry.session) is entry:
+            del self.last_by_session[entry.session]
+        entry.session_predecessor, entry.dependencies = None, ()
+        if entry.phase is ExecutionPhase.MERGED:
+            run = entry.merged_run
+            assert run is not None
+            self.merged_count -= 1
+            self._is_inside_run = entry is not run.entries[-1]
+            if not self._is_inside_run:
+                self.store.stabilise(run)
+                run.entries.clear()
+        else:
+            self.store.stabilise(entry)
         assert entry.outcome is not None
         return entry.outcome
 
     def digest(self) -> int | None:
-        return None if self._state_digest is None else self._state_digest.value
+        if self._state_digest is None or self._is_inside_run:
+            return None
+        return self._state_digest.value
 
     def truncate_prefix(self, length: int) -> None:
-        self._executed_count -= length - self._order.first_position
+        self.executed_count -= length - self._order.first_position
         self._written_count -= length - self._order.first_position
 
     def stable_items(self) -> Iterator[tuple[Key, Any]]:
-        return self._store.stable_items()
+        return self.store.stable_items()
 
     def checkpoint_cursor(self) -> CheckpointCursor | None:
-        return self._store.open_cursor() if self._settings.drafts else None
+        return self.store.open_cursor() if self._settings.drafts else None
 
     def register_count(self) -> int:
-        return self._store.register_count()
+        return self.store.register_count()
 
     def new_state_loader(self) -> StateLoader:
         digested, ordered = self._state_digest is not None, bool(self._settings.drafts)
-        return StateLoader(self._datatype.base, digested, ordered)
+        return StateLoader(self.datatype.base, digested, ordered)
 
-    def _load(self, loader: StateLoader) -> None:
-        self._store.load(loader)
-        self._scheduler.clear()
-        self._executed_count = self._written_count = 0
-        for entry in self._entries.values():
-            for each in (entry, entry.merged_run):
-                if each is not None:  # otherwise its versions and reads would keep it alive
-                    each.clear()
-                    each.hidden_versions = NO_VERSIONS
-            entry.session_predecessor = entry.merged_run = None
-        self._entries = {}
-
-    # --- inspection ---------------------------------------------------------------------------
-
-    @property
-    def view(self) -> ReplicaView:
-        return self
+    # --- for observers ------------------------------------------------------------------------
 
     def is_visible(self, id: Dot) -> bool:
         """True once everything up to the request is executed. With concurrent execution, a request
         can be executed later than one that follows it in the order."""
-        entry = self._entries.get(id)
+        entry = self.entries.get(id)
         if entry is None or self._settings.parallelism == 1:
-            return self.has_request(id)
-        return self._scheduler.has_executed_up_to(entry.position)
+            return True
+        return self.scheduler.has_executed_up_to(entry.position)
 
-    def readable_lengths(self) -> range:
-        return range(self._stable_prefix.length, self.executed_length() + 1)
+    def readable_length(self, stable_length: int) -> int:
+        return self.executed_length()
 
     def committed_items(
         self, length: int, start: CollationKey, stop: CollationKey
     ) -> Iterator[tuple[Key, Any]]:
-        snapshot = self._store.snapshot(committed_position(length))
+        snapshot = self.store.snapshot(committed_position(length))
         return ((key, snapshot.read(key)) for key in snapshot.keys(start, stop, reverse=False))
 
     def state(self) -> dict[Key, Any]:
-        return self._datatype.changes(self._store.values())
+        return self.datatype.changes(self.store.values())
+
+    def queue_delay_ticks(self) -> int:
+        return self.queue_delay.delay_ticks()
 
     def is_idle(self) -> bool:
-        return self._scheduler.is_idle()
+        return self.scheduler.is_idle()

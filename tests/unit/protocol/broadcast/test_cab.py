@@ -383,7 +383,7 @@ def test_decision_known_only_to_a_crashed_replica_is_made_again() -> None:
     harness = harness_with_leader(1)
     harness.invoke(1, "put", "a", 1, strong=True)
     deliver_if(harness, lambda _, receiver, message: receiver == 1 or not isinstance(message, Vote))
-    assert [len(harness[index].committed_ids()) for index in range(3)] == [0, 1, 0]
+    assert [len(harness[index].view.committed_ids()) for index in range(3)] == [0, 1, 0]
     harness.isolate(1)
     while not any(isinstance(message, Prepare) for _, _, message in harness.network):
         harness.deliver()
@@ -398,7 +398,7 @@ def test_decision_known_only_to_a_crashed_replica_is_made_again() -> None:
     )
     harness.crash(1)
     harness.run_until_quiescent()
-    assert harness[0].state() == {"a": 1}
+    assert harness[0].view.state() == {"a": 1}
 
 
 @pytest.mark.parametrize("lagging", [0, 2])
@@ -420,13 +420,13 @@ def test_lagging_replica_does_not_wait_for_a_crashed_peer_for_ever(lagging: int)
             and (receiver == 1 or not isinstance(message, Vote))
         ),
     )
-    assert harness[1].committed_length() == 6
-    assert harness[2 - lagging].committed_length() == 5
-    assert harness[lagging].committed_length() == 0
+    assert harness[1].view.committed_length() == 6
+    assert harness[2 - lagging].view.committed_length() == 5
+    assert harness[lagging].view.committed_length() == 0
     harness.receive(lagging, 1, Progress(6))
     harness.crash(1)
     harness.run_until_quiescent()
-    assert harness[lagging].state() == {"a": "last"}
+    assert harness[lagging].view.state() == {"a": "last"}
 
 
 # --- configurations with non-voters ---------------------------------------------------------------

@@ -40,6 +40,6 @@ def test_an_execution_from_before_a_snapshot_is_discarded() -> None:
     replica.completed(stale, execution, now=30)
     replica.completed(fresh, replica.run(fresh), now=40)
 
-    assert replica.state() == {"hits": 101}
+    assert replica.view.state() == {"hits": 101}
     (response,) = replica.take_effects().respond
     assert response.outcome.value == 101

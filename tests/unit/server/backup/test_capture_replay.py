@@ -41,7 +41,7 @@ def check(harness: ReplicaHarness, index: int) -> int:
     """Compare the replay with the replica. Return the position where the replay starts."""
     first, requests = replay_committed(harness.records(index))
     committed = committed_by(harness, index)
-    length = harness[index].committed_length()
+    length = harness[index].view.committed_length()
     assert first + len(requests) == length
     assert [request.id for request in requests] == [
         committed[position] for position in range(first, length)

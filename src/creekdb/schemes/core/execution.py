@@ -1,0 +1,108 @@
+"""Execution of a replica's order, as its stable prefix and its observers require it.
+
+A scheme wires one of the executions to the ordering: `SequentialExecution` with the undo log of
+Algorithm 2, or `VersionedExecution` with the version store of Section 4.4. The interface has no
+state. It is a class and not a `Protocol`, whose methods would be slower to call when compiled.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from creekdb.execution.keys import CollationKey
+from creekdb.execution.mvcc.state_loader import StateLoader
+from creekdb.protocol.checkpoint.stream import RegisterCursor, RegisterLoader
+from creekdb.protocol.ids.version_vector import Dot
+from creekdb.protocol.messages import Checkpoint
+from creekdb.protocol.order import RequestOrder
+from creekdb.protocol.outbox import Outbox
+from creekdb.protocol.probes import Probes
+from creekdb.protocol.request import Outcome, Request
+from creekdb.protocol.settings import Settings
+from creekdb.protocol.values import Key
+from creekdb.schemes.core.responses import Responses
+
+
+class ReplicaVariables:
+    """Variables that the parts of one replica share."""
+
+    __slots__ = ("index", "order", "outbox", "probes", "responses", "settings")
+
+    def __init__(self, index: int, settings: Settings) -> None:
+        self.index = index
+        self.settings = settings
+        self.outbox = Outbox()
+        self.probes = Probes()
+        self.order = RequestOrder()  # line 6
+        self.responses = Responses(index, settings.peers(index), self.outbox, self.probes)  # line 9
+
+
+class Execution(ABC):
+    @abstractmethod
+    def executed_length(self) -> int:
+        """Return the length of the longest prefix of the order that is executed in place."""
+
+    @abstractmethod
+    def executed_before(self, request: Request, stable_length: int) -> Iterator[Dot]:
+        """Return the executed requests between the stable prefix and the request."""
+
+    @abstractmethod
+    def stabilise_request(self, request: Request) -> Outcome:
+        """Discard the undo information of a request whose position is final. Return its outcome."""
+
+    @abstractmethod
+    def truncate_prefix(self, length: int) -> None:
+        """Prepare for the truncation of the first `length` requests of `committed`."""
+
+    @abstractmethod
+    def stable_items(self) -> Iterable[tuple[Key, Any]]:
+        """Return the registers that differ from the base of the data type after the stable prefix.
+        They are in key order, with `ABSENT` for deleted registers."""
+
+    def checkpoint_cursor(self) -> RegisterCursor | None:
+        """Return a lazy cursor over `stable_items`, or None if there are only the latter."""
+        return None
+
+    @abstractmethod
+    def register_count(self) -> int: ...
+
+    def digest(self) -> int | None:
+        """Return the digest of the state after the stable prefix, or None if there is none now."""
+        return None
+
+    @abstractmethod
+    def new_state_loader(self) -> StateLoader: ...
+
+    def loader_of(self, checkpoint: Checkpoint, loader: RegisterLoader | None) -> StateLoader:
+        """Return the loader with the registers of a checkpoint."""
+        if loader is None:
+            loader = self.new_state_loader()
+            loader.add(checkpoint.state, checkpoint.deleted)
+        assert isinstance(loader, StateLoader)
+        return loader
+
+    # --- for observers ------------------------------------------------------------------------
+
+    @abstractmethod
+    def is_idle(self) -> bool:
+        """True if everything on `committed · tentative` is executed."""
+
+    @abstractmethod
+    def state(self) -> dict[Key, Any]: ...
+
+    @abstractmethod
+    def committed_items(
+        self, length: int, start: CollationKey, stop: CollationKey
+    ) -> Iterator[tuple[Key, Any]]: ...
+
+    def readable_length(self, stable_length: int) -> int:
+        """Return the largest length of `committed` whose state can be read."""
+        return stable_length
+
+    def is_visible(self, id: Dot) -> bool:
+        """True if all later responses depend on the request, which has a position. Sequential
+        executions follow the order."""
+        return True
+
+    def queue_delay_ticks(self) -> int:
+        return 0

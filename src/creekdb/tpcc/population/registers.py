@@ -106,11 +106,17 @@ def _descend(
     level = domain[depth]
     children: Sequence[Any] = level(*key[1:]) if callable(level) else level
     tagged = (*path, _INT if isinstance(children, range) else _STR)
-    for child in _touched(children, tagged, start, stop, reverse):
-        if depth + 1 < len(domain):
+    touched = _touched(children, tagged, start, stop, reverse)
+    if depth + 1 < len(domain):
+        for child in touched:
             yield from _descend((*key, child), (*tagged, child), domain, start, stop, reverse)
-        elif start <= (*tagged, child) < stop:
-            yield (*key, child)
+        return
+    if touched and not start <= (*tagged, touched[0]) < stop:
+        touched = touched[1:]
+    if touched and not start <= (*tagged, touched[-1]) < stop:
+        touched = touched[:-1]
+    for child in touched:
+        yield (*key, child)
 
 
 def _touched(
@@ -120,7 +126,7 @@ def _touched(
     stop: CollationKey,
     reverse: bool,
 ) -> Sequence[Any]:
-    """Return the children of a node that have keys in [start, stop), and at most two others."""
+    """Return the children with keys in [start, stop), and at most one more at either end."""
     touched = children[_first_index(children, path, start) : _first_index(children, path, stop) + 1]
     return touched[::-1] if reverse else touched
 

@@ -15,6 +15,7 @@ from creekdb.http.requests import HttpLimits
 from creekdb.server.runtime.server import Server
 from creekdb.wire.addresses import format_address
 from creekdb.wire.dev_control import DevControl
+from creekdb.wire.event_log import EventName
 from creekdb.wire.reject_reason import RejectReason
 
 SHUTDOWN_TIMEOUT_S: Final = 1.0
@@ -53,7 +54,7 @@ class HttpServer:
         host, self.port, *_ = self._listener.sockets[0].getsockname()
         address = format_address(host, self.port)
         url = f"{'https' if config.is_secured else 'http'}://{address}"
-        self._server.event_log.info("http.started", f"serves HTTP at {url}", http=url)
+        self._server.event_log.info(EventName.HTTP_STARTED, f"serves HTTP at {url}", http=url)
 
     def _dev_control(self) -> DevControl | None:
         return self._server.dev_control

@@ -25,7 +25,7 @@ from typing import Any, Final
 from creekdb.client import connect
 from creekdb.errors import StorageFault, UsageError
 from creekdb.wire.dev_control import DevControl, encode_dev_control
-from creekdb.wire.event_log import REPLICA_STOPPING
+from creekdb.wire.event_log import EventName
 
 PORTS: Final = range(12_000, 32_000)
 BLOCK_SIZE: Final = 250
@@ -217,7 +217,11 @@ class LocalCluster:
     def last_output_line(self, replica: int) -> str:
         """Return the last line that a replica printed, usually the cause of its exit."""
         output = (self.directory / f"{replica}.out").read_text(errors="replace").strip()
-        lines = [line for line in output.splitlines() if not line.endswith(f"({REPLICA_STOPPING})")]
+        lines = [
+            line
+            for line in output.splitlines()
+            if not line.endswith(f"({EventName.REPLICA_STOPPING})")
+        ]
         return lines[-1] if lines else "no output"
 
     def last_event_text(self, replica: int, event: str) -> str | None:

@@ -15,17 +15,12 @@ import sys
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
+from enum import StrEnum
 from typing import Any, Final, NamedTuple, TextIO
 
 import msgspec
 
 LOGGER_NAME: Final = "creek.replica"
-OPERATION_LONG: Final = "operation.long"
-"""Event: an operation takes too long."""
-REPLICA_REMOVED: Final = "replica.removed"
-"""Event: the replica is no longer a member."""
-REPLICA_STOPPING: Final = "replica.stopping"
-"""Last event of a replica, for any reason."""
 RATE_LIMITED_TOPICS: Final = frozenset(("disk", "leader", "majority", "peer"))
 """First words of rate-limited event names. Each topic has one limit per peer."""
 EVENTS_PER_WINDOW_MAX: Final = 10
@@ -34,6 +29,39 @@ WINDOW_S: Final = 60.0
 """Length of a rate-limit window, in seconds."""
 _FIELDS: Final = "creek_fields"
 _EVENT: Final = "creek_event"
+
+
+class EventName(StrEnum):
+    """Name of an event. `docs/metrics.md` describes all of them."""
+
+    REPLICA_STARTED = "replica.started"
+    REPLICA_BUSY = "replica.busy"
+    REPLICA_WAITS = "replica.waits"
+    REPLICA_ENTERED = "replica.entered"
+    REPLICA_STOPPING = "replica.stopping"
+    REPLICA_REMOVED = "replica.removed"
+    REPLICA_FAILED = "replica.failed"
+    REPLICA_BROKE = "replica.broke"
+    LEADER_CHANGED = "leader.changed"
+    LEADER_LOST = "leader.lost"
+    PEER_CONNECTED = "peer.connected"
+    PEER_LOST = "peer.lost"
+    MAJORITY_MISSING = "majority.missing"
+    PEER_REFUSED = "peer.refused"
+    MEMBERS_CHANGED = "members.changed"
+    CONFIGURATION_RELOADED = "configuration.reloaded"
+    CONFIGURATION_REFUSED = "configuration.refused"
+    CONFIGURATION_WAITS = "configuration.waits"
+    CERTIFICATE_EXPIRES = "certificate.expires"
+    INPUT_REFUSED = "input.refused"
+    DISK_FAILED = "disk.failed"
+    DISK_WORKS = "disk.works"
+    JOURNAL_NOTICED = "journal.noticed"
+    RECORDING_FAILED = "recording.failed"
+    STATE_DIFFERS = "state.differs"
+    OPERATION_LONG = "operation.long"
+    OPERATION_ENDED = "operation.ended"
+    HTTP_STARTED = "http.started"
 
 
 class EventLog:
@@ -45,13 +73,13 @@ class EventLog:
         self._now_s = now_s
         self._limits: dict[tuple[str, Any], _RateLimit] = {}
 
-    def info(self, event: str, message: str, **fields: Any) -> None:
+    def info(self, event: EventName, message: str, **fields: Any) -> None:
         self._log(_LogEvent(logging.INFO, event, message, fields))
 
-    def warning(self, event: str, message: str, **fields: Any) -> None:
+    def warning(self, event: EventName, message: str, **fields: Any) -> None:
         self._log(_LogEvent(logging.WARNING, event, message, fields))
 
-    def error(self, event: str, message: str, **fields: Any) -> None:
+    def error(self, event: EventName, message: str, **fields: Any) -> None:
         self._log(_LogEvent(logging.ERROR, event, message, fields))
 
     def flush_suppressed(self, *, at_once: bool = False) -> None:
@@ -65,7 +93,7 @@ class EventLog:
 
     def _log(self, event: "_LogEvent") -> None:
         topic = event.name.partition(".")[0]
-        if event.name == REPLICA_STOPPING:
+        if event.name is EventName.REPLICA_STOPPING:
             self.flush_suppressed(at_once=True)
         elif topic in RATE_LIMITED_TOPICS:
             self.flush_suppressed()
@@ -81,7 +109,7 @@ class EventLog:
 
 class _LogEvent(NamedTuple):
     level: int
-    name: str
+    name: EventName
     message: str
     fields: dict[str, Any]
 

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 from creekdb.load.local_cluster import OUTPUT_TAIL_BYTES, LocalCluster
+from creekdb.wire.event_log import EventName
 
 EVENT = "error   replica 0: slow(7) has been running for 5.1 s and blocks all (operation.long a=1)"
 
@@ -14,12 +15,12 @@ def test_the_last_event_of_a_kind_is_found_in_the_output(tmp_path: Path) -> None
     cluster = LocalCluster(tmp_path, replicas=1)
     output = tmp_path / "0.out"
     output.write_text("")
-    assert cluster.last_event_text(0, "operation.long") is None
+    assert cluster.last_event_text(0, EventName.OPERATION_LONG) is None
     earlier = EVENT.replace("5.1", "2.5")
     output.write_text(
         f"{'x' * OUTPUT_TAIL_BYTES}\n{earlier}\n{EVENT}\n  File shop.py, line 3\ninfo (a.b)\n"
     )
-    text = cluster.last_event_text(0, "operation.long")
+    text = cluster.last_event_text(0, EventName.OPERATION_LONG)
     assert text == "slow(7) has been running for 5.1 s and blocks all"
 
 

@@ -15,7 +15,7 @@ from creekdb.server.observability.status import (
 )
 from creekdb.wire import event_log
 from creekdb.wire.counters import ServerCounter
-from creekdb.wire.event_log import EVENTS_PER_WINDOW_MAX, EventLog
+from creekdb.wire.event_log import EVENTS_PER_WINDOW_MAX, EventLog, EventName
 from creekdb.wire.reject_reason import RejectReason
 
 
@@ -37,7 +37,7 @@ def configured_log(form: str, level: str = "info") -> tuple[EventLog, io.StringI
 
 def test_text_format_writes_one_line_per_event() -> None:
     events, stream = configured_log("text")
-    events.warning("peer.lost", "no connection to replica 2", peer=2)
+    events.warning(EventName.PEER_LOST, "no connection to replica 2", peer=2)
     line = stream.getvalue()
     assert line.endswith("warning replica 3: no connection to replica 2 (peer.lost peer=2)\n")
     assert line[10] == " "
@@ -46,12 +46,12 @@ def test_text_format_writes_one_line_per_event() -> None:
 
 def test_json_format_writes_one_object_per_event() -> None:
     events, stream = configured_log("json")
-    events.info("leader.changed", "replica 2 leads now", leader=2)
+    events.info(EventName.LEADER_CHANGED, "replica 2 leads now", leader=2)
     events_logged = json.loads(stream.getvalue())
     assert events_logged.pop("at").endswith("Z")
     assert events_logged == {
         "level": "info",
-        "event": "leader.changed",
+        "event": EventName.LEADER_CHANGED,
         "message": "replica 2 leads now",
         "replica": 3,
         "leader": 2,
@@ -61,13 +61,13 @@ def test_json_format_writes_one_object_per_event() -> None:
 @pytest.mark.parametrize("form", ["text", "json"])
 def test_a_line_break_in_a_message_does_not_start_a_line(form: str) -> None:
     events, stream = configured_log(form)
-    events.info("x", "first\nsecond", text="a\nb")
+    events.info(EventName.REPLICA_BUSY, "first\nsecond", text="a\nb")
     assert stream.getvalue().count("\n") == 1
 
 
 def test_events_below_the_level_are_not_logged() -> None:
     events, stream = configured_log("text", "error")
-    events.warning("x", "a warning")
+    events.warning(EventName.REPLICA_BUSY, "a warning")
     assert stream.getvalue() == ""
 
 
@@ -99,9 +99,13 @@ def test_a_change_is_logged_once() -> None:
     assert take_event_names(stream) == []
     logger.check(1, [0, 1], {}, MEMBERS)
     logger.check(1, [0, 1], {}, MEMBERS)
-    assert take_event_names(stream) == ["leader.changed", "peer.connected", "peer.connected"]
+    assert take_event_names(stream) == [
+        EventName.LEADER_CHANGED,
+        EventName.PEER_CONNECTED,
+        EventName.PEER_CONNECTED,
+    ]
     logger.check(None, [0], {}, MEMBERS)
-    assert take_event_names(stream) == ["leader.lost", "peer.lost"]
+    assert take_event_names(stream) == [EventName.LEADER_LOST, EventName.PEER_LOST]
 
 
 class Clock:
@@ -120,9 +124,9 @@ def test_frequent_events_are_rate_limited_and_the_last_one_is_logged() -> None:
         clock.now_s += 0.25
         logger.check(1, [0, 1] if check % 2 else [0], {}, MEMBERS)
     lines = [json.loads(line) for line in stream.getvalue().splitlines()]
-    assert lines[0]["event"] == "leader.changed"
+    assert lines[0]["event"] == EventName.LEADER_CHANGED
     events_of_zero = [each for each in lines if each.get("peer") == 0]
-    assert [each["event"] for each in events_of_zero] == ["peer.connected"], (
+    assert [each["event"] for each in events_of_zero] == [EventName.PEER_CONNECTED], (
         "the other link does not flap"
     )
     events_of_one = [each for each in lines if each.get("peer") == 1]
@@ -138,7 +142,7 @@ def test_frequent_events_are_rate_limited_and_the_last_one_is_logged() -> None:
         clock.now_s += 0.25
         logger.check(1, [0, 1], {}, MEMBERS)
     (last,) = [json.loads(line) for line in stream.getvalue().splitlines()]
-    assert (last["event"], last["peer"]) == ("peer.connected", 1), "the current state"
+    assert (last["event"], last["peer"]) == (EventName.PEER_CONNECTED, 1), "the current state"
     assert len(events_of_one) + 1 + suppressed + last["left_out"] == 999, (
         "every event is logged or counted"
     )
@@ -148,17 +152,20 @@ def test_stopping_flushes_suppressed_events() -> None:
     _, stream = configured_log("json")
     events = EventLog(3, Clock())
     for number in range(EVENTS_PER_WINDOW_MAX + 7):
-        events.warning("peer.refused", f"cannot connect: {number}", peer=2)
-        events.warning("journal.noticed", "not rate-limited")
-    events.info(event_log.REPLICA_STOPPING, "stopping")
+        events.warning(EventName.PEER_REFUSED, f"cannot connect: {number}", peer=2)
+        events.warning(EventName.JOURNAL_NOTICED, "not rate-limited")
+    events.info(EventName.REPLICA_STOPPING, "stopping")
     events_logged = [json.loads(line) for line in stream.getvalue().splitlines()]
-    assert [each["event"] for each in events_logged[-2:]] == ["peer.refused", "replica.stopping"]
+    assert [each["event"] for each in events_logged[-2:]] == [
+        EventName.PEER_REFUSED,
+        EventName.REPLICA_STOPPING,
+    ]
     assert (events_logged[-2]["left_out"], events_logged[-2]["message"][:19]) == (
         6,
         "cannot connect: 16;",
     )
     assert (
-        sum(each["event"] == "journal.noticed" for each in events_logged)
+        sum(each["event"] == EventName.JOURNAL_NOTICED for each in events_logged)
         == EVENTS_PER_WINDOW_MAX + 7
     )
 
@@ -173,7 +180,7 @@ def test_many_rejections_are_few_events() -> None:
         }
         logger.check(None, [0, 1], rejections, MEMBERS)
     events_logged = [json.loads(line) for line in stream.getvalue().splitlines()]
-    events_logged = [each for each in events_logged if each["event"] == "input.refused"]
+    events_logged = [each for each in events_logged if each["event"] == EventName.INPUT_REFUSED]
     assert [each["reasons"] for each in events_logged] == [
         {RejectReason.MALFORMED: 1},
         {RejectReason.MALFORMED: REJECTION_LOG_CHECKS},
@@ -207,7 +214,9 @@ def test_a_missing_majority_is_logged_with_the_missing_members() -> None:
     for connected in ([0], [], [1], []):
         for _ in range(NO_MAJORITY_LOG_CHECKS + 5):
             logger.check(None, connected, {}, MEMBERS)
-    events_logged = [line for line in stream.getvalue().splitlines() if "majority.missing" in line]
+    events_logged = [
+        line for line in stream.getvalue().splitlines() if EventName.MAJORITY_MISSING in line
+    ]
     assert len(events_logged) == 2
     assert "strong calls wait for replica 0 at a:1, replica 1 at b:1;" in events_logged[0]
 
@@ -217,6 +226,8 @@ def test_a_removed_replica_that_cannot_stop_logs_the_members_it_waits_for() -> N
     logger = StateChangeLogger(events, 3)
     for _ in range(2 * NO_MAJORITY_LOG_CHECKS):
         logger.check(None, [0], {}, Configuration(1, ((0, "a:1"), (1, "b:1")), (3,)))
-    (line,) = [line for line in stream.getvalue().splitlines() if "majority.missing" in line]
+    (line,) = [
+        line for line in stream.getvalue().splitlines() if EventName.MAJORITY_MISSING in line
+    ]
     assert "was removed from its cluster" in line
     assert "It waits for replica 1 at b:1. If these members are lost, stop" in line

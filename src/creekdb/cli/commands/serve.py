@@ -31,6 +31,7 @@ from creekdb.wire import event_log
 from creekdb.wire import event_loop as event_loop
 from creekdb.wire.addresses import format_address, parse_address
 from creekdb.wire.dev_control import ParentPipe, kill_after_parent_exit
+from creekdb.wire.event_log import EventName
 
 if TYPE_CHECKING:
     from creekdb.http import HttpServer
@@ -293,7 +294,9 @@ def _reload(server: Server, reread: Callable[[], ServerConfig]) -> None:
     try:
         server.reload(reread())
     except UsageError as error:
-        server.event_log.error("configuration.refused", f"configuration not reloaded: {error}")
+        server.event_log.error(
+            EventName.CONFIGURATION_REFUSED, f"configuration not reloaded: {error}"
+        )
 
 
 async def _start_http(http_server: "HttpServer", server: Server) -> None:

@@ -31,7 +31,7 @@ from creekdb.execution.datatype import DataType
 from creekdb.load.local_cluster import HTTP_PORT_OFFSET, PEER_PORT_OFFSET, LocalCluster
 from creekdb.server.runtime.config import load_datatype
 from creekdb.wire.dev_control import STOP_TIMEOUT_S, DevControl, encode_dev_control
-from creekdb.wire.event_log import OPERATION_LONG, REPLICA_REMOVED
+from creekdb.wire.event_log import EventName
 
 
 class LocalFaultInjector:
@@ -282,7 +282,8 @@ class _ClusterView:
         self._last_progress: dict[int, tuple[float, int]] = {}
         self._leader: int | None = None
         self._long_operations = {
-            each: cluster.last_event_text(each, OPERATION_LONG) for each in range(len(self._rows))
+            each: cluster.last_event_text(each, EventName.OPERATION_LONG)
+            for each in range(len(self._rows))
         }
         self._events: list[str] = []
         self._console = stdout_console()
@@ -377,12 +378,12 @@ class _ClusterView:
     def _exit_reason(self, replica: int, code: int) -> str:
         if code:
             return self._cluster.last_output_line(replica)
-        removed = self._cluster.last_event_text(replica, REPLICA_REMOVED)
+        removed = self._cluster.last_event_text(replica, EventName.REPLICA_REMOVED)
         return removed or "stopped on request; the page can start it again"
 
     def _report_long_operation(self, replica: int) -> None:
         """Report the long operation of a replica that cannot respond, from its log."""
-        text = self._cluster.last_event_text(replica, OPERATION_LONG)
+        text = self._cluster.last_event_text(replica, EventName.OPERATION_LONG)
         if text is not None and text != self._long_operations[replica]:
             self._long_operations[replica] = text
             self._report(f"replica {replica}: {text}")

@@ -21,7 +21,7 @@ from creekdb.server.runtime.config import WILDCARD_HOSTS, ServerConfig
 from creekdb.server.runtime.startup import join_blocker, wait_until_joined
 from creekdb.server.storage.journal import Journal
 from creekdb.wire.addresses import parse_address
-from creekdb.wire.event_log import REPLICA_REMOVED, EventLog
+from creekdb.wire.event_log import EventLog, EventName
 
 ADD_MEMBER: Final = "creek.members.add"
 """Operation that adds a member. A strong call with the address of the new replica."""
@@ -154,12 +154,12 @@ class MembershipView:
             self.configuration = configuration
             self.is_member = self._replica.index in configuration.replica_ids
             members = ", ".join(map(str, configuration.replica_ids))
-            self._events.info("members.changed", f"members are {members}", members=members)
+            self._events.info(EventName.MEMBERS_CHANGED, f"members are {members}", members=members)
             self._on_change(configuration)
         if self._replica.can_shut_down() and not self._is_removed:
             self._is_removed = True
             self._events.warning(
-                REPLICA_REMOVED,
+                EventName.REPLICA_REMOVED,
                 "was removed from its cluster and stops; its data directory can be deleted",
             )
             self._request_stop()

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from creekdb.protocol.membership.configuration import Configuration
 from creekdb.wire.counters import ServerCounter
-from creekdb.wire.event_log import EventLog
+from creekdb.wire.event_log import EventLog, EventName
 from creekdb.wire.reject_reason import RejectReason
 
 if TYPE_CHECKING:
@@ -143,16 +143,20 @@ class StateChangeLogger:
             return
         self._leader = leader
         if leader is None:
-            self._event_log.warning("leader.lost", "no replica leads", leader=None)
+            self._event_log.warning(EventName.LEADER_LOST, "no replica leads", leader=None)
         else:
             subject = "this replica leads" if leader == self._replica else f"replica {leader} leads"
-            self._event_log.info("leader.changed", f"{subject} now", leader=leader)
+            self._event_log.info(EventName.LEADER_CHANGED, f"{subject} now", leader=leader)
 
     def _check_peers(self, connected: set[int]) -> None:
         for peer in sorted(connected - self._connected):
-            self._event_log.info("peer.connected", f"connected to replica {peer}", peer=peer)
+            self._event_log.info(
+                EventName.PEER_CONNECTED, f"connected to replica {peer}", peer=peer
+            )
         for peer in sorted(self._connected - connected):
-            self._event_log.warning("peer.lost", f"connection to replica {peer} lost", peer=peer)
+            self._event_log.warning(
+                EventName.PEER_LOST, f"connection to replica {peer} lost", peer=peer
+            )
         self._connected = connected
 
     def _check_rejections(self, rejections: Counter[str]) -> None:
@@ -166,7 +170,9 @@ class StateChangeLogger:
             total = sum(new.values())
             message = "1 input was rejected" if total == 1 else f"{total} inputs were rejected"
             hints = [REJECTION_HINTS[reason] for reason in new if reason in REJECTION_HINTS]
-            self._event_log.warning("input.refused", ". ".join([message, *hints]), reasons=new)
+            self._event_log.warning(
+                EventName.INPUT_REFUSED, ". ".join([message, *hints]), reasons=new
+            )
             self._rejections, self._rejection_pause = rejections, REJECTION_LOG_CHECKS
 
     def _check_majority(self, configuration: Configuration) -> None:
@@ -202,4 +208,6 @@ class StateChangeLogger:
                 "of them were replaced while this replica was down, start a new one with --join "
                 "and an empty data directory"
             )
-        self._event_log.warning("majority.missing", message, missing=list(missing_addresses))
+        self._event_log.warning(
+            EventName.MAJORITY_MISSING, message, missing=list(missing_addresses)
+        )

@@ -27,7 +27,7 @@ from creekdb.protocol.request import Operation
 from creekdb.schemes.core.replica import Replica
 from creekdb.server.runtime.replica_lock import ReplicaLock
 from creekdb.wire.deduplication import describe_call
-from creekdb.wire.event_log import OPERATION_LONG, EventLog
+from creekdb.wire.event_log import EventLog, EventName
 
 CHECKS_PER_LIMIT: Final = 4
 """Number of checks within the time limit of an operation."""
@@ -79,7 +79,7 @@ class Watchdog:
         if running is not None and running is self._reported:
             elapsed_s = time.monotonic() - running.started_s
             self.last_report = f"{describe_call(running.operation)} took {elapsed_s:.1f} s"
-            self._events.warning("operation.ended", self.last_report)
+            self._events.warning(EventName.OPERATION_ENDED, self.last_report)
 
     def status(self) -> dict[str, Any]:
         running, description = self._running, None
@@ -110,7 +110,7 @@ class Watchdog:
         frame = sys._current_frames().get(running.thread)
         stack = traceback.format_stack(frame)[-STACK_FRAMES_MAX:] if frame is not None else []
         self._events.error(
-            OPERATION_LONG,
+            EventName.OPERATION_LONG,
             f"{describe_call(operation)} has been running for {now_s - started_s:.1f} s and "
             "blocks other operations",
             operation=operation.name,

@@ -15,7 +15,7 @@ from creekdb.server.runtime.driver import Driver
 from creekdb.server.storage.journal import Journal
 from creekdb.server.transport.peers import PeerNetwork
 from creekdb.wire.deduplication import expire_calls
-from creekdb.wire.event_log import EventLog
+from creekdb.wire.event_log import EventLog, EventName
 
 RELOADABLE_KEYS: Final = ("security", "log", "log_level")
 """Configuration keys that a reload applies."""
@@ -85,7 +85,7 @@ async def warn_of_certificate_expiry(
         if expiry_s is not None and expiry_s - time.time() < CERTIFICATE_WARNING_S:
             expiry = datetime.fromtimestamp(expiry_s, UTC).strftime("%Y-%m-%d %H:%M UTC")
             message = f"the certificate expires on {expiry}; renew it and send SIGHUP"
-            events.warning("certificate.expires", message, expires=expiry)
+            events.warning(EventName.CERTIFICATE_EXPIRES, message, expires=expiry)
         await asyncio.sleep(DAY_S)
 
 
@@ -116,7 +116,7 @@ async def exchange_digests(
         for peer in now_differing:
             if peer not in differing:
                 message = f"the state of replica {peer} differs from the state of this replica"
-                events.error("state.differs", message, peer=peer)
+                events.error(EventName.STATE_DIFFERS, message, peer=peer)
         differing = now_differing
 
 

@@ -67,7 +67,7 @@ from creekdb.server.transport.peers import PeerNetwork, PeerPorts, PeerReceiver
 from creekdb.wire.addresses import format_address, parse_address
 from creekdb.wire.counters import ServerCounter
 from creekdb.wire.dev_control import DevControl
-from creekdb.wire.event_log import REPLICA_STOPPING, EventLog, configure_logging
+from creekdb.wire.event_log import EventLog, EventName, configure_logging
 from creekdb.wire.messages import (
     OLDEST_WIRE_VERSION,
     WIRE_VERSION,
@@ -286,7 +286,7 @@ class Server:
         self._start_background_tasks()
         address = format_address(parse_address(config.clients)[0], self.client_port)
         self.event_log.info(
-            "replica.started",
+            EventName.REPLICA_STARTED,
             f"started in cluster '{config.cluster}', clients connect to {address}",
             cluster=config.cluster,
             datatype=self._datatype.name,
@@ -299,7 +299,7 @@ class Server:
         """Stop the replica. Durable state stays on disk. Volatile state had no response."""
         if self.failure is None:
             self.admission.close("this replica is stopping")
-        self.event_log.info(REPLICA_STOPPING, "stopping")
+        self.event_log.info(EventName.REPLICA_STOPPING, "stopping")
         await self.task_supervisor.stop()
         self.listeners.close()
         if self._liveness_responder is not None:
@@ -324,7 +324,7 @@ class Server:
             self.failure = error
             self.admission.close(f"this replica has failed: {error}")
             self.driver.halt()
-            self.event_log.error("replica.failed", f"failed: {error}")
+            self.event_log.error(EventName.REPLICA_FAILED, f"failed: {error}")
             self.stop_requested.set()
 
     def handle_loop_exception(
@@ -351,13 +351,15 @@ class Server:
         self.tokens.replace(config.security)
         self.clients.recheck_tokens()
         configure_logging(config.log, config.log_level)
-        self.event_log.info("configuration.reloaded", "reloaded tokens, certificates and logging")
+        self.event_log.info(
+            EventName.CONFIGURATION_RELOADED, "reloaded tokens, certificates and logging"
+        )
         if unapplied:
             message = f"changed keys take effect after a restart: {', '.join(unapplied)}"
-            self.event_log.warning("configuration.waits", message)
+            self.event_log.warning(EventName.CONFIGURATION_WAITS, message)
         if members_differ:
             message = "members in the file are ignored; change members with 'creek member'"
-            self.event_log.warning("configuration.waits", message)
+            self.event_log.warning(EventName.CONFIGURATION_WAITS, message)
 
     def status(self) -> dict[str, Any]:
         return self.sources.status()
@@ -404,7 +406,7 @@ class Server:
             return  # a task that the failure ended
         if not isinstance(error, MissingOperation):
             self.event_log.error(
-                "replica.broke", repr(error), trace="".join(format_exception(error))
+                EventName.REPLICA_BROKE, repr(error), trace="".join(format_exception(error))
             )
         self.fail(error)
 
@@ -417,7 +419,7 @@ class Server:
         """Release held responses and messages. A longer prefix of the journal is durable."""
         if self._logged_disk_failure:
             self._logged_disk_failure = ""
-            self.event_log.info("disk.works", "the disk has recovered")
+            self.event_log.info(EventName.DISK_WORKS, "the disk has recovered")
         self.driver.release()
 
     def _on_disk_failure(self, fault: StorageFault) -> None:
@@ -425,7 +427,7 @@ class Server:
             self.fail(fault)
         elif self._logged_disk_failure != str(fault):
             self._logged_disk_failure = str(fault)
-            self.event_log.error("disk.failed", self._logged_disk_failure)
+            self.event_log.error(EventName.DISK_FAILED, self._logged_disk_failure)
             self.driver.release_reads()
             self.dispatcher.recheck_dependencies()
 
@@ -443,13 +445,13 @@ class Server:
         )
 
     def _log_journal(self, line: str) -> None:
-        self.event_log.warning("journal.noticed", line)
+        self.event_log.warning(EventName.JOURNAL_NOTICED, line)
 
     def _log_peer(self, peer: int, line: str) -> None:
-        self.event_log.warning("peer.refused", line, peer=peer)
+        self.event_log.warning(EventName.PEER_REFUSED, line, peer=peer)
 
     def _log_recording(self, line: str) -> None:
-        self.event_log.error("recording.failed", line)
+        self.event_log.error(EventName.RECORDING_FAILED, line)
 
     def _count_rejection(self, reason: str) -> None:
         self.rejections[reason] += 1

@@ -13,7 +13,7 @@ from creekdb.protocol.settings import Settings
 from creekdb.schemes.core.replica import ReplicaView
 from creekdb.server.observability.divergence import DIGEST_INTERVAL_REQUESTS
 from creekdb.server.runtime.config import ServerConfig
-from creekdb.wire.event_log import EventLog
+from creekdb.wire.event_log import EventLog, EventName
 
 NOOP_TICKS: Final = 5
 """Upper bound for the time a weak request stays unstable, in ticks. One turn of the loop handles
@@ -55,7 +55,7 @@ def log_if_slow(activity: str, events: EventLog, report_after_s: float) -> Itera
     def report() -> None:
         seconds = report_after_s
         while not finished.wait(report_after_s):
-            events.info("replica.busy", f"{activity}, for {seconds:.0f} s so far")
+            events.info(EventName.REPLICA_BUSY, f"{activity}, for {seconds:.0f} s so far")
             seconds += report_after_s
 
     thread = threading.Thread(target=report, daemon=True)
@@ -102,10 +102,10 @@ async def wait_until_joined(
     while (reason := join_blocker(replica)) is not None:
         if loop.time() >= report_at_s and epoch != replica.configuration().epoch:
             epoch = replica.configuration().epoch
-            events.warning("replica.waits", reason, waits_for=replica.awaited_members())
+            events.warning(EventName.REPLICA_WAITS, reason, waits_for=replica.awaited_members())
         await asyncio.sleep(interval_s)
     if epoch >= 0:
-        events.info("replica.entered", "has joined the cluster")
+        events.info(EventName.REPLICA_ENTERED, "has joined the cluster")
 
 
 def data_loss_fault(lost: DataLost, config: ServerConfig) -> StorageFault:

@@ -7,7 +7,7 @@ import pytest
 
 from creekdb.cli.commands.up import _ClusterView
 from creekdb.load.local_cluster import LocalCluster
-from creekdb.wire.event_log import OPERATION_LONG
+from creekdb.wire.event_log import EventName
 
 
 class ScriptedCluster(LocalCluster):
@@ -20,7 +20,7 @@ class ScriptedCluster(LocalCluster):
         self.exited: dict[int, int] = {}
 
     def last_event_text(self, replica: int, event: str) -> str | None:
-        return self.long_operation if event == OPERATION_LONG else self.removed
+        return self.long_operation if event == EventName.OPERATION_LONG else self.removed
 
     def reap_exited(self) -> dict[int, int]:
         exited, self.exited = self.exited, {}

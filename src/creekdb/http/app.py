@@ -20,6 +20,7 @@ from creekdb.http.page.routes import CORS_HEADERS, PageRoutes, is_same_origin
 from creekdb.http.requests import HttpLimits, InvokeRequest
 from creekdb.http.responses import EVENT_STREAM, HttpProblem, RejectedCall, sse_event
 from creekdb.http.schema import to_json
+from creekdb.protocol.effects import ResponseKind
 from creekdb.server.observability import metrics
 from creekdb.server.observability.metrics import MetricFamily, gauge, render_metrics
 from creekdb.wire.addresses import is_loopback
@@ -31,9 +32,9 @@ KEEPALIVE_S: Final = 15.0
 PUBLIC_PATHS: Final = ("/health", "/ready")
 """Paths that require no token."""
 KINDS_BY_WAIT: Final = {
-    "tentative": frozenset(("tentative", *LAST_KINDS)),
-    "stable": LAST_KINDS,
-    "final": LAST_KINDS,
+    ResponseKind.TENTATIVE: frozenset(ResponseKind),
+    ResponseKind.STABLE: LAST_KINDS,
+    ResponseKind.FINAL: LAST_KINDS,
 }
 """Response kinds that satisfy each value of the query parameter `wait`."""
 
@@ -151,7 +152,7 @@ class HttpApi:
             raise HttpProblem(RejectReason.UNKNOWN_OPERATION, str(error)) from error
         invocation = requests.parse_invoke_request(request, self._limits)
         has_single_response = operation.is_readonly and not invocation.strong
-        if has_single_response and invocation.wait != "tentative":
+        if has_single_response and invocation.wait is not ResponseKind.TENTATIVE:
             detail = "has only a tentative response; use consistency=strong for a stable one"
             detail = f"'{operation.name}' is read-only: a weak call of it {detail}"
             raise HttpProblem(RejectReason.BAD_ARGUMENTS, detail)
@@ -214,7 +215,7 @@ class HttpApi:
         if call.has_single_response:
             return  # a weak read-only call changes no state
         response_future = asyncio.ensure_future(
-            call.wait_first_response(KINDS_BY_WAIT["tentative"])
+            call.wait_first_response(KINDS_BY_WAIT[ResponseKind.TENTATIVE])
         )
         durable_future = asyncio.ensure_future(self._backend.wait_call_durable())
         try:

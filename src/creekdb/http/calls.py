@@ -13,10 +13,11 @@ import msgspec
 
 from creekdb.http.backend import BackendEvent
 from creekdb.http.schema import to_json
+from creekdb.protocol.effects import ResponseKind
 from creekdb.wire.messages import CallIssued, CallResponse, Rejected
 
 RESPONSES_MAX: Final = 64
-LAST_KINDS: Final = frozenset(("stable", "final"))
+LAST_KINDS: Final = frozenset((ResponseKind.STABLE, ResponseKind.FINAL))
 """Response kinds that end a call."""
 
 _encode = msgspec.msgpack.Encoder().encode
@@ -94,7 +95,7 @@ class HttpCall:
         while not (self.id or self.is_finished):
             await self.wait_changed()
 
-    async def wait_first_response(self, kinds: frozenset[str]) -> CallResponse | None:
+    async def wait_first_response(self, kinds: frozenset[ResponseKind]) -> CallResponse | None:
         """Wait for the first response of these kinds; return None if the call ends without one."""
         while True:
             response = self.first_response(kinds)
@@ -102,7 +103,7 @@ class HttpCall:
                 return response
             await self.wait_changed()
 
-    def first_response(self, kinds: frozenset[str]) -> CallResponse | None:
+    def first_response(self, kinds: frozenset[ResponseKind]) -> CallResponse | None:
         """Return the first retained response of these kinds, or None."""
         return next((each for each in self.responses if each.kind in kinds), None)
 

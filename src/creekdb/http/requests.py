@@ -23,6 +23,7 @@ from creekdb.execution.keys import (
 )
 from creekdb.http.responses import HttpProblem
 from creekdb.http.schema import Schema
+from creekdb.protocol.effects import ResponseKind
 from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.values import Key, freeze
 from creekdb.server.calls.dispatcher import DEPENDENCIES_MAX
@@ -92,9 +93,6 @@ class RequestParameter(NamedTuple):
         raise _malformed(f"{self.name} is '{text}': it must be {valid}")
 
 
-KINDS: Final = ("tentative", "stable", "final")
-
-
 @cache
 def invoke_parameters(limits: HttpLimits) -> tuple[RequestParameter, ...]:
     dot = r"[0-9]{1,9}\.[1-9][0-9]{0,17}"
@@ -107,7 +105,7 @@ def invoke_parameters(limits: HttpLimits) -> tuple[RequestParameter, ...]:
         ),
         RequestParameter(
             "wait",
-            {"type": "string", "enum": list(KINDS)},
+            {"type": "string", "enum": [*ResponseKind]},
             "Response to wait for: `tentative` is any response; `stable` and `final` are the last "
             "response of a strong and of a weak call. Default: the first response of a weak call, "
             "the stable response of a strong call.",
@@ -165,7 +163,7 @@ def state_parameters(limits: HttpLimits) -> tuple[RequestParameter, ...]:
 
 class InvokeRequest(NamedTuple):
     strong: bool
-    wait: str
+    wait: ResponseKind
     timeout_s: float
     client: str
     number: int
@@ -211,7 +209,8 @@ async def read_json_body(request: web.Request, limits: HttpLimits) -> Any:
 def parse_invoke_request(request: web.Request, limits: HttpLimits) -> InvokeRequest:
     query = _parse_query(request, invoke_parameters(limits))
     strong = query["consistency"] == "strong"
-    wait = query.get("wait", "stable" if strong else "tentative")
+    default_wait = ResponseKind.STABLE if strong else ResponseKind.TENTATIVE
+    wait = ResponseKind(query.get("wait", default_wait))
     client, number = _parse_client_identity(request.headers)
     after = _parse_dependencies(query["after"]) if "after" in query else ()
     return InvokeRequest(strong, wait, query["timeout"], client, number, after)

@@ -282,21 +282,14 @@ def _parse_prefix(text: str) -> str | tuple[str | int, ...]:
 
     A string prefix that begins with `[` or `"` must be written as a JSON string.
     """
-    if text[:1] not in ("[", '"'):
-        checked: str = _checked_key(text, "prefix")
-        return checked
-    key = _parse_key(text, "prefix")
+    key = _parse_key(text, "prefix", is_json=text[:1] in ("[", '"'))
     assert not isinstance(key, int)
     return key
 
 
-def _parse_key(text: str, name: str) -> Key:
-    key: Key = _checked_key(_decode_json(text.encode(errors="surrogatepass"), name), name)
-    return key
-
-
-def _checked_key(value: Any, name: str) -> Any:
-    key = freeze(value)
+def _parse_key(text: str, name: str, is_json: bool = True) -> Key:
+    value = _decode_json(text.encode(errors="surrogatepass"), name) if is_json else text
+    key: Key = freeze(value)
     try:
         check_key(key)
     except BadValue as error:

@@ -7,11 +7,13 @@ is Parquet.
 import asyncio
 import os
 import tempfile
+from collections.abc import Iterable, Mapping
 from importlib.util import find_spec
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any
 
 import click
+import msgspec
 from rich.progress import BarColumn, MofNCompleteColumn, TimeRemainingColumn
 
 from creekdb.cli.config_file import render_config, replica_config
@@ -99,17 +101,6 @@ def describe_backup(header: BackupHeader) -> str:
     return f"'{header.datatype}' of cluster '{header.cluster}' after {length}"
 
 
-class _RestorePlan(NamedTuple):
-    """Cluster to create, and its data directories."""
-
-    cluster: str
-    datatype: str
-    members: tuple[int, ...]
-    data_dirs: dict[int, Path]
-    configs: dict[int, Path]
-    """Configuration files by replica, existing or to be written."""
-
-
 @click.command(short_help="Create the data directories of a new cluster from a backup.")
 @declared
 def restore(
@@ -154,92 +145,72 @@ def restore(
     if configs:
         if data or members or replicas or cluster or datatype:
             raise UsageError("--config defines the cluster: omit the other options")
-        plan = _plan_from_configs(configs)
+        new_tables = {}
+        planned = _read_configs(configs)
     else:
         if data is None or members is None or cluster is None:
             raise UsageError("add --data, --members and --cluster, or --config for each replica")
-        plan = _plan_from_options(header, data, members, replicas, cluster, datatype)
+        chosen = sorted({*replicas}) or range(members)
+        new_tables = _new_tables(data, members, chosen, cluster, datatype or header.imported)
+        planned = {
+            path: msgspec.convert(table, ServerConfig, strict=False)
+            for path, table in new_tables.items()
+        }
+    first, data_dirs = next(iter(planned.values())), _data_dirs(planned)
     add_working_directory_to_path()
     restore_data_dirs(
         file,
-        plan.data_dirs,
-        cluster=plan.cluster,
-        members=plan.members,
-        datatype=load_datatype(plan.datatype).name,
+        data_dirs,
+        cluster=first.cluster,
+        members=tuple(sorted(first.members)),
+        datatype=load_datatype(first.datatype).name,
     )
-    if not configs:
-        _write_configs(plan)
+    for path, table in new_tables.items():
+        path.write_text(render_config(path, table), encoding="utf-8")
     click.echo(f"{file}: {describe_backup(header)}")
-    count = len(plan.data_dirs)
+    count = len(data_dirs)
     created = f"{count} data {'directory' if count == 1 else 'directories'}"
-    members_text = pluralize(len(plan.members), "replica")
-    click.echo(f"{created} for cluster '{plan.cluster}' of {members_text}:")
-    for replica in plan.data_dirs:
-        click.echo(f"  {command_name()} serve --config {os.path.relpath(plan.configs[replica])}")
+    members_text = pluralize(len(first.members), "replica")
+    click.echo(f"{created} for cluster '{first.cluster}' of {members_text}:")
+    for path in planned:
+        click.echo(f"  {command_name()} serve --config {os.path.relpath(path)}")
     return SUCCESS
 
 
-def _plan_from_configs(paths: tuple[Path, ...]) -> _RestorePlan:
+def _data_dirs(configs: Mapping[Path, ServerConfig]) -> dict[int, Path]:
+    return {each.replica: Path(each.data) for each in configs.values()}
+
+
+def _read_configs(paths: tuple[Path, ...]) -> dict[Path, ServerConfig]:
     configs = {path: read_config(path, {}) for path in paths}
     first, *others = configs.values()
-    for other in others:
-        _check_same_cluster(first, other)
-    if len({each.replica for each in configs.values()}) < len(configs):
+    for key in ("cluster", "datatype", "members"):
+        if any(getattr(each, key) != getattr(first, key) for each in others):
+            raise UsageError(f"the configuration files are of different clusters: {key} differs")
+    data_dirs = _data_dirs(configs)
+    if len(data_dirs) < len(configs):
         raise UsageError("two configuration files have the same replica number: change one")
-    data_dirs = {each.replica: Path(each.data) for each in configs.values()}
     for data_dir in data_dirs.values():
         reject_working_directory(data_dir, "data")
     if len({each.resolve() for each in data_dirs.values()}) < len(data_dirs):
         raise UsageError("two configuration files have the same data directory: change one")
-    return _RestorePlan(
-        first.cluster,
-        first.datatype,
-        tuple(sorted(first.members)),
-        data_dirs,
-        {each.replica: path for path, each in configs.items()},
-    )
+    return configs
 
 
-def _check_same_cluster(one: ServerConfig, other: ServerConfig) -> None:
-    for key in ("cluster", "datatype", "members"):
-        if getattr(one, key) != getattr(other, key):
-            raise UsageError(f"the configuration files are of different clusters: {key} differs")
-
-
-def _plan_from_options(
-    header: BackupHeader,
-    data: Path,
-    members: int,
-    replicas: tuple[int, ...],
-    cluster: str,
-    datatype: str | None,
-) -> _RestorePlan:
-    numbers = tuple(range(members))
+def _new_tables(
+    data: Path, members: int, replicas: Iterable[int], cluster: str, datatype: str
+) -> dict[Path, dict[str, Any]]:
+    """Return the content of the configuration files to write, by path."""
+    base, hosts = data.resolve(), [LOCAL_HOST] * members
+    tables = {}
     for replica in replicas:
-        if replica not in numbers:
+        path = base / f"replica-{replica}.toml"
+        if not 0 <= replica < members:
             raise UsageError(f"--replica is {replica}: it must be between 0 and {members - 1}")
-    chosen = sorted({*replicas}) or numbers
-    base = data.resolve()
-    configs = {each: base / f"replica-{each}.toml" for each in chosen}
-    for path in configs.values():
         if path.exists():
             raise UsageError(f"{path} exists already: name another directory with --data")
-    return _RestorePlan(
-        cluster,
-        datatype or header.imported,
-        numbers,
-        {each: base / f"data-{each}" for each in chosen},
-        configs,
-    )
-
-
-def _write_configs(plan: _RestorePlan) -> None:
-    hosts = [LOCAL_HOST] * len(plan.members)
-    for replica, path in plan.configs.items():
-        config = replica_config(
-            path.parent, replica, LOCAL_HOST, plan.cluster, plan.datatype, hosts
-        )
-        path.write_text(render_config(path, config), encoding="utf-8")
+        tables[path] = replica_config(base, replica, LOCAL_HOST, cluster, datatype, hosts)
+    return tables
 
 
 @click.command(short_help="Write the committed state of a cluster as Parquet, for Spark.")

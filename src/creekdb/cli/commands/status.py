@@ -94,20 +94,15 @@ def _unreachable(address: str, reason: str) -> dict[str, Any]:
 
 def _missing_members(statuses: list[dict[str, Any]]) -> dict[str, str]:
     """Return the members that did not respond, with their client addresses or empty strings."""
-    members = dict.fromkeys(
-        (str(member) for each in statuses for member in each.get("members", ())), ""
-    )
-    for each in statuses:
-        known = each.get("addresses", {})
-        members.update(
-            {
-                replica: address
-                for replica, address in known.items()
-                if address and replica in members
-            }
-        )
+    known = {
+        replica: address
+        for each in statuses
+        for replica, address in each.get("addresses", {}).items()
+        if address
+    }
     responding = {str(each["replica"]) for each in statuses if "unreachable" not in each}
-    return {replica: address for replica, address in members.items() if replica not in responding}
+    members = {str(member): None for each in statuses for member in each.get("members", ())}
+    return {each: known.get(each, "") for each in members if each not in responding}
 
 
 def _complete_statuses(statuses: list[dict[str, Any]], is_guess: bool) -> list[dict[str, Any]]:
@@ -149,26 +144,23 @@ def _replica_row(status: dict[str, Any]) -> ReplicaRow:
 def _print_warnings(statuses: list[dict[str, Any]]) -> None:
     """Print the problems that need attention."""
     for each in statuses:
-        if "unreachable" in each:
-            click.echo(f"replica {each['replica']}: {each['unreachable']}")
-        if each.get("why_closed"):
-            click.echo(f"replica {each['replica']}: {each['why_closed']}")
+        name = f"replica {each['replica']}"
+        for key in ("unreachable", "why_closed"):
+            if each.get(key):
+                click.echo(f"{name}: {each[key]}")
         for peer, seconds in each.get("silent_s", {}).items():
             if seconds >= SILENT_PEER_S:
                 click.echo(
-                    f"replica {each['replica']} has received nothing from replica {peer} for "
-                    f"{seconds:.0f} s, although they are connected: it may be frozen"
+                    f"{name} has received nothing from replica {peer} for {seconds:.0f} s, "
+                    "although they are connected: it may be frozen"
                 )
-        rejections = _lasting_rejections(each)
-        if rejections:
+        if rejections := _lasting_rejections(each):
             reasons = ", ".join(f"{count} × {reason}" for reason, count in rejections.items())
-            click.echo(f"replica {each['replica']} rejected or dropped: {reasons}")
+            click.echo(f"{name} rejected or dropped: {reasons}")
         long = each.get("long_operations", {})
         if long.get("last"):
             times = pluralize(long["long"], "operation")
-            click.echo(
-                f"replica {each['replica']} was blocked by {times}, the last: {long['last']}"
-            )
+            click.echo(f"{name} was blocked by {times}, the last: {long['last']}")
 
 
 def _lasting_rejections(status: dict[str, Any]) -> dict[str, int]:

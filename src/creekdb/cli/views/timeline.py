@@ -15,7 +15,6 @@ from rich.text import Text
 from creekdb.checkers import RunIndex
 from creekdb.evaluation.experiment import resolve_datatype
 from creekdb.history import (
-    Dot,
     History,
     Operation,
     OperationRecord,
@@ -43,16 +42,14 @@ class CommittedOperation(NamedTuple):
     @property
     def first_response(self) -> ResponseRecord | None:
         """First response to the client, or None."""
-        return (
-            self.record.responses[0] if self.record is not None and self.record.responses else None
-        )
+        responses = self.record.responses if self.record is not None else ()
+        return responses[0] if responses else None
 
     @property
     def changed(self) -> bool:
         """True if the first response differs from the final one."""
-        return self.first_response is not None and not self.first_response.outcome.same_as(
-            self.outcome
-        )
+        first = self.first_response
+        return first is not None and not first.outcome.same_as(self.outcome)
 
 
 def committed_operations(history: History) -> list[CommittedOperation]:
@@ -60,7 +57,7 @@ def committed_operations(history: History) -> list[CommittedOperation]:
     datatype = resolve_datatype(history.datatype)
     run = RunIndex(history, datatype)
     machine = datatype.sequential()
-    records = _committed_records(run)
+    records = {each.id: each for each in history.operations if run.position_of(each) is not None}
     finals: list[CommittedOperation] = []
     for position, dot in enumerate(run.committed):
         request = run.request(dot) if dot is not None else None
@@ -70,14 +67,6 @@ def committed_operations(history: History) -> list[CommittedOperation]:
             CommittedOperation(position, request, machine.apply(request), records.get(request.id))
         )
     return finals
-
-
-def _committed_records(run: RunIndex) -> dict[Dot, OperationRecord]:
-    return {
-        record.id: record
-        for record in run.history.operations
-        if run.position_of(record) is not None
-    }
 
 
 KIND_STYLES = {

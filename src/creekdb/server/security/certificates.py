@@ -65,11 +65,7 @@ def renew(authority: CertificatePair, certificate: x509.Certificate, days: int) 
 
 
 def new_authority(name: str, days: int) -> CertificatePair:
-    key = ec.generate_private_key(ec.SECP256R1())
-    builder = _builder(name, name, key, datetime.now(UTC) - CLOCK_SKEW, days)
-    builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-    builder = builder.add_extension(_key_usage(signs=True), critical=True)
-    return CertificatePair(builder.sign(key, hashes.SHA256()), key)
+    return _certify(name, None, days, datetime.now(UTC) - CLOCK_SKEW, ())
 
 
 def issue(
@@ -80,35 +76,27 @@ def issue(
     since: datetime | None = None,
 ) -> CertificatePair:
     """Issue a certificate for `hosts`. A loopback host adds all names of this machine."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    since = since or datetime.now(UTC) - CLOCK_SKEW
-    builder = _builder(name, _common_name(authority.certificate), key, since, days)
-    for extension, critical in (
-        (x509.BasicConstraints(ca=False, path_length=None), True),
-        (_key_usage(signs=False), True),
-        (x509.ExtendedKeyUsage(_EXTENDED_KEY_USAGES), False),
-        (
-            x509.SubjectAlternativeName(
-                [_general_name(host) for host in _with_loopback_names(hosts)]
-            ),
-            False,
-        ),
-        (
-            x509.AuthorityKeyIdentifier.from_issuer_public_key(authority.key.public_key()),
-            False,
-        ),
-    ):
-        builder = builder.add_extension(extension, critical=critical)
-    return CertificatePair(builder.sign(authority.key, hashes.SHA256()), key)
+    names = [_general_name(host) for host in _with_loopback_names(hosts)]
+    extensions = (
+        x509.ExtendedKeyUsage((ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH)),
+        x509.SubjectAlternativeName(names),
+        x509.AuthorityKeyIdentifier.from_issuer_public_key(authority.key.public_key()),
+    )
+    return _certify(name, authority, days, since or datetime.now(UTC) - CLOCK_SKEW, extensions)
 
 
-_EXTENDED_KEY_USAGES = (ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH)
-
-
-def _builder(
-    name: str, issuer: str, key: ec.EllipticCurvePrivateKey, since: datetime, days: int
-) -> x509.CertificateBuilder:
-    return (
+def _certify(
+    name: str,
+    authority: CertificatePair | None,
+    days: int,
+    since: datetime,
+    extensions: Iterable[x509.ExtensionType],
+) -> CertificatePair:
+    """Create a key and its certificate, signed by the authority, or a new authority if None."""
+    key, is_authority = ec.generate_private_key(ec.SECP256R1()), authority is None
+    issuer = name if authority is None else _common_name(authority.certificate)
+    constraints = x509.BasicConstraints(is_authority, path_length=0 if is_authority else None)
+    builder = (
         x509.CertificateBuilder()
         .subject_name(_x509_name(name))
         .issuer_name(_x509_name(issuer))
@@ -116,8 +104,14 @@ def _builder(
         .serial_number(x509.random_serial_number())
         .not_valid_before(since)
         .not_valid_after(since + timedelta(days=days))
+        .add_extension(constraints, critical=True)
+        .add_extension(_key_usage(signs=is_authority), critical=True)
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
     )
+    for extension in extensions:
+        builder = builder.add_extension(extension, critical=False)
+    signing_key = key if authority is None else authority.key
+    return CertificatePair(builder.sign(signing_key, hashes.SHA256()), key)
 
 
 def _common_name(certificate: x509.Certificate) -> str:

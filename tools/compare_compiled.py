@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 from typing import Any, Final
 
-from creekdb.schemes.registry import SCHEMES
+from creekdb.schemes.registry import BUILT_IN
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 TREES: Final = {"compiled": ROOT / "build" / "compiled", "interpreted": ROOT / "src"}
@@ -23,7 +23,7 @@ def main() -> int:
         print("build/compiled is missing; run `make compiled` first", file=sys.stderr)
         return 1
     differ = False
-    for scheme in SCHEMES:
+    for scheme in BUILT_IN:
         scores = {name: fuzz(scheme, tree) for name, tree in TREES.items()}
         if scores["compiled"] == scores["interpreted"]:
             print(f"{scheme:<8}equal: trace hash {scores['compiled']['trace_hash']}")

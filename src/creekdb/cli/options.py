@@ -53,11 +53,6 @@ RATE = Rate()
 AS_JSON = option("Print one JSON object.", flag="--json")
 WAREHOUSES = option("Number of TPC-C warehouses.", 5, click.IntRange(min=1))
 DEFAULT_SCHEME = "creek"
-SCHEME = option(
-    "Replication scheme: basic, creek, both, smr, bayou, archie, or package.module:Class, also "
-    "from the working directory. A live cluster runs creek.",
-    DEFAULT_SCHEME,
-)
 NEW_RUN = option("Run directory to create.", type=NEW_DIRECTORY, required=True)
 
 

@@ -21,7 +21,7 @@ from creekdb.cli.arguments import (
     read_faults,
 )
 from creekdb.cli.declaration import option
-from creekdb.cli.options import EXISTING_FILE, SCHEME, add_working_directory_to_path
+from creekdb.cli.options import DEFAULT_SCHEME, EXISTING_FILE, add_working_directory_to_path
 from creekdb.cli.views.walkthrough import walkthrough_scenario
 from creekdb.errors import UsageError
 from creekdb.evaluation.experiment import (
@@ -46,6 +46,11 @@ DEFAULT_STRONG_SHARE = 0.1
 DEFAULT_TPCC_LOAD_TPS = 2_000.0
 """Default load of TPC-C, which every scheme sustains, in operations per second."""
 DEFAULT_WAREHOUSES = 5
+SCHEME = option(
+    f"Replication scheme: {', '.join(registry.BUILT_IN)}, or package.module:Class, also from the "
+    "working directory. A live cluster runs creek.",
+    DEFAULT_SCHEME,
+)
 
 
 class TpccOptions(NamedTuple):

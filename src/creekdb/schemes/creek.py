@@ -24,7 +24,7 @@ from creekdb.protocol.request import Batch, Operation, Request
 from creekdb.protocol.settings import Settings
 from creekdb.schemes.core.execution import ReplicaVariables
 from creekdb.schemes.core.local_reads import LocalReads
-from creekdb.schemes.core.ordering import Ordering, OrderObserver
+from creekdb.schemes.core.ordering import Ordering, ReplicaObserver
 from creekdb.schemes.core.replica import ReplicaView
 from creekdb.schemes.core.run_merging import RunMerging
 from creekdb.schemes.core.spec import OPTIMISTIC_DELIVERY, ChartLine, SchemeChart, SchemeSpec
@@ -42,7 +42,7 @@ class CreekReplica:
         index: int,
         settings: Settings,
         datatype: DataType,
-        observer: OrderObserver | None = None,
+        observer: ReplicaObserver | None = None,
     ) -> None:
         variables = ReplicaVariables(index, settings)
         self.index = index
@@ -69,6 +69,7 @@ class CreekReplica:
             self._execution,
             blocked=self._tentative_responses.blocker_of,
         )
+        self._observer = observer
         self._newly_committed: list[Request] = []
         """Newly committed requests, in commit order, that receive their positions together."""
 
@@ -92,8 +93,7 @@ class CreekReplica:
         else:
             request = self._ordering.issue(operation, strong, now)  # lines 16-19, 22-23, 36-40
             id = request.id
-            self._insert(request, session, after)  # line 41
-            self._ordering.cab_cast(request)  # line 20
+            self._insert(request, session, after)
             self._responses.expect(id, session, strong)  # line 25
         self._proceed()
         return id
@@ -109,8 +109,7 @@ class CreekReplica:
         self._execution.queue_delay.tick()
         noop = self._ordering.tick(now)
         if noop is not None:
-            self._insert(noop, None, ())
-            self._ordering.cab_cast(noop)
+            self._insert(noop)
         self._proceed()
 
     def run(self, task: Task) -> ExecutionResult:
@@ -155,13 +154,10 @@ class CreekReplica:
     def rb_deliver(self, request: Request) -> None:
         """Lines 26-31."""
         self._ordering.deliver(request)  # lines 27-30, 36-40
-        self._insert(request, None, ())  # line 41
-        self._ordering.cab_cast(request)  # line 20
+        self._insert(request)
 
     def fill_lost_request(self, id: Dot, timestamp: int) -> None:
-        request = self._ordering.fill_lost_request(id, timestamp)
-        self._insert(request, None, ())
-        self._ordering.cab_cast(request)
+        self._insert(self._ordering.fill_lost_request(id, timestamp))
 
     def cab_deliver(self, ids: list[Dot], instance: int) -> None:
         """Lines 32-35, for each request in turn."""
@@ -183,17 +179,24 @@ class CreekReplica:
         for request in self._order.tentative():
             entry = previous_entries.get(request.id)
             if entry is None:
-                self._insert(request, None, ())
+                self._add_entry(request, None, ())
             else:
                 dependencies = tuple([each.request.id for each in entry.dependencies])
-                self._insert(request, entry.session, dependencies)
+                self._add_entry(request, entry.session, dependencies)
         self._local_reads.reload()
         self._stable_prefix.restart_from(checkpoint)
 
     # --- positions ----------------------------------------------------------------------------
 
-    def _insert(self, request: Request, session: int | None, after: tuple[Dot, ...]) -> None:
-        """Line 41: execute the request at its position on `tentative`."""
+    def _insert(
+        self, request: Request, session: int | None = None, after: tuple[Dot, ...] = ()
+    ) -> None:
+        """Lines 20 and 41, for a request issued here or delivered."""
+        self._add_entry(request, session, after)  # line 41
+        self._ordering.cab_cast(request)  # line 20
+
+    def _add_entry(self, request: Request, session: int | None, after: tuple[Dot, ...]) -> None:
+        """Execute the request at its position on `tentative`."""
         execution = self._execution
         entry = execution.add(request, tentative_position(request), session)
         if after:
@@ -244,6 +247,8 @@ class CreekReplica:
         """Finish an input: deliver, stabilise and execute what can be."""
         self._ordering.proceed()
         self._execution.issue_tasks()
+        if self._observer is not None:
+            self._observer.proceeded(self.outbox.responses, self.view)
 
 
 def _is_before(one: Request, other: Request) -> bool:

@@ -1,5 +1,7 @@
 """Schemes by name, for drivers and commands that create replicas without importing each scheme."""
 
+from typing import Final
+
 from creekdb.errors import UnknownName, UsageError
 from creekdb.execution.module_loader import import_user_module
 from creekdb.protocol.probes import Probe
@@ -9,6 +11,7 @@ from creekdb.schemes.core.spec import Scheme, SchemeSpec
 SCHEMES: dict[str, SchemeSpec] = {
     module.SPEC.name: module.SPEC for module in (basic, creek, differential, smr, bayou, archie)
 }
+BUILT_IN: Final = tuple(SCHEMES)
 
 
 def get_spec(name: str) -> SchemeSpec:

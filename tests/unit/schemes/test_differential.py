@@ -8,22 +8,15 @@ from creekdb.execution.datatype import DataType
 from creekdb.execution.transaction import Transaction
 from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.messages import Checkpoint, Snapshot
-from creekdb.schemes.creek import CreekReplica
-from creekdb.schemes.differential import DifferentialReplica, SchemeDivergence
+from creekdb.schemes import differential
+from creekdb.schemes.differential import SchemeDivergence
 from tests.unit.schemes.single_replica import SingleReplica, dots
 
 
 def differential_replica(datatype: DataType, **settings: int) -> SingleReplica:
     single = SingleReplica(datatype, **settings)
-    replica: Any = DifferentialReplica(0, single.settings, datatype)
-    single.replica = replica
+    single.replica = differential.create_replica(0, single.settings, datatype)
     return single
-
-
-def creek_replica(single: SingleReplica) -> CreekReplica:
-    replica: Any = single.replica
-    assert isinstance(replica, DifferentialReplica)
-    return replica.creek
 
 
 def nondeterministic(*results: Any) -> DataType:
@@ -73,7 +66,7 @@ def test_a_corrupted_store_is_detected_once_the_replica_is_idle() -> None:
     single = differential_replica(KV)
     single.invoke("put", "a", 1)
     single.execute_all()
-    creek_replica(single)._execution.store._table.chain("a").versions[-1].value = 2
+    single.replica._execution.store._table.chain("a").versions[-1].value = 2
     single.invoke("put", "b", 1)
     assert single.tasks, "the states are compared once the replica is idle"
 
@@ -114,7 +107,7 @@ def test_correct_schemes_agree(seed: int) -> None:
     single.execute_all()
 
     assert single.replica.view.is_idle()
-    assert creek_replica(single)._order.first_position > 0
+    assert single.replica._order.first_position > 0
 
 
 def test_correct_schemes_agree_after_a_checkpoint() -> None:

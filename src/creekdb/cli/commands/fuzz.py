@@ -18,7 +18,7 @@ from creekdb.checkers import verdict_rows
 from creekdb.cli.declaration import declared, option
 from creekdb.cli.exit_codes import FAILURE, SUCCESS
 from creekdb.cli.limits import command_limits
-from creekdb.cli.options import DEFAULT_SCHEME, SCHEME, add_working_directory_to_path
+from creekdb.cli.options import DEFAULT_SCHEME, add_working_directory_to_path
 from creekdb.cli.output import (
     command_name,
     new_table,
@@ -27,6 +27,7 @@ from creekdb.cli.output import (
     print_lines,
     print_table,
 )
+from creekdb.cli.scenario_options import SCHEME
 from creekdb.cli.views.progress import ProgressBar
 from creekdb.cli.views.run_summary import scenario_lines
 from creekdb.errors import NotDeterministic

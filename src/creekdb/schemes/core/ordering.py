@@ -21,6 +21,7 @@ from creekdb.protocol.effects import (
     Committed,
     RbCast,
     RbDelivered,
+    Response,
 )
 from creekdb.protocol.guarantees import SchemeGuarantees
 from creekdb.protocol.ids.version_vector import Dot, Dots, DotSet
@@ -30,6 +31,7 @@ from creekdb.protocol.probes import Probe
 from creekdb.protocol.request import NOOP, Operation, OrderKey, Request
 from creekdb.protocol.stack import ProtocolStack
 from creekdb.schemes.core.execution import ReplicaVariables
+from creekdb.schemes.core.replica import ReplicaView
 from creekdb.schemes.core.stable_prefix import StablePrefix
 
 NOOP_FOLLOWER_FACTOR = 4
@@ -65,14 +67,16 @@ class Stabiliser:
         return self._ticks - pending[0][0] >= timeout_ticks
 
 
-class OrderObserver(Protocol):
-    """Observer of every change of the order."""
+class ReplicaObserver(Protocol):
+    """Observer of every change of the order, and of the end of every input."""
 
     def inserted(self, request: Request) -> None: ...
 
     def committed(self, request: Request) -> None: ...
 
     def installed(self, checkpoint: Checkpoint, loader: StateLoader) -> None: ...
+
+    def proceeded(self, responses: list[Response], view: ReplicaView) -> None: ...
 
 
 class Ordering:
@@ -82,7 +86,7 @@ class Ordering:
         guarantees: SchemeGuarantees,
         stable_prefix: StablePrefix,
         scheme: Application,
-        observer: OrderObserver | None = None,
+        observer: ReplicaObserver | None = None,
     ) -> None:
         self._index = variables.index
         self._has_total_order = not guarantees.contexts

@@ -11,6 +11,7 @@ derives the tables from a history alone, for instance of a live run; columns tha
 the simulator provide are then null.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeAlias
@@ -269,26 +270,19 @@ def _counter_columns(history: History, columns: Mapping[str, Any]) -> dict[str, 
     The capacity of a live network is unknown.
     """
     begin_us, end_us = columns["begin_us"], columns["end_us"]
-    executions = busy_us = sent_bytes = messages = 0
     samples: Sequence[Mapping[str, int]] = history.config.get("samples", ())
     if not samples:
         return {}
+    counters: Counter[str] = Counter()
     for replica in sorted({each["replica"] for each in samples}):
         own = [each for each in samples if each["replica"] == replica]
-        executions += own[-1]["executions"]
+        counters["executions"] += own[-1]["executions"]
         first = next((each for each in reversed(own) if each["at_us"] <= begin_us), own[0])
         last = next((each for each in own if each["at_us"] >= end_us), own[-1])
-        busy_us += last["busy_us"] - first["busy_us"]
-        sent_bytes += last["bytes"] - first["bytes"]
-        messages += last["messages"] - first["messages"]
-    return {
-        "executions": executions,
-        "to_execute": _executions_min(history),
-        "busy_us": busy_us,
-        "core_us": columns["cores"] * (end_us - begin_us),
-        "bytes": sent_bytes,
-        "messages": messages,
-    }
+        for name in ("busy_us", "bytes", "messages"):
+            counters[name] += last[name] - first[name]
+    core_us = columns["cores"] * (end_us - begin_us)
+    return {**counters, "to_execute": _executions_min(history), "core_us": core_us}
 
 
 def _executions_min(history: History) -> int:

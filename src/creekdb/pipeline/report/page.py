@@ -66,7 +66,7 @@ def render_page(evidence: Evidence, results: list[ClaimResult]) -> str:
     script, bundle = _template_text("page.js"), _script_bundle()
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True)
     environment.filters |= {
-        "count": partial(formatting.format_number, unit=Unit.COUNT),
+        "as_count": partial(formatting.format_number, unit=Unit.COUNT),
         "differences": partial(_differences, evidence),
         "load": formatting.format_load,
         "parameter": lambda value, name: formatting.format_parameter(name, value),

@@ -339,9 +339,14 @@ class ProtocolStack:
         self.outbox.sends.append(Send((sender,), response))
         self._snapshot_sender.on_recovery_query(sender, message.delivered, self.cab.learner)
 
+    @property
+    def must_be_replaced(self) -> bool:
+        """True if this replica lost its disk and the members that knew its promises may be gone."""
+        return self.disk_loss_recovery is not None and self.settings.epoch > 0
+
     def _join_if_recovered(self, recovery: DiskLossRecovery) -> None:
-        if self.settings.epoch or not self.is_member:
-            return  # members that knew its state may be gone: this replica must be replaced
+        if self.must_be_replaced or not self.is_member:
+            return
         undecided = self.cab.learner.first_undecided
         if recovery.is_complete(undecided, self.reliable_broadcast.received):
             if not recovery.is_new_cluster():

@@ -424,6 +424,8 @@ def test_an_added_replica_that_lost_its_disk_never_joins_again(restarted: bool) 
     harness.tick(PATIENCE_TICKS)
     assert harness[3].view.has_request(id), "it receives requests after the disk loss"
     assert harness[3].view.awaited_members() is not None
+    assert harness[3].view.must_be_replaced()
+    assert not harness[0].view.must_be_replaced(), "it has its disk"
     assert not harness[0]._ordering.is_committed(id), (
         "three of four votes are required, and it has none"
     )

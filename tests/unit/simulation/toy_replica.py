@@ -153,6 +153,9 @@ class ToyReplica:
     def awaited_members(self) -> tuple[int, ...] | None:
         return None
 
+    def must_be_replaced(self) -> bool:
+        return False
+
     def leader(self) -> int | None:
         return None
 

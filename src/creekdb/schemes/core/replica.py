@@ -57,6 +57,9 @@ class ReplicaView(Protocol):
         the driver must not call `invoke`.
         """
 
+    def must_be_replaced(self) -> bool:
+        """True if the replica lost its disk and can never join, since the members have changed."""
+
     def leader(self) -> int | None:
         """Return the replica that this replica currently trusts as the leader."""
 

@@ -42,6 +42,9 @@ class PartsView:
         recovery = self._stack.disk_loss_recovery
         return None if recovery is None else recovery.awaited_members()
 
+    def must_be_replaced(self) -> bool:
+        return self._stack.must_be_replaced
+
     def leader(self) -> int | None:
         return self._stack.omega.leader
 

@@ -12,7 +12,6 @@ from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.membership.configuration import Configuration
 from creekdb.schemes.core.replica import Replica, ReplicaView
 from creekdb.server.runtime.config import ServerConfig
-from creekdb.server.runtime.startup import must_be_replaced
 from creekdb.wire.reject_reason import RejectReason
 
 TENTATIVE_REQUESTS_MAX: Final = 1_000_000
@@ -113,7 +112,7 @@ class AdmissionControl:
         if self._closing_message:
             return RejectReason.STOPPING, f"{self._closing_message}; call another replica"
         if not membership.accepts_calls:
-            if must_be_replaced(replica):
+            if replica.must_be_replaced():
                 message = f"this replica has not joined yet: {membership.blocked_reason()}"
                 return RejectReason.STOPPING, message
         elif not membership.is_member:

@@ -67,17 +67,12 @@ def log_if_slow(activity: str, events: EventLog, report_after_s: float) -> Itera
         thread.join()
 
 
-def must_be_replaced(replica: ReplicaView) -> bool:
-    """True if the replica started empty and the members that knew its promises may be gone."""
-    return replica.awaited_members() is not None and replica.configuration().epoch > 0
-
-
 def join_blocker(replica: ReplicaView) -> str | None:
     """Return why a replica that started empty has not joined, with a remedy. None if it has."""
     missing = replica.awaited_members()
     if missing is None:
         return None
-    if must_be_replaced(replica):
+    if replica.must_be_replaced():
         return (
             "the journal was empty and the members have changed: peers that hold the promises of "
             "this replica may be gone, so it cannot join again. Replace it with a new one: "

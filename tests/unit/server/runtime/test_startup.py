@@ -21,6 +21,9 @@ class FakeReplica:
     def awaited_members(self) -> tuple[int, ...] | None:
         return self._missing
 
+    def must_be_replaced(self) -> bool:
+        return self._configuration.epoch > 0
+
     def configuration(self) -> Configuration:
         return self._configuration
 

@@ -192,15 +192,19 @@ def main() -> int:
 
 
 def run_with_progress(
-    command: list[str], directory: Path, environment: dict[str, str], stream: TextIO
+    command: list[str],
+    directory: Path,
+    environment: dict[str, str],
+    stream: TextIO,
+    interval_s: float | None = None,
 ) -> tuple[int, str]:
     """Run a command and return its exit code and output.
 
     Meanwhile the elapsed time is printed to the stream: continuously on a terminal, otherwise as a
-    line every `LINE_S` seconds.
+    line every `interval_s` seconds.
     """
     started, on_terminal = time.monotonic(), stream.isatty()
-    interval_s = COUNT_S if on_terminal else LINE_S
+    interval_s = interval_s or (COUNT_S if on_terminal else LINE_S)
     with (
         tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as output,
         subprocess.Popen(

@@ -261,13 +261,13 @@ def texts_below(root: Path) -> list[Text]:
     return found
 
 
-def main() -> int:
+def main(root: Path = ROOT, arguments: list[str] | None = None) -> int:
     """Check the project, or only the files under the given paths."""
     parser = argparse.ArgumentParser(description="Check the English of the project.")
     parser.add_argument("paths", nargs="*", help="report only problems below these paths")
     parser.add_argument("--table", action="store_true", help="print the rate of every package")
-    options = parser.parse_args()
-    texts = texts_below(ROOT)
+    options = parser.parse_args(arguments)
+    texts = texts_below(root)
     failed = False
     for text in texts:
         if options.paths and not any(str(text.path).startswith(path) for path in options.paths):

@@ -1,6 +1,8 @@
 """Clusters restored from a backup, and rejected backups."""
 
 import asyncio
+import errno
+import os
 import shutil
 from pathlib import Path
 from typing import Any
@@ -10,7 +12,7 @@ import pytest_asyncio
 
 from creekdb.cli.app import main
 from creekdb.client.replica_connection import dial
-from creekdb.errors import CreekError, DiskFull, StorageFault, UsageError
+from creekdb.errors import CreekError, StorageFault, UsageError
 from creekdb.protocol.validation import MessageRejection
 from creekdb.server.backup.format import (
     SCHEMA_VERSION,
@@ -20,7 +22,7 @@ from creekdb.server.backup.format import (
     read_requests,
 )
 from creekdb.server.backup.restore import restore
-from creekdb.server.storage.journal import Journal
+from creekdb.server.storage.file_ops import FileOps
 from creekdb.wire import addresses, messages
 from tests.cluster.backups import back_up, restore_all, user_state
 from tests.cluster.in_process_cluster import TIMEOUT_S, running_cluster
@@ -262,21 +264,25 @@ def test_a_data_directory_in_use_is_not_changed(backup: Path, tmp_path: Path) ->
     assert list((tmp_path / "new").iterdir()) == [used]
 
 
-def test_a_failed_restore_creates_no_data_directory(
-    backup: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+class SmallDisk(FileOps):
+    """Disk that is full after two durable writes."""
+
+    def __init__(self) -> None:
+        self.writes = 0
+
+    def write_durably(self, file: int, data: bytes | memoryview, offset: int) -> None:
+        self.writes += 1
+        if self.writes > 2:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        super().write_durably(file, data, offset)
+
+
+def test_a_failed_restore_creates_no_data_directory(backup: Path, tmp_path: Path) -> None:
     (tmp_path / "new").mkdir()
-    flushes = iter(range(2))
-    flush = Journal.flush
-
-    def fail_on_full_disk(journal: Journal) -> None:
-        if next(flushes, None) is None:
-            raise DiskFull("no space left")
-        flush(journal)
-
-    monkeypatch.setattr(Journal, "flush", fail_on_full_disk)
-    with pytest.raises(StorageFault, match="no space"):
-        restore_all(backup, tmp_path / "new", 3)
+    disk = SmallDisk()
+    with pytest.raises(StorageFault, match="no space left"):
+        restore_all(backup, tmp_path / "new", 3, file_ops=disk)
+    assert disk.writes == 3, "the data directories of two replicas were complete"
     assert not any((tmp_path / "new").iterdir())
 
 

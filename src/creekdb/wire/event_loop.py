@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Coroutine
-from importlib.util import find_spec
 from typing import Any, TypeVar
 
 _Result = TypeVar("_Result")
@@ -14,9 +13,9 @@ def run_in_new_loop(work: Coroutine[Any, Any, _Result]) -> _Result:
 
 
 def new_loop() -> asyncio.AbstractEventLoop:
-    if find_spec("uvloop") is None:
+    try:
+        import uvloop  # noqa: PLC0415 - optional
+    except ModuleNotFoundError:
         return asyncio.new_event_loop()
-    import uvloop  # noqa: PLC0415 - optional
-
     loop: asyncio.AbstractEventLoop = uvloop.new_event_loop()
     return loop

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from tools import compile as compile_script
 from tools.compile import MODULES, SOURCE, SUBCLASSED, copy_sources, open_classes, run_with_progress
 
 
@@ -70,14 +69,12 @@ class Terminal(io.StringIO):
 
 
 @pytest.mark.parametrize("stream", [Terminal(), io.StringIO()])
-def test_progress_is_reported_during_a_compilation(
-    stream: io.StringIO, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    interval = "COUNT_S" if stream.isatty() else "LINE_S"
-    monkeypatch.setattr(compile_script, interval, 0.05)
+def test_progress_is_reported_during_a_compilation(stream: io.StringIO, tmp_path: Path) -> None:
     script = "import time; time.sleep(0.5); print('an error'); raise SystemExit(3)"
 
-    result = run_with_progress([sys.executable, "-c", script], tmp_path, dict(os.environ), stream)
+    result = run_with_progress(
+        [sys.executable, "-c", script], tmp_path, dict(os.environ), stream, interval_s=0.05
+    )
 
     assert result == (3, "an error\n")
     progress = stream.getvalue()

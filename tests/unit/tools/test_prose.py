@@ -161,16 +161,14 @@ def test_the_rate_counts_pronouns_per_thousand_words() -> None:
 
 
 def test_a_package_above_the_limit_fails_the_command(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     module = tmp_path / "src" / "creekdb" / "client" / "calls.py"
     module.parent.mkdir(parents=True)
-    monkeypatch.setattr(prose, "ROOT", tmp_path)
-    monkeypatch.setattr(sys, "argv", ["prose.py"])
     module.write_text('"""Calls of a client."""\n')
-    assert prose.main() == 0
+    assert prose.main(tmp_path, []) == 0
     module.write_text('"""Calls by whoever, for somebody."""\n')
-    assert prose.main() == 1
+    assert prose.main(tmp_path, []) == 1
     assert "client: 400.0 `who`, `what` … per 1,000 words; at most 3" in capsys.readouterr().out
 
 

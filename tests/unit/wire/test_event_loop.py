@@ -22,7 +22,6 @@ def test_the_loop_is_that_of_uvloop_where_it_is_installed() -> None:
 
 def test_the_loop_is_that_of_asyncio_without_uvloop(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "uvloop", None)
-    monkeypatch.setattr("creekdb.wire.event_loop.find_spec", lambda name: None)
     loop = new_loop()
     assert type(loop).__module__.startswith("asyncio")
     loop.close()

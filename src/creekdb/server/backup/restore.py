@@ -25,6 +25,7 @@ from creekdb.protocol.ids.version_vector import Dots
 from creekdb.protocol.membership.configuration import MEMBERSHIP_KEY
 from creekdb.protocol.messages import Checkpoint, CheckpointRecord
 from creekdb.server.backup.format import BackupHeader, read_checkpoint, read_header
+from creekdb.server.storage.file_ops import SYSTEM_FILE_OPS, FileOps
 from creekdb.server.storage.journal import Journal
 
 
@@ -35,6 +36,7 @@ def restore(
     cluster: str,
     members: tuple[int, ...],
     datatype: str,
+    file_ops: FileOps = SYSTEM_FILE_OPS,
 ) -> BackupHeader:
     """Create the data directory of each replica, all or none. Return the header of the backup.
 
@@ -51,7 +53,7 @@ def restore(
         with ExitStack() as writes:
             for data_dir in data_dirs.values():
                 partial = writes.enter_context(atomic_write(data_dir, durable=True))
-                _write_data_dir(partial, record)
+                _write_data_dir(partial, record, file_ops)
     except BaseException as error:
         for data_dir in data_dirs.values():
             shutil.rmtree(data_dir, ignore_errors=True)
@@ -90,8 +92,8 @@ def _reject_nonempty(data_dir: Path) -> None:
         raise UsageError(f"{data_dir} is not empty; use an empty or new data directory")
 
 
-def _write_data_dir(data_dir: Path, record: CheckpointRecord) -> None:
-    journal = Journal(data_dir)
+def _write_data_dir(data_dir: Path, record: CheckpointRecord, file_ops: FileOps) -> None:
+    journal = Journal(data_dir, file_ops=file_ops)
     journal.open()
     try:
         journal.append((record,))

@@ -43,8 +43,9 @@ class CachedExecution:
 class ExecutionSharingDataType(DataTypeWrapper):
     """A data type whose executions are shared by all replicas of one simulation."""
 
-    def __init__(self, datatype: DataType) -> None:
+    def __init__(self, datatype: DataType, requests_max: int = CACHED_REQUESTS_MAX) -> None:
         super().__init__(datatype)
+        self._requests_max = requests_max
         self._cached: dict[Dot, list[CachedExecution]] = {}
         self._last_changes: tuple[dict[Key, Any], dict[Key, Any]] = {}, {}
         """Arguments and result of the last call of `changes`."""
@@ -57,7 +58,7 @@ class ExecutionSharingDataType(DataTypeWrapper):
         variants = self._cached.get(request.id)
         if variants is None:
             variants = self._cached[request.id] = []
-            if len(self._cached) > CACHED_REQUESTS_MAX:
+            if len(self._cached) > self._requests_max:
                 del self._cached[next(iter(self._cached))]
         for cached in variants:
             # A request that was lost in a crash may share its identifier with a later request.

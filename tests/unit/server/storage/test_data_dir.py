@@ -1,13 +1,11 @@
 """The owner of a data directory."""
 
-import errno
 from pathlib import Path
 
 import msgspec
 import pytest
 
 from creekdb.errors import StorageFault, UsageError
-from creekdb.server.storage import data_dir
 from creekdb.server.storage.data_dir import DataDirOwner, check_owner, record_owner
 
 OWNER = DataDirOwner(cluster="shop", replica=1, datatype="kv")
@@ -32,19 +30,14 @@ def test_the_first_recorded_owner_stays(tmp_path: Path) -> None:
     check_owner(tmp_path, OWNER)
 
 
-def test_a_full_disk_delays_the_record_of_the_owner(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def fail(path: Path, content: bytes) -> None:
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(data_dir, "write_json_file", fail)
-        record_owner(tmp_path, OWNER)
+def test_a_failed_write_delays_the_record_of_the_owner(tmp_path: Path) -> None:
+    data_dir = tmp_path / "missing"
+    record_owner(data_dir, OWNER)
     assert not list(tmp_path.iterdir())
-    record_owner(tmp_path, OWNER)
+    data_dir.mkdir()
+    record_owner(data_dir, OWNER)
     with pytest.raises(UsageError):
-        check_owner(tmp_path, msgspec.structs.replace(OWNER, replica=2))
+        check_owner(data_dir, msgspec.structs.replace(OWNER, replica=2))
 
 
 def test_an_unreadable_owner_file_is_a_fault(tmp_path: Path) -> None:

@@ -91,9 +91,9 @@ def add(tx: Transaction, key: str) -> None:
 
 
 class SharingHarness:
-    def __init__(self) -> None:
+    def __init__(self, requests_max: int = CACHED_REQUESTS_MAX) -> None:
         calls.clear()
-        self.shared = ExecutionSharingDataType(probe)
+        self.shared = ExecutionSharingDataType(probe, requests_max)
         self.position = local_position(1)
 
     def run(self, name: str, *arguments: str, on: dict[str, object], event: int = 1) -> object:
@@ -165,10 +165,9 @@ def test_blind_additions_are_shared_where_they_are_possible() -> None:
     assert calls == ["add", "add"]
 
 
-def test_the_cache_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_cache_is_bounded() -> None:
     assert CACHED_REQUESTS_MAX > 1000
-    monkeypatch.setattr("creekdb.simulation.kernel.shared_executions.CACHED_REQUESTS_MAX", 2)
-    harness = SharingHarness()
+    harness = SharingHarness(requests_max=2)
     for event in (1, 2, 3, 1):
         harness.run("read", "a", on={"a": 1}, event=event)
     assert len(calls) == 4

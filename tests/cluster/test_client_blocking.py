@@ -50,8 +50,8 @@ def test_calls_return_their_responses(cluster: InProcessCluster) -> None:
 def test_closing_right_after_connecting_does_not_block(cluster: InProcessCluster) -> None:
     """uvloop blocked for ever with a datagram endpoint that was only half closed."""
     for _ in range(40):
-        with creekdb.connect(cluster.addresses()):
-            pass
+        with creekdb.connect(cluster.addresses()) as db:
+            assert db.replica == 0
 
 
 def test_sessions_deadlines_and_dependencies(cluster: InProcessCluster) -> None:

@@ -50,7 +50,9 @@ def _walk(path: str, value: Any, values: dict[str, str], seen: dict[int, str]) -
 
 
 def _attributes(value: Any) -> list[str]:
-    names = set(getattr(value, "__dict__", ()))
+    """Return the names of all attributes. A compiled class lists those of its instances."""
+    names = {*getattr(value, "__dict__", ()), *getattr(value, "__mypyc_attrs__", ())}
+    names.discard("__dict__")
     for kind in type(value).__mro__:
         slots = getattr(kind, "__slots__", ())
         names.update([slots] if isinstance(slots, str) else slots)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+import creekdb
 from creekdb.datatypes import SAMPLERS, get_datatype
 from creekdb.schemes.basic import BasicReplica
 from creekdb.simulation import Simulation, scenario_from_seed
@@ -15,6 +16,8 @@ from tests.unit.schemes.fingerprint import fingerprint
 from tests.unit.schemes.random_workload import busy_harness
 
 ROOT = Path(__file__).parents[3]
+SOURCES = Path(creekdb.__file__).parents[1]
+"""Directory of the package under test, which may be compiled."""
 SEEDS = (1, 5, 8, 13, 21)
 
 PRINT_TRACES = "from tests.unit.schemes.test_schemes_determinism import *; print(traces())"
@@ -42,7 +45,7 @@ def test_traces_do_not_depend_on_the_hash_seed(hash_seed: str) -> None:
     results = subprocess.run(
         [sys.executable, "-c", PRINT_TRACES],
         cwd=ROOT,
-        env={**os.environ, "PYTHONHASHSEED": hash_seed, "PYTHONPATH": f"{ROOT}/src:{ROOT}"},
+        env={**os.environ, "PYTHONHASHSEED": hash_seed, "PYTHONPATH": f"{SOURCES}:{ROOT}"},
         capture_output=True,
         text=True,
         check=True,

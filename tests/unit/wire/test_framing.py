@@ -6,6 +6,7 @@ from contextlib import suppress
 from itertools import pairwise
 from typing import cast
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -59,20 +60,24 @@ def test_payloads_are_decoded_however_the_bytes_are_split(
     assert decoded(b"".join(map(messages.frame_payload, payloads)), cuts) == payloads
 
 
+def assert_message_or_malformed(payload: bytes) -> None:
+    for decode in DECODERS:
+        with suppress(MalformedMessage):
+            assert isinstance(decode(payload), msgspec.Struct)
+
+
 @given(st.binary(max_size=200), st.lists(st.integers(0, 1000), max_size=5))
 def test_arbitrary_bytes_raise_nothing_but_malformed(data: bytes, cuts: list[int]) -> None:
     with suppress(MalformedMessage):
         for payload in decoded(data, cuts):
-            for decode in DECODERS:
-                with suppress(MalformedMessage):
-                    decode(payload)
+            assert payload in data
+            assert len(payload) <= PAYLOAD_BYTES_MAX
+            assert_message_or_malformed(payload)
 
 
 @given(st.binary(max_size=200))
 def test_an_arbitrary_payload_is_a_message_or_malformed(payload: bytes) -> None:
-    for decode in DECODERS:
-        with suppress(MalformedMessage):
-            decode(payload)
+    assert_message_or_malformed(payload)
 
 
 @given(
@@ -88,9 +93,7 @@ def test_a_damaged_message_is_another_one_or_malformed(
     data = bytearray(messages.encode_frame(message)[4:])
     for offset, value in damage:
         data[offset % len(data)] = value
-    for decode in DECODERS:
-        with suppress(MalformedMessage):
-            decode(bytes(data[: len(data) - cut]))
+    assert_message_or_malformed(bytes(data[: len(data) - cut]))
 
 
 @pytest.mark.parametrize("message", MESSAGES, ids=lambda each: type(each).__name__)

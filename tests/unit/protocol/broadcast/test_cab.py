@@ -349,10 +349,16 @@ def harness_with_leader_far_ahead() -> ReplicaHarness:
     return harness
 
 
+def assert_all_committed(harness: ReplicaHarness) -> None:
+    """Assert that replicas 0 and 1 have committed all 22 requests."""
+    assert [harness[index].view.committed_length() for index in (0, 1)] == [22, 22]
+
+
 def test_leader_far_ahead_needs_no_third_replica() -> None:
     harness = harness_with_leader_far_ahead()
     harness.crash(2)
     harness.run_until_quiescent()
+    assert_all_committed(harness)
 
 
 def test_values_accepted_far_ahead_do_not_block_another_leader() -> None:
@@ -365,6 +371,7 @@ def test_values_accepted_far_ahead_do_not_block_another_leader() -> None:
     harness.crash(2)
     harness.cut_links.clear()
     harness.run_until_quiescent()
+    assert_all_committed(harness)
 
 
 # --- state known only to a crashed replica --------------------------------------------------------

@@ -26,8 +26,11 @@ def test_only_the_recorded_owner_may_use_the_directory(
 
 def test_the_first_recorded_owner_stays(tmp_path: Path) -> None:
     record_owner(tmp_path, OWNER)
-    record_owner(tmp_path, msgspec.structs.replace(OWNER, replica=2))
+    other = msgspec.structs.replace(OWNER, replica=2)
+    record_owner(tmp_path, other)
     check_owner(tmp_path, OWNER)
+    with pytest.raises(UsageError, match="belongs to replica 1"):
+        check_owner(tmp_path, other)
 
 
 def test_a_failed_write_delays_the_record_of_the_owner(tmp_path: Path) -> None:

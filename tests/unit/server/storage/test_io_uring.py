@@ -112,9 +112,11 @@ def test_a_closed_loop_gets_no_ring() -> None:
 
 
 @needs_io_uring
-def test_a_ring_may_be_closed_twice() -> None:
-    loop = asyncio.new_event_loop()
-    ring = IoUring(loop)
+async def test_a_ring_may_be_closed_twice() -> None:
+    before = len(os.listdir("/proc/self/fd"))
+    ring = IoUring(asyncio.get_running_loop())
+    assert len(os.listdir("/proc/self/fd")) > before
     ring.close()
     ring.close()
-    loop.close()
+    assert not ring.is_writing
+    assert len(os.listdir("/proc/self/fd")) == before

@@ -46,6 +46,7 @@ def test_a_probe_gets_a_response_and_other_datagrams_do_not(
 
 
 def test_a_taken_port_is_tolerated() -> None:
+    before = threading.active_count()
     with (
         socket.create_server(("127.0.0.1", 0)) as listening,
         socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as taken,
@@ -53,7 +54,11 @@ def test_a_taken_port_is_tolerated() -> None:
         taken.bind(listening.getsockname())
         responder = LivenessResponder([listening])
         responder.start()
+        taken.setblocking(False)
+        with pytest.raises(BlockingIOError):  # the responder received and sent nothing here
+            taken.recv(100)
         responder.stop()
+    assert threading.active_count() == before
 
 
 def test_a_stopped_responder_leaves_no_thread_and_no_port() -> None:

@@ -3,25 +3,23 @@
 import asyncio
 from pathlib import Path
 
-import pytest
-
 from creekdb.client.calls import FinalOutcome
 from creekdb.protocol.probes import Probe
-from creekdb.schemes.core import responses
+from creekdb.schemes.creek import CreekReplica
 from creekdb.wire.reject_reason import RejectReason
 from tests.cluster.in_process_cluster import TIMEOUT_S, running_cluster
 
 
-async def test_calls_without_a_retained_outcome_are_retried(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(responses, "RETAINED_MAX", 2)
-
+async def test_calls_without_a_retained_outcome_are_retried(tmp_path: Path) -> None:
     async with (
         running_cluster(tmp_path, checkpoint_every=16) as cluster,
         cluster.client(0) as db,
         cluster.client(1) as other,
     ):
+        for server in cluster.servers.values():
+            replica = server.driver.replica
+            assert isinstance(replica, CreekReplica)
+            replica._responses.retained._count_max = 2
         await db.strong.put("n", 0)
         first = cluster.servers[0]
         receive = first.peers.receive

@@ -1,6 +1,8 @@
 """Nondeterministic data types for tests of `--debug`. `register` makes them available by name."""
 
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from random import Random
 from typing import Any
 
@@ -31,6 +33,17 @@ def _tags(random: Random) -> tuple[str, tuple[Any, ...]]:
 
 def _stamps(random: Random) -> tuple[str, tuple[Any, ...]]:
     return "stamp", ()
+
+
+@contextmanager
+def registered() -> Iterator[None]:
+    """Register the data types, and remove them at the end."""
+    register()
+    try:
+        yield
+    finally:
+        for datatype in (HASHED, CLOCKED):
+            del datatypes.DATATYPES[datatype.name], datatypes.SAMPLERS[datatype.name]
 
 
 def register() -> None:

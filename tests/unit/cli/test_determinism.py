@@ -1,13 +1,14 @@
 """`--debug` detects nondeterministic operations and names them."""
 
 import json
-import sys
+import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from creekdb import datatypes
-from creekdb.cli import determinism, main
+from creekdb.cli import main
 from creekdb.cli.limits import CommandLimits
 from tests.unit.cli import nondeterministic_types
 
@@ -16,18 +17,15 @@ SHORT = ["simulate", "--duration", "100ms", "--replicas", "3"]
 
 
 @pytest.fixture
-def nondeterministic_datatypes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(datatypes, "DATATYPES", dict(datatypes.DATATYPES))
-    monkeypatch.setattr(datatypes, "SAMPLERS", dict(datatypes.SAMPLERS))
-    nondeterministic_types.register()
-    code = (
-        "from tests.unit.cli import nondeterministic_types; nondeterministic_types.register(); "
-        "from creekdb.cli import determinism; "
+def nondeterministic_datatypes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Register the data types here, and in child processes, which import `sitecustomize`."""
+    (tmp_path / "sitecustomize.py").write_text(
+        "from tests.unit.cli import nondeterministic_types\nnondeterministic_types.register()\n"
     )
-    monkeypatch.setattr(
-        determinism, "CHILD_COMMAND", (sys.executable, "-c", f"{code}determinism.run_child()")
-    )
-    monkeypatch.chdir(ROOT)
+    for directory in (ROOT, tmp_path):
+        monkeypatch.setenv("PYTHONPATH", str(directory), prepend=os.pathsep)
+    with nondeterministic_types.registered():
+        yield
 
 
 @pytest.mark.parametrize("scheme", ["basic", "creek"])
@@ -95,8 +93,8 @@ def test_the_fuzzer_names_a_nondeterministic_operation_and_its_replay_command(
     for datatype in datatypes.DATATYPES.values():
         for name in set(datatype.operations) - set(clocked.operations):
             clocked.operation(name=name)(lambda tx, *arguments: nondeterministic_types.stamp(tx))
-    broken = dict.fromkeys(datatypes.DATATYPES, clocked)
-    monkeypatch.setattr(datatypes, "DATATYPES", broken)
+    for name in datatypes.DATATYPES:
+        monkeypatch.setitem(datatypes.DATATYPES, name, clocked)
     assert main(["fuzz", "--seeds", "1", "--jobs", "1", "--debug"]) == 1
     shown = capsys.readouterr()
     assert "is not deterministic" in shown.err

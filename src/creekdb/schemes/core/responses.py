@@ -53,7 +53,16 @@ class _PeerOutcomes:
 
 
 class RetainedOutcomes:
-    def __init__(self, peers: Iterable[int]) -> None:
+    """Outcomes of the requests of other replicas. The limits apply to each of these replicas."""
+
+    def __init__(
+        self,
+        peers: Iterable[int],
+        count_max: int = RETAINED_MAX,
+        bytes_max: int = RETAINED_BYTES_MAX,
+    ) -> None:
+        self._count_max = count_max
+        self._bytes_max = bytes_max
         self._by_peer = {peer: _PeerOutcomes() for peer in peers}
 
     def reconfigure(self, peers: Iterable[int]) -> None:
@@ -65,11 +74,11 @@ class RetainedOutcomes:
         if retained is None:
             return  # the issuing replica was removed
         size = _size_of(outcome)
-        if size > RETAINED_BYTES_MAX:
+        if size > self._bytes_max:
             return
         retained.outcomes.append((instance, id, outcome, size))
         retained.byte_count += size
-        while len(retained.outcomes) > RETAINED_MAX or retained.byte_count > RETAINED_BYTES_MAX:
+        while len(retained.outcomes) > self._count_max or retained.byte_count > self._bytes_max:
             retained.drop_first()
 
     def expire(self, stable_instance_of: Callable[[int], int]) -> None:

@@ -4,7 +4,6 @@ import pytest
 
 from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.request import Outcome
-from creekdb.schemes.core import responses
 from creekdb.schemes.core.responses import RetainedOutcomes
 
 
@@ -12,11 +11,8 @@ def retained_ids(retained: RetainedOutcomes) -> list[Dot]:
     return [id for id, _ in retained.outcomes()]
 
 
-def test_the_oldest_outcomes_are_dropped_above_the_count_limit(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(responses, "RETAINED_MAX", 3)
-    retained = RetainedOutcomes((1, 2))
+def test_the_oldest_outcomes_are_dropped_above_the_count_limit() -> None:
+    retained = RetainedOutcomes((1, 2), count_max=3)
     for event in range(1, 6):
         retained.add(event, Dot(1, event), Outcome(event))
     retained.add(6, Dot(2, 1), Outcome(None, "LookupError: no lamp left"))
@@ -28,11 +24,8 @@ def test_the_oldest_outcomes_are_dropped_above_the_count_limit(
     "outcome",
     [Outcome("x" * 1000), Outcome(("x" * 500,) * 2), Outcome(None, "LookupError: " + "x" * 1000)],
 )
-def test_the_oldest_outcomes_are_dropped_above_the_size_limit(
-    outcome: Outcome, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(responses, "RETAINED_BYTES_MAX", 2500)
-    retained = RetainedOutcomes((1, 2))
+def test_the_oldest_outcomes_are_dropped_above_the_size_limit(outcome: Outcome) -> None:
+    retained = RetainedOutcomes((1, 2), bytes_max=2500)
     for event in range(1, 6):
         retained.add(event, Dot(1, event), outcome)
         retained.add(event, Dot(2, event), Outcome(event))
@@ -43,18 +36,16 @@ def test_the_oldest_outcomes_are_dropped_above_the_size_limit(
     ]
 
 
-def test_an_outcome_above_the_size_limit_is_not_retained(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(responses, "RETAINED_BYTES_MAX", 100)
-    retained = RetainedOutcomes((1,))
+def test_an_outcome_above_the_size_limit_is_not_retained() -> None:
+    retained = RetainedOutcomes((1,), bytes_max=100)
     retained.add(1, Dot(1, 1), Outcome(1))
     retained.add(1, Dot(1, 2), Outcome("x" * 101))
     retained.add(1, Dot(1, 3), Outcome(3))
     assert retained_ids(retained) == [Dot(1, 1), Dot(1, 3)]
 
 
-def test_expired_outcomes_free_their_space(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(responses, "RETAINED_BYTES_MAX", 2500)
-    retained = RetainedOutcomes((1,))
+def test_expired_outcomes_free_their_space() -> None:
+    retained = RetainedOutcomes((1,), bytes_max=2500)
     for event in range(1, 20):
         retained.add(event, Dot(1, event), Outcome("x" * 1000))
         retained.expire({1: event}.__getitem__)

@@ -18,16 +18,3 @@ from creekdb.checkers.verdict import (
     Witness,
     verdict_rows,
 )
-
-__all__ = [
-    "CHECKERS",
-    "Checker",
-    "Illegal",
-    "Inconclusive",
-    "Ok",
-    "RunIndex",
-    "Verdict",
-    "Witness",
-    "check_all",
-    "verdict_rows",
-]

@@ -11,6 +11,7 @@ records every execution, and `first_difference` compares the logs of two process
 """
 
 from collections.abc import Iterator, Sequence
+from functools import cache
 from itertools import zip_longest
 from typing import Any, Final
 
@@ -132,16 +133,25 @@ def result_text(execution: ExecutionResult, accesses: list[str]) -> str:
 class ReadCache:
     """Cache of the reads of a view, so that both executions read the same values."""
 
-    __slots__ = ("addability", "picks", "scans", "values", "view")
-
     def __init__(self, view: View) -> None:
-        self.view = view
-        self.values: dict[Key, Any] = {}
-        self.picks: dict[tuple[Key, tuple[int | str, ...]], Any] = {}
-        self.addability: dict[Key, bool] = {}
-        self.scans: dict[
-            tuple[CollationKey, CollationKey, bool], tuple[list[Key], Iterator[Key]]
-        ] = {}
+        self.read = cache(view.read)
+        self.pick = cache(view.pick)
+        self.is_addable = cache(view.is_addable)
+        self._scan = cache(view.keys)
+        self._scanned: dict[Iterator[Key], list[Key]] = {}
+
+    def keys(self, start: CollationKey, stop: CollationKey, reverse: bool) -> Iterator[Key]:
+        rest = self._scan(start, stop, reverse)
+        keys = self._scanned.setdefault(rest, [])
+        index = 0
+        while True:
+            if index == len(keys):
+                key = next(rest, None)
+                if key is None:
+                    return
+                keys.append(key)
+            yield keys[index]
+            index += 1
 
 
 class RecordingView:
@@ -154,41 +164,21 @@ class RecordingView:
         self.accesses: list[str] = []
 
     def read(self, key: Key) -> Any:
-        values = self._cache.values
-        if key not in values:
-            values[key] = self._cache.view.read(key)
+        value = self._cache.read(key)
         self.accesses.append(f"read {key!r}")
-        return values[key]
+        return value
 
     def pick(self, key: Key, items: tuple[int | str, ...]) -> Any:
-        picks = self._cache.picks
-        if (key, items) not in picks:
-            picks[key, items] = self._cache.view.pick(key, items)
+        value = self._cache.pick(key, items)
         self.accesses.append(f"picked {items!r} of {key!r}")
-        return picks[key, items]
+        return value
 
     def keys(self, start: CollationKey, stop: CollationKey, reverse: bool) -> Iterator[Key]:
-        cache = self._cache
         self.accesses.append(f"scanned {start!r} to {stop!r}{' in reverse' if reverse else ''}")
-        scan = start, stop, reverse
-        if scan not in cache.scans:
-            cache.scans[scan] = [], cache.view.keys(start, stop, reverse)
-        keys, rest = cache.scans[scan]
-        index = 0
-        while True:
-            if index == len(keys):
-                key = next(rest, None)
-                if key is None:
-                    return
-                keys.append(key)
-            yield keys[index]
-            index += 1
+        return self._cache.keys(start, stop, reverse)
 
     def is_addable(self, key: Key) -> bool:
-        addability = self._cache.addability
-        if key not in addability:
-            addability[key] = self._cache.view.is_addable(key)
-        return addability[key]
+        return self._cache.is_addable(key)
 
 
 def _allocate_filler() -> list[Any]:

@@ -177,9 +177,7 @@ class _ClosedLoop(_LoadLoop):
         self._on_call_done(self._connections[client % len(self._connections)], client)
 
     def _on_call_done(self, connection: LoadTarget, client: int) -> None:
-        meter = self._meter
         if not self._is_finished and not connection.closed.done():
-            meter.calls_sent += 1
             address_index = self._address_indexes[client % len(self._address_indexes)]
             connection.call(self._workload(address_index), client)
 
@@ -222,7 +220,6 @@ class _OpenLoop(_LoadLoop):
         elif connection.in_flight >= IN_FLIGHT_MAX:
             meter.record_failure("not called: too many under way", now_ns)
         else:
-            meter.calls_sent += 1
             if now_ns >= meter.begin_ns:
                 meter.send_delays_ns.append(now_ns - due_ns)
             connection.call(call, client)

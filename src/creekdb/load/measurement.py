@@ -75,7 +75,6 @@ class LoadMeter:
         """Number of calls without a response, by reason."""
         self.operation_errors = 0
         """Number of calls whose response is an error. TPC-C causes some."""
-        self.calls_sent = 0
         self.weak_completed = 0
         self.strong_completed = 0
         self.send_delays_ns = array("q")

@@ -20,18 +20,3 @@ from creekdb.simulation.kernel.scenario import (
     ScriptedInvocation,
     scenario_from_config,
 )
-
-__all__ = [
-    "ClientModel",
-    "OperationSampler",
-    "ReplicaFactory",
-    "Scenario",
-    "ScriptedInvocation",
-    "Simulation",
-    "SimulationRun",
-    "format_fault",
-    "parse_duration_us",
-    "parse_faults",
-    "scenario_from_config",
-    "scenario_from_seed",
-]

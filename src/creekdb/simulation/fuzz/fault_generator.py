@@ -10,8 +10,9 @@ survives, because added replicas join through it.
 """
 
 from collections.abc import Callable
+from functools import partial
 from random import Random
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from creekdb.simulation.faults.fault_types import (
     Add,
@@ -39,13 +40,12 @@ PATTERN_COUNTS = (0, 1, 2, 2, 3, 4, 6, 9)
 """Numbers of patterns of a run, all equally likely."""
 
 
-class _FaultContext:
+class _FaultContext(NamedTuple):
     """Generator, cluster size and duration that patterns are drawn with."""
 
-    def __init__(self, random: Random, replicas: int, duration_us: int) -> None:
-        self.random = random
-        self.replicas = replicas
-        self.duration_us = duration_us
+    random: Random
+    replicas: int
+    duration_us: int
 
     def draw_time_us(self) -> int:
         return self.random.randrange(self.duration_us)
@@ -143,16 +143,12 @@ def _maybe_heal(context: _FaultContext, at_us: int) -> list[Fault]:
     return [Heal(at_us + context.draw_duration_us())] if context.random.random() < 0.8 else []
 
 
-def _loss(context: _FaultContext) -> list[Fault]:
+def _noise(
+    fault_type: type[Loss | Duplication], probabilities: tuple[float, ...], context: _FaultContext
+) -> list[Fault]:
     at_us = context.draw_time_us()
-    probability = context.random.choice((0.01, 0.1, 0.3, 0.8))
-    return [Loss(at_us, probability), Loss(at_us + context.draw_duration_us(), 0.0)]
-
-
-def _duplication(context: _FaultContext) -> list[Fault]:
-    at_us = context.draw_time_us()
-    probability = context.random.choice((0.05, 0.3, 1.0))
-    return [Duplication(at_us, probability), Duplication(at_us + context.draw_duration_us(), 0.0)]
+    probability = context.random.choice(probabilities)
+    return [fault_type(at_us, probability), fault_type(at_us + context.draw_duration_us(), 0.0)]
 
 
 def _reordering(context: _FaultContext) -> list[Fault]:
@@ -223,8 +219,8 @@ _PATTERNS: tuple[FaultPattern, ...] = (
     _isolate_all,
     _cuts,
     _cut_one_direction,
-    _loss,
-    _duplication,
+    partial(_noise, Loss, (0.01, 0.1, 0.3, 0.8)),
+    partial(_noise, Duplication, (0.05, 0.3, 1.0)),
     _reordering,
     _spike,
     _garbage,

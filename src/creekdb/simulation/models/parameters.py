@@ -126,18 +126,8 @@ class ClockModel(msgspec.Struct, frozen=True, kw_only=True):
         return SkewedClock(skew_us, drift_ppm)
 
 
-SEQUENTIAL_PEAK_TPS: Final = 2_700
-PAYMENT_US: Final = 100.0
-
 EXECUTION_US: Final = 54.5
 ACCESS_US: Final = 5.98
-
-
-def solve_costs(mix_accesses: float, payment_accesses: float) -> tuple[float, float]:
-    """Return EXECUTION_US and ACCESS_US for the given mean numbers of register accesses."""
-    mix_us = 1_000_000 / SEQUENTIAL_PEAK_TPS
-    access_us = (mix_us - PAYMENT_US) / (mix_accesses - payment_accesses)
-    return PAYMENT_US - access_us * payment_accesses, access_us
 
 
 def calibrated_cpu(cores: int, scale: float = 1.0) -> CpuModel:

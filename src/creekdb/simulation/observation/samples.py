@@ -57,20 +57,18 @@ class CounterTotals(msgspec.Struct, frozen=True, kw_only=True):
     bytes: dict[str, int] = {}
 
 
-class MeasurementWindow(msgspec.Struct, frozen=True, kw_only=True):
-    """Differences of the totals between `begin_us` and `end_us`."""
+class MeasurementWindow(CounterTotals, frozen=True, kw_only=True):
+    """Differences of the totals between `begin_us` and the end of the window."""
 
     begin_us: int
-    end_us: int
-    busy_us: int
-    executions: int
-    rollbacks: int
-    messages: dict[str, int]
-    bytes: dict[str, int]
+
+    @property
+    def end_us(self) -> int:
+        return self.at_us
 
     @property
     def duration_us(self) -> int:
-        return self.end_us - self.begin_us
+        return self.at_us - self.begin_us
 
 
 def read_totals(now_us: int, cpus: Sequence[Cpu], network: Network) -> CounterTotals:
@@ -88,7 +86,7 @@ def read_totals(now_us: int, cpus: Sequence[Cpu], network: Network) -> CounterTo
 def window_between(begin: CounterTotals, end: CounterTotals) -> MeasurementWindow:
     return MeasurementWindow(
         begin_us=begin.at_us,
-        end_us=end.at_us,
+        at_us=end.at_us,
         busy_us=end.busy_us - begin.busy_us,
         executions=end.executions - begin.executions,
         rollbacks=end.rollbacks - begin.rollbacks,

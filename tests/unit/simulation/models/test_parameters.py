@@ -10,10 +10,7 @@ from creekdb.protocol.request import Request
 from creekdb.simulation.models.parameters import (
     ACCESS_US,
     EXECUTION_US,
-    PAYMENT_US,
-    SEQUENTIAL_PEAK_TPS,
     calibrated_cpu,
-    solve_costs,
 )
 from creekdb.tpcc import (
     TRANSACTION_SHARES,
@@ -27,6 +24,8 @@ from creekdb.tpcc import (
 SEED = 1
 WAREHOUSES = 5
 TRANSACTIONS = 4_000
+SEQUENTIAL_PEAK_TPS = 2_700
+PAYMENT_US = 100.0
 
 
 @lru_cache(1)
@@ -50,6 +49,13 @@ def mean_accesses() -> dict[str, float]:
 
 def mean_mix_accesses() -> float:
     return sum(TRANSACTION_SHARES[kind] * each for kind, each in mean_accesses().items()) / 100
+
+
+def solve_costs(mix_accesses: float, payment_accesses: float) -> tuple[float, float]:
+    """Return EXECUTION_US and ACCESS_US for the given mean numbers of register accesses."""
+    mix_us = 1_000_000 / SEQUENTIAL_PEAK_TPS
+    access_us = (mix_us - PAYMENT_US) / (mix_accesses - payment_accesses)
+    return PAYMENT_US - access_us * payment_accesses, access_us
 
 
 def test_the_frozen_constants_follow_from_the_accesses_of_transactions() -> None:

@@ -71,7 +71,6 @@ MODULES: Final = (
     "schemes/core/view",
     "schemes/creek",
     "server/calls/admission_control",
-    "server/calls/dependency_queue",
     "server/calls/dispatcher",
     "server/observability/latency",
     "server/runtime/driver",

@@ -74,11 +74,11 @@ async def test_calls_that_wait_for_dependencies_are_bounded_in_number(tmp_path: 
         rejection = await client.receive_rejection()
         assert (rejection.number, rejection.reason) == (4, RejectReason.BUSY)
         call_dispatcher = cluster.servers[0].dispatcher
-        assert (len(call_dispatcher.dependency_queue), call_dispatcher.in_flight) == (3, 3)
+        assert (call_dispatcher.queued_count, call_dispatcher.in_flight) == (3, 3)
         client.send(messages.CancelResponses(2))
         client.send(messages.StatusRequest(9))
         await client.receive()
-        assert (len(call_dispatcher.dependency_queue), call_dispatcher.in_flight) == (2, 2)
+        assert (call_dispatcher.queued_count, call_dispatcher.in_flight) == (2, 2)
 
 
 async def test_a_client_that_does_not_read_is_disconnected(tmp_path: Path) -> None:

@@ -98,17 +98,17 @@ async def test_a_call_after_an_unknown_request_is_rejected_in_time(tmp_path: Pat
         db.weak.after(never).put("a", 2)  # not awaited
         call = db.weak.after(never).put("a", 3)
         dispatcher = cluster.servers[0].dispatcher
-        while len(dispatcher.dependency_queue) < 2:
+        while dispatcher.queued_count < 2:
             await asyncio.sleep(0.01)
         db._router._time_out(call)
-        while len(dispatcher.dependency_queue) > 1:
+        while dispatcher.queued_count > 1:
             await asyncio.sleep(0.01)
         await db.strong.noop()
         assert dispatcher.in_flight == 1
         await db.__aexit__()
         while cluster.servers[0].clients.connections:
             await asyncio.sleep(0.01)
-        assert len(dispatcher.dependency_queue) == dispatcher.in_flight == 0
+        assert dispatcher.queued_count == dispatcher.in_flight == 0
 
 
 async def test_a_call_follows_a_call_of_another_client_at_another_replica(tmp_path: Path) -> None:

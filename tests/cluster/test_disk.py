@@ -195,7 +195,7 @@ async def test_a_new_replica_with_a_full_disk_rejects_waiting_calls(tmp_path: Pa
     async with cluster.client(0) as db:
         waiting = db.weak.put("a", 1)
         async with asyncio.timeout(TIMEOUT_S):
-            while not first.dispatcher.dependency_queue:
+            while not first.dispatcher.queued_count:
                 await asyncio.sleep(0.01)
         first.journal._finish_group(WriteResult(DiskFull("no space left")))
         assert await rejection_reason(waiting) == RejectReason.DISK

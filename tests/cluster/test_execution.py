@@ -77,7 +77,7 @@ async def test_calls_wait_for_requests_issued_before_a_restart(tmp_path: Path) -
         server = cluster.servers[0]
         call = db.weak.hang("a")
         async with asyncio.timeout(TIMEOUT_S):
-            while not server.dispatcher.dependency_queue:
+            while not server.dispatcher.queued_count:
                 await asyncio.sleep(0.005)
         assert not server.dispatcher.open_calls(), "the call must not be issued yet"
         slow_types.may_continue.set()

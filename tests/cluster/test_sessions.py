@@ -26,8 +26,10 @@ async def test_a_connection_stores_no_session_state(tmp_path: Path) -> None:
         session_ids: set[int] = set()
         for connection in cluster.servers[0].clients.connections:
             before = item_count(connection)
-            session_ids.update(connection.session_id(number) for number in range(1000))
-            assert [connection.session_id(7) for _ in range(3)] == [connection.session_id(7)] * 3
+            session_ids.update(connection.calls.session_id(number) for number in range(1000))
+            assert [connection.calls.session_id(7) for _ in range(3)] == [
+                connection.calls.session_id(7)
+            ] * 3
             assert item_count(connection) == before
         assert len(session_ids) == 2000
         for _ in range(10):

@@ -13,7 +13,7 @@ from aiohttp import web
 
 from creekdb.errors import BadValue, UnknownName
 from creekdb.http import openapi, requests, responses
-from creekdb.http.backend import Backend
+from creekdb.http.backend import ReplicaBackend
 from creekdb.http.calls import LAST_KINDS, CallRegistry, HttpCall, response_body
 from creekdb.http.operations import OperationCatalog
 from creekdb.http.page.routes import CORS_HEADERS, PageRoutes, is_same_origin
@@ -45,7 +45,7 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 class HttpApi:
     def __init__(
         self,
-        backend: Backend,
+        backend: ReplicaBackend,
         operations: OperationCatalog,
         page: PageRoutes,
         version: str,

@@ -1,9 +1,8 @@
-"""Port between the HTTP interface and its replica, and the implementation by a live server."""
+"""Access of the HTTP interface to its replica."""
 
 from collections.abc import Callable, Generator
-from typing import Any, Final, Protocol, TypeAlias
+from typing import Any, Final, TypeAlias
 
-from creekdb.execution.datatype import DataType
 from creekdb.execution.keys import LAST_COLLATION_KEY, CollationKey
 from creekdb.protocol.effects import Response
 from creekdb.protocol.ids.version_vector import Dot
@@ -22,55 +21,12 @@ BackendEvent: TypeAlias = CallIssued | CallResponse | Rejected
 """Events of one call: its identifier and then its responses, or a rejection."""
 
 
-class Backend(Protocol):
-    datatype: DataType
-
-    def invoke(
-        self, client: str, request: CallRequest, on_event: Callable[[BackendEvent], None]
-    ) -> Callable[[], None]:
-        """Issue the call and pass its events to `on_event`, up to the last response.
-
-        A retry with the same client name and number is the same call. Without a name, every
-        request is a new call. The returned function cancels the subscription.
-        """
-
-    def allows(self, token: str) -> bool:
-        """True if a client with this token, or with an empty one, may call operations."""
-
-    def is_loopback_only(self) -> bool:
-        """True if the replica requires no token and listens on a loopback address only."""
-
-    def count_rejection(self, reason: RejectReason) -> None:
-        """Count one rejected request under its reason."""
-
-    def status(self) -> dict[str, Any]: ...
-
-    def readiness_problems(self) -> list[str]:
-        """Return the reasons why clients should avoid this replica, or an empty list."""
-
-    def readable_lengths(self) -> range: ...
-
-    def committed_items(self, length: int, start: CollationKey, stop: CollationKey) -> ItemIterator:
-        """Iterate over the registers of the data type, like `Replica.committed_items`.
-
-        The caller must close the iterator; the replica executes nothing while it is open.
-        """
-
-    async def wait_durable(self) -> bool:
-        """Wait briefly until everything committed so far is on disk; return False on failure."""
-
-    async def wait_call_durable(self) -> bool:
-        """Wait like `wait_durable`, unless responses do not wait for the disk either."""
-
-    def metrics(self) -> str: ...
-
-
 READY_LAG_MAX: Final = 64
 """Upper bound for the lag of a ready replica, in decided instances."""
 
 
 class ReplicaBackend:
-    """`Backend` of a live server."""
+    """Replica behind the HTTP interface."""
 
     def __init__(
         self, sources: ReplicaSources, tokens: AccessTokens, durable_timeout_s: float
@@ -84,15 +40,21 @@ class ReplicaBackend:
     def invoke(
         self, client: str, request: CallRequest, on_event: Callable[[BackendEvent], None]
     ) -> Callable[[], None]:
-        sink = _HttpSink(client, self._dispatcher.next_session(), on_event)
-        calls = ClientCalls(self._dispatcher, sink)
+        """Issue the call and pass its events to `on_event`, up to the last response.
+
+        A retry with the same client name and number is the same call. Without a name, every
+        request is a new call. The returned function cancels the subscription.
+        """
+        calls = ClientCalls(self._dispatcher, _HttpSink(client, on_event))
         calls.submit(request)
         return calls.cancel_all
 
     def allows(self, token: str) -> bool:
+        """True if a client with this token, or with an empty one, may call operations."""
         return self._tokens.can_call(token)
 
     def is_loopback_only(self) -> bool:
+        """True if the replica requires no token and listens on a loopback address only."""
         host, _ = parse_address(self._sources.config.http)
         return not self._tokens.is_required and is_loopback(host)
 
@@ -103,6 +65,7 @@ class ReplicaBackend:
         return self._sources.status()
 
     def readiness_problems(self) -> list[str]:
+        """Return the reasons why clients should avoid this replica, or an empty list."""
         sources = self._sources
         rejection = sources.admission.rejection(False, False)
         problems = [] if rejection is None else [rejection[1]]
@@ -124,6 +87,10 @@ class ReplicaBackend:
         return self._sources.driver.replica.view.readable_lengths()
 
     def committed_items(self, length: int, start: CollationKey, stop: CollationKey) -> ItemIterator:
+        """Iterate over the registers of the data type, like `ReplicaView.committed_items`.
+
+        The caller must close the iterator; the replica executes nothing while it is open.
+        """
         driver = self._sources.driver
         stop = min(stop, LAST_COLLATION_KEY)
         if start < stop:
@@ -131,10 +98,12 @@ class ReplicaBackend:
                 yield from driver.replica.view.committed_items(length, start, stop)
 
     async def wait_durable(self) -> bool:
+        """Wait briefly until everything committed so far is on disk; return False on failure."""
         self._sources.driver.apply_effects()  # appends all their causes to the journal
         return await wait_until_durable(self._sources.journal, self._durable_timeout_s)
 
     async def wait_call_durable(self) -> bool:
+        """Wait like `wait_durable`, unless responses do not wait for the disk either."""
         return self._sources.config.durability == "memory" or await self.wait_durable()
 
     def metrics(self) -> str:
@@ -144,15 +113,11 @@ class ReplicaBackend:
 class _HttpSink:
     """`ResponseSink` of one HTTP call."""
 
-    def __init__(self, client: str, session: int, on_event: Callable[[BackendEvent], None]) -> None:
+    def __init__(self, client: str, on_event: Callable[[BackendEvent], None]) -> None:
         self.client = client
         self.token = ""  # HTTP calls cannot change the membership
         self.not_joined_reason = RejectReason.NOT_READY
-        self._session = session
         self._on_event = on_event
-
-    def session_id(self, number: int) -> int:
-        return self._session
 
     def send_issued(self, number: int, id: Dot) -> None:
         self._on_event(CallIssued(number, id))

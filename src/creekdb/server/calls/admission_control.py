@@ -5,11 +5,12 @@ But their requests are retained until the other members return. Both kinds are t
 and a call above the bound is rejected with the reason.
 """
 
-from typing import Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 from creekdb.errors import StorageFault
 from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.membership.configuration import Configuration
+from creekdb.protocol.request import Operation
 from creekdb.schemes.core.replica import Replica, ReplicaView
 from creekdb.server.runtime.config import ServerConfig
 from creekdb.wire.reject_reason import RejectReason
@@ -47,20 +48,26 @@ class ReplicaLoad(Protocol):
 
 
 class DiskState(Protocol):
+    """State of the journal."""
+
     fault: StorageFault | None
+    durable_position: int
+    end_position: int
+    pending_bytes: int
 
-    @property
-    def pending_bytes(self) -> int: ...
 
-
-class MemberState(Protocol):
+class MembershipPort(Protocol):
     configuration: Configuration
     is_member: bool
     accepts_calls: bool
+    """False until the replica has joined. Calls wait until then."""
 
     def connected_members(self) -> list[int]: ...
 
     def blocked_reason(self) -> str | None: ...
+
+    def validate_change(self, name: str, arguments: tuple[Any, ...]) -> Operation:
+        """Return the operation for a membership change. Raise `BadValue` if it cannot succeed."""
 
 
 class AdmissionControl:
@@ -69,7 +76,7 @@ class AdmissionControl:
         config: ServerConfig,
         driver: ReplicaLoad,
         journal: DiskState,
-        membership: MemberState,
+        membership: MembershipPort,
         limits: AdmissionLimits,
     ) -> None:
         self._driver = driver

@@ -2,7 +2,7 @@
 
 A call is an `OpenCall` from its arrival to its last response, whatever it arrived on. It is
 
-- *queued* while a request that it depends on has not arrived (`DependencyQueue`),
+- *queued* while a request that it depends on has not arrived,
 - *issued* once the replica has given it an identifier,
 - *pending* until it has the response that its client waits for: the first one of a weak call, the
   stable one of a strong call,
@@ -33,10 +33,13 @@ from creekdb.protocol.effects import (
 from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.membership.configuration import MEMBERSHIP_OPERATION
 from creekdb.protocol.request import Operation
-from creekdb.schemes.core.replica import Replica
-from creekdb.server.calls.admission_control import AdmissionControl
+from creekdb.server.calls.admission_control import (
+    AdmissionControl,
+    DiskState,
+    MembershipPort,
+    ReplicaLoad,
+)
 from creekdb.server.calls.capabilities import Capabilities
-from creekdb.server.calls.dependency_queue import DependencyQueue
 from creekdb.server.membership.changes import ADD_MEMBER, REMOVE_MEMBER
 from creekdb.server.observability.latency import CallLatencies
 from creekdb.server.runtime.driver import EffectListener
@@ -52,6 +55,9 @@ from creekdb.wire.reject_reason import RejectReason
 
 STARTUP_BARRIER: Final = Dot(0, 0)
 """Pseudo-request that all calls wait for until the replica has joined."""
+SESSION_BITS: Final = 32
+SESSION_NUMBER_MAX: Final = 2**SESSION_BITS - 1
+"""Greatest session number of one client."""
 DEPENDENCIES_MAX: Final = 64
 """Upper bound for the dependencies of one call."""
 DURABLE_POLL_S: Final = 0.05
@@ -82,9 +88,6 @@ class ResponseSink(Protocol):
     not_joined_reason: RejectReason
     """Reason of the rejection of a call that expires before this replica has joined."""
 
-    def session_id(self, number: int) -> int:
-        """Return the replica's identifier for a session of this client."""
-
     def send_issued(self, number: int, id: Dot) -> None: ...
 
     def send_response(self, number: int, response: Response) -> None: ...
@@ -102,10 +105,8 @@ class CallObserver(Protocol):
     def on_tasks(self, tasks: tuple[Task, ...]) -> None: ...
 
 
-class CallDriver(Protocol):
+class CallDriver(ReplicaLoad, Protocol):
     """Operations of the driver that the dispatcher uses."""
-
-    replica: Replica
 
     def invoke(
         self, operation: Operation, strong: bool, session: int, after: tuple[Dot, ...] = ()
@@ -116,26 +117,19 @@ class CallDriver(Protocol):
     def observe_tasks(self, observer: Callable[[tuple[Task, ...]], None] | None) -> None: ...
 
 
-class JournalPositions(Protocol):
-    durable_position: int
-    end_position: int
-
-
-class MembershipPort(Protocol):
-    accepts_calls: bool
-    """False until the replica has joined. Calls wait until then."""
-
-    def blocked_reason(self) -> str | None: ...
-
-    def connected_members(self) -> list[int]: ...
-
-    def validate_change(self, name: str, arguments: tuple[Any, ...]) -> Operation: ...
-
-
 class OpenCall:
     """Call of a client, from its arrival to its last response."""
 
-    __slots__ = ("client", "has_response", "id", "is_pending", "request", "started_s")
+    __slots__ = (
+        "client",
+        "expiry_timer",
+        "has_response",
+        "id",
+        "is_pending",
+        "missing",
+        "request",
+        "started_s",
+    )
 
     def __init__(self, client: "ClientCalls", request: CallRequest) -> None:
         self.client: ClientCalls | None = client
@@ -143,6 +137,9 @@ class OpenCall:
         self.request = request
         self.id: Dot | None = None
         """Identifier of the request. None until the call is issued."""
+        self.missing: Dot | None = None
+        """Request that the call waits for. None unless the call is queued."""
+        self.expiry_timer: asyncio.TimerHandle | None = None
         self.is_pending = True
         self.has_response = False
         self.started_s = 0.0
@@ -154,9 +151,18 @@ class ClientCalls:
     def __init__(self, dispatcher: "CallDispatcher", sink: ResponseSink) -> None:
         self._dispatcher = dispatcher
         self.sink = sink
+        self._session_base = dispatcher.next_session() << SESSION_BITS
+        """Identifier of the client's session 0."""
         self.by_number: dict[int, OpenCall] = {}
         """Calls that may get more responses."""
         self.pending_count = 0
+
+    def session_id(self, number: int) -> int:
+        """Return the replica's identifier for a session of this client.
+
+        A client may use any number of sessions and does not end them, so none is stored.
+        """
+        return self._session_base | number & SESSION_NUMBER_MAX
 
     def submit(self, request: CallRequest) -> None:
         """Dispatch a new call. Raise `MalformedMessage` if its number is in use."""
@@ -244,7 +250,7 @@ class CallDispatcher:
     def __init__(
         self,
         driver: CallDriver,
-        journal: JournalPositions,
+        journal: DiskState,
         membership: MembershipPort,
         admission: AdmissionControl,
         resolver: OperationResolver,
@@ -262,6 +268,8 @@ class CallDispatcher:
         self._in_flight_max = limits.in_flight_max
         self._awaiting_final_max = limits.awaiting_final_max
         self._unattended_max = limits.unattended_max
+        self._queued_max = limits.queued_max
+        self._queue_time_s_max = limits.queue_time_s_max
         self._replica = driver.replica.view
         self._has_request = self._replica.has_request
         self._is_local_read = driver.replica.can_respond_locally
@@ -275,9 +283,9 @@ class CallDispatcher:
         """Calls of the replica itself, without a client."""
         self.in_flight = 0
         """Number of pending calls."""
-        self.dependency_queue: DependencyQueue[OpenCall] = DependencyQueue(
-            self._retry, self._reject_expired, limits.queued_max, limits.queue_time_s_max
-        )
+        self.queued_count = 0
+        """Number of calls that wait for a dependency."""
+        self._queued_by_missing: dict[Dot, dict[OpenCall, None]] = {}
         self._session_count = 0
         driver.subscribe(self)
 
@@ -334,7 +342,7 @@ class CallDispatcher:
             return
         call.started_s = time.perf_counter()
         try:
-            session = sink.session_id(request.session)
+            session = client.session_id(request.session)
             id = self._driver.invoke(operation, strong, session, request.after)
         except UsageError as error:
             # The replica validates membership changes itself, and it may have been removed in this
@@ -366,17 +374,45 @@ class CallDispatcher:
         if not response.cancelled():
             response.set_result(value)
 
-    def _enqueue(self, call: OpenCall, missing: Dot) -> None:
-        queue = self.dependency_queue
-        if queue.is_full:
-            cause = f"{len(queue)} calls wait for dependencies that have not arrived"
-            self._reject(call, RejectReason.BUSY, f"too many calls: {cause}; retry later")
-        else:
-            queue.enqueue(call, missing, call.request.wait_ms)
+    # --- queue of calls whose dependencies have not arrived -------------------------------------
 
-    def _retry(self, call: OpenCall) -> None:
-        if call.client is not None:
-            self.dispatch(call.client, call)
+    def _enqueue(self, call: OpenCall, missing: Dot) -> None:
+        if self.queued_count >= self._queued_max:
+            cause = f"{self.queued_count} calls wait for dependencies that have not arrived"
+            self._reject(call, RejectReason.BUSY, f"too many calls: {cause}; retry later")
+            return
+        wait_s = min(call.request.wait_ms / 1000 or self._queue_time_s_max, self._queue_time_s_max)
+        timer = asyncio.get_running_loop().call_later(wait_s, self._reject_expired, call, missing)
+        call.missing, call.expiry_timer = missing, timer
+        self._queued_by_missing.setdefault(missing, {})[call] = None
+        self.queued_count += 1
+
+    def _dequeue(self, call: OpenCall) -> None:
+        if call.missing is None or call.expiry_timer is None:
+            return
+        call.expiry_timer.cancel()
+        calls = self._queued_by_missing[call.missing]
+        del calls[call]
+        if not calls:
+            del self._queued_by_missing[call.missing]
+        call.missing = call.expiry_timer = None
+        self.queued_count -= 1
+
+    def release(self, missing: Dot) -> None:
+        """Dispatch the calls that wait for a request, which has arrived."""
+        for call in tuple(self._queued_by_missing.get(missing, ())):
+            self._dequeue(call)
+            if call.client is not None:
+                self.dispatch(call.client, call)
+
+    def release_barrier(self) -> None:
+        """Dispatch the calls that waited until this replica has joined."""
+        self.release(STARTUP_BARRIER)
+
+    def recheck_dependencies(self) -> None:
+        """Dispatch all queued calls again. Some of them may have to be rejected now."""
+        for missing in tuple(self._queued_by_missing):
+            self.release(missing)
 
     def _reject_expired(self, call: OpenCall, missing: Dot) -> None:
         if missing != STARTUP_BARRIER:
@@ -386,24 +422,6 @@ class CallDispatcher:
             reason = self.blocked_reason() or "it has just started"
             message = f"this replica has not joined yet: {reason}"
             self._reject(call, call.client.sink.not_joined_reason, message)
-
-    def _reject(
-        self, call: OpenCall, reason: RejectReason, message: str, is_certain: bool = True
-    ) -> None:
-        client = call.client
-        self.close_call(call)
-        self.count(reason)
-        if client is not None:
-            client.sink.send_rejection(Rejected(call.request.number, reason, message, is_certain))
-
-    def release_barrier(self) -> None:
-        """Dispatch the calls that waited until this replica has joined."""
-        self.dependency_queue.release(STARTUP_BARRIER)
-
-    def recheck_dependencies(self) -> None:
-        """Dispatch all queued calls again. Some of them may have to be rejected now."""
-        for id in self.dependency_queue.missing_requests():
-            self.dependency_queue.release(id)
 
     # --- responses ----------------------------------------------------------------------------
 
@@ -453,6 +471,15 @@ class CallDispatcher:
                 Rejected(number, RejectReason.BUSY, message, is_certain=False)
             )
 
+    def _reject(
+        self, call: OpenCall, reason: RejectReason, message: str, is_certain: bool = True
+    ) -> None:
+        client = call.client
+        self.close_call(call)
+        self.count(reason)
+        if client is not None:
+            client.sink.send_rejection(Rejected(call.request.number, reason, message, is_certain))
+
     def close_call(self, call: OpenCall, has_last_response: bool = False) -> None:
         """Send no more responses to a call."""
         client, id = call.client, call.id
@@ -475,8 +502,7 @@ class CallDispatcher:
             call.is_pending = False
             client.pending_count -= 1
             self.in_flight -= 1
-            if self.dependency_queue:
-                self.dependency_queue.remove(call)
+            self._dequeue(call)
 
     # --- events of the replica ----------------------------------------------------------------
 
@@ -487,9 +513,8 @@ class CallDispatcher:
             # dependent call is executed after its request, and its records follow the records of
             # that request.
             if type(event) is RbDelivered:
-                if self.dependency_queue:
-                    loop = asyncio.get_running_loop()
-                    loop.call_soon(self.dependency_queue.release, event.id)
+                if event.id in self._queued_by_missing:
+                    asyncio.get_running_loop().call_soon(self.release, event.id)
             elif type(event) is CheckpointInstalled:
                 self._admission.pending_strong.difference_update(
                     [id for id in self._admission.pending_strong if id in event.ids]
@@ -509,8 +534,8 @@ class CallDispatcher:
             self._abandon_when_durable(lost, self._journal.end_position)
         for id in [each for each in self._internal_calls if not is_awaited(each)]:
             self._complete_internal(id, ())
-        for id in filter(self._has_request, self.dependency_queue.missing_requests()):
-            self.dependency_queue.release(id)
+        for id in tuple(filter(self._has_request, self._queued_by_missing)):
+            self.release(id)
 
     def _abandon_when_durable(self, ids: list[Dot], end: int) -> None:
         """Abandon the calls after all known responses, which wait for the disk, have been sent."""

@@ -105,7 +105,7 @@ def _call_metrics(sources: ReplicaSources) -> Iterator[MetricFamily]:
     queues = {
         "backlog": sources.driver.backlog,
         "calls": dispatcher.in_flight,
-        "after": len(dispatcher.dependency_queue),
+        "after": dispatcher.queued_count,
     }
     yield MetricFamily(
         "creek_queue_length",

@@ -49,9 +49,6 @@ from creekdb.wire.messages import (
 from creekdb.wire.reject_reason import RejectReason
 
 CLIENT_ID_LENGTH_MAX: Final = 64
-SESSION_BITS: Final = 32
-SESSION_NUMBER_MAX: Final = 2**SESSION_BITS - 1
-"""Greatest session number of one connection."""
 CONNECTION_LIMIT_FRAME: Final = encode_frame(
     ConnectionRejected(
         RejectReason.BUSY,
@@ -128,11 +125,9 @@ class ClientConnection:
 
     def __init__(self, service: ClientService) -> None:
         self._service = service
-        self._calls = ClientCalls(service.dispatcher, self)
+        self.calls = ClientCalls(service.dispatcher, self)
         self._frames = FrameDecoder(HELLO_FRAME_BYTES_MAX)
         self._writer = FrameWriter(service.limits.unread_bytes_max, abort_when_full=True)
-        self._session_base = service.dispatcher.next_session() << SESSION_BITS
-        """Identifier of this connection's session 0."""
         self.client = ""
         self.token = ""
         self.not_joined_reason = RejectReason.DEADLINE
@@ -151,7 +146,7 @@ class ClientConnection:
             self._service.count(ServerCounter.SLOW_CLIENT)
         self._service.connections.discard(self)
         self._service.backup_sessions.close(self)
-        self._calls.cancel_all()
+        self.calls.cancel_all()
 
     def eof_received(self) -> None:
         """Close the connection, which is the default."""
@@ -191,11 +186,11 @@ class ClientConnection:
             raise MalformedMessage("the first message must be a hello")
         match message:  # the most frequent messages first
             case CallRequest():
-                self._calls.submit(message)
+                self.calls.submit(message)
             case ClientHello():
                 self._handle_hello(message)
             case CancelResponses(number=number):
-                self._calls.cancel(number)
+                self.calls.cancel(number)
             case StatusRequest(number=number):
                 self._send(StatusResponse(number, self._service.status()))
             case BackupRequest():
@@ -239,13 +234,6 @@ class ClientConnection:
             self._send(Rejected(request.number, RejectReason.TOKEN, message))
 
     # --- responses ----------------------------------------------------------------------------
-
-    def session_id(self, number: int) -> int:
-        """Return the replica's identifier for a session of this connection.
-
-        A client may use any number of sessions and does not end them, so none is stored.
-        """
-        return self._session_base | number & SESSION_NUMBER_MAX
 
     def send_issued(self, number: int, id: Dot) -> None:
         """Queue the notification. It is sent together with the next response."""

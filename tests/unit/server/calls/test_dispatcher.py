@@ -8,9 +8,10 @@ from typing import Any, cast
 import pytest
 
 from creekdb.datatypes.kv import KV
-from creekdb.errors import MalformedMessage
+from creekdb.errors import MalformedMessage, StorageFault
 from creekdb.protocol.effects import Response, ResponseKind
 from creekdb.protocol.ids.version_vector import Dot
+from creekdb.protocol.membership.configuration import Configuration
 from creekdb.protocol.request import Operation, Outcome
 from creekdb.server.calls.admission_control import AdmissionControl
 from creekdb.server.calls.capabilities import Capabilities
@@ -42,9 +43,6 @@ class FakeSink:
         self.responses: list[tuple[int, ResponseKind]] = []
         self.rejections: list[str] = []
 
-    def session_id(self, number: int) -> int:
-        return number
-
     def send_issued(self, number: int, id: Dot) -> None:
         self.ids.append(id)
 
@@ -67,6 +65,11 @@ class FakeReplica:
         self.accepts_calls = True
         self.blocking_reason: str | None = None
         self.pending_strong: set[Dot] = set()
+        self.configuration = Configuration(0, ())
+        self.is_member = True
+        self.fault: StorageFault | None = None
+        self.pending_bytes = self.backlog = self.pending_batches = 0
+        self.has_volatile_request = False
 
     def invoke(
         self, operation: Operation, strong: bool, session: int, after: tuple[Dot, ...] = ()
@@ -134,6 +137,8 @@ class DispatcherFixture:
         dispatcher = self.dispatcher
         return not (
             dispatcher.in_flight
+            or dispatcher.queued_count
+            or dispatcher._queued_by_missing
             or dispatcher.open_calls()
             or dispatcher._unattended_calls
             or self.calls.by_number
@@ -155,13 +160,13 @@ def totals(latencies: CallLatencies) -> dict[str, int]:
 
 async def test_call_waits_for_its_dependencies_and_passes_them_to_the_replica() -> None:
     fixture = DispatcherFixture()
-    queue = fixture.dispatcher.dependency_queue
+    dispatcher = fixture.dispatcher
     fixture.call(1, after=(DEPENDENCY,))
     fixture.call(2, after=(DEPENDENCY,))
-    assert len(queue) == 2
+    assert dispatcher.queued_count == 2
     fixture.replica.arrived.add(DEPENDENCY)
-    queue.release(DEPENDENCY)
-    assert not queue
+    dispatcher.release(DEPENDENCY)
+    assert not dispatcher.queued_count
     assert fixture.sink.ids == [Dot(0, 1), Dot(0, 2)]
     assert fixture.replica.invoked_after == [(DEPENDENCY,)] * 2
 
@@ -176,7 +181,7 @@ async def test_blocked_reason_is_empty_as_soon_as_the_replica_is_ready() -> None
     assert dispatcher.blocked_reason() == ""
     fixture.call(1)
     fixture.call(2)
-    assert len(dispatcher.dependency_queue) == 2
+    assert dispatcher.queued_count == 2
     replica.accepts_calls = True
     dispatcher.release_barrier()
     assert fixture.sink.ids == [Dot(0, 1), Dot(0, 2)]
@@ -197,10 +202,10 @@ async def test_queued_call_is_checked_for_unsupported_operations_when_it_is_issu
     fixture = DispatcherFixture()
     fixture.set_capabilities(2, [("get", 1, 1)])
     fixture.call(1, after=(DEPENDENCY,))
-    assert len(fixture.dispatcher.dependency_queue) == 1
+    assert fixture.dispatcher.queued_count == 1
     assert fixture.sink.rejections == []
     fixture.replica.arrived.add(DEPENDENCY)
-    fixture.dispatcher.dependency_queue.release(DEPENDENCY)
+    fixture.dispatcher.release(DEPENDENCY)
     assert fixture.sink.rejections == [RejectReason.UNKNOWN_OPERATION]
     assert fixture.sink.ids == []
     fixture.set_capabilities(2, [])

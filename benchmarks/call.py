@@ -83,8 +83,16 @@ class Disk:
         self.end_position += len(records)
         return self.end_position
 
+    def subscribe(self, on_durable: Callable[[], None]) -> None:
+        self._on_durable = on_durable
+
     def request_sync(self) -> None:
         pass
+
+    def sync(self) -> None:
+        if self.durable_position < self.end_position:
+            self.durable_position = self.end_position
+            self._on_durable()
 
     def append_checkpoint(self, chunks: Iterable[bytes]) -> int:
         raise NotImplementedError
@@ -205,11 +213,6 @@ class Node:
             assert not isinstance(message, StateDigests)
             self.driver.receive(cast(Message, message), sender)
 
-    def write(self) -> None:
-        if self.disk.durable_position < self.disk.end_position:
-            self.disk.durable_position = self.disk.end_position
-            self.driver.release()
-
 
 def _unexpected(*_: Any) -> Any:
     raise AssertionError
@@ -283,7 +286,7 @@ async def _run_round(nodes: list[Node], calls: list[bytes] | None) -> None:
     for _ in range(LOOP_ITERATIONS):
         await asyncio.sleep(0)
         for node in nodes:
-            node.write()
+            node.disk.sync()
     for node in nodes:
         node.driver.tick()
 

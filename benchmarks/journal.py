@@ -1,7 +1,7 @@
 """The journal: the cost of a sync relative to the plain system calls, and the speed of a replay.
 
 A sync waits, so these are wall-clock times, and the journal and the plain calls alternate. The
-journal's time is that of a driver: from `append` to `on_durable` on the event loop.
+journal's time is that of a driver: from `append` to its callback on the event loop.
 """
 
 import asyncio
@@ -78,7 +78,8 @@ class _DrivenJournal:
     def __init__(self, path: Path) -> None:
         self._synced = asyncio.Event()
         loop = asyncio.get_running_loop()
-        self.journal = Journal(path, loop=loop, on_durable=self._synced.set)
+        self.journal = Journal(path, loop=loop)
+        self.journal.subscribe(self._synced.set)
         self.journal.open()
 
     async def write(self, records: list[Record]) -> None:

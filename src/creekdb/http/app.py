@@ -5,6 +5,7 @@ import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from contextlib import closing
+from functools import partial
 from typing import Any, Final
 from urllib.parse import urlsplit
 
@@ -169,7 +170,7 @@ class HttpApi:
             after=invocation.after,
             wait_ms=max(1, int(invocation.timeout_s * 1000)),
         )
-        call.unsubscribe = self._backend.invoke(invocation.client, message, call.receive)
+        call.start(partial(self._backend.invoke, invocation.client, message))
         await call.wait_issued()
         if call.rejection is not None:
             raise RejectedCall(call.rejection)

@@ -47,9 +47,17 @@ class HttpCall:
         self.is_finished = False
         self.response_bytes = 0
         """Encoded size of the retained responses, in bytes."""
-        self.on_growth: Callable[[int], None] = lambda size: None
-        self.unsubscribe: Callable[[], None] = lambda: None
+        self._on_growth: Callable[[int], None] | None = None
+        self._cancel: Callable[[], None] | None = None
         self._changed = asyncio.Event()
+
+    def start(self, invoke: Callable[[Callable[[BackendEvent], None]], Callable[[], None]]) -> None:
+        """Issue the call. `invoke` passes its events to a callback and returns its cancellation."""
+        self._cancel = invoke(self.receive)
+
+    def observe_growth(self, on_growth: Callable[[int], None] | None) -> None:
+        """Report the size of each further response, in bytes. None ends the reports."""
+        self._on_growth = on_growth
 
     def receive(self, event: BackendEvent) -> None:
         match event:
@@ -62,7 +70,8 @@ class HttpCall:
                     added_bytes -= _encoded_size(self.responses.pop(0))
                     self.dropped_responses += 1
                 self.response_bytes += added_bytes
-                self.on_growth(added_bytes)
+                if self._on_growth is not None:
+                    self._on_growth(added_bytes)
                 self.is_finished = kind in LAST_KINDS or self.has_single_response
             case Rejected():
                 self.rejection = event
@@ -72,7 +81,8 @@ class HttpCall:
     def close(self) -> None:
         """End the subscription and all event streams of the call."""
         self.is_finished = True
-        self.unsubscribe()
+        if self._cancel is not None:
+            self._cancel()
         self._notify()
 
     def _notify(self) -> None:
@@ -142,14 +152,14 @@ class CallRegistry:
 
     def add(self, call: HttpCall) -> None:
         self._calls[call.id] = call
-        call.on_growth = self._add_bytes
+        call.observe_growth(self._add_bytes)
         self._add_bytes(call.response_bytes)
 
     def remove(self, call: HttpCall) -> None:
         if self._calls.pop(call.id, None) is None:
             return  # the registry has evicted it already
         self.response_bytes -= call.response_bytes
-        call.on_growth = lambda size: None
+        call.observe_growth(None)
 
     def _add_bytes(self, size: int) -> None:
         self.response_bytes += size

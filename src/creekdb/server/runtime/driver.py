@@ -51,6 +51,8 @@ class JournalPort(Protocol):
     durable_position: int
     fault: StorageFault | None
 
+    def subscribe(self, on_durable: Callable[[], None]) -> None: ...
+
     def append(self, records: Sequence[Record], sync: bool = True) -> int: ...
 
     def request_sync(self) -> None: ...
@@ -121,6 +123,7 @@ class Driver:
         """Executor lock, or None if the replica is not shared. None is usual and saves the lock in
         every step."""
         executor.start(replica, self._completed)
+        journal.subscribe(self.release)
 
     def subscribe(self, listener: EffectListener) -> None:
         """Pass events and responses to the listener from now on."""

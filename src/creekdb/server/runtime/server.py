@@ -126,7 +126,6 @@ class Server:
         self.journal = Journal(
             Path(config.data),
             loop=asyncio.get_running_loop(),
-            on_durable=self._on_durable,
             on_failure=self._on_disk_failure,
             log=self._log_journal,
             file_ops=self._file_ops,
@@ -415,13 +414,6 @@ class Server:
         self.divergence.reconfigure(configuration.replica_ids)
         self.dispatcher.recheck_dependencies()
 
-    def _on_durable(self) -> None:
-        """Release held responses and messages. A longer prefix of the journal is durable."""
-        if self._logged_disk_failure:
-            self._logged_disk_failure = ""
-            self.event_log.info(EventName.DISK_WORKS, "the disk has recovered")
-        self.driver.release()
-
     def _on_disk_failure(self, fault: StorageFault) -> None:
         if self.journal.is_broken:
             self.fail(fault)
@@ -503,6 +495,9 @@ class Server:
         logger = StateChangeLogger(self.event_log, self.config.replica)
         while True:
             await asyncio.sleep(STATE_CHECK_S)
+            if self._logged_disk_failure and self.journal.fault is None:
+                self._logged_disk_failure = ""
+                self.event_log.info(EventName.DISK_WORKS, "the disk has recovered")
             logger.check(
                 self.driver.replica.view.leader(),
                 self.peers.connected_members(),

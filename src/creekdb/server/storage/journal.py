@@ -71,8 +71,8 @@ class Journal:
     With a `loop`, the system or a thread writes, and the callbacks run on the loop. Without one,
     `flush` writes and calls them.
 
-    `on_durable` is called after each sync, `on_failure` after each failed attempt. All methods
-    belong to the thread of the loop. Only `open`, `flush` and `close` wait for the disk.
+    `on_failure` is called after each failed attempt to write. All methods belong to the thread of
+    the loop. Only `open`, `flush` and `close` wait for the disk.
     """
 
     def __init__(
@@ -81,14 +81,13 @@ class Journal:
         *,
         limits: JournalLimits = JOURNAL_LIMITS,
         loop: AbstractEventLoop | None = None,
-        on_durable: Callable[[], None] = _do_nothing,
         on_failure: Callable[[StorageFault], None] = _ignore,
         log: Callable[[str], None] = _ignore,
         file_ops: FileOps = SYSTEM_FILE_OPS,
     ) -> None:
         self._directory = directory
         self._loop = loop
-        self._on_durable = on_durable
+        self._on_durable: Callable[[], None] = _do_nothing
         self._on_failure = on_failure
         self._log = log
         self._file_ops = file_ops
@@ -128,6 +127,10 @@ class Journal:
         self.torn_tail: TornTail | None = None
         """Incomplete write that `open` cut off, or None."""
         self.sync_count = 0
+
+    def subscribe(self, on_durable: Callable[[], None]) -> None:
+        """Call `on_durable` after each sync from now on."""
+        self._on_durable = on_durable
 
     # --- opening and closing ------------------------------------------------------------------
 

@@ -73,6 +73,9 @@ class FakeJournal:
             self.request_sync()
         return self._end
 
+    def subscribe(self, on_durable: Callable[[], None]) -> None:
+        pass
+
     def request_sync(self) -> None:
         self.requested_position = self._end
 

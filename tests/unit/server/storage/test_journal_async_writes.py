@@ -63,10 +63,10 @@ class JournalProbe:
         self.journal = Journal(
             directory,
             loop=asyncio.get_running_loop(),
-            on_durable=self._changed.set,
             on_failure=self._on_failure,
             file_ops=file_ops,
         )
+        self.journal.subscribe(self._changed.set)
         self.journal.open()
 
     def _on_failure(self, error: StorageFault) -> None:

@@ -52,10 +52,10 @@ class History:
         journal = Journal(
             self.machine.directory,
             limits=JournalLimits(self._segment_bytes),
-            on_durable=lambda: self.check_durable(journal),
             log=self.logged.append,
             file_ops=self.machine,
         )
+        journal.subscribe(lambda: self.check_durable(journal))
         try:
             try:
                 self.check_recovered(journal, journal.open())

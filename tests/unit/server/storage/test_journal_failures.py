@@ -33,8 +33,8 @@ def test_records_that_cannot_be_written_wait_and_are_written_later(
         tmp_path,
         file_ops=file_ops,
         on_failure=failures.append,
-        on_durable=lambda: durable_positions.append(journal.durable_position),
     )
+    journal.subscribe(lambda: durable_positions.append(journal.durable_position))
     journal.open()
     journal.append(records(0, 2))
     journal.flush()

@@ -26,7 +26,8 @@ async def test_records_that_arrive_during_a_sync_share_the_next_one(tmp_path: Pa
         synced.set()
 
     loop = asyncio.get_running_loop()
-    journal = Journal(tmp_path, loop=loop, on_durable=on_durable, file_ops=file_ops)
+    journal = Journal(tmp_path, loop=loop, file_ops=file_ops)
+    journal.subscribe(on_durable)
     journal.open()
     journal.append(records(0, 1))
     while "write" not in file_ops.called:
@@ -52,9 +53,8 @@ async def test_a_failure_is_reported_on_the_loop_and_a_retry_continues(tmp_path:
         changed.set()
 
     loop = asyncio.get_running_loop()
-    journal = Journal(
-        tmp_path, loop=loop, on_durable=changed.set, on_failure=on_failure, file_ops=file_ops
-    )
+    journal = Journal(tmp_path, loop=loop, on_failure=on_failure, file_ops=file_ops)
+    journal.subscribe(changed.set)
     journal.open()
     file_ops.errors = {"write": errno.ENOSPC}
     journal.append(records(0, 1))
@@ -133,10 +133,10 @@ async def run():
     journal = Journal(
         Path(sys.argv[1]),
         loop=loop,
-        on_durable=on_durable,
         limits=JournalLimits(segment_bytes=20_000),
         file_ops=TimedFileOps(Histogram(), use_io_uring=sys.argv[2] == "system"),
     )
+    journal.subscribe(on_durable)
     journal.open()
     while True:
         at = journal.end_position

@@ -2,7 +2,7 @@
 
 import asyncio
 from pathlib import Path
-from typing import NoReturn
+from typing import NoReturn, cast
 
 import pytest
 
@@ -12,6 +12,7 @@ from creekdb.client import Database
 from creekdb.client.call_router import IN_FLIGHT_MAX
 from creekdb.datatypes import get_datatype
 from creekdb.protocol.ids.version_vector import Dot
+from creekdb.server.runtime.driver import Driver
 from creekdb.wire.counters import ServerCounter
 from creekdb.wire.reject_reason import RejectReason
 from tests.cluster.in_process_cluster import InProcessCluster, running_cluster
@@ -195,13 +196,14 @@ async def test_calls_fail_when_all_replicas_are_down(tmp_path: Path) -> None:
 
 
 async def test_a_removed_replica_rejects_calls(tmp_path: Path) -> None:
-    def removed(*_: object) -> NoReturn:
-        raise UsageError(
-            "call rejected: replica 0 was removed from its cluster; call another replica"
-        )
+    class RemovedReplica:
+        def invoke(self, *_: object) -> NoReturn:
+            raise UsageError(
+                "call rejected: replica 0 was removed from its cluster; call another replica"
+            )
 
     async with running_cluster(tmp_path, 1) as cluster, cluster.client() as db:
-        cluster.servers[0].driver.invoke = removed  # type: ignore[assignment, method-assign]
+        cluster.servers[0].dispatcher._driver = cast(Driver, RemovedReplica())
         with pytest.raises(NotDone, match="call another replica") as rejection:
             await db.weak.put("a", 1)
         assert rejection.value.reason == RejectReason.STOPPING

@@ -3,7 +3,7 @@
 import asyncio
 import shutil
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ import pytest
 from creekdb import NotDone, Unknown, connect
 from creekdb.client.call_router import IN_FLIGHT_MAX
 from creekdb.client.database import RETRY_AFTER_REJECTION_S, Database
+from creekdb.protocol.effects import Event, Response
 from creekdb.protocol.ids.version_vector import Dot
 from creekdb.server.runtime.config import SecurityConfig
 from creekdb.wire import messages
@@ -332,6 +333,16 @@ async def test_a_retried_call_executes_once_after_its_record_expired(tmp_path: P
         assert await db.strong.get("n") == 1
 
 
+class SilentListener:
+    """Listener that drops all responses."""
+
+    def observe(self, events: tuple[Event, ...]) -> None:
+        pass
+
+    def respond(self, responses: Sequence[Response]) -> None:
+        pass
+
+
 async def call_retried_elsewhere(cluster: InProcessCluster, db: Database) -> Any:
     """Return the response to a call that is retried at another replica.
 
@@ -340,7 +351,7 @@ async def call_retried_elsewhere(cluster: InProcessCluster, db: Database) -> Any
     server = cluster.servers[0]
     assert db.replica == 0
     server.peers.disconnect((1, 2))
-    server.dispatcher.respond = lambda responses: None  # type: ignore[method-assign]
+    server.driver.subscribe(SilentListener())
     call = db.weak.increment("n")
     async with asyncio.timeout(TIMEOUT_S):
         while not server.driver.executions or server.driver.backlog:

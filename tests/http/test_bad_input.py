@@ -6,8 +6,7 @@ from io import BytesIO
 from pathlib import Path
 from typing import Any
 
-import pytest
-
+from creekdb.errors import DiskFull
 from creekdb.http.requests import HttpLimits
 from creekdb.wire.reject_reason import RejectReason
 from tests.cluster.in_process_cluster import TIMEOUT_S
@@ -186,20 +185,17 @@ async def assert_rejected(http: HttpCluster, problem: str) -> None:
     assert response.body["certainly_not_done"] is True
 
 
-async def test_an_impaired_replica_responds_with_503(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    rejection = RejectReason.DISK, "no space left"
+async def test_an_impaired_replica_responds_with_503(tmp_path: Path) -> None:
     async with http_cluster(tmp_path) as http:
         server = http.cluster.servers[0]
         assert (await http.get("/ready")).status == 200
-        monkeypatch.setattr(server.admission, "rejection", lambda strong, alone: rejection)
+        server.journal.fault = DiskFull("no space left")
         await assert_rejected(http, RejectReason.DISK)
         response = await http.get("/ready")
         assert (response.status, response.problem) == (503, RejectReason.NOT_READY)
         assert "no space left" in response.body["detail"]
         assert (await http.get("/health")).body == {"alive": True}
-        rejection = RejectReason.STOPPING, "the replica is stopping"
+        server.admission.close("the replica is stopping")
         await assert_rejected(http, RejectReason.STOPPING)
 
 

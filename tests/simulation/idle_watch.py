@@ -6,9 +6,9 @@ same for the tentative response to a strong operation, in every partition.
 
 The watch sets no time limit: a replica first executes earlier requests and writes to its disk. As
 long as it does, it is busy. A replica is idle if its cores have no task, its disk has no write in
-progress and no turn is open. An idle replica does nothing more on its own, so a client that still
-waits for a response then waits for a message or a timer. Therefore each replica is checked right
-before it receives a message, a tick or a client call.
+progress, no output waits for the disk and no turn is open. An idle replica does nothing more on its
+own, so a client that still waits for a response then waits for a message or a timer. Therefore each
+replica is checked right before it receives a message, a tick or a client call.
 
 If the guarantees of a scheme exclude tentative responses, there is no such promise and the watch is
 off. The watch is not a checker, since a history does not record when a replica was busy.
@@ -21,6 +21,7 @@ from creekdb.schemes import registry
 from creekdb.simulation.kernel.cluster import ReplicaFactory, Simulation
 from creekdb.simulation.kernel.node import Node
 from creekdb.simulation.kernel.scenario import Scenario
+from tests.simulation.durability_watch import watch_durability
 
 
 class IdleWithPendingResponse(Exception):
@@ -28,10 +29,12 @@ class IdleWithPendingResponse(Exception):
 
 
 class WatchedSimulation(Simulation):
-    """Simulation that fails when a replica is idle while a client waits for it."""
+    """Simulation that fails when a replica is idle while a client waits for it, or when it sends a
+    message or response too early (`durability_watch`)."""
 
     def __init__(self, scenario: Scenario, make_replica: ReplicaFactory) -> None:
         super().__init__(scenario, make_replica, datatypes.SAMPLERS[scenario.datatype])
+        watch_durability(self)
         self.idle_observations = 0
         """Number of checks that found a replica idle."""
 
@@ -76,4 +79,5 @@ def _is_busy(node: Node) -> bool:
         has_open_turn
         or not node.cpu.is_idle()
         or node.disk.durable_position != node.disk.end_position
+        or node._rule.held_count > 0
     )

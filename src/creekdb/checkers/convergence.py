@@ -16,7 +16,7 @@ from creekdb.checkers.verdict import (
     response_witness,
     short_text,
 )
-from creekdb.history import FinalState
+from creekdb.history import Dot, FinalState
 
 
 @checker("convergence")
@@ -28,6 +28,7 @@ def check(run: RunIndex) -> None:
     _check_orders(run)
     _check_states(run)
     _check_lost_responses(run)
+    _check_lost_observations(run)
     _check_lost_requests(run)
 
 
@@ -90,9 +91,10 @@ def _check_lost_responses(run: RunIndex) -> None:
 
     Responses are sent after the request is durable. Only a replica that never restarts may lose
     requests that no other replica has, and none with a stable response. A removed replica hands
-    over all its requests.
+    over all its requests. If responses did not wait for the disk, a crash may lose a request that
+    has only tentative ones.
     """
-    durable = {*run.last_logs, *(log.replica for log in run.logs if log.is_removed)}
+    durable = _durable_replicas(run)
     for record in run.history.operations:
         is_durable = record.replica in durable or record.stable is not None
         if (
@@ -100,10 +102,38 @@ def _check_lost_responses(run: RunIndex) -> None:
             and is_durable
             and not record.is_local
             and run.position_of(record) is None
+            and not run.may_be_lost(record)
         ):
             message = f"{record.id} got a response and was then lost: it is not on committed"
             witnesses = (invocation_witness(record), response_witness(record, record.responses[0]))
             raise Violation(message, *witnesses)
+
+
+def _check_lost_observations(run: RunIndex) -> None:
+    """Check that every request that a response counts is committed.
+
+    A read may be executed before the requests that it counts are durable. Its response is not sent
+    before.
+    """
+    durable = _durable_replicas(run)
+    for record in run.history.operations:
+        for response in record.responses:
+            for dot in response.observed.ids if response.observed is not None else ():
+                if dot.replica not in durable or run.position_at(dot, response.at_us) is not None:
+                    continue
+                if not (run.responds_before_durable and _is_volatile(run, dot)):
+                    message = f"a response to {record.id} counts {dot}, which was then lost"
+                    witnesses = (invocation_witness(record), response_witness(record, response))
+                    raise Violation(message, *witnesses)
+
+
+def _is_volatile(run: RunIndex, dot: Dot) -> bool:
+    return any((dot, cast.log.incarnation) in run.volatile_casts for cast in run.casts.get(dot, ()))
+
+
+def _durable_replicas(run: RunIndex) -> set[int]:
+    """Return the replicas that lose no durable request."""
+    return {*run.last_logs, *(log.replica for log in run.logs if log.is_removed)}
 
 
 def _check_lost_requests(run: RunIndex) -> None:

@@ -77,8 +77,23 @@ def check(run: RunIndex) -> None:
 def _observed_responses(run: RunIndex) -> Iterator[_ObservedResponse]:
     for record in run.history.operations:
         for response in record.responses:
-            if response.observed is not None:
+            if response.observed is not None and not _rests_on_lost_commits(run, record, response):
                 yield _ObservedResponse(record, response, response.observed)
+
+
+def _rests_on_lost_commits(
+    run: RunIndex, record: OperationRecord, response: ResponseRecord
+) -> bool:
+    """True if a crash may have lost commits that the response counts as stable.
+
+    That requires tentative responses that do not wait for the disk.
+    """
+    durable_length = run.durable_lengths.get((record.replica, record.incarnation), 0)
+    return (
+        run.responds_before_durable
+        and response.observed is not None
+        and response.observed.settled > durable_length
+    )
 
 
 # --- values of responses ------------------------------------------------------------------------
@@ -105,7 +120,7 @@ def _check_replay(run: RunIndex, datatype: DataType, responses: list[_ObservedRe
 def _check_observed_ids(run: RunIndex, observed: _ObservedResponse) -> None:
     seen: set[Dot] = set()
     for dot in observed.order.ids:
-        index = run.positions.get(dot)
+        index = run.position_at(dot, observed.response.at_us)
         if dot in seen or (index is not None and index < observed.order.settled):
             raise _violation(f"a response to {observed.record.id} counts {dot} twice", observed)
         if dot == observed.record.id or run.request_at(dot, observed.response.at_us) is None:
@@ -119,10 +134,12 @@ def _check_observed_order(run: RunIndex, observed: _ObservedResponse) -> None:
 
     Requests that are committed later must also be in the order of committed.
     """
+    at_us = observed.response.at_us
     own = () if observed.record.is_local else (_own_request(run, observed.record),)
-    counted = (run.request_at(dot, observed.response.at_us) for dot in observed.order.ids)
+    counted = (run.request_at(dot, at_us) for dot in observed.order.ids)
     requests = [*(each for each in counted if each is not None), *own]
-    positions = [run.positions.get(each.id, len(run.committed)) for each in requests]
+    indices = [run.position_at(each.id, at_us) for each in requests]
+    positions = [len(run.committed) if index is None else index for index in indices]
     tentative = len(requests)
     """Index from which on the requests are ordered by timestamp."""
     while tentative and (
@@ -233,7 +250,7 @@ def _check_read_your_writes(run: RunIndex) -> None:
         earlier: list[OperationRecord] = []
         for record in group:  # sorting keeps the order of invocation
             for response in record.responses:
-                if response.observed is None:
+                if response.observed is None or _rests_on_lost_commits(run, record, response):
                     continue
                 observed = _ObservedResponse(record, response, response.observed)
                 missing = _first_unobserved_write(run, earlier, observed)

@@ -167,12 +167,53 @@ class RunIndex:
                 return cast.request
         return None
 
+    def position_at(self, dot: Dot, at_us: int) -> int | None:
+        """Return the index on `committed` of the request that the identifier referred to then."""
+        casts = self.casts.get(dot)
+        if casts and casts[-1].logged.at_us > at_us:
+            return None  # the identifier denotes a later request
+        return self.positions.get(dot)
+
     def position_of(self, record: OperationRecord) -> int | None:
         """Return the index of this operation on `committed`, not of another one with its id."""
         casts = self.casts.get(record.id)
         if casts and casts[-1].log.incarnation != record.incarnation:
             return None
         return self.positions.get(record.id)
+
+    @property
+    def responds_before_durable(self) -> bool:
+        """True if tentative responses did not wait for the disk."""
+        return self.history.config.get("durability") == "memory"
+
+    def may_be_lost(self, record: OperationRecord) -> bool:
+        """True if a crash may have lost the operation although it has a tentative response."""
+        return (
+            self.responds_before_durable
+            and record.stable is None
+            and record.final is None
+            and (record.id, record.incarnation) in self.volatile_casts
+        )
+
+    @cached_property
+    def volatile_casts(self) -> set[tuple[Dot, int]]:
+        """Identifier and incarnation of each cast that was not durable at the end of its log."""
+        return {
+            (logged.event.request.id, log.incarnation)
+            for log in self.logs
+            for logged in log.lost_events
+            if isinstance(logged.event, RbCast)
+        }
+
+    @cached_property
+    def durable_lengths(self) -> dict[tuple[int, int], int]:
+        """Number of durable commits at the end of the log, by replica and incarnation."""
+        return {
+            (log.replica, log.incarnation): max(
+                (committed_length_after(each.event) for each in log.visible_events), default=0
+            )
+            for log in self.logs
+        }
 
     # --- orders --------------------------------------------------------------------------------
 

@@ -346,6 +346,24 @@ class SlowDisk(ReplicaFault, frozen=True):
 
 
 @form(
+    "fail-disk {replica} for {duration_us}",
+    "fail-disk 1 for 300ms at 1s",
+    "for 300 ms, nothing can be written to the disk of replica 1",
+)
+class FailDisk(ReplicaFault, frozen=True):
+    """For `duration_us`, every write to the disk fails.
+
+    The replica keeps its records in memory and retries. Meanwhile it rejects calls other than
+    reads, and drops messages.
+    """
+
+    duration_us: Duration
+
+    def inject(self, injector: "FaultInjector") -> None:
+        injector.set_for(self.duration_us, injector.nodes[self.replica].disk, "failing", 1)
+
+
+@form(
     "slow-cpu {replica} x{factor} for {duration_us}",
     "slow-cpu 1 x10 for 300ms at 1s",
     "for 300 ms, tasks take 10 times as long",

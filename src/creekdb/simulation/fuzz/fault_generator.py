@@ -22,6 +22,7 @@ from creekdb.simulation.faults.fault_types import (
     Cut,
     Die,
     Duplication,
+    FailDisk,
     Fault,
     Garbage,
     Heal,
@@ -74,6 +75,19 @@ def draw_faults(random: Random, replicas: int, duration_us: int) -> tuple[Fault,
     for _ in range(random.choice(PATTERN_COUNTS)):
         faults += random.choice(patterns)(context)
     return tuple(sorted(faults, key=lambda fault: fault.at_us))
+
+
+def draw_disk_failures(random: Random, replicas: int, duration_us: int) -> tuple[Fault, ...]:
+    """Draw periods in which the disks of some replicas fail, often until a crash."""
+    context = _FaultContext(random, replicas, max(1, duration_us))
+    faults: list[Fault] = []
+    for _ in range(random.randint(1, 4)):
+        at_us, replica = context.draw_time_us(), context.draw_replica()
+        failing_us = context.draw_duration_us()
+        faults.append(FailDisk(at_us, replica, failing_us))
+        if random.random() < 0.6:
+            faults += _crash_and_restart(context, at_us + random.randint(0, failing_us), replica)
+    return tuple(faults)
 
 
 def _crash(context: _FaultContext) -> list[Fault]:

@@ -8,12 +8,15 @@ change the clusters and workloads of old seeds.
 - Every eighth seed, which never has a fault sequence, also changes the members, if the scheme
   supports it. In every fourth of these, a removed replica is isolated for a while.
 - Every eighth seed loses disks, and no replica dies.
+- Of the seeds without a fault sequence, a quarter has failing disks, a quarter responds before
+  requests are durable, and a quarter learns late of durable records.
 
 Runs are short and small on purpose. Rare interleavings come from many seeds with small limits
 (windows, batches, checkpoints every few requests), not from long runs.
 """
 
 from random import Random
+from typing import Literal
 
 from msgspec.structs import replace
 
@@ -23,7 +26,11 @@ from creekdb.protocol.guarantees import SchemeGuarantees
 from creekdb.protocol.settings import Settings
 from creekdb.schemes import registry
 from creekdb.simulation.faults.fault_types import Crash, Die, Fault, Heal, LoseDisk, Partition
-from creekdb.simulation.fuzz.fault_generator import draw_faults, draw_member_changes
+from creekdb.simulation.fuzz.fault_generator import (
+    draw_disk_failures,
+    draw_faults,
+    draw_member_changes,
+)
 from creekdb.simulation.fuzz.fault_sequences import SEQUENCE_REPLICAS_MIN, draw_fault_sequence
 from creekdb.simulation.kernel.scenario import ClientModel, Scenario
 from creekdb.simulation.kernel.seeds import derive_generator
@@ -40,6 +47,7 @@ MEMBER_CHANGE_EVERY, MEMBER_CHANGE_OFFSET = 8, 7
 ISOLATED_REMOVAL_EVERY = 4 * MEMBER_CHANGE_EVERY
 DISK_LOSS_EVERY, DISK_LOSS_OFFSET = 8, 2
 LAG_EVERY, LAG_OFFSET = 64, 33
+DISK_FAILURE_SHARE, MEMORY_SHARE, NOTICE_SHARE = 0.25, 0.25, 0.25
 LAG_OPERATIONS = 60
 """Number of operations at each replica."""
 
@@ -75,7 +83,8 @@ def scenario_from_seed(seed: int, scheme: str = "basic", faults: bool = True) ->
     settings |= _gossip(derive_generator(seed, "plan", "gossip"))
     settings |= _execution(derive_generator(seed, "plan", "execution"))
     settings |= _streamed_checkpoints(derive_generator(seed, "plan", "drafts"))
-    if seed % SEQUENCE_EVERY == 0 and replicas >= SEQUENCE_REPLICAS_MIN:
+    schedule_is_random = seed % SEQUENCE_EVERY != 0 or replicas < SEQUENCE_REPLICAS_MIN
+    if not schedule_is_random:
         sequence = draw_fault_sequence(
             derive_generator(seed, "plan", "play"), replicas, tick_us, duration_us
         )
@@ -96,6 +105,19 @@ def scenario_from_seed(seed: int, scheme: str = "basic", faults: bool = True) ->
         rate = LAG_OPERATIONS * 1_000_000 / duration_us
         clients = replace(clients, rate_per_second=rate)
         cpu = replace(cpu, execution_us=0)
+    disk = _disk(derive_generator(seed, "plan", "disk"))
+    durability: Literal["disk", "memory"] = "disk"
+    if schedule_is_random:
+        failures = derive_generator(seed, "plan", "failing disks")
+        if failures.random() < DISK_FAILURE_SHARE:
+            schedule += draw_disk_failures(failures, replicas, duration_us)
+        memory = derive_generator(seed, "plan", "durability")
+        if memory.random() < MEMORY_SHARE:
+            durability = "memory"
+            disk = DiskModel(fsync_us_min=500, fsync_us_max=memory.choice((5_000, 50_000)))
+        notice = derive_generator(seed, "plan", "notice of durability")
+        if notice.random() < NOTICE_SHARE:
+            disk = replace(disk, notice_us_max=notice.choice((100, 1_000, tick_us)))
     return Scenario(
         seed=seed,
         scheme=scheme,
@@ -108,7 +130,8 @@ def scenario_from_seed(seed: int, scheme: str = "basic", faults: bool = True) ->
         clients=clients,
         cpu=cpu,
         network=network,
-        disk=_disk(derive_generator(seed, "plan", "disk")),
+        disk=disk,
+        durability=durability,
         clock=_clock(derive_generator(seed, "plan", "clock"), replicas),
         record_orders=True,
         settings=settings,

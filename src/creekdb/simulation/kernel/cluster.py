@@ -147,6 +147,7 @@ class Simulation:
                 disk=scenario.disk,
                 turn_us=scenario.turn_us,
                 has_snapshot_parts=bool(scenario.settings.get("drafts")),
+                responds_before_durable=scenario.durability == "memory",
                 clock=scenario.clock.make_clock(index),
                 recorder=self._recorder,
                 trace=self._trace,
@@ -212,7 +213,10 @@ class Simulation:
             self._update_client_access(replica)
             if replica not in self._serving_replicas:
                 return
-        self.nodes[replica].invoke(operation, strong, session)
+        if self.nodes[replica].can_accept(operation, strong):
+            self.nodes[replica].invoke(operation, strong, session)
+        else:
+            self._clients.reject_call(session)
 
     def _tick(self, node: Node) -> None:
         self.heap.schedule_after(self.scenario.tick_us, self._tick, node)

@@ -10,6 +10,8 @@ Rules, as `creekdb.protocol.effects` requires:
   task, before its other effects are taken.
 - Streamed checkpoints and snapshots take simulated time (`creekdb.driver.checkpoint_writer`). No
   effect waits for such a checkpoint.
+- A replica whose disk fails drops messages and ticks, as if its network were broken, and accepts
+  only reads, until a write succeeds.
 - A crash loses the replica, its tasks and every held output; the disk keeps its durable
   records. A restart is a new incarnation: a new replica that recovers from the disk.
 - With `has_snapshot_parts`, a received snapshot is loaded in parts, as live replicas load it.
@@ -104,6 +106,7 @@ class Node:
         "_on_issued",
         "_on_response",
         "_recorder",
+        "_responds_before_durable",
         "_rule",
         "_stream_random",
         "_trace",
@@ -131,6 +134,7 @@ class Node:
         disk: DiskModel,
         turn_us: int = 0,
         has_snapshot_parts: bool = False,
+        responds_before_durable: bool = False,
         clock: SkewedClock,
         recorder: HistoryRecorder,
         trace: TraceHash,
@@ -143,10 +147,13 @@ class Node:
         self._make_replica = make_replica
         self._network = network
         self.cpu = Cpu(heap, cores, cost, self._run_task, self._task_done)
-        self.disk = Disk(heap, disk, derive_generator(seed, "disk", index), self._release)
+        self.disk = Disk(
+            heap, disk, derive_generator(seed, "disk", index), self._release, self._release_reads
+        )
         self._turn_us = turn_us
         self._has_snapshot_parts = has_snapshot_parts
         """True if snapshots are loaded in parts, as by live replicas."""
+        self._responds_before_durable = responds_before_durable
         self._turn_timer: EventHandle | None = None
         """Event that ends the current turn, or None."""
         self.clock = clock
@@ -173,7 +180,7 @@ class Node:
         self.incarnation += 1
         if initial_record is not None:
             self.disk.write_initial(initial_record)
-        self._rule = ReleaseRule(self.disk.end_position)
+        self._rule = ReleaseRule(self.disk.end_position, self._responds_before_durable)
         self._checkpoint_writer = self._new_checkpoint_writer()
         replica = self.replica = self._make_replica(self.index)
         self._recorder.record_start(
@@ -218,6 +225,14 @@ class Node:
         self._network.record_disk_loss(self.index)
         self._has_lost_disk = True
 
+    def can_accept(self, operation: Operation, strong: bool) -> bool:
+        """True if the replica accepts the call. With a fault of the disk, it accepts only reads."""
+        replica = self.replica
+        assert replica is not None, "a replica that is down cannot accept a call"
+        return not self.disk.has_fault or (
+            replica.can_respond_locally(operation, strong) and not self._rule.has_volatile_request
+        )
+
     def invoke(self, operation: Operation, strong: bool, session: int) -> None:
         replica = self.replica
         assert replica is not None, "a replica that is down cannot accept a call"
@@ -234,7 +249,7 @@ class Node:
 
     def receive(self, sender: int, data: bytes, message: Message | None) -> None:
         replica = self.replica
-        if replica is None:
+        if replica is None or self.disk.has_fault:
             self._network.lost_messages += 1
             return
         if message is None:
@@ -254,7 +269,7 @@ class Node:
 
     def tick(self) -> None:
         replica = self.replica
-        if replica is None:
+        if replica is None or self.disk.has_fault:
             return
         now = self.clock.read(self._heap.now_us)
         self._trace.add(self._heap.now_us, now, self.index, TICK)
@@ -289,7 +304,7 @@ class Node:
             self._checkpoint_writer.append(effects.persist, effects.checkpoints)
         elif effects.persist:
             disk.append(effects.persist)
-        send, respond = rule.offer(effects, disk.durable_position, False)
+        send, respond = rule.offer(effects, disk.durable_position, disk.has_fault)
         for snapshot in effects.snapshots:
             self._checkpoint_writer.add_snapshot(snapshot, rule.end_position)
         if effects.events:
@@ -314,6 +329,9 @@ class Node:
         self._transmit(send, respond)
         for snapshot in snapshots:
             self._send_snapshot(snapshot)
+
+    def _release_reads(self) -> None:
+        self._transmit((), self._rule.release_reads())
 
     def _record_visible(self) -> None:
         volatile, durable_position = self._volatile_events, self.disk.durable_position
@@ -361,7 +379,8 @@ class Node:
             return "is executing"
         if replica.awaited_members() is not None:
             return "has not joined yet"
-        if self._rule.held_count or self.disk.durable_position != self.disk.end_position:
+        has_pending_output = self._rule.held_count or self._volatile_events
+        if has_pending_output or self.disk.durable_position != self.disk.end_position:
             return "waits for its disk"
         if tentative := len(replica.tentative_ids()):
             return f"has {tentative} tentative requests"

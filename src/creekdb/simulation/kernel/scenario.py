@@ -7,14 +7,22 @@ replicas with 16 cores each, 1 Gbps links, 0.2-0.3 ms one way.
 
 from collections.abc import Callable
 from random import Random
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import msgspec
 
 from creekdb.errors import BadValue, UnknownName
 from creekdb.protocol.request import Operation
 from creekdb.protocol.settings import Settings
-from creekdb.simulation.faults.fault_types import Add, Crash, Die, Fault, LoseDisk, check_faults
+from creekdb.simulation.faults.fault_types import (
+    Add,
+    Crash,
+    Die,
+    FailDisk,
+    Fault,
+    LoseDisk,
+    check_faults,
+)
 from creekdb.simulation.models.parameters import ClockModel, CpuModel, DiskModel, NetworkModel
 
 OperationSampler: TypeAlias = Callable[[Random], tuple[str, tuple[Any, ...]]]
@@ -100,6 +108,9 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True):
     cpu: CpuModel = CpuModel()
     network: NetworkModel = NetworkModel()
     disk: DiskModel = DiskModel()
+    durability: Literal["disk", "memory"] = "disk"
+    """With "memory", tentative responses do not wait for the disk, and a crash may lose requests
+    that have one."""
     clock: ClockModel = ClockModel()
     settings: dict[str, int] = {}
     """Values that differ from the default settings of the protocol."""
@@ -122,9 +133,9 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True):
         if not 0 <= self.warm_up_us <= self.duration_us:
             raise BadValue(f"a warm-up of {self.warm_up_us} us does not fit into the duration")
         if not self.disk.kept and any(
-            isinstance(each, Crash | Die | LoseDisk) for each in self.faults
+            isinstance(each, Crash | Die | FailDisk | LoseDisk) for each in self.faults
         ):
-            raise BadValue("disk.kept is false: a replica that crashes needs a durable disk")
+            raise BadValue("disk.kept is false: crashes and disk failures need a durable disk")
         if not 0 <= self.samples <= SAMPLES_MAX:
             raise BadValue(f"samples is {self.samples}: it must be from 0 to {SAMPLES_MAX}")
         if self.turn_us < 0:

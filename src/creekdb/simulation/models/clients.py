@@ -2,7 +2,8 @@
 
 - Closed loop: each session waits for its response, thinks, and issues the next operation. A weak
   operation waits for the tentative response; a strong one for the stable response or, sometimes,
-  only for the tentative one. A session whose patience ends continues without a response.
+  only for the tentative one. A session whose patience ends, or whose call is rejected, continues
+  without a response.
 - Open loop (`rate_per_second` above 0): operations arrive at each replica independently of earlier
   responses. Each uses an idle session, or opens a new one.
 - Scripted invocations happen at their given times, on their own sessions.
@@ -28,6 +29,9 @@ InvokeOperation: TypeAlias = Callable[[int, Operation, bool, int], None]
 
 SessionLoop: TypeAlias = Literal["closed", "open", "script"]
 """Behaviour of a session after a response: think and continue, become idle, or nothing."""
+
+REJECTION_PAUSE_US = 1_000
+"""Minimum time between a rejected call and the next one of a session, in microseconds."""
 
 
 class _ClientSession:
@@ -74,6 +78,8 @@ class SimulatedClients:
         self.waiting_sessions = 0
         """Number of sessions that wait for a response."""
         self.timed_out_calls = 0
+        self.rejected_calls = 0
+        """Number of operations that their replica did not accept, because its disk failed."""
         self.unserved_calls = 0
         """Number of operations whose replica was down."""
 
@@ -204,6 +210,13 @@ class SimulatedClients:
             return
         if response.kind is session.awaited_kind or response.kind is ResponseKind.STABLE:
             self._continue_session(session)
+
+    def reject_call(self, session: int) -> None:
+        """End the current call of the session, which its replica does not accept."""
+        self.rejected_calls += 1
+        rejected = self._sessions[session]
+        rejected.think_us = max(rejected.think_us, REJECTION_PAUSE_US)
+        self._continue_session(rejected)
 
     def _time_out(self, session: _ClientSession, call_number: int) -> None:
         if session.issued_calls == call_number and session.awaited_kind is not None:

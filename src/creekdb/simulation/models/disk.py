@@ -9,8 +9,12 @@ Rules:
 - A streamed checkpoint has a reserved position, which counts as a record. It is written
   concurrently with later records and then replaces all earlier ones. A crash during the write
   leaves nothing of it. Some writes fail.
+- A write to a failing disk fails when its fsync ends. From then on the disk has a fault, and the
+  records wait in memory. The write is repeated until it succeeds.
+- With `notice_us_max`, the replica learns some time later that records are durable.
 - A lost disk is empty; positions continue to count.
-- With an fsync latency of zero, records are durable at once and no event is scheduled.
+- With an fsync latency of zero and without a failure, records are durable at once and no event is
+  scheduled.
 - A disk with `kept=False` is free: every record counts as durable, nothing is encoded, and a crash
   loses everything. It is for experiments of the paper, which measured without disks.
 
@@ -25,10 +29,16 @@ from creekdb.protocol.messages import CheckpointRecord, Record, decode_record, e
 from creekdb.simulation.kernel.simulated_time import EventHandle, EventHeap
 from creekdb.simulation.models.parameters import DiskModel
 
+RETRY_US = 2_000
+"""Time between a failed write and the next attempt, in microseconds."""
 CHECKPOINT_FAILURE_PROBABILITY = 0.1
 """Probability that writing a streamed checkpoint fails, as if the disk had been full."""
 _RESERVED = b""
 """Log entry at the reserved position of a streamed checkpoint."""
+
+
+def _do_nothing() -> None:
+    pass
 
 
 class _StreamedWrite(NamedTuple):
@@ -46,13 +56,16 @@ class Disk:
         "_log",
         "_model",
         "_on_durable",
+        "_on_failure",
         "_pending_checkpoints",
         "_random",
         "_streamed_checkpoint",
         "bytes_written",
         "durable_position",
         "extra_fsync_us",
+        "failing",
         "fsyncs",
+        "has_fault",
         "lost_records",
         "on_next_fsync",
         "records_written",
@@ -60,12 +73,18 @@ class Disk:
     )
 
     def __init__(
-        self, heap: EventHeap, model: DiskModel, random: Random, on_durable: Callable[[], None]
+        self,
+        heap: EventHeap,
+        model: DiskModel,
+        random: Random,
+        on_durable: Callable[[], None],
+        on_failure: Callable[[], None] = _do_nothing,
     ) -> None:
         self._heap = heap
         self._model = model
         self._random = random
         self._on_durable = on_durable
+        self._on_failure = on_failure
         self._log: list[bytes] = []
         self._dropped = 0
         """Number of records that checkpoints replaced; positions include them, the log does not."""
@@ -79,6 +98,10 @@ class Disk:
         """Position up to which all records are durable."""
         self.extra_fsync_us = 0
         """Additional fsync latency of a slow disk, in microseconds."""
+        self.failing = 0
+        """1 while every write fails, otherwise 0."""
+        self.has_fault = False
+        """True if the last write failed, so that no record becomes durable at present."""
         self.on_next_fsync: Callable[[], None] | None = None
         """Callback that runs once, in the middle of the next fsync."""
         self.fsyncs = 0
@@ -141,6 +164,7 @@ class Disk:
 
     def crash(self) -> None:
         self._crashes += 1
+        self.has_fault = False
         if self._fsync is not None:
             self._heap.cancel(self._fsync)
             self._fsync = None
@@ -180,7 +204,7 @@ class Disk:
     def _sync(self) -> None:
         if self._fsync is not None:
             return
-        if self._model.fsync_us_max + self.extra_fsync_us:
+        if self._model.fsync_us_max + self.extra_fsync_us + self.failing:
             self._start_fsync()
         else:
             self.fsyncs += 1
@@ -198,12 +222,26 @@ class Disk:
             self.on_next_fsync = None
 
     def _fsync_done(self, covered: int) -> None:
+        if self.failing:
+            self.has_fault = True
+            self._fsync = self._heap.schedule_after(RETRY_US, self._start_fsync)
+            self._on_failure()
+            return
         self.fsyncs += 1
         self._fsync = None
+        self.has_fault = False
         self._advance_durable(covered)
         if self.end_position > covered:
             self._start_fsync()
-        self._on_durable()
+        if self._model.notice_us_max:
+            delay_us = self._random.randint(0, self._model.notice_us_max)
+            self._heap.schedule_after(delay_us, self._notify, self._crashes)
+        else:
+            self._on_durable()
+
+    def _notify(self, crashes: int) -> None:
+        if crashes == self._crashes:
+            self._on_durable()
 
     def _start_checkpoint(self) -> None:
         write = self._streamed_checkpoint
@@ -216,7 +254,7 @@ class Disk:
     def _checkpoint_written(self, crashes: int, write: _StreamedWrite) -> None:
         if crashes != self._crashes:
             return  # a crash tore it
-        has_failed = self._random.random() < CHECKPOINT_FAILURE_PROBABILITY
+        has_failed = self._random.random() < CHECKPOINT_FAILURE_PROBABILITY or self.failing
         if not has_failed and write.position >= self._dropped:
             self.fsyncs += 1
             self.bytes_written += len(write.data)

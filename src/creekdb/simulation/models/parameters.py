@@ -97,6 +97,8 @@ class CpuModel(msgspec.Struct, frozen=True, kw_only=True):
 class DiskModel(msgspec.Struct, frozen=True, kw_only=True):
     fsync_us_min: int = 0
     fsync_us_max: int = 0
+    notice_us_max: int = 0
+    """Upper bound for the time from the end of an fsync until the replica learns of it."""
     kept: bool = True
     """True if records survive a crash. Otherwise writing is free."""
 
@@ -106,6 +108,8 @@ class DiskModel(msgspec.Struct, frozen=True, kw_only=True):
                 f"an fsync takes {self.fsync_us_min} to {self.fsync_us_max} us: "
                 "both must be at least 0, the smaller one first"
             )
+        if self.notice_us_max < 0:
+            raise BadValue(f"notice_us_max is {self.notice_us_max}: it must not be negative")
 
 
 class ClockModel(msgspec.Struct, frozen=True, kw_only=True):

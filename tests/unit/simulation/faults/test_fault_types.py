@@ -18,6 +18,7 @@ from creekdb.simulation.faults.fault_types import (
     Cut,
     Die,
     Duplication,
+    FailDisk,
     Fault,
     Garbage,
     Heal,
@@ -74,6 +75,7 @@ FAULTS_BY_TEXT: dict[str, Fault] = {
     "jump 3 by -1h at 1ms": ClockJump(1_000, 3, -3_600_000_000),
     "skew 3 by 1d at 1ms": ClockSkew(1_000, 3, 86_400_000_000),
     "slow-disk 1 by 20ms for 300ms at 1ms": SlowDisk(1_000, 1, 300_000, 20_000),
+    "fail-disk 1 for 300ms at 1ms": FailDisk(1_000, 1, 300_000),
     "slow-cpu 1 x10.0 for 300ms at 1ms": SlowCpu(1_000, 1, 300_000, 10.0),
     "garbage 0.05 for 7us at 1ms": Garbage(1_000, 7, 0.05),
     "flips 0.05 for 7us at 1ms": Garbage(1_000, 7, 0.05, flips=True),
@@ -238,7 +240,7 @@ def test_random_schedules_contain_every_fault_type_and_are_sometimes_empty() -> 
     ]
     assert {type(fault) for schedule in schedules_drawn for fault in schedule} == {
         type(each) for each in FAULTS_BY_TEXT.values()
-    } - {Die, LoseDisk, Sever}
+    } - {Die, FailDisk, LoseDisk, Sever}
     assert () in schedules_drawn
 
 

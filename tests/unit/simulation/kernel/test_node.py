@@ -47,7 +47,11 @@ class NodeHarness:
     """Node 0, whose messages to node 1 arrive at once and are recorded."""
 
     def __init__(
-        self, fsync_us: int, batches: list[Effects] | None = None, turn_us: int = 0
+        self,
+        fsync_us: int,
+        batches: list[Effects] | None = None,
+        turn_us: int = 0,
+        responds_before_durable: bool = False,
     ) -> None:
         self.heap = EventHeap()
         self.arrived: list[tuple[int, int]] = []
@@ -70,6 +74,7 @@ class NodeHarness:
             cost=CpuModel(execution_us=10, access_us=0).cost,
             disk=DiskModel(fsync_us_min=fsync_us, fsync_us_max=fsync_us),
             turn_us=turn_us,
+            responds_before_durable=responds_before_durable,
             clock=SkewedClock(),
             recorder=self.recorder,
             trace=TraceHash(),
@@ -267,3 +272,46 @@ def test_an_unmatched_response_is_counted_and_not_recorded() -> None:
     harness.node.tick()
     assert harness.recorder.unmatched_responses == 1
     assert harness.recorder.history({}, "toy", True, []).operations == ()
+
+
+def test_a_replica_whose_disk_fails_drops_messages_and_ticks_until_it_recovers() -> None:
+    batches = [batch(record=1, message=1, response=1), batch(message=2)]
+    harness = NodeHarness(100, batches)
+    disk = harness.node.disk
+    disk.failing = 1
+    harness.at(0, "tick")
+    harness.at(150, "tick")
+    harness.heap.schedule_at(160, harness.node.receive, 1, encode(Progress(4)), None)
+    harness.heap.schedule_at(300, setattr, disk, "failing", 0)
+    harness.heap.run()
+    replica = harness.created[0]
+    assert (replica.ticks, replica.received_messages) == (1, [])
+    assert harness.responded == [(2_200, 1)], "the write is repeated after 2 ms"
+    assert not disk.has_fault
+
+
+def test_a_replica_whose_disk_fails_responds_to_reads_only() -> None:
+    read = Response(Dot(0, -1), 1, ResponseKind.TENTATIVE, Outcome())
+    written = batch(record=1, response=1)
+    effects = Effects(persist=written.persist, respond=(*written.respond, read))
+    harness = NodeHarness(100, [effects])
+    harness.node.disk.failing = 1
+    harness.at(0, "tick")
+    accepted: list[bool] = []
+    harness.heap.schedule_at(
+        150, lambda: accepted.append(harness.node.can_accept(Operation("increment"), False))
+    )
+    harness.heap.schedule_at(200, harness.node.crash)
+    harness.heap.run()
+    assert harness.responded == [(100, -1)]
+    assert accepted == [False]
+
+
+def test_tentative_responses_need_not_wait_for_the_disk() -> None:
+    harness = NodeHarness(
+        100, [batch(record=1, message=1, response=1)], responds_before_durable=True
+    )
+    harness.at(5, "tick")
+    harness.heap.run()
+    assert harness.responded == [(5, 1)]
+    assert [at_us for at_us, _ in harness.arrived] == [105]

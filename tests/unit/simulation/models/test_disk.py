@@ -205,3 +205,45 @@ def test_the_later_of_two_streamed_checkpoints_wins() -> None:
     harness.write_checkpoint(first)
     harness.heap.run()
     assert disk.read() == [checkpoint_record(), record(2)]
+
+
+def test_a_failing_disk_makes_nothing_durable_until_a_write_succeeds() -> None:
+    for fsync_us in (0, 100):
+        harness = DiskHarness(fsync_us=fsync_us)
+        disk = harness.disk
+        disk.failing = 1
+        disk.append((record(1),))
+        harness.heap.schedule_at(1_000, setattr, disk, "failing", 0)
+        faults: list[bool] = []
+        harness.heap.schedule_at(500, lambda seen=faults, of=disk: seen.append(of.has_fault))
+        harness.heap.run()
+        assert harness.durable == [(2_000 + 2 * fsync_us, 1)]
+        assert (faults, disk.has_fault) == ([True], False)
+
+
+def test_a_crash_ends_the_fault_of_a_disk() -> None:
+    harness = DiskHarness(fsync_us=100)
+    harness.disk.failing = 1
+    harness.disk.append((record(1),))
+    harness.heap.schedule_at(500, harness.disk.crash)
+    harness.heap.run()
+    assert not harness.disk.has_fault
+    assert harness.durable == []
+    assert harness.disk.durable_position == harness.disk.end_position
+
+
+def test_the_replica_may_learn_late_that_records_are_durable() -> None:
+    heap = EventHeap()
+    learned: list[tuple[int, int]] = []
+    model = DiskModel(fsync_us_min=100, fsync_us_max=100, notice_us_max=50)
+    disk = Disk(
+        heap,
+        model,
+        derive_generator(0, "disk"),
+        lambda: learned.append((heap.now_us, disk.durable_position)),
+    )
+    disk.append((record(1),))
+    heap.schedule_at(100, lambda: learned.append((heap.now_us, disk.durable_position)))
+    heap.run()
+    assert learned[0] == (100, 1)
+    assert 100 <= learned[1][0] <= 150

@@ -31,6 +31,7 @@ from tests.mutants import (
     catalogue,
     disk_loss,
     membership,
+    release,
     scans,
     snapshots,
     versions,
@@ -47,6 +48,7 @@ MUTANTS: tuple[Mutant, ...] = (
     *membership.MUTANTS,
     *disk_loss.MUTANTS,
     *availability.MUTANTS,
+    *release.MUTANTS,
 )
 EXAMINER = Path(__file__).with_name("examiner.py")
 CONTROL_SEEDS = 200

@@ -1,0 +1,124 @@
+"""Mutants of the rule "durable before sent" (`driver/release.py`).
+
+A proposal that leaves before the requests of its batch is not listed: it only delays the votes,
+which wait for the requests anyway. Unit tests cover it (`tests/unit/driver/test_release.py`).
+"""
+
+from tests.mutants.catalogue import Edit, Mutant
+
+RELEASE = "driver/release.py"
+
+_LAST_STEP = """\
+        if send:
+            self._held.append(_HeldOutput(self.end_position, send, ()))
+        return early_send, early_respond
+"""
+
+
+def _sends_early(message: str) -> Edit:
+    """Return an edit after which messages of one type do not wait for any record."""
+    return Edit(
+        RELEASE,
+        _LAST_STEP,
+        f"""\
+        leaving = [each for each in send if type(each.message).__name__ == "{message}"]
+        send = [each for each in send if type(each.message).__name__ != "{message}"]
+        if send:
+            self._held.append(_HeldOutput(self.end_position, send, ()))
+        return [*early_send, *leaving], early_respond
+""",
+    )
+
+
+MUTANTS: tuple[Mutant, ...] = (
+    # --- rule 1: order -----------------------------------------------------------------------
+    Mutant(
+        "vote_leaves_before_its_record",
+        "rule 1: an accepted value is durable before the vote for it leaves",
+        300,
+        (_sends_early("Vote"),),
+    ),
+    Mutant(
+        "promise_leaves_before_its_record",
+        "rule 1: a promise is durable before it leaves",
+        300,
+        (_sends_early("Promise"),),
+    ),
+    Mutant(
+        "cast_leaves_before_its_request",
+        "rule 1: a request is durable before its cast leaves",
+        300,
+        (_sends_early("Cast"),),
+    ),
+    Mutant(
+        "progress_leaves_before_its_decision",
+        "rule 1: a decision is durable before the progress that reports it leaves",
+        300,
+        (_sends_early("Progress"),),
+    ),
+    Mutant(
+        "response_leaves_before_its_request",
+        "rule 1: a request is durable before its first response leaves",
+        300,
+        (
+            Edit(
+                RELEASE,
+                "if not self._held and self._response_position <= durable:",
+                "if not self._held:",
+            ),
+        ),
+    ),
+    Mutant(
+        "output_leaves_one_record_early",
+        "rule 1: an output leaves once all records before it are durable",
+        300,
+        (
+            Edit(
+                RELEASE,
+                "while held and held[0].position <= durable:",
+                "while held and held[0].position <= durable + 1:",
+            ),
+        ),
+    ),
+    Mutant(
+        "response_overtakes_a_held_one",
+        "rule 1: no response overtakes one that is held",
+        300,
+        (
+            Edit(
+                RELEASE,
+                "if not self._held and self.end_position <= durable:",
+                "if self.end_position <= durable:",
+            ),
+            Edit(
+                RELEASE,
+                "if not self._held and self._response_position <= durable:",
+                "if self._response_position <= durable:",
+            ),
+        ),
+    ),
+    # --- rule 4: responses before requests are durable ---------------------------------------
+    Mutant(
+        "stable_response_leaves_before_its_records",
+        "rule 4: only tentative responses leave before their records are durable",
+        300,
+        (
+            Edit(
+                RELEASE,
+                "early_respond = [each for each in respond if each.kind is ResponseKind.TENTATIVE]",
+                "early_respond = respond",
+            ),
+            Edit(
+                RELEASE,
+                "respond = [each for each in respond if each.kind is not ResponseKind.TENTATIVE]",
+                "respond = ()",
+            ),
+        ),
+    ),
+    Mutant(
+        "tentative_response_never_waits",
+        "rule 4: tentative responses wait for their records unless durability is memory",
+        300,
+        (Edit(RELEASE, "elif self._responds_before_durable:", "elif True:"),),
+    ),
+)

@@ -1,7 +1,9 @@
 """Mutants of the rule "durable before sent" (`driver/release.py`).
 
-A proposal that leaves before the requests of its batch is not listed: it only delays the votes,
-which wait for the requests anyway. Unit tests cover it (`tests/unit/driver/test_release.py`).
+Some parts of the rule have no mutant here, and unit tests cover them
+(`tests/unit/driver/test_release.py`). A proposal that leaves before the requests of its batch only
+delays the votes. A response that skips records after a decision is nearly always held behind the
+cast of its request.
 """
 
 from tests.mutants.catalogue import Edit, Mutant
@@ -120,5 +122,33 @@ MUTANTS: tuple[Mutant, ...] = (
         "rule 4: tentative responses wait for their records unless durability is memory",
         300,
         (Edit(RELEASE, "elif self._responds_before_durable:", "elif True:"),),
+    ),
+    # --- rule 5: failing disks ---------------------------------------------------------------
+    Mutant(
+        "read_exposes_a_volatile_request",
+        "rule 5: reads wait while a request issued here is not durable",
+        300,
+        (
+            Edit(
+                RELEASE,
+                "return self._has_unjournaled_request or self._issued_position > "
+                "self._released_position",
+                "return False",
+            ),
+        ),
+        "creek",
+    ),
+    Mutant(
+        "issued_request_counts_as_durable",
+        "rule 5: a request issued here is volatile until its records are durable",
+        300,
+        (
+            Edit(
+                RELEASE,
+                "self._has_unjournaled_request, self._issued_position = False, self.end_position",
+                "self._has_unjournaled_request = False",
+            ),
+        ),
+        "creek",
     ),
 )

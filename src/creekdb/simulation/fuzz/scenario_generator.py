@@ -111,6 +111,7 @@ def scenario_from_seed(seed: int, scheme: str = "basic", faults: bool = True) ->
         failures = derive_generator(seed, "plan", "failing disks")
         if failures.random() < DISK_FAILURE_SHARE:
             schedule += draw_disk_failures(failures, replicas, duration_us)
+            clients = _concurrent_sessions(clients, replicas)
         memory = derive_generator(seed, "plan", "durability")
         if memory.random() < MEMORY_SHARE:
             durability = "memory"
@@ -171,6 +172,19 @@ def _clients(random: Random, replicas: int, duration_us: int) -> ClientModel:
         strong_share=strong_share,
         tentative_only_share=random.choice((0.0, 0.2, 0.5)),
         patience_us=patience_us,
+    )
+
+
+def _concurrent_sessions(clients: ClientModel, replicas: int) -> ClientModel:
+    """Return as many calls in more sessions, so that reads meet writes while a disk fails."""
+    if clients.rate_per_second:
+        return clients
+    sessions = 3
+    return replace(
+        clients,
+        sessions=sessions,
+        operations_per_session=_OPERATIONS_MAX // (sessions * replicas),
+        think_us=clients.think_us // 2,
     )
 
 

@@ -135,7 +135,7 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True):
         if not self.disk.kept and any(
             isinstance(each, Crash | Die | FailDisk | LoseDisk) for each in self.faults
         ):
-            raise BadValue("disk.kept is false: crashes and disk failures need a durable disk")
+            raise BadValue("disk.kept is false: a replica that crashes needs a durable disk")
         if not 0 <= self.samples <= SAMPLES_MAX:
             raise BadValue(f"samples is {self.samples}: it must be from 0 to {SAMPLES_MAX}")
         if self.turn_us < 0:

@@ -87,12 +87,6 @@ REPLACING := \
     tests/unit/server/storage/test_direct_io.py::test_a_file_that_cannot_be_opened_directly_is_not_written_directly \
     tests/unit/server/storage/test_journal_async_writes.py::test_io_uring_is_disabled_after_an_error_that_the_disk_did_not_cause \
     tests/cluster/test_backup.py::test_a_backup_that_does_not_start_releases_its_registers \
-    tests/cluster/test_backup.py::test_a_client_that_does_not_read_its_parts_is_disconnected \
-    tests/cluster/test_bad_input.py::test_calls_that_wait_for_dependencies_are_bounded_in_number \
-    tests/cluster/test_client_failover.py::test_a_retried_call_executes_once_after_its_record_expired \
-    tests/cluster/test_client_failover.py::test_a_retried_call_executes_once_after_many_later_calls \
-    tests/cluster/test_client_failover.py::test_later_calls_do_not_reuse_the_slots_of_retried_calls \
-    tests/cluster/test_disk.py::test_memory_stays_bounded_while_the_disk_hangs \
     tests/cluster/test_execution.py::test_a_long_operation_does_not_block_the_replica \
     tests/cluster/test_faults_clocks.py::test_a_clock_that_is_ahead_is_reported_and_delays_no_call \
     tests/cluster/test_sessions.py::test_a_connection_stores_no_session_state \

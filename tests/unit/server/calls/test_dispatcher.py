@@ -3,7 +3,7 @@
 import asyncio
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
@@ -13,7 +13,7 @@ from creekdb.protocol.effects import Response, ResponseKind
 from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.membership.configuration import Configuration
 from creekdb.protocol.request import Operation, Outcome
-from creekdb.server.calls.admission_control import AdmissionControl
+from creekdb.server.calls.admission_control import AdmissionControl, AdmissionLimits
 from creekdb.server.calls.capabilities import Capabilities
 from creekdb.server.calls.dispatcher import (
     CallDispatcher,
@@ -22,7 +22,7 @@ from creekdb.server.calls.dispatcher import (
     OperationResolver,
 )
 from creekdb.server.observability.latency import CallLatencies
-from creekdb.server.runtime.config import SecurityConfig
+from creekdb.server.runtime.config import ServerConfig
 from creekdb.server.runtime.driver import EffectListener
 from creekdb.server.security.authentication import AccessTokens
 from creekdb.wire.messages import CallRequest, OperationArity, Rejected
@@ -54,7 +54,7 @@ class FakeSink:
 
 
 class FakeReplica:
-    """Driver, replica, membership and admission control of the dispatcher."""
+    """Driver, replica, journal and membership of the dispatcher."""
 
     def __init__(self) -> None:
         self.replica: Any = self
@@ -64,7 +64,6 @@ class FakeReplica:
         self.durable_position = self.end_position = 0
         self.accepts_calls = True
         self.blocking_reason: str | None = None
-        self.pending_strong: set[Dot] = set()
         self.configuration = Configuration(0, ())
         self.is_member = True
         self.fault: StorageFault | None = None
@@ -98,8 +97,14 @@ class FakeReplica:
     def validate_change(self, name: str, arguments: tuple[Any, ...]) -> Operation:
         raise NotImplementedError
 
-    def rejection(self, strong: bool, local_read: bool) -> None:
-        return None
+    def queue_delay_ticks(self) -> int:
+        return 0
+
+    def tentative_length(self) -> int:
+        return 0
+
+    def must_be_replaced(self) -> bool:
+        return False
 
 
 class DispatcherFixture:
@@ -109,12 +114,14 @@ class DispatcherFixture:
         self.replica = FakeReplica()
         self.capabilities = Capabilities(KV)
         self.counts: Counter[str] = Counter()
-        tokens = AccessTokens(SecurityConfig())
+        config = ServerConfig(members={0: "127.0.0.1:1"})
+        tokens, replica = AccessTokens(config.security), self.replica
+        self.admission = AdmissionControl(config, replica, replica, replica, AdmissionLimits())
         self.dispatcher = CallDispatcher(
             self.replica,
             self.replica,
             self.replica,
-            cast(AdmissionControl, self.replica),
+            self.admission,
             OperationResolver(self.capabilities, tokens, self.replica),
             lambda reason: self.counts.update([reason]),
             limits,
@@ -235,7 +242,7 @@ async def test_client_receives_the_responses_that_it_needs(
     fixture.respond(Dot(0, 1), *kinds)
     assert fixture.sink.responses == [(1, kind) for kind in received]
     assert fixture.is_clear
-    assert not fixture.replica.pending_strong
+    assert not fixture.admission.pending_strong
 
 
 async def test_weak_call_is_not_in_flight_after_its_first_response() -> None:

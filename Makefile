@@ -74,31 +74,11 @@ bench: compiled $(RIVALS) ## Measure the costs that must hold
 compiled: $(INSTALLED) ## Compile the hot modules into build/compiled, if there is a C compiler
 	@$(BIN)/python tools/compile.py
 
-# Tests that list all attributes of a replica, which compiled objects do not support, or that patch
-# module constants, which compiled modules inline.
-OF_SOURCE := tests/unit/schemes/test_schemes_determinism.py tests/unit/schemes/test_basic_rejected_messages.py \
-    tests/unit/server/storage/test_journal.py tests/unit/server/observability/test_metrics.py
-# Tests that patch compiled functions, classes or constants.
-REPLACING := \
-    tests/unit/server/storage/test_direct_io.py::test_a_direct_write_never_extends_the_file \
-    tests/unit/server/storage/test_direct_io.py::test_direct_writes_stop_after_the_file_system_rejects_one \
-    tests/unit/server/storage/test_direct_io.py::test_other_errors_and_short_writes_are_reported \
-    tests/unit/server/storage/test_direct_io.py::test_no_file_stays_open \
-    tests/unit/server/storage/test_direct_io.py::test_a_file_that_cannot_be_opened_directly_is_not_written_directly \
-    tests/unit/server/storage/test_journal_async_writes.py::test_io_uring_is_disabled_after_an_error_that_the_disk_did_not_cause \
-    tests/cluster/test_backup.py::test_a_backup_that_does_not_start_releases_its_registers \
-    tests/cluster/test_execution.py::test_a_long_operation_does_not_block_the_replica \
-    tests/cluster/test_faults_clocks.py::test_a_clock_that_is_ahead_is_reported_and_delays_no_call \
-    tests/cluster/test_sessions.py::test_a_connection_stores_no_session_state \
-    tests/cluster/test_task_supervisor.py::test_a_replica_stops_when_a_task_fails \
-    tests/http/test_metrics.py::test_a_changed_response_is_counted_as_an_apology \
-    tests/unit/simulation/kernel/test_shared_executions.py::test_the_cache_is_bounded
-
 test-compiled: compiled ## Test the compiled modules and compare their trace hashes with the source
 	$(COMPILED) $(BIN)/python -m pytest -n auto --dist loadgroup \
 	    tests/cluster tests/http tests/paper tests/simulation \
 	    tests/unit/server tests/unit/wire tests/unit/datatypes tests/unit/execution tests/unit/protocol \
-	    tests/unit/schemes tests/unit/simulation $(OF_SOURCE:%=--ignore=%) $(REPLACING:%=--deselect=%) $(ARGS)
+	    tests/unit/schemes tests/unit/simulation $(ARGS)
 	$(BIN)/python tools/compare_compiled.py
 
 docs: $(INSTALLED) ## Build the documentation into build/site

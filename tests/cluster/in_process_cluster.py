@@ -1,7 +1,7 @@
 """Cluster of any size in the process of the test, with real sockets and real journals."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -70,6 +70,21 @@ class InProcessCluster:
 
     def client(self, *replicas: int, **more: Any) -> Database:
         return connect(self.addresses(*replicas), **{"timeout": TIMEOUT_S, **more})
+
+    def drop_messages(self, sender: int, receiver: int) -> Callable[[], None]:
+        """Drop the messages from one replica to another. Return a function that ends this."""
+        peers = self.servers[receiver].peers
+        receive = peers.receive
+
+        def receive_from_others(message: Any, from_replica: int) -> None:
+            if from_replica != sender:
+                receive(message, from_replica)
+
+        def restore() -> None:
+            peers.receive = receive
+
+        peers.receive = receive_from_others
+        return restore
 
     async def until_connected(self) -> None:
         """Wait until all running replicas are connected to each other and admit calls."""

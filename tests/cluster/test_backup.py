@@ -159,15 +159,15 @@ async def test_a_backup_that_does_not_start_releases_its_registers(
         return ()
 
     async with running_cluster(tmp_path / "data", replicas=1) as cluster:
-        driver = cluster.servers[0].driver
         registers: list[Any] = []
+        lazy_checkpoint = Driver.lazy_checkpoint
 
-        def record_checkpoint() -> LazyCheckpoint:
-            checkpoint = Driver.lazy_checkpoint(driver)
+        def record_checkpoint(driver: Driver) -> LazyCheckpoint:
+            checkpoint = lazy_checkpoint(driver)
             registers.append(checkpoint.registers)
             return checkpoint
 
-        monkeypatch.setattr(driver, "lazy_checkpoint", record_checkpoint)
+        monkeypatch.setattr(Driver, "lazy_checkpoint", record_checkpoint)
         monkeypatch.setattr(capture, "_read_operations", raise_storage_fault)
         with pytest.raises(NotDone, match="no journal"):
             await back_up(cluster, tmp_path / "first.backup", operations=True)

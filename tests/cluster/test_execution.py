@@ -10,6 +10,7 @@ import pytest
 import creekdb
 from creekdb.execution.keys import FIRST_COLLATION_KEY, LAST_COLLATION_KEY
 from creekdb.execution.mvcc.version_store import VersionStore
+from creekdb.schemes.creek import CreekReplica
 from creekdb.server.runtime.replica_lock import LockedView, ReplicaLock
 from tests.cluster import slow_types
 from tests.cluster.in_process_cluster import TIMEOUT_S, InProcessCluster, running_cluster
@@ -100,7 +101,7 @@ async def test_a_long_operation_does_not_block_the_replica(tmp_path: Path) -> No
         slow_call = caller.weak.hang("a")
         # The other replicas execute inline and would hang, so they receive no request.
         for peer in (1, 2):
-            cluster.servers[0].peers.links[peer].send = lambda frame: None  # type: ignore[method-assign]
+            cluster.drop_messages(sender=0, receiver=peer)
         first = asyncio.ensure_future(response_of(slow_call))
         await until_started()
         async with asyncio.timeout(TIMEOUT_S):
@@ -142,7 +143,9 @@ async def test_a_long_read_sees_one_state(tmp_path: Path) -> None:
             assert await reading == (2, 2)
 
 
-async def test_an_internal_error_in_the_thread_stops_the_replica(tmp_path: Path) -> None:
+async def test_an_internal_error_in_the_thread_stops_the_replica(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async def response_of(call: object) -> object:
         return await call  # type: ignore[misc]
 
@@ -153,10 +156,10 @@ async def test_an_internal_error_in_the_thread_stops_the_replica(tmp_path: Path)
         await db.weak.put("a", 1)
         server = cluster.servers[0]
 
-        def fail(task: object) -> None:
+        def fail(*_: object) -> None:
             raise AssertionError("internal error")
 
-        server.driver.replica.run = fail  # type: ignore[assignment, method-assign]
+        monkeypatch.setattr(CreekReplica, "run", fail)
         call = asyncio.ensure_future(response_of(db.weak.put("a", 2)))
         async with asyncio.timeout(TIMEOUT_S):
             await server.stop_requested.wait()

@@ -17,4 +17,6 @@ async def test_a_restarted_peer_is_dialled_at_once(tmp_path: Path) -> None:
         await asyncio.sleep(0.01)
     await cluster.start(1)
     await cluster.until_connected()
+    assert cluster.servers[0].peers.links.keys() == {1}
+    assert list(cluster.servers[0].peers.connected_members()) == [1]
     await cluster.stop()

@@ -10,11 +10,13 @@ from creekdb import NotDone
 from creekdb.client import Database
 from creekdb.client.call_router import CallRouter
 from tests.cluster.in_process_cluster import TIMEOUT_S, InProcessCluster, running_cluster
+from tests.unit.schemes.fingerprint import attribute_names
 
 
 def item_count(value: object) -> int:
     """Return the number of items in the collections of an object."""
-    return sum(len(each) for each in vars(value).values() if isinstance(each, dict | list | set))
+    attributes = [getattr(value, name) for name in attribute_names(value)]
+    return sum(len(each) for each in attributes if isinstance(each, dict | list | set))
 
 
 async def test_a_connection_stores_no_session_state(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from creekdb.server.observability.divergence import DivergenceDetector
 from creekdb.server.observability.status import StateChangeLogger
 from creekdb.server.runtime.driver import Driver
 from creekdb.server.runtime.task_supervisor import TaskSupervisor, is_internal_error
-from creekdb.server.transport import peer_link
+from creekdb.server.transport.peers import PeerNetwork
 from creekdb.wire.addresses import parse_address
 from tests.cluster.in_process_cluster import TIMEOUT_S, InProcessCluster, running_cluster
 
@@ -25,7 +25,7 @@ class UnexpectedError(Exception):
     """Error that no code expects."""
 
 
-def raise_bug(*_: object) -> NoReturn:
+def raise_bug(*_: object, **__: object) -> NoReturn:
     raise UnexpectedError("unexpected")
 
 
@@ -33,8 +33,8 @@ def raise_bug(*_: object) -> NoReturn:
     ("owner", "attribute"),
     [
         (Driver, "tick"),
-        (Driver, "_transmit"),  # runs in a callback of the loop, not in a task
-        (peer_link.PeerLink, "_dial"),
+        (PeerNetwork, "send"),  # runs in a callback of the loop, not in a task
+        (asyncio.BaseEventLoop, "create_connection"),  # in the task that dials a peer
         (DivergenceDetector, "take_message"),
         (StateChangeLogger, "check"),
         (changes, "wait_until_joined"),

@@ -64,16 +64,16 @@ async def test_calls_are_counted_by_the_kind_of_their_responses(tmp_path: Path) 
 async def test_a_changed_response_is_counted_as_an_apology(tmp_path: Path) -> None:
     async with http_cluster(tmp_path, replicas=2) as http:
         await http.post("/operations/open?consistency=strong", {"name": "ann", "amount": 5})
-        servers = http.cluster.servers
-        for sender, receiver in ((0, 1), (1, 0)):
-            servers[sender].peers.links[receiver].send = lambda frame: None  # type: ignore[method-assign]
+        restore = [
+            http.cluster.drop_messages(sender, receiver) for sender, receiver in ((0, 1), (1, 0))
+        ]
         for replica in (0, 1):
             response = await http.post(
                 "/operations/withdraw", {"name": "ann", "amount": 5}, replica
             )
             assert response.body["value"] == 0
-        for sender, receiver in ((0, 1), (1, 0)):
-            del servers[sender].peers.links[receiver].send
+        for each in restore:
+            each()
         await http.cluster.until_quiescent()
         replicas = [await metrics(http, replica) for replica in (0, 1)]
         assert sum(sample_value(each, "creek_apologies_total") for each in replicas) == 1

@@ -44,12 +44,12 @@ def _walk(path: str, value: Any, values: dict[str, str], seen: dict[int, str]) -
         for index, each in enumerate(value):
             _walk(f"{path}[{index}]", each, values, seen)
     else:
-        for name in _attributes(value):
+        for name in attribute_names(value):
             if name not in IGNORED:
                 _walk(f"{path}.{name}", getattr(value, name), values, seen)
 
 
-def _attributes(value: Any) -> list[str]:
+def attribute_names(value: Any) -> list[str]:
     """Return the names of all attributes. A compiled class lists those of its instances."""
     names = {*getattr(value, "__dict__", ()), *getattr(value, "__mypyc_attrs__", ())}
     names.discard("__dict__")

@@ -3,6 +3,7 @@
 import asyncio
 import os
 import threading
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import pytest
 from creekdb.cli.app import main
 from creekdb.cli.limits import CommandLimits
 from creekdb.client import NotDone, connect
-from creekdb.client.replica_connection import dial
+from creekdb.client.replica_connection import ReplicaConnection, dial
 from creekdb.datatypes.kv import KV
 from creekdb.errors import StorageFault, UsageError
 from creekdb.history import merge_recordings
@@ -128,7 +129,10 @@ async def test_one_backup_runs_at_a_time_and_ends_with_its_connection(tmp_path: 
         (address,) = cluster.addresses(0)
         hello = messages.ClientHello(messages.WIRE_VERSION, "client")
         connection, _ = await dial(
-            addresses.parse_address(address), hello, received.put_nowait, None, TIMEOUT_S
+            addresses.parse_address(address),
+            partial(ReplicaConnection, hello, received.put_nowait),
+            None,
+            TIMEOUT_S,
         )
         connection.write(messages.encode_frame(messages.BackupRequest(1)))
         async with asyncio.timeout(TIMEOUT_S):

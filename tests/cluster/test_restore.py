@@ -4,6 +4,7 @@ import asyncio
 import errno
 import os
 import shutil
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import pytest
 import pytest_asyncio
 
 from creekdb.cli.app import main
-from creekdb.client.replica_connection import dial
+from creekdb.client.replica_connection import ReplicaConnection, dial
 from creekdb.errors import CreekError, StorageFault, UsageError
 from creekdb.protocol.validation import MessageRejection
 from creekdb.server.backup.format import (
@@ -49,7 +50,10 @@ class NumberedClient:
         received: asyncio.Queue[messages.ServerMessage] = asyncio.Queue()
         hello = messages.ClientHello(messages.WIRE_VERSION, self._client)
         connection, _ = await dial(
-            addresses.parse_address(self._address), hello, received.put_nowait, None, TIMEOUT_S
+            addresses.parse_address(self._address),
+            partial(ReplicaConnection, hello, received.put_nowait),
+            None,
+            TIMEOUT_S,
         )
         try:
             connection.write(

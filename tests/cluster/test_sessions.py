@@ -55,7 +55,7 @@ async def test_a_merged_session_still_waits_for_its_writes(tmp_path: Path) -> No
             await session.weak.put("b", 1)
         contexts: Any = db._router._session_contexts
         assert len(contexts) <= 8
-        assert first._weak._options.session not in contexts
+        assert first.weak._options.session not in contexts
         await cluster.stop(0)
         async with asyncio.timeout(TIMEOUT_S):
             while db.replica == 0:

@@ -66,7 +66,7 @@ class ClusterTarget(NamedTuple):
         )
 
         def notice() -> str:
-            progress = db.discovery_progress()
+            progress = db.discovery.progress_text()
             return f"no replica responds yet: {progress}; retrying for a few seconds"
 
         async with AsyncExitStack() as stack:

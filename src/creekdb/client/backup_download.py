@@ -3,6 +3,7 @@
 import asyncio
 import uuid
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Final
 
 from creekdb.client.errors import NotDone
@@ -39,49 +40,47 @@ async def download_backup(
     and `refused` are as in `connect`. Raises `NotDone` if the download fails, possibly in the
     middle. The bytes written so far are then useless.
     """
-    received: asyncio.Queue[messages.ServerMessage] = asyncio.Queue()
+    received: asyncio.Queue[messages.ServerMessage | None] = asyncio.Queue()
     discovery = ReplicaDiscovery(
         map(parse_address, addresses), client_tls_context(authority), BACKUP_DISCOVERY_TIMEOUT_S
     )
     hello = messages.ClientHello(messages.WIRE_VERSION, uuid.uuid4().hex, token)
-    connection, _ = await discovery.find(hello, received.put_nowait, refused)
+    connection, _ = await discovery.find(
+        partial(ReplicaConnection, hello, received.put_nowait), refused
+    )
+    connection.closed.add_done_callback(lambda _: received.put_nowait(None))
+    part_request = messages.encode_frame(messages.BackupPartRequest(1))
     try:
         connection.write(messages.encode_frame(messages.BackupRequest(1, operations)))
-        started = await _next_message(connection, received)
+        started = await _next_message(received)
         assert isinstance(started, messages.BackupStarted)
         for _ in range(PREFETCHED_CHUNKS):
-            connection.write(messages.encode_frame(messages.BackupPartRequest(1)))
+            connection.write(part_request)
         while True:
-            part = await _next_message(connection, received)
+            part = await _next_message(received)
             assert isinstance(part, messages.BackupPart)
             write(part.data)
             progress(part.registers_done, started.register_count)
             if part.is_last:
                 return
-            connection.write(messages.encode_frame(messages.BackupPartRequest(1)))
+            connection.write(part_request)
     finally:
         connection.close()
 
 
 async def _next_message(
-    connection: ReplicaConnection, received: "asyncio.Queue[messages.ServerMessage]"
+    received: "asyncio.Queue[messages.ServerMessage | None]",
 ) -> messages.ServerMessage:
-    next_message = asyncio.ensure_future(received.get())
+    """Return the next received message. None means that the connection is closed."""
     try:
-        await asyncio.wait(
-            (next_message, connection.closed),
-            timeout=CHUNK_TIMEOUT_S,
-            return_when=asyncio.FIRST_COMPLETED,
-        )
-        if not next_message.done():
-            if connection.closed.done():
-                cause = "the replica closed the connection; its release may not support backups"
-                raise NotDone(RejectReason.UNREACHABLE, f"backup failed: {cause}")
-            cause = f"no data from the replica for {CHUNK_TIMEOUT_S:g} s"
-            raise NotDone(RejectReason.DEADLINE, f"backup failed: {cause}")
-        message = next_message.result()
-    finally:
-        next_message.cancel()
+        async with asyncio.timeout(CHUNK_TIMEOUT_S):
+            message = await received.get()
+    except TimeoutError:
+        cause = f"no data from the replica for {CHUNK_TIMEOUT_S:g} s"
+        raise NotDone(RejectReason.DEADLINE, f"backup failed: {cause}") from None
+    if message is None:
+        cause = "the replica closed the connection; its release may not support backups"
+        raise NotDone(RejectReason.UNREACHABLE, f"backup failed: {cause}")
     if isinstance(message, messages.Rejected):
         raise NotDone(message.reason, message.message)
     return message

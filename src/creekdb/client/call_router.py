@@ -251,15 +251,12 @@ class CallRouter:
                 call.message = msgspec.structs.replace(call.message, number=number)
                 self._open_calls[number] = call
 
-    def can_change_client_id(self) -> bool:
-        """Return True if a new client id would release slots and no retry needs the old one."""
-        return bool(self._reserved_slots) and not any(
-            call.attempts for call in self._pending_calls()
-        )
-
-    def on_client_id_changed(self) -> None:
-        """Release all slots. No call was sent under the new client id."""
+    def release_slots(self) -> bool:
+        """Release all slots if no retry needs them. The client must then use another client id."""
+        if not self._reserved_slots or any(call.attempts for call in self._pending_calls()):
+            return False
         self._reserved_slots.clear()
+        return True
 
     def clear_session_contexts(self) -> None:
         """Clear all contexts: the cluster is another one, with request numbers of its own."""
@@ -300,16 +297,13 @@ class CallRouter:
     def on_message(self, message: messages.ServerMessage) -> None:
         """Handle a message about a call."""
         if isinstance(message, messages.CallResponse):
-            call = self._open_calls.get(message.number)
-            if call is not None:
+            if (call := self._open_calls.get(message.number)) is not None:
                 self._on_response(call, message)
         elif isinstance(message, messages.CallIssued):
-            call = self._open_calls.get(message.number)
-            if call is not None:
+            if (call := self._open_calls.get(message.number)) is not None:
                 call.id = message.id
         elif isinstance(message, messages.Rejected):
-            call = self._open_calls.get(message.number)
-            if call is not None:
+            if (call := self._open_calls.get(message.number)) is not None:
                 self._on_rejection(call, message)
         else:
             raise MalformedMessage(f"unexpected message: {type(message).__name__}")
@@ -335,9 +329,7 @@ class CallRouter:
         """
         replica, event = id
         context = self._session_contexts.get(session)
-        if event <= 0:
-            pass
-        elif context is None:
+        if context is None and event > 0:
             shared = self._shared_context
             self._session_contexts[session] = {
                 **shared,
@@ -345,7 +337,7 @@ class CallRouter:
             }
             if len(self._session_contexts) > 2 * self._sessions_max:
                 self._merge_oldest_sessions()
-        elif event > context.get(replica, 0):
+        elif context is not None and event > context.get(replica, 0):
             context[replica] = event
 
     def _merge_oldest_sessions(self) -> None:
@@ -369,7 +361,10 @@ class CallRouter:
         ):
             return
         if rejected.reason == RejectReason.UNKNOWN_OUTCOME and not call.has_response:
-            self._retry(call)
+            if self._in_flight.pop(rejected.number, None) is not None:
+                self._reserve_slots((rejected.number,))
+                self._queue.appendleft(call)
+                self.send_queued()  # deduplication returns the stored outcome
             return
         del self._open_calls[rejected.number]
         if call.has_response:
@@ -379,14 +374,6 @@ class CallRouter:
         text = rejected.message
         call.fail(NotDone(rejected.reason, text) if is_certain else Unknown(text))
         self._release_slot(rejected.number)
-
-    def _retry(self, call: Call) -> None:
-        """Retry an executed call. Deduplication returns its stored outcome."""
-        number = call.message.number
-        if self._in_flight.pop(number, None) is not None:
-            self._reserve_slots((number,))
-            self._queue.appendleft(call)
-            self.send_queued()
 
     def _retry_elsewhere(self, call: Call, rejected: messages.Rejected) -> bool:
         """Retry at another replica. Returns False if this replica has rejected the call before."""
@@ -403,6 +390,5 @@ class CallRouter:
 
     def _drop_connection(self, connection: ReplicaConnection) -> None:
         self.connection = None  # the database reconnects once the connection is closed
-        asyncio.get_running_loop().call_soon(
-            connection.close
-        )  # after the messages already received
+        loop = asyncio.get_running_loop()
+        loop.call_soon(connection.close)  # after the messages already received

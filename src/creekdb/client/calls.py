@@ -114,11 +114,6 @@ class Call:
         """Last response. `await call.final` returns its value and whether it changed."""
         return self._final()
 
-    @property
-    def is_local_read(self) -> bool:
-        """True if the call is a weak read. A weak read has one tentative response and no other."""
-        return self.id is not None and self.id.event < 0
-
     async def __aiter__(self) -> AsyncIterator[CallResponse]:
         yielded = 0
         while True:
@@ -140,7 +135,8 @@ class Call:
         is_last = response.kind != ResponseKind.TENTATIVE
         if is_last or not self.message.strong:
             self.has_response = True
-        if is_last or self.is_local_read:
+        is_local_read = self.id is not None and self.id.event < 0
+        if is_last or is_local_read:  # a local read has one tentative response and no other
             self.is_complete = True
         if self._waiters:
             self._notify_waiters()

@@ -30,15 +30,13 @@ from creekdb.execution.datatype import DataType
 from creekdb.execution.serializable import is_row, reject_unserializable
 from creekdb.wire import messages
 from creekdb.wire.addresses import parse_address
-from creekdb.wire.deduplication import QUERY_OUTCOME
+from creekdb.wire.deduplication import INTERNAL_PREFIX, QUERY_OUTCOME
 from creekdb.wire.reject_reason import RejectReason
 
 CALL_TIMEOUT_S: Final = 60.0
 DISCOVERY_TIMEOUT_S: Final = 10.0
 RETRY_AFTER_REJECTION_S: Final = 1.0
 """Pause between two attempts while all replicas reject the client. Replicas count each attempt."""
-INTERNAL_PREFIX: Final = "creek."
-"""Prefix of operations on the cluster itself."""
 
 
 class Database(ConsistencyLevels[CallProxy[Call]]):
@@ -59,14 +57,14 @@ class Database(ConsistencyLevels[CallProxy[Call]]):
         discovery_timeout_s: float = DISCOVERY_TIMEOUT_S,
         refused_timeout_s: float | None = None,
     ) -> None:
-        self._discovery = ReplicaDiscovery(addresses, tls_context, discovery_timeout_s)
+        self.discovery = ReplicaDiscovery(addresses, tls_context, discovery_timeout_s)
         self._datatype = datatype if isinstance(datatype, DataType) else None
         name = datatype.name if isinstance(datatype, DataType) else datatype
         self._hello = messages.ClientHello(messages.WIRE_VERSION, uuid.uuid4().hex, token, name)
         self._timeout_s = timeout_s
         self._discovery_timeout_s = discovery_timeout_s
         self._refused_timeout_s = refused_timeout_s
-        self._router = CallRouter(len(self._discovery.addresses), self._outcome_query)
+        self._router = CallRouter(len(self.discovery.addresses), self._outcome_query)
         self._last_session = 0
         self._connection_task: asyncio.Task[None] | None = None
         self._blocking: BlockingDatabase | None = None
@@ -76,7 +74,7 @@ class Database(ConsistencyLevels[CallProxy[Call]]):
         super().__init__(self._make_proxy)
 
     def __repr__(self) -> str:
-        addresses = ", ".join(self._discovery.address_texts)
+        addresses = ", ".join(self.discovery.address_texts)
         if not self._is_open:
             return f"<Creek at {addresses}, not connected: use 'with' or 'async with'>"
         datatype = "" if self.welcome is None else f" of '{self.welcome.datatype}'"
@@ -129,10 +127,6 @@ class Database(ConsistencyLevels[CallProxy[Call]]):
         except TimeoutError:
             message = f"no status from the replica within {self._timeout_s:g} s"
             raise NotDone(RejectReason.DEADLINE, message) from None
-
-    def discovery_progress(self) -> str:
-        """Return the last connection error of each address as text, for progress messages."""
-        return self._discovery.progress_text()
 
     @property
     def replica(self) -> int | None:
@@ -220,19 +214,16 @@ class Database(ConsistencyLevels[CallProxy[Call]]):
 
     async def _maintain_connection(self, connection: ReplicaConnection) -> None:
         while True:
-            await self._failure_detector(connection).wait_until_lost()
+            await ReplicaFailureDetector(
+                connection,
+                self._discovery_timeout_s,
+                self._router.has_open_calls,
+                self._router.next_number,
+                has_other_replicas=len(self.discovery.addresses) > 1,
+            ).wait_until_lost()
             self._router.on_connection_lost()
             connection = await self._reconnect()
             self._router.resend()
-
-    def _failure_detector(self, connection: ReplicaConnection) -> ReplicaFailureDetector:
-        return ReplicaFailureDetector(
-            connection,
-            self._discovery_timeout_s,
-            self._router.has_open_calls,
-            self._router.next_number,
-            has_other_replicas=len(self._discovery.addresses) > 1,
-        )
 
     async def _reconnect(self) -> ReplicaConnection:
         while True:
@@ -247,11 +238,10 @@ class Database(ConsistencyLevels[CallProxy[Call]]):
     async def _connect_next(self, refused_timeout_s: float | None = None) -> ReplicaConnection:
         """Connect to the next replica that accepts the client."""
         router, previous = self._router, self.welcome
-        if router.can_change_client_id():
+        if router.release_slots():
             self._hello = msgspec.structs.replace(self._hello, client=uuid.uuid4().hex)
-            router.on_client_id_changed()
-        connection, welcome = await self._discovery.find(
-            self._hello, router.on_message, refused_timeout_s
+        connection, welcome = await self.discovery.find(
+            partial(ReplicaConnection, self._hello, router.on_message), refused_timeout_s
         )
         if previous is not None and previous.cluster != welcome.cluster:
             router.clear_session_contexts()  # the cluster was restored from a backup

@@ -76,19 +76,15 @@ class CallProxy(Generic[CallResult]):
         self._operation_names = operation_names
 
     def __call__(self, name: str = "", /, *arguments: Any, **named: Any) -> CallResult:
-        return self._call(
-            self._options,
-            checked_operation_name(name, self._operation_names),
-            *arguments,
-            **named,
-        )
+        name = checked_operation_name(name, self._operation_names)
+        return self._call(self._options, name, *arguments, **named)
 
     def __getattr__(self, name: str) -> Callable[..., CallResult]:
         if name.startswith("__"):
             raise AttributeError(name)
-        return OperationProxy(
-            self._call, self._options, name, operation_names=self._operation_names
-        )
+        proxy = OperationProxy(self._call, self._options, name)
+        proxy.operation_names = self._operation_names
+        return proxy
 
     if not TYPE_CHECKING:  # type checkers must still reject `await proxy`
 
@@ -123,18 +119,6 @@ class CallProxy(Generic[CallResult]):
 
 class OperationProxy(partial[CallResult]):
     """Operation that has been named but not called. Any other use raises an error with a hint."""
-
-    def __new__(
-        cls,
-        call: CallFunction[CallResult],
-        options: CallOptions,
-        name: str,
-        *,
-        operation_names: OperationNames,
-    ) -> "OperationProxy[CallResult]":
-        proxy = super().__new__(cls, call, options, name)
-        proxy.operation_names = operation_names
-        return proxy
 
     operation_names: OperationNames
 
@@ -172,24 +156,16 @@ class ConsistencyLevels(Generic[Proxy]):
     _variable_name: ClassVar = "db"
 
     def __init__(self, make_proxy: Callable[[CallOptions], Proxy], session: int = 0) -> None:
-        self._weak = make_proxy(CallOptions(strong=False, session=session))
-        self._strong = make_proxy(CallOptions(strong=True, session=session))
-
-    @property
-    def weak(self) -> Proxy:
+        self.weak: Final = make_proxy(CallOptions(strong=False, session=session))
         """Proxy for weak calls: the result of `db.weak.name(…)` is the tentative response.
 
         It arrives immediately. The final response follows once the call has its final position.
         """
-        return self._weak
-
-    @property
-    def strong(self) -> Proxy:
+        self.strong: Final = make_proxy(CallOptions(strong=True, session=session))
         """Proxy for strong calls: the result of `db.strong.name(…)` is the stable response.
 
         The call waits until a majority has fixed its position in the order.
         """
-        return self._strong
 
     if not TYPE_CHECKING:  # type checkers must still reject unknown attributes
 

@@ -8,7 +8,7 @@ import socket
 import ssl
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from typing import Any, Final, Protocol
+from typing import Any, Final, TypeAlias, TypeVar
 
 from creekdb.client.errors import NotDone
 from creekdb.errors import MalformedMessage, UsageError
@@ -16,9 +16,8 @@ from creekdb.wire import messages
 from creekdb.wire.addresses import format_address
 from creekdb.wire.framing import FrameWriter
 from creekdb.wire.reject_reason import RejectReason, reject_rule
-from creekdb.wire.tls import accepts_tls as accepts_tls
+from creekdb.wire.tls import accepts_tls
 
-TLS_REQUIRED: Final = "requires TLS; set the authority to trust"
 _CALL_MESSAGES: Final[frozenset[type]] = frozenset(
     (messages.CallIssued, messages.CallResponse, messages.Rejected)
 )
@@ -82,9 +81,12 @@ class ReplicaConnection(asyncio.Protocol):
                 else:
                     self._handle_message(message)
         except MalformedMessage as error:
-            if not self.handshake.done():
-                self.handshake.set_exception(wrong_port_error(data) or error)
-            self.close()
+            self._on_malformed(data, error)
+
+    def _on_malformed(self, data: bytes, error: MalformedMessage) -> None:
+        if not self.handshake.done():
+            self.handshake.set_exception(wrong_port_error(data) or error)
+        self.close()
 
     def request_status(self, number: int) -> "asyncio.Future[dict[str, Any]]":
         """Request the status of the replica. `number` identifies the request."""
@@ -124,13 +126,17 @@ def wrong_port_error(data: bytes) -> UsageError | None:
     return None
 
 
+_Connection = TypeVar("_Connection", bound=ReplicaConnection)
+MakeConnection: TypeAlias = Callable[[], _Connection]
+"""Function that returns a new connection, which is not established yet."""
+
+
 async def dial(
     address: tuple[str, int],
-    hello: messages.ClientHello,
-    on_message: Callable[[messages.ServerMessage], None],
+    make_connection: MakeConnection[_Connection],
     tls_context: ssl.SSLContext | None,
     timeout_s: float,
-) -> tuple[ReplicaConnection, messages.Welcome]:
+) -> tuple[_Connection, messages.Welcome]:
     """Connect to a replica that accepts the client.
 
     Raises `UsageError` if a retry is pointless, and `OSError`, `TimeoutError` or `MalformedMessage`
@@ -141,7 +147,7 @@ async def dial(
     try:
         async with asyncio.timeout(timeout_s):
             _, connection = await asyncio.get_running_loop().create_connection(
-                lambda: ReplicaConnection(hello, on_message), host, port, ssl=tls_context
+                make_connection, host, port, ssl=tls_context
             )
             try:
                 first = await connection.handshake
@@ -163,7 +169,7 @@ async def dial(
         raise MalformedMessage(f"the server is not a Creek replica ({error})") from error
     except ConnectionResetError as error:
         if tls_context is None and await accepts_tls(address, timeout_s):
-            raise UsageError(f"{at} {TLS_REQUIRED}") from error
+            raise UsageError(f"{at} requires TLS; set the authority to trust") from error
         raise ConnectionResetError("the server closed the connection without a message") from error
     if isinstance(first, messages.ConnectionRejected):
         connection.close()
@@ -171,20 +177,6 @@ async def dial(
             raise ConnectionError(first.message)
         raise UsageError(f"{at} rejected the connection: {first.message}")
     return connection, first
-
-
-class Dial(Protocol):
-    """Function that connects to one replica, as `dial` does."""
-
-    async def __call__(
-        self,
-        address: tuple[str, int],
-        hello: messages.ClientHello,
-        on_message: Callable[[messages.ServerMessage], None],
-        tls_context: ssl.SSLContext | None,
-        timeout_s: float,
-        /,
-    ) -> tuple[ReplicaConnection, messages.Welcome]: ...
 
 
 RETRY_PAUSE_S: Final = 0.05
@@ -202,9 +194,7 @@ class ReplicaDiscovery:
         addresses: Iterable[tuple[str, int]],
         tls_context: ssl.SSLContext | None,
         timeout_s: float,
-        dial: Dial = dial,
     ) -> None:
-        self._dial = dial
         self.addresses = tuple(addresses)
         self.address_texts = tuple(format_address(*address) for address in self.addresses)
         self._tls_context = tls_context
@@ -222,10 +212,9 @@ class ReplicaDiscovery:
 
     async def find(
         self,
-        hello: messages.ClientHello,
-        on_message: Callable[[messages.ServerMessage], None],
+        make_connection: MakeConnection[_Connection],
         refused_timeout_s: float | None = None,
-    ) -> tuple[ReplicaConnection, messages.Welcome]:
+    ) -> tuple[_Connection, messages.Welcome]:
         """Connect to the next replica that accepts the client.
 
         A replica that is still joining is chosen only if no other accepts the client. Raises
@@ -235,30 +224,27 @@ class ReplicaDiscovery:
         loop = asyncio.get_running_loop()
         start = loop.time()
         while True:
-            errors: list[tuple[str, Exception]] = []
-            accepted = await self._try_each_address(hello, on_message, errors)
+            accepted = await self._try_each_address(make_connection)
             if accepted is not None:
                 return accepted
+            errors = self._last_errors
             _raise_usage_error(errors)
             timeout_s = self._timeout_s
-            if all(has_no_listener(error) for _, error in errors):
+            if all(map(has_no_listener, errors.values())):
                 timeout_s = min(timeout_s, refused_timeout_s or timeout_s)
             if loop.time() >= start + timeout_s:
                 text = f"no replica can be reached, tried for {timeout_s:g} s"
-                raise NotDone(RejectReason.UNREACHABLE, f"{text}: {_errors_text(errors)}")
+                raise NotDone(RejectReason.UNREACHABLE, f"{text}: {_errors_text(errors.items())}")
             await asyncio.sleep(RETRY_PAUSE_S)
 
     async def _try_each_address(
-        self,
-        hello: messages.ClientHello,
-        on_message: Callable[[messages.ServerMessage], None],
-        errors: list[tuple[str, Exception]],
-    ) -> tuple[ReplicaConnection, messages.Welcome] | None:
-        """Try each address once, and append the failures to `errors`."""
+        self, make_connection: MakeConnection[_Connection]
+    ) -> tuple[_Connection, messages.Welcome] | None:
+        """Try each address once, and store its error."""
         timeout_s = min(
             self._timeout_s, max(HANDSHAKE_TIMEOUT_MIN_S, self._timeout_s / len(self.addresses))
         )
-        joining: tuple[ReplicaConnection, messages.Welcome] | None = None
+        joining: tuple[_Connection, messages.Welcome] | None = None
         try:
             for _ in self.addresses:
                 address = self.addresses[self._next_index % len(self.addresses)]
@@ -266,11 +252,10 @@ class ReplicaDiscovery:
                 at = format_address(*address)
                 self._last_errors.setdefault(at, TimeoutError("no response yet"))
                 try:
-                    connection, welcome = await self._dial(
-                        address, hello, on_message, self._tls_context, timeout_s
+                    connection, welcome = await dial(
+                        address, make_connection, self._tls_context, timeout_s
                     )
                 except (UsageError, OSError, TimeoutError, MalformedMessage) as error:
-                    errors.append((at, error))
                     self._last_errors[at] = error
                     continue
                 if not welcome.not_ready_reason:
@@ -294,11 +279,11 @@ def _errors_text(errors: Iterable[tuple[str, Exception]]) -> str:
     return "; ".join(f"{', '.join(at)}: {text}" for text, at in addresses_by_error.items())
 
 
-def _raise_usage_error(errors: list[tuple[str, Exception]]) -> None:
+def _raise_usage_error(errors: dict[str, Exception]) -> None:
     """Raise a `UsageError` if there is one, with the other errors appended to its text."""
-    usage_errors = [error for _, error in errors if isinstance(error, UsageError)]
+    usage_errors = [error for error in errors.values() if isinstance(error, UsageError)]
     if usage_errors:
-        others = [(at, error) for at, error in errors if not isinstance(error, UsageError)]
+        others = [(at, error) for at, error in errors.items() if error not in usage_errors]
         texts = [*map(str, usage_errors), *([_errors_text(others)] if others else [])]
         raise UsageError("; ".join(texts)) from usage_errors[0]
 

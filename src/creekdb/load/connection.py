@@ -8,18 +8,13 @@ import asyncio
 import ssl
 import uuid
 from collections.abc import Awaitable, Callable
+from functools import partial
 from time import perf_counter_ns
 from typing import Final, Protocol, TypeAlias
 
 import msgspec
 
-from creekdb.client.replica_connection import (
-    TLS_REQUIRED,
-    accepts_tls,
-    connection_error_text,
-    has_no_listener,
-    wrong_port_error,
-)
+from creekdb.client.replica_connection import ReplicaConnection, ReplicaDiscovery
 from creekdb.errors import MalformedMessage, UsageError
 from creekdb.load.measurement import (
     STRONG_STABLE,
@@ -32,14 +27,9 @@ from creekdb.load.workload import WorkloadCall
 from creekdb.protocol.effects import ResponseKind
 from creekdb.wire import messages
 from creekdb.wire.addresses import parse_address
-from creekdb.wire.framing import FrameWriter, frame_payload
+from creekdb.wire.framing import frame_payload
 
 CONNECT_TIMEOUT_S: Final = 10.0
-RETRY_PAUSE_S: Final = 0.02
-
-
-class ReplicaUnreachable(UsageError):
-    """No replica can be reached at an address."""
 
 
 class LoadTarget(Protocol):
@@ -76,29 +66,24 @@ class _ResponseHeader(msgspec.Struct, array_like=True, tag=_RESPONSE, frozen=Tru
     error: str | None = None
 
 
-_OtherMessage: TypeAlias = messages.Rejected | messages.Welcome | messages.ConnectionRejected
 _encode: Final = msgspec.msgpack.Encoder().encode
 _decode_response: Final = msgspec.msgpack.Decoder(_ResponseHeader).decode
-_decode_other: Final = msgspec.msgpack.Decoder(_OtherMessage).decode
 
 
-class LoadConnection(asyncio.Protocol):
+class LoadConnection(ReplicaConnection):
     """Connection to a replica. `on_call_done` is called once a call has its response or fails."""
 
     def __init__(
         self,
+        hello: messages.ClientHello,
         meter: LoadMeter,
         on_call_done: CallDone,
-        token: str = "",
         is_single_response: bool = False,
     ) -> None:
-        self._loop = asyncio.get_running_loop()
+        super().__init__(hello, self._on_rejected)
         self._meter = meter
         self._on_call_done = on_call_done
         self._is_single_response = is_single_response
-        self._hello = messages.ClientHello(messages.WIRE_VERSION, uuid.uuid4().hex, token)
-        self._frames = messages.FrameDecoder(messages.CLIENT_FRAME_BYTES_MAX)
-        self._writer = FrameWriter()
         self._is_receiving = False
         """True while received data is handled. New calls are then sent after all of it."""
         self._number = 0
@@ -106,25 +91,14 @@ class LoadConnection(asyncio.Protocol):
         """Send time, strong flag and client of each call without a response, by number."""
         self._awaiting_final_ns: dict[int, int] = {}
         """Send time of each call with a first response and without the last one, by number."""
-        self.welcome: asyncio.Future[messages.Welcome] = self._loop.create_future()
-        self.closed: asyncio.Future[None] = self._loop.create_future()
 
     @property
     def in_flight(self) -> int:
         """Number of calls without a response."""
         return len(self._pending_calls)
 
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._writer.connect(transport)
-        self._writer.append(messages.encode_frame(self._hello))
-        self._writer.flush()
-
     def connection_lost(self, exc: Exception | None) -> None:
-        if not self.welcome.done():
-            cause = exc or ConnectionResetError("connection closed during the handshake")
-            self.welcome.set_exception(cause)
-        if not self.closed.done():
-            self.closed.set_result(None)
+        super().connection_lost(exc)
         lost, self._pending_calls = self._pending_calls, {}
         now_ns = perf_counter_ns()
         for _, _, client in lost.values():
@@ -163,26 +137,20 @@ class LoadConnection(asyncio.Protocol):
                 if kind == _RESPONSE:
                     self._on_response(_decode_response(payload), now_ns)
                 elif kind != _ISSUED:  # not measured
-                    self._handle_message(_decode_other(payload), now_ns)
+                    self._handle_message(messages.decode_server_message(payload))
         except (MalformedMessage, msgspec.DecodeError, IndexError) as error:
-            if not self.welcome.done():
-                self.welcome.set_exception(wrong_port_error(data) or MalformedMessage(str(error)))
-            self.close()
+            self._on_malformed(data, MalformedMessage(str(error)))
         self._is_receiving = False
         self._writer.flush()
 
-    def _handle_message(self, message: _OtherMessage, now_ns: int) -> None:
-        match message:
-            case messages.Rejected(number=number, reason=reason):
-                self._awaiting_final_ns.pop(number, None)
-                call = self._pending_calls.pop(number, None)
-                if call is not None:
-                    self._meter.record_failure(reason, now_ns)
-                    self._on_call_done(self, call[2])
-            case messages.Welcome():
-                self.welcome.set_result(message)
-            case messages.ConnectionRejected(message=text):
-                self.welcome.set_exception(UsageError(f"connection rejected: {text}"))
+    def _on_rejected(self, message: messages.ServerMessage) -> None:
+        if not isinstance(message, messages.Rejected):
+            raise MalformedMessage(f"unexpected message: {type(message).__name__}")
+        self._awaiting_final_ns.pop(message.number, None)
+        call = self._pending_calls.pop(message.number, None)
+        if call is not None:
+            self._meter.record_failure(message.reason, perf_counter_ns())
+            self._on_call_done(self, call[2])
 
     def _on_response(self, response: _ResponseHeader, now_ns: int) -> None:
         meter, number, kind = self._meter, response.number, response.kind
@@ -209,9 +177,6 @@ class LoadConnection(asyncio.Protocol):
         del self._pending_calls[number]
         self._on_call_done(self, client)
 
-    def close(self) -> None:
-        self._writer.close()
-
 
 class ReplicaDialer(msgspec.Struct, frozen=True, kw_only=True):
     """Options of the connections of a load. A call of the dialer connects to one replica."""
@@ -228,42 +193,20 @@ class ReplicaDialer(msgspec.Struct, frozen=True, kw_only=True):
     async def __call__(
         self, address: str, meter: LoadMeter, on_call_done: CallDone
     ) -> LoadConnection:
-        """Connect to the replica at an address. Retry until it accepts the connection."""
-        loop = asyncio.get_running_loop()
-        host, port = parse_address(address)
-        start = loop.time()
-        while True:
-            try:
-                _, connection = await loop.create_connection(
-                    lambda: LoadConnection(
-                        meter, on_call_done, self.token, self.is_single_response
-                    ),
-                    host,
-                    port,
-                    ssl=self.tls_context,
-                )
-                welcome = await asyncio.wait_for(connection.welcome, CONNECT_TIMEOUT_S)
-                if self.datatype not in ("", welcome.datatype):
-                    connection.close()
-                    raise UsageError(
-                        f"the cluster replicates '{welcome.datatype}', not '{self.datatype}'"
-                    )
-            except UsageError as error:
-                raise UsageError(f"{address}: {error}") from None
-            except ssl.SSLCertVerificationError as error:
-                raise UsageError(
-                    f"{address}: the certificate is not trusted: {error.verify_message}"
-                ) from error
-            except (OSError, TimeoutError, MalformedMessage) as error:
-                may_need_tls = isinstance(error, ConnectionResetError) and self.tls_context is None
-                if may_need_tls and await accepts_tls((host, port), CONNECT_TIMEOUT_S):
-                    raise UsageError(f"{address} {TLS_REQUIRED}") from error
-                timeout_s = self.refused_timeout_s if has_no_listener(error) else CONNECT_TIMEOUT_S
-                if loop.time() > start + timeout_s:
-                    text = f"no replica can be reached, tried for {timeout_s:g} s"
-                    raise ReplicaUnreachable(
-                        f"{text}: {address}: {connection_error_text(error)}"
-                    ) from error
-                await asyncio.sleep(RETRY_PAUSE_S)
-            else:
-                return connection
+        """Connect to the replica at an address. Retry until it accepts the connection.
+
+        Raises `UsageError`, or `NotDone` if no replica can be reached.
+        """
+        hello = messages.ClientHello(messages.WIRE_VERSION, uuid.uuid4().hex, self.token)
+        connection, welcome = await ReplicaDiscovery(
+            [parse_address(address)], self.tls_context, CONNECT_TIMEOUT_S
+        ).find(
+            partial(LoadConnection, hello, meter, on_call_done, self.is_single_response),
+            self.refused_timeout_s,
+        )
+        if self.datatype not in ("", welcome.datatype):
+            connection.close()
+            raise UsageError(
+                f"{address}: the cluster replicates '{welcome.datatype}', not '{self.datatype}'"
+            )
+        return connection

@@ -13,6 +13,7 @@ from random import Random
 from time import perf_counter_ns
 from typing import Final, NamedTuple
 
+from creekdb.client.errors import NotDone
 from creekdb.errors import UsageError
 from creekdb.execution.python_runtime import reduced_gc
 from creekdb.load.connection import DialFunction, LoadTarget, ReplicaDialer
@@ -134,7 +135,7 @@ class _LoadLoop:
         """Reconnect whenever the connection closes, also to a replica that is down for a while."""
         while True:
             await self._connections[index].closed
-            with suppress(UsageError):  # the replica is still down
+            with suppress(NotDone, UsageError):  # the replica is still down
                 self._connections[index] = await self._dial(self._address_indexes[index])
                 self._on_reconnected(index)
 

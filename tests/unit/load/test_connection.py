@@ -43,6 +43,9 @@ def encoded(*messages: wire.ServerMessage) -> bytes:
     return b"".join(wire.encode_frame(message) for message in messages)
 
 
+HELLO = wire.ClientHello(wire.WIRE_VERSION, "load")
+
+
 def open_connection(
     repeat_calls: bool = False,
 ) -> tuple[LoadConnection, FakeTransport, LoadMeter, list[int]]:
@@ -57,16 +60,18 @@ def open_connection(
         if repeat_calls:
             connection.call(WorkloadCall("get", ("a",), False), client)
 
-    connection = LoadConnection(meter, on_call_done)
+    connection = LoadConnection(HELLO, meter, on_call_done)
     connection.connection_made(cast(asyncio.Transport, transport))
     connection.data_received(encoded(wire.Welcome(1, "creek", 0, "kv", ())))
-    assert connection.welcome.done()
+    assert connection.handshake.done()
     return connection, transport, meter, done
 
 
 async def test_a_single_response_connection_measures_only_the_awaited_response() -> None:
     meter, transport = LoadMeter(0, 2**62), FakeTransport()
-    connection = LoadConnection(meter, lambda _connection, _client: None, is_single_response=True)
+    connection = LoadConnection(
+        HELLO, meter, lambda _connection, _client: None, is_single_response=True
+    )
     connection.connection_made(cast(asyncio.Transport, transport))
     connection.call(WorkloadCall("put", ("a", 1), False), 0)
     await asyncio.sleep(0)
@@ -168,28 +173,31 @@ async def test_a_lost_connection_fails_all_calls_in_flight() -> None:
     assert connection.closed.done()
 
 
-async def test_the_error_of_a_rejected_connection_names_the_cause() -> None:
-    connection = LoadConnection(LoadMeter(0, 1), lambda _connection, _client: None)
-    connection.connection_made(cast(asyncio.Transport, FakeTransport()))
-    connection.data_received(
-        encoded(wire.ConnectionRejected(RejectReason.TOKEN, "the token is missing"))
-    )
-    with pytest.raises(UsageError, match="the token is missing"):
-        await connection.welcome
-
-
-async def test_a_port_that_is_not_for_clients_is_reported() -> None:
+async def dial_error(first_bytes: bytes) -> tuple[str, str]:
+    """Return the error of a dialer whose server responds with `first_bytes`, and the address."""
     unhandled: list[object] = []
     loop = asyncio.get_running_loop()
     loop.set_exception_handler(lambda _, context: unhandled.append(context))
 
-    async def serve_http(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        writer.write(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+    async def serve(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(first_bytes)
         writer.close()
 
-    server = await asyncio.start_server(serve_http, "127.0.0.1")
+    server = await asyncio.start_server(serve, "127.0.0.1")
     address = f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
-    with pytest.raises(UsageError, match=f"{address}: it serves HTTP; use the port for clients"):
+    with pytest.raises(UsageError) as raised:
         await ReplicaDialer()(address, LoadMeter(0, 2**62), lambda _connection, _client: None)
     server.close()
     assert not unhandled
+    return str(raised.value), address
+
+
+async def test_the_error_of_a_rejected_connection_names_the_cause() -> None:
+    rejected = wire.ConnectionRejected(RejectReason.TOKEN, "the token is missing")
+    error, address = await dial_error(encoded(rejected))
+    assert error == f"{address} rejected the connection: the token is missing"
+
+
+async def test_a_port_that_is_not_for_clients_is_reported() -> None:
+    error, address = await dial_error(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+    assert error == f"{address} is not a client port: it serves HTTP; use the port for clients"

@@ -25,11 +25,12 @@ from creekdb.cli.output import (
 from creekdb.cli.target import AUTHORITY, TOKEN
 from creekdb.cli.views.measures import print_errors, print_latencies, recent_latencies
 from creekdb.cli.views.progress import ProgressBar, spinner
+from creekdb.client.errors import NotDone
 from creekdb.client.replica_connection import client_tls_context
 from creekdb.errors import UsageError
 from creekdb.execution.python_runtime import build_kind
 from creekdb.history import merge_recordings, save_run
-from creekdb.load.connection import ReplicaDialer, ReplicaUnreachable
+from creekdb.load.connection import ReplicaDialer
 from creekdb.load.generator import LoadPlan, generate_load
 from creekdb.load.local_cluster import LocalCluster
 from creekdb.load.measurement import CpuClock, LoadMeter, LoadResult, load_result
@@ -261,7 +262,7 @@ async def _measure(
     try:
         with bar:
             meter = await generate_load(plan)
-    except ReplicaUnreachable as error:
+    except NotDone as error:
         raise UsageError(
             f"{error} (start the cluster, set another address with --at, or omit --at to start a "
             "local cluster)"

@@ -15,11 +15,11 @@ check needs a connected cluster.
 import asyncio
 from collections.abc import Callable, Sequence
 from time import perf_counter_ns
-from typing import Protocol
 
 import msgspec
 
 from creekdb.errors import BadValue
+from creekdb.load.local_cluster import LinkPartitions, LocalCluster
 from creekdb.simulation.faults.fault_types import (
     Crash,
     Fault,
@@ -30,22 +30,6 @@ from creekdb.simulation.faults.fault_types import (
 )
 from creekdb.simulation.faults.fields import format_duration
 from creekdb.simulation.faults.language import format_fault, parse_faults
-
-
-class ProcessControl(Protocol):
-    """Control over the replica processes."""
-
-    def kill(self, replica: int) -> None: ...
-
-    def start(self, *replicas: int) -> None: ...
-
-
-class PartitionControl(Protocol):
-    """Control over the links between replicas."""
-
-    def partition(self, groups: Sequence[Sequence[int]]) -> None: ...
-
-    def heal(self) -> None: ...
 
 
 def parse_fault_schedule(text: str, replicas: int, duration_us: int) -> tuple[Fault, ...]:
@@ -83,8 +67,8 @@ class LiveFaultInjector:
 
     def __init__(
         self,
-        cluster: ProcessControl,
-        links: PartitionControl,
+        cluster: LocalCluster,
+        links: LinkPartitions,
         on_fault: Callable[[Fault], None] = lambda fault: None,
     ) -> None:
         self._cluster = cluster
@@ -102,7 +86,10 @@ class LiveFaultInjector:
             remaining_s = (begin_ns + fault.at_us * 1000 - perf_counter_ns()) / 1e9
             await asyncio.sleep(max(0.0, remaining_s))
             self._apply(fault)
-        self._heal_all()
+        for replica in sorted(self._down):
+            self._apply(Restart(0, replica))
+        if self._is_partitioned:
+            self._apply(Heal(0))
 
     def _apply(self, fault: Fault) -> None:
         applied = msgspec.structs.replace(
@@ -125,9 +112,3 @@ class LiveFaultInjector:
                 raise AssertionError(fault)
         self.applied_faults.append(applied)
         self._on_fault(applied)
-
-    def _heal_all(self) -> None:
-        for replica in sorted(self._down):
-            self._apply(Restart(0, replica))
-        if self._is_partitioned:
-            self._apply(Heal(0))

@@ -60,8 +60,7 @@ class LoadPlan(NamedTuple):
 
 async def generate_load(plan: LoadPlan) -> LoadMeter:
     """Run a load and return its measurements."""
-    begin_ns = perf_counter_ns() + int(plan.warm_up_s * 1e9)
-    meter = LoadMeter(begin_ns, begin_ns + int(plan.duration_s * 1e9))
+    meter = LoadMeter(0, 0)
     load_loop = _OpenLoop(plan, meter) if plan.calls_per_s else _ClosedLoop(plan, meter)
     await load_loop.connect()
     meter.begin_ns = perf_counter_ns() + int(plan.warm_up_s * 1e9)
@@ -88,18 +87,17 @@ async def _report_progress(plan: LoadPlan, meter: LoadMeter) -> None:
 
 async def _run_background(plan: LoadPlan, meter: LoadMeter) -> None:
     await asyncio.sleep(plan.warm_up_s)
-    if plan.cpu_clock is not None:
-        plan.cpu_clock.start()
-    clock_stopped = asyncio.create_task(_stop_cpu_clock(plan, meter))
+    clock_stopped = asyncio.create_task(_run_cpu_clock(plan.cpu_clock, meter))
     if plan.background is not None:
         await plan.background(meter)
     await clock_stopped
 
 
-async def _stop_cpu_clock(plan: LoadPlan, meter: LoadMeter) -> None:
-    await _wait_for_end(meter)
-    if plan.cpu_clock is not None:
-        plan.cpu_clock.stop()
+async def _run_cpu_clock(clock: CpuClock | None, meter: LoadMeter) -> None:
+    if clock is not None:
+        clock.start()
+        await _wait_for_end(meter)
+        clock.stop()
 
 
 async def _wait_for_end(meter: LoadMeter) -> None:

@@ -85,26 +85,17 @@ def is_deduplicated(operation: Operation) -> bool:
     return is_named and type(number) is int and type(arguments) is tuple
 
 
-def is_expiry(operation: Operation) -> bool:
-    arguments = operation.arguments
-    return operation.name == EXPIRE_CALLS and tuple(map(type, arguments)) == (int, str, int)
-
-
-def is_outcome_query(operation: Operation) -> bool:
-    arguments = operation.arguments
-    return operation.name == QUERY_OUTCOME and tuple(map(type, arguments)) == (str, int)
-
-
 def run_request(run_as: RunOperation, request: Request, view: View) -> ExecutionResult:
     """Execute a request: a deduplicated call, an expiry, an outcome query or a plain operation."""
     operation = request.operation
     if is_deduplicated(operation):
         return _run_deduplicated(run_as, request, view)
-    if is_expiry(operation):
+    name, arguments = operation.name, operation.arguments
+    if name == EXPIRE_CALLS and tuple(map(type, arguments)) == (int, str, int):
         return _run_expiry(request, view)
-    if is_outcome_query(operation):
+    if name == QUERY_OUTCOME and tuple(map(type, arguments)) == (str, int):
         return _run_outcome_query(request, view)
-    return _run_client_operation(run_as, request, operation.name, operation.arguments, view)
+    return _run_client_operation(run_as, request, name, arguments, view)
 
 
 def _run_client_operation(

@@ -65,16 +65,14 @@ class ParentPipe:
             self._on_control(decode_dev_control(line))
 
 
-def kill_after_parent_exit(pipe: int, timeout_s: float = STOP_TIMEOUT_S) -> None:
-    """Kill this process `timeout_s` after the parent's exit, even if the event loop is blocked."""
-    threading.Thread(
-        target=_wait_and_kill, args=(pipe, timeout_s), name="parent", daemon=True
-    ).start()
+def kill_after_parent_exit(pipe: int) -> None:
+    """Kill this process some time after the parent's exit, even if the event loop is blocked."""
 
+    def wait_and_kill() -> None:
+        poll = select.poll()
+        poll.register(pipe, 0)  # only the end of the pipe
+        poll.poll()
+        time.sleep(STOP_TIMEOUT_S)
+        os.kill(os.getpid(), signal.SIGKILL)
 
-def _wait_and_kill(pipe: int, timeout_s: float) -> None:
-    poll = select.poll()
-    poll.register(pipe, 0)  # only the end of the pipe
-    poll.poll()
-    time.sleep(timeout_s)
-    os.kill(os.getpid(), signal.SIGKILL)
+    threading.Thread(target=wait_and_kill, name="parent", daemon=True).start()

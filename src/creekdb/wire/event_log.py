@@ -86,10 +86,9 @@ class EventLog:
         """Emit the suppressed events whose window has ended. Call this periodically."""
         now_s = self._now_s()
         for limit in self._limits.values():
-            if at_once or now_s >= limit.window_start_s + WINDOW_S:
-                last, suppressed = limit.reset(now_s)
-                if last is not None:
-                    self._emit(_with_suppressed_count(last, suppressed))
+            is_due = at_once or now_s >= limit.window_start_s + WINDOW_S
+            if is_due and (last := limit.reset(now_s)) is not None:
+                self._emit(last)
 
     def _log(self, event: "_LogEvent") -> None:
         topic = event.name.partition(".")[0]
@@ -131,26 +130,22 @@ class _RateLimit:
         self.last = event
         return False
 
-    def reset(self, now_s: float) -> tuple[_LogEvent | None, int]:
-        """Start a window. Return the last suppressed event and the number of those before it."""
-        last, suppressed = self.last, self.suppressed - 1
-        self.window_start_s, self.count, self.suppressed, self.last = (
-            now_s,
-            int(last is not None),
-            0,
-            None,
-        )
-        return last, suppressed
-
-
-def _with_suppressed_count(event: _LogEvent, suppressed: int) -> _LogEvent:
-    if not suppressed:
-        return event
-    message = f"{event.message}; {suppressed} events before it were suppressed"
-    return event._replace(message=message, fields={**event.fields, "left_out": suppressed})
+    def reset(self, now_s: float) -> _LogEvent | None:
+        """Start a window. Return the last suppressed event, which names how many preceded it."""
+        event, preceding = self.last, self.suppressed - 1
+        self.window_start_s, self.count = now_s, int(event is not None)
+        self.suppressed, self.last = 0, None
+        if event is None or not preceding:
+            return event
+        message = f"{event.message}; {preceding} events before it were suppressed"
+        return event._replace(message=message, fields={**event.fields, "left_out": preceding})
 
 
 class _Formatter(logging.Formatter):
+    def __init__(self, form: str) -> None:
+        super().__init__()
+        self._format_line = _json_line if form == "json" else _text_line
+
     def format(self, record: logging.LogRecord) -> str:
         """Return the line of a record. A record of a library has its logger's name as its event."""
         fields = dict(getattr(record, _FIELDS, {}))
@@ -159,34 +154,23 @@ class _Formatter(logging.Formatter):
         if record.exc_info:
             fields["trace"] = self.formatException(record.exc_info)
         at = datetime.fromtimestamp(record.created, UTC)
-        return self.format_line(at, record.levelname.lower(), event, message, fields)
-
-    def format_line(
-        self, at: datetime, level: str, event: str, message: str, fields: dict[str, Any]
-    ) -> str:
-        raise NotImplementedError
+        return self._format_line(at, record.levelname.lower(), event, message, fields)
 
 
-class TextFormatter(_Formatter):
-    def format_line(
-        self, at: datetime, level: str, event: str, message: str, fields: dict[str, Any]
-    ) -> str:
-        replica, trace = fields.pop("replica", None), fields.pop("trace", None)
-        source = "" if replica is None else f"replica {replica}: "
-        details = " ".join([event, *(f"{name}={value}" for name, value in fields.items())])
-        when = f"{at:%Y-%m-%d %H:%M:%S}.{at.microsecond // 1000:03}"
-        message, details = _escape_unprintable(message), _escape_unprintable(details)
-        line = f"{when} {level:7} {source}{message} ({details})"
-        return line if trace is None else f"{line}\n{trace}"
+def _text_line(at: datetime, level: str, event: str, message: str, fields: dict[str, Any]) -> str:
+    replica, trace = fields.pop("replica", None), fields.pop("trace", None)
+    source = "" if replica is None else f"replica {replica}: "
+    details = " ".join([event, *(f"{name}={value}" for name, value in fields.items())])
+    when = f"{at:%Y-%m-%d %H:%M:%S}.{at.microsecond // 1000:03}"
+    message, details = _escape_unprintable(message), _escape_unprintable(details)
+    line = f"{when} {level:7} {source}{message} ({details})"
+    return line if trace is None else f"{line}\n{trace}"
 
 
-class JsonFormatter(_Formatter):
-    def format_line(
-        self, at: datetime, level: str, event: str, message: str, fields: dict[str, Any]
-    ) -> str:
-        when = at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
-        record = {"at": when, "level": level, "event": event, "message": message}
-        return msgspec.json.encode({**record, **fields, **record}, enc_hook=str).decode()
+def _json_line(at: datetime, level: str, event: str, message: str, fields: dict[str, Any]) -> str:
+    when = at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    record = {"at": when, "level": level, "event": event, "message": message}
+    return msgspec.json.encode({**record, **fields, **record}, enc_hook=str).decode()
 
 
 def configure_logging(form: str, level: str, stream: TextIO | None = None) -> None:
@@ -195,7 +179,7 @@ def configure_logging(form: str, level: str, stream: TextIO | None = None) -> No
     `form` is `json` or `text`.
     """
     handler = logging.StreamHandler(stream or sys.stderr)
-    handler.setFormatter(JsonFormatter() if form == "json" else TextFormatter())
+    handler.setFormatter(_Formatter(form))
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(logging.WARNING)

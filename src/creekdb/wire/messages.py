@@ -8,7 +8,8 @@ Clients and replicas exchange the messages defined below.
 No message contains code: a client names an operation that the replica defines.
 """
 
-from typing import Any, Final, TypeAlias, TypeVar
+from collections.abc import Callable
+from typing import Any, Final, TypeAlias
 
 import msgspec
 
@@ -245,17 +246,8 @@ ServerMessage: TypeAlias = (
     | BackupPart
 )
 
-_Decoded = TypeVar("_Decoded")
 _RESPONSE_TAG: Final = CallResponse.__struct_config__.tag
 _encode = msgspec.msgpack.Encoder().encode
-_peer_hello_decoder: msgspec.msgpack.Decoder[PeerHello] = msgspec.msgpack.Decoder(PeerHello)
-_peer_message_decoder: msgspec.msgpack.Decoder[PeerMessage] = msgspec.msgpack.Decoder(PeerMessage)
-_client_message_decoder: msgspec.msgpack.Decoder[ClientMessage] = msgspec.msgpack.Decoder(
-    ClientMessage
-)
-_server_message_decoder: msgspec.msgpack.Decoder[ServerMessage] = msgspec.msgpack.Decoder(
-    ServerMessage
-)
 
 
 def encode_frame(message: PeerHello | PeerMessage | ClientMessage | ServerMessage) -> bytes:
@@ -268,24 +260,20 @@ def encode_response_frame(number: int, kind: str, outcome: Outcome, changed: boo
     return frame_payload(_encode(response))
 
 
-def decode_peer_hello(payload: bytes) -> PeerHello:
-    return _decode(_peer_hello_decoder, payload)
+def _decode_function(message_type: Any) -> Callable[[bytes], Any]:
+    """Return the function that decodes a payload of that type, or raises `MalformedMessage`."""
+    decode_payload = msgspec.msgpack.Decoder(message_type).decode
+
+    def decode(payload: bytes) -> Any:
+        try:
+            return decode_payload(payload)
+        except (msgspec.DecodeError, ValueError, OverflowError, RecursionError) as error:
+            raise MalformedMessage(str(error)) from error
+
+    return decode
 
 
-def decode_peer_message(payload: bytes) -> PeerMessage:
-    return _decode(_peer_message_decoder, payload)
-
-
-def decode_client_message(payload: bytes) -> ClientMessage:
-    return _decode(_client_message_decoder, payload)
-
-
-def decode_server_message(payload: bytes) -> ServerMessage:
-    return _decode(_server_message_decoder, payload)
-
-
-def _decode(decoder: "msgspec.msgpack.Decoder[_Decoded]", payload: bytes) -> _Decoded:
-    try:
-        return decoder.decode(payload)
-    except (msgspec.DecodeError, ValueError, OverflowError, RecursionError) as error:
-        raise MalformedMessage(str(error)) from error
+decode_peer_hello: Final[Callable[[bytes], PeerHello]] = _decode_function(PeerHello)
+decode_peer_message: Final[Callable[[bytes], PeerMessage]] = _decode_function(PeerMessage)
+decode_client_message: Final[Callable[[bytes], ClientMessage]] = _decode_function(ClientMessage)
+decode_server_message: Final[Callable[[bytes], ServerMessage]] = _decode_function(ServerMessage)

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 from time import perf_counter_ns
+from typing import Any, cast
 
 import pytest
 
@@ -39,7 +40,7 @@ class FaultLog:
 async def inject(text: str) -> tuple[list[str], list[Fault]]:
     """Inject the faults of `text`. Return the recorded faults and the applied ones."""
     log = FaultLog()
-    injector = LiveFaultInjector(log, log)
+    injector = LiveFaultInjector(cast(Any, log), cast(Any, log))
     await injector.run(parse_fault_schedule(text, 3, DURATION_US), perf_counter_ns())
     return log.entries, injector.applied_faults
 

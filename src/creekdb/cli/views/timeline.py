@@ -105,11 +105,6 @@ class _TimelineEvent(NamedTuple):
     started_replica: int | None = None
 
 
-class _ColumnWidths(NamedTuple):
-    call: int
-    response: int
-
-
 def call_text(operation: Operation) -> str:
     return " ".join((operation.name, *(_value_text(each) for each in operation.arguments)))
 
@@ -126,9 +121,11 @@ def timeline_lines(history: History) -> list[Text]:
     """Return calls and responses in the order of time, with faults as headings."""
     scenario = scenario_from_config(history.config)
     rows = [*_call_rows(history.operations), *_unserved_rows(history.operations, scenario)]
-    widths = _widths((row.operation, row.response) for row in rows)
-    lines = [_header_line(scenario.replicas, widths)]
-    lines.append(_heading(0, "all replicas are connected"))
+    call_width, response_width = _widths((row.operation, row.response) for row in rows)
+    names = " ".join(map(str, range(scenario.replicas)))
+    columns = f"{'operation':{call_width}}  {'response':{response_width}}"
+    header = f"{'ms':>4}  {names}  {'':6} {columns}  {'kind':5} {'after ms':>10}"
+    lines = [Text(header, style="dim"), _heading(0, "all replicas are connected")]
     groups: PartitionGroups = ()
     down: set[int | None] = set()
     entries: list[_TimelineEvent | _TimelineRow] = [*_timeline_events(history, scenario), *rows]
@@ -139,7 +136,7 @@ def timeline_lines(history: History) -> list[Text]:
             lines.append(_heading(each.at_us, each.text))
         else:
             links = _links_text(each.replica, groups, down, scenario.replicas)
-            lines.append(_row_line(each, links, widths))
+            lines.append(_row_line(each, links, call_width, response_width))
     return lines
 
 
@@ -150,7 +147,7 @@ def committed_order_lines(
     records = [each.record for each in finals if each.record is not None]
     records.sort(key=lambda record: record.invoked_us)
     call_numbers = {record.id: number for number, record in enumerate(records, start=1)}
-    call_width = _widths((each.request.operation, each.first_response) for each in finals).call
+    call_width = _widths((each.request.operation, each.first_response) for each in finals)[0]
     first_width = max([5, *(len(_first_response_text(each)) for each in finals)])
     last_width = max([5, *(len(outcome_text(each.outcome)) for each in finals)])
     columns = f"{'operation':{call_width}}  {'first':{first_width}}  final"
@@ -210,31 +207,26 @@ def _unserved_rows(
             yield row._replace(missing=f"replica {call.replica} is down")
 
 
-def _widths(pairs: Iterable[tuple[Operation, ResponseRecord | None]]) -> _ColumnWidths:
+def _widths(pairs: Iterable[tuple[Operation, ResponseRecord | None]]) -> tuple[int, int]:
+    """Return the widths of the columns for calls and for responses."""
     pairs = list(pairs)
-    return _ColumnWidths(
+    return (
         max([9, *(len(call_text(operation)) for operation, _ in pairs)]),
         max([8, *(len(outcome_text(response.outcome)) for _, response in pairs if response)]),
     )
 
 
-def _header_line(replicas: int, widths: _ColumnWidths) -> Text:
-    names = " ".join(map(str, range(replicas)))
-    text = f"{'ms':>4}  {names}  {'':6} {'operation':{widths.call}}  {'response':{widths.response}}"
-    return Text(f"{text}  {'kind':5} {'after ms':>10}", style="dim")
-
-
-def _row_line(row: _TimelineRow, links: Text, widths: _ColumnWidths) -> Text:
+def _row_line(row: _TimelineRow, links: Text, call_width: int, response_width: int) -> Text:
     line = Text.assemble((f"{row.at_us / 1000:4.0f}  ", "dim"), links, "  ")
     line.append_text(_consistency_text(row.strong))
     line.append(
-        f" {call_text(row.operation):{widths.call}}  ", "dim" if row.is_later_response else ""
+        f" {call_text(row.operation):{call_width}}  ", "dim" if row.is_later_response else ""
     )
     if row.response is None:
         line.append(row.missing, style="red")
         return line
     style = KIND_STYLES[row.response.kind]
-    line.append(f"{outcome_text(row.response.outcome):{widths.response}}  ", style="bold")
+    line.append(f"{outcome_text(row.response.outcome):{response_width}}  ", style="bold")
     line.append(f"{row.response.kind.value:9} ", style=style)
     line.append(f"{row.after_us / 1000:6.2f}", style="dim")
     return line
@@ -307,30 +299,29 @@ def _fault_event(
     fault: Fault, scenario: Scenario, records: Iterable[OperationRecord]
 ) -> _TimelineEvent | None:
     """Return the heading of a fault, or None for crashes and restarts, which the logs contain."""
-    at_us = fault.at_us
+    event = _TimelineEvent(fault.at_us, format_fault_rounded(fault))
     match fault:
         case Partition(groups=groups):
-            return _TimelineEvent(at_us, _partition_text(groups, scenario.replicas), groups=groups)
-        case Heal():
+            text = _partition_text(groups, scenario.replicas)
+            return event._replace(text=text, groups=groups)
+        case Heal(at_us=at_us):
             pending = [call_text(each.operation) for each in records if _awaits_stable(each, at_us)]
             suffix = f"; not yet stable: {', '.join(pending)}" if pending else ""
-            return _TimelineEvent(at_us, f"the network heals{suffix}", groups=())
+            return event._replace(text=f"the network heals{suffix}", groups=())
         case Cut(sender=sender, receiver=receiver):
-            return _TimelineEvent(at_us, f"messages from {sender} to {receiver} are dropped")
+            return event._replace(text=f"messages from {sender} to {receiver} are dropped")
         case Die(replica=replica, telling=True):
-            return _TimelineEvent(
-                at_us, f"replica {replica} will die after its next ballot promise"
-            )
+            text = f"replica {replica} will die after its next ballot promise"
+            return event._replace(text=text)
         case Die(replica=replica):
-            return _TimelineEvent(
-                at_us, f"replica {replica} dies (○) and never restarts", stopped_replica=replica
-            )
+            text = f"replica {replica} dies (○) and never restarts"
+            return event._replace(text=text, stopped_replica=replica)
         case Crash(replica=replica, writing=True):
-            return _TimelineEvent(at_us, f"replica {replica} will crash at its next disk write")
+            return event._replace(text=f"replica {replica} will crash at its next disk write")
         case Crash() | Restart():
             return None
         case _:
-            return _TimelineEvent(at_us, format_fault_rounded(fault))
+            return event
 
 
 def _partition_text(groups: PartitionGroups, replicas: int) -> str:

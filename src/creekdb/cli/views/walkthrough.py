@@ -101,18 +101,17 @@ def _remark(final: CommittedOperation) -> Text:
 
 def _change_summary(finals: Sequence[CommittedOperation]) -> Text:
     weak = [each for each in finals if each.record and not each.request.strong]
-    stable = [each for each in finals if each.record and each.record.stable]
+    stable = [
+        each.record.stable.outcome.same_as(each.outcome)
+        for each in finals
+        if each.record is not None and each.record.stable is not None
+    ]
     weak_changed = sum(each.changed for each in weak)
-    stable_changed = sum(_stable_changed(each) for each in stable)
+    stable_changed = stable.count(False)
     return Text(
         f"  {weak_changed} of {len(weak)} weak responses changed; "
         f"{stable_changed} of {len(stable)} stable responses changed"
     )
-
-
-def _stable_changed(final: CommittedOperation) -> bool:
-    stable = final.record.stable if final.record is not None else None
-    return stable is not None and not stable.outcome.same_as(final.outcome)
 
 
 def _state_summary(history: History) -> Text:

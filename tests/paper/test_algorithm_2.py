@@ -8,12 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from creekdb.datatypes import DATATYPES, sample_operation
+from creekdb.datatypes import DATATYPES
 from creekdb.execution.datatype import DataType
-from creekdb.execution.transaction import Transaction
-from creekdb.execution.undo import ABSENT, StateObject
+from creekdb.execution.transaction import ABSENT, Transaction
+from creekdb.execution.undo import StateObject
 from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.request import Operation, Outcome, Request
+from tests.unit.execution.strategies import sample_operation
 
 REGISTERS = DataType("registers")
 

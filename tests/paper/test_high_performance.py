@@ -61,7 +61,7 @@ def executions(cluster: Cluster, index: int) -> list[Dot]:
 
 def versions(cluster: Cluster, index: int, key: str) -> list[Any]:
     """Return the values of the versions of requests that are not stable."""
-    table = replica(cluster, index)._execution.store._table
+    table = replica(cluster, index)._execution.store.table
     if not table.has_versions(key):
         return []
     return [each.value for each in table.chain(key).versions]
@@ -173,7 +173,7 @@ def test_a_commit_moves_the_versions_with_their_operations() -> None:
 
     assert versions(cluster, 0, "a") == ["weak"]
     assert cluster.replicas[0].view.state() == {"a": "weak"}
-    assert dict(replica(cluster, 0)._execution.store.stable_items()) == {"a": "strong"}
+    assert dict(replica(cluster, 0)._execution.store.table.stable_items()) == {"a": "strong"}
 
 
 def test_a_snapshot_contains_exactly_the_earlier_versions() -> None:
@@ -310,7 +310,7 @@ def test_only_the_latest_committed_value_is_kept() -> None:
     tentative = cluster.weak(0, "write", "a", "tentative")
 
     assert cluster.tentative(0) == [tentative]
-    assert replica(cluster, 0)._execution.store._table.stable_value("a") == 19
+    assert replica(cluster, 0)._execution.store.table.stable_value("a") == 19
     assert versions(cluster, 0, "a") == ["tentative"]
 
 

@@ -11,7 +11,6 @@ from typing import Any, TypeAlias
 from creekdb.datatypes import bank, counter, kv, lists, register
 from creekdb.errors import UnknownName
 from creekdb.execution.datatype import DataType as DataType
-from creekdb.protocol.request import Operation
 
 OperationSampler: TypeAlias = Callable[[Random], tuple[str, tuple[Any, ...]]]
 
@@ -33,10 +32,3 @@ def get_datatype(name: str) -> DataType:
     if name not in DATATYPES:
         raise UnknownName("data type", name, list(DATATYPES))
     return DATATYPES[name]
-
-
-def sample_operation(name: str, random: Random) -> Operation:
-    """Return a random operation of the data type with this name."""
-    datatype = get_datatype(name)
-    operation, arguments = SAMPLERS[name](random)
-    return datatype.call(operation, *arguments)

@@ -7,7 +7,7 @@ share it. A store keeps only differences from the base, with `ABSENT` for a dele
 from collections.abc import Iterable, Iterator
 from typing import Any, Protocol
 
-from creekdb.execution.keys import CollationKey, collation_key
+from creekdb.execution.keys import CollationKey
 from creekdb.execution.transaction import ABSENT
 from creekdb.protocol.values import Key, is_same_value
 
@@ -43,24 +43,3 @@ def changes(items: Iterable[tuple[Key, Any]], base: BaseState) -> dict[Key, Any]
         elif initial is ABSENT or not is_same_value(value, initial):
             changed[key] = value
     return changed
-
-
-def merge_sorted_keys(left: Iterator[Key], right: Iterator[Key], reverse: bool) -> Iterator[Key]:
-    """Merge two ordered sequences of keys, without duplicates."""
-    left_key, right_key = next(left, None), next(right, None)
-    while left_key is not None and right_key is not None:
-        if left_key == right_key:
-            yield left_key
-            left_key, right_key = next(left, None), next(right, None)
-        elif (collation_key(left_key) > collation_key(right_key)) == reverse:
-            yield left_key
-            left_key = next(left, None)
-        else:
-            yield right_key
-            right_key = next(right, None)
-    if left_key is not None:
-        yield left_key
-        yield from left
-    if right_key is not None:
-        yield right_key
-        yield from right

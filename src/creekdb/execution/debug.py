@@ -10,9 +10,8 @@ example, differs only between processes with different hash seeds. The *executio
 records every execution, and `first_difference` compares the logs of two processes.
 """
 
-from collections.abc import Iterator, Sequence
-from functools import cache
-from itertools import zip_longest
+from collections.abc import Callable, Iterator, Sequence
+from itertools import tee, zip_longest
 from typing import Any, Final
 
 import msgspec
@@ -51,8 +50,8 @@ class DebugDataType(DataTypeWrapper):
         self._remaining_length = EXECUTION_LOG_LENGTH_MAX
 
     def run(self, request: Request, view: View) -> ExecutionResult:
-        cache = ReadCache(view)
-        first_view, second_view = RecordingView(cache), RecordingView(cache)
+        cache: dict[tuple[Any, ...], Any] = {}
+        first_view, second_view = RecordingView(view, cache), RecordingView(view, cache)
         execution = super().run(request, first_view)
         filler = _allocate_filler()
         repetition = super().run(request, second_view)
@@ -130,55 +129,38 @@ def result_text(execution: ExecutionResult, accesses: list[str]) -> str:
     return ", ".join(parts + accesses)
 
 
-class ReadCache:
-    """Cache of the reads of a view, so that both executions read the same values."""
-
-    def __init__(self, view: View) -> None:
-        self.read = cache(view.read)
-        self.pick = cache(view.pick)
-        self.is_addable = cache(view.is_addable)
-        self._scan = cache(view.keys)
-        self._scanned: dict[Iterator[Key], list[Key]] = {}
-
-    def keys(self, start: CollationKey, stop: CollationKey, reverse: bool) -> Iterator[Key]:
-        rest = self._scan(start, stop, reverse)
-        keys = self._scanned.setdefault(rest, [])
-        index = 0
-        while True:
-            if index == len(keys):
-                key = next(rest, None)
-                if key is None:
-                    return
-                keys.append(key)
-            yield keys[index]
-            index += 1
-
-
 class RecordingView:
-    """`View` that records its accesses."""
+    """`View` that records its accesses. Views with a common `cache` read the same values."""
 
-    __slots__ = ("_cache", "accesses")
+    __slots__ = ("_cache", "_view", "accesses")
 
-    def __init__(self, cache: ReadCache) -> None:
+    def __init__(self, view: View, cache: dict[tuple[Any, ...], Any]) -> None:
+        self._view = view
         self._cache = cache
         self.accesses: list[str] = []
 
     def read(self, key: Key) -> Any:
-        value = self._cache.read(key)
         self.accesses.append(f"read {key!r}")
-        return value
+        return self._cached(self._view.read, key)
 
     def pick(self, key: Key, items: tuple[int | str, ...]) -> Any:
-        value = self._cache.pick(key, items)
         self.accesses.append(f"picked {items!r} of {key!r}")
-        return value
+        return self._cached(self._view.pick, key, items)
 
     def keys(self, start: CollationKey, stop: CollationKey, reverse: bool) -> Iterator[Key]:
         self.accesses.append(f"scanned {start!r} to {stop!r}{' in reverse' if reverse else ''}")
-        return self._cache.keys(start, stop, reverse)
+        scan = self._view.keys, start, stop, reverse
+        keys, self._cache[scan] = tee(self._cached(*scan))
+        return keys
 
     def is_addable(self, key: Key) -> bool:
-        return self._cache.is_addable(key)
+        addable: bool = self._cached(self._view.is_addable, key)
+        return addable
+
+    def _cached(self, read: Callable[..., Any], *arguments: Any) -> Any:
+        if (read, *arguments) not in self._cache:
+            self._cache[read, *arguments] = read(*arguments)
+        return self._cache[read, *arguments]
 
 
 def _allocate_filler() -> list[Any]:

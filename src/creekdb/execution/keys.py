@@ -96,14 +96,29 @@ def prefix_range(prefix: str | tuple[str | int, ...]) -> tuple[CollationKey, Col
     start = collation_key(prefix)
     if isinstance(prefix, tuple):
         return start, (*start, _END)
-    return start, _end_of_string_prefix(prefix)
-
-
-def _end_of_string_prefix(prefix: str) -> CollationKey:
     stem = prefix.rstrip("\U0010ffff")
-    if not stem:
-        return (_TUPLE,)
-    return (_STR, stem[:-1] + chr(ord(stem[-1]) + 1))
+    return start, (_STR, stem[:-1] + chr(ord(stem[-1]) + 1)) if stem else (_TUPLE,)
+
+
+def merge_sorted_keys(left: Iterator[Key], right: Iterator[Key], reverse: bool) -> Iterator[Key]:
+    """Merge two ordered sequences of keys, without duplicates."""
+    left_key, right_key = next(left, None), next(right, None)
+    while left_key is not None and right_key is not None:
+        if left_key == right_key:
+            yield left_key
+            left_key, right_key = next(left, None), next(right, None)
+        elif (collation_key(left_key) > collation_key(right_key)) == reverse:
+            yield left_key
+            left_key = next(left, None)
+        else:
+            yield right_key
+            right_key = next(right, None)
+    if left_key is not None:
+        yield left_key
+        yield from left
+    if right_key is not None:
+        yield right_key
+        yield from right
 
 
 def _check_component(component: Any) -> None:
@@ -138,7 +153,7 @@ class SortedKeys:
 
     def __iter__(self) -> Iterator[Key]:
         for kind in self._kinds:
-            for number in range(kind.group_count()):
+            for number in range(len(kind.groups)):
                 yield from self._present(kind.sorted_group(number))
 
     def add(self, key: Key) -> None:
@@ -182,10 +197,10 @@ class SortedKeys:
 class _KindGroups:
     """Groups of the keys of one kind."""
 
-    __slots__ = ("_groups", "_is_sorted", "_start_collation_keys", "_starts")
+    __slots__ = ("_is_sorted", "_start_collation_keys", "_starts", "groups")
 
     def __init__(self) -> None:
-        self._groups: list[list[Any]] = [[]]
+        self.groups: list[list[Any]] = [[]]
         self._starts: list[Any] = []
         """Lower bounds of the groups, except the first. All keys of earlier groups are smaller."""
         self._start_collation_keys: list[CollationKey] = []
@@ -193,12 +208,9 @@ class _KindGroups:
         self._is_sorted = [True]
         """True for every group that is sorted."""
 
-    def group_count(self) -> int:
-        return len(self._groups)
-
     def add(self, key: Key) -> None:
         number = self._group_number(key)
-        group = self._groups[number]
+        group = self.groups[number]
         group.append(key)
         self._is_sorted[number] = False
         if len(group) > GROUP_MAX:
@@ -206,10 +218,10 @@ class _KindGroups:
 
     def remove(self, key: Key) -> None:
         number = self._group_number(key)
-        group = self._groups[number]
+        group = self.groups[number]
         group.remove(key)
         if not group and number:
-            del self._groups[number], self._is_sorted[number]
+            del self.groups[number], self._is_sorted[number]
             del self._starts[number - 1], self._start_collation_keys[number - 1]
 
     def between(
@@ -228,7 +240,7 @@ class _KindGroups:
             yield group
 
     def sorted_group(self, number: int) -> list[Key]:
-        group = self._groups[number]
+        group = self.groups[number]
         if not self._is_sorted[number]:
             try:
                 group.sort()
@@ -239,8 +251,8 @@ class _KindGroups:
 
     def discard(self, count: int) -> bool:
         groups = count // GROUP_MAX + 1
-        del self._groups[-groups:], self._starts[-groups:], self._start_collation_keys[-groups:]
-        return bool(self._groups)
+        del self.groups[-groups:], self._starts[-groups:], self._start_collation_keys[-groups:]
+        return bool(self.groups)
 
     def _group_number(self, key: Key) -> int:
         """Return the number of the group that `key` belongs to."""
@@ -254,7 +266,7 @@ class _KindGroups:
         half = len(group) // 2
         upper = group[half:]
         del group[half:]
-        self._groups.insert(number + 1, upper)
+        self.groups.insert(number + 1, upper)
         self._is_sorted.insert(number + 1, True)
         self._starts.insert(number, upper[0])
         self._start_collation_keys.insert(number, collation_key(upper[0]))

@@ -21,6 +21,7 @@ from creekdb.execution.keys import (
     CollationKey,
     check_key,
     collation_key,
+    merge_sorted_keys,
     prefix_range,
 )
 from creekdb.execution.random import RequestRandom
@@ -103,7 +104,7 @@ class Transaction:
         """`name` is the name of the operation, if it differs from the name in the request."""
         self._request = request
         self._view = view
-        self._name = name
+        self._name = name or request.operation.name
         self._readonly = readonly
         self._random: RequestRandom | None = None
         self._writes: dict[Key, Any] = {}
@@ -291,7 +292,10 @@ class Transaction:
         if remaining == 0:
             return
         stored = self._view.keys(low, high, reverse)
-        for key in _merge_own_writes(stored, own, reverse) if own else stored:
+        if own:
+            own_keys = iter(sorted(own, key=collation_key, reverse=reverse))
+            stored = merge_sorted_keys(stored, own_keys, reverse)
+        for key in stored:
             self.step()
             value = own[key] if key in own else self._view.read(key)
             self._scan_count += 1
@@ -306,12 +310,10 @@ class Transaction:
         raise OperationStopped(self._step_limit_message())
 
     def _step_limit_message(self) -> str:
-        name = self._name or self._request.operation.name
-        return f"operation '{name}' took more than {self._steps} steps"
+        return f"operation '{self._name}' took more than {self._steps} steps"
 
     def _reject_write(self) -> None:
-        name = self._name or self._request.operation.name
-        raise UsageError(f"operation '{name}' is declared read-only and must not write")
+        raise UsageError(f"operation '{self._name}' is declared read-only and must not write")
 
 
 def _scan_range(prefix: Any, start: Any, stop: Any) -> tuple[CollationKey, CollationKey]:
@@ -329,21 +331,3 @@ def _scan_range(prefix: Any, start: Any, stop: Any) -> tuple[CollationKey, Colla
         check_key(stop)
         high = min(high, collation_key(stop))
     return low, high
-
-
-def _merge_own_writes(stored: Iterator[Key], own: dict[Key, Any], reverse: bool) -> Iterator[Key]:
-    """Yield the stored keys and the transaction's own keys in order, without duplicates."""
-    pending = sorted(own, key=collation_key, reverse=not reverse)  # the next key is the last one
-    for key in stored:
-        current = collation_key(key)
-        while pending and (
-            collation_key(pending[-1]) > current
-            if reverse
-            else collation_key(pending[-1]) < current
-        ):
-            yield pending.pop()
-        if pending and pending[-1] == key:
-            pending.pop()
-        yield key
-    while pending:
-        yield pending.pop()

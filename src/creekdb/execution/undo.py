@@ -15,16 +15,13 @@ from typing import Any
 
 from sortedcontainers import SortedKeyList
 
-from creekdb.execution.base_state import merge_sorted_keys
 from creekdb.execution.datatype import DataType
-from creekdb.execution.keys import CollationKey, collation_key
+from creekdb.execution.keys import CollationKey, collation_key, merge_sorted_keys
 from creekdb.execution.result import ExecutionResult
 from creekdb.execution.transaction import ABSENT
 from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.request import Outcome, Request
 from creekdb.protocol.values import Key
-
-__all__ = ["ABSENT", "StateObject"]
 
 
 class StateObject:

@@ -117,7 +117,7 @@ class CreekReplica:
 
     def completed(self, task: Task, execution: ExecutionResult, now: int) -> None:
         """Lines 62-76, on the version store."""
-        self._execution.queue_delay.record_execution()
+        self._execution.queue_delay.has_executed = True
         entry = self._execution.scheduler.finish(task.number)
         if entry is None:  # issued before a checkpoint was installed
             self._execution.issue_tasks()

@@ -9,9 +9,9 @@ from typing import Any
 
 from sortedcontainers import SortedKeyList
 
-from creekdb.execution.base_state import BaseState, merge_sorted_keys
+from creekdb.execution.base_state import BaseState
 from creekdb.execution.datatype import DataType
-from creekdb.execution.keys import CollationKey, collation_key
+from creekdb.execution.keys import CollationKey, collation_key, merge_sorted_keys
 from creekdb.execution.transaction import ABSENT
 from creekdb.protocol.request import Outcome, Request
 from creekdb.protocol.values import Key

@@ -24,7 +24,7 @@ def test_all_subjects_return_the_same_responses_and_end_in_the_same_state(
 
     assert on_store.responses == on_dict.responses == measured.responses
     assert len([each for each in on_dict.responses if each]) > 50
-    assert dict(on_store.store.stable_items()) == dict(on_dict.state)
+    assert dict(on_store.store.table.stable_items()) == dict(on_dict.state)
 
 
 def test_a_new_order_accesses_some_thirty_registers() -> None:

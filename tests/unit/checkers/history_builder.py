@@ -12,7 +12,7 @@ from random import Random
 import msgspec
 
 from creekdb.checkers import Illegal, Ok, RunIndex, Verdict
-from creekdb.datatypes import DATATYPES, get_datatype, sample_operation
+from creekdb.datatypes import DATATYPES, get_datatype
 from creekdb.history import (
     NOOP,
     Ballot,
@@ -39,6 +39,7 @@ from creekdb.history import (
     Voted,
 )
 from creekdb.protocol.ids.version_vector import Dots, DotSet
+from tests.unit.execution.strategies import sample_operation
 
 BALLOT = Ballot(1, 0)
 """Ballot in which all batches are decided."""

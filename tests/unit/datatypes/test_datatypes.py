@@ -6,12 +6,13 @@ from random import Random
 import msgspec
 import pytest
 
-from creekdb.datatypes import DATATYPES, SAMPLERS, get_datatype, sample_operation
+from creekdb.datatypes import DATATYPES, SAMPLERS, get_datatype
 from creekdb.errors import UnknownName
 from creekdb.execution.undo import StateObject
 from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.request import Operation, Outcome, Request
 from creekdb.protocol.values import Key
+from tests.unit.execution.strategies import sample_operation
 
 NAMES = tuple(DATATYPES)
 each_datatype = pytest.mark.parametrize("name", NAMES)

@@ -1,9 +1,11 @@
-"""Random keys, and a data type with one operation that runs given steps."""
+"""Random keys and operations, and a data type with one operation that runs given steps."""
 
+from random import Random
 from typing import Any
 
 from hypothesis import strategies as st
 
+from creekdb.datatypes import SAMPLERS, get_datatype
 from creekdb.execution.datatype import DataType
 from creekdb.execution.transaction import Transaction
 from creekdb.protocol.ids.version_vector import Dot
@@ -54,3 +56,10 @@ def request(operation: Operation, event: int = 1, timestamp: int | None = None) 
 
 def requests(scripts: list[tuple[Any, ...]]) -> list[Request]:
     return [request(SCRIPT.call("play", each), event) for event, each in enumerate(scripts, 1)]
+
+
+def sample_operation(name: str, random: Random) -> Operation:
+    """Return a random operation of the data type with this name."""
+    datatype = get_datatype(name)
+    operation, arguments = SAMPLERS[name](random)
+    return datatype.call(operation, *arguments)

@@ -1,8 +1,13 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from creekdb.execution.base_state import EmptyBase, merge_sorted_keys
-from creekdb.execution.keys import FIRST_COLLATION_KEY, LAST_COLLATION_KEY, collation_key
+from creekdb.execution.base_state import EmptyBase
+from creekdb.execution.keys import (
+    FIRST_COLLATION_KEY,
+    LAST_COLLATION_KEY,
+    collation_key,
+    merge_sorted_keys,
+)
 from creekdb.execution.transaction import ABSENT
 from creekdb.protocol.values import Key
 from tests.unit.execution.strategies import KEYS

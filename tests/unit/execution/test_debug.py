@@ -207,7 +207,7 @@ def test_debug_mode_changes_nothing_for_a_deterministic_operation(
             snapshot = store.snapshot(entry.position)
             assert store.install(entry, snapshot, kind.run(each, snapshot))
     assert plain.db == undo.db
-    contents = (*(store.values() for store in versions), dict(plain.items()))
+    contents = (*(store.table.values() for store in versions), dict(plain.items()))
     states = [changes(each.items(), EmptyBase()) for each in contents]
     assert states[0] == states[1] == states[2]
     assert len(datatype.execution_log) == 2 * len(scripts)

@@ -101,9 +101,9 @@ def test_many_keys_are_added_and_removed(make_key: Callable[[int], Key]) -> None
     for key in remaining:
         sorted_keys.remove(key)
     assert list(sorted_keys) == []
-    groups = [group for kind in sorted_keys._kinds for group in kind._groups]
+    groups = [group for kind in sorted_keys._kinds for group in kind.groups]
     assert sum(map(len, groups)) <= REMOVED_MAX, "few removed keys are left"
-    assert all(all(kind._groups[1:]) for kind in sorted_keys._kinds), "empty groups are deleted"
+    assert all(all(kind.groups[1:]) for kind in sorted_keys._kinds), "empty groups are deleted"
 
 
 def test_concurrent_iterators_are_independent() -> None:

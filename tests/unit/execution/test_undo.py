@@ -6,7 +6,8 @@ from hypothesis import strategies as st
 
 from creekdb.execution.keys import collation_key
 from creekdb.execution.result import ExecutionResult
-from creekdb.execution.undo import ABSENT, StateObject
+from creekdb.execution.transaction import ABSENT
+from creekdb.execution.undo import StateObject
 from creekdb.protocol.request import Outcome
 from creekdb.protocol.values import Key
 from tests.unit.execution.strategies import KEYS, SCRIPT, STEPS, request, requests

@@ -130,7 +130,7 @@ class SingleReplica:
         return self.replica._execution.entries[id]
 
     def version_count(self) -> int:
-        contents = self.replica._execution.store._table
+        contents = self.replica._execution.store.table
         versioned = [key for key in contents.registers if contents.has_versions(key)]
         return sum(len(contents.chain(key).versions) for key in versioned)
 

@@ -54,7 +54,7 @@ class Walk:
         """Return the version chains in the notation of ARCHITECTURE.md."""
         lines = []
         for account in ("ann", "bob"):
-            contents, key = self.replica._execution.store._table, ("account", account)
+            contents, key = self.replica._execution.store.table, ("account", account)
             line = f"{account}   {stable_part(contents.registers[key])}"
             tentative = False
             for version in contents.chain(key).versions if contents.has_versions(key) else ():

@@ -66,7 +66,7 @@ def test_a_corrupted_store_is_detected_once_the_replica_is_idle() -> None:
     single = differential_replica(KV)
     single.invoke("put", "a", 1)
     single.execute_all()
-    single.replica._execution.store._table.chain("a").versions[-1].value = 2
+    single.replica._execution.store.table.chain("a").versions[-1].value = 2
     single.invoke("put", "b", 1)
     assert single.tasks, "the states are compared once the replica is idle"
 

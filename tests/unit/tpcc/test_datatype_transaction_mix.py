@@ -63,7 +63,7 @@ def test_the_version_store_produces_the_same_outcomes(layout: str) -> None:
         execution = datatype.run(request, snapshot)
         assert store.install(entry, snapshot, execution)
         assert execution.outcome == expected
-    for key, value in store.values().items():
+    for key, value in store.table.values().items():
         assert database.state.read(key) == value
 
 

@@ -125,9 +125,6 @@ class RequestEntry:
         """Return the read of `key`, or None."""
         return self.reads.get(key) or self.base_reads.get(key)
 
-    def all_reads(self) -> "dict[Key, Read]":
-        return self.base_reads | self.reads
-
     def clear(self) -> None:
         """Drop all reads and versions."""
         self.base_reads, self.reads, self.picks = NO_READS, NO_READS, NO_PICKS
@@ -151,6 +148,10 @@ class MergedRun(RequestEntry):
         self.entries = members
         self.pending_entries: dict[RequestEntry, None] = {}
         """Members of a split run that have not been executed again."""
+
+
+def position_of(entry: RequestEntry) -> Position:
+    return entry.position
 
 
 class Version:
@@ -223,12 +224,6 @@ def add_reader(
     return readers
 
 
-def mark_unsorted(readers: Readers) -> None:
-    """Record that a reader moved, or no longer reads the version."""
-    if isinstance(readers, ReaderGroup):
-        readers.is_sorted = False
-
-
 def readers_after(
     readers: Readers, key: Key, version: Version | None, position: Position
 ) -> list[RequestEntry]:
@@ -241,12 +236,12 @@ def readers_after(
         return []
     if not readers.is_sorted:
         _drop_stale_readers(readers, key, version)
-        readers.entries.sort(key=_position_of)
+        readers.entries.sort(key=position_of)
         readers.is_sorted = True
     entries = readers.entries
     if not entries or entries[-1].position <= position:
         return []
-    start = bisect_right(entries, position, key=_position_of)
+    start = bisect_right(entries, position, key=position_of)
     return [each for each in entries[start:] if reads_version(each, key, version)]
 
 
@@ -271,7 +266,3 @@ class ScannedRange:
         self.reader: RequestEntry | None = None
         self.start = start
         self.stop = stop
-
-
-def _position_of(entry: RequestEntry) -> Position:
-    return entry.position

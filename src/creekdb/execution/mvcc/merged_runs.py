@@ -10,7 +10,7 @@ This module merges, and keeps an index of the intact runs. `version_store` decid
 
 from bisect import bisect_right, insort
 
-from creekdb.execution.mvcc.entry import ExecutionPhase, MergedRun, Position, RequestEntry
+from creekdb.execution.mvcc.entry import ExecutionPhase, MergedRun, RequestEntry, position_of
 from creekdb.execution.mvcc.read_index import ReadIndex, union_ranges
 from creekdb.execution.mvcc.register_table import RegisterTable
 from creekdb.execution.mvcc.version_chain import union_items
@@ -47,7 +47,7 @@ class MergedRuns:
             self._read_index.remove(entry)
             entry.phase = ExecutionPhase.MERGED
             entry.merged_run = run
-        insort(self.intact_runs, run, key=_position)
+        insort(self.intact_runs, run, key=position_of)
         return run
 
     def find_conflict(self, entry: RequestEntry, execution: ExecutionResult) -> MergedRun | None:
@@ -56,7 +56,7 @@ class MergedRuns:
         Return None if there is no such run. Additions do not conflict with a run that only added
         to the register as well, and did not read the sum.
         """
-        index = bisect_right(self.intact_runs, entry.position, key=_position)
+        index = bisect_right(self.intact_runs, entry.position, key=position_of)
         if (
             index == len(self.intact_runs)
             or self.intact_runs[index].start_position > entry.position
@@ -75,7 +75,7 @@ class MergedRuns:
     def _absorb_reads(
         self, entry: RequestEntry, run: MergedRun, member_set: set[RequestEntry]
     ) -> None:
-        for key, (version, value) in entry.all_reads().items():
+        for key, (version, value) in (entry.base_reads | entry.reads).items():
             if version is not None and version.writer in member_set:
                 if not version.is_delta:
                     continue
@@ -91,7 +91,3 @@ class MergedRuns:
                     del run.picks[key]
                 else:
                     run.picks[key] = union_items(run.picks[key], items)
-
-
-def _position(entry: RequestEntry) -> Position:
-    return entry.position

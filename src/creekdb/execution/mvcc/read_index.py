@@ -27,7 +27,7 @@ from creekdb.execution.mvcc.entry import (
     ScannedRange,
     Version,
     add_reader,
-    mark_unsorted,
+    position_of,
     readers_after,
     reads_version,
 )
@@ -112,13 +112,6 @@ class ReadIndex:
         self.blind_adders: dict[Key, dict[RequestEntry, None]] = {}
         """Entries that added without a read. They rely on registers holding small integers only."""
 
-    def clear(self) -> None:
-        self.stable_readers = {}
-        self._recent = {}
-        self._eager_count = 0
-        self.scanned_ranges = RangeIndex()
-        self.blind_adders = {}
-
     def add(self, entry: RequestEntry, snapshot: StoreSnapshot) -> None:
         """Add an entry that was executed on this snapshot."""
         if snapshot.scanned_ranges:
@@ -169,13 +162,15 @@ class ReadIndex:
 
     def mark_unsorted(self, entry: RequestEntry) -> None:
         """Record that the entry moved, or lost its reads."""
-        reads = entry.all_reads() if self.stable_readers else entry.reads
+        reads = entry.base_reads | entry.reads if self.stable_readers else entry.reads
         for key, (version, _) in reads.items():
             self.mark_readers_unsorted(key, version)
 
     def mark_readers_unsorted(self, key: Key, version: Version | None) -> None:
         """Record that a reader of the version moved, or no longer reads it."""
-        mark_unsorted(self.stable_readers.get(key) if version is None else version.readers)
+        readers = self.stable_readers.get(key) if version is None else version.readers
+        if isinstance(readers, ReaderGroup):
+            readers.is_sorted = False
 
     def transfer_readers(self, key: Key, version: Version) -> None:
         """Make the readers of a version that became stable readers of the stable value.
@@ -193,8 +188,13 @@ class ReadIndex:
 
     def remove(self, entry: RequestEntry) -> None:
         """Remove the entry, and clear its reads and versions."""
-        if entry.scanned_ranges or entry.blind_adds:
-            self._remove_ranges_and_adds(entry)
+        for scanned in entry.scanned_ranges:
+            self.scanned_ranges.remove(scanned)
+        for key in entry.blind_adds:
+            adders = self.blind_adders[key]
+            adders.pop(entry, None)
+            if not adders:
+                del self.blind_adders[key]
         if entry in self._recent:
             del self._recent[entry]
             entry.clear()
@@ -208,15 +208,6 @@ class ReadIndex:
             for key in base_reads:
                 if key not in reads:
                     self._remove_stable_reader(key, entry)
-
-    def _remove_ranges_and_adds(self, entry: RequestEntry) -> None:
-        for scanned in entry.scanned_ranges:
-            self.scanned_ranges.remove(scanned)
-        for key in entry.blind_adds:
-            adders = self.blind_adders[key]
-            adders.pop(entry, None)
-            if not adders:
-                del self.blind_adders[key]
 
     def recent_readers_after(
         self, position: Position, keys: dict[Key, Version]
@@ -240,7 +231,7 @@ class ReadIndex:
         readers = readers_after(self.stable_readers.get(key), key, None, position)
         recent_readers = [reader for reader in recent if reads_version(reader, key, None)]
         if recent_readers:
-            readers = sorted({*readers, *recent_readers}, key=_position)
+            readers = sorted({*readers, *recent_readers}, key=position_of)
         return readers
 
     def _index_recent(self, entry: RequestEntry) -> None:
@@ -268,7 +259,3 @@ class ReadIndex:
         readers = self.stable_readers.get(key)
         if readers is entry or (isinstance(readers, ReaderGroup) and readers.drop_cleared()):
             del self.stable_readers[key]
-
-
-def _position(entry: RequestEntry) -> Position:
-    return entry.position

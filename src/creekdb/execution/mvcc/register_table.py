@@ -19,8 +19,8 @@ only grows. Cursors compact the list by dropping removed keys.
 from collections.abc import Iterator
 from typing import Any, Final
 
-from creekdb.execution.base_state import BaseState, merge_sorted_keys
-from creekdb.execution.keys import CollationKey, SortedKeys
+from creekdb.execution.base_state import BaseState
+from creekdb.execution.keys import CollationKey, SortedKeys, merge_sorted_keys
 from creekdb.execution.mvcc.entry import END_POSITION, Position, Read, Version
 from creekdb.execution.mvcc.state_loader import StateDigest, StateLoader
 from creekdb.execution.mvcc.version_chain import FROM_BASE, VersionChain, is_addable, stable_part
@@ -42,9 +42,6 @@ class KeyList:
         else:
             self.keys.append(key)
 
-    def remove(self, key: Key) -> None:
-        self.removed.add(key)
-
 
 class CheckpointCursor:
     """Traversal of the stable values of `registers` at one moment.
@@ -62,35 +59,28 @@ class CheckpointCursor:
         self._base = base
         self._compacts_keys = compacts_keys
         self._next_index = 0
-        self._end = len(self._listed_keys)
-        self._preserved: dict[Key, Any] = {}
+        self.count = len(self._listed_keys)
+        self.preserved: dict[Key, Any] = {}
+        """Previous values of registers that changed since the cursor was opened."""
         self._present_keys: list[Key] = []
         self._absent_keys: list[Key] = []
         """Keys that had no register when the cursor reached them."""
         self.is_closed = False
-
-    @property
-    def count(self) -> int:
-        return self._end
-
-    def preserve(self, key: Key, value: Any) -> None:
-        """Preserve the previous value of a register that changes."""
-        self._preserved.setdefault(key, value)
 
     def take(self, count: int) -> tuple[list[tuple[Key, Any]], list[Key]] | None:
         """Return the next `count` registers: items that differ from the base, and deleted keys.
 
         Deleted keys are those that only the base holds. Return None at the end.
         """
-        if self._next_index == self._end:
+        if self._next_index == self.count:
             self._compact_keys()
             self.close()
         if self.is_closed:
             return None
-        registers, preserved, base = self._registers, self._preserved, self._base
+        registers, preserved, base = self._registers, self.preserved, self._base
         items: list[tuple[Key, Any]] = []
         deleted: list[Key] = []
-        batch = self._listed_keys[self._next_index : min(self._next_index + count, self._end)]
+        batch = self._listed_keys[self._next_index : min(self._next_index + count, self.count)]
         self._next_index += len(batch)
         for key in batch:
             value = stable_part(registers.get(key, FROM_BASE))
@@ -108,7 +98,7 @@ class CheckpointCursor:
     def close(self) -> None:
         """End the traversal and release its memory."""
         self.is_closed = True
-        self._preserved, self._present_keys, self._absent_keys = {}, [], []
+        self.preserved, self._present_keys, self._absent_keys = {}, [], []
 
     def _compact_keys(self) -> None:
         key_list, present_keys = self._key_list, self._present_keys
@@ -119,7 +109,7 @@ class CheckpointCursor:
                 key_list.removed.discard(key)
             else:
                 present_keys.append(key)  # added again
-        present_keys += self._listed_keys[self._end :]
+        present_keys += self._listed_keys[self.count :]
         key_list.keys = present_keys
 
 
@@ -284,7 +274,7 @@ class RegisterTable:
         if self.base.read(key) is ABSENT:
             del self.registers[key]
             if self._key_list is not None:
-                self._key_list.remove(key)
+                self._key_list.removed.add(key)
             if self._sorted_keys is not None:
                 self._sorted_keys.remove(key)
 
@@ -352,7 +342,7 @@ class RegisterTable:
         if any(each.is_closed for each in self._cursors):
             self._cursors = [each for each in self._cursors if not each.is_closed]
         for cursor in self._cursors:
-            cursor.preserve(key, old)
+            cursor.preserved.setdefault(key, old)
 
 
 def _needs_lookup(content: Any) -> bool:

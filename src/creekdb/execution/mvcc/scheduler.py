@@ -73,10 +73,6 @@ class Scheduler:
                 first = running
         return first if first is not None and first.position <= position else None
 
-    def has_executed_up_to(self, position: Position) -> bool:
-        """True if no entry at or before `position` awaits execution."""
-        return self.first_pending_up_to(position) is None
-
     def is_idle(self) -> bool:
         return not self._waiting and not self.running
 
@@ -89,9 +85,8 @@ class Scheduler:
         prior = entry.session_predecessor
         if prior is not None and not prior.is_executed and prior.position < entry.position:
             return False
-        return entry.failed_attempts < FAILED_ATTEMPTS_MAX or self._is_first(entry)
-
-    def _is_first(self, entry: RequestEntry) -> bool:
+        if entry.failed_attempts < FAILED_ATTEMPTS_MAX:
+            return True
         return self._waiting.first() is entry and all(
             entry.position < running.position for running in self.running.values()
         )
@@ -104,7 +99,7 @@ class QueueDelay:
         self._entries: deque[tuple[int, RequestEntry]] = deque()
         """Entries, each with the tick count at its arrival."""
         self._ticks = 0
-        self._has_executed = False
+        self.has_executed = False
         """True if a request was executed since the last tick."""
 
     def add(self, entry: RequestEntry) -> None:
@@ -114,13 +109,9 @@ class QueueDelay:
     def clear(self) -> None:
         self._entries.clear()
 
-    def record_execution(self) -> None:
-        """Record that a request was executed."""
-        self._has_executed = True
-
     def tick(self) -> None:
-        self._ticks += self._has_executed
-        self._has_executed = False
+        self._ticks += self.has_executed
+        self.has_executed = False
         self._drop_executed()
 
     def delay_ticks(self) -> int:

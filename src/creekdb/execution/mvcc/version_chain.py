@@ -81,8 +81,12 @@ class VersionChain:
         """
         versions = self.versions
         position = _position_of_version(version)
-        if self.magnitude_bound is not None:
-            self._extend_magnitude_bound(version)
+        bound = self.magnitude_bound
+        if bound is not None:
+            magnitude = _magnitude(version.value)
+            if magnitude is not None:
+                magnitude = bound + magnitude if version.is_delta else max(bound, magnitude)
+            self.magnitude_bound = magnitude
         end = len(versions)
         if end == self.spare_count:
             versions.append(version)
@@ -214,18 +218,6 @@ class VersionChain:
             sum_so_far += version.value
             version.running_total = sum_so_far
         return sum_so_far
-
-    def _extend_magnitude_bound(self, version: Version) -> None:
-        magnitude = _magnitude(version.value)
-        assert self.magnitude_bound is not None
-        if magnitude is None:
-            self.magnitude_bound = None
-        else:
-            self.magnitude_bound = (
-                self.magnitude_bound + magnitude
-                if version.is_delta
-                else max(self.magnitude_bound, magnitude)
-            )
 
     def _suspect_readers(
         self, version: Version, position: Position, suspects: SuspectReads

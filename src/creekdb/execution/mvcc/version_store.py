@@ -20,8 +20,7 @@ The store works with positions, not with lists. Other modules decide on the comm
 next request to execute.
 """
 
-from collections.abc import Iterator
-from typing import Any, Final
+from typing import Final
 
 from sortedcontainers import SortedList
 
@@ -40,7 +39,7 @@ from creekdb.execution.mvcc.entry import (
 )
 from creekdb.execution.mvcc.merged_runs import MergedRuns
 from creekdb.execution.mvcc.read_index import ReadIndex
-from creekdb.execution.mvcc.register_table import CheckpointCursor, RegisterTable
+from creekdb.execution.mvcc.register_table import RegisterTable
 from creekdb.execution.mvcc.snapshot import StoreSnapshot
 from creekdb.execution.mvcc.state_loader import StateDigest, StateLoader
 from creekdb.execution.mvcc.version_chain import FROM_BASE, SuspectReads, VersionChain, is_same_read
@@ -66,10 +65,6 @@ class PendingRollbacks:
     def remove(self, position: Position) -> None:
         self._positions.remove(position)
         self._first_position = self._positions[0] if self._positions else None
-
-    def clear(self) -> None:
-        self._positions.clear()
-        self._first_position = None
 
     def is_clear_up_to(self, position: Position) -> bool:
         """True if every executed request up to `position` is currently valid."""
@@ -122,17 +117,18 @@ class VersionStore:
     ) -> None:
         """`digest` is updated with every stable write. `with_cursors` enables checkpoint cursors
         and keeps the keys in order from the start."""
-        self._table = RegisterTable(base or EmptyBase(), digest, with_cursors)
+        self.table = RegisterTable(base or EmptyBase(), digest, with_cursors)
+        self._recent_max = recent_max
         self._read_index = ReadIndex(recent_max)
-        self._merged_runs = MergedRuns(self._table, self._read_index)
-        self._pending_rollbacks = PendingRollbacks(self._table)
+        self._merged_runs = MergedRuns(self.table, self._read_index)
+        self._pending_rollbacks = PendingRollbacks(self.table)
         self._suspect_reads: SuspectReads = []
         self._rolled_back: list[RequestEntry] = []
 
     # --- reading ---------------------------------------------------------------------------------
 
     def snapshot(self, position: Position) -> StoreSnapshot:
-        return StoreSnapshot(self._table, position)
+        return StoreSnapshot(self.table, position)
 
     def is_valid_up_to(self, position: Position) -> bool:
         """True if every executed request up to `position` is currently valid."""
@@ -189,7 +185,7 @@ class VersionStore:
             entry.has_moved_ahead = True
             self.renumber(entry, position)
             return
-        table, read_index = self._table, self._read_index
+        table, read_index = self.table, self._read_index
         registers = table.registers
         indices = {
             key: chain.index_of(version)
@@ -224,7 +220,7 @@ class VersionStore:
         entry.phase = ExecutionPhase.STABLE
         if isinstance(entry, MergedRun):
             self._merged_runs.intact_runs.remove(entry)
-        table = self._table
+        table = self.table
         for key, version in entry.versions.items():
             table.stabilise(key, version)
             version.writer = None
@@ -259,37 +255,19 @@ class VersionStore:
 
     # --- whole state -----------------------------------------------------------------------------
 
-    def stable_items(self) -> Iterator[tuple[Key, Any]]:
-        """Yield the registers of the stable state in key order, with `ABSENT` for deleted ones."""
-        return self._table.stable_items()
-
-    def open_cursor(self) -> CheckpointCursor:
-        """Return a cursor over the current stable state."""
-        return self._table.open_cursor()
-
-    def values(self) -> dict[Key, Any]:
-        """Return the registers after all executed requests, with `ABSENT` for deleted ones.
-
-        The result may include registers that are equal to the base.
-        """
-        return self._table.values()
-
-    def register_count(self) -> int:
-        return len(self._table.registers)
-
     def load(self, loader: StateLoader) -> None:
         """Install the state of a checkpoint. All previous entries become invalid."""
-        self._table.load(loader)
-        self._read_index.clear()
-        self._merged_runs.intact_runs = []
-        self._pending_rollbacks.clear()
+        self.table.load(loader)
+        self._read_index = ReadIndex(self._recent_max)
+        self._merged_runs = MergedRuns(self.table, self._read_index)
+        self._pending_rollbacks = PendingRollbacks(self.table)
         self._suspect_reads = []
         self._rolled_back = []
 
     # --- internals -------------------------------------------------------------------------------
 
     def _insert_versions(self, entry: RequestEntry, versions: dict[Key, Version]) -> None:
-        table, read_index, position = self._table, self._read_index, entry.position
+        table, read_index, position = self.table, self._read_index, entry.position
         registers, stable_readers = table.registers, read_index.stable_readers
         table.record_change(versions)
         recent = read_index.recent_readers_after(position, versions)
@@ -318,7 +296,7 @@ class VersionStore:
     def _roll_back_blind_adders(self, key: Key, position: Position) -> None:
         """Roll back later blind adders if the register may hold no integer, or one too large."""
         adders = self._read_index.blind_adders.get(key)
-        if adders and not self._table.is_addable(key):
+        if adders and not self.table.is_addable(key):
             for adder in [each for each in adders if each.position > position]:
                 self._roll_back(adder)
 
@@ -343,7 +321,7 @@ class VersionStore:
         for reader in self._read_index.scanned_ranges.readers_at(collation_key(key)):
             if reader.find_read(key) is None:
                 # The scan passed the missing key, which is a read of its absence.
-                self._read_index.record_read(reader, key, None, self._table.stable_value(key))
+                self._read_index.record_read(reader, key, None, self.table.stable_value(key))
             self._suspect_reads.append((reader, key))
 
     def _suspect_hidden_readers(self, entry: RequestEntry) -> None:
@@ -361,7 +339,7 @@ class VersionStore:
             read = entry.find_read(key) if entry.phase is ExecutionPhase.EXECUTED else None
             if read is None or _may_be_restored(read[0], key, entry):
                 continue
-            version, value = self._table.read_at(key, entry.position)
+            version, value = self.table.read_at(key, entry.position)
             if version is read[0] and value is read[1]:
                 continue
             if is_same_read(value, read[1], entry.picks.get(key)) and not _is_inside_run(
@@ -379,7 +357,7 @@ class VersionStore:
         entry.phase = ExecutionPhase.WAITING
         if isinstance(entry, MergedRun):
             self._merged_runs.intact_runs.remove(entry)
-        table = self._table
+        table = self.table
         table.record_change(entry.versions)
         hidden: dict[Key, Version] = {}
         for key, version in entry.versions.items():

@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Any
 
-from creekdb.execution.base_state import changes, merge_sorted_keys
+from creekdb.execution.base_state import changes
 from creekdb.execution.datatype import DataType
-from creekdb.execution.keys import CollationKey, collation_key
+from creekdb.execution.keys import CollationKey, collation_key, merge_sorted_keys
 from creekdb.execution.mvcc.state_loader import StateLoader
 from creekdb.execution.result import ExecutionResult
 from creekdb.execution.transaction import ABSENT

@@ -228,13 +228,13 @@ class VersionedExecution(Execution):
         self._written_count -= length - self._order.first_position
 
     def stable_items(self) -> Iterator[tuple[Key, Any]]:
-        return self.store.stable_items()
+        return self.store.table.stable_items()
 
     def checkpoint_cursor(self) -> CheckpointCursor | None:
-        return self.store.open_cursor() if self._settings.drafts else None
+        return self.store.table.open_cursor() if self._settings.drafts else None
 
     def register_count(self) -> int:
-        return self.store.register_count()
+        return len(self.store.table.registers)
 
     def new_state_loader(self) -> StateLoader:
         digested, ordered = self._state_digest is not None, bool(self._settings.drafts)
@@ -248,7 +248,7 @@ class VersionedExecution(Execution):
         entry = self.entries.get(id)
         if entry is None or self._settings.parallelism == 1:
             return True
-        return self.scheduler.has_executed_up_to(entry.position)
+        return self.scheduler.first_pending_up_to(entry.position) is None
 
     def readable_length(self, stable_length: int) -> int:
         return self.executed_length()
@@ -260,7 +260,7 @@ class VersionedExecution(Execution):
         return ((key, snapshot.read(key)) for key in snapshot.keys(start, stop, reverse=False))
 
     def state(self) -> dict[Key, Any]:
-        return self.datatype.changes(self.store.values())
+        return self.datatype.changes(self.store.table.values())
 
     def queue_delay_ticks(self) -> int:
         return self.queue_delay.delay_ticks()

@@ -147,22 +147,22 @@ class StoreFixture:
 
     def state(self) -> dict[Key, Any]:
         """Return the difference between the state after all executed requests and the base."""
-        return changes(self.store.values().items(), self.store._table.base)
+        return changes(self.store.table.values().items(), self.store.table.base)
 
     def chain_count(self) -> int:
         return len(self.unstable_keys())
 
     def version_count(self) -> int:
-        chain = self.store._table.chain
+        chain = self.store.table.chain
         return sum(len(chain(key).versions) for key in self.unstable_keys())
 
     def unstable_keys(self) -> set[Key]:
         """Return the registers that have versions."""
-        table = self.store._table
+        table = self.store.table
         return {key for key in table.registers if table.has_versions(key)}
 
     def registers(self) -> set[Key]:
-        return set(self.store._table.registers)
+        return set(self.store.table.registers)
 
 
 def _result(outcome: Outcome) -> Any:

@@ -24,27 +24,27 @@ def execute_stable(fixture: StoreFixture, at: int, *steps: tuple[Any, ...]) -> N
 def test_a_cursor_returns_the_state_at_its_opening() -> None:
     fixture = StoreFixture()
     execute_stable(fixture, 1, ("put", "a", 1), ("put", "b", 2), ("put", "c", 3))
-    cursor = fixture.store.open_cursor()
+    cursor = fixture.store.table.open_cursor()
     assert cursor.take(1) == ([("a", 1)], [])
     execute_stable(fixture, 2, ("put", "a", 9), ("put", "b", 9), ("delete", "c"), ("put", "d", 9))
     execute_stable(fixture, 3, ("put", "c", 9))
     assert read_all(cursor) == ({"b": 2, "c": 3}, [])
-    assert read_all(fixture.store.open_cursor()) == ({"a": 9, "b": 9, "c": 9, "d": 9}, [])
+    assert read_all(fixture.store.table.open_cursor()) == ({"a": 9, "b": 9, "c": 9, "d": 9}, [])
 
 
 def test_a_cursor_excludes_versions_that_are_not_stable() -> None:
     fixture = StoreFixture()
     execute_stable(fixture, 1, ("put", "a", 1))
     fixture.execute(2, ("put", "a", 2), ("put", "b", 2))
-    assert read_all(fixture.store.open_cursor()) == ({"a": 1}, [])
+    assert read_all(fixture.store.table.open_cursor()) == ({"a": 1}, [])
 
 
 def test_two_cursors_are_independent() -> None:
     fixture = StoreFixture()
     execute_stable(fixture, 1, ("put", "a", 1), ("put", "b", 1))
-    first = fixture.store.open_cursor()
+    first = fixture.store.table.open_cursor()
     execute_stable(fixture, 2, ("put", "a", 2), ("delete", "b"))
-    second = fixture.store.open_cursor()
+    second = fixture.store.table.open_cursor()
     execute_stable(fixture, 3, ("put", "a", 3), ("put", "b", 3))
     assert read_all(first) == ({"a": 1, "b": 1}, [])
     assert read_all(second) == ({"a": 2}, [])
@@ -53,10 +53,10 @@ def test_two_cursors_are_independent() -> None:
 def test_a_cursor_is_independent_of_a_state_loaded_meanwhile() -> None:
     fixture = StoreFixture()
     execute_stable(fixture, 1, ("put", "a", 1))
-    cursor = fixture.store.open_cursor()
+    cursor = fixture.store.table.open_cursor()
     fixture.store.load(loaded_state(("b", 2)))
     assert read_all(cursor) == ({"a": 1}, [])
-    assert read_all(fixture.store.open_cursor()) == ({"b": 2}, [])
+    assert read_all(fixture.store.table.open_cursor()) == ({"b": 2}, [])
 
 
 def test_a_cursor_compacts_the_key_list() -> None:
@@ -65,7 +65,7 @@ def test_a_cursor_compacts_the_key_list() -> None:
         execute_stable(fixture, at, ("put", ("t", at), 1))
         execute_stable(fixture, at + 1, ("delete", ("t", at)))
     execute_stable(fixture, 300, ("put", "a", 1))
-    assert read_all(fixture.store.open_cursor()) == ({"a": 1}, [])
-    keys = fixture.store._table._key_list
+    assert read_all(fixture.store.table.open_cursor()) == ({"a": 1}, [])
+    keys = fixture.store.table._key_list
     assert keys is not None
     assert (keys.keys, keys.removed) == (["a"], set())

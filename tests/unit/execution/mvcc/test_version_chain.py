@@ -11,10 +11,10 @@ from creekdb.execution.mvcc.entry import (
     add_reader,
     committed_position,
     local_position,
-    mark_unsorted,
     readers_after,
     tentative_position,
 )
+from creekdb.execution.mvcc.read_index import ReadIndex
 from creekdb.execution.mvcc.version_chain import ADDABLE_MAX, SuspectReads, VersionChain, is_addable
 from creekdb.execution.transaction import ABSENT
 from creekdb.protocol.ids.version_vector import Dot
@@ -114,7 +114,7 @@ def test_a_reader_that_has_since_read_another_version_is_dropped() -> None:
     readers = [reading(chain, at) for at in (30, 40)]
     version = written(chain, 10, 1)
     readers[0].reads = {"k": (version, 1)}
-    mark_unsorted(former.readers)
+    ReadIndex(recent_max=1).mark_readers_unsorted("a", former)
 
     assert readers_after(former.readers, "k", former, ()) == [readers[1]]
     assert isinstance(former.readers, ReaderGroup)
@@ -137,7 +137,7 @@ def test_readers_are_found_by_position_after_one_has_moved() -> None:
     readers = [reading(chain, at) for at in (10, 20, 30)]
     assert readers_after(version.readers, "k", version, (10,)) == readers[1:]
     readers[2].position = (5,)
-    mark_unsorted(version.readers)
+    ReadIndex(recent_max=1).mark_readers_unsorted("a", version)
 
     assert readers_after(version.readers, "k", version, (10,)) == [readers[1]]
     assert readers_after(version.readers, "k", version, ()) == [readers[2], readers[0], readers[1]]

@@ -228,7 +228,7 @@ def test_stable_additions_are_folded_in_order() -> None:
     states = []
     for each in entries:
         fixture.store.stabilise(each)
-        states.append(dict(fixture.store.stable_items()))
+        states.append(dict(fixture.store.table.stable_items()))
 
     assert states == [{"n": 1}, {"n": 10}, {"n": 12}, {"n": 15}]
     assert reader.phase is ExecutionPhase.EXECUTED

@@ -124,7 +124,7 @@ class Model:
                 for each in pick(self._intact_runs(), choice):
                     self.fixture.store.split(each)
             case "open cursor":
-                self.cursors.append((self.fixture.store.open_cursor(), dict(self.stable), {}))
+                self.cursors.append((self.fixture.store.table.open_cursor(), dict(self.stable), {}))
             case "advance cursor" if self.cursors:
                 self._advance(choice % len(self.cursors), 1 + choice % 3)
             case "close cursor" if self.cursors:
@@ -245,11 +245,11 @@ class Model:
     def check(self) -> None:
         machine = Sequential(STEPWISE)
         machine.state = dict(self.stable)
-        assert dict(self.fixture.store.stable_items()) == self.stable
-        keys = self.fixture.store._table._key_list
+        assert dict(self.fixture.store.table.stable_items()) == self.stable
+        keys = self.fixture.store.table._key_list
         assert keys is not None
         assert len(set(keys.keys)) == len(keys.keys)
-        assert set(keys.keys) - keys.removed == self.fixture.store._table.registers.keys()
+        assert set(keys.keys) - keys.removed == self.fixture.store.table.registers.keys()
         for entry in self.ordered():
             if not self._inside(entry.position[0]):
                 self._check_snapshot(entry, machine.state)
@@ -291,7 +291,7 @@ class Model:
             self._advance(0, 2)
         assert not self.entries
         self.check()
-        assert set(self.fixture.store._table.registers) == set(self.stable)
+        assert set(self.fixture.store.table.registers) == set(self.stable)
         assert not self.fixture.unstable_keys()
         assert not self.fixture.store._read_index.blind_adders
 

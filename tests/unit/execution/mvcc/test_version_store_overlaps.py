@@ -93,6 +93,6 @@ def test_after_many_changes_all_reads_are_validated() -> None:
     for number in range(4 * RECENT_CHANGES_MIN):
         fixture.execute(1000 + number, ("put", f"c {number}", 1))
 
-    assert fixture.store._table.changed_since(valid.execution.read_set.change_count) is None
+    assert fixture.store.table.changed_since(valid.execution.read_set.change_count) is None
     assert fixture.finish(valid)
     assert not fixture.finish(conflict)

@@ -43,7 +43,7 @@ MODULES: Final = (
     "execution/undo",
     "protocol/broadcast/cab",
     "protocol/broadcast/reliable",
-    "protocol/checkpoint/compaction",
+    "protocol/checkpoint/replay",
     "protocol/checkpoint/snapshot_sender",
     "protocol/consensus/acceptor",
     "protocol/consensus/leader",

@@ -41,7 +41,6 @@ RESPONSES = "schemes/core/responses.py"
 STABLE_PREFIX = "schemes/core/stable_prefix.py"
 UNDO = "execution/undo.py"
 STACK = "protocol/stack.py"
-COMPACTION = "protocol/checkpoint/compaction.py"
 CAB = "protocol/broadcast/cab.py"
 RELIABLE_BROADCAST = "protocol/broadcast/reliable.py"
 OMEGA = "protocol/consensus/omega.py"
@@ -284,8 +283,8 @@ MUTANTS: tuple[Mutant, ...] = (
             DELIVER_WITHOUT_CONTEXT,
             Edit(
                 ORDERING,
-                "self.stack.on_arrived(request.id)",
-                "self.stack.on_arrived(request.id) if request.strong else None",
+                "self.stack.cab.on_arrived(request.id)",
+                "self.stack.cab.on_arrived(request.id) if request.strong else None",
             ),
         ),
     ),
@@ -296,7 +295,7 @@ MUTANTS: tuple[Mutant, ...] = (
         (
             Edit(
                 ORDERING,
-                "            self.stack.on_arrived(id)\n",
+                "            self.stack.cab.on_arrived(id)\n",
                 "            pass\n",
             ),
         ),

@@ -221,10 +221,10 @@ _HANDOVER: tuple[Mutant, ...] = (
         (
             Edit(
                 STACK,
-                "            if not self._requests.is_committed(request.id):\n"
+                "            if not self.requests.is_committed(request.id):\n"
                 "                yield request\n",
                 "            own = request.id.replica == self.index\n"
-                "            if own and not self._requests.is_committed(request.id):\n"
+                "            if own and not self.requests.is_committed(request.id):\n"
                 "                yield request\n",
             ),
         ),

@@ -2,7 +2,6 @@
 
 from tests.mutants.catalogue import (
     CAB,
-    COMPACTION,
     LEARNER,
     RELIABLE_BROADCAST,
     RESPONSES,
@@ -36,7 +35,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "checkpoint_omits_decisions",
         "a checkpoint record holds the decisions after its checkpoint",
         400,
-        (Edit(COMPACTION, "accepted, decided, requests)\n", "accepted, (), requests)\n"),),
+        (Edit(STACK, "accepted, decided, requests)\n", "accepted, (), requests)\n"),),
     ),
     Mutant(
         "checkpoint_omits_promise",
@@ -44,7 +43,7 @@ MUTANTS: tuple[Mutant, ...] = (
         600,
         (
             Edit(
-                COMPACTION,
+                STACK,
                 "CheckpointRecord(checkpoint, acceptor.promised, accepted,",
                 "CheckpointRecord(checkpoint, type(acceptor.promised)(0, 0), accepted,",
             ),
@@ -56,7 +55,7 @@ MUTANTS: tuple[Mutant, ...] = (
         200,
         (
             Edit(
-                COMPACTION,
+                STACK,
                 "CheckpointRecord(checkpoint, acceptor.promised, accepted,",
                 "CheckpointRecord(checkpoint, acceptor.promised, (),",
             ),
@@ -171,7 +170,7 @@ MUTANTS: tuple[Mutant, ...] = (
                 RELIABLE_BROADCAST,
                 (
                     "max(discarded, ids.last_contiguous(replica))\n"
-                    "            self._deliver_next_of(replica)"
+                    "            self.deliver_next_of(replica)"
                 ),
                 "max(discarded, ids.last_contiguous(replica))",
             ),

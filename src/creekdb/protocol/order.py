@@ -120,7 +120,9 @@ class RequestOrder:
 
     def can_install(self, length: int, ids: Dots) -> bool:
         """True if a checkpoint with these identifiers covers every committed request."""
-        return length >= self.length and _covers(ids, self.committed_ids)
+        covered = DotSet()
+        covered.update(ids)
+        return length >= self.length and covered.covers(self.committed_ids)
 
     def install(self, length: int, ids: Dots) -> list[Request]:
         """Replace the first `length` requests, named by `ids`, by a checkpoint.
@@ -154,9 +156,3 @@ def _sort_key(item: Request | OrderKey) -> int:
     bits, the number of a replica less than 34."""
     replica, event = item.id
     return (item.timestamp << 96) | (replica << 62) | event
-
-
-def _covers(ids: Dots, others: DotSet) -> bool:
-    covering = DotSet()
-    covering.update(ids)
-    return covering.covers(others)

@@ -13,25 +13,27 @@ from creekdb.protocol import validation
 from creekdb.protocol.application import Application, CheckpointSource, DeliveredRequests
 from creekdb.protocol.broadcast.cab import CabCallbacks, ConditionalAtomicBroadcast
 from creekdb.protocol.broadcast.reliable import ReliableBroadcast, RequestHandover
-from creekdb.protocol.checkpoint.compaction import JournalCompactor, replay_records
+from creekdb.protocol.checkpoint.replay import replay_records
 from creekdb.protocol.checkpoint.snapshot_sender import SnapshotSender
 from creekdb.protocol.checkpoint.stream import (
     AssembledSnapshot,
+    EncodedCheckpoint,
     IncomingMessage,
     RegisterCursor,
     RegisterLoader,
+    StreamedCheckpoint,
 )
 from creekdb.protocol.consensus.omega import NO_BALLOT, Omega
 from creekdb.protocol.effects import DataLossKind, DataLost, Send
-from creekdb.protocol.ids.version_vector import Dot
+from creekdb.protocol.ids.version_vector import Dot, Dots
 from creekdb.protocol.membership.configuration import Configuration, find_configuration
 from creekdb.protocol.membership.disk_loss_recovery import DiskLossRecovery
 from creekdb.protocol.messages import (
     Accept,
-    Ballot,
     Cast,
     CatchUp,
     Checkpoint,
+    CheckpointRecord,
     Decisions,
     Heartbeat,
     Prepare,
@@ -50,7 +52,7 @@ from creekdb.protocol.messages import (
 from creekdb.protocol.order import HybridClock
 from creekdb.protocol.outbox import Outbox
 from creekdb.protocol.probes import Probe, Probes
-from creekdb.protocol.request import Batch, Request
+from creekdb.protocol.request import Request
 from creekdb.protocol.settings import Settings
 from creekdb.protocol.validation import MessageRejection
 
@@ -92,7 +94,7 @@ class ProtocolStack:
         self.rejected: dict[str, int] = {}
         self.drift_us: dict[int, int] = {}
         self._application = application
-        self._requests = requests
+        self.requests = requests
         self._checkpoints = checkpoints
         self._ticks = 0
         self._now = 0
@@ -122,9 +124,8 @@ class ProtocolStack:
                 self._count_rejection,
             ),
         )
-        self._compaction = JournalCompactor(
-            self.outbox, self.probes, self.reliable_broadcast, self.cab, checkpoints
-        )
+        self._checkpoint_on_disk: tuple[Dots, int] | None = None
+        """Requests that the last checkpoint on disk covers, and its instance."""
         self._handover = RequestHandover(self.outbox)
         self.disk_loss_recovery: DiskLossRecovery | None = None
         """Set while this replica abstains after a disk loss."""
@@ -132,19 +133,15 @@ class ProtocolStack:
             self.disk_loss_recovery = DiskLossRecovery(index, settings, self.outbox)
             self.omega.is_silent = self.cab.is_abstaining = True
 
+    def last_event(self) -> int:
+        """Return the event number of the last request issued here."""
+        if self.disk_loss_recovery is not None:
+            return validation.COUNTER_LIMIT  # other replicas may know later ones
+        return self.reliable_broadcast.received.last(self.index)
+
     def next_id(self) -> Dot:
         assert self.disk_loss_recovery is None, "used event numbers are unknown during recovery"
         return Dot(self.index, self.last_event() + 1)
-
-    def rb_cast(self, request: Request) -> None:
-        self.reliable_broadcast.cast(request)
-
-    def cab_cast(self, id: Dot) -> None:
-        self.cab.cab_cast(id)
-
-    def on_arrived(self, dot: Dot) -> None:
-        """Resume the steps whose predicate waits for this dot."""
-        self.cab.on_arrived(dot)
 
     def process_pending(self) -> None:
         self.cab.process_pending()
@@ -185,7 +182,7 @@ class ProtocolStack:
     def _uncommitted(self) -> Iterator[Request]:
         yield from self.reliable_broadcast.held_back()
         for request in self._checkpoints.live_requests():
-            if not self._requests.is_committed(request.id):
+            if not self.requests.is_committed(request.id):
                 yield request
 
     def tick(self, now: int) -> None:
@@ -233,7 +230,7 @@ class ProtocolStack:
             case Accept():
                 self.cab.on_accept(message, sender)
             case Progress():
-                self.cab.on_progress(message, sender)
+                self.cab.learner.on_progress(sender, message.delivered, message.stable_instance)
                 return False
             case Heartbeat():
                 self.omega.on_heartbeat(message, sender)
@@ -258,7 +255,7 @@ class ProtocolStack:
             case Promise():
                 self.cab.on_promise(message, sender)
             case Reject():
-                self.cab.on_reject(message)
+                self.cab.observe(message.promised)
             case CatchUp():
                 self.cab.on_catch_up(message, sender)
             case Decisions():
@@ -368,7 +365,7 @@ class ProtocolStack:
                 if id in broadcast.received:
                     return  # its context is missing, and lost as well
                 self._application.fill_lost_request(id, request.timestamp)
-            broadcast.resume_delivery(index)
+            broadcast.deliver_next_of(index)
         self.cab.process_pending()
 
     def _join(self) -> None:
@@ -381,8 +378,34 @@ class ProtocolStack:
         self, checkpoint: Checkpoint, registers: RegisterCursor | AssembledSnapshot | None = None
     ) -> None:
         """Write the whole durable state as one record, so that all earlier ones can be dropped. If
-        `registers` is given, the checkpoint itself holds none."""
-        self._compaction.write(checkpoint, registers)
+        `registers` is given, the checkpoint itself holds none.
+
+        Requests and decisions that the previous checkpoint covered are discarded. Peers that still
+        miss some of them were behind for a whole period, and receive a snapshot.
+        """
+        self.probes.hit(Probe.JOURNAL_COMPACTED)
+        acceptor, learner = self.cab.acceptor, self.cab.learner
+        if self._checkpoint_on_disk is not None:
+            covered, instance = self._checkpoint_on_disk
+            self.reliable_broadcast.discard_covered(covered)
+            learner.discard_below(instance)
+        self._checkpoint_on_disk = checkpoint.ids, checkpoint.instance
+        accepted = tuple(acceptor.accepted[each] for each in sorted(acceptor.accepted))
+        decided = tuple(
+            (each, learner.decided[each])
+            for each in sorted(learner.decided)
+            if each >= checkpoint.instance
+        )
+        requests = (*self._checkpoints.live_requests(), *self.reliable_broadcast.held_back())
+        record = CheckpointRecord(checkpoint, acceptor.promised, accepted, decided, requests)
+        preceding = len(self.outbox.records)
+        if registers is None:
+            self.outbox.records.append(record)
+        elif isinstance(registers, AssembledSnapshot):
+            live, deleted = registers.live, registers.deleted
+            self.outbox.checkpoints.append(EncodedCheckpoint(preceding, record, live, deleted))
+        else:
+            self.outbox.checkpoints.append(StreamedCheckpoint(preceding, record, registers))
 
     def recover(self, records: Iterable[Record]) -> None:
         """Rebuild the state from `records`. The writes and sends that result are dropped: they are
@@ -395,7 +418,7 @@ class ProtocolStack:
         if recovered.checkpoint is not None:
             self.probes.hit(Probe.RECOVERED_CHECKPOINT)
             self._install(recovered.checkpoint)
-            self._compaction.set_previous(recovered.checkpoint)
+            self._checkpoint_on_disk = recovered.checkpoint.ids, recovered.checkpoint.instance
         if recovered.promised != NO_BALLOT:
             self._join()
         self.cab.restore(recovered.promised, recovered.accepted, recovered.decided)
@@ -434,35 +457,6 @@ class ProtocolStack:
     def _count_rejection(self, reason: MessageRejection) -> None:
         key = reason.value
         self.rejected[key] = self.rejected.get(key, 0) + 1
-
-    # --- state for the validation of messages (`validation.ValidationState`) ------------------
-
-    def last_event(self) -> int:
-        if self.disk_loss_recovery is not None:
-            return validation.COUNTER_LIMIT  # other replicas may know later ones
-        return self.reliable_broadcast.received.last(self.index)
-
-    def max_round(self) -> int:
-        return max(self.omega.max_ballot.round, self.settings.first_round)
-
-    def max_timestamp(self) -> int:
-        return self.clock.last
-
-    def has_weak_request(self, batch: Batch) -> bool:
-        cab, requests = self.cab, self._requests
-        return any(not cab.is_cast(id) and requests.is_weak(id) for id in batch)
-
-    def has_conflicting_request(self, requests: tuple[Request, ...]) -> bool:
-        return self.reliable_broadcast.has_conflicting_request(requests)
-
-    def has_conflicting_batch(self, ballot: Ballot, instance: int, batch: Batch) -> bool:
-        return self.cab.learner.has_conflicting_batch(ballot, instance, batch)
-
-    def can_install(self, checkpoint: Checkpoint) -> bool:
-        """True if installable, or not ahead of us: `_on_snapshot` ignores a late checkpoint."""
-        if checkpoint.instance <= self.cab.learner.delivered:
-            return True
-        return self._requests.can_install(checkpoint)
 
     def _rb_deliver(self, request: Request) -> None:
         ahead = self.clock.observe(request.timestamp, self._now)

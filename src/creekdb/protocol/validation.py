@@ -9,7 +9,7 @@ behind learns of the change by catching up.
 
 import enum
 from collections.abc import Iterable
-from typing import Protocol, assert_never
+from typing import TYPE_CHECKING, assert_never
 
 from creekdb.errors import BadValue
 from creekdb.protocol.checkpoint.stream import AssembledSnapshot, IncomingMessage
@@ -38,6 +38,9 @@ from creekdb.protocol.messages import (
 )
 from creekdb.protocol.request import Batch, Request
 from creekdb.protocol.settings import Settings
+
+if TYPE_CHECKING:
+    from creekdb.protocol.stack import ProtocolStack
 
 COUNTER_LIMIT = 2**62
 """Upper bound, exclusive, for the counters and timestamps of a correct replica."""
@@ -98,31 +101,6 @@ TIMESTAMP_PLAUSIBLE_MAX = 2**61
 TIMESTAMP_JUMP_MAX = 2**50
 """A clock may be wrong by millennia. Later timestamps may only be this far above known ones, in
 microseconds."""
-
-
-class ValidationState(Protocol):
-    """State of a replica that messages can contradict."""
-
-    index: int
-
-    def last_event(self) -> int:
-        """Return the event number of the last request issued here."""
-
-    def max_round(self) -> int: ...
-
-    def max_timestamp(self) -> int: ...
-
-    def has_weak_request(self, batch: Batch) -> bool:
-        """True if a request of the batch is known to be weak."""
-
-    def has_conflicting_request(self, requests: tuple[Request, ...]) -> bool:
-        """True if another request with one of these identifiers is known."""
-
-    def has_conflicting_batch(self, ballot: Ballot, instance: int, batch: Batch) -> bool:
-        """True if another batch of the same ballot is known."""
-
-    def can_install(self, checkpoint: Checkpoint) -> bool:
-        """True if the checkpoint covers every request that is committed here."""
 
 
 def rejection_reason(message: object, sender: int, settings: Settings) -> MessageRejection | None:
@@ -209,61 +187,59 @@ def requests_rejection_reason(
 
 
 def contradiction_reason(
-    message: IncomingMessage, state: ValidationState
+    message: IncomingMessage, stack: "ProtocolStack"
 ) -> MessageRejection | None:
     """Return the reason for which this replica rejects a well-formed message, or None."""
     match message:  # most frequent messages first
         case Vote():
-            return _check_ballot_jump(message.ballot, state)
+            return _check_ballot_jump(message.ballot, stack)
         case Cast(requests=requests) | PullResponse(requests=requests):
-            return _check_requests_against_state(requests, state)
+            return _check_requests_against_stack(requests, stack)
         case Accept(ballot=ballot, instance=instance, batch=batch):
-            reason = _check_ballot_jump(ballot, state) or _check_proposed_batch(batch, state)
-            if reason is None and state.has_conflicting_batch(ballot, instance, batch):
+            reason = _check_ballot_jump(ballot, stack) or _check_proposed_batch(batch, stack)
+            if reason is None and stack.cab.learner.has_conflicting_batch(ballot, instance, batch):
                 return MessageRejection.CONFLICTING_BATCH
             return reason
         case Progress() | Pull() | CatchUp() | RecoveryResponse():
             return None
         case Heartbeat() | Prepare() | RecoveryQuery():
-            return _check_ballot_jump(message.ballot, state)
+            return _check_ballot_jump(message.ballot, stack)
         case Promise(ballot=ballot, accepted=accepted):
-            reasons = (_check_issued(value.batch, state) for value in accepted)
-            return _check_ballot_jump(ballot, state) or _first_reason(reasons)
+            reasons = (_check_issued(value.batch, stack) for value in accepted)
+            return _check_ballot_jump(ballot, stack) or _first_reason(reasons)
         case Reject(promised=ballot):
-            return _check_ballot_jump(ballot, state)
+            return _check_ballot_jump(ballot, stack)
         case Summary(received=dots):
             return (
                 MessageRejection.NEVER_ISSUED
-                if dots.last(state.index) > state.last_event()
+                if dots.last(stack.index) > stack.last_event()
                 else None
             )
         case Decisions(batches=batches):
-            return _first_reason(_check_proposed_batch(batch, state) for batch in batches)
+            return _first_reason(_check_proposed_batch(batch, stack) for batch in batches)
         case Snapshot(checkpoint=checkpoint) | AssembledSnapshot(checkpoint=checkpoint):
-            return _check_installable(checkpoint, state)
+            return _check_installable(checkpoint, stack)
         case _:
             assert_never(message)
 
 
-def _check_ballot_jump(ballot: Ballot, state: ValidationState) -> MessageRejection | None:
-    round_excess = ballot.round - BALLOT_JUMP_MAX
-    return (
-        MessageRejection.IMPLAUSIBLE_JUMP
-        if round_excess > 0 and round_excess > state.max_round()
-        else None
-    )
+def _check_ballot_jump(ballot: Ballot, stack: "ProtocolStack") -> MessageRejection | None:
+    excess = ballot.round - BALLOT_JUMP_MAX
+    if excess > 0 and excess > max(stack.omega.max_ballot.round, stack.settings.first_round):
+        return MessageRejection.IMPLAUSIBLE_JUMP
+    return None
 
 
-def _check_requests_against_state(
-    requests: tuple[Request, ...], state: ValidationState
+def _check_requests_against_stack(
+    requests: tuple[Request, ...], stack: "ProtocolStack"
 ) -> MessageRejection | None:
-    index, last = state.index, state.last_event()
+    index, last = stack.index, stack.last_event()
     seen: dict[Dot, Request] = {}
     for request in requests:
         id, context = request.id, request.context
         replica, event = id
         if request.timestamp > TIMESTAMP_PLAUSIBLE_MAX and _is_implausible_timestamp(
-            request.timestamp, state
+            request.timestamp, stack
         ):
             return MessageRejection.IMPLAUSIBLE_JUMP
         if replica == index and event > last:
@@ -272,38 +248,45 @@ def _check_requests_against_state(
             return MessageRejection.NEVER_ISSUED
         if seen.setdefault(id, request) is not request and seen[id] != request:
             return MessageRejection.ID_REUSED
-    return MessageRejection.ID_REUSED if state.has_conflicting_request(requests) else None
+    return (
+        MessageRejection.ID_REUSED
+        if stack.reliable_broadcast.has_conflicting_request(requests)
+        else None
+    )
 
 
-def _is_implausible_timestamp(timestamp: int, state: ValidationState) -> bool:
+def _is_implausible_timestamp(timestamp: int, stack: "ProtocolStack") -> bool:
     if timestamp <= TIMESTAMP_PLAUSIBLE_MAX:
         return False
-    return timestamp > state.max_timestamp() + TIMESTAMP_JUMP_MAX
+    return timestamp > stack.clock.last + TIMESTAMP_JUMP_MAX
 
 
-def _check_issued(batch: Batch, state: ValidationState) -> MessageRejection | None:
-    index, last = state.index, state.last_event()
+def _check_issued(batch: Batch, stack: "ProtocolStack") -> MessageRejection | None:
+    index, last = stack.index, stack.last_event()
     for replica, event in batch:
         if replica == index and event > last:
             return MessageRejection.NEVER_ISSUED
     return None
 
 
-def _check_proposed_batch(batch: Batch, state: ValidationState) -> MessageRejection | None:
-    reason = _check_issued(batch, state)
-    return (
-        MessageRejection.WEAK_IN_BATCH
-        if reason is None and state.has_weak_request(batch)
-        else reason
-    )
+def _check_proposed_batch(batch: Batch, stack: "ProtocolStack") -> MessageRejection | None:
+    reason = _check_issued(batch, stack)
+    if reason is None and any(
+        not stack.cab.is_cast(id) and stack.requests.is_weak(id) for id in batch
+    ):
+        return MessageRejection.WEAK_IN_BATCH
+    return reason
 
 
-def _check_installable(checkpoint: Checkpoint, state: ValidationState) -> MessageRejection | None:
-    if _is_implausible_timestamp(checkpoint.timestamp, state):
+def _check_installable(checkpoint: Checkpoint, stack: "ProtocolStack") -> MessageRejection | None:
+    if _is_implausible_timestamp(checkpoint.timestamp, stack):
         return MessageRejection.IMPLAUSIBLE_JUMP
-    if checkpoint.ids.last(state.index) > state.last_event():
+    if checkpoint.ids.last(stack.index) > stack.last_event():
         return MessageRejection.NEVER_ISSUED
-    return None if state.can_install(checkpoint) else MessageRejection.BAD_CHECKPOINT
+    is_late = checkpoint.instance <= stack.cab.learner.delivered  # the stack ignores it
+    if is_late or stack.requests.can_install(checkpoint):
+        return None
+    return MessageRejection.BAD_CHECKPOINT
 
 
 def _first_reason(reasons: Iterable[MessageRejection | None]) -> MessageRejection | None:
@@ -330,7 +313,7 @@ def _check_dots(dots: Dots, replicas: tuple[int, ...]) -> MessageRejection | Non
             has_holes = True
         elif not 1 <= ranges[0] < ranges[1]:
             return MessageRejection.BAD_DOTS
-    return MessageRejection.BAD_DOTS if has_holes and dots.validation_error() is not None else None
+    return MessageRejection.BAD_DOTS if has_holes and not dots.is_well_formed() else None
 
 
 def _check_request(request: Request, replicas: tuple[int, ...]) -> MessageRejection | None:

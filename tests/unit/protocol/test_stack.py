@@ -209,7 +209,7 @@ def test_rejections_are_counted_by_reason(harness: StackHarness) -> None:
 def test_a_later_request_of_this_replica_proves_a_loss_of_data(
     harness: StackHarness, message: Message
 ) -> None:
-    harness.stack.rb_cast(request(0, 1))
+    harness.stack.reliable_broadcast.cast(request(0, 1))
     harness.stack.outbox.take()
     assert harness.receive(message, 2) == Effects(data_lost=DataLost(DataLossKind.REQUESTS, 2))
     assert harness.stack.outbox.take() == Effects()
@@ -224,7 +224,7 @@ def test_members_that_a_sole_member_did_not_admit_prove_a_loss_of_data() -> None
 
 def test_next_id_follows_the_last_issued_request(harness: StackHarness) -> None:
     assert harness.stack.next_id() == Dot(0, 1)
-    harness.stack.rb_cast(request(0, 1))
+    harness.stack.reliable_broadcast.cast(request(0, 1))
     assert harness.stack.next_id() == Dot(0, 2)
 
 

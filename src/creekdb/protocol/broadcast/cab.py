@@ -35,7 +35,6 @@ from creekdb.protocol.messages import (
     Promised,
     RecoveryQuery,
     RecoveryResponse,
-    Reject,
     Vote,
 )
 from creekdb.protocol.outbox import Outbox
@@ -189,7 +188,7 @@ class ConditionalAtomicBroadcast:
     # --- messages -----------------------------------------------------------------------------
 
     def on_prepare(self, message: Prepare, sender: int) -> None:
-        self._observe(message.ballot)
+        self.observe(message.ballot)
         if self._can_vote and not self.is_abstaining:
             self.acceptor.on_prepare(message, sender, self.learner.first_undecided)
 
@@ -202,7 +201,7 @@ class ConditionalAtomicBroadcast:
                 self.learner.request_catch_up(peer, self.learner.first_undecided)
 
     def on_accept(self, message: Accept, sender: int) -> None:
-        self._observe(message.ballot)
+        self.observe(message.ballot)
         if self.learner.is_decided(message.instance):
             if not self.learner.send_decision(sender, message.instance):
                 self._on_outdated_peer(sender)
@@ -224,12 +223,6 @@ class ConditionalAtomicBroadcast:
             self._on_decided(message.instance)
         return decides
 
-    def on_reject(self, message: Reject) -> None:
-        self._observe(message.promised)
-
-    def on_progress(self, message: Progress, sender: int) -> None:
-        self.learner.on_progress(sender, message.delivered, message.stable_instance)
-
     def on_catch_up(self, message: CatchUp, sender: int) -> None:
         if not self.learner.on_catch_up(sender, message.first):
             self._on_outdated_peer(sender)
@@ -248,7 +241,7 @@ class ConditionalAtomicBroadcast:
             return RecoveryResponse(message.ballot, NO_BALLOT, True, decided, (), received)
         accepted: tuple[AcceptedValue, ...] = ()
         if self._can_vote and sender in self._settings.voters:
-            self._observe(message.ballot)
+            self.observe(message.ballot)
             promise = self.acceptor.promise(Prepare(message.ballot, 0), decided)
             accepted = promise.accepted if promise is not None else ()
         return RecoveryResponse(
@@ -295,7 +288,7 @@ class ConditionalAtomicBroadcast:
         self.acceptor.restore(promised, latest)
         self.acceptor.discard_below(self.learner.first_undecided)
         if self.acceptor.promised.round:
-            self._observe(self.acceptor.promised)
+            self.observe(self.acceptor.promised)
 
     def _campaign(self) -> None:
         first_round = self._settings.first_round
@@ -319,7 +312,8 @@ class ConditionalAtomicBroadcast:
             self.cab_cast(id)
         return True
 
-    def _observe(self, ballot: Ballot) -> None:
+    def observe(self, ballot: Ballot) -> None:
+        """Record a ballot seen in a message. Step down if it is above the own ballot."""
         self._omega.observe(ballot)
         self.leader.observe_ballot(ballot)
 

@@ -120,10 +120,6 @@ class ReliableBroadcast:
         if self._cast_targets:
             self._outbox.sends.append(Send(self._cast_targets, Cast((request,))))
 
-    def resume_delivery(self, replica: int) -> None:
-        """Deliver held-back requests after a gap of this replica was filled."""
-        self._deliver_next_of(replica)
-
     def tick(self, ticks: int) -> None:
         self._ticks = ticks
         if ticks % max(self._settings.retry_ticks, self._settings.summary_ticks) == 0:
@@ -191,7 +187,7 @@ class ReliableBroadcast:
         for replica in self._settings.all_replicas:
             discarded = self._discarded_until.get(replica, 0)
             self._discarded_until[replica] = max(discarded, ids.last_contiguous(replica))
-            self._deliver_next_of(replica)
+            self.deliver_next_of(replica)
 
     def discard_covered(self, ids: Dots) -> None:
         """Discard requests that a checkpoint covers.
@@ -253,12 +249,12 @@ class ReliableBroadcast:
         if is_next and not self._waits_for_context(request):
             self._deliver_request(request, id)
             if self._held_back:
-                self._deliver_next_of(replica)
+                self.deliver_next_of(replica)
         else:
             self._held_back[id] = request
             self._probes.hit(Probe.REQUEST_HELD_BACK)
 
-    def _deliver_next_of(self, replica: int) -> None:
+    def deliver_next_of(self, replica: int) -> None:
         """Deliver the next requests of `replica` as far as they have arrived."""
         while self._held_back:
             next_id = Dot(replica, self.delivered.last_contiguous(replica) + 1)
@@ -273,7 +269,7 @@ class ReliableBroadcast:
         self._deliver(request)
         if self._context_waiters:
             for waiter in self._context_waiters.pop(id, ()):
-                self._deliver_next_of(waiter)
+                self.deliver_next_of(waiter)
 
     def _waits_for_context(self, request: Request) -> bool:
         if request.context is None:

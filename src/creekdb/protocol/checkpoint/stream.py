@@ -40,15 +40,12 @@ class RegisterCursor(Protocol):
 class InMemoryRegisterCursor:
     """Cursor over the registers of a complete checkpoint."""
 
-    __slots__ = ("_at", "_checkpoint")
+    __slots__ = ("_at", "_checkpoint", "count")
 
     def __init__(self, checkpoint: Checkpoint) -> None:
         self._checkpoint = checkpoint
         self._at = 0
-
-    @property
-    def count(self) -> int:
-        return len(self._checkpoint.state)
+        self.count = len(checkpoint.state)
 
     def take(self, limit: int) -> tuple[list[tuple[Key, Any]], list[Key]] | None:
         live, deleted = self._checkpoint.state, self._checkpoint.deleted

@@ -2,7 +2,7 @@
 
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
-from operator import ge
+from operator import lt
 from typing import NamedTuple
 
 import msgspec
@@ -84,16 +84,12 @@ class Dots(msgspec.Struct, frozen=True, array_like=True):
         }
         return Dots(remaining)
 
-    def validation_error(self) -> str | None:
-        """Return the defect of a set received from a peer, or None if it is well-formed."""
-        for replica, ranges in self.ranges.items():
-            if not ranges or len(ranges) % 2:
-                return f"replica {replica} has a range without an end"
-            if ranges[0] < 1:
-                return f"replica {replica} has event {ranges[0]}; events start at 1"
-            if any(map(ge, ranges, ranges[1:])):
-                return f"replica {replica} has ranges out of order"
-        return None
+    def is_well_formed(self) -> bool:
+        """True if a set received from a peer has ascending ranges of events from 1, with holes."""
+        return all(
+            ranges and len(ranges) % 2 == 0 and ranges[0] >= 1 and all(map(lt, ranges, ranges[1:]))
+            for ranges in self.ranges.values()
+        )
 
 
 def iterate_dots(replica: int, ranges: Sequence[int]) -> Iterator[Dot]:

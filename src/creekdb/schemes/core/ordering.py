@@ -149,8 +149,8 @@ class Ordering:
     def cab_cast(self, request: Request) -> None:
         """Line 20. Every replica casts a strong request once it has received the request."""
         if request.strong:
-            self.stack.cab_cast(request.id)
-        self.stack.on_arrived(request.id)
+            self.stack.cab.cab_cast(request.id)
+        self.stack.cab.on_arrived(request.id)
 
     def commit(self, id: Dot, instance: int) -> list[Request]:
         """Lines 33-35 and 48-53. Return the committed requests, the last of them strong."""
@@ -170,11 +170,11 @@ class Ordering:
 
     def finish_delivery(self, ids: list[Dot]) -> None:
         for id in ids:
-            self.stack.on_arrived(id)
+            self.stack.cab.on_arrived(id)
 
     def _rb_cast(self, request: Request) -> Request:
         self._outbox.events.append(RbCast(request))
-        self.stack.rb_cast(request)  # line 23
+        self.stack.reliable_broadcast.cast(request)  # line 23
         self._insert(request)
         return request
 

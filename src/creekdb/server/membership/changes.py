@@ -8,7 +8,7 @@ from typing import Any, Final, Protocol
 import msgspec
 
 from creekdb.errors import BadValue
-from creekdb.protocol.checkpoint.compaction import replay_records
+from creekdb.protocol.checkpoint.replay import replay_records
 from creekdb.protocol.consensus.omega import NO_BALLOT
 from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.membership.configuration import Configuration

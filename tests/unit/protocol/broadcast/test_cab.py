@@ -263,7 +263,7 @@ def test_accept_beyond_the_horizon_is_ignored(instance: int) -> None:
 
 def test_rejected_leader_steps_down_and_campaigns_again_while_trusted(harness: CabHarness) -> None:
     harness.lead()
-    harness.step(harness.cab.on_reject, Reject(Ballot(5, 2)))
+    harness.step(harness.cab.observe, Ballot(5, 2))
     assert harness.cab.leader.phase is LeaderPhase.FOLLOWING
     assert harness.omega.max_ballot == Ballot(5, 2)
     harness.tick(harness.settings.suspect_ticks + 1)
@@ -281,7 +281,7 @@ def test_peer_that_requests_discarded_decisions_is_outdated(harness: CabHarness)
 
 
 def test_progress_is_periodic_and_a_stalled_learner_catches_up(harness: CabHarness) -> None:
-    harness.step(harness.cab.on_progress, Progress(2), 2)
+    harness.step(harness.cab.learner.on_progress, 2, 2)
     harness.tick(harness.settings.heartbeat_ticks)
     assert Progress(0) in harness.sent()
     harness.tick(harness.settings.retry_ticks)

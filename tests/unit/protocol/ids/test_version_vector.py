@@ -74,7 +74,7 @@ def test_missing_is_the_difference(one: set[Dot], other: set[Dot]) -> None:
     missing = dot_set(one).missing(frozen_dots(sorted(other)))
     assert_well_formed(missing.ranges)
     assert set(missing) == other - one
-    assert missing.validation_error() is None
+    assert missing.is_well_formed()
 
 
 @given(dot_sets, dot_sets)
@@ -140,35 +140,32 @@ def test_frozen_set_does_not_change(dots: set[Dot]) -> None:
 
 
 @given(dot_sets)
-def test_well_formed_set_has_no_validation_error(dots: set[Dot]) -> None:
-    assert frozen_dots(sorted(dots)).validation_error() is None
+def test_well_formed_set_is_recognised(dots: set[Dot]) -> None:
+    assert frozen_dots(sorted(dots)).is_well_formed()
 
 
 @pytest.mark.parametrize(
-    ("ranges", "expected"),
+    "ranges",
     [
-        ((), "a range without an end"),
-        ((1,), "a range without an end"),
-        ((1, 2, 3), "a range without an end"),
-        ((0, 2), "events start at 1"),
-        ((-5, 2), "events start at 1"),
-        ((2, 2), "out of order"),
-        ((3, 2), "out of order"),
-        ((1, 2, 2, 3), "out of order"),
-        ((5, 6, 1, 2), "out of order"),
+        (),
+        (1,),
+        (1, 2, 3),
+        (0, 2),
+        (-5, 2),
+        (2, 2),
+        (3, 2),
+        (1, 2, 2, 3),
+        (5, 6, 1, 2),
     ],
 )
-def test_malformed_ranges_have_a_validation_error(ranges: tuple[int, ...], expected: str) -> None:
-    error = Dots({0: (1, 2), 7: ranges}).validation_error()
-    assert error is not None
-    assert expected in error
-    assert "replica 7" in error
+def test_malformed_ranges_are_recognised(ranges: tuple[int, ...]) -> None:
+    assert not Dots({0: (1, 2), 7: ranges}).is_well_formed()
 
 
 @given(st.lists(st.tuples(st.integers(0, 2), st.lists(st.integers(-2, 9), max_size=6))))
-def test_set_without_a_validation_error_is_well_formed(drawn: list[tuple[int, list[int]]]) -> None:
+def test_sets_recognised_as_well_formed_are(drawn: list[tuple[int, list[int]]]) -> None:
     dots = Dots({replica: tuple(ranges) for replica, ranges in drawn})
-    if dots.validation_error() is None:
+    if dots.is_well_formed():
         assert_well_formed(dots.ranges)
         assert set(DotSet(dots)) == set(dots)
 

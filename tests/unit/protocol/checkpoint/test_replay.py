@@ -1,6 +1,6 @@
 """Replay of journal records."""
 
-from creekdb.protocol.checkpoint.compaction import RecoveredState, replay_records
+from creekdb.protocol.checkpoint.replay import RecoveredState, replay_records
 from creekdb.protocol.consensus.omega import NO_BALLOT
 from creekdb.protocol.ids.version_vector import Dot, Dots
 from creekdb.protocol.messages import (

@@ -32,7 +32,7 @@ from creekdb.execution.base_state import BaseState, EmptyBase, changes
 from creekdb.execution.result import ExecutionResult
 from creekdb.execution.sequential import Sequential
 from creekdb.execution.serializable import copy_out, is_row, reject_unserializable
-from creekdb.execution.step_limit import STEPS_MAX, CountedCode, LineCounter
+from creekdb.execution.step_limit import STEPS_MAX, line_counter
 from creekdb.execution.transaction import Transaction, View
 from creekdb.protocol.membership.configuration import (
     MEMBERSHIP_KEY,
@@ -261,11 +261,10 @@ class DataTypeWrapper(DataType):
 class Declaration:
     """Function, arity and signature of one operation."""
 
-    __slots__ = ("_counted", "arity", "function", "parameter_names", "readonly", "signature")
+    __slots__ = ("arity", "function", "parameter_names", "readonly", "signature")
 
     def __init__(self, name: str, function: Callable[..., Any], readonly: bool) -> None:
         self.function = function
-        self._counted = CountedCode(str(getattr(function, "__module__", "")))
         self.readonly = readonly
         parameters = list(inspect.signature(function).parameters.values())
         kinds = [each.kind for each in parameters]
@@ -291,7 +290,8 @@ class Declaration:
     def call_counting_lines(self, transaction: Transaction, arguments: tuple[Any, ...]) -> Any:
         """Call the function and count lines as steps. Restore the previous tracer afterwards."""
         previous_tracer = sys.gettrace()
-        sys.settrace(LineCounter(self._counted, transaction.step).trace_call)
+        module = str(getattr(self.function, "__module__", ""))
+        sys.settrace(line_counter(module, transaction.step))
         try:
             return self.function(transaction, *arguments)
         finally:

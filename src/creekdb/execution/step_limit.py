@@ -1,7 +1,7 @@
 """Step limit of operations, applied alike by every replica.
 
 Time differs between replicas, so steps are counted instead. A call to the transaction is a step,
-and so is a register that a scan passes; the transaction always counts these. A `LineCounter` also
+and so is a register that a scan passes; the transaction always counts these. `line_counter` also
 counts calls of functions, and the lines of functions with loops. It stops operations that never use
 their transaction.
 
@@ -14,6 +14,7 @@ function, or a loop that catches `BaseException` every time.
 
 import dis
 from collections.abc import Callable
+from functools import cache, lru_cache
 from types import CodeType, FrameType
 from typing import Any, Final, TypeAlias
 
@@ -21,7 +22,6 @@ STEPS_MAX: Final = 1_000_000
 """Default step limit of a data type. So many steps take about a second."""
 
 INTERNAL_PACKAGES: Final = ("creekdb.errors", "creekdb.execution", "creekdb.protocol")
-_CODES_MAX: Final = 10_000
 
 Tracer: TypeAlias = Callable[[FrameType, str, Any], Any]
 
@@ -33,50 +33,34 @@ class OperationStopped(BaseException):
     """
 
 
-class CountedCode:
-    """Cache of the code that counts for the operations of one module, consulted at every call."""
+def line_counter(module: str, step: Callable[[], None]) -> Tracer:
+    """Return a function for `sys.settrace` that counts steps until `step` raises.
 
-    __slots__ = ("_loops", "_modules", "_package")
+    It counts for operations of `module`.
+    """
+    package = module.partition(".")[0]
 
-    def __init__(self, module: str) -> None:
-        self._package = module.partition(".")[0]
-        self._modules: dict[str, bool] = {}
-        self._loops: dict[CodeType, bool] = {}
-
-    def has_module(self, name: str) -> bool:
-        counts = self._modules.get(name)
-        if counts is None:
-            inside = name == self._package or name.startswith(f"{self._package}.")
-            counts = self._modules[name] = inside and not name.startswith(INTERNAL_PACKAGES)
-        return counts
-
-    def has_loops(self, code: CodeType) -> bool:
-        loops = self._loops.get(code)
-        if loops is None:
-            if len(self._loops) >= _CODES_MAX:
-                self._loops.clear()
-            loops = any("BACKWARD" in each.opname for each in dis.get_instructions(code))
-            self._loops[code] = loops
-        return loops
-
-
-class LineCounter:
-    """Trace functions that call `step` for the lines of one operation, until `step` raises."""
-
-    __slots__ = ("_counted", "_step")
-
-    def __init__(self, counted: CountedCode, step: Callable[[], None]) -> None:
-        self._counted = counted
-        self._step = step
-
-    def trace_call(self, frame: FrameType, event: str, argument: Any) -> Tracer | None:
-        """Trace function for `sys.settrace`: a frame starts, or a generator's frame resumes."""
-        if not self._counted.has_module(str(frame.f_globals.get("__name__"))):
+    def trace_call(frame: FrameType, event: str, argument: Any) -> Tracer | None:
+        """A frame starts, or a generator's frame resumes."""
+        if not _is_counted(str(frame.f_globals.get("__name__")), package):
             return None
-        self._step()
-        return self._trace_line if self._counted.has_loops(frame.f_code) else None
+        step()
+        return trace_line if _has_loops(frame.f_code) else None
 
-    def _trace_line(self, frame: FrameType, event: str, argument: Any) -> Tracer:
+    def trace_line(frame: FrameType, event: str, argument: Any) -> Tracer:
         if event == "line":
-            self._step()
-        return self._trace_line
+            step()
+        return trace_line
+
+    return trace_call
+
+
+@cache
+def _is_counted(module: str, package: str) -> bool:
+    is_inside = module == package or module.startswith(f"{package}.")
+    return is_inside and not module.startswith(INTERNAL_PACKAGES)
+
+
+@lru_cache(maxsize=10_000)
+def _has_loops(code: CodeType) -> bool:
+    return any("BACKWARD" in each.opname for each in dis.get_instructions(code))

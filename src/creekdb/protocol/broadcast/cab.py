@@ -282,10 +282,7 @@ class ConditionalAtomicBroadcast:
     # --- internals ----------------------------------------------------------------------------
 
     def _restore_acceptor(self, promised: Ballot, accepted: Iterable[AcceptedValue]) -> None:
-        latest: dict[int, AcceptedValue] = {}
-        for value in accepted:
-            latest[value.instance] = value
-        self.acceptor.restore(promised, latest)
+        self.acceptor.restore(promised, accepted)
         self.acceptor.discard_below(self.learner.first_undecided)
         if self.acceptor.promised.round:
             self.observe(self.acceptor.promised)

@@ -18,6 +18,7 @@ This module neither inspects requests nor depends on the meaning of their delive
 """
 
 from bisect import bisect_right
+from collections import defaultdict
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
@@ -73,7 +74,7 @@ class ReliableBroadcast:
         self._held_back: dict[Dot, Request] = {}
         self._context_waiters: dict[Dot, dict[int, None]] = {}
         """Replicas whose next request is held back until this one is delivered."""
-        self._retained: dict[int, dict[int, Request]] = {each: {} for each in settings.all_replicas}
+        self._retained: dict[int, dict[int, Request]] = defaultdict(dict)
         """Requests by replica and event number."""
         self._cast_targets = self._peers
         """Peers to which requests of this replica are cast."""
@@ -216,15 +217,11 @@ class ReliableBroadcast:
 
     def _retain(self, request: Request) -> None:
         replica, event = request.id
-        retained = self._retained.get(replica)
-        if retained is None:
-            retained = self._retained[replica] = {}
-        retained[event] = request
+        self._retained[replica][event] = request
 
     def _find_retained(self, id: Dot) -> Request | None:
         replica, event = id
-        retained = self._retained.get(replica)
-        return None if retained is None else retained.get(event)
+        return self._retained[replica].get(event)
 
     def _retain_again(self, requests: Iterable[Request]) -> None:
         for request in requests:
@@ -357,10 +354,7 @@ class ReliableBroadcast:
             common = self.delivered.last_contiguous(replica)
             for summary in self._summaries.values():
                 common = min(common, summary.last_contiguous(replica))
-            discarded, retained = (
-                self._discarded_until.get(replica, 0),
-                self._retained.get(replica, {}),
-            )
+            discarded, retained = self._discarded_until.get(replica, 0), self._retained[replica]
             count = len(retained)
             for event in range(discarded + 1, common + 1):
                 retained.pop(event, None)

@@ -7,7 +7,7 @@ Invariants:
 - A promise or a vote is on disk before it is sent.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from creekdb.protocol import effects
 from creekdb.protocol.consensus.omega import NO_BALLOT
@@ -104,9 +104,10 @@ class Acceptor:
         for each in [each for each in self._deferred if each < instance]:
             del self._deferred[each]
 
-    def restore(self, promised: Ballot, accepted: dict[int, AcceptedValue]) -> None:
-        self.promised = max([promised, *(each.ballot for each in accepted.values())])
-        self.accepted = accepted
+    def restore(self, promised: Ballot, accepted: Iterable[AcceptedValue]) -> None:
+        """Restore the promise and the last vote in each instance."""
+        self.accepted = {value.instance: value for value in accepted}
+        self.promised = max([promised, *(each.ballot for each in self.accepted.values())])
 
     def _try_vote(self, message: Accept) -> None:
         accepted = self.accepted.get(message.instance)

@@ -118,9 +118,6 @@ class DotSet:
                 missing[replica] = tuple(rest)
         return Dots(missing) if missing else EMPTY_DOTS
 
-    def clear(self) -> None:
-        self.ranges.clear()
-
     def freeze(self) -> Dots:
         return Dots({replica: tuple(ranges) for replica, ranges in self.ranges.items()})
 

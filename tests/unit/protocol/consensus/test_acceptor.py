@@ -225,12 +225,12 @@ def test_votes_in_decided_instances_are_discarded(harness: AcceptorHarness) -> N
 
 
 def test_promise_survives_a_restart(harness: AcceptorHarness) -> None:
-    harness.acceptor.restore(HIGH, {})
+    harness.acceptor.restore(HIGH, ())
     assert sent(harness.prepare(LOW)) == [((1,), Reject(HIGH))]
 
 
 def test_accepted_ballot_is_a_promise_after_a_restart(harness: AcceptorHarness) -> None:
-    harness.acceptor.restore(NO_BALLOT, {0: AcceptedValue(0, HIGH, X)})
+    harness.acceptor.restore(NO_BALLOT, [AcceptedValue(0, HIGH, X)])
     assert harness.acceptor.promised == HIGH
     assert sent(harness.accept(LOW, 0, Y)) == [((1,), Reject(HIGH))]
     assert harness.acceptor.accepted == {0: AcceptedValue(0, HIGH, X)}

@@ -134,7 +134,7 @@ def test_frozen_set_does_not_change(dots: set[Dot]) -> None:
     frozen = dots_added.freeze()
     dots_added.update(Dots({0: (1, 100)}))
     assert set(frozen) == dots
-    dots_added.clear()
+    dots_added.ranges.clear()
     assert len(dots_added) == 0
     assert set(frozen) == dots
 

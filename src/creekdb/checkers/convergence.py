@@ -9,7 +9,6 @@ from creekdb.checkers.replay import equal_exactly, first_different_key
 from creekdb.checkers.run_index import RunIndex
 from creekdb.checkers.verdict import (
     Violation,
-    Witness,
     checker,
     final_state_witness,
     invocation_witness,
@@ -22,7 +21,14 @@ from creekdb.history import Dot, FinalState
 @checker("convergence")
 def check(run: RunIndex) -> None:
     if not run.history.quiescent or not run.history.final_states:
-        raise Violation("liveness: the run did not become quiescent", *_final_state_witnesses(run))
+        message = "liveness: the run did not become quiescent"
+        witnesses = (
+            final_state_witness(
+                final, f"has {_committed_length(final)} committed, {len(final.tentative)} tentative"
+            )
+            for final in run.history.final_states[:5]
+        )
+        raise Violation(message, *witnesses)
     _check_nothing_tentative(run)
     _check_lengths(run)
     _check_orders(run)
@@ -30,15 +36,6 @@ def check(run: RunIndex) -> None:
     _check_lost_responses(run)
     _check_lost_observations(run)
     _check_lost_requests(run)
-
-
-def _final_state_witnesses(run: RunIndex) -> tuple[Witness, ...]:
-    return tuple(
-        final_state_witness(
-            final, f"has {_committed_length(final)} committed, {len(final.tentative)} tentative"
-        )
-        for final in run.history.final_states[:5]
-    )
 
 
 def _check_nothing_tentative(run: RunIndex) -> None:
@@ -77,12 +74,8 @@ def _check_states(run: RunIndex) -> None:
         state = dict(final.state)
         if not equal_exactly(state, expected):
             key = first_different_key(state, expected)
-            witnesses = tuple(
-                final_state_witness(
-                    each, f"has {short_text(dict(each.state).get(key, 'no value'))}"
-                )
-                for each in (reference, final)
-            )
+            values = (short_text(each.get(key, "no value")) for each in (expected, state))
+            witnesses = map(final_state_witness, (reference, final), map("has {}".format, values))
             raise Violation(f"the states differ under {short_text(key)}", *witnesses)
 
 
@@ -97,13 +90,8 @@ def _check_lost_responses(run: RunIndex) -> None:
     durable = _durable_replicas(run)
     for record in run.history.operations:
         is_durable = record.replica in durable or record.stable is not None
-        if (
-            record.responses
-            and is_durable
-            and not record.is_local
-            and run.position_of(record) is None
-            and not run.may_be_lost(record)
-        ):
+        is_lost = not record.is_local and run.position_of(record) is None
+        if record.responses and is_durable and is_lost and not run.may_be_lost(record):
             message = f"{record.id} got a response and was then lost: it is not on committed"
             witnesses = (invocation_witness(record), response_witness(record, record.responses[0]))
             raise Violation(message, *witnesses)

@@ -21,7 +21,6 @@ A response from a checkpoint has no order, and must be the final one. Operations
 replica executed follow the same rules.
 """
 
-from collections.abc import Iterator
 from itertools import groupby
 from typing import Any, NamedTuple
 
@@ -64,7 +63,13 @@ class _ObservedResponse(NamedTuple):
 @checker("fluctuating")
 def check(run: RunIndex) -> None:
     datatype = run.required_datatype()
-    responses = sorted(_observed_responses(run), key=lambda each: each.order.settled)
+    responses = [
+        _ObservedResponse(record, response, response.observed)
+        for record in run.history.operations
+        for response in record.responses
+        if response.observed is not None and not _rests_on_lost_commits(run, record, response)
+    ]
+    responses.sort(key=lambda each: each.order.settled)
     tentative = any(record.tentative is not None for record in run.history.operations)
     if tentative and not responses:
         raise MissingRecords("the run recorded no observed orders; runs of the fuzzer record them")
@@ -72,13 +77,6 @@ def check(run: RunIndex) -> None:
     _check_replay(run, datatype, responses)
     if run.history.guarantees.sequential:
         _check_observed_completeness(run, responses)
-
-
-def _observed_responses(run: RunIndex) -> Iterator[_ObservedResponse]:
-    for record in run.history.operations:
-        for response in record.responses:
-            if response.observed is not None and not _rests_on_lost_commits(run, record, response):
-                yield _ObservedResponse(record, response, response.observed)
 
 
 def _rests_on_lost_commits(
@@ -106,7 +104,7 @@ def _check_replay(run: RunIndex, datatype: DataType, responses: list[_ObservedRe
     for each in responses:
         if each.order.settled > len(run.committed):
             message = f"a response to {each.record.id} has a stable prefix longer than committed"
-            raise _violation(message, each)
+            raise _violation(message, each.record, each.response)
         while length < each.order.settled:
             stable.apply(run.committed_request(length))
             length += 1
@@ -122,10 +120,14 @@ def _check_observed_ids(run: RunIndex, observed: _ObservedResponse) -> None:
     for dot in observed.order.ids:
         index = run.position_at(dot, observed.response.at_us)
         if dot in seen or (index is not None and index < observed.order.settled):
-            raise _violation(f"a response to {observed.record.id} counts {dot} twice", observed)
+            raise _violation(
+                f"a response to {observed.record.id} counts {dot} twice",
+                observed.record,
+                observed.response,
+            )
         if dot == observed.record.id or run.request_at(dot, observed.response.at_us) is None:
             message = f"a response to {observed.record.id} counts {dot}, which had not been cast"
-            raise _violation(message, observed)
+            raise _violation(message, observed.record, observed.response)
         seen.add(dot)
 
 
@@ -153,7 +155,7 @@ def _check_observed_order(run: RunIndex, observed: _ObservedResponse) -> None:
                 f"a response to {observed.record.id} executes {requests[at].id} after "
                 f"{requests[at - 1].id}, against committed and against their timestamps"
             )
-            raise _violation(message, observed)
+            raise _violation(message, observed.record, observed.response)
 
 
 def _check_delivered_locally(run: RunIndex, responses: list[_ObservedResponse]) -> None:
@@ -174,14 +176,14 @@ def _check_delivered_locally(run: RunIndex, responses: list[_ObservedResponse]) 
                     f"a response to {each.record.id} has a stable prefix of "
                     f"{each.order.settled} requests, but its replica had committed {length}"
                 )
-                raise _violation(message, each)
+                raise _violation(message, each.record, each.response)
             for dot in each.order.ids:
                 if dot not in delivered:
                     message = (
                         f"a response to {each.record.id} counts {dot}, "
                         "which its replica had not delivered"
                     )
-                    raise _violation(message, each)
+                    raise _violation(message, each.record, each.response)
 
 
 def _check_outcome(
@@ -200,7 +202,7 @@ def _check_outcome(
             f"a response to {observed.record.id} is {outcome_text(actual)}, but its observed order "
             f"gives {outcome_text(expected)}"
         )
-        raise _violation(message, observed)
+        raise _violation(message, observed.record, observed.response)
 
 
 def _own_request(run: RunIndex, record: OperationRecord) -> Request:
@@ -220,9 +222,7 @@ def _check_checkpoint_responses(run: RunIndex, datatype: DataType) -> None:
                 continue
             if position is None:
                 message = f"{record.id} got a response from a checkpoint, but is not committed"
-                raise Violation(
-                    message, invocation_witness(record), response_witness(record, response)
-                )
+                raise _violation(message, record, response)
             unobserved.setdefault(position, []).append((record, response))
     machine = datatype.sequential()
     for index in range(max(unobserved, default=-1) + 1):
@@ -234,9 +234,7 @@ def _check_checkpoint_responses(run: RunIndex, datatype: DataType) -> None:
                     f"a response to {record.id} from a checkpoint is {outcome_text(actual)}, but "
                     f"committed gives {outcome_text(expected)}"
                 )
-                raise Violation(
-                    message, invocation_witness(record), response_witness(record, response)
-                )
+                raise _violation(message, record, response)
 
 
 # --- read your writes ---------------------------------------------------------------------------
@@ -252,27 +250,26 @@ def _check_read_your_writes(run: RunIndex) -> None:
             for response in record.responses:
                 if response.observed is None or _rests_on_lost_commits(run, record, response):
                     continue
-                observed = _ObservedResponse(record, response, response.observed)
-                missing = _first_unobserved_write(run, earlier, observed)
+                missing = _first_unobserved_write(run, earlier, record, response.observed)
                 if missing is not None:
                     message = (
                         f"a response to {record.id} does not count {missing.id}, "
                         "which its session invoked earlier"
                     )
-                    raise _violation(message, observed, missing)
+                    raise _violation(message, record, response, missing)
             if not record.is_local:
                 earlier.append(record)
 
 
 def _first_unobserved_write(
-    run: RunIndex, earlier: list[OperationRecord], observed: _ObservedResponse
+    run: RunIndex, earlier: list[OperationRecord], record: OperationRecord, order: ObservedOrder
 ) -> OperationRecord | None:
-    ids = set(observed.order.ids)
+    ids = set(order.ids)
     for each in earlier:
-        if each.strong and (each.stable is None or each.stable.at_us > observed.record.invoked_us):
+        if each.strong and (each.stable is None or each.stable.at_us > record.invoked_us):
             continue
         index = run.position_of(each)
-        is_stable = index is not None and index < observed.order.settled
+        is_stable = index is not None and index < order.settled
         if each.id not in ids and not is_stable:
             return each
     return None
@@ -301,7 +298,7 @@ def _check_observed_completeness(run: RunIndex, responses: list[_ObservedRespons
             if dot in ids or index is None or position is None or position < index:
                 continue
             message = f"a response to {each.record.id} does not count {dot}, which precedes it"
-            raise _violation(message, each)
+            raise _violation(message, each.record, each.response)
 
 
 def _delivered_before_cast(run: RunIndex) -> dict[tuple[Dot, int], IdSet]:
@@ -316,9 +313,8 @@ def _delivered_before_cast(run: RunIndex) -> dict[tuple[Dot, int], IdSet]:
     return delivered_before
 
 
-def _violation(message: str, observed: _ObservedResponse, *others: OperationRecord) -> Violation:
-    return Violation(
-        message,
-        *map(invocation_witness, (*others, observed.record)),
-        response_witness(observed.record, observed.response),
-    )
+def _violation(
+    message: str, record: OperationRecord, response: ResponseRecord, *others: OperationRecord
+) -> Violation:
+    invocations = map(invocation_witness, (*others, record))
+    return Violation(message, *invocations, response_witness(record, response))

@@ -6,9 +6,11 @@ across all incarnations. A recovered incarnation may have fewer requests than it
 in the same order. A checkpoint represents exactly the requests at the indices that it covers.
 """
 
+from itertools import chain
+
 from creekdb.checkers.run_index import IdSet, RunIndex
 from creekdb.checkers.verdict import Violation, Witness, checker, event_witness, final_state_witness
-from creekdb.history import CheckpointInstalled, Committed, Dot, Dots, LoggedEvent, ReplicaLog
+from creekdb.history import CheckpointInstalled, Committed, Dot
 
 
 @checker("prefix_order")
@@ -69,23 +71,16 @@ def _check_checkpoints(run: RunIndex) -> None:
             if dot is not None:
                 prefix.add(dot)
         at = max(at, length)
-        _checkpoint_mismatch(run, length, dots, prefix, log, logged)
-
-
-def _checkpoint_mismatch(
-    run: RunIndex, length: int, dots: Dots, prefix: IdSet, log: ReplicaLog, logged: LoggedEvent
-) -> None:
-    missing = IdSet(dots).first_missing(prefix)
-    if missing is not None:
-        message = f"a checkpoint of {length} requests lacks {missing}"
-        raise Violation(
-            message, *_first_commit_witness(run, run.positions[missing]), event_witness(log, logged)
+        problems = ((dot, f"lacks {dot}") for dot in IdSet(dots).missing(prefix))
+        surplus = (  # at most as many as there are unrecorded indices
+            (dot, f"contains {dot}, which is committed later")
+            for dot in prefix.missing(dots)
+            if dot in run.positions
         )
-    for dot in prefix.missing(dots):  # at most as many as there are unrecorded indices
-        index = run.positions.get(dot)
-        if index is not None:
-            message = f"a checkpoint of {length} requests contains {dot}, which is committed later"
-            raise Violation(message, *_first_commit_witness(run, index), event_witness(log, logged))
+        for dot, problem in chain(problems, surplus):
+            commit = _first_commit_witness(run, run.positions[dot])
+            message = f"a checkpoint of {length} requests {problem}"
+            raise Violation(message, *commit, event_witness(log, logged))
 
 
 def _check_final_states(run: RunIndex) -> None:

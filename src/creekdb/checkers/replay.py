@@ -23,8 +23,6 @@ from creekdb.checkers.verdict import (
     short_text,
 )
 from creekdb.history import (
-    Dot,
-    FinalState,
     Key,
     OperationRecord,
     Outcome,
@@ -71,7 +69,11 @@ def first_different_key(left: dict[Any, Any], right: dict[Any, Any]) -> Any:
 @checker("replay")
 def check(run: RunIndex) -> None:
     machine = run.required_datatype().sequential()
-    responded = _responded_operations(run)
+    responded = {
+        record.id: record
+        for record in run.history.operations
+        if (record.stable or record.final) and run.position_of(record) is not None
+    }
     for index in range(len(run.committed)):
         dot = run.committed_id(index)
         request = run.request(dot)
@@ -94,14 +96,6 @@ def check(run: RunIndex) -> None:
         _check_final_states(run, machine.changes())
 
 
-def _responded_operations(run: RunIndex) -> dict[Dot, OperationRecord]:
-    return {
-        record.id: record
-        for record in run.history.operations
-        if (record.stable or record.final) and run.position_of(record) is not None
-    }
-
-
 def _check_changed_flag(record: OperationRecord, last: ResponseRecord) -> None:
     if last.kind is not ResponseKind.FINAL or record.tentative is None:
         return
@@ -119,21 +113,16 @@ def equal_outcomes(left: Outcome, right: Outcome) -> bool:
 
 def _check_final_states(run: RunIndex, replayed: dict[Key, object]) -> None:
     for final in run.history.final_states:
-        if _is_fully_committed(run, final) and not equal_exactly(
-            state := dict(final.state), replayed
-        ):
+        length, state = final.first + len(final.committed), dict(final.state)
+        is_complete = not final.tentative and length == len(run.committed)
+        if is_complete and not equal_exactly(state, replayed):
             key = first_different_key(state, replayed)
             message = (
                 f"replica {final.replica} ends with another state than the sequential execution of "
                 f"committed, which gives {_value_text(replayed, key)} under {short_text(key)}"
             )
-            raise Violation(
-                message, final_state_witness(final, f"ends with {_value_text(state, key)}")
-            )
-
-
-def _is_fully_committed(run: RunIndex, final: FinalState) -> bool:
-    return not final.tentative and final.first + len(final.committed) == len(run.committed)
+            observation = f"ends with {_value_text(state, key)}"
+            raise Violation(message, final_state_witness(final, observation))
 
 
 def _value_text(state: dict[Key, object], key: Key) -> str:

@@ -10,6 +10,7 @@ common order gets no final response. If a scheme has no tentative responses, wea
 operations get one stable response each.
 """
 
+from collections import defaultdict
 from itertools import pairwise
 
 from creekdb.checkers.run_index import RunIndex
@@ -62,14 +63,15 @@ def _check_committed_before_response(record: OperationRecord, committed_us: dict
         raise _violation(message, record)
 
 
-def _committed_us(run: RunIndex) -> dict[tuple[int, int], dict[Dot, int]]:
+def _committed_us(run: RunIndex) -> defaultdict[tuple[int, int], dict[Dot, int]]:
     """Return the commit time of each incarnation's own requests, by incarnation."""
-    own_ids = _own_request_ids(run)
-    committed_us: dict[tuple[int, int], dict[Dot, int]] = {each: {} for each in own_ids}
+    own_ids: defaultdict[tuple[int, int], set[Dot]] = defaultdict(set)
+    for record in run.history.operations:
+        own_ids[record.replica, record.incarnation].add(record.id)
+    committed_us: defaultdict[tuple[int, int], dict[Dot, int]] = defaultdict(dict)
     for log in run.logs:
-        incarnation = log.replica, log.incarnation
-        times_us = committed_us.setdefault(incarnation, {})
-        pending = own_ids.get(incarnation, set())
+        times_us = committed_us[log.replica, log.incarnation]
+        pending = own_ids[log.replica, log.incarnation]
         for logged in log.events:
             match logged.event:
                 case Committed(id=dot) if dot in pending:
@@ -82,13 +84,6 @@ def _committed_us(run: RunIndex) -> dict[tuple[int, int], dict[Dot, int]]:
                 case _:
                     pass
     return committed_us
-
-
-def _own_request_ids(run: RunIndex) -> dict[tuple[int, int], set[Dot]]:
-    own_ids: dict[tuple[int, int], set[Dot]] = {}
-    for record in run.history.operations:
-        own_ids.setdefault((record.replica, record.incarnation), set()).add(record.id)
-    return own_ids
 
 
 def _check_liveness(run: RunIndex) -> None:

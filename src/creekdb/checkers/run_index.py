@@ -12,10 +12,9 @@ that no process did observe it.) The identifier then refers to the last cast.
 `creekdb.protocol.ids.version_vector` on purpose: a fault there must not affect the checkers.
 """
 
-from bisect import bisect_left, bisect_right
+from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterable, Iterator
 from functools import cached_property
-from itertools import takewhile
 from typing import NamedTuple
 
 from creekdb.datatypes import DATATYPES, DataType
@@ -154,8 +153,7 @@ class RunIndex:
 
     def committed_request(self, index: int) -> Request:
         """Return the request at an index on `committed`. Raise `MissingRecords`."""
-        dot = self.committed[index]
-        request = self.request(dot) if dot is not None else None
+        request = self.request(self.committed_id(index))
         if request is None:
             raise MissingRecords(f"no log records the request committed at index {index}")
         return request
@@ -262,21 +260,17 @@ class RunIndex:
             for instance, dots in _cab_deliveries(log.visible_events).items():
                 if len(dots) > len(instances.get(instance, ())):
                     instances[instance] = dots
-        covered = max((each.instance for each in self._installed_checkpoints()), default=0)
+        events = (logged.event for _, logged in self.events())
+        checkpoints = (each.instance for each in events if isinstance(each, CheckpointInstalled))
+        covered = max(checkpoints, default=0)
         for log in self.logs:
             if log.lost_events:
                 for instance, dots in _cab_deliveries(log.events).items():
                     visible = instances.get(instance, [])
-                    if instance < covered and len(dots) > len(visible) == _common_prefix_length(
-                        dots, visible
-                    ):
+                    extends = len(dots) > len(visible) and dots[: len(visible)] == visible
+                    if instance < covered and extends:
                         instances[instance] = dots
         return [(instance, dot) for instance in sorted(instances) for dot in instances[instance]]
-
-    def _installed_checkpoints(self) -> Iterator[CheckpointInstalled]:
-        for _, logged in self.events():
-            if isinstance(logged.event, CheckpointInstalled):
-                yield logged.event
 
     @cached_property
     def electorates(self) -> tuple[tuple[int, ...], ...]:
@@ -314,7 +308,11 @@ class RunIndex:
     @cached_property
     def rb_delivered_ids(self) -> dict[int, IdSet]:
         """Requests that each replica of `last_logs` had cast, RB-delivered or installed."""
-        return {replica: _rb_delivered_ids(log) for replica, log in self.last_logs.items()}
+        delivered = {replica: IdSet() for replica in self.last_logs}
+        for replica, log in self.last_logs.items():
+            for logged in log.events:
+                add_rb_delivered(delivered[replica], logged.event)
+        return delivered
 
 
 def committed_length_after(event: Event) -> int:
@@ -336,19 +334,6 @@ def _cab_deliveries(events: tuple[LoggedEvent, ...]) -> dict[int, list[Dot]]:
     return instances
 
 
-def _common_prefix_length(left: list[Dot], right: list[Dot]) -> int:
-    """Return the length of the longest common prefix."""
-    pairs = zip(left, right, strict=False)
-    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
-
-
-def _rb_delivered_ids(log: ReplicaLog) -> IdSet:
-    ids = IdSet()
-    for logged in log.events:
-        add_rb_delivered(ids, logged.event)
-    return ids
-
-
 def add_rb_delivered(ids: IdSet, event: Event) -> None:
     """Add the requests that a replica has delivered by this event."""
     match event:
@@ -360,3 +345,41 @@ def add_rb_delivered(ids: IdSet, event: Event) -> None:
             ids.update(dots)
         case _:
             pass
+
+
+class ReceivedRequests:
+    """Received requests and causal context of one replica: the inputs of its predicates."""
+
+    def __init__(self, run: RunIndex) -> None:
+        self._run = run
+        self._ids = IdSet()
+        self.context = IdSet()
+        """`causalCtx`: received weak requests, and committed strong requests."""
+        self.weak_keys: list[tuple[int, Dot]] = []
+        """Timestamps and identifiers of received weak requests, in order."""
+
+    def apply(self, logged: LoggedEvent) -> None:
+        match logged.event:
+            case RbCast(request=request):
+                self._add(request.id, request)
+            case RbDelivered(id=dot):
+                self._add(dot, self._run.request_at(dot, logged.at_us))
+            case CabDelivered(id=dot) | Committed(id=dot):
+                self.context.add(dot)
+            case CheckpointInstalled(ids=dots):
+                self._ids.update(dots)
+                self.context.update(dots)
+            case _:
+                pass
+
+    def _add(self, dot: Dot, request: Request | None) -> None:
+        self._ids.add(dot)
+        if request is not None and not request.strong:
+            self.context.add(dot)
+            insort(self.weak_keys, request.key)  # almost always appends
+
+    def first_missing(self, dot: Dot, request: Request | None) -> Dot | None:
+        """Return the first dependency for which the predicate of a request waits, or None."""
+        if dot not in self._ids or request is None or request.context is None:
+            return dot
+        return self.context.first_missing(request.context)

@@ -18,16 +18,17 @@ A checkpoint delivers the requests that it covers. A delivery that other process
 permanent: a restarted replica recovers it from disk.
 """
 
-from bisect import bisect_left, bisect_right, insort
+from bisect import bisect_left, bisect_right
 from itertools import pairwise
 
-from creekdb.checkers.run_index import IdSet, RunIndex
+from creekdb.checkers.run_index import IdSet, ReceivedRequests, RunIndex
 from creekdb.checkers.verdict import Violation, Witness, checker, event_witness, final_state_witness
 from creekdb.history import (
     CabDelivered,
     CheckpointInstalled,
     Committed,
     Dot,
+    Event,
     LoggedEvent,
     RbCast,
     RbDelivered,
@@ -53,46 +54,30 @@ class _LogChecker:
     def __init__(self, run: RunIndex, log: ReplicaLog) -> None:
         self.run = run
         self.log = log
-        self.received = IdSet()
+        self.received = ReceivedRequests(run)
         self.delivered = IdSet()
         self.committed = IdSet()
-        self.context = IdSet()
-        self.weak_keys: list[tuple[int, Dot]] = []
 
     def check(self) -> None:
         for logged in self.log.events:
-            event = logged.event
-            match event:
+            match logged.event:
                 case RbCast(request=request):
-                    self._check_cast(logged, request)
-                case RbDelivered(id=dot):
-                    self._add_received(dot, self.run.request_at(dot, logged.at_us))
+                    if not self.run.history.guarantees.contexts:
+                        self._check_empty_context(logged, request)
+                    elif request.strong:
+                        self._check_causal_context(logged, request)
                 case CabDelivered(id=dot):
                     self._check_delivery(logged, dot)
                     self.delivered.add(dot)
-                    self.context.add(dot)
                 case Committed(id=dot):
                     self._check_commit(logged, dot)
                     self.committed.add(dot)
-                    self.context.add(dot)
                 case CheckpointInstalled(ids=dots):
-                    for ids in (self.received, self.delivered, self.committed, self.context):
-                        ids.update(dots)
+                    self.delivered.update(dots)
+                    self.committed.update(dots)
                 case _:
                     pass
-
-    def _add_received(self, dot: Dot, request: Request | None) -> None:
-        self.received.add(dot)
-        if request is not None and not request.strong:
-            self.context.add(dot)
-            insort(self.weak_keys, request.key)  # almost always appends
-
-    def _check_cast(self, logged: LoggedEvent, request: Request) -> None:
-        if not self.run.history.guarantees.contexts:
-            self._check_empty_context(logged, request)
-        elif request.strong:
-            self._check_causal_context(logged, request)
-        self._add_received(request.id, request)
+            self.received.apply(logged)
 
     def _check_empty_context(self, logged: LoggedEvent, request: Request) -> None:
         if not request.strong or request.context is None:
@@ -105,7 +90,7 @@ class _LogChecker:
     def _check_causal_context(self, logged: LoggedEvent, request: Request) -> None:
         if request.context is None:
             raise self._violation(f"strong {request.id} was cast without a causal context", logged)
-        extra = self.context.first_missing(request.context)
+        extra = self.received.context.first_missing(request.context)
         if extra is not None:
             extra_request = self.run.request_at(extra, logged.at_us)
             is_strong = extra_request is not None and extra_request.strong
@@ -113,9 +98,10 @@ class _LogChecker:
             message = f"the causal context of {request.id} contains {extra}, {cause} at its origin"
             raise self._violation(message, logged, extra)
         context = IdSet(request.context)
-        later = self.weak_keys[bisect_right(self.weak_keys, request.key) :]
+        weak_keys = self.received.weak_keys
+        later = weak_keys[bisect_right(weak_keys, request.key) :]
         tentative = {dot for _, dot in later if dot not in self.committed}
-        for dot in context.missing(self.context):
+        for dot in context.missing(self.received.context):
             if dot not in tentative:
                 message = f"the causal context of {request.id} lacks {dot}, which precedes it"
                 raise self._violation(message, logged, dot)
@@ -131,10 +117,10 @@ class _LogChecker:
             raise self._violation(message, logged, dot)
         if request is None or not request.strong or request.context is None:
             raise self._violation(f"{dot} was CAB-delivered, but had not been CAB-cast", logged)
-        if dot not in self.received:
+        missing = self.received.first_missing(dot, request)
+        if missing == dot:
             message = f"{dot} was CAB-delivered before it was RB-delivered: predicate false"
             raise self._violation(message, logged)
-        missing = self.context.first_missing(request.context)
         if missing is not None:
             message = (
                 f"{dot} was CAB-delivered without {missing} of its causal context: predicate false"
@@ -156,18 +142,11 @@ class _LogChecker:
             witnesses += [
                 event_witness(self.log, each)
                 for each in self.log.events
-                if _is_event_of(each, subject)
+                if isinstance(each.event, RbDelivered | CabDelivered | Committed)
+                and each.event.id == subject
             ]
         last = event_witness(self.log, logged)
         return Violation(message, *[each for each in witnesses if each != last][:3], last)
-
-
-def _is_event_of(logged: LoggedEvent, dot: Dot) -> bool:
-    match logged.event:
-        case RbDelivered(id=event_dot) | CabDelivered(id=event_dot) | Committed(id=event_dot):
-            return event_dot == dot
-        case _:
-            return False
 
 
 def _check_unique_instance(run: RunIndex) -> None:
@@ -184,26 +163,14 @@ def _check_total_order(run: RunIndex) -> None:
     for log in run.logs:
         at = 0
         for logged in log.visible_events:
-            match logged.event:
-                case CheckpointInstalled(instance=instance):
-                    at = max(at, _first_position_of(run, instance))
-                case CabDelivered(id=dot, instance=instance):
-                    expected = run.cab_order[at] if at < len(run.cab_order) else None
-                    if (instance, dot) != expected:
-                        raise _order_violation(run, log, logged, expected)
-                    at += 1
-                case _:
-                    pass
-
-
-def _order_violation(
-    run: RunIndex, log: ReplicaLog, logged: LoggedEvent, expected: tuple[int, Dot] | None
-) -> Violation:
-    if expected is None:
-        return Violation("CAB deliveries out of order", event_witness(log, logged))
-    message = f"CAB deliveries out of order: {expected[1]} of instance {expected[0]} is next"
-    witnesses = _delivery_witnesses(run, expected[1])[:2]
-    return Violation(message, *witnesses, event_witness(log, logged))
+            event, expected = logged.event, run.cab_order[at : at + 1]
+            if isinstance(event, CabDelivered) and [(event.instance, event.id)] != expected:
+                message, witnesses = "CAB deliveries out of order", [event_witness(log, logged)]
+                for instance, dot in expected:
+                    message += f": {dot} of instance {instance} is next"
+                    witnesses[:0] = _delivery_witnesses(run, dot)[:2]
+                raise Violation(message, *witnesses)
+            at = _position_after(run, at, event)
 
 
 def _check_recovery(run: RunIndex) -> None:
@@ -225,14 +192,18 @@ def _order_position_after(run: RunIndex, events: tuple[LoggedEvent, ...]) -> int
     """Return the position in the merged order that a replica has reached after `events`."""
     at = 0
     for logged in events:
-        match logged.event:
-            case CheckpointInstalled(instance=instance):
-                at = max(at, _first_position_of(run, instance))
-            case CabDelivered():
-                at += 1
-            case _:
-                pass
+        at = _position_after(run, at, logged.event)
     return at
+
+
+def _position_after(run: RunIndex, at: int, event: Event) -> int:
+    match event:
+        case CheckpointInstalled(instance=instance):
+            return max(at, bisect_left(run.cab_order, instance, key=lambda each: each[0]))
+        case CabDelivered():
+            return at + 1
+        case _:
+            return at
 
 
 def _check_validity(run: RunIndex) -> None:
@@ -259,11 +230,6 @@ def _check_agreement(run: RunIndex) -> None:
             message = f"replica {final.replica} never CAB-delivered {dot} of instance {instance}"
             witness = final_state_witness(final, f"ends before instance {instance}")
             raise Violation(message, *_delivery_witnesses(run, dot)[:2], witness)
-
-
-def _first_position_of(run: RunIndex, instance: int) -> int:
-    """Return the first position of the merged order that does not precede `instance`."""
-    return bisect_left(run.cab_order, instance, key=lambda each: each[0])
 
 
 def _delivery_witnesses(run: RunIndex, dot: Dot) -> tuple[Witness, ...]:

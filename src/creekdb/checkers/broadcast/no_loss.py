@@ -15,21 +15,9 @@ Only events that other processes could observe count. They are on disk, and surv
 
 from collections.abc import Iterable
 
-from creekdb.checkers.run_index import IdSet, RunIndex
+from creekdb.checkers.run_index import ReceivedRequests, RunIndex
 from creekdb.checkers.verdict import Violation, Witness, checker, event_witness
-from creekdb.history import (
-    Batch,
-    CabDelivered,
-    CheckpointInstalled,
-    Committed,
-    Dot,
-    LoggedEvent,
-    RbCast,
-    RbDelivered,
-    ReplicaLog,
-    Request,
-    Voted,
-)
+from creekdb.history import CabDelivered, Dot, LoggedEvent, ReplicaLog, Voted
 
 
 @checker("no_loss")
@@ -39,68 +27,28 @@ def check(run: RunIndex) -> None:
     _check_deliveries(run)
 
 
-class _ReceivedRequests:
-    """Received requests and causal context of one replica: the inputs of the vote predicate."""
-
-    def __init__(self) -> None:
-        self.received = IdSet()
-        self.context = IdSet()
-        """`causalCtx`: received weak requests, and committed strong requests."""
-
-    def apply(self, run: RunIndex, logged: LoggedEvent) -> None:
-        match logged.event:
-            case RbCast(request=request):
-                self._add_received(request.id, request)
-            case RbDelivered(id=dot):
-                self._add_received(dot, run.request_at(dot, logged.at_us))
-            case CabDelivered(id=dot) | Committed(id=dot):
-                self.context.add(dot)
-            case CheckpointInstalled(ids=dots):
-                self.received.update(dots)
-                self.context.update(dots)
-            case _:
-                pass
-
-    def _add_received(self, dot: Dot, request: Request | None) -> None:
-        self.received.add(dot)
-        if request is not None and not request.strong:
-            self.context.add(dot)
-
-    def first_missing(self, dot: Dot, request: Request | None) -> Dot | None:
-        """Return the first dependency for which the predicate of a request waits, or None."""
-        if dot not in self.received or request is None or request.context is None:
-            return dot
-        return self.context.first_missing(request.context)
-
-
 def _check_votes(run: RunIndex, log: ReplicaLog) -> None:
     """Check that `rcv(v) ∧ q(m)` holds at a voter for every request of the batch."""
-    received = _ReceivedRequests()
+    received = ReceivedRequests(run)
     for logged in log.visible_events:
-        if isinstance(logged.event, Voted):
-            _check_vote(run, log, logged, logged.event.batch, received)
-        else:
-            received.apply(run, logged)
-
-
-def _check_vote(
-    run: RunIndex, log: ReplicaLog, logged: LoggedEvent, batch: Batch, received: _ReceivedRequests
-) -> None:
-    for dot in batch:
-        missing = received.first_missing(dot, run.request_at(dot, logged.at_us))
-        if missing is not None:
-            dependency = "it" if missing == dot else f"{missing} of its causal context"
-            message = f"replica {log.replica} voted for {dot}, but had not received {dependency}"
-            raise Violation(message, *_cast_witnesses(run, missing), event_witness(log, logged))
+        received.apply(logged)
+        for dot in logged.event.batch if isinstance(logged.event, Voted) else ():
+            missing = received.first_missing(dot, run.request_at(dot, logged.at_us))
+            if missing is not None:
+                dependency = "it" if missing == dot else f"{missing} of its causal context"
+                message = (
+                    f"replica {log.replica} voted for {dot}, but had not received {dependency}"
+                )
+                raise Violation(message, *_cast_witnesses(run, missing), event_witness(log, logged))
 
 
 def _check_deliveries(run: RunIndex) -> None:
     """Check each first delivery, after all events of the same microsecond."""
-    received = {voter: _ReceivedRequests() for voters in run.electorates for voter in voters}
+    received = {voter: ReceivedRequests(run) for voters in run.electorates for voter in voters}
     first: list[tuple[ReplicaLog, LoggedEvent, Dot]] = []
     seen: set[Dot] = set()
     now_us = 0
-    for log, logged in _events_by_time(run):
+    for log, logged in sorted(run.events(), key=lambda each: each[1].at_us):
         if logged.at_us > now_us:
             _check_received_by_majority(run, received, first)
             first, now_us = [], logged.at_us
@@ -108,17 +56,13 @@ def _check_deliveries(run: RunIndex) -> None:
             seen.add(logged.event.id)
             first.append((log, logged, logged.event.id))
         if log.replica in received:
-            received[log.replica].apply(run, logged)
+            received[log.replica].apply(logged)
     _check_received_by_majority(run, received, first)
-
-
-def _events_by_time(run: RunIndex) -> list[tuple[ReplicaLog, LoggedEvent]]:
-    return sorted(run.events(), key=lambda each: each[1].at_us)
 
 
 def _check_received_by_majority(
     run: RunIndex,
-    received: dict[int, _ReceivedRequests],
+    received: dict[int, ReceivedRequests],
     delivered: Iterable[tuple[ReplicaLog, LoggedEvent, Dot]],
 ) -> None:
     for log, logged, dot in delivered:

@@ -93,7 +93,7 @@ def _check_acceptors(run: RunIndex) -> None:
     cast_us: dict[Voted, int] = {}
     """First time at which any acceptor cast each vote."""
     for log in run.logs:
-        for logged in (*log.events, *log.lost_events):
+        for logged in log.events:
             if isinstance(logged.event, Voted):
                 cast_us[logged.event] = min(cast_us.get(logged.event, logged.at_us), logged.at_us)
     acceptors = {voter: _AcceptorHistory(cast_us) for voters in run.electorates for voter in voters}

@@ -52,41 +52,29 @@ def _check_integrity(run: RunIndex, log: ReplicaLog) -> None:
     for logged in log.events:
         match logged.event:
             case RbCast(request=request):
-                if request.id.replica != log.replica:
-                    message = f"{request.id} was cast by replica {log.replica}, not by its origin"
+                dot = request.id
+                if dot.replica != log.replica:
+                    message = f"{dot} was cast by replica {log.replica}, not by its origin"
                     raise Violation(message, event_witness(log, logged))
-                if request.id in delivered:
-                    message = f"event number reused: {request.id} was delivered before it was cast"
-                    raise Violation(message, *_repeated_delivery_witnesses(log, logged, request.id))
-                _check_fifo(run, log, logged, request.id, delivered)
+                if dot in delivered:
+                    message = f"event number reused: {dot} was delivered before it was cast"
+                    raise Violation(message, _first_delivery(log, dot), event_witness(log, logged))
             case RbDelivered(id=dot):
-                _check_delivery(run, log, logged, dot, delivered)
+                if dot in delivered:
+                    message = f"{dot} was RB-delivered twice, or after a checkpoint that covers it"
+                    raise Violation(message, _first_delivery(log, dot), event_witness(log, logged))
+                if run.request_at(dot, logged.at_us) is None:
+                    message = f"{dot} was RB-delivered, but had not been RB-cast"
+                    raise Violation(message, event_witness(log, logged))
             case CheckpointInstalled(ids=dots):
                 delivered.update(dots)
+                continue
             case _:
-                pass
-
-
-def _check_delivery(
-    run: RunIndex, log: ReplicaLog, logged: LoggedEvent, dot: Dot, delivered: IdSet
-) -> None:
-    if dot in delivered:
-        message = f"{dot} was RB-delivered twice, or after a checkpoint that covers it"
-        raise Violation(message, *_repeated_delivery_witnesses(log, logged, dot))
-    if run.request_at(dot, logged.at_us) is None:
-        message = f"{dot} was RB-delivered, but had not been RB-cast"
-        raise Violation(message, event_witness(log, logged))
-    _check_fifo(run, log, logged, dot, delivered)
-
-
-def _check_fifo(
-    run: RunIndex, log: ReplicaLog, logged: LoggedEvent, dot: Dot, delivered: IdSet
-) -> None:
-    """Check FIFO order per origin, and add `dot` to `delivered`."""
-    if dot.event > 1 and Dot(dot.replica, dot.event - 1) not in delivered:
-        message = f"{dot} was delivered before {Dot(dot.replica, dot.event - 1)}"
-        raise Violation(message, event_witness(log, logged))
-    delivered.add(dot)
+                continue
+        if dot.event > 1 and Dot(dot.replica, dot.event - 1) not in delivered:
+            message = f"{dot} was delivered before {Dot(dot.replica, dot.event - 1)}"
+            raise Violation(message, event_witness(log, logged))
+        delivered.add(dot)
 
 
 # --- unique identifiers -----------------------------------------------------------------------
@@ -170,9 +158,7 @@ def _check_recovery(run: RunIndex) -> None:
             missing = recovered.first_missing(delivered)
             if missing is not None:
                 message = f"replica {new.replica} restarted without {missing}"
-                raise Violation(
-                    message, *_repeated_delivery_witnesses(old, old.visible_events[-1], missing)[:1]
-                )
+                raise Violation(message, _first_delivery(old, missing))
 
 
 # --- liveness ---------------------------------------------------------------------------------
@@ -218,29 +204,14 @@ def _check_agreement(run: RunIndex) -> None:
                 f"replica {owner} has {missing}, which replica {final.replica} never delivered"
             )
             witness = final_state_witness(final, f"ends without {missing}")
-            raise Violation(message, *_first_delivery_witness(run, owner, missing), witness)
+            raise Violation(message, _first_delivery(run.last_logs[owner], missing), witness)
 
 
-def _first_delivery_witness(run: RunIndex, replica: int, dot: Dot) -> tuple[Witness, ...]:
-    log = run.last_logs[replica]
-    return tuple(event_witness(log, each) for each in log.events if _is_delivery_of(each, dot))[:1]
-
-
-def _repeated_delivery_witnesses(
-    log: ReplicaLog, last: LoggedEvent, dot: Dot
-) -> tuple[Witness, ...]:
-    """Return the first delivery of `dot` in the log, and the repeated one."""
-    first = next(each for each in log.events if _is_delivery_of(each, dot))
-    return event_witness(log, first), event_witness(log, last)
-
-
-def _is_delivery_of(logged: LoggedEvent, dot: Dot) -> bool:
-    match logged.event:
-        case RbCast(request=request):
-            return request.id == dot
-        case RbDelivered(id=delivered):
-            return delivered == dot
-        case CheckpointInstalled(ids=dots):
-            return dot in dots
-        case _:
-            return False
+def _first_delivery(log: ReplicaLog, dot: Dot) -> Witness:
+    """Return the witness of the first delivery of `dot` in a log that contains one."""
+    delivered = IdSet()
+    for logged in log.events:
+        add_rb_delivered(delivered, logged.event)
+        if dot in delivered:
+            return event_witness(log, logged)
+    raise AssertionError(f"the log contains no delivery of {dot}")

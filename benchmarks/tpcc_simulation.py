@@ -13,12 +13,13 @@ from benchmarks.scale import Scale
 from benchmarks.shop import BareTransaction
 from benchmarks.timing import Timed, cheapest
 from benchmarks.tpcc import Functions, RecordingState, functions
-from creekdb.evaluation import Experiment, build_simulation, resolve_datatype
+from creekdb.evaluation import Experiment, build_simulation
 from creekdb.execution.transaction import Transaction
 from creekdb.history import History
 from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.request import Request
 from creekdb.protocol.values import Key
+from creekdb.server.runtime.config import load_datatype
 from creekdb.simulation.kernel.scenario import Scenario
 from creekdb.tpcc import PopulationBase
 
@@ -47,7 +48,7 @@ def scenario(duration_us: int) -> Scenario:
 
 def transactions(history: History) -> tuple[dict[Key, Any], list[Request]]:
     """Return the initial registers that the calls need, and the requests that do not roll back."""
-    datatype = resolve_datatype(history.datatype)
+    datatype = load_datatype(history.datatype)
     assert isinstance(datatype.base, PopulationBase)
     state = RecordingState(datatype.base)
     requests: list[Request] = []

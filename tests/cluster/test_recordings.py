@@ -11,7 +11,6 @@ from creekdb.errors import UsageError
 from creekdb.history import History, merge_recordings
 from creekdb.history.recording import (
     FRAME_LENGTH,
-    READABLE_VERSIONS,
     RECORDING_SUFFIX,
     RECORDING_VERSION,
     RecordingStarted,
@@ -119,10 +118,7 @@ async def test_a_removed_replica_is_marked_in_the_history(tmp_path: Path) -> Non
 
 
 async def test_a_recording_of_a_later_version_is_rejected(tmp_path: Path) -> None:
-    whole = await record(tmp_path)
-    for path in (tmp_path / "recorded").iterdir():
-        rewrite_version(path, min(READABLE_VERSIONS))
-    assert merge_recordings(tmp_path / "recorded") == whole
+    await record(tmp_path)
     path = tmp_path / "recorded" / f"1-0{RECORDING_SUFFIX}"
     rewrite_version(path, RECORDING_VERSION + 1, more=b"\x92\x63\x00")  # a frame of unknown type
     with pytest.raises(UsageError, match=f"version {RECORDING_VERSION + 1}; this Creek reads"):

@@ -6,9 +6,14 @@ from statistics import NormalDist, mean, stdev
 
 import pytest
 
-from creekdb.pipeline.stages.measure import CONFIDENCE_LEVEL, central_probability, t_quantile
+from creekdb.pipeline.stages import measure
+from creekdb.pipeline.stages.measure import CONFIDENCE_LEVEL, t_quantile
 
 DEGREES = [1, 2, 3, 4, 5, 9, 10, 30, 99, 100]
+
+
+def central_probability(t: float, degrees: int) -> float:
+    return measure.central_probability(atan(t / sqrt(degrees)), degrees)
 
 
 @pytest.mark.parametrize("t", [0.1, 1.0, 2.5, 40.0])

@@ -12,8 +12,9 @@ from collections.abc import Iterable
 import msgspec
 
 from creekdb.errors import NotDeterministic
-from creekdb.evaluation.experiment import build_simulation, resolve_datatype
+from creekdb.evaluation.experiment import build_simulation
 from creekdb.execution.debug import DebugDataType, ExecutionRecord, first_difference
+from creekdb.server.runtime.config import load_datatype
 from creekdb.simulation.kernel.scenario import Scenario
 
 CHILD_COMMAND = (
@@ -55,7 +56,7 @@ def compare_with_child(
 def run_child() -> None:
     """Run the scenario of stdin and write its executions to stdout."""
     scenario = msgspec.json.decode(sys.stdin.buffer.read(), type=Scenario)
-    datatype = DebugDataType(resolve_datatype(scenario.datatype))
+    datatype = DebugDataType(load_datatype(scenario.datatype))
     problem: str | None = None
     try:
         build_simulation(scenario, datatype).run()

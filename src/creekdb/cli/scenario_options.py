@@ -30,9 +30,9 @@ from creekdb.evaluation.experiment import (
     REPLICAS_MAX,
     TPCC,
     Experiment,
-    resolve_datatype,
 )
 from creekdb.schemes import registry
+from creekdb.server.runtime.config import load_datatype
 from creekdb.simulation.faults.fault_types import Fault
 from creekdb.simulation.faults.language import format_fault
 from creekdb.simulation.fuzz.fault_generator import draw_faults
@@ -224,7 +224,7 @@ def _settings(options: ScenarioOptions) -> dict[str, int]:
 
 def _datatype_scenario(options: ScenarioOptions) -> Scenario:
     name = options.datatype
-    datatype = resolve_datatype(name)
+    datatype = load_datatype(name)
     replicas, duration_us = options.replicas, options.duration
     clients = _client_model(options, replicas)
     if name not in datatypes.SAMPLERS and (clients.sessions or clients.rate_per_second):

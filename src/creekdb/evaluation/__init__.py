@@ -12,7 +12,6 @@ The package does not depend on the command line or the pipeline, which define an
 from creekdb.evaluation.experiment import Experiment as Experiment
 from creekdb.evaluation.experiment import build_simulation as build_simulation
 from creekdb.evaluation.experiment import datatype_of_history as datatype_of_history
-from creekdb.evaluation.experiment import resolve_datatype as resolve_datatype
 from creekdb.evaluation.measures import Measures as Measures
 from creekdb.evaluation.measures import SimulatedLatency as SimulatedLatency
 from creekdb.evaluation.measures import measure as measure

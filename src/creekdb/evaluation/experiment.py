@@ -184,14 +184,6 @@ def _option(field: str, value: Any) -> list[str]:
 TPCC = "tpcc"
 
 
-def resolve_datatype(name: str) -> DataType:
-    """Return the data type with its initial data, or raise `UnknownName`.
-
-    A data type of the user is given as `package.module:variable`.
-    """
-    return load_datatype(name)
-
-
 def datatype_of_history(history: History) -> DataType | None:
     """Return the replicated data type, or None if it is not available.
 
@@ -200,7 +192,7 @@ def datatype_of_history(history: History) -> DataType | None:
     try:
         if history.config.get("source") == LIVE_SOURCE:
             return DeduplicatingDataType(load_datatype(str(history.config["imported"])))
-        return resolve_datatype(history.datatype)
+        return load_datatype(history.datatype)
     except UsageError:
         return None
 
@@ -214,7 +206,7 @@ def build_simulation(
     executions where this saves time. `resolved` is the data type of the scenario, if already known.
     """
     scheme = registry.get_scheme(scenario.scheme)
-    replicated = datatype or resolved or resolve_datatype(scenario.datatype)
+    replicated = datatype or resolved or load_datatype(scenario.datatype)
     if datatype is None and isinstance(replicated.base, tpcc.PopulationBase):
         replicated = ExecutionSharingDataType(replicated)
     settings = scenario.protocol_settings()

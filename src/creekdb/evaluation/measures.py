@@ -48,11 +48,12 @@ def _group_by_state(history: History) -> list[tuple[dict[Key, Any], list[int]]]:
     groups: list[tuple[dict[Key, Any], list[int]]] = []
     for final in history.final_states:
         state = dict(final.state)
-        same = next((replicas for other, replicas in groups if other == state), None)
-        if same is None:
-            groups.append((state, [final.replica]))
+        for other, replicas in groups:
+            if other == state:
+                replicas.append(final.replica)
+                break
         else:
-            same.append(final.replica)
+            groups.append((state, [final.replica]))
     return groups
 
 

@@ -36,8 +36,6 @@ from creekdb.history.records import (
 )
 
 RECORDING_VERSION: Final = 3
-READABLE_VERSIONS: Final = (2, RECORDING_VERSION)
-"""Version 2 has no `ReplicaRemoved`, and otherwise equals version 3."""
 RECORDING_SUFFIX: Final = ".recording"
 FRAME_LENGTH: Final = struct.Struct(">I")
 
@@ -149,11 +147,6 @@ def read_frames(path: Path) -> Iterator[RecordingFrame]:
         except msgspec.DecodeError as error:
             raise StorageFault(f"{path} is damaged at byte {offset}: {error}") from error
         offset += FRAME_LENGTH.size + length
-
-
-def is_empty_recording(path: Path) -> bool:
-    """True if the replica was killed before it wrote the first frame."""
-    return next(read_frames(path), None) is None
 
 
 def find_recordings(directory: Path) -> list[Path]:

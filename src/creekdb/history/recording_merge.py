@@ -17,7 +17,7 @@ import msgspec
 
 from creekdb.errors import UsageError
 from creekdb.history.recording import (
-    READABLE_VERSIONS,
+    RECORDING_VERSION,
     CallInvoked,
     CountersSampled,
     EventsRecorded,
@@ -27,7 +27,6 @@ from creekdb.history.recording import (
     ResponseSent,
     VisibleEvents,
     find_recordings,
-    is_empty_recording,
     read_frames,
 )
 from creekdb.history.records import (
@@ -59,7 +58,7 @@ def merge_recordings(directory: Path, measured_us: tuple[int, int] | None = None
     started = [
         _RecordedIncarnation(path)
         for path in find_recordings(directory)
-        if not is_empty_recording(path)
+        if next(read_frames(path), None)  # otherwise killed before it wrote the first frame
     ]
     started.sort(key=lambda each: (each.started.replica, each.started.incarnation))
     # An incarnation that was killed during recovery did nothing, and its recovered state is
@@ -76,7 +75,8 @@ def merge_recordings(directory: Path, measured_us: tuple[int, int] | None = None
     zero_us = min(each.started.at_us + each.offset_us for each in recovered)
     for each in recovered:
         each.offset_us -= zero_us
-    up = [each for each in _last_incarnations(started) if each.stopped is not None]
+    last_incarnations = {each.started.replica: each for each in started}.values()
+    up = [each for each in last_incarnations if each.stopped is not None]
     first = min(recovered, key=lambda each: each.started.at_us + each.offset_us).started
     return History(
         config=_config(recovered, measured_us, zero_us),
@@ -98,11 +98,10 @@ class _RecordedIncarnation:
             raise UsageError(
                 f"cannot merge {path}: it does not begin with a recording header; remove the file"
             )
-        if started.version not in READABLE_VERSIONS:
-            versions = " and ".join(map(str, READABLE_VERSIONS))
+        if started.version != RECORDING_VERSION:
             raise UsageError(
                 f"cannot merge {path}: it has version {started.version}; this Creek reads "
-                f"{versions}"
+                f"{RECORDING_VERSION}"
             )
         self.path = path
         self.started = started
@@ -120,40 +119,32 @@ class _RecordedIncarnation:
         for frame in frames:
             match frame:
                 case EventsRecorded(events=events):
-                    self._add_events(decode_event(each) for each in events)
+                    for each in map(decode_event, events):
+                        self._events.append(each)
+                        self._last_us = each.at_us
+                        if isinstance(each.event, RbCast):
+                            request = each.event.request
+                            self._cast_operations[request.id] = request.operation
+                    continue
                 case VisibleEvents(count=count):
                     self._visible_count = count
                     self.has_recovered = True
+                    continue
                 case CallInvoked():
                     self._invocations.append(frame)
-                    self._last_us = frame.at_us
                 case ResponseSent():
                     self._responses.setdefault(frame.id, []).append(frame)
-                    self._last_us = frame.at_us
                 case CountersSampled():
                     self.samples.append(frame)
-                    self._last_us = frame.at_us
                 case ReplicaStopped():
                     self.stopped = frame
-                    self._last_us = frame.at_us
-                case ReplicaRemoved(at_us=at_us):
+                case ReplicaRemoved():
                     self.is_removed = True
-                    self._last_us = at_us
                 case RecordingStarted():
                     raise UsageError(
                         f"cannot merge {path}: it has two recording headers; remove the file"
                     )
-
-    def _add_events(self, events: Iterable[LoggedEvent]) -> None:
-        for each in events:
-            self._events.append(each)
-            self._last_us = each.at_us
-            if isinstance(each.event, RbCast):
-                self._cast_operations[each.event.request.id] = each.event.request.operation
-
-    @property
-    def is_stable(self) -> bool:
-        return self.stopped is not None and self.stopped.is_idle and not self.stopped.tentative
+            self._last_us = frame.at_us
 
     def log(self, is_up: bool) -> ReplicaLog:
         offset_us = self.offset_us
@@ -206,32 +197,24 @@ def _check_same_cluster(incarnations: list[_RecordedIncarnation]) -> None:
                     f"('{getattr(first.started, name)}' and '{getattr(each.started, name)}')"
                 )
     for one, other in pairwise(incarnations):
-        if (one.started.replica, one.started.incarnation) == (
-            other.started.replica,
-            other.started.incarnation,
-        ):
+        replica, incarnation = one.started.replica, one.started.incarnation
+        if (replica, incarnation) == (other.started.replica, other.started.incarnation):
             raise UsageError(
-                f"cannot merge {one.path} and {other.path}: both record incarnation "
-                f"{one.started.incarnation} of replica {one.started.replica}; name the directory "
-                "of one run"
+                f"cannot merge {one.path} and {other.path}: both record incarnation {incarnation} "
+                f"of replica {replica}; name the directory of one run"
             )
 
 
-def _last_incarnations(incarnations: list[_RecordedIncarnation]) -> list[_RecordedIncarnation]:
-    """Return the last incarnation of each replica."""
-    return list({each.started.replica: each for each in incarnations}.values())
-
-
 def _is_quiescent(up: list[_RecordedIncarnation]) -> bool:
-    lengths = {each.stopped.first + len(each.stopped.committed) for each in up if each.stopped}
-    return len(lengths) == 1 and all(each.is_stable for each in up)
+    ends = [each.stopped for each in up if each.stopped is not None]
+    lengths = {each.first + len(each.committed) for each in ends}
+    return len(lengths) == 1 and all(each.is_idle and not each.tentative for each in ends)
 
 
 def _operations(incarnations: list[_RecordedIncarnation]) -> tuple[OperationRecord, ...]:
     sessions: dict[tuple[int, int, int], int] = {}
-    records = [each for incarnation in incarnations for each in incarnation.operations(sessions)]
-    records.sort(key=lambda each: each.invoked_us)
-    return tuple(records)
+    records = (each for incarnation in incarnations for each in incarnation.operations(sessions))
+    return tuple(sorted(records, key=lambda each: each.invoked_us))
 
 
 def _final_states(up: list[_RecordedIncarnation]) -> tuple[FinalState, ...]:

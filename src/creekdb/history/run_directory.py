@@ -15,7 +15,7 @@ import json
 import zlib
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Annotated, Any, TypeAlias, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import msgspec
 
@@ -122,7 +122,6 @@ def _encode_json(value: object) -> bytes:
 
 
 _Record = TypeVar("_Record", bound=msgspec.Struct)
-_StateItems: TypeAlias = tuple[tuple[Key, Any], ...]
 
 
 class _StoredLog(msgspec.Struct, frozen=True, kw_only=True):
@@ -151,28 +150,23 @@ class _StoredHistory(msgspec.Struct, frozen=True, kw_only=True):
     quiescent: bool
     operations: tuple[OperationRecord, ...]
     logs: tuple[_StoredLog, ...]
-    states: tuple[_StateItems, ...]
+    states: tuple[tuple[tuple[Key, Any], ...], ...]
     final_states: tuple[_StoredFinalState, ...] = msgspec.field(name="finals")
     guarantees: SchemeGuarantees = msgspec.field(name="terms")
 
 
 def _convert(record: msgspec.Struct, target: type[_Record], **changes: Any) -> _Record:
-    """Return the record with another type of the same field names."""
-    return target(**(msgspec.structs.asdict(record) | changes))
+    """Return the record as another type, with its fields of the same names."""
+    values = msgspec.structs.asdict(record) | changes
+    return target(**{name: values[name] for name in target.__struct_fields__})
 
 
 def _encode(history: History) -> bytes:
-    states: list[_StateItems] = []
-    state_indices: dict[int, int] = {}
-    for final in history.final_states:
-        if id(final.state) not in state_indices:
-            state_indices[id(final.state)] = len(states)
-            states.append(final.state)
-    body = _StoredHistory(
-        datatype=history.datatype,
-        members=history.members,
-        quiescent=history.quiescent,
-        operations=history.operations,
+    states = {id(final.state): final.state for final in history.final_states}
+    indices = {id: index for index, id in enumerate(states)}
+    body = _convert(
+        history,
+        _StoredHistory,
         logs=tuple(
             _convert(
                 log,
@@ -181,12 +175,11 @@ def _encode(history: History) -> bytes:
             )
             for log in history.logs
         ),
-        states=tuple(states),
+        states=tuple(states.values()),
         final_states=tuple(
-            _convert(final, _StoredFinalState, state=state_indices[id(final.state)])
+            _convert(final, _StoredFinalState, state=indices[id(final.state)])
             for final in history.final_states
         ),
-        guarantees=history.guarantees,
     )
     try:
         return zlib.compress(msgspec.msgpack.encode(body), ZLIB_LEVEL)
@@ -197,13 +190,10 @@ def _encode(history: History) -> bytes:
 def _decode(config: dict[str, Any], data: bytes) -> History:
     body = msgspec.msgpack.decode(data, type=_StoredHistory)
     states = [tuple((key, freeze(value)) for key, value in state) for state in body.states]
-    return History(
+    return _convert(
+        body,
+        History,
         config=freeze(config),
-        datatype=body.datatype,
-        members=body.members,
-        guarantees=body.guarantees,
-        quiescent=body.quiescent,
-        operations=body.operations,
         logs=tuple(
             _convert(log, ReplicaLog, events=tuple(map(decode_event, log.events)))
             for log in body.logs

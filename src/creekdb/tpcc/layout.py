@@ -8,7 +8,7 @@ picks the columns that it needs. A New-Order, which needs W_TAX, does not confli
 never written. Every mutable column and every sum has a register of its own, and additions to a sum
 are blind (`tx.add`). So two transactions conflict only if one depends on an effect of the other.
 
-Transactions use `TableAccess` and its rows, independently of the layout. Three
+Transactions use `TpccTables` and its rows, independently of the layout. Three
 kinds of registers are the same in both layouts, because they are indexes and not rows:
 
 - `customers_named` (w, d, last name): the customers with that name, ordered by first name;
@@ -26,7 +26,7 @@ declared types, and would fail with another error than the operation's own.
 Customers are found by number or by last name (clauses 2.5.2.2 and 2.6.2.2).
 """
 
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 from creekdb.errors import UnknownName
 from creekdb.execution.transaction import Transaction
@@ -87,33 +87,33 @@ class WholeTable:
     """Table of the layout `rows`. All methods but `find` raise `LookupError` without the row."""
 
     def __init__(self, table: TableSchema) -> None:
-        self._name = table.name
+        self.name = table.name
 
     def find(self, tx: Transaction, *key: Any) -> tuple[Any, ...] | None:
         """Return the fixed columns of a row, possibly followed by others, or None."""
-        row: tuple[Any, ...] | None = tx.get(_register_key(self._name, key))
+        row: tuple[Any, ...] | None = tx.get(_register_key(self.name, key))
         return row
 
     def pick(self, tx: Transaction, key: tuple[Any, ...], *columns: int) -> tuple[Any, ...]:
         """Return these fixed columns of an existing row, and read no others."""
-        picked = tx.pick(_register_key(self._name, key), *columns)
-        return _raise_missing(self._name, key) if picked is None else picked
+        picked = tx.pick(_register_key(self.name, key), *columns)
+        return _raise_missing(self.name, key) if picked is None else picked
 
     def value(self, tx: Transaction, column: int, *key: Any) -> Any:
         """Return one mutable column or one sum of an existing row."""
         return self.pick(tx, key, column)[0]
 
-    def row(self, tx: Transaction, *key: Any) -> WholeRow:
-        register: Key = _register_key(self._name, key)
+    def row(self, tx: Transaction, *key: Any) -> "WholeRow | SplitRow":
+        register: Key = _register_key(self.name, key)
         values = tx.get(register)
-        return WholeRow(tx, register, _raise_missing(self._name, key) if values is None else values)
+        return WholeRow(tx, register, _raise_missing(self.name, key) if values is None else values)
 
     def insert(self, tx: Transaction, key: tuple[Any, ...], values: tuple[Any, ...]) -> None:
         """Add a row with all its columns."""
-        tx.put(_register_key(self._name, key), values)
+        tx.put(_register_key(self.name, key), values)
 
     def delete(self, tx: Transaction, *key: Any) -> None:
-        tx.delete(_register_key(self._name, key))
+        tx.delete(_register_key(self.name, key))
 
 
 class SplitRow:
@@ -147,24 +147,13 @@ class SplitRow:
         pass
 
 
-class SplitTable:
-    """Table of the layout `fine`, with the methods of `WholeTable`.
-
-    A column with the value None has no register.
-    """
+class SplitTable(WholeTable):
+    """Table of the layout `fine`. A column with the value None has no register."""
 
     def __init__(self, table: TableSchema) -> None:
-        self.name = table.name
+        super().__init__(table)
         self._fixed = len(table.fixed)
         self.columns = table.columns
-
-    def find(self, tx: Transaction, *key: Any) -> tuple[Any, ...] | None:
-        row: tuple[Any, ...] | None = tx.get(_register_key(self.name, key))
-        return row
-
-    def pick(self, tx: Transaction, key: tuple[Any, ...], *columns: int) -> tuple[Any, ...]:
-        picked = tx.pick(_register_key(self.name, key), *columns)
-        return _raise_missing(self.name, key) if picked is None else picked
 
     def value(self, tx: Transaction, column: int, *key: Any) -> Any:
         current = tx.get(_register_key(self.columns[column], key))
@@ -185,23 +174,20 @@ class SplitTable:
             tx.delete(_register_key(column, key))
 
 
-TableAccess: TypeAlias = WholeTable | SplitTable
-
-
 class TpccTables:
     def __init__(self, layout: str) -> None:
         if layout not in LAYOUTS:
             raise UnknownName("layout", layout, LAYOUTS)
         access = WholeTable if layout == "rows" else SplitTable
-        self.warehouse: TableAccess = access(WAREHOUSE)
-        self.district: TableAccess = access(DISTRICT)
-        self.customer: TableAccess = access(CUSTOMER)
-        self.history: TableAccess = access(HISTORY)
-        self.new_order: TableAccess = access(NEW_ORDER)
-        self.orders: TableAccess = access(ORDERS)
-        self.order_line: TableAccess = access(ORDER_LINE)
-        self.item: TableAccess = access(ITEM)
-        self.stock: TableAccess = access(STOCK)
+        self.warehouse = access(WAREHOUSE)
+        self.district = access(DISTRICT)
+        self.customer = access(CUSTOMER)
+        self.history = access(HISTORY)
+        self.new_order = access(NEW_ORDER)
+        self.orders = access(ORDERS)
+        self.order_line = access(ORDER_LINE)
+        self.item = access(ITEM)
+        self.stock = access(STOCK)
 
 
 def _register_key(name: str, key: tuple[Any, ...]) -> Key:

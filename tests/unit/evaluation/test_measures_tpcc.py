@@ -2,8 +2,9 @@
 
 from msgspec.structs import replace
 
-from creekdb.evaluation.experiment import build_simulation, resolve_datatype
+from creekdb.evaluation.experiment import build_simulation
 from creekdb.evaluation.measures import violated_conditions
+from creekdb.server.runtime.config import load_datatype
 from creekdb.simulation.kernel.scenario import ClientModel, Scenario
 
 SCENARIO = Scenario(
@@ -16,7 +17,7 @@ SCENARIO = Scenario(
 
 
 def test_a_lost_write_is_detected_on_the_replica_that_lost_it() -> None:
-    datatype = resolve_datatype(SCENARIO.datatype)
+    datatype = load_datatype(SCENARIO.datatype)
     history = build_simulation(SCENARIO).run().history
     assert violated_conditions(history, datatype) == []
 
@@ -30,7 +31,7 @@ def test_a_lost_write_is_detected_on_the_replica_that_lost_it() -> None:
 
 
 def test_deleted_registers_count_as_deleted() -> None:
-    datatype = resolve_datatype(SCENARIO.datatype)
+    datatype = load_datatype(SCENARIO.datatype)
     history = build_simulation(SCENARIO).run().history
 
     assert any(value is None for _, value in history.final_states[0].state)

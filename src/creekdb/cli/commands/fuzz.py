@@ -31,8 +31,9 @@ from creekdb.cli.scenario_options import SCHEME
 from creekdb.cli.views.progress import ProgressBar
 from creekdb.cli.views.run_summary import scenario_lines
 from creekdb.errors import NotDeterministic
-from creekdb.evaluation.experiment import build_simulation, resolve_datatype
+from creekdb.evaluation.experiment import build_simulation
 from creekdb.execution.debug import DebugDataType
+from creekdb.server.runtime.config import load_datatype
 from creekdb.simulation.fuzz.campaign import (
     FUZZ_EVENTS_MAX,
     REPEAT_EVERY,
@@ -111,7 +112,7 @@ def _rerun_in_debug_mode(result: SeedResult) -> SeedResult:
     if result.crash is not None:
         return result
     scenario = scenario_from_seed(result.seed, result.scheme)
-    datatype = DebugDataType(resolve_datatype(scenario.datatype))
+    datatype = DebugDataType(load_datatype(scenario.datatype))
     try:
         build_simulation(scenario, datatype).run(FUZZ_EVENTS_MAX)
     except NotDeterministic as error:

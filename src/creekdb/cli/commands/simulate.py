@@ -36,13 +36,13 @@ from creekdb.evaluation import (
     build_simulation,
     find_peak,
     measure,
-    resolve_datatype,
     violated_conditions,
 )
 from creekdb.evaluation.experiment import TPCC
 from creekdb.execution.debug import DebugDataType
 from creekdb.execution.python_runtime import reduced_gc
 from creekdb.history import save_run, save_verdicts
+from creekdb.server.runtime.config import load_datatype
 from creekdb.simulation.faults.language import fault_examples
 from creekdb.simulation.kernel.cluster import Simulation, SimulationRun
 from creekdb.simulation.kernel.scenario import Scenario
@@ -153,7 +153,7 @@ def simulate(
         return _find_peak(scenario, as_json)
     population = options.tpcc.population
     datatype = (
-        resolve_datatype(scenario.datatype)
+        load_datatype(scenario.datatype)
         if population is None
         else populated_datatype(population, scenario)
     )
@@ -194,7 +194,7 @@ def simulate(
 
 
 def _find_peak(scenario: Scenario, as_json: bool) -> int:
-    datatype = resolve_datatype(scenario.datatype)
+    datatype = load_datatype(scenario.datatype)
 
     def attempt(load_tps: float) -> Measures:
         loaded = with_load(scenario, load_tps)

@@ -13,7 +13,6 @@ from typing import Any, NamedTuple, TypeAlias
 from rich.text import Text
 
 from creekdb.checkers import RunIndex
-from creekdb.evaluation.experiment import resolve_datatype
 from creekdb.history import (
     History,
     Operation,
@@ -23,6 +22,7 @@ from creekdb.history import (
     ResponseKind,
     ResponseRecord,
 )
+from creekdb.server.runtime.config import load_datatype
 from creekdb.simulation.faults.fault_types import Crash, Cut, Die, Fault, Heal, Partition, Restart
 from creekdb.simulation.faults.language import format_fault_rounded
 from creekdb.simulation.kernel.scenario import Scenario, scenario_from_config
@@ -54,7 +54,7 @@ class CommittedOperation(NamedTuple):
 
 def committed_operations(history: History) -> list[CommittedOperation]:
     """Return the committed operations up to the first position that no log contains."""
-    datatype = resolve_datatype(history.datatype)
+    datatype = load_datatype(history.datatype)
     run = RunIndex(history, datatype)
     machine = datatype.sequential()
     records = {each.id: each for each in history.operations if run.position_of(each) is not None}

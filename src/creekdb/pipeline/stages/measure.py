@@ -18,7 +18,7 @@ latency in the step of its invocation. A long latency thus appears at its start.
 """
 
 from functools import cache
-from math import atan, cos, pi, sin, sqrt, tan
+from math import cos, pi, sin, sqrt, tan
 from typing import Final
 
 from pyspark.sql import Column, DataFrame, Window
@@ -46,29 +46,24 @@ CONFIDENCE_LEVEL = 0.95
 BISECTION_STEPS = 80
 
 
-def central_probability(t: float, degrees: int) -> float:
-    """Return the probability that a t-distributed value lies between -t and t."""
-    return _central_probability_of_angle(atan(t / sqrt(degrees)), degrees)
-
-
 @cache
 def t_quantile(degrees: int) -> float:
     """Return the t within which a value lies with probability CONFIDENCE_LEVEL."""
     low, high = 0.0, pi / 2
     for _ in range(BISECTION_STEPS):
         middle = (low + high) / 2
-        if _central_probability_of_angle(middle, degrees) < CONFIDENCE_LEVEL:
+        if central_probability(middle, degrees) < CONFIDENCE_LEVEL:
             low = middle
         else:
             high = middle
     return tan(high) * sqrt(degrees)
 
 
-def _central_probability_of_angle(angle: float, degrees: int) -> float:
-    """Return the central probability, by a finite sum of powers of the cosine.
+def central_probability(angle: float, degrees: int) -> float:
+    """Return the probability that |t| < tan(angle) · √degrees for a t-distributed value.
 
-    The sum is cos + 2/3 cos³ + 2·4/(3·5) cos⁵ … for odd degrees of freedom, and
-    1 + 1/2 cos² + 1·3/(2·4) cos⁴ … for even ones.
+    It results from a finite sum of powers of the cosine. The sum is cos + 2/3 cos³ + 2·4/(3·5)
+    cos⁵ … for odd degrees of freedom, and 1 + 1/2 cos² + 1·3/(2·4) cos⁴ … for even ones.
     """
     odd = degrees % 2
     total, term = 0.0, cos(angle) ** odd

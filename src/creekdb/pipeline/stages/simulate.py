@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from creekdb.errors import CreekError, StorageFault
-from creekdb.evaluation import build_simulation, resolve_datatype, violated_conditions
+from creekdb.evaluation import build_simulation, violated_conditions
 from creekdb.execution.python_runtime import reduced_gc
 from creekdb.history import save_run
 from creekdb.pipeline.stages import run_tables
@@ -35,6 +35,7 @@ from creekdb.pipeline.stages.output_dir import (
     check_run_directory,
     is_cell_done,
 )
+from creekdb.server.runtime.config import load_datatype
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -209,7 +210,7 @@ def simulate_cell(cell: Cell, out: Path) -> None:
     scenario = cell.experiment.to_scenario()
     with reduced_gc():
         run = build_simulation(scenario).run()
-        problems = violated_conditions(run.history, resolve_datatype(scenario.datatype))
+        problems = violated_conditions(run.history, load_datatype(scenario.datatype))
         tables = run_tables.tables_of_simulation(
             cell.name, scenario, run, problems, cell.experiment.to_command()
         )

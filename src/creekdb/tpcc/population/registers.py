@@ -37,21 +37,25 @@ KeyLevel: TypeAlias = range | tuple[str, ...] | Callable[..., range]
 """One level of a key: its possible values, without gaps, or a function from the preceding parts
 (without the register name) to them."""
 KeyDomain: TypeAlias = tuple[KeyLevel, ...]
+EvaluateRegister: TypeAlias = Callable[..., Any]
+"""Function from the parts of a key, after the name, to the register's value."""
 
 _NO_RANGE: Final = -1
 """Stop of a level that is not a range."""
 _INT, _STR, _TUPLE = 0, 1, 2  # type tags of a collation key, see creekdb.execution.keys
 
 
-class DomainMatcher:
-    """Membership test of a key domain, fast where levels are ranges.
+class RegisterFamily:
+    """The registers with one name: their keys and their values.
 
-    The computed continuation of the last prefix is cached.
+    The membership test is fast where levels are ranges. The computed continuation of the last
+    prefix is cached.
     """
 
-    __slots__ = ("_domain", "_last_range", "_starts", "_stops")
+    __slots__ = ("_domain", "_last_range", "_starts", "_stops", "evaluate")
 
-    def __init__(self, domain: KeyDomain) -> None:
+    def __init__(self, domain: KeyDomain, evaluate: EvaluateRegister) -> None:
+        self.evaluate = evaluate
         self._domain = domain
         self._starts = [level.start if isinstance(level, range) else 0 for level in domain]
         self._stops = [level.stop if isinstance(level, range) else _NO_RANGE for level in domain]
@@ -142,19 +146,6 @@ def _first_index(children: Sequence[Any], path: CollationKey, bound: CollationKe
 CACHE_GENERATION_SIZE: Final = 2**17
 """Minimum number of cached registers. The maximum is twice that, with about 0.5 kB each."""
 
-EvaluateRegister: TypeAlias = Callable[..., Any]
-"""Function from the parts of a key, after the name, to the register's value."""
-
-
-class RegisterFamily:
-    """The registers with one name."""
-
-    __slots__ = ("evaluate", "matcher")
-
-    def __init__(self, domain: KeyDomain, evaluate: EvaluateRegister) -> None:
-        self.matcher = DomainMatcher(domain)
-        self.evaluate = evaluate
-
 
 class PopulationBase:
     def __init__(
@@ -173,35 +164,31 @@ class PopulationBase:
         self._domains = {name: registers[name][0] for name in sorted(registers)}
         self._registers = {name: RegisterFamily(*family) for name, family in registers.items()}
         self._generation_size = cache_generation_size
-        self._young: dict[Key, Any] = {}
-        self._old: dict[Key, Any] = {}
+        self.young: dict[Key, Any] = {}
+        self.old: dict[Key, Any] = {}
 
     def read(self, key: Key) -> Any:
-        value = self._young.get(key)
+        value = self.young.get(key)
         if value is not None:
             return value
-        value = self._old.get(key) if self._old else None
+        value = self.old.get(key) if self.old else None
         if value is None:
             value = self._compute(key)
             if value is ABSENT:
                 return value  # cheap to compute, and the number of absent keys is unbounded
-        if len(self._young) >= self._generation_size:
-            self._old, self._young = self._young, {}
-        self._young[key] = value
+        if len(self.young) >= self._generation_size:
+            self.old, self.young = self.young, {}
+        self.young[key] = value
         return value
 
     def keys(self, start: CollationKey, stop: CollationKey, reverse: bool) -> Iterator[Key]:
         return iterate_keys(self._domains, start, stop, reverse)
 
-    @property
-    def cached_count(self) -> int:
-        return len(self._young) + len(self._old)
-
     def _compute(self, key: Key) -> Any:
         if not isinstance(key, tuple) or not key or not isinstance(key[0], str):
             return ABSENT
         register = self._registers.get(key[0])
-        if register is None or not register.matcher.contains(key[1:]):
+        if register is None or not register.contains(key[1:]):
             return ABSENT
         evaluate = register.evaluate
         match len(key):  # unrolled: compiled, unpacking a tuple would double the cost

@@ -124,9 +124,8 @@ class RowFormulas:
         )
 
     def first_name(self, w: Any, d: Any, c: Any) -> Any:
-        return self._first_name(
-            splitmix64(self._streams.customer + customer_number(w, d, c) * GOLDEN_GAMMA)
-        )
+        number = customer_number(w, d, c)
+        return self._first_name(splitmix64(self._streams.customer + number * GOLDEN_GAMMA))
 
     def last_name_number(self, w: Any, d: Any, c: Any) -> Any:
         """Return the number of the last name. The first 1,000 customers have all names in order."""
@@ -203,7 +202,6 @@ class RowFormulas:
         return texts, data, number_between(word, 10, 100), 0, 0, 0
 
     def _name_and_address(self, word: Any) -> RowValues:
-        """Return a name and an address."""
         generator = self._generator
         return (
             generator.text(splitmix64(word + COLUMN_OFFSETS[1]), 6, 10),
@@ -266,34 +264,27 @@ class Population:
         self.item = self._formulas.item
         self.stock = self._formulas.stock
         self.line_count = self._formulas.line_count
-        self._order_permutation = lru_cache(DISTRICTS_CACHED_MAX)(self._sort_customers)
-        self._last_name_index = lru_cache(DISTRICTS_CACHED_MAX)(self._sort_names)
+        self.order_permutation = lru_cache(DISTRICTS_CACHED_MAX)(self._sort_customers)
+        self.last_name_index = lru_cache(DISTRICTS_CACHED_MAX)(self._sort_names)
 
     @property
     def last_name_constant(self) -> int:
         """C of NURand for the population's last names (C-Load of clause 2.1.6.1)."""
         return derive_streams(self.seed).last_name_constant
 
-    @property
-    def sorted_district_count(self) -> int:
-        """Number of times that all customers of a district were sorted."""
-        return (
-            self._order_permutation.cache_info().misses + self._last_name_index.cache_info().misses
-        )
-
     def orders(self, w: int, d: int, o: int) -> RowValues:
-        customers, _ = self._order_permutation(w, d)
+        customers, _ = self.order_permutation(w, d)
         return self._formulas.orders(w, d, o, customers[o - 1])
 
     def last_order(self, w: int, d: int, c: int) -> int:
         """Return the number of the customer's order. Initially every customer has one."""
-        _, orders = self._order_permutation(w, d)
+        _, orders = self.order_permutation(w, d)
         return orders[c - 1]
 
     def customers_named(self, w: int, d: int, last_name: str) -> tuple[int, ...]:
         """Return the customers with that name, ordered by first name (clause 2.5.2.2)."""
         number = LAST_NAME_NUMBERS[last_name]
-        numbers, customers = self._last_name_index(w, d)
+        numbers, customers = self.last_name_index(w, d)
         start, stop = bisect_left(numbers, number), bisect_left(numbers, number + 1)
         first_name = self._formulas.first_name
         return tuple(sorted(customers[start:stop], key=lambda c: (first_name(w, d, c), c)))

@@ -152,7 +152,6 @@ def test_tables_of_all_runs_conform_to_their_schemas(spark: SparkSession, runs: 
         assert frame.columns == schema.names
         rows = pq.read_table(runs / "one" / run_tables.TABLE_FILES[name]).num_rows
         assert frame.count() == 2 * rows > 0
-        assert output_dir.read_run_table(spark, [], name).columns == schema.names
 
 
 def test_missing_tables_are_derived_from_the_history(runs: Path) -> None:
@@ -161,7 +160,8 @@ def test_missing_tables_are_derived_from_the_history(runs: Path) -> None:
     }
     for file in run_tables.TABLE_FILES.values():
         (runs / "one" / file).unlink()
-    output_dir.ensure_run_tables(output_dir.run_directories(runs))
+    for directory in output_dir.run_directories(runs):
+        run_tables.ensure_run_tables(directory)
     output_dir.check_run_directory(runs / "one")
     columns = ("run", "invoked_us", "tentative_us", "stable_us", "final_us", "accurate", "failed")
     derived = pq.read_table(runs / "one" / run_tables.TABLE_FILES["operations"])

@@ -56,7 +56,7 @@ def contents(directory: Path) -> dict[str, bytes]:
 
 def test_files_do_not_depend_on_the_order_of_tasks(written: Path, tmp_path: Path) -> None:
     prepare_population_dir(tmp_path, 1, SEED)
-    for part in reversed(population_files(Population(SEED, 1))):
+    for part in reversed(list(population_files(Population(SEED, 1)))):
         write_population_file((SEED, 1, part, str(tmp_path)))
     assert contents(tmp_path) == contents(written)
 

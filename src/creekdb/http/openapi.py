@@ -141,13 +141,8 @@ def openapi_document(
 
 def _parameters(parameters: Sequence[RequestParameter]) -> list[dict[str, Any]]:
     return [
-        {
-            "in": each.location,
-            "name": each.name,
-            "schema": each.schema,
-            "description": each.description,
-        }
-        for each in parameters
+        {"in": location, "name": name, "schema": schema, "description": description}
+        for name, schema, description, location in parameters
     ]
 
 
@@ -191,7 +186,8 @@ def _arguments_schema(operation: OperationSpec) -> Schema:
     properties = {}
     for each in operation.parameters:
         schema = dict(each.schema)
-        if not each.is_required and not each.is_variadic and _is_scalar(each.default):
+        is_optional = not each.is_required and not each.is_variadic
+        if is_optional and type(each.default) in (bool, int, float, str, type(None)):
             schema["default"] = each.default
         properties[each.name] = schema
     return {
@@ -200,10 +196,6 @@ def _arguments_schema(operation: OperationSpec) -> Schema:
         "required": [each.name for each in operation.parameters if each.is_required],
         "additionalProperties": False,
     }
-
-
-def _is_scalar(value: Any) -> bool:
-    return value is None or type(value) in (bool, int, float, str)
 
 
 def _call_response_schema(operation: OperationSpec) -> Schema:

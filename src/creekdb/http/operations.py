@@ -1,6 +1,7 @@
 """Catalogue of the operations that clients can call, with the names and schemas of parameters."""
 
 import inspect
+from itertools import chain
 from typing import Any, NamedTuple, get_type_hints
 
 from creekdb.errors import BadValue, UnknownName
@@ -50,10 +51,8 @@ class OperationSpec:
             (position for position, each in enumerate(self.parameters, 1) if each.name in body),
             default=0,
         )
-        arguments: list[Any] = []
-        for each in self.parameters[:last]:
-            arguments += self._argument_values(each, body)
-        return tuple(arguments)
+        values = (self._argument_values(each, body) for each in self.parameters[:last])
+        return tuple(chain.from_iterable(values))
 
     def _argument_values(
         self, parameter: OperationParameter, body: dict[str, Any]

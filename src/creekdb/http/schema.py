@@ -119,7 +119,8 @@ def schema_of(annotation: Any) -> Schema:
     if not arguments and annotation in _BARE_GENERICS:
         return _SCHEMA_BY_TYPE[origin]
     if origin is Union or origin is types.UnionType:
-        return _union_schema(arguments)
+        parts = [schema_of(each) for each in arguments]
+        return ANY_SCHEMA if ANY_SCHEMA in parts else {"anyOf": parts}
     if origin is Literal:
         return {"enum": list(arguments)}
     if origin is list or (origin is tuple and len(arguments) == 2 and arguments[1] is Ellipsis):
@@ -131,11 +132,6 @@ def schema_of(annotation: Any) -> Schema:
     if origin is dict:
         return {"type": "object", "additionalProperties": schema_of(arguments[1])}
     return ANY_SCHEMA
-
-
-def _union_schema(alternatives: tuple[Any, ...]) -> Schema:
-    parts = [schema_of(each) for each in alternatives]
-    return ANY_SCHEMA if ANY_SCHEMA in parts else {"anyOf": parts}
 
 
 def coerce(value: Any, schema: Schema, path: str) -> Any:
@@ -174,9 +170,8 @@ def describe_schema(schema: Schema) -> str:
         return " or ".join(dict.fromkeys(describe_schema(each) for each in schema["anyOf"]))
     if schema is BYTES_SCHEMA:
         return f'an object {{"{BYTES_KEY}": "…"}}'
-    return (
-        _JSON_TYPES[schema["type"]].description if "type" in schema else "a value of another type"
-    )
+    kind = schema.get("type")
+    return _JSON_TYPES[kind].description if kind is not None else "a value of another type"
 
 
 def _coerce_to_any(value: Any, schemas: list[Schema], path: str) -> Any:

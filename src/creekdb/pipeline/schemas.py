@@ -73,11 +73,7 @@ OPERATIONS: Final = _table(
     ("final_us", pa.int64(), NULLABLE),
     ("speculated_us", pa.int64(), NULLABLE),  # speculative result that the scheme withheld
     ("failed", pa.bool_(), NULLABLE),  # the last response is an error; null without a response
-    (
-        "accurate",
-        pa.bool_(),
-        NULLABLE,
-    ),  # first and last response are equal, except for order numbers
+    ("accurate", pa.bool_(), NULLABLE),  # like `exact`, except for order numbers
     ("exact", pa.bool_(), NULLABLE),  # first and last response are equal
     ("commit_index", pa.int64(), NULLABLE),  # position in the committed order
 )
@@ -197,11 +193,7 @@ REGISTERS: Final = _table(
     ("key", pa.string()),  # as JSON: "lamp", 3 or ["stock", "lamp"]
     ("key_text", pa.string(), NULLABLE),  # key that is a string
     ("key_int", pa.int64(), NULLABLE),  # key that is an integer
-    (
-        "key_parts",
-        pa.list_(pa.string()),
-        NULLABLE,
-    ),  # key that is a tuple, as texts: ["stock", "lamp"]
+    ("key_parts", pa.list_(pa.string()), NULLABLE),  # key that is a tuple: ["stock", "lamp"]
     ("kind", pa.string()),  # type of the value, one of VALUE_KINDS
     ("value", pa.string(), NULLABLE),  # as JSON, encoded as over HTTP; null if deleted
     ("value_bool", pa.bool_(), NULLABLE),  # one of these columns, if the value has such a type

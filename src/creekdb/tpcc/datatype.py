@@ -38,10 +38,8 @@ def without_order_numbers(operation: str, response: Any) -> Any:
         case "delivery":
             return tuple([number is not None for number in response])
         case "order_status":
-            return (
-                *response[:ORDER_STATUS_NUMBER_INDEX],
-                *response[ORDER_STATUS_NUMBER_INDEX + 1 :],
-            )
+            number = ORDER_STATUS_NUMBER_INDEX
+            return response[:number] + response[number + 1 :]
         case _:
             return response
 

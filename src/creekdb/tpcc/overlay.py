@@ -21,16 +21,11 @@ class OverlayState:
     def __init__(self, base: BaseState, overrides: Mapping[Key, Any] | None = None) -> None:
         """`ABSENT` in `overrides` marks a deleted register."""
         self.base = base
-        self._overrides: dict[Key, Any] = dict(overrides or {})
+        self.overrides: dict[Key, Any] = dict(overrides or {})
         self._sorted: SortedKeyList[Key, CollationKey] | None = None
 
-    @property
-    def overrides(self) -> Mapping[Key, Any]:
-        return self._overrides
-
     def read(self, key: Key) -> Any:
-        overrides = self._overrides
-        return overrides[key] if key in overrides else self.base.read(key)
+        return self.overrides[key] if key in self.overrides else self.base.read(key)
 
     def pick(self, key: Key, items: tuple[int | str, ...]) -> Any:
         return self.read(key)
@@ -38,7 +33,7 @@ class OverlayState:
     def keys(self, start: CollationKey, stop: CollationKey, reverse: bool) -> Iterator[Key]:
         written = self._sorted_keys().irange_key(start, stop, (True, False), reverse)
         for key in merge_sorted_keys(iter(written), self.base.keys(start, stop, reverse), reverse):
-            if self._overrides.get(key) is not ABSENT:
+            if self.overrides.get(key) is not ABSENT:
                 yield key
 
     def is_addable(self, key: Key) -> bool:
@@ -52,12 +47,12 @@ class OverlayState:
         return execution.outcome
 
     def write(self, key: Key, value: Any) -> None:
-        if self._sorted is not None and key not in self._overrides:
+        if self._sorted is not None and key not in self.overrides:
             self._sorted.add(key)
-        self._overrides[key] = value
+        self.overrides[key] = value
 
     def _sorted_keys(self) -> "SortedKeyList[Key, CollationKey]":
         """Return the overridden keys in order. Sorts on first use: transactions do not scan."""
         if self._sorted is None:
-            self._sorted = SortedKeyList(self._overrides, key=collation_key)
+            self._sorted = SortedKeyList(self.overrides, key=collation_key)
         return self._sorted

@@ -82,41 +82,24 @@ def check(run: RunIndex) -> None:
     paxos = _PaxosHistory(run)
     if paxos.has_no_records:
         raise MissingRecords("the run recorded no promises and votes of acceptors")
-    _check_acceptors(run)
+    _check_acceptors(run, paxos)
     paxos.check()
 
 
 # --- single acceptors ---------------------------------------------------------------------------
 
 
-def _check_acceptors(run: RunIndex) -> None:
-    cast_us: dict[Voted, int] = {}
-    """First time at which any acceptor cast each vote."""
+def _check_acceptors(run: RunIndex, paxos: "_PaxosHistory") -> None:
+    voters = {voter for voters in run.electorates for voter in voters}
+    acceptors = {voter: _AcceptorHistory(paxos, voter) for voter in voters}
     for log in run.logs:
-        for logged in log.events:
-            if isinstance(logged.event, Voted):
-                cast_us[logged.event] = min(cast_us.get(logged.event, logged.at_us), logged.at_us)
-    acceptors = {voter: _AcceptorHistory(cast_us) for voters in run.electorates for voter in voters}
-    promised_us: dict[Ballot, int] = {}
-    """First time at which a replica other than its owner promised each ballot."""
-    for log, logged in run.events():
-        if isinstance(logged.event, BallotPromised) and logged.event.ballot.replica != log.replica:
-            ballot = logged.event.ballot
-            promised_us[ballot] = min(promised_us.get(ballot, logged.at_us), logged.at_us)
-    for log in run.logs:
-        if log.replica not in acceptors:
-            continue
-        acceptor = acceptors[log.replica]
-        acceptor.lost_votes.update(
-            logged.event for logged in log.lost_events if isinstance(logged.event, Voted)
-        )
-        if log.has_empty_disk:
-            acceptor.empty_disk_starts_us[log.incarnation] = log.started_us
-    length, last = 0, None
-    for log, logged in run.events():
-        length = max(length if log is last else 0, committed_length_after(logged.event))
-        last = log
-        if isinstance(logged.event, BallotPromised | Voted):
+        if log.has_empty_disk and log.replica in acceptors:
+            acceptors[log.replica].lose_disk(log)
+        length = 0
+        for logged in log.visible_events:
+            length = max(length, committed_length_after(logged.event))
+            if not isinstance(logged.event, BallotPromised | Voted):
+                continue
             if log.replica not in _electorate(run, logged.event.ballot):
                 message = (
                     f"replica {log.replica} promised or voted in ballot {logged.event.ballot}, "
@@ -130,45 +113,39 @@ def _check_acceptors(run: RunIndex) -> None:
                     f"but its committed members are those of epoch {run.epoch_of(length)}"
                 )
                 raise Violation(message, event_witness(log, logged))
-            acceptors[log.replica].begin_incarnation(log, logged.at_us, promised_us)
             acceptors[log.replica].check(log, logged, logged.event)
 
 
 class _AcceptorHistory:
     """Promises and votes of one replica, over all of its incarnations."""
 
-    def __init__(self, cast_us: dict[Voted, int]) -> None:
+    def __init__(self, paxos: "_PaxosHistory", replica: int) -> None:
+        self.paxos = paxos
+        self.replica = replica
         self.promises: list[tuple[Ballot, Witness]] = []
         """Ballots in ascending order."""
-        self.incarnation = 0
-        self.empty_disk_starts_us: dict[int, int] = {}
-        """Start times of the incarnations that began with an empty disk."""
-        self.joined_us: int | None = None
+        self.joined_us = NEVER
         """Time of the first promise or vote after the last loss of the disk."""
         self.votes: dict[int, _LoggedVote] = {}
         """Last vote on disk, by instance."""
         self.all_votes: set[Voted] = set()
-        self.lost_votes: set[Voted] = set()
-        self._cast_us = cast_us
 
-    def begin_incarnation(
-        self, log: ReplicaLog, now_us: int, promised_us: dict[Ballot, int]
-    ) -> None:
-        """Discard lost votes and promises if the disk was lost since the previous event."""
-        if self.joined_us is None:
-            self.joined_us = now_us
-        for incarnation, at_us in self.empty_disk_starts_us.items():
-            if self.incarnation < incarnation <= log.incarnation:
-                self.joined_us = now_us
-                self.votes.clear()
-                self.promises = [
-                    (ballot, witness)
-                    for ballot, witness in self.promises
-                    if ballot.replica != log.replica or promised_us.get(ballot, NEVER) <= at_us
-                ]
-        self.incarnation = log.incarnation
+    def lose_disk(self, log: ReplicaLog) -> None:
+        """Discard lost votes and promises. The incarnation of `log` began with an empty disk."""
+        self.joined_us = NEVER
+        self.votes.clear()
+        self.promises = [
+            (ballot, witness)
+            for ballot, witness in self.promises
+            if ballot.replica != self.replica
+            or any(
+                replica != self.replica and promise.logged.at_us <= log.started_us
+                for replica, promise in self.paxos.promises.get(ballot, {}).items()
+            )
+        ]
 
     def check(self, log: ReplicaLog, logged: LoggedEvent, event: BallotPromised | Voted) -> None:
+        self.joined_us = min(self.joined_us, logged.at_us)
         witness = event_witness(log, logged)
         promised = self.promises[-1] if self.promises else None
         if promised is not None and event.ballot < promised[0]:
@@ -207,15 +184,19 @@ class _AcceptorHistory:
                 raise Violation(message, witness)
 
     def _has_voted(self, reported: AcceptedValue) -> bool:
-        vote = _as_vote(reported)
-        if vote in self.all_votes or vote in self.lost_votes:
-            return True
-        cast_us = self._cast_us.get(vote)
-        return cast_us is not None and self.joined_us is not None and cast_us <= self.joined_us
+        return _as_vote(reported) in self.all_votes or any(
+            self._is_own_lost_vote(each) or each.logged.at_us <= self.joined_us
+            for each in self.paxos.casts(reported)
+        )
 
     def _is_latest_vote(self, reported: AcceptedValue, visible: Voted) -> bool:
-        vote = _as_vote(reported)
-        return vote == visible or (reported.ballot > visible.ballot and vote in self.lost_votes)
+        return _as_vote(reported) == visible or (
+            reported.ballot > visible.ballot
+            and any(map(self._is_own_lost_vote, self.paxos.casts(reported)))
+        )
+
+    def _is_own_lost_vote(self, vote: _LoggedVote) -> bool:
+        return not vote.is_visible and vote.log.replica == self.replica
 
 
 # --- all acceptors ------------------------------------------------------------------------------
@@ -255,6 +236,11 @@ class _PaxosHistory:
         for ballots in self.votes.values():
             for votes in ballots.values():
                 votes.sort(key=lambda vote: vote.logged.at_us)
+
+    def casts(self, value: AcceptedValue) -> list[_LoggedVote]:
+        """Return all votes for a value, by any acceptor, in the order of time."""
+        votes = self.votes.get(value.instance, {}).get(value.ballot, [])
+        return [each for each in votes if each.vote.batch == value.batch]
 
     def check(self) -> None:
         possible: dict[int, list[_MajorityDecision]] = {}

@@ -9,7 +9,7 @@ one.
 import hmac
 from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
 import msgspec
 from aiohttp import web
@@ -114,13 +114,9 @@ async def _inject(
 ) -> web.Response:
     arguments = msgspec.json.decode(await request.read(), type=body)
     inject(*msgspec.structs.astuple(arguments))
-    return _json_response(200, {"done": True})
+    return web.Response(body=b'{"done":true}', content_type="application/json")
 
 
 def _error_response(status: int, detail: str) -> web.Response:
-    return _json_response(status, {"status": status, "detail": detail})
-
-
-def _json_response(status: int, body: Any) -> web.Response:
-    headers = {"Content-Type": "application/json"}
-    return web.Response(status=status, body=msgspec.json.encode(body), headers=headers)
+    body = msgspec.json.encode({"status": status, "detail": detail})
+    return web.Response(status=status, body=body, content_type="application/json")

@@ -13,7 +13,7 @@ The directory is written under a temporary name and then renamed, so it is compl
 
 import json
 from collections.abc import Iterable, Iterator
-from itertools import chain, islice
+from itertools import islice
 from pathlib import Path
 from typing import Any, Final
 
@@ -175,24 +175,14 @@ def _operation_row(index: int, request: Request) -> dict[str, Any]:
 
 
 def _state_rows(backup: Path) -> Iterator[dict[str, Any]]:
-    return chain(
-        (
-            _register_row(key, value)
-            for key, value in read_registers(backup)
-            if not _is_internal_key(key)
-        ),
-        (
-            _key_columns(key) | {"kind": "deleted"}
-            for key in _deleted_keys(backup)
-            if not _is_internal_key(key)
-        ),
-    )
-
-
-def _deleted_keys(backup: Path) -> Iterator[Key]:
+    for key, value in read_registers(backup):
+        if not _is_internal_key(key):
+            yield _register_row(key, value)
     for block in read_blocks(backup):
         if isinstance(block, DeletedBlock):
-            yield from block.keys
+            for key in block.keys:
+                if not _is_internal_key(key):
+                    yield _key_columns(key) | {"kind": "deleted"}
 
 
 def _is_internal_key(key: Key) -> bool:

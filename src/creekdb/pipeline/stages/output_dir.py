@@ -12,7 +12,7 @@ their tables into the same directory.
 import hashlib
 import json
 import shutil
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -23,7 +23,6 @@ import pyarrow.parquet as pq
 import creekdb
 from creekdb.atomic_write import atomic_write
 from creekdb.errors import StorageFault, UsageError
-from creekdb.evaluation import Experiment
 from creekdb.history import load_run_config
 from creekdb.pipeline.spark.frames import spark_schema
 from creekdb.pipeline.stages import run_tables
@@ -73,16 +72,13 @@ def prepare_output_dir(out: Path, grid: Grid, force: bool = False) -> None:
         "creek": creekdb.__version__,
         "code": code_hash(),
         "grid": grid.name,
-        "cells": {cell.name: _json_value(cell.experiment) for cell in grid.cells},
+        "cells": json.loads(msgspec.json.encode(dict(grid.cells))),
     }
     if out.exists() and not out.is_dir():
         raise UsageError(f"{out} is not a directory; name another")
     try:
-        if (
-            out.exists()
-            and any(out.iterdir())
-            and (problem := _mismatch_reason(out, manifest)) is not None
-        ):
+        is_used = out.exists() and any(out.iterdir())
+        if is_used and (problem := _mismatch_reason(out, manifest)) is not None:
             if not force or not (out / MANIFEST_FILE).is_file():
                 raise UsageError(problem)
             shutil.rmtree(out)
@@ -96,11 +92,6 @@ def prepare_output_dir(out: Path, grid: Grid, force: bool = False) -> None:
         raise StorageFault(f"cannot write to {out}: {error.strerror}") from error
 
 
-def _json_value(experiment: Experiment) -> Any:
-    """Return an experiment as it is decoded from a manifest."""
-    return msgspec.json.decode(msgspec.json.encode(experiment))
-
-
 def _mismatch_reason(out: Path, manifest: dict[str, Any]) -> str | None:
     """Return the reason why a directory does not belong to a grid, or None."""
     if not (out / MANIFEST_FILE).is_file():
@@ -112,9 +103,8 @@ def _mismatch_reason(out: Path, manifest: dict[str, Any]) -> str | None:
         keys = ("schema_version", "cells", "code")
         differing = [key for key in keys if stored[key] != expected[key]]
     except (ValueError, KeyError, TypeError):
-        return (
-            f"{out / MANIFEST_FILE} is damaged; name another directory, or replace it with --force"
-        )
+        file = out / MANIFEST_FILE
+        return f"{file} is damaged; name another directory, or replace it with --force"
     contents = {
         "schema_version": "another schema version",
         "cells": f"another grid ({stored['grid']})",
@@ -122,9 +112,8 @@ def _mismatch_reason(out: Path, manifest: dict[str, Any]) -> str | None:
     }
     if not differing:
         return None
-    return (
-        f"{out} holds {contents[differing[0]]}; name another directory, or replace it with --force"
-    )
+    content = contents[differing[0]]
+    return f"{out} holds {content}; name another directory, or replace it with --force"
 
 
 # --- run directories ------------------------------------------------------------------------------
@@ -159,19 +148,10 @@ def parquet_schema(file: Path) -> pa.Schema:
         raise StorageFault(f"{file} is damaged: {str(error).splitlines()[0]}") from error
 
 
-def ensure_run_tables(directories: Iterable[Path]) -> None:
-    """Add tables to runs without any: those of a live cluster, or of `creek simulate`."""
-    for directory in directories:
-        if not (directory / run_tables.TABLE_FILES["runs"]).exists():
-            run_tables.add_run_tables(directory)
-
-
 def read_run_table(spark: "SparkSession", directories: Sequence[Path], name: str) -> "DataFrame":
     """Read one table (`runs`, `operations`, `orders` or `samples`) of all runs."""
     schema = spark_schema(run_tables.RUN_TABLE_SCHEMAS[name])
     files = [str((each / run_tables.TABLE_FILES[name]).resolve()) for each in directories]
-    if not files:
-        return spark.createDataFrame([], schema)
     return spark.read.schema(schema).parquet(*files)
 
 

@@ -52,26 +52,16 @@ class PopulationFile(NamedTuple):
         return f"{self.table}/part-{self.number:05d}.parquet"
 
 
-def population_files(population: Population) -> list[PopulationFile]:
-    """Return all files of a population, large ones first."""
-    return sorted(
-        _files_by_table(population), key=lambda part: (_TABLES_BY_SIZE[part.table], part.number)
-    )
+_TABLES_BY_SIZE: Final = (
+    *("order_line", "customer", "stock", "history", "orders", "item"),
+    *("new_order", "district", "warehouse"),
+)
 
 
-_TABLES_BY_SIZE: Final = {
-    name: weight
-    for weight, name in enumerate(
-        (
-            *("order_line", "customer", "stock", "history", "orders", "item"),
-            *("new_order", "district", "warehouse"),
-        )
-    )
-}
-
-
-def _files_by_table(population: Population) -> Iterator[PopulationFile]:
-    for name, table in TABLES.items():
+def population_files(population: Population) -> Iterator[PopulationFile]:
+    """Yield all files of a population, large ones first."""
+    for name in _TABLES_BY_SIZE:
+        table = TABLES[name]
         if not table.has_warehouse:
             yield PopulationFile(name, 1, 0, table.initial_units)
             continue

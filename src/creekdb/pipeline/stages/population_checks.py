@@ -76,32 +76,18 @@ def _order_line_problems(orders: DataFrame, order_line: DataFrame) -> DataFrame:
 def _customer_problems(orders: DataFrame) -> DataFrame:
     counted = orders.groupBy("o_w_id", "o_d_id").agg(F.count_distinct("o_c_id").alias("customers"))
     wrong = counted.where(F.col("customers") != CUSTOMERS)
-    return _problem_rows(
-        wrong, "not all customers have an order in district ", *_district_columns()
-    )
+    district = F.concat_ws(", ", "o_w_id", "o_d_id")
+    return _problem_rows(wrong, "not all customers have an order in district ", district)
 
 
 def _new_order_problems(orders: DataFrame, new_order: DataFrame) -> DataFrame:
-    undelivered = new_order.select(
-        F.col("no_w_id").alias("o_w_id"),
-        F.col("no_d_id").alias("o_d_id"),
-        F.col("no_o_id").alias("o_id"),
-        F.lit(True).alias("new"),
-    )
-    joined = orders.join(undelivered, ["o_w_id", "o_d_id", "o_id"], "full_outer")
+    key = {"no_w_id": "o_w_id", "no_d_id": "o_d_id", "no_o_id": "o_id"}
+    undelivered = new_order.withColumnsRenamed(key).withColumn("new", F.lit(True))
+    joined = orders.join(undelivered, list(key.values()), "full_outer")
     without_carrier = F.col("o_c_id").isNotNull() & F.col("o_carrier_id").isNull()
     wrong = joined.where(without_carrier != F.coalesce("new", F.lit(False)))
-    return _problem_rows(
-        wrong,
-        "new_order and the carrier differ in order ",
-        *_district_columns(),
-        ", ",
-        F.col("o_id"),
-    )
-
-
-def _district_columns() -> tuple[str | Column, ...]:
-    return F.col("o_w_id"), ", ", F.col("o_d_id")
+    order = F.concat_ws(", ", *key.values())
+    return _problem_rows(wrong, "new_order and the carrier differ in order ", order)
 
 
 def _problem_rows(wrong: DataFrame, *words: str | Column) -> DataFrame:

@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from creekdb.errors import CreekError, StorageFault, UsageError
 from creekdb.pipeline.schemas import RESULT_SCHEMAS
 from creekdb.pipeline.spark.frames import conform_to_schema, spark_schema
-from creekdb.pipeline.stages import measure, output_dir, verify
+from creekdb.pipeline.stages import measure, output_dir, run_tables, verify
 
 PRODUCING_STAGE: Final = {"verdicts": "verify"}
 """Stage that writes a table; `measure` for all others."""
@@ -42,7 +42,7 @@ def read_run_frames(spark: SparkSession, out: Path, strict: bool = False) -> Run
     skipped: list[str] = []
     for directory in output_dir.run_directories(out):
         try:
-            output_dir.ensure_run_tables([directory])
+            run_tables.ensure_run_tables(directory)
             output_dir.check_run_directory(directory)
         except CreekError as error:
             if strict:

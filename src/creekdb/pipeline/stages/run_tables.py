@@ -125,9 +125,11 @@ def write_run_tables(tables: RunArrowTables, directory: Path) -> None:
             pq.write_table(getattr(tables, name), partial, compression="zstd")
 
 
-def add_run_tables(directory: Path) -> None:
-    """Add tables to a run directory that has only a history."""
-    write_run_tables(tables_of_history(directory.resolve().name, load_run(directory)), directory)
+def ensure_run_tables(directory: Path) -> None:
+    """Add tables to a run without any: of a live cluster, or of `creek simulate`."""
+    if not (directory / TABLE_FILES["runs"]).exists():
+        tables = tables_of_history(directory.resolve().name, load_run(directory))
+        write_run_tables(tables, directory)
 
 
 # --- rows -------------------------------------------------------------------------------------
@@ -316,10 +318,9 @@ def _commit_orders(history: History) -> list[list[tuple[int, Dot]]]:
     Sources are the logs, which are empty in measured runs, and the final states. Lost events only
     fill gaps, since a checkpoint may have preserved them.
     """
-    numbers = {log.replica for log in history.logs} | {
-        each.replica for each in history.final_states
-    }
-    orders: list[list[tuple[int, Dot]]] = [[] for _ in range(max({*history.members, *numbers}) + 1)]
+    numbers = {*history.members, *(log.replica for log in history.logs)}
+    numbers |= {each.replica for each in history.final_states}
+    orders: list[list[tuple[int, Dot]]] = [[] for _ in range(max(numbers) + 1)]
     for log in history.logs:
         orders[log.replica] += _commit_positions(log.visible_events)
     for final in history.final_states:

@@ -19,6 +19,7 @@ import time
 import traceback
 import uuid
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future, wait
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -48,8 +49,6 @@ _LOST_TASK = re.compile(r"Task (\d+) in stage")
 
 
 class CellFailure(NamedTuple):
-    """Failed cell, with the reason."""
-
     cell: Cell
     reason: str
     """Reason in one line."""
@@ -60,8 +59,6 @@ class CellFailure(NamedTuple):
 
 
 class GridProgress(NamedTuple):
-    """Progress of a grid."""
-
     done: int
     """Number of completed cells, including failed ones and those of earlier runs."""
     total: int
@@ -92,11 +89,10 @@ def simulate(
     )
     for cell in missing:
         (out / FAILED_DIR / f"{cell.name}.txt").unlink(missing_ok=True)
-    earlier, tried, start_s = len(cells) - len(missing), missing, time.monotonic()
+    tried, start_s = missing, time.monotonic()
 
     def report(running: int) -> None:
-        progress = _progress(out, tried, running, time.monotonic() - start_s)
-        on_progress(progress._replace(done=earlier + progress.done, total=earlier + progress.total))
+        on_progress(_progress(out, len(cells), tried, running, time.monotonic() - start_s))
 
     failures: list[CellFailure] = []
     while missing:
@@ -115,74 +111,60 @@ def _run_job(
     The job ends early if the process of a task is lost too often. Then that cell is the only
     failure, and other cells may be missing.
     """
-    job = _SparkJob(context, cells, out)
+    job: Future[list[tuple[str, str]]] = Future()
+
+    def wait_for_spark() -> None:
+        try:
+            context.setJobGroup(JOB_GROUP, "simulation of a grid", interruptOnCancel=True)
+            tasks = context.parallelize([(cell, str(out.resolve())) for cell in cells], len(cells))
+            job.set_result(tasks.map(run_cell).collect())
+        except Exception as error:  # noqa: BLE001 - raised below
+            job.set_exception(error)
+
+    # A thread of its own, so that this one can report progress, and be interrupted.
+    threading.Thread(target=wait_for_spark, name=JOB_GROUP, daemon=True).start()
     try:
-        while job.is_alive():
-            job.join(POLL_INTERVAL_S)
-            report(job.running_count())
+        while not job.done():
+            wait([job], POLL_INTERVAL_S)
+            report(_running_count(context))
     except BaseException:
         context.cancelJobGroup(JOB_GROUP)
         raise
-    if job.error is not None:
-        return [_lost_process_failure(cells, job.error)]
+    if (error := job.exception()) is not None:
+        lost_task = _LOST_TASK.search(str(error))
+        if lost_task is None:
+            raise error
+        reason = "its process was lost repeatedly, possibly for lack of memory"
+        return [CellFailure(cells[int(lost_task[1])], reason)]
     by_name = {cell.name: cell for cell in cells}
-    failures = [CellFailure(by_name[name], reason) for name, reason in job.results if reason]
-    for name, reason in job.results:
+    for name, reason in job.result():
         if not reason and not is_cell_done(out, by_name[name]):
             raise StorageFault(
                 f"{name} was simulated, but is not in {out}; name a directory that all executors "
                 "share"
             )
-    return failures
+    return [CellFailure(by_name[name], reason) for name, reason in job.result() if reason]
 
 
-def _lost_process_failure(cells: Sequence[Cell], error: Exception) -> CellFailure:
-    """Return the failure of the cell whose task ended the job, by Spark's error message."""
-    match = _LOST_TASK.search(str(error))
-    if match is None:
-        raise error
-    reason = "its process was lost repeatedly, possibly for lack of memory"
-    return CellFailure(cells[int(match[1])], reason)
+def _running_count(context: "SparkContext") -> int:
+    tracker = context.statusTracker()
+    jobs = [tracker.getJobInfo(each) for each in tracker.getJobIdsForGroup(JOB_GROUP)]
+    stages = [tracker.getStageInfo(each) for job in jobs if job for each in job.stageIds]
+    return sum(stage.numActiveTasks for stage in stages if stage)
 
 
-class _SparkJob(threading.Thread):
-    """Thread that waits for Spark, so that the main thread can report progress."""
-
-    def __init__(self, context: "SparkContext", cells: Sequence[Cell], out: Path) -> None:
-        super().__init__(name=JOB_GROUP, daemon=True)
-        self._context = context
-        self._arguments = [(cell, str(out.resolve())) for cell in cells]
-        self.results: list[tuple[str, str]] = []
-        """Names of cells, with the reason of a failure or an empty text."""
-        self.error: Exception | None = None
-        self.start()
-
-    def run(self) -> None:
-        context = self._context
-        try:
-            context.setJobGroup(JOB_GROUP, "simulation of a grid", interruptOnCancel=True)
-            tasks = context.parallelize(self._arguments, len(self._arguments))
-            self.results = tasks.map(run_cell).collect()
-        except Exception as error:  # noqa: BLE001 - reported by the waiting thread
-            self.error = error
-
-    def running_count(self) -> int:
-        tracker = self._context.statusTracker()
-        jobs = [tracker.getJobInfo(each) for each in tracker.getJobIdsForGroup(JOB_GROUP)]
-        stages = [tracker.getStageInfo(each) for job in jobs if job for each in job.stageIds]
-        return sum(stage.numActiveTasks for stage in stages if stage)
-
-
-def _progress(out: Path, cells: Sequence[Cell], running: int, elapsed_s: float) -> GridProgress:
-    """Return the progress of some cells, by the run directories and failures that exist."""
+def _progress(
+    out: Path, total: int, tried: Sequence[Cell], running: int, elapsed_s: float
+) -> GridProgress:
+    """Return the progress by the run directories and failures that exist."""
     completed = set(os.listdir(out / RUNS_DIR))
     completed |= {name.removesuffix(".txt") for name in os.listdir(out / FAILED_DIR)}
-    pending = [cell for cell in cells if cell.name not in completed]
+    pending = [cell for cell in tried if cell.name not in completed]
     remaining = sum(map(estimated_cost, pending))
-    done = sum(map(estimated_cost, cells)) - remaining
+    done = sum(map(estimated_cost, tried)) - remaining
     return GridProgress(
-        done=len(cells) - len(pending),
-        total=len(cells),
+        done=total - len(pending),
+        total=total,
         # Tasks start in the order of the cells.
         running=tuple(cell.name for cell in pending[:running]),
         remaining_s=elapsed_s * remaining / done if done else None,

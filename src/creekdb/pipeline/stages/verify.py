@@ -11,7 +11,7 @@ checked; one verdict `unknown` stands for the other checkers.
 
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Final, NamedTuple, assert_never
+from typing import Final
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -57,13 +57,10 @@ def verdicts(
 
 
 def relational_verdicts(runs: DataFrame, operations: DataFrame, orders: DataFrame) -> DataFrame:
-    checkers = F.explode(F.array(*map(F.lit, relational_checks.RELATIONAL_CHECKERS))).alias(
-        "checker"
-    )
-    expected = runs.select("run", "command", checkers)
-    checked = expected.join(
-        relational_checks.find_violations(runs, operations, orders), ["run", "checker"], "left"
-    )
+    checkers = F.array(*map(F.lit, relational_checks.RELATIONAL_CHECKERS))
+    expected = runs.select("run", "command", F.explode(checkers).alias("checker"))
+    violations = relational_checks.find_violations(runs, operations, orders)
+    checked = expected.join(violations, ["run", "checker"], "left")
     checked = checked.fillna({"verdict": OK, "detail": ""})
     return conform_to_schema(checked, VERDICTS).unionByName(
         conform_to_schema(_tpcc_condition_verdicts(runs), VERDICTS)
@@ -95,19 +92,12 @@ def _check_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch
     for batch in batches:
         for row in batch.to_pylist():
             verdicts = check_run_history(Path(row["directory"]), row["command"])
-            rows = [{"run": row["run"], **each._asdict()} for each in verdicts]
+            rows = [{"run": row["run"], **each} for each in verdicts]
             yield pa.RecordBatch.from_pylist(rows, VERDICTS)
 
 
-class VerdictRow(NamedTuple):
-    checker: str
-    verdict: str
-    detail: str
-    command: str
-
-
-def check_run_history(directory: Path, command: str) -> list[VerdictRow]:
-    """Return the verdicts on one run; `command` repeats the run."""
+def check_run_history(directory: Path, command: str) -> list[dict[str, str]]:
+    """Return rows of VERDICTS on one run, without its name; `command` repeats the run."""
     check_command = f"creek check {directory}"
     try:
         history = load_run(directory)
@@ -120,10 +110,8 @@ def check_run_history(directory: Path, command: str) -> list[VerdictRow]:
     run = RunIndex(history, datatype)
     if not recorded:
         results = [each(run) for each in CHECKERS if each.name in CHECKERS_WITHOUT_EVENTS]
-        return [
-            _verdict_row(each, command)
-            for each in (*results, Inconclusive(MISSING_EVENTS_CHECK, _missing_events_reason()))
-        ]
+        results.append(Inconclusive(MISSING_EVENTS_CHECK, _missing_events_reason()))
+        return [_verdict_row(each, command) for each in results]
     results = [each(run) for each in CHECKERS]
     if datatype is not None and isinstance(datatype.base, PopulationBase):
         problems = violated_conditions(history, datatype)
@@ -154,15 +142,12 @@ def _with_commit_events(history: History, directory: Path) -> History:
     return replace(history, logs=tuple(reversed(logs)))
 
 
-def _verdict_row(verdict: Verdict, command: str) -> VerdictRow:
+def _verdict_row(verdict: Verdict, command: str) -> dict[str, str]:
     match verdict:
-        case Illegal():
-            witnesses = (each.describe() for each in verdict.counterexample)
-            detail = "\n".join([verdict.message, *witnesses])
-            return VerdictRow(verdict.checker, ILLEGAL, detail, command)
-        case Inconclusive():
-            return VerdictRow(verdict.checker, UNKNOWN, verdict.reason, command)
+        case Illegal(message=message, counterexample=witnesses):
+            name, detail = ILLEGAL, "\n".join([message, *(each.describe() for each in witnesses)])
+        case Inconclusive(reason=reason):
+            name, detail = UNKNOWN, reason
         case Ok():
-            return VerdictRow(verdict.checker, OK, "", command)
-        case _:
-            assert_never(verdict)
+            name, detail = OK, ""
+    return {"checker": verdict.checker, "verdict": name, "detail": detail, "command": command}

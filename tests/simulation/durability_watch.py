@@ -8,7 +8,7 @@ The watch is not a checker, since a history records neither messages nor disks. 
 or a decision violates a property only if several replicas crash at the wrong time.
 """
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from typing import Any
 
 from creekdb.protocol.effects import Response, ResponseKind
@@ -131,12 +131,18 @@ class _NodeWatch:
             case _:
                 return True
 
+    def _operations(self) -> Container[Dot]:
+        """Return the requests that clients issued at the current incarnation."""
+        return self._node._recorder._current_log(self._node.index).operations
+
     def respond(self, response: Response) -> None:
         self._records.update()
         counted = {response.id} if response.id.event > 0 else set()
         if response.observed is not None:
             counted.update(response.observed.ids)
-        own = [each for each in counted if each.replica == self._node.index]
+        # A replica issues no-ops itself. They have no effect that a client could have seen.
+        calls = self._operations()
+        own = [each for each in counted if each in calls]
         is_volatile = self._has_volatile_responses and response.kind is ResponseKind.TENTATIVE
         if not is_volatile and not all(map(self._records.has_request, own)):
             raise SentBeforeDurable(

@@ -15,7 +15,7 @@ from creekdb.checkers.verdict import (
     response_witness,
     short_text,
 )
-from creekdb.history import Dot, FinalState
+from creekdb.history import NOOP, Dot, FinalState
 
 
 @checker("convergence")
@@ -101,13 +101,16 @@ def _check_lost_observations(run: RunIndex) -> None:
     """Check that every request that a response counts is committed.
 
     A read may be executed before the requests that it counts are durable. Its response is not sent
-    before.
+    before. A no-op has no effect that a client could have seen.
     """
     durable = _durable_replicas(run)
     for record in run.history.operations:
         for response in record.responses:
             for dot in response.observed.ids if response.observed is not None else ():
                 if dot.replica not in durable or run.position_at(dot, response.at_us) is not None:
+                    continue
+                request = run.request_at(dot, response.at_us)
+                if request is not None and request.operation == NOOP:
                     continue
                 if not (run.responds_before_durable and _is_volatile(run, dot)):
                     message = f"a response to {record.id} counts {dot}, which was then lost"

@@ -94,8 +94,6 @@ def _iter_ranges(ids: Dots | IdSet) -> Iterable[tuple[int, int, int]]:
 
 
 class LoggedCast(NamedTuple):
-    """A cast request, with the log and the event of its cast."""
-
     request: Request
     log: ReplicaLog
     logged: LoggedEvent

@@ -248,9 +248,8 @@ def _completed_us(record: OperationRecord) -> int | None:
 
 
 def _throughput(completed_us: list[int], window: MeasurementWindow) -> float | None:
-    completed = bisect_right(completed_us, window.end_us) - bisect_left(
-        completed_us, window.begin_us
-    )
+    begin = bisect_left(completed_us, window.begin_us)
+    completed = bisect_right(completed_us, window.end_us) - begin
     return _ratio(completed * 1_000_000, window.duration_us)
 
 

@@ -264,22 +264,17 @@ def _config(
 def _samples(incarnations: list[_RecordedIncarnation]) -> tuple[dict[str, int], ...]:
     """Return samples by replica and time. Counters continue from the preceding incarnation."""
     rows: list[dict[str, int]] = []
-    totals_by_replica: dict[int, dict[str, int]] = {}
+    last: dict[int, dict[str, int]] = {}
     for each in incarnations:
-        totals = totals_by_replica.setdefault(
-            each.started.replica, dict.fromkeys(_CUMULATIVE_COUNTERS, 0)
-        )
-        last = totals
+        replica = each.started.replica
+        before = last.get(replica, dict.fromkeys(_CUMULATIVE_COUNTERS, 0))
         step = max(1, -(-len(each.samples) // SAMPLES_PER_INCARNATION_MAX))
         for sample in (*each.samples[:-1:step], *each.samples[-1:]):
             row = msgspec.structs.asdict(sample)
             row["at_us"] += each.offset_us
-            row |= {name: row[name] + totals[name] for name in _CUMULATIVE_COUNTERS}
-            rows.append({"replica": each.started.replica, **row})
-            last = row
-        totals_by_replica[each.started.replica] = {
-            name: last[name] for name in _CUMULATIVE_COUNTERS
-        }
+            row |= {name: row[name] + before[name] for name in _CUMULATIVE_COUNTERS}
+            rows.append({"replica": replica, **row})
+            last[replica] = row
     return tuple(rows)
 
 

@@ -268,11 +268,9 @@ class _ConsistencyCheck:
         delivered = sum(order.amount_delivered for order in orders.values())
         right = f"delivered {delivered} less paid {paid}"
         yield from _compare("3.3.2.10", at, "C_BALANCE", balance, right, delivered - paid)
-        left, total = (
-            "C_BALANCE + C_YTD_PAYMENT",
-            balance + rows.sum(CUSTOMER, C_YTD_PAYMENT, w, d, c),
-        )
-        yield from _compare("3.3.2.12", at, left, total, "the amount delivered", delivered)
+        total = balance + rows.sum(CUSTOMER, C_YTD_PAYMENT, w, d, c)
+        left, right = "C_BALANCE + C_YTD_PAYMENT", "the amount delivered"
+        yield from _compare("3.3.2.12", at, left, total, right, delivered)
         index = rows.register(LAST_ORDER, w, d, c)
         last = max((self._population.last_order(w, d, c), *orders))
         left, right = "the last order in the index", "the one in the table"
@@ -298,7 +296,6 @@ def _check_order(at: RowKey, order: _Order) -> Iterator[ConsistencyViolation]:
 def _compare(
     condition: str, at: RowKey, left: str, left_value: Any, right: str, right_value: Any
 ) -> Iterator[ConsistencyViolation]:
-    """Yield a violation if the two values differ."""
     if left_value != right_value:
         message = f"{left} is {left_value}, and {right} is {right_value}"
         yield ConsistencyViolation(condition, at, message)

@@ -73,7 +73,6 @@ class WholeRow:
         self._changed[column] = value
 
     def add(self, column: int, amount: Any) -> None:
-        """Add `amount` to a sum."""
         if self._changed is None:
             self._changed = list(self.fixed)
         self._changed[column] += amount

@@ -57,7 +57,6 @@ class NurandConstants(NamedTuple):
 
 
 def draw_constants(seed: int, population: Population) -> NurandConstants:
-    """Return the constants of the run with that seed."""
     random = Random(f"tpcc constants {seed}")
     return NurandConstants(
         random.choice(run_constants(population.last_name_constant)),

@@ -60,8 +60,6 @@ _VALUE_COLUMNS: Final = {
 
 
 class ExportManifest(msgspec.Struct, frozen=True, kw_only=True):
-    """Content of an export directory."""
-
     cluster: str
     datatype: str
     length: int

@@ -19,7 +19,7 @@ import math
 import re
 import tomllib
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from importlib import resources
 from itertools import product
 from pathlib import Path
@@ -105,19 +105,14 @@ def _block_experiments(where: str, block: dict[str, Any]) -> Iterator[Experiment
             raise UsageError(f"{where}, key '{key}': {UnknownName('key', key, GRID_KEYS)}")
     if "transactions" in block and "duration" in block:
         raise UsageError(f"{where}, key 'transactions': cannot be combined with 'duration'")
-    values = {key: _value_list(where, key, value) for key, value in block.items()}
+    values = {key: each if isinstance(each, list) else [each] for key, each in block.items()}
+    for key, choices in values.items():
+        if not choices:
+            raise UsageError(f"{where}, key '{key}': the list is empty")
     if math.prod(map(len, values.values())) > CELLS_MAX:
         raise UsageError(f"{where}: the block exceeds {CELLS_MAX} experiments")
     for combination in product(*values.values()):
         yield _build_experiment(where, dict(zip(values, combination, strict=True)))
-
-
-def _value_list(where: str, key: str, value: Any) -> Sequence[Any]:
-    if not isinstance(value, list):
-        return [value]
-    if not value:
-        raise UsageError(f"{where}, key '{key}': the list is empty")
-    return value
 
 
 def _build_experiment(where: str, chosen: dict[str, Any]) -> Experiment:

@@ -15,7 +15,7 @@ by position, time or number. Spark sorts on disk if the rows exceed memory.
 from functools import reduce
 from typing import Final
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the usual alias
 
 from creekdb.schemes import registry
@@ -30,7 +30,8 @@ def find_violations(runs: DataFrame, operations: DataFrame, orders: DataFrame) -
     The detail is the first counterexample, by position or number.
     """
     guaranteed = _with_scheme_guarantees(runs, operations)
-    strong = guaranteed.where(_is_ordered_as_strong())
+    # Schemes with stable responses only order all operations like strong ones.
+    strong = guaranteed.where("strong or not tentative")
     positions = _commit_positions(orders)
     violations = {
         "prefix_order": [
@@ -74,20 +75,16 @@ RELATIONAL_CHECKERS: Final = ("prefix_order", "real_time", "session_order", "com
 
 
 def _with_scheme_guarantees(runs: DataFrame, operations: DataFrame) -> DataFrame:
-    """Add a column `tentative`: True if the scheme of the run sends tentative responses."""
-    guarantees = runs.select("run", _has_tentative_responses(F.col("scheme")).alias("tentative"))
-    return operations.join(F.broadcast(guarantees), "run")
+    """Add a column `tentative`: True if the scheme of the run sends tentative responses.
 
-
-def _has_tentative_responses(scheme: Column) -> Column:
-    """True for schemes with tentative responses. An unknown scheme counts as Creek."""
+    An unknown scheme counts as Creek.
+    """
     specs = registry.SCHEMES.values()
-    return ~scheme.isin([spec.name for spec in specs if not spec.guarantees.tentative])
-
-
-def _is_ordered_as_strong() -> Column:
-    """True for strong operations, and for all operations of schemes with stable responses only."""
-    return F.col("strong") | ~F.col("tentative")
+    stable_only = F.col("scheme").isin(
+        [each.name for each in specs if not each.guarantees.tentative]
+    )
+    guarantees = runs.select("run", (~stable_only).alias("tentative"))
+    return operations.join(F.broadcast(guarantees), "run")
 
 
 def _commit_positions(orders: DataFrame) -> DataFrame:

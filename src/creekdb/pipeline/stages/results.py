@@ -23,8 +23,6 @@ PRODUCING_STAGE: Final = {"verdicts": "verify"}
 
 
 class RunFrames(NamedTuple):
-    """Tables of all runs, each as one frame."""
-
     runs: DataFrame
     operations: DataFrame
     orders: DataFrame

@@ -83,7 +83,12 @@ def simulate(
 ) -> list[CellFailure]:
     """Simulate the cells that a prepared directory lacks, and return the failures."""
     for cell in cells:
-        _discard_if_damaged(out, cell, warn)
+        if is_cell_done(out, cell):
+            try:
+                check_run_directory(out / RUNS_DIR / cell.name)
+            except CreekError as error:  # A new simulation yields the same run.
+                warn(f"{error}; it is simulated again")
+                shutil.rmtree(out / RUNS_DIR / cell.name)
     missing = sorted(
         (each for each in cells if not is_cell_done(out, each)), key=estimated_cost, reverse=True
     )
@@ -204,13 +209,3 @@ def simulate_cell(cell: Cell, out: Path) -> None:
         if not is_cell_done(out, cell):
             raise
         shutil.rmtree(attempt)
-
-
-def _discard_if_damaged(out: Path, cell: Cell, warn: Callable[[str], None]) -> None:
-    """Remove a run that cannot be read. A new simulation yields the same run."""
-    if is_cell_done(out, cell):
-        try:
-            check_run_directory(out / RUNS_DIR / cell.name)
-        except CreekError as error:
-            warn(f"{error}; it is simulated again")
-            shutil.rmtree(out / RUNS_DIR / cell.name)

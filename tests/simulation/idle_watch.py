@@ -56,8 +56,9 @@ class WatchedSimulation(Simulation):
         if node.replica is None or not node.replica.guarantees.tentative or _is_busy(node):
             return
         self.idle_observations += 1
-        for id, operation in self._recorder._current_log(node.index).operations.items():
-            if not operation.responses:
+        log = self._recorder._current_log(node.index)
+        for id, (operation, responses) in log.operations.items():
+            if not responses:
                 strength = "strong" if operation.strong else "weak"
                 raise IdleWithPendingResponse(
                     f"replica {node.index} was idle at {self.heap.now_us / 1000:.3f} ms without a "

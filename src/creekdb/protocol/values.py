@@ -57,3 +57,15 @@ def is_same_value(left: Any, right: Any) -> bool:
     if type(left) in (int, str, bool, bytes):
         return True
     return msgspec.msgpack.encode(left) == msgspec.msgpack.encode(right)
+
+
+def is_same_state(left: dict[Key, Any], right: dict[Key, Any]) -> bool:
+    """True if both have the same registers with the same values, including their types."""
+    if left is right:
+        return True
+    if len(left) != len(right):
+        return False
+    for key, value in left.items():
+        if key not in right or not is_same_value(value, right[key]):
+            return False
+    return True

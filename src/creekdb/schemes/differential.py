@@ -15,7 +15,7 @@ from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.messages import Checkpoint
 from creekdb.protocol.request import Outcome, Request
 from creekdb.protocol.settings import Settings
-from creekdb.protocol.values import is_same_value
+from creekdb.protocol.values import is_same_state
 from creekdb.schemes.core.execution import ReplicaVariables
 from creekdb.schemes.core.replica import ReplicaView
 from creekdb.schemes.core.sequential import SequentialExecution
@@ -103,9 +103,7 @@ def _is_equal(actual: Any, expected: Any) -> bool:
     if isinstance(actual, Outcome):
         return actual.same_as(expected)
     if isinstance(actual, dict):
-        return actual.keys() == expected.keys() and all(
-            is_same_value(actual[key], expected[key]) for key in actual
-        )
+        return is_same_state(actual, expected)
     return bool(actual == expected)
 
 

@@ -7,8 +7,8 @@ from rich.text import Text
 
 from creekdb.checkers import Illegal, Inconclusive, Ok, Verdict
 from creekdb.cli.output import pluralize, stdout_console
-from creekdb.simulation.faults.fields import format_duration, format_duration_rounded
-from creekdb.simulation.faults.language import format_fault_rounded
+from creekdb.simulation.faults.fields import ROUNDED, format_duration, format_duration_rounded
+from creekdb.simulation.faults.language import format_fault
 from creekdb.simulation.kernel.scenario import Scenario
 from creekdb.simulation.models.parameters import CpuModel
 
@@ -62,7 +62,7 @@ def _microseconds_text(us: float) -> str:
 def _faults_text(scenario: Scenario) -> str:
     """Return the faults that take effect, in the order of time."""
     faults = sorted(scenario.faults, key=lambda fault: fault.at_us)
-    entries = [format_fault_rounded(each) for each in faults if each.at_us <= scenario.duration_us]
+    entries = [format_fault(each, ROUNDED) for each in faults if each.at_us <= scenario.duration_us]
     if late := len(faults) - len(entries):
         entries.append(f"({late} more after the end, not applied)")
     return "; ".join(entries) or "none"

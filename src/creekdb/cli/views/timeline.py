@@ -24,7 +24,8 @@ from creekdb.history import (
 )
 from creekdb.server.runtime.config import load_datatype
 from creekdb.simulation.faults.fault_types import Crash, Cut, Die, Fault, Heal, Partition, Restart
-from creekdb.simulation.faults.language import format_fault_rounded
+from creekdb.simulation.faults.fields import ROUNDED
+from creekdb.simulation.faults.language import format_fault
 from creekdb.simulation.kernel.scenario import Scenario, scenario_from_config
 
 
@@ -299,7 +300,7 @@ def _fault_event(
     fault: Fault, scenario: Scenario, records: Iterable[OperationRecord]
 ) -> _TimelineEvent | None:
     """Return the heading of a fault, or None for crashes and restarts, which the logs contain."""
-    event = _TimelineEvent(fault.at_us, format_fault_rounded(fault))
+    event = _TimelineEvent(fault.at_us, format_fault(fault, ROUNDED))
     match fault:
         case Partition(groups=groups):
             text = _partition_text(groups, scenario.replicas)

@@ -5,7 +5,7 @@ A schedule is a tuple of faults, in any order. A fault is one class:
 - The annotations of its fields state their textual form and their valid values. The constructor
   rejects an invalid value, such as a negative time or a probability above 1.
 - The decorator `form` states how the fault is written, with an example for the help.
-- `inject` applies the fault to a simulated cluster.
+- `inject` applies the fault to a simulated cluster. A docstring states what the forms do not.
 
 `check_faults` rejects faults that do not fit the cluster, such as an unknown replica.
 """
@@ -199,8 +199,6 @@ class LoseDisk(ReplicaFault, frozen=True):
     "only replicas of one group reach each other; replicas not named form one more group",
 )
 class Partition(BaseFault, frozen=True):
-    """Only replicas of one group reach each other; replicas not named form one more group."""
-
     groups: Groups
 
     def replicas(self) -> tuple[int, ...]:
@@ -216,8 +214,6 @@ class Partition(BaseFault, frozen=True):
     "messages from 0 to 1 are lost; the other way is unaffected",
 )
 class Cut(BaseFault, frozen=True):
-    """All messages from `sender` to `receiver` are lost; the opposite direction is unaffected."""
-
     sender: Sender
     receiver: ReplicaNumber
 
@@ -234,16 +230,12 @@ class Cut(BaseFault, frozen=True):
     "... permanently, even after the end of all faults",
 )
 class Sever(Cut, frozen=True):
-    """A permanent cut; it is not healed at the end of the load phase either."""
-
     def inject(self, injector: "FaultInjector") -> None:
         injector.network.sever(self.sender, self.receiver)
 
 
 @form("heal", "heal at 2s", "all partitions and cuts end")
 class Heal(BaseFault, frozen=True):
-    """All partitions and cuts end."""
-
     def inject(self, injector: "FaultInjector") -> None:
         injector.network.heal()
 
@@ -254,8 +246,6 @@ class Heal(BaseFault, frozen=True):
     "from then on, each message is lost with this probability",
 )
 class Loss(BaseFault, frozen=True):
-    """From then on, each message is lost with this probability."""
-
     probability: Probability
 
     def inject(self, injector: "FaultInjector") -> None:
@@ -264,8 +254,6 @@ class Loss(BaseFault, frozen=True):
 
 @form("duplication {probability}", "duplication 5% at 1s", "... arrives a second time, later")
 class Duplication(BaseFault, frozen=True):
-    """From then on, each message arrives a second time, later, with this probability."""
-
     probability: Probability
 
     def inject(self, injector: "FaultInjector") -> None:
@@ -278,8 +266,6 @@ class Duplication(BaseFault, frozen=True):
     "... takes up to 5 ms longer",
 )
 class Reordering(BaseFault, frozen=True):
-    """From then on, each message takes up to `by_us` longer with this probability."""
-
     probability: Probability
     by_us: Duration = 5_000
 
@@ -294,8 +280,6 @@ class Reordering(BaseFault, frozen=True):
     "for 100 ms, messages take 5 times as long",
 )
 class Spike(BaseFault, frozen=True):
-    """For `duration_us`, messages take `factor` times as long."""
-
     duration_us: Duration
     factor: Factor
 
@@ -309,8 +293,6 @@ class Spike(BaseFault, frozen=True):
     "the clock of replica 3 jumps, forward or backward",
 )
 class ClockJump(ReplicaFault, frozen=True):
-    """The replica's clock jumps forward, or backward when `by_us` is negative."""
-
     by_us: Offset
 
     def inject(self, injector: "FaultInjector") -> None:
@@ -335,8 +317,6 @@ class ClockSkew(ReplicaFault, frozen=True):
     "for 300 ms, fsyncs take 20 ms longer",
 )
 class SlowDisk(ReplicaFault, frozen=True):
-    """For `duration_us`, each fsync takes `by_us` longer."""
-
     duration_us: Duration
     by_us: Duration
 
@@ -407,22 +387,21 @@ class Garbage(BaseFault, frozen=True):
         injector.set_for(self.duration_us, noise, "garbage", self.probability)
 
 
+class MemberChange(ReplicaFault, frozen=True):
+    def inject(self, injector: "FaultInjector") -> None:
+        injector.control.change_members(self)
+
+
 @form(
     "add {replica}", "add 5 at 1s", "a new replica becomes a member; it has the next unused number"
 )
-class Add(ReplicaFault, frozen=True):
-    """From then on, a new replica is to be a member. It has the next unused number."""
-
-    def inject(self, injector: "FaultInjector") -> None:
-        injector.control.change_members(self)
+class Add(MemberChange, frozen=True):
+    pass
 
 
 @form("remove {replica}", "remove 2 at 2s", "replica 2 is removed from the members and then stops")
-class Remove(ReplicaFault, frozen=True):
-    """From then on, the replica is not to be a member any more."""
-
-    def inject(self, injector: "FaultInjector") -> None:
-        injector.control.change_members(self)
+class Remove(MemberChange, frozen=True):
+    pass
 
 
 if TYPE_CHECKING:
@@ -451,7 +430,7 @@ def check_faults(faults: Sequence[Fault], replicas: int) -> None:
     if any(isinstance(fault, LoseDisk) for fault in faults):
         if replicas == 1:
             raise BadValue("a cluster of 1 replica loses its disk: no other replica has its state")
-        if any(isinstance(fault, Add | Remove | Die | Sever) for fault in faults):
+        if any(isinstance(fault, MemberChange | Die | Sever) for fault in faults):
             raise BadValue(
                 "a disk loss cannot be combined with add, remove, die or sever: "
                 "a replica with an empty disk must receive the state of every initial member"

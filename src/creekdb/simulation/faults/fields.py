@@ -108,24 +108,23 @@ def _parse_probability(text: str) -> float:
     return value / 100 if text.endswith("%") else value
 
 
-def _check_probability(probability: float) -> None:
-    if not 0 <= probability <= 1:
-        raise BadValue(f"a probability of {probability}: it must be between 0 and 1")
+def _check(is_valid: Callable[[Any], bool], problem: str) -> Callable[[Any], None]:
+    def check(value: Any) -> None:
+        if not is_valid(value):
+            raise BadValue(problem.format(value))
+
+    return check
 
 
-def _check_factor(factor: float) -> None:
-    if not 0 < factor <= 1_000_000:
-        raise BadValue(f"a factor of {factor}: it must be above 0 and at most 1000000")
-
-
-def _check_time(at_us: int) -> None:
-    if at_us < 0:
-        raise BadValue(f"a fault at {at_us} us: a time must not be negative")
-
-
-def _check_duration(duration_us: int) -> None:
-    if duration_us < 0:
-        raise BadValue(f"a duration of {duration_us} us: it must not be negative")
+_check_probability = _check(
+    lambda value: 0 <= value <= 1, "a probability of {}: it must be between 0 and 1"
+)
+_check_factor = _check(
+    lambda value: 0 < value <= 1_000_000,
+    "a factor of {}: it must be above 0 and at most 1000000",
+)
+_check_time = _check(lambda us: us >= 0, "a fault at {} us: a time must not be negative")
+_check_duration = _check(lambda us: us >= 0, "a duration of {} us: it must not be negative")
 
 
 def _format_with_unit(duration_us: int, style: NumberStyle) -> str:

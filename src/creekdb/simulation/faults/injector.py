@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from creekdb.protocol.consensus.omega import NO_BALLOT
 from creekdb.protocol.messages import CheckpointRecord, Promised
-from creekdb.simulation.faults.fault_types import Add, Fault, LoseDisk, Remove
+from creekdb.simulation.faults.fault_types import Fault, LoseDisk, MemberChange
 from creekdb.simulation.kernel.node import Node
 from creekdb.simulation.kernel.simulated_time import EventHandle, EventHeap
 from creekdb.simulation.models.disk import Disk
@@ -80,7 +80,7 @@ class ReplicaControl(NamedTuple):
     crash: Callable[[int], None]
     lose_disk: Callable[[int], None]
     restart: Callable[[int], None]
-    change_members: Callable[[Add | Remove], None]
+    change_members: Callable[[MemberChange], None]
 
 
 class FaultInjector:

@@ -28,7 +28,7 @@ from creekdb.simulation.faults.fault_types import (
     field_kinds,
     forms_of,
 )
-from creekdb.simulation.faults.fields import EXACT, ROUNDED, UNITS_US, NumberStyle
+from creekdb.simulation.faults.fields import EXACT, UNITS_US, NumberStyle
 
 _CLAUSES = ("at", "by", "for")
 _FIELD = re.compile(r"{(\w+)}")
@@ -57,14 +57,9 @@ def fault_examples() -> list[tuple[str, str]]:
     return [(form.example, form.meaning) for form in FAULT_FORMS]
 
 
-def format_fault(fault: Fault) -> str:
-    """Return the entry that `parse_fault` parses back to `fault`."""
-    return f"{_format_body(fault, EXACT)} at {EXACT.duration(fault.at_us)}"
-
-
-def format_fault_rounded(fault: Fault) -> str:
-    """Return the entry with rounded numbers, for display."""
-    return f"{_format_body(fault, ROUNDED)} at {ROUNDED.duration(fault.at_us)}"
+def format_fault(fault: Fault, style: NumberStyle = EXACT) -> str:
+    """Return the entry. If exact, `parse_fault` parses it back to `fault`."""
+    return f"{_format_body(fault, style)} at {style.duration(fault.at_us)}"
 
 
 def describe_fault(fault: Fault) -> str:

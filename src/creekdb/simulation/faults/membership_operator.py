@@ -14,7 +14,7 @@ from random import Random
 from creekdb.errors import UsageError
 from creekdb.protocol.membership.configuration import Configuration
 from creekdb.protocol.request import Operation
-from creekdb.simulation.faults.fault_types import Add, Remove
+from creekdb.simulation.faults.fault_types import Add, MemberChange
 from creekdb.simulation.kernel.node import Node
 
 RETRY_TICKS = 60
@@ -37,16 +37,10 @@ class MembershipOperator:
         self._invoke = invoke
         self._start = start
         self._stop = stop
-        self._queued_changes: deque[Add | Remove] = deque()
+        self.queued_changes: deque[MemberChange] = deque()
         self._started_replicas: set[int] = set()
         self._ticks_since_request = RETRY_TICKS
-        self._current_change: Add | Remove | None = None
-
-    def request_change(self, change: Add | Remove) -> None:
-        self._queued_changes.append(change)
-
-    def cancel_queued(self) -> None:
-        self._queued_changes.clear()
+        self._current_change: MemberChange | None = None
 
     def is_serving(self, replica: int) -> bool:
         """True if the replica is up, has joined, and has itself in its configuration."""
@@ -70,14 +64,16 @@ class MembershipOperator:
             if node.replica is not None and node.replica.view.can_shut_down():
                 self._stop(number)
         change = self._current_change
-        if change is None and self._queued_changes:
-            change = self._current_change = self._queued_changes.popleft()
+        if change is None and self.queued_changes:
+            change = self._current_change = self.queued_changes.popleft()
             self._ticks_since_request = RETRY_TICKS
         if change is None:
             return
         is_complete = isinstance(change, Add) == (change.replica in latest.replica_ids)
         if isinstance(change, Add) and (is_complete or self._random.random() < 0.05):
-            self._start_new(change.replica)
+            if change.replica not in self._started_replicas:
+                self._started_replicas.add(change.replica)
+                self._start(change.replica)
             is_complete = is_complete and self.is_serving(change.replica)
         if is_complete:
             self._current_change = None
@@ -91,12 +87,7 @@ class MembershipOperator:
         configurations = [replica.view.configuration() for replica in up_replicas]
         return max(configurations, key=lambda each: each.epoch, default=Configuration(0, ()))
 
-    def _start_new(self, replica: int) -> None:
-        if replica not in self._started_replicas:
-            self._started_replicas.add(replica)
-            self._start(replica)
-
-    def _request(self, change: Add | Remove) -> None:
+    def _request(self, change: MemberChange) -> None:
         members = [node.index for node in self._nodes if self.is_serving(node.index)]
         if not members:
             return

@@ -12,7 +12,7 @@ survives, because added replicas join through it.
 from collections.abc import Callable
 from functools import partial
 from random import Random
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from creekdb.simulation.faults.fault_types import (
     Add,
@@ -140,11 +140,8 @@ def _cuts(context: _FaultContext) -> list[Fault]:
 
 def _cut_one_direction(context: _FaultContext) -> list[Fault]:
     """Cut all links from a replica, or all links to it."""
-    at_us, replica, cuts_outgoing = (
-        context.draw_time_us(),
-        context.draw_replica(),
-        context.random.random() < 0.5,
-    )
+    at_us, replica = context.draw_time_us(), context.draw_replica()
+    cuts_outgoing = context.random.random() < 0.5
     others = [each for each in range(context.replicas) if each != replica]
     cuts: list[Fault] = [
         Cut(at_us, replica, other) if cuts_outgoing else Cut(at_us, other, replica)
@@ -175,14 +172,11 @@ def _reordering(context: _FaultContext) -> list[Fault]:
     ]
 
 
-def _spike(context: _FaultContext) -> list[Fault]:
-    return [
-        Spike(
-            context.draw_time_us(),
-            context.draw_duration_us(),
-            context.random.choice((3.0, 20.0, 200.0)),
-        )
-    ]
+def _temporary(
+    fault_type: type[Spike | Garbage], values: tuple[float, ...], context: _FaultContext
+) -> list[Fault]:
+    at_us, duration_us = context.draw_time_us(), context.draw_duration_us()
+    return [fault_type(at_us, duration_us, context.random.choice(values))]
 
 
 def _clock(context: _FaultContext) -> list[Fault]:
@@ -193,36 +187,20 @@ def _clock(context: _FaultContext) -> list[Fault]:
     return [ClockSkew(at_us, replica, by_us)]
 
 
-def _slow_disk(context: _FaultContext) -> list[Fault]:
-    by_us = context.random.choice((1_000, 20_000, 200_000))
-    return [
-        SlowDisk(context.draw_time_us(), context.draw_replica(), context.draw_duration_us(), by_us)
-    ]
-
-
-def _slow_cpu(context: _FaultContext) -> list[Fault]:
-    factor = context.random.choice((5.0, 30.0, 100.0))
-    return [
-        SlowCpu(context.draw_time_us(), context.draw_replica(), context.draw_duration_us(), factor)
-    ]
-
-
-def _garbage(context: _FaultContext) -> list[Fault]:
-    return [
-        Garbage(
-            context.draw_time_us(),
-            context.draw_duration_us(),
-            context.random.choice((0.01, 0.1, 0.5)),
-        )
-    ]
+def _slow(
+    fault_type: type[SlowDisk | SlowCpu], values: tuple[Any, ...], context: _FaultContext
+) -> list[Fault]:
+    value = context.random.choice(values)
+    at_us, replica = context.draw_time_us(), context.draw_replica()
+    return [fault_type(at_us, replica, context.draw_duration_us(), value)]
 
 
 _SINGLE_REPLICA_PATTERNS: tuple[FaultPattern, ...] = (
     _crash,
     _crash_repeatedly,
     _clock,
-    _slow_disk,
-    _slow_cpu,
+    partial(_slow, SlowDisk, (1_000, 20_000, 200_000)),
+    partial(_slow, SlowCpu, (5.0, 30.0, 100.0)),
 )
 _PATTERNS: tuple[FaultPattern, ...] = (
     *_SINGLE_REPLICA_PATTERNS,
@@ -236,8 +214,8 @@ _PATTERNS: tuple[FaultPattern, ...] = (
     partial(_noise, Loss, (0.01, 0.1, 0.3, 0.8)),
     partial(_noise, Duplication, (0.05, 0.3, 1.0)),
     _reordering,
-    _spike,
-    _garbage,
+    partial(_temporary, Spike, (3.0, 20.0, 200.0)),
+    partial(_temporary, Garbage, (0.01, 0.1, 0.5)),
 )
 
 

@@ -15,6 +15,7 @@ Runs are short and small on purpose. Rare interleavings come from many seeds wit
 (windows, batches, checkpoints every few requests), not from long runs.
 """
 
+from functools import partial
 from random import Random
 from typing import Literal
 
@@ -54,40 +55,40 @@ LAG_OPERATIONS = 60
 
 def scenario_from_seed(seed: int, scheme: str = "basic", faults: bool = True) -> Scenario:
     """Return the scenario of a seed. `faults=False` omits the faults and changes nothing else."""
-    replicas = derive_generator(seed, "plan", "size").choice((1, 2, 3, 3, 3, 4, 5, 5, 6, 7))
-    network = _network(derive_generator(seed, "plan", "network"))
+    generator = partial(derive_generator, seed, "plan")
+    replicas = generator("size").choice((1, 2, 3, 3, 3, 4, 5, 5, 6, 7))
+    network = _network(generator("network"))
     tick_us = max(5_000, network.latency_us_max)
     # In ticks, so that a slow network has time for as many message exchanges as a fast one.
-    load = derive_generator(seed, "plan", "load")
+    load = generator("load")
     duration_us = min(2_000_000, tick_us * load.randint(100, 240))
-    schedule = draw_faults(derive_generator(seed, "plan", "faults"), replicas, duration_us)
+    schedule = draw_faults(generator("faults"), replicas, duration_us)
     guarantees = _guarantees(scheme, replicas)
     if seed % DISK_LOSS_EVERY == DISK_LOSS_OFFSET and len(guarantees.voters) == replicas > 1:
-        schedule += _disk_losses(
-            derive_generator(seed, "plan", "lost disks"), replicas, duration_us
-        )
+        schedule += _disk_losses(generator("lost disks"), replicas, duration_us)
     else:
-        schedule += _deaths(derive_generator(seed, "plan", "deaths"), replicas, duration_us)
+        schedule += _deaths(generator("deaths"), replicas, duration_us)
     if seed % MEMBER_CHANGE_EVERY == MEMBER_CHANGE_OFFSET and guarantees.contexts:
         isolate_removed = seed % ISOLATED_REMOVAL_EVERY == MEMBER_CHANGE_OFFSET
         schedule = draw_member_changes(
-            derive_generator(seed, "plan", "members"),
+            generator("members"),
             replicas,
             duration_us,
             schedule,
             isolate_removed,
         )
     clients = _clients(load, replicas, duration_us)
-    datatype = derive_generator(seed, "plan", "datatype").choice(sorted(DATATYPES))
-    settings = _settings(derive_generator(seed, "plan", "settings"))
-    settings |= _gossip(derive_generator(seed, "plan", "gossip"))
-    settings |= _execution(derive_generator(seed, "plan", "execution"))
-    settings |= _streamed_checkpoints(derive_generator(seed, "plan", "drafts"))
+    datatype = generator("datatype").choice(sorted(DATATYPES))
+    settings = _settings(generator("settings"))
+    gossip = generator("gossip")
+    if gossip.random() < 0.3:  # requests on few replicas stay rare for long enough to be lost
+        settings["summary_ticks"] = gossip.choice((20, 60))
+    settings |= _execution(generator("execution"))
+    if generator("drafts").random() < 0.5:  # stream checkpoints, as live replicas do
+        settings["drafts"] = 1
     schedule_is_random = seed % SEQUENCE_EVERY != 0 or replicas < SEQUENCE_REPLICAS_MIN
     if not schedule_is_random:
-        sequence = draw_fault_sequence(
-            derive_generator(seed, "plan", "play"), replicas, tick_us, duration_us
-        )
+        sequence = draw_fault_sequence(generator("play"), replicas, tick_us, duration_us)
         schedule = sequence.faults
         settings |= sequence.settings
         clients = replace(
@@ -96,27 +97,25 @@ def scenario_from_seed(seed: int, scheme: str = "basic", faults: bool = True) ->
             think_us=clients.think_us // sequence.client_speedup,
             tentative_only_share=1.0,
         )
-    cpu = _cpu(derive_generator(seed, "plan", "cpu"))
+    cpu = _cpu(generator("cpu"))
     if seed % LAG_EVERY == LAG_OFFSET and replicas > 1:
-        schedule = _lagging_replica(
-            derive_generator(seed, "plan", "far behind"), replicas, duration_us
-        )
+        schedule = _lagging_replica(generator("far behind"), replicas, duration_us)
         settings |= {"pull_limit": 1}
         rate = LAG_OPERATIONS * 1_000_000 / duration_us
         clients = replace(clients, rate_per_second=rate)
         cpu = replace(cpu, execution_us=0)
-    disk = _disk(derive_generator(seed, "plan", "disk"))
+    disk = _disk(generator("disk"))
     durability: Literal["disk", "memory"] = "disk"
     if schedule_is_random:
-        failures = derive_generator(seed, "plan", "failing disks")
+        failures = generator("failing disks")
         if failures.random() < DISK_FAILURE_SHARE:
             schedule += draw_disk_failures(failures, replicas, duration_us)
             clients = _concurrent_sessions(clients, replicas)
-        memory = derive_generator(seed, "plan", "durability")
+        memory = generator("durability")
         if memory.random() < MEMORY_SHARE:
             durability = "memory"
             disk = DiskModel(fsync_us_min=500, fsync_us_max=memory.choice((5_000, 50_000)))
-        notice = derive_generator(seed, "plan", "notice of durability")
+        notice = generator("notice of durability")
         if notice.random() < NOTICE_SHARE:
             disk = replace(disk, notice_us_max=notice.choice((100, 1_000, tick_us)))
     return Scenario(
@@ -127,13 +126,13 @@ def scenario_from_seed(seed: int, scheme: str = "basic", faults: bool = True) ->
         duration_us=duration_us,
         settle_us=_QUIESCENCE_TICKS * tick_us,
         tick_us=tick_us,
-        turn_us=_turn_us(derive_generator(seed, "plan", "turns"), tick_us),
+        turn_us=_turn_us(generator("turns"), tick_us),
         clients=clients,
         cpu=cpu,
         network=network,
         disk=disk,
         durability=durability,
-        clock=_clock(derive_generator(seed, "plan", "clock"), replicas),
+        clock=_clock(generator("clock"), replicas),
         record_orders=True,
         settings=settings,
         faults=_limit_deaths(schedule, guarantees.voters) if faults else (),
@@ -291,16 +290,6 @@ def _execution(random: Random) -> dict[str, int]:
     return settings
 
 
-def _gossip(random: Random) -> dict[str, int]:
-    """Draw slow anti-entropy: requests on few replicas stay rare for long enough to be lost."""
-    return {"summary_ticks": random.choice((20, 60))} if random.random() < 0.3 else {}
-
-
 def _turn_us(random: Random, tick_us: int) -> int:
     """Draw turns as short as those of a live replica, or long enough to combine many inputs."""
     return random.choice((0, 0, 0, 50, tick_us // 5))
-
-
-def _streamed_checkpoints(random: Random) -> dict[str, int]:
-    """Sometimes stream checkpoints and snapshots over time, as live replicas do."""
-    return {"drafts": 1} if random.random() < 0.5 else {}

@@ -25,7 +25,7 @@ from creekdb.protocol.messages import Message, Promised, Record
 from creekdb.protocol.probes import Probe
 from creekdb.protocol.request import Operation
 from creekdb.schemes.core.replica import Replica
-from creekdb.simulation.faults.fault_types import Add, Remove
+from creekdb.simulation.faults.fault_types import MemberChange
 from creekdb.simulation.faults.injector import FaultInjector, ReplicaControl
 from creekdb.simulation.faults.membership_operator import MembershipOperator
 from creekdb.simulation.kernel.node import Node
@@ -138,17 +138,10 @@ class Simulation:
         self.nodes = tuple(
             Node(
                 index,
-                seed=seed,
+                scenario,
                 heap=self.heap,
                 make_replica=make_replica,
                 network=self.network,
-                cores=scenario.cpu.cores,
-                cost=scenario.cpu.cost,
-                disk=scenario.disk,
-                turn_us=scenario.turn_us,
-                has_snapshot_parts=bool(scenario.settings.get("drafts")),
-                responds_before_durable=scenario.durability == "memory",
-                clock=scenario.clock.make_clock(index),
                 recorder=self._recorder,
                 trace=self._trace,
                 counters=self._counters,
@@ -164,7 +157,7 @@ class Simulation:
             start=self._start_new,
             stop=self._stop_permanently,
         )
-        self._has_member_changes = any(isinstance(fault, Add | Remove) for fault in scenario.faults)
+        self._has_member_changes = any(isinstance(fault, MemberChange) for fault in scenario.faults)
         self._has_disk_loss_recovery = bool(scenario.protocol_settings().begin_anew)
         self._has_gated_clients = self._has_member_changes or self._has_disk_loss_recovery
         self._serving_replicas: set[int] = set()
@@ -174,7 +167,7 @@ class Simulation:
             self.network,
             self.nodes,
             ReplicaControl(
-                self._crash, self._lose_disk, self._start, self._operator.request_change
+                self._crash, self._lose_disk, self._start, self._operator.queued_changes.append
             ),
             absent=range(scenario.replicas, replicas),
         )
@@ -282,7 +275,7 @@ class Simulation:
     def _finish_load(self) -> None:
         self._window_end = self._read_totals()
         self._clients.stop()
-        self._operator.cancel_queued()
+        self._operator.queued_changes.clear()
         self._injector.heal_all()
         self._check_quiescence()
 
@@ -336,8 +329,8 @@ class Simulation:
             events=self.heap.processed_events,
             inputs=self._trace.input_count,
             quiescence_failure=self._quiescence_failure,
-            probes=counters.probes,
-            rejected=counters.rejected,
+            probes=dict(counters.probes),
+            rejected=dict(counters.rejected),
             malformed=counters.malformed,
             drift_us=counters.drift_us,
             unmatched_responses=self._recorder.unmatched_responses,

@@ -44,12 +44,12 @@ from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.messages import Message, Record, Snapshot, decode_message
 from creekdb.protocol.request import Operation
 from creekdb.schemes.core.replica import Replica
+from creekdb.simulation.kernel.scenario import Scenario
 from creekdb.simulation.kernel.seeds import derive_generator
-from creekdb.simulation.kernel.simulated_time import EventHandle, EventHeap, SkewedClock
-from creekdb.simulation.models.cpu import Cpu, TaskCost
+from creekdb.simulation.kernel.simulated_time import EventHandle, EventHeap
+from creekdb.simulation.models.cpu import Cpu
 from creekdb.simulation.models.disk import Disk
 from creekdb.simulation.models.network import Network
-from creekdb.simulation.models.parameters import DiskModel
 from creekdb.simulation.observation.counters import ReplicaCounters
 from creekdb.simulation.observation.recorder import HistoryRecorder
 from creekdb.simulation.observation.trace import (
@@ -124,18 +124,11 @@ class Node:
     def __init__(
         self,
         index: int,
+        scenario: Scenario,
         *,
-        seed: int,
         heap: EventHeap,
         make_replica: Callable[[int], Replica],
         network: Network,
-        cores: int,
-        cost: TaskCost,
-        disk: DiskModel,
-        turn_us: int = 0,
-        has_snapshot_parts: bool = False,
-        responds_before_durable: bool = False,
-        clock: SkewedClock,
         recorder: HistoryRecorder,
         trace: TraceHash,
         counters: ReplicaCounters,
@@ -146,17 +139,17 @@ class Node:
         self._heap = heap
         self._make_replica = make_replica
         self._network = network
-        self.cpu = Cpu(heap, cores, cost, self._run_task, self._task_done)
-        self.disk = Disk(
-            heap, disk, derive_generator(seed, "disk", index), self._release, self._release_reads
-        )
-        self._turn_us = turn_us
-        self._has_snapshot_parts = has_snapshot_parts
+        cpu = scenario.cpu
+        self.cpu = Cpu(heap, cpu.cores, cpu.cost, self._run_task, self._task_done)
+        random = derive_generator(scenario.seed, "disk", index)
+        self.disk = Disk(heap, scenario.disk, random, self._release, self._release_reads)
+        self._turn_us = scenario.turn_us
+        self._has_snapshot_parts = bool(scenario.settings.get("drafts"))
         """True if snapshots are loaded in parts, as by live replicas."""
-        self._responds_before_durable = responds_before_durable
+        self._responds_before_durable = scenario.durability == "memory"
         self._turn_timer: EventHandle | None = None
         """Event that ends the current turn, or None."""
-        self.clock = clock
+        self.clock = scenario.clock.make_clock(index)
         self._recorder = recorder
         self._trace = trace
         self._counters = counters
@@ -165,7 +158,7 @@ class Node:
         self._rule = ReleaseRule(0)
         self._volatile_events: deque[tuple[int, tuple[Event, ...]]] = deque()
         """Events, each with the disk position from which on other replicas may depend on them."""
-        self._stream_random = derive_generator(seed, "drawing", index)
+        self._stream_random = derive_generator(scenario.seed, "drawing", index)
         self._checkpoint_writer = self._new_checkpoint_writer()
         self.replica: Replica | None = None
         self.incarnation = -1

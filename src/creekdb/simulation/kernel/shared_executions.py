@@ -19,14 +19,12 @@ from creekdb.execution.result import ExecutionResult
 from creekdb.execution.transaction import View
 from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.request import Request
-from creekdb.protocol.values import Key, is_same_value
+from creekdb.protocol.values import Key, is_same_state
 
 CACHED_REQUESTS_MAX: Final = 16_384
 """Number of cached requests. Most replicas have executed a request before it is evicted."""
 CACHED_VARIANTS_MAX: Final = 4
 """Number of cached executions of one request, each on different values."""
-
-_MISSING: Final = object()
 
 
 class CachedExecution:
@@ -77,20 +75,10 @@ class ExecutionSharingDataType(DataTypeWrapper):
     def changes(self, registers: dict[Key, Any]) -> dict[Key, Any]:
         """Return the changes; computed once for replicas that end with equal registers."""
         last_registers, last_changes = self._last_changes
-        if not _equal_registers(last_registers, registers):
+        if not is_same_state(last_registers, registers):
             last_changes = super().changes(registers)
             self._last_changes = registers, last_changes
         return last_changes
-
-
-def _equal_registers(left: dict[Key, Any], right: dict[Key, Any]) -> bool:
-    if len(left) != len(right):
-        return False
-    for key, left_value in left.items():
-        right_value = right.get(key, _MISSING)
-        if right_value is not left_value and not is_same_value(right_value, left_value):
-            return False
-    return True
 
 
 class _AdditionRecorder:

@@ -37,10 +37,6 @@ _RESERVED = b""
 """Log entry at the reserved position of a streamed checkpoint."""
 
 
-def _do_nothing() -> None:
-    pass
-
-
 class _StreamedWrite(NamedTuple):
     position: int
     data: bytes
@@ -78,7 +74,7 @@ class Disk:
         model: DiskModel,
         random: Random,
         on_durable: Callable[[], None],
-        on_failure: Callable[[], None] = _do_nothing,
+        on_failure: Callable[[], None],
     ) -> None:
         self._heap = heap
         self._model = model

@@ -20,7 +20,7 @@ The network is independent of the meaning of messages.
 """
 
 from collections.abc import Callable, Iterable
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, TypeAlias
 
 from creekdb.protocol.messages import Message, Promise, encode
 from creekdb.simulation.kernel.seeds import derive_generator
@@ -32,23 +32,9 @@ DUPLICATE_DELAY_US_MAX = 20_000
 """Upper bound for the delay of a duplicate, in microseconds."""
 
 
-class Forgery(NamedTuple):
-    sender: int
-    data: bytes
-
-
-class MessageFate(NamedTuple):
-    """Effect of noise on one message. `extra_us` and `duplicate_us` are 0 if they do not apply."""
-
-    is_lost: bool = False
-    extra_us: int = 0
-    duplicate_us: int = 0
-    forgery: Forgery | None = None
-
-
 class NetworkNoise:
     def __init__(self, seed: int, replicas: int) -> None:
-        self._random = derive_generator(seed, "noise")
+        self.random = derive_generator(seed, "noise")
         self._replicas = replicas
         self.loss = 0.0
         self.duplication = 0.0
@@ -68,37 +54,19 @@ class NetworkNoise:
     def reset(self) -> None:
         self.loss = self.duplication = self.reordering = self.garbage = 0.0
 
-    def draw(self) -> float:
-        return self._random.random()
-
-    def draw_fate(self, sender: int, data: bytes) -> MessageFate:
-        random = self._random
-        is_lost = random.random() < self.loss
-        extra_us = duplicate_us = 0
-        if random.random() < self.reordering:
-            extra_us = random.randint(1, max(1, self.reordering_us))
-            self.reordered += 1
-        if random.random() < self.duplication:
-            duplicate_us = random.randint(1, DUPLICATE_DELAY_US_MAX)
-            self.duplicated += 1
-        forgery = None
-        if random.random() < self.garbage:
-            forgery = self._forge(sender, data)
-            self.forged += 1
-        return MessageFate(is_lost, extra_us, duplicate_us, forgery)
-
-    def _forge(self, sender: int, data: bytes) -> Forgery:
-        random = self._random
+    def forge(self, sender: int, data: bytes) -> tuple[int, bytes]:
+        """Draw the sender and the content of a forgery that accompanies a real message."""
+        random = self.random
         variant = random.randrange(4 if self.can_flip_bits else 3)
         if variant == 0:
-            return Forgery(sender, random.randbytes(random.randint(0, 40)))
+            return sender, random.randbytes(random.randint(0, 40))
         if variant == 1:
-            return Forgery(sender, data[: random.randrange(len(data))])
+            return sender, data[: random.randrange(len(data))]
         if variant == 2:
-            return Forgery(self._replicas + random.randrange(3), data)
+            return self._replicas + random.randrange(3), data
         at = random.randrange(len(data))
         flipped = data[at] ^ (1 << random.randrange(8))
-        return Forgery(sender, data[:at] + bytes((flipped,)) + data[at + 1 :])
+        return sender, data[:at] + bytes((flipped,)) + data[at + 1 :]
 
 
 Deliver: TypeAlias = Callable[[int, int, bytes, Message | None], None]
@@ -181,24 +149,28 @@ class Network:
     def _send_with_noise(
         self, arrival_us: int, pair: int, data: bytes, shared: Message | None
     ) -> None:
-        sender = pair // self._replicas
+        heap, noise, random = self._heap, self.noise, self.noise.random
+        sender, receiver = divmod(pair, self._replicas)
         epoch = self._epoch_of(sender)
-        fate = self.noise.draw_fate(sender, data)
-        if fate.is_lost:
+        is_lost = random.random() < noise.loss
+        extra_us = 0
+        if random.random() < noise.reordering:
+            extra_us = random.randint(1, max(1, noise.reordering_us))
+            noise.reordered += 1
+        if is_lost:
             self.lost_messages += 1
-        elif fate.extra_us:
-            self._heap.schedule_at(
-                arrival_us + fate.extra_us, self._arrive, pair, data, shared, epoch
-            )
         else:
-            self._last_arrival_us[pair] = arrival_us
-            self._heap.schedule_at(arrival_us, self._arrive, pair, data, shared, epoch)
-        if fate.duplicate_us:
-            self._heap.schedule_at(
-                arrival_us + fate.duplicate_us, self._arrive, pair, data, shared, epoch
-            )
-        if fate.forgery is not None:
-            self._heap.schedule_at(arrival_us, self._arrive_forged, pair, fate.forgery)
+            if not extra_us:
+                self._last_arrival_us[pair] = arrival_us
+            heap.schedule_at(arrival_us + extra_us, self._arrive, pair, data, shared, epoch)
+        if random.random() < noise.duplication:
+            duplicate_us = arrival_us + random.randint(1, DUPLICATE_DELAY_US_MAX)
+            heap.schedule_at(duplicate_us, self._arrive, pair, data, shared, epoch)
+            noise.duplicated += 1
+        if random.random() < noise.garbage:
+            forged_sender, forged = noise.forge(sender, data)
+            heap.schedule_at(arrival_us, self._deliver, receiver, forged_sender, forged, None)
+            noise.forged += 1
 
     # --- arriving ------------------------------------------------------------------------------
 
@@ -211,16 +183,13 @@ class Network:
                 < max(self._last_disk_loss[sender], self._last_disk_loss[receiver])
                 or (
                     epoch % _EPOCHS_PER_DISK_LOSS != self._epochs[sender]
-                    and self.noise.draw() < self._model.crash_loss
+                    and self.noise.random.random() < self._model.crash_loss
                 )
             )
         ):
             self.lost_messages += 1
             return
         self._deliver(receiver, sender, data, shared)
-
-    def _arrive_forged(self, pair: int, forgery: Forgery) -> None:
-        self._deliver(pair % self._replicas, forgery.sender, forgery.data, None)
 
     # --- reachability ----------------------------------------------------------------------------
 

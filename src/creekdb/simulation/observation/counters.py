@@ -1,5 +1,7 @@
 """Counters of a run: statistics of the models, and sums over all replicas and incarnations."""
 
+from collections import Counter
+
 import msgspec
 
 from creekdb.protocol.probes import Probe
@@ -36,8 +38,8 @@ class DiskStatistics(msgspec.Struct, frozen=True, kw_only=True):
 
 class ReplicaCounters:
     def __init__(self) -> None:
-        self.probes: dict[Probe, int] = {}
-        self.rejected: dict[str, int] = {}
+        self.probes: Counter[Probe] = Counter()
+        self.rejected: Counter[str] = Counter()
         self.drift_us: dict[int, int] = {}
         """By replica: the largest clock lead that any other replica observed, in microseconds."""
         self.malformed = 0
@@ -45,9 +47,7 @@ class ReplicaCounters:
 
     def add(self, replica: ReplicaView) -> None:
         """Add the counts of an incarnation that ends."""
-        for probe, count in replica.probes.counts.items():
-            self.probes[probe] = self.probes.get(probe, 0) + count
-        for reason, count in replica.rejected.items():
-            self.rejected[reason] = self.rejected.get(reason, 0) + count
+        self.probes.update(replica.probes.counts)
+        self.rejected.update(replica.rejected)
         for other, ahead_us in replica.drift_us.items():
             self.drift_us[other] = max(self.drift_us.get(other, 0), ahead_us)

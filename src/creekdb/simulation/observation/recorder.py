@@ -9,6 +9,8 @@ except for commits.
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
+import msgspec
+
 from creekdb.execution.keys import collation_key
 from creekdb.history.records import (
     Committed,
@@ -27,7 +29,7 @@ from creekdb.history.records import (
     SpeculativelyExecuted,
 )
 from creekdb.protocol.effects import Response
-from creekdb.protocol.values import is_same_value
+from creekdb.protocol.values import is_same_state
 from creekdb.schemes.core.replica import ReplicaView
 from creekdb.simulation.kernel.simulated_time import EventHeap
 
@@ -39,17 +41,6 @@ class Speculation(NamedTuple):
 
     at_us: int
     outcome: Outcome
-
-
-class _OpenOperation:
-    __slots__ = ("invoked_us", "operation", "responses", "session", "strong")
-
-    def __init__(self, session: int, operation: Operation, strong: bool, invoked_us: int) -> None:
-        self.session = session
-        self.operation = operation
-        self.strong = strong
-        self.invoked_us = invoked_us
-        self.responses: list[ResponseRecord] = []
 
 
 class _OpenLog:
@@ -64,7 +55,8 @@ class _OpenLog:
         self.is_removed = False
         self.events: list[LoggedEvent] = []
         self.durable_events = 0
-        self.operations: dict[Dot, _OpenOperation] = {}
+        self.operations: dict[Dot, tuple[OperationRecord, list[ResponseRecord]]] = {}
+        """Operations without their responses, and their responses so far."""
 
 
 class HistoryRecorder:
@@ -77,7 +69,7 @@ class HistoryRecorder:
         self._members = tuple(range(replicas if members is None else members))
         self._logs: list[_OpenLog] = []
         self._current: list[_OpenLog | None] = [None] * replicas
-        self._invocations: list[tuple[_OpenLog, Dot]] = []
+        self._invocations: list[tuple[OperationRecord, list[ResponseRecord]]] = []
         self._commit_orders: list[list[tuple[int, Dot]]] = [[] for _ in range(replicas)]
         self._pending_commits: list[list[tuple[int, Dot]]] = [[] for _ in range(replicas)]
         """By replica: commits that are not durable yet."""
@@ -157,15 +149,24 @@ class HistoryRecorder:
     ) -> None:
         log = self._current_log(replica)
         assert id not in log.operations, "an incarnation issues an identifier only once"
-        log.operations[id] = _OpenOperation(session, operation, strong, self._heap.now_us)
-        self._invocations.append((log, id))
+        record = OperationRecord(
+            session=session,
+            replica=replica,
+            incarnation=log.incarnation,
+            id=id,
+            operation=operation,
+            strong=strong,
+            invoked_us=self._heap.now_us,
+        )
+        log.operations[id] = record, []
+        self._invocations.append(log.operations[id])
 
     def record_response(self, replica: int, response: Response) -> None:
-        operation = self._current_log(replica).operations.get(response.id)
-        if operation is None or operation.session != response.session:
+        entry = self._current_log(replica).operations.get(response.id)
+        if entry is None or entry[0].session != response.session:
             self.unmatched_responses += 1
             return
-        operation.responses.append(
+        entry[1].append(
             ResponseRecord(
                 self._heap.now_us,
                 response.kind,
@@ -189,7 +190,12 @@ class HistoryRecorder:
             members=self._members,
             guarantees=self._guarantees,
             quiescent=quiescent,
-            operations=tuple(_operation_record(log, id) for log, id in self._invocations),
+            operations=tuple(
+                [
+                    msgspec.structs.replace(record, responses=tuple(responses))
+                    for record, responses in self._invocations
+                ]
+            ),
             logs=tuple(
                 ReplicaLog(
                     replica=log.replica,
@@ -212,27 +218,13 @@ class HistoryRecorder:
         return log
 
 
-def _operation_record(log: _OpenLog, id: Dot) -> OperationRecord:
-    operation = log.operations[id]
-    return OperationRecord(
-        session=operation.session,
-        replica=log.replica,
-        incarnation=log.incarnation,
-        id=id,
-        operation=operation.operation,
-        strong=operation.strong,
-        invoked_us=operation.invoked_us,
-        responses=tuple(operation.responses),
-    )
-
-
 def _final_states(replicas: Iterable[ReplicaView], sort_items: bool) -> tuple[FinalState, ...]:
     """Return the final states. Replicas with equal states share one tuple of items."""
     finals: list[FinalState] = []
     distinct: list[tuple[dict[Key, object], _StateItems]] = []
     for replica in replicas:
         state = replica.state()
-        shared = next((items for other, items in distinct if _equal_states(other, state)), None)
+        shared = next((items for other, items in distinct if is_same_state(other, state)), None)
         if shared is None:
             shared = _state_items(state, sort_items)
             distinct.append((state, shared))
@@ -247,17 +239,6 @@ def _final_states(replicas: Iterable[ReplicaView], sort_items: bool) -> tuple[Fi
             )
         )
     return tuple(finals)
-
-
-def _equal_states(left: dict[Key, object], right: dict[Key, object]) -> bool:
-    """True if the states are equal, including the types of values, which `==` ignores."""
-    return left is right or (
-        len(left) == len(right)
-        and all(
-            key in right and is_same_value(left_value, right[key])
-            for key, left_value in left.items()
-        )
-    )
 
 
 def _state_items(state: dict[Key, object], sort_items: bool) -> _StateItems:

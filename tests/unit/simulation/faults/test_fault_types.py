@@ -38,6 +38,7 @@ from creekdb.simulation.faults.fault_types import (
     forms_of,
 )
 from creekdb.simulation.faults.fields import (
+    ROUNDED,
     Duration,
     ReplicaNumber,
     format_duration_rounded,
@@ -48,7 +49,6 @@ from creekdb.simulation.faults.language import (
     describe_fault,
     fault_examples,
     format_fault,
-    format_fault_rounded,
     parse_fault,
     parse_faults,
 )
@@ -157,7 +157,7 @@ def test_rounded_durations_have_three_significant_digits() -> None:
         86_400_000_000: "1d",
     }
     assert {each: format_duration_rounded(each) for each in rounded} == rounded
-    assert format_fault_rounded(Spike(1_234, 56_789, 5.0)) == "spike x5 for 56.8ms at 1.23ms"
+    assert format_fault(Spike(1_234, 56_789, 5.0), ROUNDED) == "spike x5 for 56.8ms at 1.23ms"
 
 
 def test_durations_have_units() -> None:

@@ -20,7 +20,8 @@ from creekdb.protocol.messages import (
 )
 from creekdb.protocol.request import NOOP, Operation, Outcome
 from creekdb.simulation.kernel.node import Node
-from creekdb.simulation.kernel.simulated_time import EventHeap, SkewedClock
+from creekdb.simulation.kernel.scenario import Scenario
+from creekdb.simulation.kernel.simulated_time import EventHeap
 from creekdb.simulation.models.network import Network
 from creekdb.simulation.models.parameters import CpuModel, DiskModel, NetworkModel
 from creekdb.simulation.observation.counters import ReplicaCounters
@@ -66,16 +67,15 @@ class NodeHarness:
         self._batches = batches
         self.node = Node(
             0,
-            seed=0,
+            Scenario(
+                cpu=CpuModel(cores=1, execution_us=10, access_us=0),
+                disk=DiskModel(fsync_us_min=fsync_us, fsync_us_max=fsync_us),
+                turn_us=turn_us,
+                durability="memory" if responds_before_durable else "disk",
+            ),
             heap=self.heap,
             make_replica=self._make_replica,
             network=self.network,
-            cores=1,
-            cost=CpuModel(execution_us=10, access_us=0).cost,
-            disk=DiskModel(fsync_us_min=fsync_us, fsync_us_max=fsync_us),
-            turn_us=turn_us,
-            responds_before_durable=responds_before_durable,
-            clock=SkewedClock(),
             recorder=self.recorder,
             trace=TraceHash(),
             counters=self.counters,

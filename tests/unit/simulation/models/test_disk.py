@@ -18,7 +18,9 @@ class DiskHarness:
         self.durable: list[tuple[int, int]] = []
         self.written_us: list[int] = []
         model = DiskModel(fsync_us_min=fsync_us, fsync_us_max=fsync_us)
-        self.disk = Disk(self.heap, model, derive_generator(seed, "disk"), self._on_durable)
+        self.disk = Disk(
+            self.heap, model, derive_generator(seed, "disk"), self._on_durable, lambda: None
+        )
 
     def write_checkpoint(self, slot: int) -> None:
         self.disk.write_checkpoint(slot, [encode(checkpoint_record())], self._on_written)
@@ -241,6 +243,7 @@ def test_the_replica_may_learn_late_that_records_are_durable() -> None:
         model,
         derive_generator(0, "disk"),
         lambda: learned.append((heap.now_us, disk.durable_position)),
+        lambda: None,
     )
     disk.append((record(1),))
     heap.schedule_at(100, lambda: learned.append((heap.now_us, disk.durable_position)))

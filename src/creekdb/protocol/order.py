@@ -75,11 +75,9 @@ class RequestOrder:
 
     def tentative_after(self, key: OrderKey | None) -> Iterator[Request]:
         """Return the tentative requests later than `key`, or all of them if `key` is None."""
-        return (
-            iter(self._sorted_tentative)
-            if key is None
-            else self._sorted_tentative.after(_sort_key(key))
-        )
+        if key is None:
+            return iter(self._sorted_tentative)
+        return self._sorted_tentative.after(_sort_key(key))
 
     def insert(self, request: Request) -> None:
         """Insert a new request at its position on `tentative` (lines 37-39)."""

@@ -188,7 +188,7 @@ class ProtocolStack:
     def tick(self, now: int) -> None:
         self._now = now
         self._ticks += 1
-        self._snapshot_sender.tick(self._ticks)
+        self._snapshot_sender.ticks = self._ticks
         if self.is_removed:
             if not self.can_shut_down:
                 if self._ticks % self.settings.heartbeat_ticks == 0:

@@ -145,11 +145,9 @@ def rejection_reason(message: object, sender: int, settings: Settings) -> Messag
         case Prepare(ballot=ballot, first=instance):
             return _check_ballot_owner(ballot, sender, settings) or _check_instance(instance)
         case Promise():
-            return (
-                MessageRejection.NOT_A_VOTER
-                if sender not in voters
-                else _check_promise(message, settings, voters)
-            )
+            if sender not in voters:
+                return MessageRejection.NOT_A_VOTER
+            return _check_promise(message, settings, voters)
         case Reject(promised=ballot):
             return _check_ballot(ballot, settings)
         case CatchUp(first=instance):
@@ -161,11 +159,9 @@ def rejection_reason(message: object, sender: int, settings: Settings) -> Messag
         case Snapshot(checkpoint=checkpoint):
             return _check_checkpoint(checkpoint, settings)
         case AssembledSnapshot(checkpoint=checkpoint, loader=loader):
-            return (
-                _check_checkpoint(checkpoint, settings)
-                if loader.has_unique_keys()
-                else MessageRejection.BAD_CHECKPOINT
-            )
+            if not loader.has_unique_keys():
+                return MessageRejection.BAD_CHECKPOINT
+            return _check_checkpoint(checkpoint, settings)
         case RecoveryQuery(ballot=ballot, delivered=delivered):
             reason = _check_ballot(ballot, settings, settings.members) or _check_instance(delivered)
             return reason or (
@@ -210,11 +206,8 @@ def contradiction_reason(
         case Reject(promised=ballot):
             return _check_ballot_jump(ballot, stack)
         case Summary(received=dots):
-            return (
-                MessageRejection.NEVER_ISSUED
-                if dots.last(stack.index) > stack.last_event()
-                else None
-            )
+            is_issued = dots.last(stack.index) <= stack.last_event()
+            return None if is_issued else MessageRejection.NEVER_ISSUED
         case Decisions(batches=batches):
             return _first_reason(_check_proposed_batch(batch, stack) for batch in batches)
         case Snapshot(checkpoint=checkpoint) | AssembledSnapshot(checkpoint=checkpoint):
@@ -233,14 +226,12 @@ def _check_ballot_jump(ballot: Ballot, stack: "ProtocolStack") -> MessageRejecti
 def _check_requests_against_stack(
     requests: tuple[Request, ...], stack: "ProtocolStack"
 ) -> MessageRejection | None:
-    index, last = stack.index, stack.last_event()
+    index, last, timestamp_max = stack.index, stack.last_event(), _timestamp_max(stack)
     seen: dict[Dot, Request] = {}
     for request in requests:
         id, context = request.id, request.context
         replica, event = id
-        if request.timestamp > TIMESTAMP_PLAUSIBLE_MAX and _is_implausible_timestamp(
-            request.timestamp, stack
-        ):
+        if request.timestamp > timestamp_max:
             return MessageRejection.IMPLAUSIBLE_JUMP
         if replica == index and event > last:
             return MessageRejection.NEVER_ISSUED
@@ -248,17 +239,12 @@ def _check_requests_against_stack(
             return MessageRejection.NEVER_ISSUED
         if seen.setdefault(id, request) is not request and seen[id] != request:
             return MessageRejection.ID_REUSED
-    return (
-        MessageRejection.ID_REUSED
-        if stack.reliable_broadcast.has_conflicting_request(requests)
-        else None
-    )
+    has_conflict = stack.reliable_broadcast.has_conflicting_request(requests)
+    return MessageRejection.ID_REUSED if has_conflict else None
 
 
-def _is_implausible_timestamp(timestamp: int, stack: "ProtocolStack") -> bool:
-    if timestamp <= TIMESTAMP_PLAUSIBLE_MAX:
-        return False
-    return timestamp > stack.clock.last + TIMESTAMP_JUMP_MAX
+def _timestamp_max(stack: "ProtocolStack") -> int:
+    return max(TIMESTAMP_PLAUSIBLE_MAX, stack.clock.last + TIMESTAMP_JUMP_MAX)
 
 
 def _check_issued(batch: Batch, stack: "ProtocolStack") -> MessageRejection | None:
@@ -279,7 +265,7 @@ def _check_proposed_batch(batch: Batch, stack: "ProtocolStack") -> MessageReject
 
 
 def _check_installable(checkpoint: Checkpoint, stack: "ProtocolStack") -> MessageRejection | None:
-    if _is_implausible_timestamp(checkpoint.timestamp, stack):
+    if checkpoint.timestamp > _timestamp_max(stack):
         return MessageRejection.IMPLAUSIBLE_JUMP
     if checkpoint.ids.last(stack.index) > stack.last_event():
         return MessageRejection.NEVER_ISSUED
@@ -335,25 +321,18 @@ def _check_ballot(
 ) -> MessageRejection | None:
     """Check for a ballot of this epoch, whose owner is in `owners` or, by default, a voter."""
     if settings.first_round <= ballot.round < settings.end_round:
-        return (
-            None if ballot.replica in (owners or settings.voters) else MessageRejection.BAD_BALLOT
-        )
-    return (
-        MessageRejection.OTHER_EPOCH
-        if 1 <= ballot.round < COUNTER_LIMIT
-        else MessageRejection.BAD_BALLOT
-    )
+        is_owner = ballot.replica in (owners or settings.voters)
+        return None if is_owner else MessageRejection.BAD_BALLOT
+    is_round = 1 <= ballot.round < COUNTER_LIMIT
+    return MessageRejection.OTHER_EPOCH if is_round else MessageRejection.BAD_BALLOT
 
 
 def _check_ballot_up_to_epoch(ballot: Ballot, settings: Settings) -> MessageRejection | None:
     """Check for a ballot of this epoch or an earlier one."""
     if ballot.round >= settings.first_round:
         return _check_ballot(ballot, settings)
-    return (
-        None
-        if ballot.replica in settings.all_replicas and ballot.round >= 1
-        else MessageRejection.BAD_BALLOT
-    )
+    is_earlier = ballot.replica in settings.all_replicas and ballot.round >= 1
+    return None if is_earlier else MessageRejection.BAD_BALLOT
 
 
 def _check_ballot_owner(ballot: Ballot, sender: int, settings: Settings) -> MessageRejection | None:

@@ -66,16 +66,12 @@ class RangeIndex:
 def union_ranges(ranges: Iterable[ScannedRange]) -> list[ScannedRange]:
     """Return the smallest number of ranges that cover the same keys."""
     merged: list[ScannedRange] = []
-    for each in sorted(ranges, key=_start):
+    for each in sorted(ranges, key=lambda scanned: scanned.start):
         if merged and each.start <= merged[-1].stop:
             merged[-1].stop = max(merged[-1].stop, each.stop)
         else:
             merged.append(ScannedRange(each.start, each.stop))
     return merged
-
-
-def _start(scanned: ScannedRange) -> CollationKey:
-    return scanned.start
 
 
 def _common_prefix(scanned: ScannedRange) -> CollationKey:

@@ -55,27 +55,23 @@ class PendingRollbacks:
         self._table = table
         self._positions: SortedList[Position] = SortedList()
         """Positions of the entries that have hidden versions."""
-        self._first_position: Position | None = None
+        self.first_position: Position | None = None
         """First of these positions, or None, as is common."""
 
     def add(self, position: Position) -> None:
         self._positions.add(position)
-        self._first_position = self._positions[0]
+        self.first_position = self._positions[0]
 
     def remove(self, position: Position) -> None:
         self._positions.remove(position)
-        self._first_position = self._positions[0] if self._positions else None
-
-    def is_clear_up_to(self, position: Position) -> bool:
-        """True if every executed request up to `position` is currently valid."""
-        return self._first_position is None or position < self._first_position
+        self.first_position = self._positions[0] if self._positions else None
 
     def find_pending_writer(self, reads: dict[Key, Read]) -> RequestEntry | None:
         """Return a rolled-back request that the reads depend on, or None.
 
         A dependency is a read of a hidden version, directly or through other requests.
         """
-        first = self._first_position
+        first = self.first_position
         if first is None:
             return None
         visited: set[RequestEntry] = set()
@@ -132,7 +128,8 @@ class VersionStore:
 
     def is_valid_up_to(self, position: Position) -> bool:
         """True if every executed request up to `position` is currently valid."""
-        return self._pending_rollbacks.is_clear_up_to(position)
+        first = self._pending_rollbacks.first_position
+        return first is None or position < first
 
     def find_pending_writer(self, reads: dict[Key, Read]) -> RequestEntry | None:
         """Return a rolled-back request that the reads depend on, or None."""

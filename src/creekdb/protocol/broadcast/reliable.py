@@ -158,7 +158,8 @@ class ReliableBroadcast:
         available = intersection((message.wanted, self.received)).take(self._settings.pull_limit)
         requests = [request for id in available if (request := self._find_retained(id)) is not None]
         if requests:
-            requests.sort(key=_timestamp)  # a context is earlier, so the receiver holds back none
+            # A causal context is earlier, so the receiver holds back none.
+            requests.sort(key=lambda request: request.timestamp)
             self._outbox.sends.append(Send((sender,), PullResponse(tuple(requests))))
         if len(requests) < len(available):
             self._probes.hit(Probe.PULL_OF_DISCARDED)
@@ -361,10 +362,6 @@ class ReliableBroadcast:
             if len(retained) < count:
                 self._probes.hit(Probe.REQUESTS_DISCARDED)
             self._discarded_until[replica] = max(common, discarded)
-
-
-def _timestamp(request: Request) -> int:
-    return request.timestamp
 
 
 class RequestHandover:

@@ -34,14 +34,11 @@ class SnapshotSender:
         self._outbox = outbox
         self._probes = probes
         self._source = source
-        self._ticks = 0
+        self.ticks = 0
         self._sent: dict[int, _SentSnapshot] = {}
         """Last snapshot sent to each peer."""
         self.recovering: dict[int, int] = {}
         """Recovering members, each with the stable instance here at the time of its query."""
-
-    def tick(self, ticks: int) -> None:
-        self._ticks = ticks
 
     def reconfigure(self, settings: Settings) -> None:
         self._settings = settings
@@ -68,14 +65,14 @@ class SnapshotSender:
         last = self._sent.get(peer)
         wait = self._settings.retry_ticks
         if last is not None and learner.progress_of(peer) < last.instance:
-            if self._ticks - last.sent_at_ticks < last.wait_ticks:
+            if self.ticks - last.sent_at_ticks < last.wait_ticks:
                 return
             wait = min(last.wait_ticks * 2, wait * BACKOFF_FACTOR_MAX)
         source = self._source
         stable_instance = source.stable_instance()
         if stable_instance < learner.reconfigured_below:
             return  # its members are outdated; a later snapshot will follow
-        self._sent[peer] = _SentSnapshot(stable_instance, self._ticks, wait)
+        self._sent[peer] = _SentSnapshot(stable_instance, self.ticks, wait)
         self._probes.hit(Probe.SNAPSHOT_SENT)
         if self._settings.drafts:
             checkpoint, registers = source.lazy_checkpoint()

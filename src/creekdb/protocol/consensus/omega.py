@@ -131,11 +131,9 @@ class Omega:
 
     def _reachable_from(self, replica: int) -> tuple[int, ...]:
         """Return the members that the replica last reported as reachable."""
-        return (
-            self._reachable()
-            if replica == self._index
-            else self._last_heartbeats[replica].reachable
-        )
+        if replica == self._index:
+            return self._reachable()
+        return self._last_heartbeats[replica].reachable
 
     def _is_trusted_by_majority(self, owner: int) -> bool:
         voters = self._settings.voters

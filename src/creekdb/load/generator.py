@@ -62,7 +62,9 @@ async def generate_load(plan: LoadPlan) -> LoadMeter:
     """Run a load and return its measurements."""
     meter = LoadMeter(0, 0)
     load_loop = _OpenLoop(plan, meter) if plan.calls_per_s else _ClosedLoop(plan, meter)
-    await load_loop.connect()
+    connections_max = CONNECTIONS_PER_REPLICA_MAX * len(plan.addresses)
+    clients = connections_max if plan.calls_per_s else plan.clients
+    await load_loop.connect(min(clients, connections_max))
     meter.begin_ns = perf_counter_ns() + int(plan.warm_up_s * 1e9)
     meter.end_ns = meter.begin_ns + int(plan.duration_s * 1e9)
     progress = asyncio.create_task(_report_progress(plan, meter))
@@ -117,7 +119,7 @@ class _LoadLoop:
         """Index of each connection's replica among the addresses."""
         self._reconnect_tasks: list[asyncio.Task[None]] = []
 
-    async def _connect(self, count: int) -> None:
+    async def connect(self, count: int) -> None:
         """Open `count` connections, distributed evenly over the replicas."""
         for index in range(count):
             address_index = index % len(self._plan.addresses)
@@ -161,10 +163,6 @@ class _LoadLoop:
 class _ClosedLoop(_LoadLoop):
     _is_finished = False
 
-    async def connect(self) -> None:
-        connections_max = CONNECTIONS_PER_REPLICA_MAX * len(self._plan.addresses)
-        await self._connect(min(self._plan.clients, connections_max))
-
     async def run(self) -> None:
         for client in range(self._plan.clients):
             self._call_next(client)
@@ -186,9 +184,6 @@ class _ClosedLoop(_LoadLoop):
 
 
 class _OpenLoop(_LoadLoop):
-    async def connect(self) -> None:
-        await self._connect(CONNECTIONS_PER_REPLICA_MAX * len(self._plan.addresses))
-
     async def run(self) -> None:
         random = Random(f"arrivals {self._plan.seed}")
         meter, rate = self._meter, self._plan.calls_per_s / 1e9

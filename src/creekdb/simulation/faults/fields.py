@@ -127,15 +127,11 @@ _check_time = _check(lambda us: us >= 0, "a fault at {} us: a time must not be n
 _check_duration = _check(lambda us: us >= 0, "a duration of {} us: it must not be negative")
 
 
-def _format_with_unit(duration_us: int, style: NumberStyle) -> str:
-    return style.duration(duration_us)
-
-
 def _format_number(number: float, style: NumberStyle) -> str:
     return style.number(number)
 
 
-_OFFSET = FieldKind("a duration", parse_duration_us, _format_with_unit)
+_OFFSET = FieldKind("a duration", parse_duration_us, lambda us, style: style.duration(us))
 
 Offset: TypeAlias = Annotated[int, _OFFSET]
 """Positive or negative duration."""

@@ -58,7 +58,9 @@ class MembershipOperator:
         return None
 
     def tick(self) -> None:
-        latest = self._latest_configuration()
+        up_replicas = [node.replica for node in self._nodes if node.replica is not None]
+        configurations = [replica.view.configuration() for replica in up_replicas]
+        latest = max(configurations, key=lambda each: each.epoch, default=Configuration(0, ()))
         for number in latest.former:
             node = self._nodes[number]
             if node.replica is not None and node.replica.view.can_shut_down():
@@ -81,11 +83,6 @@ class MembershipOperator:
         self._ticks_since_request += 1
         if self._ticks_since_request > RETRY_TICKS:
             self._request(change)
-
-    def _latest_configuration(self) -> Configuration:
-        up_replicas = [node.replica for node in self._nodes if node.replica is not None]
-        configurations = [replica.view.configuration() for replica in up_replicas]
-        return max(configurations, key=lambda each: each.epoch, default=Configuration(0, ()))
 
     def _request(self, change: MemberChange) -> None:
         members = [node.index for node in self._nodes if self.is_serving(node.index)]

@@ -99,6 +99,20 @@ MUTANTS: tuple[Mutant, ...] = (
             ),
         ),
     ),
+    # --- rule 2: proposals -------------------------------------------------------------------
+    Mutant(
+        "proposal_leaves_before_its_ballot",
+        "rule 2: a ballot is durable before a proposal in it leaves",
+        300,
+        (
+            Edit(
+                RELEASE,
+                "return has_proposal and not has_cast and self._ballot_position <= durable",
+                "return has_proposal and not has_cast",
+            ),
+        ),
+        "bayou",  # the primary is a majority, and leads before its ballot is durable
+    ),
     # --- rule 4: responses before requests are durable ---------------------------------------
     Mutant(
         "stable_response_leaves_before_its_records",

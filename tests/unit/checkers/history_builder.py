@@ -423,6 +423,11 @@ def random_run(seed: int, guarantees: SchemeGuarantees = CREEK) -> HistoryBuilde
 # --- modified histories ------------------------------------------------------------------------
 
 
+def with_memory_durability(history: History) -> History:
+    """Return the history of a run whose tentative responses did not wait for the disk."""
+    return msgspec.structs.replace(history, config={**history.config, "durability": "memory"})
+
+
 def with_operation(
     history: History, dot: Dot, change: Callable[[OperationRecord], OperationRecord]
 ) -> History:

@@ -24,6 +24,7 @@ from tests.unit.checkers.history_builder import (
     assert_ok,
     random_run,
     typical_run,
+    with_memory_durability,
     with_operation,
 )
 
@@ -441,3 +442,23 @@ def test_an_order_may_lack_requests_that_are_committed_after_the_operation() -> 
     )
 
     assert_ok(check, replace(early, guarantees=SEQUENTIAL))
+
+
+def test_a_response_may_count_commits_that_a_crash_lost_from_memory() -> None:
+    builder, _, other = two_appends()
+    history = with_first_response(builder.history(), other, observed=ObservedOrder(1, ()))
+
+    assert_illegal(check, history, "has a stable prefix longer than committed")
+    assert_ok(check, with_memory_durability(history))
+
+
+def test_a_wrong_response_on_durable_commits_is_illegal_from_memory() -> None:
+    builder, _, other = two_appends()
+    builder.quiesce()
+    wrong = with_first_response(
+        builder.history(), other, outcome=Outcome(7), observed=ObservedOrder(1, ())
+    )
+
+    assert_illegal(
+        check, with_memory_durability(wrong), f"a response to {other} is 7, but its observed order"
+    )

@@ -10,9 +10,11 @@ from creekdb.history import (
     Dot,
     Operation,
     OperationRecord,
+    Outcome,
     RbCast,
     RbDelivered,
     Request,
+    ResponseKind,
 )
 from creekdb.protocol.ids.version_vector import DotSet
 from tests.unit.checkers.history_builder import (
@@ -21,6 +23,7 @@ from tests.unit.checkers.history_builder import (
     assert_ok,
     typical_run,
     with_event,
+    with_memory_durability,
     with_operation,
 )
 
@@ -304,3 +307,58 @@ def test_a_request_may_be_lost_with_a_crashed_replica() -> None:
     builder.invoke_weak(0, "append", 1)
     builder.crash(0)
     assert_ok(check, builder.history())
+
+
+# --- durability "memory" ------------------------------------------------------------------------
+
+
+def _reused_after_response(kind: ResponseKind = ResponseKind.TENTATIVE) -> HistoryBuilder:
+    """Lose a request with a response in a crash, and cast another one with its identifier."""
+    builder = HistoryBuilder()
+    builder.respond(builder.invoke_strong(0, "append", "first"), kind, Outcome(1))
+    builder.crash(0)
+    builder.restart(0, lost_requests=1)
+    builder.invoke_strong(0, "append", "second")
+    builder.quiesce()
+    return builder
+
+
+def test_an_event_number_may_be_reused_after_a_tentative_response_from_memory() -> None:
+    assert_ok(check, with_memory_durability(_reused_after_response().history()))
+
+
+@pytest.mark.parametrize("kind", [ResponseKind.STABLE, ResponseKind.FINAL])
+def test_an_event_number_reused_after_a_later_response_is_illegal(kind: ResponseKind) -> None:
+    history = with_memory_durability(_reused_after_response(kind).history())
+    assert_illegal(check, history, "denotes two requests, and the first was observed")
+
+
+def test_an_event_number_reused_after_a_delivery_is_illegal_from_memory() -> None:
+    builder = HistoryBuilder()
+    dot = builder.invoke_weak(0, "append", "first")
+    builder.respond(dot)
+    builder.rb_deliver(dot, 1)
+    builder.crash(0)
+    builder.restart(0, lost_requests=1)
+    builder.invoke_weak(0, "append", "second")
+    history = with_memory_durability(builder.history())
+    assert_illegal(check, history, "denotes two requests, and the first was observed")
+
+
+def test_a_replica_may_lose_its_volatile_request_from_memory() -> None:
+    builder = HistoryBuilder()
+    builder.respond(builder.invoke_weak(0, "append", 1))
+    builder.crash(0)
+    builder.restart(0, lost_requests=1)
+    assert_ok(check, with_memory_durability(builder.history()))
+
+
+def test_a_replica_that_loses_a_durable_request_is_illegal_from_memory() -> None:
+    builder = HistoryBuilder()
+    dot = builder.invoke_weak(0, "append", 1)
+    builder.respond(dot)
+    builder.log(0, BallotPromised(Ballot(1, 0), 0, 0, ()))
+    builder.crash(0)
+    builder.restart(0, lost_requests=1)
+    history = with_memory_durability(builder.history())
+    assert_illegal(check, history, f"replica 0 restarted without {dot}")

@@ -113,6 +113,29 @@ MUTANTS: tuple[Mutant, ...] = (
         ),
         "bayou",  # the primary is a majority, and leads before its ballot is durable
     ),
+    # --- rule 3: responses after decisions ---------------------------------------------------
+    Mutant(
+        "response_skips_records_of_earlier_batches",
+        "rule 3: a response waits for the records of earlier batches",
+        300,
+        (
+            Edit(
+                RELEASE,
+                """\
+        elif effects.persist:
+            count = _required_count(effects.persist)
+            if count:
+                self._response_position = self.end_position + count
+""",
+                """\
+        else:
+            count = _required_count(effects.persist)
+            self._response_position = self.end_position + count if count else 0
+""",
+            ),
+        ),
+        "creek",
+    ),
     # --- rule 4: responses before requests are durable ---------------------------------------
     Mutant(
         "stable_response_leaves_before_its_records",

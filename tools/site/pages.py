@@ -21,7 +21,7 @@ _FOOTER = "This page is generated from the code."
 
 CLIENT = (
     Shown(creekdb.connect, "creekdb.connect"),
-    Shown(client.Database, "Database", frozenset({"call", "new_session", "welcome"})),
+    Shown(client.Database, "Database", frozenset({"call", "discovery", "new_session", "welcome"})),
     Shown(proxies.CallProxy, "CallProxy"),
     Shown(
         client.Call,

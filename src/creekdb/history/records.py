@@ -13,26 +13,31 @@ from typing import TYPE_CHECKING, Any, TypeAlias, get_type_hints
 
 import msgspec
 
-from creekdb.protocol.effects import (
-    BallotPromised,
-    CabDelivered,
-    CheckpointInstalled,
-    Committed,
-    Event,
-    ObservedOrder,
-    RbCast,
-    RbDelivered,
-    ResponseKind,
-    SpeculativelyExecuted,
-    Voted,
-)
-from creekdb.protocol.guarantees import SchemeGuarantees
-from creekdb.protocol.ids.version_vector import Dot, Dots
-from creekdb.protocol.membership.configuration import MEMBERSHIP_OPERATION, Configuration
-from creekdb.protocol.messages import AcceptedValue, Ballot
-from creekdb.protocol.request import NOOP, Batch, Operation, Outcome, Request
-from creekdb.protocol.settings import ROUNDS_PER_EPOCH
-from creekdb.protocol.values import Key
+from creekdb.protocol.effects import BallotPromised as BallotPromised
+from creekdb.protocol.effects import CabDelivered as CabDelivered
+from creekdb.protocol.effects import CheckpointInstalled as CheckpointInstalled
+from creekdb.protocol.effects import Committed as Committed
+from creekdb.protocol.effects import Event as Event
+from creekdb.protocol.effects import ObservedOrder as ObservedOrder
+from creekdb.protocol.effects import RbCast as RbCast
+from creekdb.protocol.effects import RbDelivered as RbDelivered
+from creekdb.protocol.effects import ResponseKind as ResponseKind
+from creekdb.protocol.effects import SpeculativelyExecuted as SpeculativelyExecuted
+from creekdb.protocol.effects import Voted as Voted
+from creekdb.protocol.guarantees import SchemeGuarantees as SchemeGuarantees
+from creekdb.protocol.ids.version_vector import Dot as Dot
+from creekdb.protocol.ids.version_vector import Dots as Dots
+from creekdb.protocol.membership.configuration import MEMBERSHIP_OPERATION as MEMBERSHIP_OPERATION
+from creekdb.protocol.membership.configuration import Configuration as Configuration
+from creekdb.protocol.messages import AcceptedValue as AcceptedValue
+from creekdb.protocol.messages import Ballot as Ballot
+from creekdb.protocol.request import NOOP as NOOP
+from creekdb.protocol.request import Batch as Batch
+from creekdb.protocol.request import Operation as Operation
+from creekdb.protocol.request import Outcome as Outcome
+from creekdb.protocol.request import Request as Request
+from creekdb.protocol.settings import ROUNDS_PER_EPOCH as ROUNDS_PER_EPOCH
+from creekdb.protocol.values import Key as Key
 
 
 class ResponseRecord(msgspec.Struct, frozen=True):

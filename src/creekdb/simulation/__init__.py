@@ -9,14 +9,15 @@ Packages, in the order in which a run visits them:
 - `observation` records the history, counters, samples and the trace hash.
 """
 
-from creekdb.simulation.faults.fields import parse_duration_us
-from creekdb.simulation.faults.language import format_fault, parse_faults
-from creekdb.simulation.fuzz.scenario_generator import scenario_from_seed
-from creekdb.simulation.kernel.cluster import ReplicaFactory, Simulation, SimulationRun
-from creekdb.simulation.kernel.scenario import (
-    ClientModel,
-    OperationSampler,
-    Scenario,
-    ScriptedInvocation,
-    scenario_from_config,
-)
+from creekdb.simulation.faults.fields import parse_duration_us as parse_duration_us
+from creekdb.simulation.faults.language import format_fault as format_fault
+from creekdb.simulation.faults.language import parse_faults as parse_faults
+from creekdb.simulation.fuzz.scenario_generator import scenario_from_seed as scenario_from_seed
+from creekdb.simulation.kernel.cluster import ReplicaFactory as ReplicaFactory
+from creekdb.simulation.kernel.cluster import Simulation as Simulation
+from creekdb.simulation.kernel.cluster import SimulationRun as SimulationRun
+from creekdb.simulation.kernel.scenario import ClientModel as ClientModel
+from creekdb.simulation.kernel.scenario import OperationSampler as OperationSampler
+from creekdb.simulation.kernel.scenario import Scenario as Scenario
+from creekdb.simulation.kernel.scenario import ScriptedInvocation as ScriptedInvocation
+from creekdb.simulation.kernel.scenario import scenario_from_config as scenario_from_config

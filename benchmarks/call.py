@@ -31,9 +31,13 @@ from creekdb.protocol.request import Operation
 from creekdb.protocol.settings import Settings
 from creekdb.schemes.creek import CreekReplica
 from creekdb.server.backup.sessions import BackupSessions
-from creekdb.server.calls.admission_control import AdmissionControl, AdmissionLimits
+from creekdb.server.calls.admission_control import (
+    AdmissionControl,
+    AdmissionLimits,
+    OperationResolver,
+)
 from creekdb.server.calls.capabilities import Capabilities, DeduplicatingDataType
-from creekdb.server.calls.dispatcher import CallDispatcher, CallLimits, OperationResolver
+from creekdb.server.calls.dispatcher import CallDispatcher, CallLimits
 from creekdb.server.observability.divergence import DIGEST_INTERVAL_REQUESTS, DivergenceDetector
 from creekdb.server.runtime.config import ServerConfig
 from creekdb.server.runtime.driver import Driver, DriverPorts

@@ -354,7 +354,7 @@ async def call_retried_elsewhere(cluster: InProcessCluster, db: Database) -> Any
     server.driver.subscribe(SilentListener())
     call = db.weak.increment("n")
     async with asyncio.timeout(TIMEOUT_S):
-        while not server.driver.executions or server.driver.backlog:
+        while not server.driver.executor.executions or server.driver.backlog:
             await asyncio.sleep(0.01)
     await cluster.stop(0)
     return await call

@@ -63,17 +63,6 @@ class ReleaseRule:
     Journal positions count records. A checkpoint among the records counts as one record.
     """
 
-    __slots__ = (
-        "_ballot_position",
-        "_has_unjournaled_request",
-        "_held",
-        "_issued_position",
-        "_released_position",
-        "_responds_before_durable",
-        "_response_position",
-        "end_position",
-    )
-
     def __init__(self, durable_position: int, responds_before_durable: bool = False) -> None:
         """Start with an empty queue and a journal that is durable up to its end."""
         self._responds_before_durable = responds_before_durable

@@ -77,16 +77,6 @@ def _part_batches(array: ArrayEncoder, part_bytes: int) -> Iterator[tuple[int, l
 class SnapshotAssembler:
     """Assembler of the snapshot parts of one connection. It loads registers as they arrive."""
 
-    __slots__ = (
-        "_deleted",
-        "_live",
-        "_loader",
-        "_members",
-        "_new_loader",
-        "_registers_max",
-        "_remaining_count",
-    )
-
     def __init__(
         self,
         new_loader: Callable[[], RegisterLoader],

@@ -26,7 +26,7 @@ from creekdb.http.schema import Schema
 from creekdb.protocol.effects import ResponseKind
 from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.values import Key, freeze
-from creekdb.server.calls.dispatcher import DEPENDENCIES_MAX
+from creekdb.server.calls.admission_control import DEPENDENCIES_MAX
 from creekdb.server.transport.client_connection import CLIENT_ID_LENGTH_MAX
 from creekdb.wire.deduplication import CALLS_PER_CLIENT_MAX
 from creekdb.wire.messages import CLIENT_FRAME_BYTES_MAX

@@ -274,9 +274,9 @@ async def _collect_garbage(server: Server) -> None:
     driver = server.driver
     with GcSampler.install() as garbage:
         while True:
-            executed = driver.executions
+            executed = driver.executor.executions
             await asyncio.sleep(GC_INTERVAL_S)
-            if driver.executions > executed + IDLE_EXECUTIONS_MAX:
+            if driver.executor.executions > executed + IDLE_EXECUTIONS_MAX:
                 garbage.freeze()
                 await asyncio.sleep(GC_SAMPLE_S)
             garbage.sample(driver.replica.view.tentative_length())

@@ -26,8 +26,6 @@ from creekdb.schemes.core.responses import Responses
 class ReplicaVariables:
     """Variables that the parts of one replica share."""
 
-    __slots__ = ("index", "order", "outbox", "probes", "responses", "settings")
-
     def __init__(self, index: int, settings: Settings) -> None:
         self.index = index
         self.settings = settings

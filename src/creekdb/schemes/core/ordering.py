@@ -39,8 +39,6 @@ NOOP_FOLLOWER_FACTOR = 4
 
 
 class Stabiliser:
-    __slots__ = ("_committed", "_noop_ticks", "_pending", "_ticks", "last_noop")
-
     def __init__(self, committed: DotSet, noop_ticks: int) -> None:
         self._committed = committed
         self._noop_ticks = noop_ticks

@@ -121,8 +121,6 @@ class AwaitedResponse:
 
 
 class Responses:
-    __slots__ = ("_awaiting_final", "_index", "_outbox", "_probes", "awaiting", "retained")
-
     def __init__(self, index: int, peers: Iterable[int], outbox: Outbox, probes: Probes) -> None:
         self._index = index
         self._outbox = outbox

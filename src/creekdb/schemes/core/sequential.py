@@ -159,7 +159,9 @@ class SequentialExecution(Execution):
         del self.executed[: length - self._order.first_position]
 
     def stable_items(self) -> list[tuple[Key, Any]]:
-        return sorted(self._state.committed_state().items(), key=_item_collation_key)
+        return sorted(
+            self._state.committed_state().items(), key=lambda item: collation_key(item[0])
+        )
 
     def register_count(self) -> int:
         return len(self._state.db)
@@ -189,7 +191,3 @@ class SequentialExecution(Execution):
 
     def is_idle(self) -> bool:
         return not self.to_be_rolled_back and self.next_to_execute() is None
-
-
-def _item_collation_key(item: tuple[Key, Any]) -> CollationKey:
-    return collation_key(item[0])

@@ -34,20 +34,6 @@ class InstanceBoundary(NamedTuple):
 
 
 class StablePrefix:
-    __slots__ = (
-        "_boundaries",
-        "_checkpoint_length",
-        "_digest_backlog",
-        "_execution",
-        "_order",
-        "_outbox",
-        "_responses",
-        "_settings",
-        "_timestamp",
-        "instance",
-        "length",
-    )
-
     def __init__(self, variables: ReplicaVariables, execution: Execution) -> None:
         self._settings = variables.settings
         self._order = variables.order

@@ -3,20 +3,30 @@
 Without a reachable majority, weak calls still receive responses, and strong calls tentative ones.
 But their requests are retained until the other members return. Both kinds are therefore bounded,
 and a call above the bound is rejected with the reason.
+
+`OperationResolver` decides which operations clients may call at all, `AdmissionControl` whether the
+replica accepts a call now.
 """
 
 from typing import Any, Final, NamedTuple, Protocol
 
-from creekdb.errors import StorageFault
+from creekdb.errors import BadValue, StorageFault, UnknownName
 from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.membership.configuration import Configuration
 from creekdb.protocol.request import Operation
 from creekdb.schemes.core.replica import Replica, ReplicaView
+from creekdb.server.calls.capabilities import Capabilities
+from creekdb.server.membership.changes import ADD_MEMBER, REMOVE_MEMBER
 from creekdb.server.runtime.config import ServerConfig
+from creekdb.server.security.authentication import AccessTokens
+from creekdb.wire.deduplication import INTERNAL_PREFIX, QUERY_OUTCOME, wrap_call
+from creekdb.wire.messages import CallRequest
 from creekdb.wire.reject_reason import RejectReason
 
 TENTATIVE_REQUESTS_MAX: Final = 1_000_000
 """Upper bound for the requests of all replicas that are not committed."""
+DEPENDENCIES_MAX: Final = 64
+"""Upper bound for the dependencies of one call."""
 TICK_INTERVAL_MAX_S: Final = 0.25
 """Upper bound for one measured tick interval, in seconds. A longer interval means that the process
 was suspended, not that it was busy."""
@@ -165,3 +175,58 @@ class AdmissionControl:
             message = f"{cause}: {reach}; call another replica or retry later"
             return RejectReason.NO_MAJORITY, message
         return RejectReason.BUSY, f"{cause}; retry later"
+
+
+class OperationResolver:
+    """Rules for the operations that clients may call."""
+
+    def __init__(
+        self, capabilities: Capabilities, tokens: AccessTokens, membership: MembershipPort
+    ) -> None:
+        self.datatype = capabilities.datatype
+        self._capabilities = capabilities
+        self._tokens = tokens
+        self._membership = membership
+
+    def resolve(self, request: CallRequest, client: str, token: str) -> Operation:
+        """Return the operation of a call. Raise `UsageError` with the reason for a rejection.
+
+        `client` is the client name, for the deduplication of retries, or empty.
+        """
+        name = request.operation
+        if name in (ADD_MEMBER, REMOVE_MEMBER):
+            if not self._tokens.can_administer(token):
+                raise BadValue(
+                    "permission denied: this token may not change the members; use an admin token"
+                )
+            if not request.strong:
+                raise BadValue(f"{name} is a weak call: membership changes must be strong calls")
+            return self._membership.validate_change(name, request.arguments)
+        if name == QUERY_OUTCOME and request.strong:
+            return Operation(QUERY_OUTCOME, request.arguments)
+        if name.startswith(INTERNAL_PREFIX):
+            known = self.datatype.operations
+            raise UnknownName(f"operation of {self.datatype.name}", name, known)
+        if len(request.after) > DEPENDENCIES_MAX:
+            raise BadValue(
+                f"too many dependencies: the call names {len(request.after)}, at most "
+                f"{DEPENDENCIES_MAX} are allowed"
+            )
+        operation = self.datatype.call(name, *request.arguments)
+        if not client or self.datatype.is_readonly(name):
+            return operation
+        return wrap_call(client, request.number, operation)
+
+    def rejection(self, request: CallRequest) -> tuple[RejectReason, str] | None:
+        """Return a rejection if a connected replica could not execute the call."""
+        if not self._capabilities.missing_by_peer:
+            return None
+        name, connected = request.operation, self._membership.connected_members()
+        replica = self._capabilities.find_incapable(name, len(request.arguments), connected)
+        if replica is None:
+            return None
+        return (
+            RejectReason.UNKNOWN_OPERATION,
+            f"replica {replica} does not support '{name}' with these arguments; "
+            "restart it with the module of this replica, then retry",
+        )

@@ -21,7 +21,7 @@ from asyncio import Future
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, NamedTuple, Protocol
 
-from creekdb.errors import BadValue, MalformedMessage, UnknownName, UsageError
+from creekdb.errors import MalformedMessage, UnknownName, UsageError
 from creekdb.protocol.effects import (
     CheckpointInstalled,
     Event,
@@ -37,19 +37,12 @@ from creekdb.server.calls.admission_control import (
     AdmissionControl,
     DiskState,
     MembershipPort,
+    OperationResolver,
     ReplicaLoad,
 )
-from creekdb.server.calls.capabilities import Capabilities
-from creekdb.server.membership.changes import ADD_MEMBER, REMOVE_MEMBER
 from creekdb.server.observability.latency import CallLatencies
 from creekdb.server.runtime.driver import EffectListener
-from creekdb.server.security.authentication import AccessTokens
-from creekdb.wire.deduplication import (
-    CALLS_PER_CLIENT_MAX,
-    INTERNAL_PREFIX,
-    QUERY_OUTCOME,
-    wrap_call,
-)
+from creekdb.wire.deduplication import CALLS_PER_CLIENT_MAX
 from creekdb.wire.messages import CallRequest, Rejected
 from creekdb.wire.reject_reason import RejectReason
 
@@ -58,8 +51,6 @@ STARTUP_BARRIER: Final = Dot(0, 0)
 SESSION_BITS: Final = 32
 SESSION_NUMBER_MAX: Final = 2**SESSION_BITS - 1
 """Greatest session number of one client."""
-DEPENDENCIES_MAX: Final = 64
-"""Upper bound for the dependencies of one call."""
 DURABLE_POLL_S: Final = 0.05
 """Interval between two checks of the durable position, in seconds."""
 
@@ -151,7 +142,8 @@ class ClientCalls:
     def __init__(self, dispatcher: "CallDispatcher", sink: ResponseSink) -> None:
         self._dispatcher = dispatcher
         self.sink = sink
-        self._session_base = dispatcher.next_session() << SESSION_BITS
+        dispatcher.session_count += 1
+        self._session_base = dispatcher.session_count << SESSION_BITS
         """Identifier of the client's session 0."""
         self.by_number: dict[int, OpenCall] = {}
         """Calls that may get more responses."""
@@ -190,58 +182,6 @@ class ClientCalls:
     def cancel_all(self) -> None:
         for number in tuple(self.by_number):
             self.cancel(number)
-
-
-class OperationResolver:
-    """Rules for the operations that clients may call."""
-
-    def __init__(
-        self, capabilities: Capabilities, tokens: AccessTokens, membership: MembershipPort
-    ) -> None:
-        self.datatype = capabilities.datatype
-        self._capabilities = capabilities
-        self._tokens = tokens
-        self._membership = membership
-
-    def resolve(self, request: CallRequest, sink: ResponseSink) -> Operation:
-        """Return the operation of a call. Raise `UsageError` with the reason for a rejection."""
-        name = request.operation
-        if name in (ADD_MEMBER, REMOVE_MEMBER):
-            if not self._tokens.can_administer(sink.token):
-                raise BadValue(
-                    "permission denied: this token may not change the members; use an admin token"
-                )
-            if not request.strong:
-                raise BadValue(f"{name} is a weak call: membership changes must be strong calls")
-            return self._membership.validate_change(name, request.arguments)
-        if name == QUERY_OUTCOME and request.strong:
-            return Operation(QUERY_OUTCOME, request.arguments)
-        if name.startswith(INTERNAL_PREFIX):
-            known = self.datatype.operations
-            raise UnknownName(f"operation of {self.datatype.name}", name, known)
-        if len(request.after) > DEPENDENCIES_MAX:
-            raise BadValue(
-                f"too many dependencies: the call names {len(request.after)}, at most "
-                f"{DEPENDENCIES_MAX} are allowed"
-            )
-        operation = self.datatype.call(name, *request.arguments)
-        if not sink.client or self.datatype.is_readonly(name):
-            return operation
-        return wrap_call(sink.client, request.number, operation)
-
-    def rejection(self, request: CallRequest) -> tuple[RejectReason, str] | None:
-        """Return a rejection if a connected replica could not execute the call."""
-        if not self._capabilities.missing_by_peer:
-            return None
-        name, connected = request.operation, self._membership.connected_members()
-        replica = self._capabilities.find_incapable(name, len(request.arguments), connected)
-        if replica is None:
-            return None
-        return (
-            RejectReason.UNKNOWN_OPERATION,
-            f"replica {replica} does not support '{name}' with these arguments; "
-            "restart it with the module of this replica, then retry",
-        )
 
 
 class CallDispatcher:
@@ -286,12 +226,8 @@ class CallDispatcher:
         self.queued_count = 0
         """Number of calls that wait for a dependency."""
         self._queued_by_missing: dict[Dot, dict[OpenCall, None]] = {}
-        self._session_count = 0
+        self.session_count = 0
         driver.subscribe(self)
-
-    def next_session(self) -> int:
-        self._session_count += 1
-        return self._session_count
 
     def blocked_reason(self) -> str:
         """Return why all calls are blocked, or an empty string.
@@ -317,7 +253,7 @@ class CallDispatcher:
         request, sink = call.request, client.sink
         strong = request.strong
         try:
-            operation = self._resolver.resolve(request, sink)
+            operation = self._resolver.resolve(request, sink.client, sink.token)
         except UnknownName as error:
             self._reject(call, RejectReason.UNKNOWN_OPERATION, str(error))
             return

@@ -58,13 +58,9 @@ class DivergenceDetector:
 
     def __init__(self, replica: int, members: tuple[int, ...]) -> None:
         self._replica = replica
-        self._majority = len(members) // 2 + 1
-        self._member_count = len(members)
-        self.comparisons = {peer: PeerComparison() for peer in members if peer != replica}
+        self.comparisons: dict[int, PeerComparison] = {}
         self._own_digests: dict[int, int] = {}
-        self._early_peer_digests: dict[int, dict[int, int]] = {
-            peer: {} for peer in self.comparisons
-        }
+        self._early_peer_digests: dict[int, dict[int, int]] = {}
         """Digests of peers for lengths that this replica has not reached."""
         self._newest = (0, 0)
         self._unsent: deque[tuple[int, int, int]] = deque(maxlen=DIGESTS_KEPT_MAX)
@@ -73,6 +69,7 @@ class DivergenceDetector:
         """Newest digest that was sent, with its length."""
         self._recent_requests: deque[tuple[int, Request]] = deque(maxlen=REQUESTS_KEPT_MAX)
         self._disagreement_since_s: float | None = None
+        self.reconfigure(members)
 
     def reconfigure(self, members: tuple[int, ...]) -> None:
         """Replace the members."""
@@ -127,11 +124,7 @@ class DivergenceDetector:
 
     def verdict(self, now_s: float) -> NotDeterministic | None:
         """Return the error that this replica must stop with, or None. Call this periodically."""
-        differ = [
-            peer
-            for peer, comparison in self.comparisons.items()
-            if comparison.differs_at is not None
-        ]
+        differ = self.differing_peers()
         if not differ:
             self._disagreement_since_s = None
             return None

@@ -129,11 +129,11 @@ def _order_metrics(sources: ReplicaSources) -> Iterator[MetricFamily]:
     committed, tentative = replica.committed_length(), replica.tentative_length()
     yield gauge("creek_committed_length", "Committed requests.", committed)
     yield gauge("creek_tentative_length", "Tentative requests.", tentative)
-    yield counter("creek_executions_total", "Executed tasks.", driver.executions)
+    yield counter("creek_executions_total", "Executed tasks.", driver.executor.executions)
     yield counter(
         "creek_execution_seconds_total",
         "Time spent on execution and on applying its results.",
-        driver.execution_time_s,
+        driver.executor.execution_time_s,
     )
     for name, probe, help in (
         ("reexecutions", Probe.REEXECUTED, "Re-executed requests."),

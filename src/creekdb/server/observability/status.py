@@ -81,7 +81,7 @@ class ReplicaSources(NamedTuple):
             "under_way": self.dispatcher.in_flight,
             "undecided": len(self.admission.pending_strong),
             "clients": len(self.clients.connections),
-            "executions": self.driver.executions,
+            "executions": self.driver.executor.executions,
             "long_operations": self.watchdog.status(),
             "refused": self.rejections_by_reason(),
             "clocks_ahead_us": {str(peer): us for peer, us in sorted(replica.drift_us.items())},

@@ -200,14 +200,6 @@ class Driver:
         self.executor.halt()
 
     @property
-    def executions(self) -> int:
-        return self.executor.executions
-
-    @property
-    def execution_time_s(self) -> float:
-        return self.executor.execution_time_s
-
-    @property
     def backlog(self) -> int:
         """Number of scheduled applications of effects, pending tasks and batches.
 

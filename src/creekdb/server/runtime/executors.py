@@ -173,7 +173,7 @@ class InlineExecutor:
         self._tasks.extend(tasks)
         if not self._is_scheduled:
             self._is_scheduled = True
-            self._loop.call_soon(self._run_slice_guarded)
+            self._loop.call_soon(self._run_slice)
 
     def pending_count(self) -> int:
         return len(self._tasks)
@@ -181,30 +181,25 @@ class InlineExecutor:
     def halt(self) -> None:
         self._tasks.clear()
 
-    def _run_slice_guarded(self) -> None:
-        try:
-            self._run_slice()
-        except Exception as error:
-            self._on_internal_error(error)
-            raise
-
     def _run_slice(self) -> None:
         tasks, watchdog = self._tasks, self._watchdog
         started_s = now_s = time.monotonic()
-        while tasks:
-            task = tasks.popleft()
-            watchdog.begin(task.request.operation)
-            execution = self._replica.run(task)
-            watchdog.end()
-            self.executions += 1
-            self._completed(task, execution)
-            now_s = time.monotonic()
-            if now_s >= started_s + SLICE_S:
-                break
+        try:
+            while tasks and now_s < started_s + SLICE_S:
+                task = tasks.popleft()
+                watchdog.begin(task.request.operation)
+                execution = self._replica.run(task)
+                watchdog.end()
+                self.executions += 1
+                self._completed(task, execution)
+                now_s = time.monotonic()
+        except Exception as error:
+            self._on_internal_error(error)
+            raise
         self.execution_time_s += now_s - started_s
         self._is_scheduled = bool(tasks)
         if self._is_scheduled:
-            self._loop.call_soon(self._run_slice_guarded)
+            self._loop.call_soon(self._run_slice)
 
 
 class ThreadExecutor:

@@ -130,7 +130,7 @@ def record_sample(recorder: RecordingWriter, driver: Driver, peers: PeerNetwork)
     recorder.record_sample(
         driver.replica.view,
         backlog=driver.backlog,
-        executions=driver.executions,
+        executions=driver.executor.executions,
         bytes=peers.sent_bytes,
         messages=peers.sent_messages,
     )

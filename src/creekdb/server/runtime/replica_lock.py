@@ -36,8 +36,6 @@ class ReplicaLock:
     The executor thread calls `acquire` and `release`.
     """
 
-    __slots__ = ("_is_loop_waiting", "_lock", "executor_thread")
-
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._is_loop_waiting = False

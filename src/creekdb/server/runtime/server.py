@@ -18,9 +18,13 @@ from creekdb.schemes import registry
 from creekdb.schemes.core.replica import Replica
 from creekdb.server.backup.capture import capture_state
 from creekdb.server.backup.sessions import BackupLimits, BackupSessions, CapturedState
-from creekdb.server.calls.admission_control import AdmissionControl, AdmissionLimits
+from creekdb.server.calls.admission_control import (
+    AdmissionControl,
+    AdmissionLimits,
+    OperationResolver,
+)
 from creekdb.server.calls.capabilities import Capabilities, DeduplicatingDataType
-from creekdb.server.calls.dispatcher import CallDispatcher, CallLimits, OperationResolver
+from creekdb.server.calls.dispatcher import CallDispatcher, CallLimits
 from creekdb.server.membership.changes import (
     MembershipView,
     initial_configuration,

@@ -95,32 +95,6 @@ def load_in_parts(
 
 
 class Node:
-    __slots__ = (
-        "_checkpoint_writer",
-        "_counters",
-        "_has_lost_disk",
-        "_has_snapshot_parts",
-        "_heap",
-        "_make_replica",
-        "_network",
-        "_on_issued",
-        "_on_response",
-        "_recorder",
-        "_responds_before_durable",
-        "_rule",
-        "_stream_random",
-        "_trace",
-        "_turn_timer",
-        "_turn_us",
-        "_volatile_events",
-        "clock",
-        "cpu",
-        "disk",
-        "incarnation",
-        "index",
-        "replica",
-    )
-
     def __init__(
         self,
         index: int,

@@ -13,14 +13,13 @@ from creekdb.protocol.effects import Response, ResponseKind
 from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.membership.configuration import Configuration
 from creekdb.protocol.request import Operation, Outcome
-from creekdb.server.calls.admission_control import AdmissionControl, AdmissionLimits
-from creekdb.server.calls.capabilities import Capabilities
-from creekdb.server.calls.dispatcher import (
-    CallDispatcher,
-    CallLimits,
-    ClientCalls,
+from creekdb.server.calls.admission_control import (
+    AdmissionControl,
+    AdmissionLimits,
     OperationResolver,
 )
+from creekdb.server.calls.capabilities import Capabilities
+from creekdb.server.calls.dispatcher import CallDispatcher, CallLimits, ClientCalls
 from creekdb.server.observability.latency import CallLatencies
 from creekdb.server.runtime.config import ServerConfig
 from creekdb.server.runtime.driver import EffectListener

@@ -45,7 +45,7 @@ async def test_late_request_is_executed_before_later_ones_that_already_wait() ->
     driver.receive(Cast((Request(1, Dot(1, 1), put(9), strong=False),)), 1)
     while not replica.view.is_idle():
         await asyncio.sleep(0)
-    assert driver.executions == 4, "each request is executed once"
+    assert driver.executor.executions == 4, "each request is executed once"
     assert submitted == [Dot(0, 1), Dot(1, 1), Dot(0, 2), Dot(0, 3)]
 
 

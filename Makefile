@@ -77,7 +77,7 @@ compiled: $(INSTALLED) ## Compile the hot modules into build/compiled, if there 
 test-compiled: compiled ## Test the compiled modules and compare their trace hashes with the source
 	$(COMPILED) $(BIN)/python -m pytest -n auto --dist loadgroup \
 	    tests/cluster tests/http tests/paper tests/simulation \
-	    tests/unit/server tests/unit/wire tests/unit/datatypes tests/unit/execution tests/unit/protocol \
+	    tests/unit/driver tests/unit/server tests/unit/wire tests/unit/datatypes tests/unit/execution tests/unit/protocol \
 	    tests/unit/schemes tests/unit/simulation $(ARGS)
 	$(BIN)/python tools/compare_compiled.py
 

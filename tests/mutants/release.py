@@ -188,4 +188,19 @@ MUTANTS: tuple[Mutant, ...] = (
         ),
         "creek",
     ),
+    # --- rule 6: snapshots -------------------------------------------------------------------
+    Mutant(
+        "snapshot_leaves_before_its_position",
+        "rule 6: a snapshot leaves once the records before its point in time are durable",
+        300,
+        (
+            Edit(
+                RELEASE,
+                "if not self._held and position <= durable:\n            return True",
+                "if True:\n            return True",
+            ),
+        ),
+        "creek",
+        first=250,
+    ),
 )

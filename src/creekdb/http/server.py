@@ -2,7 +2,7 @@
 
 import asyncio
 from importlib.metadata import version
-from typing import Final, cast
+from typing import Final
 
 from aiohttp import web
 
@@ -13,6 +13,7 @@ from creekdb.http.page.feed import PageFeed
 from creekdb.http.page.routes import PageRoutes
 from creekdb.http.requests import HttpLimits
 from creekdb.server.runtime.server import Server
+from creekdb.server.transport.listeners import RejectedConnection
 from creekdb.wire.addresses import format_address
 from creekdb.wire.dev_control import DevControl
 from creekdb.wire.event_log import EventName
@@ -75,10 +76,5 @@ class HttpServer:
         server = self._runner.server
         if server is None or self.connections >= self._limits.connections_max:
             self._server.dispatcher.count(RejectReason.BUSY)
-            return _RejectingProtocol()
+            return RejectedConnection()
         return server()
-
-
-class _RejectingProtocol(asyncio.Protocol):
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        cast(asyncio.Transport, transport).abort()  # uvloop's transport is not a subclass

@@ -148,7 +148,7 @@ class SegmentWriter:
             self._file_bytes = tail.end_offset
         if tail.last_group_offset > SEGMENT_HEADER_BYTES:
             # The sync of the last group may have failed. Only data written again is durable then.
-            self._write_fully(self._file, tail.last_group, tail.last_group_offset)
+            _write_fully(self._file_ops, self._file, tail.last_group, tail.last_group_offset)
         file_ops.fdatasync(self._file)
         file_ops.sync_directory(self._directory)
         self._remove_oldest(len(self._segment_paths) - len(chain.segment_paths))
@@ -290,9 +290,6 @@ class SegmentWriter:
         # The data is already synced, so a failure to close is harmless.
         with suppress(OSError):
             self._file_ops.close(file)
-
-    def _write_fully(self, file: int, data: bytes, offset: int) -> None:
-        _write_fully(self._file_ops, file, data, offset)
 
     def _remove_oldest(self, count: int) -> None:
         """Remove the oldest segments. After a failure, the next checkpoint retries."""

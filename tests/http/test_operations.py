@@ -8,9 +8,12 @@ import pytest
 
 from creekdb.http import calls
 from creekdb.http.requests import HttpLimits
+from creekdb.protocol.effects import Response, ResponseKind
+from creekdb.protocol.ids.version_vector import Dot
+from creekdb.protocol.request import Outcome
 from creekdb.server.backup.sessions import BackupLimits
 from creekdb.server.runtime.server import ServerLimits
-from creekdb.wire.messages import CallResponse
+from creekdb.wire.messages import CallRequest
 from creekdb.wire.reject_reason import RejectReason
 from tests.cluster.in_process_cluster import TIMEOUT_S
 from tests.cluster.test_rolling_upgrade import V1, V2
@@ -200,7 +203,7 @@ async def test_old_calls_are_evicted(tmp_path: Path) -> None:
         call_history = http.http_servers[0].api.calls
         first = (await http.post("/operations/open", {"name": "ann"})).body["call"]
         assert (await http.get(f"/calls/{first}")).status == 200
-        newer_calls = [calls.HttpCall("open", False, False) for _ in range(calls_max)]
+        newer_calls = [calls.HttpCall("", CallRequest(0, "open"), False) for _ in range(calls_max)]
         for number, call in enumerate(newer_calls):
             call.id = f"9.{number}"
             call_history.add(call)
@@ -224,10 +227,11 @@ async def test_retained_responses_are_bounded_in_bytes(tmp_path: Path) -> None:
         assert call_history.response_bytes == sum(
             call.response_bytes for call in call_history._calls.values()
         )
-        call = calls.HttpCall("get", True, False)
+        call = calls.HttpCall("", CallRequest(0, "get", strong=True), False)
         call.id = "9.1"
         call_history.add(call)
-        call.receive(CallResponse(1, "tentative", b"x" * limits.response_bytes_max))
+        outcome = Outcome(b"x" * limits.response_bytes_max)
+        call.send_response(1, Response(Dot(9, 1), 0, ResponseKind.TENTATIVE, outcome))
         assert list(call_history._calls) == ["9.1"]
         assert call_history.response_bytes == call.response_bytes
 

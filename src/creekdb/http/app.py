@@ -23,7 +23,12 @@ from creekdb.http.responses import EVENT_STREAM, HttpProblem, RejectedCall, sse_
 from creekdb.http.schema import to_json
 from creekdb.protocol.effects import ResponseKind
 from creekdb.server.observability import metrics
-from creekdb.server.observability.metrics import MetricFamily, gauge, render_metrics
+from creekdb.server.observability.metrics import (
+    MetricFamily,
+    gauge,
+    metric_families,
+    render_metrics,
+)
 from creekdb.wire.addresses import is_loopback
 from creekdb.wire.messages import CallRequest
 from creekdb.wire.reject_reason import RejectReason
@@ -70,14 +75,18 @@ class HttpApi:
         app.on_response_prepare.append(self._page.add_cors_headers)
         self._page.add_routes(app)
         app.router.add_post("/operations/{name}", self.invoke)
-        app.router.add_get("/calls/{id}", self.call)
         app.router.add_get("/calls/{id}/events", self.events)
         app.router.add_get("/state", self.state)
-        app.router.add_get("/status", self.status)
-        app.router.add_get("/health", self.health)
-        app.router.add_get("/ready", self.ready)
         app.router.add_get("/metrics", self.metrics)
-        app.router.add_get("/openapi.json", self.openapi)
+        documents: dict[str, Callable[[web.Request], Any]] = {
+            "/calls/{id}": lambda request: self._find_call(request).body(),
+            "/status": lambda _: self._backend.sources.status(),
+            "/health": lambda _: {"alive": True},
+            "/ready": lambda _: self._readiness(),
+            "/openapi.json": lambda _: self._openapi_document,
+        }
+        for path, document in documents.items():
+            app.router.add_get(path, partial(_serve_document, document))
         return app
 
     # --- every request ------------------------------------------------------------------------
@@ -100,7 +109,7 @@ class HttpApi:
             return await handler(request)
         except HttpProblem as problem:
             if problem.is_counted:
-                self._backend.count_rejection(problem.reason)
+                self._backend.sources.dispatcher.count(problem.reason)
             return _problem_response(problem)
         except web.HTTPMethodNotAllowed as error:
             allowed = ", ".join(sorted(error.allowed_methods))
@@ -139,7 +148,7 @@ class HttpApi:
             or self._page.is_public(request)
         ):
             return
-        if not self._backend.allows(requests.bearer_token(request)):
+        if not self._backend.tokens.can_call(requests.bearer_token(request)):
             raise HttpProblem(
                 RejectReason.TOKEN, "send 'Authorization: Bearer …' with a token of this cluster"
             )
@@ -161,7 +170,6 @@ class HttpApi:
             arguments = operation.arguments(await requests.read_json_body(request, self._limits))
         except BadValue as error:
             raise HttpProblem(RejectReason.BAD_ARGUMENTS, str(error)) from error
-        call = HttpCall(operation.name, invocation.strong, has_single_response)
         message = CallRequest(
             invocation.number,
             operation.name,
@@ -170,7 +178,8 @@ class HttpApi:
             after=invocation.after,
             wait_ms=max(1, int(invocation.timeout_s * 1000)),
         )
-        call.start(partial(self._backend.invoke, invocation.client, message))
+        call = HttpCall(invocation.client, message, has_single_response)
+        call.start(self._backend.sources.dispatcher)
         await call.wait_issued()
         if call.rejection is not None:
             raise RejectedCall(call.rejection)
@@ -196,13 +205,13 @@ class HttpApi:
         if call.has_single_response:  # no further response can be requested
             self.calls.remove(call)
             headers = {}
-        body = {"call": call.id, "operation": call.operation, **response_body(response)}
-        if response.error is not None:
+        body = {"call": call.id, "operation": call.request.operation, **response_body(response)}
+        if (error := body["error"]) is not None:
             is_last = response.kind in LAST_KINDS
             del body["error"]
             raise HttpProblem(
                 RejectReason.OPERATION_RAISED,
-                response.error,
+                error,
                 certainly_not_done=is_last,
                 extra=body,
             )
@@ -232,10 +241,6 @@ class HttpApi:
             response_future.cancel()
             durable_future.cancel()
 
-    async def call(self, request: web.Request) -> web.StreamResponse:
-        requests.reject_query_parameters(request)
-        return _json_response(self._find_call(request).body())
-
     async def events(self, request: web.Request) -> web.StreamResponse:
         requests.reject_query_parameters(request)
         return await self._stream_events(request, self._find_call(request))
@@ -262,7 +267,8 @@ class HttpApi:
         self.open_event_streams += 1
         try:
             await stream.prepare(request)
-            await stream.write(sse_event("issued", {"call": call.id, "operation": call.operation}))
+            issued = {"call": call.id, "operation": call.request.operation}
+            await stream.write(sse_event("issued", issued))
             async for response in call.follow(KEEPALIVE_S):
                 if response is None:
                     await stream.write(b": keepalive\n\n")
@@ -281,7 +287,7 @@ class HttpApi:
 
     async def state(self, request: web.Request) -> web.StreamResponse:
         query = requests.parse_state_request(request, self._limits)
-        lengths = self._backend.readable_lengths()
+        lengths = self._backend.sources.driver.replica.view.readable_lengths()
         bounds = {"oldest": lengths[0], "newest": lengths[-1]}
         at = lengths[-1] if query.at is None else query.at
         if at not in lengths:
@@ -304,31 +310,19 @@ class HttpApi:
         after = msgspec.json.encode(items[-1]["key"]).decode() if has_more else None
         return _json_response({"at": at, **bounds, "items": items, "next": after})
 
-    async def status(self, request: web.Request) -> web.StreamResponse:
-        requests.reject_query_parameters(request)
-        return _json_response(self._backend.status())
-
-    async def health(self, request: web.Request) -> web.StreamResponse:
-        requests.reject_query_parameters(request)
-        return _json_response({"alive": True})
-
-    async def ready(self, request: web.Request) -> web.StreamResponse:
-        requests.reject_query_parameters(request)
+    def _readiness(self) -> dict[str, bool]:
         reasons = self._backend.readiness_problems()
         if reasons:
             raise HttpProblem(
                 RejectReason.NOT_READY, "; ".join(reasons), extra={"reasons": reasons}
             )
-        return _json_response({"ready": True})
+        return {"ready": True}
 
     async def metrics(self, request: web.Request) -> web.StreamResponse:
         requests.reject_query_parameters(request)
-        text = self._backend.metrics() + render_metrics(self._metric_families())
+        families = [*metric_families(self._backend.sources), *self._metric_families()]
+        text = render_metrics(families)
         return web.Response(body=text.encode(), headers={"Content-Type": metrics.CONTENT_TYPE})
-
-    async def openapi(self, request: web.Request) -> web.StreamResponse:
-        requests.reject_query_parameters(request)
-        return _json_response(self._openapi_document)
 
     def _metric_families(self) -> list[MetricFamily]:
         samples = [
@@ -352,6 +346,13 @@ def _has_loopback_host(request: web.Request) -> bool:
     except ValueError:
         return False
     return host is not None and is_loopback(host)
+
+
+async def _serve_document(
+    document: Callable[[web.Request], Any], request: web.Request
+) -> web.StreamResponse:
+    requests.reject_query_parameters(request)
+    return _json_response(document(request))
 
 
 def _json_response(

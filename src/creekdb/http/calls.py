@@ -11,10 +11,12 @@ from typing import Any, Final
 
 import msgspec
 
-from creekdb.http.backend import BackendEvent
 from creekdb.http.schema import to_json
-from creekdb.protocol.effects import ResponseKind
-from creekdb.wire.messages import CallIssued, CallResponse, Rejected
+from creekdb.protocol.effects import Response, ResponseKind
+from creekdb.protocol.ids.version_vector import Dot
+from creekdb.server.calls.dispatcher import CallDispatcher, ClientCalls
+from creekdb.wire.messages import CallRequest, Rejected
+from creekdb.wire.reject_reason import RejectReason
 
 RESPONSES_MAX: Final = 64
 LAST_KINDS: Final = frozenset((ResponseKind.STABLE, ResponseKind.FINAL))
@@ -23,23 +25,27 @@ LAST_KINDS: Final = frozenset((ResponseKind.STABLE, ResponseKind.FINAL))
 _encode = msgspec.msgpack.Encoder().encode
 
 
-def response_body(response: CallResponse) -> dict[str, Any]:
+def response_body(response: Response) -> dict[str, Any]:
     return {
         "kind": response.kind,
-        "value": to_json(response.value),
-        "error": response.error,
+        "value": to_json(response.outcome.value),
+        "error": response.outcome.error,
         "changed": response.changed,
     }
 
 
 class HttpCall:
-    def __init__(self, operation: str, strong: bool, has_single_response: bool) -> None:
+    """One call, and the `ResponseSink` that its responses are sent to."""
+
+    def __init__(self, client: str, request: CallRequest, has_single_response: bool) -> None:
         """`has_single_response`: True for a weak read-only call."""
-        self.operation = operation
-        self.strong = strong
+        self.client = client
+        self.token = ""  # HTTP calls cannot change the membership
+        self.not_joined_reason = RejectReason.NOT_READY
+        self.request = request
         self.has_single_response = has_single_response
         self.id = ""
-        self.responses: list[CallResponse] = []
+        self.responses: list[Response] = []
         self.dropped_responses = 0
         """Number of responses that preceded the retained ones."""
         self.rejection: Rejected | None = None
@@ -48,41 +54,48 @@ class HttpCall:
         self.response_bytes = 0
         """Encoded size of the retained responses, in bytes."""
         self._on_growth: Callable[[int], None] | None = None
-        self._cancel: Callable[[], None] | None = None
+        self._calls: ClientCalls | None = None
         self._changed = asyncio.Event()
 
-    def start(self, invoke: Callable[[Callable[[BackendEvent], None]], Callable[[], None]]) -> None:
-        """Issue the call. `invoke` passes its events to a callback and returns its cancellation."""
-        self._cancel = invoke(self.receive)
+    def start(self, dispatcher: CallDispatcher) -> None:
+        """Issue the call.
+
+        A retry with the same client name and number is the same call. Without a name, every
+        request is a new call.
+        """
+        self._calls = ClientCalls(dispatcher, self)
+        self._calls.submit(self.request)
 
     def observe_growth(self, on_growth: Callable[[int], None] | None) -> None:
         """Report the size of each further response, in bytes. None ends the reports."""
         self._on_growth = on_growth
 
-    def receive(self, event: BackendEvent) -> None:
-        match event:
-            case CallIssued(id=id):
-                self.id = str(id)
-            case CallResponse(kind=kind):
-                self.responses.append(event)
-                added_bytes = _encoded_size(event)
-                if len(self.responses) > RESPONSES_MAX:
-                    added_bytes -= _encoded_size(self.responses.pop(0))
-                    self.dropped_responses += 1
-                self.response_bytes += added_bytes
-                if self._on_growth is not None:
-                    self._on_growth(added_bytes)
-                self.is_finished = kind in LAST_KINDS or self.has_single_response
-            case Rejected():
-                self.rejection = event
-                self.is_finished = True
+    def send_issued(self, number: int, id: Dot) -> None:
+        self.id = str(id)
+        self._notify()
+
+    def send_response(self, number: int, response: Response) -> None:
+        self.responses.append(response)
+        added_bytes = _encoded_size(response)
+        if len(self.responses) > RESPONSES_MAX:
+            added_bytes -= _encoded_size(self.responses.pop(0))
+            self.dropped_responses += 1
+        self.response_bytes += added_bytes
+        if self._on_growth is not None:
+            self._on_growth(added_bytes)
+        self.is_finished = response.kind in LAST_KINDS or self.has_single_response
+        self._notify()
+
+    def send_rejection(self, rejected: Rejected) -> None:
+        self.rejection = rejected
+        self.is_finished = True
         self._notify()
 
     def close(self) -> None:
         """End the subscription and all event streams of the call."""
         self.is_finished = True
-        if self._cancel is not None:
-            self._cancel()
+        if self._calls is not None:
+            self._calls.cancel_all()
         self._notify()
 
     def _notify(self) -> None:
@@ -92,8 +105,8 @@ class HttpCall:
     def body(self) -> dict[str, Any]:
         return {
             "call": self.id,
-            "operation": self.operation,
-            "consistency": "strong" if self.strong else "weak",
+            "operation": self.request.operation,
+            "consistency": "strong" if self.request.strong else "weak",
             "over": self.is_finished,
             "answers": [response_body(each) for each in self.responses],
         }
@@ -105,7 +118,7 @@ class HttpCall:
         while not (self.id or self.is_finished):
             await self.wait_changed()
 
-    async def wait_first_response(self, kinds: frozenset[ResponseKind]) -> CallResponse | None:
+    async def wait_first_response(self, kinds: frozenset[ResponseKind]) -> Response | None:
         """Wait for the first response of these kinds; return None if the call ends without one."""
         while True:
             response = self.first_response(kinds)
@@ -113,21 +126,21 @@ class HttpCall:
                 return response
             await self.wait_changed()
 
-    def first_response(self, kinds: frozenset[ResponseKind]) -> CallResponse | None:
+    def first_response(self, kinds: frozenset[ResponseKind]) -> Response | None:
         """Return the first retained response of these kinds, or None."""
         return next((each for each in self.responses if each.kind in kinds), None)
 
-    async def follow(self, keepalive_s: float) -> AsyncIterator[CallResponse | None]:
+    async def follow(self, keepalive_s: float) -> AsyncIterator[Response | None]:
         """Iterate over the responses from the first retained one.
 
         Yields None after `keepalive_s` seconds without a response.
         """
         position = 0
         while True:
-            position = max(position, self.dropped_responses)
             while position < self.dropped_responses + len(self.responses):
+                position = max(position, self.dropped_responses)
                 yield self.responses[position - self.dropped_responses]
-                position = max(position + 1, self.dropped_responses)
+                position += 1
             if self.is_finished:
                 return
             with suppress(TimeoutError):
@@ -178,5 +191,5 @@ class CallRegistry:
             call.close()
 
 
-def _encoded_size(response: CallResponse) -> int:
-    return len(_encode(response.value))
+def _encoded_size(response: Response) -> int:
+    return len(_encode(response.outcome.value))

@@ -1,14 +1,16 @@
 """The call registry is bounded by the number of calls and by the size of their responses."""
 
 from creekdb.http.calls import CallRegistry, HttpCall
+from creekdb.protocol.effects import Response, ResponseKind
 from creekdb.protocol.ids.version_vector import Dot
-from creekdb.wire.messages import CallIssued, CallResponse
+from creekdb.protocol.request import Outcome
+from creekdb.wire.messages import CallRequest
 
 
 def completed_call(event: int, value: str = "") -> HttpCall:
-    call = HttpCall("get", strong=False, has_single_response=True)
-    call.receive(CallIssued(0, Dot(0, event)))
-    call.receive(CallResponse(0, "tentative", value, None, False))
+    call, id = HttpCall("", CallRequest(0, "get"), has_single_response=True), Dot(0, event)
+    call.send_issued(0, id)
+    call.send_response(0, Response(id, 0, ResponseKind.TENTATIVE, Outcome(value)))
     return call
 
 

@@ -5,6 +5,7 @@ import re
 from collections.abc import Sequence
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -21,17 +22,10 @@ from creekdb.pipeline.report.charts.theme import (
     css_name,
 )
 from creekdb.pipeline.report.checks import CHECKER_DESCRIPTIONS
-from creekdb.pipeline.report.claims import ClaimStatus, evaluate_claims, tally_text
+from creekdb.pipeline.report.claims import ClaimStatus, evaluate_claims
 from creekdb.pipeline.report.evidence import Evidence, ReportTables
 from creekdb.pipeline.report.formatting import NO_BREAK_SPACE
 from creekdb.pipeline.report.page import render_page
-from creekdb.pipeline.report.queries import QueryResult
-from creekdb.pipeline.report.summary import (
-    ReportSummary,
-    _HeadlineResults,
-    _latency_sentences,
-    report_summary,
-)
 from creekdb.pipeline.stages import relational_checks
 from creekdb.pipeline.stages.verify import MISSING_EVENTS_CHECK, TPCC_CONDITIONS
 from creekdb.schemes.registry import SCHEMES
@@ -158,11 +152,12 @@ def test_a_single_seed_has_no_interval() -> None:
 
 
 def test_the_tally_of_a_partial_grid_names_the_complete_one() -> None:
-    results = evaluate_claims(Evidence(report_tables(few_experiments())))
+    evidence = Evidence(report_tables(few_experiments()))
+    results = evaluate_claims(evidence)
     all_measured = [each._replace(status=ClaimStatus.HOLDS) for each in results]
 
-    assert tally_text(results, "simulated").endswith("“make reproduce” runs all of them.")
-    assert "make reproduce" not in tally_text(all_measured, "simulated")
+    assert "“make reproduce” runs all of them. Statement" in text_of(render_page(evidence, results))
+    assert "make reproduce" not in text_of(render_page(evidence, all_measured))
 
 
 def test_null_measures_yield_no_points() -> None:
@@ -386,27 +381,33 @@ def test_a_logarithmic_axis_labels_all_round_numbers(spread: float) -> None:
 
 @pytest.mark.parametrize(("share", "words"), [(1.0, "all of these"), (0.9999, "at least 99.99")])
 def test_only_an_accuracy_of_1_is_stated_as_all(share: float, words: str) -> None:
-    result, accuracy = QueryResult(1.0, 1.0, 1), QueryResult(share, 1.0, 1)
-    results = _HeadlineResults("simulated", result, result, result, accuracy, live=None)
-    (sentence,) = _latency_sentences(results)
-    assert words in sentence
+    assert words in headline(report_tables(few_experiments()), accuracy=share).sentences[0]
 
 
 # --- simulated and live figures in the headline --------------------------------------------------
 
 
-def headline(tables: ReportTables) -> ReportSummary:
-    """Return the headline of tables in which Creek has fixed simulated latencies."""
-    fixed = {"weak_tentative_mean_us": 760.0, "strong_stable_mean_us": 1_480.0, "accuracy": 0.99}
+class Headline(NamedTuple):
+    """Texts at the top of a page."""
+
+    sentences: list[str]
+    notes: dict[str, str]
+    """Notes of the key numbers, by label."""
+
+
+def headline(tables: ReportTables, accuracy: float = 0.99) -> Headline:
+    """Return the headline of tables in which Creek has fixed simulated results."""
+    fixed = {
+        "weak_tentative_mean_us": 760.0,
+        "strong_stable_mean_us": 1_480.0,
+        "accuracy": accuracy,
+    }
     for row in tables.summary:
         row["mean"] = fixed.get(row["measure"], row["mean"])
-    evidence = Evidence(tables)
-    summary = report_summary(evidence, evaluate_claims(evidence))
-    return summary._replace(sentences=[plain(each) for each in summary.sentences])
-
-
-def plain(text: str) -> str:
-    return text.replace(NO_BREAK_SPACE, " ")
+    page = rendered(tables).replace(NO_BREAK_SPACE, " ")
+    notes = re.findall(r'<dt>([^<]*)</dt>.*?<dd class="note">([^<]*)</dd>', page, re.S)
+    assert notes
+    return Headline(re.findall(r'<p class="lead">([^<]*)</p>', page), dict(notes))
 
 
 def test_the_headline_labels_simulated_figures_as_simulated_without_a_live_run() -> None:
@@ -420,8 +421,8 @@ def test_the_headline_labels_simulated_figures_as_simulated_without_a_live_run()
     )
     assert summary.sentences[1].startswith("Source: 8 simulated runs of TPC-C with 2 seeds")
     assert "live" not in " ".join(summary.sentences)
-    assert all(number.label.startswith("simulated ") for number in summary.numbers)
-    assert not any("live" in number.note for number in summary.numbers)
+    assert all(label.startswith("simulated ") for label in summary.notes)
+    assert not any("live" in note for note in summary.notes.values())
 
 
 def test_the_headline_states_figures_of_a_live_run_beside_simulated_ones() -> None:
@@ -443,8 +444,7 @@ def test_the_headline_states_figures_of_a_live_run_beside_simulated_ones() -> No
         "The live cluster ran 3 replicas as processes on one machine, through a crash and a "
         "restart: all 6 checkers report ok."
     )
-    notes = {number.label: plain(number.note) for number in summary.numbers}
-    weak, strong = (notes[f"simulated latency of the {each}"] for each in LATENCY_LABELS)
+    weak, strong = (summary.notes[f"simulated latency of the {each}"] for each in LATENCY_LABELS)
     assert weak.endswith("; live: 2.80 ms (median)")
     assert strong.endswith("; live: 9.10 ms (median)")
 
@@ -470,7 +470,7 @@ def test_figures_of_live_runs_alone_are_labelled_as_live() -> None:
 
     assert summary.sentences[0].startswith("On the live cluster, a weak transaction")
     assert "simulat" not in " ".join(summary.sentences)
-    assert all(number.label.startswith("live ") for number in summary.numbers)
+    assert all(label.startswith("live ") for label in summary.notes)
 
 
 def test_every_section_with_simulated_numbers_states_their_source() -> None:

@@ -57,11 +57,6 @@ PICTURE_WIDTH: Final = 120
 """Width of the range picture in a table row, in pixels."""
 RESULT_WIDTH_MIN: Final = 5.0
 """Width of a single value in the range picture, in pixels."""
-NOT_MEASURED_SHARE_MAX: Final = 0.25
-"""Share of unmeasured statements above which PARTIAL_GRID_HINT is appended."""
-PARTIAL_GRID_HINT: Final = (
-    " These runs cover few of the paper’s experiments; “make reproduce” runs all of them."
-)
 
 
 def claim_rows_by_section(results: list[ClaimResult]) -> list[tuple[str, list[dict[str, Any]]]]:
@@ -74,18 +69,6 @@ def claim_rows_by_section(results: list[ClaimResult]) -> list[tuple[str, list[di
             row["method"] = "" if method == previous else method
         sections.append((section, rows))
     return sections
-
-
-def tally_text(results: list[ClaimResult], source: str) -> str:
-    """Return the number of statements by status; `source` is `simulated` or `live`."""
-    statuses = [each.status for each in results]
-    hold, differ, not_measured = (statuses.count(status) for status in ClaimStatus)
-    return (
-        f"Of {len(statuses)} statements, {hold} hold in the {source} runs and {differ} do not. "
-        f"These runs do not measure the other {not_measured}. The accepted band is the paper’s "
-        "range, or its number with a tolerance."
-        + (PARTIAL_GRID_HINT if not_measured > NOT_MEASURED_SHARE_MAX * len(statuses) else "")
-    )
 
 
 def _claim_row(claim_result: ClaimResult) -> dict[str, Any]:

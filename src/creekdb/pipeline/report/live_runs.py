@@ -5,7 +5,7 @@ tentative requests of each replica, with the faults marked. The simulation of th
 same faults is drawn next to it, on the same axes.
 """
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable
 from itertools import groupby, pairwise
 from typing import Any, Final, NamedTuple
@@ -61,6 +61,12 @@ TABLE_ROWS: Final = (
     ("executions per transaction", MEASURES_ROW, "execution_ratio", Unit.RATIO),
 )
 """Label, row, column and unit of the figures of a run."""
+FAULT_KINDS: Final = {
+    Crash: "a crash",
+    Restart: "a restart",
+    Partition: "a network partition",
+    Heal: "a network repair",
+}
 
 
 class LiveRun(NamedTuple):
@@ -71,6 +77,7 @@ class LiveRun(NamedTuple):
     """Length of the measurement window."""
     faults: list[tuple[float, str]]
     """Time in seconds, and description of each fault."""
+    fault_kinds: list[str]
     groups: dict[str, LineGroup]
     columns: list[str]
     """Headings of panels and table: live, and simulated if there is a counterpart."""
@@ -79,16 +86,6 @@ class LiveRun(NamedTuple):
     table: dict[str, Any]
     verdict: str
     is_fine: bool
-
-
-class LiveFigures(NamedTuple):
-    """Figures of a live run that the headline states next to the simulated ones."""
-
-    weak_us: float | None
-    """Median latency of the first response to weak transactions, in microseconds."""
-    strong_us: float | None
-    """Median latency of the stable response to strong transactions, in microseconds."""
-    accuracy: float | None
 
 
 def draw_live_runs(evidence: Evidence, palette: Palette) -> list[LiveRun]:
@@ -115,31 +112,21 @@ def counterpart_of(evidence: Evidence, live: ReportRow) -> ReportRow | None:
     return None
 
 
-def live_figures(evidence: Evidence, scheme: str) -> LiveFigures | None:
-    """Return the figures of the first live run of a scheme, or None."""
+def live_figures(evidence: Evidence, scheme: str) -> dict[str, float]:
+    """Return the figures of the first live run of a scheme, as far as it has them.
+
+    These are the accuracy, and the median latencies of the first response to weak transactions and
+    of the stable response to strong ones.
+    """
     runs = (run for run in _selected_live_runs(evidence) if run["scheme"] == scheme)
     run = next(runs, None)
-    if run is None:
-        return None
-    figures = defaultdict(dict, evidence.figures_of_run(run["run"]))
-    return LiveFigures(
-        weak_us=figures["weak_tentative"].get("p50_us"),
-        strong_us=figures["strong_stable"].get("p50_us"),
-        accuracy=figures[MEASURES_ROW].get("accuracy"),
-    )
-
-
-def summary_sentences(evidence: Evidence) -> list[str]:
-    """Return the headline's sentence about the live cluster, if there is a live run."""
-    runs = _selected_live_runs(evidence)
-    if not runs:
-        return []
-    verdict, _ = _verdict_text(evidence, runs[0])
-    faults = _faults_text(runs[0])
-    return [
-        f"The live cluster ran {runs[0]['replicas']} replicas as processes on one machine"
-        f"{f', through {faults}' if faults else ''}: {verdict}."
-    ]
+    rows = {} if run is None else evidence.figures_of_run(run["run"])
+    figures = {
+        "weak_us": rows.get("weak_tentative", {}).get("p50_us"),
+        "strong_us": rows.get("strong_stable", {}).get("p50_us"),
+        "accuracy": rows.get(MEASURES_ROW, {}).get("accuracy"),
+    }
+    return {name: value for name, value in figures.items() if value is not None}
 
 
 def summary_lines(evidence: Evidence) -> list[str]:
@@ -167,18 +154,6 @@ def _fault_names(run: ReportRow) -> list[str]:
     return [_chart_name(each) for each in parse_recorded_faults(run["faults"])]
 
 
-def _faults_text(run: ReportRow) -> str:
-    names = {
-        Crash: "a crash",
-        Restart: "a restart",
-        Partition: "a network partition",
-        Heal: "a network repair",
-    }
-    kinds = dict.fromkeys(map(type, parse_recorded_faults(run["faults"])))
-    listed = [names[kind] for kind in kinds if kind in names]
-    return " and ".join(filter(None, (", ".join(listed[:-1]), *listed[-1:])))
-
-
 # --- over time ----------------------------------------------------------------------------------
 
 
@@ -189,13 +164,15 @@ def _draw_live_run(evidence: Evidence, palette: Palette, run: ReportRow) -> Live
         STRONG_GROUP: LineGroup(palette.scheme(run["scheme"])),
     }
     verdict, is_fine = _verdict_text(evidence, run)
+    faults = parse_recorded_faults(run["faults"])
+    kinds = dict.fromkeys(map(type, faults))
     return LiveRun(
         row=run,
         seconds=_length_s(run),
         faults=[
-            ((each.at_us - run["begin_us"]) / US_PER_S, describe_fault(each))
-            for each in parse_recorded_faults(run["faults"])
+            ((each.at_us - run["begin_us"]) / US_PER_S, describe_fault(each)) for each in faults
         ],
+        fault_kinds=[FAULT_KINDS[kind] for kind in kinds if kind in FAULT_KINDS],
         groups=groups,
         columns=["Live", "Simulated"][: len(both)],
         panels=_draw_panels(evidence, both, groups, palette),

@@ -6,7 +6,8 @@ admits its own two scripts, by their hashes, and no network request.
 """
 
 from base64 import b64encode
-from functools import cache, partial
+from collections import Counter
+from functools import cache
 from hashlib import sha256
 from importlib.resources import files
 from pathlib import Path
@@ -34,15 +35,14 @@ from creekdb.pipeline.report.claims import (
     ClaimStatus,
     claim_rows_by_section,
     evaluate_claims,
-    tally_text,
 )
-from creekdb.pipeline.report.evidence import SETUP_COLUMNS, Evidence, ReportRow, read_report_tables
+from creekdb.pipeline.report.evidence import Evidence, ReportRow, read_report_tables
 from creekdb.pipeline.report.figures import Figure, draw_figures
 from creekdb.pipeline.report.live_runs import draw_live_runs
 from creekdb.pipeline.report.live_runs import summary_lines as live_summary
-from creekdb.pipeline.report.quantities import Unit
+from creekdb.pipeline.report.paper.reference_values import PEAKS_TPS
 from creekdb.pipeline.report.queries import LATENCY_LOAD_SHARE_MAX
-from creekdb.pipeline.report.summary import report_summary, transaction_latencies
+from creekdb.pipeline.report.summary import headline, transaction_latencies
 from creekdb.pipeline.report.timelines import draw_timelines
 from creekdb.pipeline.report.variations import draw_variations, variation_lines
 
@@ -65,23 +65,17 @@ def render_page(evidence: Evidence, results: list[ClaimResult]) -> str:
     charts |= {panel.key: {"spec": panel.spec} for row in rows for panel in row}
     script, bundle = _template_text("page.js"), _script_bundle()
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True)
-    environment.filters |= {
-        "as_count": partial(formatting.format_number, unit=Unit.COUNT),
-        "differences": partial(_differences, evidence),
-        "load": formatting.format_load,
-        "parameter": lambda value, name: formatting.format_parameter(name, value),
-        "scheme_name": formatting.scheme_name,
-        "throughput": partial(formatting.format_number, unit=Unit.PER_SECOND),
-    }
     template = environment.from_string(_template_text("page.html"))
     return template.render(
         bundle=Markup(bundle),
         charts=charts,
         checks=checks_section(evidence),
         figures=[(figure, _figure_table(figure)) for figure in figures],
-        headline=report_summary(evidence, results),
+        formatting=formatting,
+        headline=headline(evidence),
         live=live,
         palette=palette,
+        paper_peak_tps=PEAKS_TPS["creek"],
         default_setup=evidence.default_setup,
         runs=_sorted_runs(evidence),
         script=Markup(script),
@@ -89,7 +83,7 @@ def render_page(evidence: Evidence, results: list[ClaimResult]) -> str:
         source=evidence.source,
         statements=claim_rows_by_section(results),
         style=Markup(_css_variables(evidence.schemes) + _template_text("page.css")),
-        tally=tally_text(results, evidence.source),
+        tally=Counter(each.status for each in results),
         transactions=transaction_latencies(evidence),
         timelines=timelines,
         up_to=formatting.format_percent(LATENCY_LOAD_SHARE_MAX),
@@ -133,16 +127,6 @@ def _sorted_runs(evidence: Evidence) -> list[ReportRow]:
     order = curves.in_paper_order(sorted({row["scheme"] for row in evidence.tables.runs}))
     runs = sorted(evidence.tables.runs, key=lambda row: (order.index(row["scheme"]), row["run"]))
     return [row | {"throughput_tps": throughputs.get(row["run"])} for row in runs]
-
-
-def _differences(evidence: Evidence, run: ReportRow) -> str:
-    """Return the parameters of a run that differ from the default setup."""
-    differs = [
-        f"{name.replace('_', ' ')} {formatting.format_parameter(name, run[name])}"
-        for name in SETUP_COLUMNS
-        if run[name] != evidence.default_setup[name]
-    ]
-    return ", ".join(differs) or formatting.NO_VALUE
 
 
 def _css_variables(schemes: list[str]) -> str:
@@ -208,10 +192,10 @@ def write_report(out: Path) -> Report:
 
 
 def _claims_line(results: list[ClaimResult], source: str) -> str:
-    statuses = [each.status for each in results]
-    hold, differ, not_measured = (statuses.count(status) for status in ClaimStatus)
+    tally = Counter(each.status for each in results)
+    hold, differ, not_measured = (tally[status] for status in ClaimStatus)
     counts = f"{hold} hold, {differ} differ, {not_measured} not measured"
-    return f"{len(statuses)} statements of the paper, {source} runs: {counts}"
+    return f"{len(results)} statements of the paper, {source} runs: {counts}"
 
 
 def _write_pictures(evidence: Evidence, directory: Path) -> None:

@@ -23,12 +23,6 @@ from creekdb.http.responses import EVENT_STREAM, HttpProblem, RejectedCall, sse_
 from creekdb.http.schema import to_json
 from creekdb.protocol.effects import ResponseKind
 from creekdb.server.observability import metrics
-from creekdb.server.observability.metrics import (
-    MetricFamily,
-    gauge,
-    metric_families,
-    render_metrics,
-)
 from creekdb.wire.addresses import is_loopback
 from creekdb.wire.messages import CallRequest
 from creekdb.wire.reject_reason import RejectReason
@@ -320,23 +314,19 @@ class HttpApi:
 
     async def metrics(self, request: web.Request) -> web.StreamResponse:
         requests.reject_query_parameters(request)
-        families = [*metric_families(self._backend.sources), *self._metric_families()]
-        text = render_metrics(families)
-        return web.Response(body=text.encode(), headers={"Content-Type": metrics.CONTENT_TYPE})
-
-    def _metric_families(self) -> list[MetricFamily]:
-        samples = [
-            ({"status": str(status)}, n) for status, n in sorted(self.responses_by_status.items())
-        ]
-        return [
-            MetricFamily("creek_http_answers_total", "counter", "HTTP responses.", samples),
-            gauge(
-                "creek_http_requests",
-                "HTTP requests in progress.",
-                self.active_requests,
+        statuses = sorted(self.responses_by_status.items())
+        samples = [({"status": str(status)}, count) for status, count in statuses]
+        followed = "Open event streams of calls."
+        families = [
+            *metrics.metric_families(self._backend.sources),
+            metrics.MetricFamily("creek_http_answers_total", "counter", "HTTP responses.", samples),
+            metrics.gauge(
+                "creek_http_requests", "HTTP requests in progress.", self.active_requests
             ),
-            gauge("creek_http_followed", "Open event streams of calls.", self.open_event_streams),
+            metrics.gauge("creek_http_followed", followed, self.open_event_streams),
         ]
+        body = metrics.render_metrics(families).encode()
+        return web.Response(body=body, headers={"Content-Type": metrics.CONTENT_TYPE})
 
 
 def _has_loopback_host(request: web.Request) -> bool:

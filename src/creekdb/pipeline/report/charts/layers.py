@@ -1,6 +1,6 @@
 """Building blocks of all charts: axes, line styles, the legend, and the final specification."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from math import ceil, floor, log10
 from typing import Any, Final, NamedTuple
 
@@ -57,14 +57,17 @@ class Axis:
             for kind, axis in both.items()
         }
 
-    def vega_scale(self, name: str) -> alt.Scale:
-        return alt.Scale(
+    def encode(self, channel: type[alt.X] | type[alt.Y], field: str, tick_count: int) -> Any:
+        """Return the position of a field on this axis, horizontal or vertical."""
+        name = "x" if channel is alt.X else "y"
+        scale = alt.Scale(
             type="log" if self.is_logarithmic else "linear",
             domainMin=alt.ExprRef(f"{name}_low"),
             domainMax=alt.ExprRef(f"{name}_high"),
             nice=False,
             zero=alt.Undefined if self.is_logarithmic else False,
         )
+        return channel(f"{field}:Q", scale=scale, axis=self.vega_axis(name, tick_count))
 
     def vega_axis(self, name: str, count: int) -> alt.Axis:
         return alt.Axis(
@@ -169,31 +172,32 @@ def tooltip(**titles: str) -> list[alt.Tooltip]:
     return [alt.Tooltip(f"{column}:N", title=title) for column, title in titles.items()]
 
 
+def styled(channel: Callable[..., Any], field: str, styles: Mapping[str, Any]) -> Any:
+    """Encode a field by a style for each of its values, without a legend."""
+    scale = alt.Scale(domain=list(styles), range=list(styles.values()))
+    return channel(f"{field}:N", scale=scale, legend=None)
+
+
 def line_encodings(lines: list[CurveStyle], palette: Palette) -> dict[str, Any]:
-    dashes = _line_scale(lines, [line.dash or [1, 0] for line in lines])
+    dashes = {line.label: line.dash or [1, 0] for line in lines}
     return {
-        "color": alt.Color("line:N", scale=_colour_scale(lines, palette), legend=None),
-        "strokeDash": alt.StrokeDash("line:N", scale=dashes, legend=None),
+        "color": styled(alt.Color, "line", _line_colours(lines, palette)),
+        "strokeDash": styled(alt.StrokeDash, "line", dashes),
     }
 
 
-def _line_scale(lines: list[CurveStyle], values: list[Any]) -> alt.Scale:
-    return alt.Scale(domain=[line.label for line in lines], range=values)
-
-
-def _colour_scale(lines: list[CurveStyle], palette: Palette) -> alt.Scale:
-    return _line_scale(lines, [palette.scheme(line.scheme) for line in lines])
+def _line_colours(lines: list[CurveStyle], palette: Palette) -> dict[str, str]:
+    return {line.label: palette.scheme(line.scheme) for line in lines}
 
 
 def hollow_fill(where: str, lines: list[CurveStyle], palette: Palette) -> Any:
     """Fill points with the colour of their line, or with the background if `where` holds."""
-    colour = alt.Fill("line:N", scale=_colour_scale(lines, palette), legend=None)
+    colour = styled(alt.Fill, "line", _line_colours(lines, palette))
     return alt.condition(where, alt.value(palette["background"]), colour)
 
 
-def shape_encoding(lines: list[CurveStyle]) -> alt.Shape:
-    shapes = _line_scale(lines, [line.shape for line in lines])
-    return alt.Shape("line:N", scale=shapes, legend=None)
+def shape_encoding(lines: list[CurveStyle]) -> Any:
+    return styled(alt.Shape, "line", {line.label: line.shape for line in lines})
 
 
 def legend_chart(lines: list[CurveStyle], palette: Palette) -> alt.LayerChart:

@@ -22,6 +22,7 @@ from creekdb.pipeline.report.charts.layers import (
     line_encodings,
     nearest_point,
     shape_encoding,
+    styled,
     tooltip,
 )
 from creekdb.pipeline.report.charts.theme import SOLID, Palette
@@ -48,7 +49,7 @@ def parameter_chart(
                 scale=alt.Scale(paddingOuter=0.35),
                 axis=alt.Axis(title=None, labelAngle=0, labelOverlap=False),
             ),
-            y=alt.Y("value:Q", scale=y.vega_scale("y"), axis=y.vega_axis("y", 4)),
+            y=y.encode(alt.Y, "value", 4),
             color=line_encodings(lines, palette)["color"],
         )
     )
@@ -109,20 +110,12 @@ def timeline_chart(
 ) -> dict[str, Any]:
     """Return a chart over time with one line per replica."""
     base = alt.Chart(ROWS_DATA).encode(
-        x=alt.X("at:Q", scale=x.vega_scale("x"), axis=x.vega_axis("x", 8)),
-        y=alt.Y("value:Q", scale=y.vega_scale("y"), axis=y.vega_axis("y", 4)),
+        x=x.encode(alt.X, "at", 8),
+        y=y.encode(alt.Y, "value", 4),
         detail="replica:N",
-        color=alt.Color(
-            "group:N",
-            scale=alt.Scale(domain=list(groups), range=[group.colour for group in groups.values()]),
-            legend=None,
-        ),
-        strokeDash=alt.StrokeDash(
-            "group:N",
-            scale=alt.Scale(
-                domain=list(groups), range=[group.dash or [1, 0] for group in groups.values()]
-            ),
-            legend=None,
+        color=styled(alt.Color, "group", {name: each.colour for name, each in groups.items()}),
+        strokeDash=styled(
+            alt.StrokeDash, "group", {name: each.dash or [1, 0] for name, each in groups.items()}
         ),
     )
     nearest = nearest_point()
@@ -216,8 +209,8 @@ class ThroughputChart(NamedTuple):
         if self.statistic is not None:
             base = base.transform_filter("datum.statistic === statistic")
         encoded: alt.Chart = base.encode(
-            x=alt.X("throughput:Q", scale=self.x.vega_scale("x"), axis=self.x.vega_axis("x", 8)),
-            y=alt.Y("value:Q", scale=self.y.vega_scale("y"), axis=self.y.vega_axis("y", 6)),
+            x=self.x.encode(alt.X, "throughput", 8),
+            y=self.y.encode(alt.Y, "value", 6),
             **line_encodings(self.lines, palette),
         )
         return encoded

@@ -3,7 +3,7 @@
 from enum import StrEnum
 from itertools import groupby
 from math import isinf
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from creekdb.pipeline.report import formatting
 from creekdb.pipeline.report.evidence import Evidence
@@ -18,10 +18,61 @@ class ClaimStatus(StrEnum):
     NOT_MEASURED = "not measured"
 
 
+PICTURE_WIDTH: Final = 120
+"""Width of the range picture in a table row, in pixels."""
+RESULT_WIDTH_MIN: Final = 5.0
+"""Width of a single value in the range picture, in pixels."""
+
+
 class ClaimResult(NamedTuple):
+    """Statement with its measured value, and the texts of its row in a table."""
+
     claim: Claim
     result: QueryResult | None
     status: ClaimStatus
+
+    @property
+    def band_text(self) -> str:
+        return formatting.format_band(self.claim.band, self.claim.query.unit)
+
+    @property
+    def seeds_text(self) -> str:
+        return "" if self.result is None else formatting.format_seeds(self.result.seeds)
+
+    @property
+    def measured_text(self) -> str:
+        result, unit = self.result, self.claim.query.unit
+        if result is None:
+            return formatting.NO_VALUE
+        is_undecided = self.status is ClaimStatus.NOT_MEASURED
+        if is_undecided and result.possible_range and not result.is_lower_bound:
+            return f"in {formatting.format_span(*result.possible_range, unit)}"
+        text = formatting.format_span(result.low, result.high, unit)
+        return f"at least {text}" if result.is_lower_bound else text
+
+    @property
+    def picture(self) -> dict[str, float] | None:
+        """Positions of band and value, in pixels. An open end extends to the edge."""
+        band, result = self.claim.band, self.result
+        if result is None:
+            return None
+        if self.status is ClaimStatus.NOT_MEASURED and result.possible_range is not None:
+            result = result._replace(low=result.possible_range[0], high=result.possible_range[1])
+        ends = [end for end in (band.low, band.high, result.low, result.high) if not isinf(end)]
+        low, high = min(ends), max(ends)
+        margin = 0.25 * ((high - low) or abs(high) or 1)
+        low, high = low - margin, high + margin
+
+        def position(value: float) -> float:
+            return round(PICTURE_WIDTH * (min(max(value, low), high) - low) / (high - low), 1)
+
+        width = max(position(result.high) - position(result.low), RESULT_WIDTH_MIN)
+        return {
+            "band_from": position(band.low),
+            "band_width": round(max(position(band.high) - position(band.low), 1.0), 1),
+            "from": round((position(result.low) + position(result.high) - width) / 2, 1),
+            "width": round(width, 1),
+        }
 
 
 def evaluate_claims(evidence: Evidence) -> list[ClaimResult]:
@@ -53,84 +104,16 @@ def _claim_status(claim: Claim, result: QueryResult | None) -> ClaimStatus:
     return ClaimStatus.NOT_MEASURED if overlaps else ClaimStatus.DIFFERS
 
 
-PICTURE_WIDTH: Final = 120
-"""Width of the range picture in a table row, in pixels."""
-RESULT_WIDTH_MIN: Final = 5.0
-"""Width of a single value in the range picture, in pixels."""
-
-
-def claim_rows_by_section(results: list[ClaimResult]) -> list[tuple[str, list[dict[str, Any]]]]:
-    """Group the rows by section. Consecutive rows with one method state it once."""
-    sections = []
-    for section, group in groupby(results, key=lambda each: each.claim.section):
-        rows = [_claim_row(each) for each in group]
-        methods = [row["method"] for row in rows]
-        for row, method, previous in zip(rows, methods, [None, *methods], strict=False):
-            row["method"] = "" if method == previous else method
-        sections.append((section, rows))
-    return sections
-
-
-def _claim_row(claim_result: ClaimResult) -> dict[str, Any]:
-    claim, result = claim_result.claim, claim_result.result
-    return {
-        "subject": claim.subject,
-        "method": claim.query.description,
-        "paper": claim.paper_text,
-        "band": formatting.format_band(claim.band, claim.query.unit),
-        "measured": _measured_text(claim_result),
-        "seeds": "" if result is None else formatting.format_seeds(result.seeds),
-        "picture": None if result is None else _range_picture(claim_result),
-        "status": claim_result.status.value,
-    }
-
-
-def _measured_text(claim_result: ClaimResult) -> str:
-    result, unit = claim_result.result, claim_result.claim.query.unit
-    if result is None:
-        return formatting.NO_VALUE
-    if (
-        claim_result.status is ClaimStatus.NOT_MEASURED
-        and result.possible_range
-        and not result.is_lower_bound
-    ):
-        return f"in {formatting.format_span(*result.possible_range, unit)}"
-    text = formatting.format_span(result.low, result.high, unit)
-    return f"at least {text}" if result.is_lower_bound else text
-
-
-def _range_picture(claim_result: ClaimResult) -> dict[str, float]:
-    """Return positions of band and value, in pixels. An open end extends to the edge."""
-    band, result = claim_result.claim.band, claim_result.result
-    assert result is not None
-    if claim_result.status is ClaimStatus.NOT_MEASURED and result.possible_range is not None:
-        result = result._replace(low=result.possible_range[0], high=result.possible_range[1])
-    ends = [end for end in (band.low, band.high, result.low, result.high) if not isinf(end)]
-    low, high = min(ends), max(ends)
-    margin = 0.25 * ((high - low) or abs(high) or 1)
-    low, high = low - margin, high + margin
-
-    def position(value: float) -> float:
-        return round(PICTURE_WIDTH * (min(max(value, low), high) - low) / (high - low), 1)
-
-    width = max(position(result.high) - position(result.low), RESULT_WIDTH_MIN)
-    return {
-        "band_from": position(band.low),
-        "band_width": round(max(position(band.high) - position(band.low), 1.0), 1),
-        "from": round((position(result.low) + position(result.high) - width) / 2, 1),
-        "width": round(width, 1),
-    }
-
-
 def markdown_table(results: list[ClaimResult], source: str) -> str:
     """Return one table per section; `source` heads the column of measured values."""
     header = (f"| | paper | accepted | {source} | seeds | |", "|---|---|---|---|---|---|")
     lines: list[str] = []
-    for section, rows in claim_rows_by_section(results):
+    for section, group in groupby(results, key=lambda each: each.claim.section):
         lines += [f"**Section {section}**", "", *header]
-        for row in rows:
-            columns = ("subject", "paper", "band", "measured", "seeds", "status")
-            lines.append(f"| {' | '.join(_escape_cell(row[name]) for name in columns)} |")
+        for each in group:
+            claim, texts = each.claim, (each.band_text, each.measured_text, each.seeds_text)
+            cells = claim.subject, claim.paper_text, *texts, each.status
+            lines.append(f"| {' | '.join(map(_escape_cell, cells))} |")
         lines.append("")
     return "\n".join(lines)
 

@@ -7,7 +7,7 @@ admits its own two scripts, by their hashes, and no network request.
 
 from base64 import b64encode
 from collections import Counter
-from functools import cache
+from functools import cache, partial
 from hashlib import sha256
 from importlib.resources import files
 from pathlib import Path
@@ -33,7 +33,6 @@ from creekdb.pipeline.report.checks import checks_section
 from creekdb.pipeline.report.claims import (
     ClaimResult,
     ClaimStatus,
-    claim_rows_by_section,
     evaluate_claims,
 )
 from creekdb.pipeline.report.evidence import Evidence, ReportRow, read_report_tables
@@ -75,14 +74,16 @@ def render_page(evidence: Evidence, results: list[ClaimResult]) -> str:
         headline=headline(evidence),
         live=live,
         palette=palette,
+        results=results,
         paper_peak_tps=PEAKS_TPS["creek"],
         default_setup=evidence.default_setup,
         runs=_sorted_runs(evidence),
         script=Markup(script),
         script_hashes=Markup(" ".join(map(_csp_hash, (bundle, script)))),
         source=evidence.source,
-        statements=claim_rows_by_section(results),
-        style=Markup(_css_variables(evidence.schemes) + _template_text("page.css")),
+        colours=partial(colours, evidence.schemes),
+        css_name=css_name,
+        style=Markup(_template_text("page.css")),
         tally=Counter(each.status for each in results),
         transactions=transaction_latencies(evidence),
         timelines=timelines,
@@ -127,21 +128,6 @@ def _sorted_runs(evidence: Evidence) -> list[ReportRow]:
     order = curves.in_paper_order(sorted({row["scheme"] for row in evidence.tables.runs}))
     runs = sorted(evidence.tables.runs, key=lambda row: (order.index(row["scheme"]), row["run"]))
     return [row | {"throughput_tps": throughputs.get(row["run"])} for row in runs]
-
-
-def _css_variables(schemes: list[str]) -> str:
-    """Return the colours of both themes. The system or the switch selects one; print is light."""
-
-    def block(dark: bool) -> str:
-        named = colours(schemes, dark) | {"accent": colours(["creek"], dark)["scheme-creek"]}
-        return "".join(f"--{css_name(name)}:{colour};" for name, colour in named.items())
-
-    return (
-        f":root{{color-scheme:light;{block(False)}}}\n"
-        f"@media screen and (prefers-color-scheme:dark){{:root:not([data-theme=light])"
-        f"{{color-scheme:dark;{block(True)}}}}}\n"
-        f"@media screen{{:root[data-theme=dark]{{color-scheme:dark;{block(True)}}}}}\n"
-    )
 
 
 @cache

@@ -54,8 +54,9 @@ def colours(schemes: list[str], dark: bool) -> dict[str, str]:
     """Return the colours of the light or dark theme by name, including those of `schemes`."""
     chosen = {name: pair[dark] for name, pair in INK_COLOURS.items()}
     others = cycle(OTHER_COLOURS)
-    for scheme in schemes:
-        chosen[f"scheme-{scheme}"] = (scheme_chart(scheme).colours or next(others))[dark]
+    named = {f"scheme-{scheme}": scheme for scheme in schemes} | {"accent": "creek"}
+    for name, scheme in named.items():
+        chosen[name] = (scheme_chart(scheme).colours or next(others))[dark]
     return chosen
 
 

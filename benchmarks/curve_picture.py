@@ -17,8 +17,8 @@ from benchmarks.curve_figures import NAMES, Figures, Point
 from creekdb.pipeline.report.charts import PLAIN_LABEL, THOUSANDS_LABEL
 from creekdb.pipeline.report.charts.layers import PICTURE_WIDTH, ROUND_STEPS
 from creekdb.pipeline.report.charts.theme import (
-    DASHED,
-    DOTTED,
+    DASHES,
+    Dash,
     Palette,
     chart_config,
     picture_palette,
@@ -44,11 +44,11 @@ NOTE: Final = [
 class Style(NamedTuple):
     scheme: str
     shape: str
-    dash: list[int] | list[float]
+    dash: Dash
 
 
 STYLES: Final = {
-    "weak": Style("creek", "circle", DASHED),
+    "weak": Style("creek", "circle", DASHES["dashed"]),
     "strong": Style("creek", "square", [1, 0]),
     "etcd": Style("etcd", "diamond", [1, 0]),
 }
@@ -193,7 +193,13 @@ def _floor(panel: Panel, figures: Figures, palette: Palette) -> list[alt.Chart]:
     line = {"value": value, "load": _first_load(figures), "end": _x_range(figures).high}
     return [
         alt.Chart(alt.InlineData(values=[line]))
-        .mark_rule(clip=True, color=palette["soft"], strokeDash=DOTTED, strokeWidth=1.5, aria=False)
+        .mark_rule(
+            clip=True,
+            color=palette["soft"],
+            strokeDash=DASHES["dotted"],
+            strokeWidth=1.5,
+            aria=False,
+        )
         .encode(x=alt.X("load:Q"), x2="end:Q", y=alt.Y("value:Q"))
     ]
 

@@ -1,5 +1,6 @@
 """Figure 1 of the paper, redrawn, with the texts and controls of each drawing."""
 
+from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from creekdb.pipeline.report import charts, formatting
@@ -12,7 +13,15 @@ from creekdb.pipeline.report.quantities import Unit
 LATENCY_AXIS_FACTOR: Final = 2.5
 """Upper end of the latency axis, as a multiple of the highest latency below saturation."""
 LATENCY_AXIS_FLOOR: Final = 0.8
+LATENCY_MEASURES: Final = {
+    "mean": "{}_mean_us",
+    "median": "{}_p50_us",
+    "p95": "{}_p95_us",
+    "p99": "{}_p99_us",
+}
 ACCURACY_MEASURES: Final = {"except order numbers": "accuracy", "exact": "exact_accuracy"}
+EXECUTION_MEASURES: Final = {"executions": "execution_ratio"}
+"""Measures by statistic. `{}` stands for the kind of response."""
 PEAK_LABEL_RATIO: Final = 1.3
 """Ratio up to which neighbouring peaks share one label position, stacked."""
 PEAK_LABEL_GAP: Final = 4
@@ -25,9 +34,9 @@ class Figure(NamedTuple):
     key: str
     title: str
     chart: ThroughputChart
-    choice: str
+    choice: str = ""
     """Legend of the statistic control."""
-    statistics: dict[str, list[float]]
+    statistics: Mapping[str, list[float]] = {}
     """Ends of the value axis by statistic; empty without a choice."""
 
     @property
@@ -37,76 +46,49 @@ class Figure(NamedTuple):
 
 def figure_1a(evidence: Evidence) -> Figure | None:
     lines = curves.latency_lines(evidence.schemes)
-    rows = curves.latency_rows(evidence, lines)
+    rows = curves.curve_rows(evidence, lines, Unit.MICROSECONDS, LATENCY_MEASURES)
     if not rows:
         return None
-    ends = {name: _latency_domain(rows, name) for name in curves.STATISTICS}
+    ends = {name: _latency_domain(rows, name) for name in LATENCY_MEASURES}
     low, high = ends["mean"]
     title = f"{evidence.source} latency, ms"
-    return Figure(
-        key="figure-1a",
-        title="Latency against throughput",
-        chart=ThroughputChart(
-            rows,
-            _lines_with_points(lines, rows),
-            x=_throughput_axis(rows, logarithmic=True),
-            y=Axis(title, charts.PLAIN_LABEL, [low, high], logarithmic=True, low=low, high=high),
-            description=f"{evidence.source.capitalize()} latency against achieved throughput, "
-            "by system and kind of response",
-            value_label="latency",
-            marks=_paper_peak_marks(evidence),
-            statistic="mean",
-        ),
-        choice="Statistic",
-        statistics=ends,
+    chart = ThroughputChart(
+        rows,
+        _lines_with_points(lines, rows),
+        x=_throughput_axis(rows, logarithmic=True),
+        y=Axis(title, charts.PLAIN_LABEL, [low, high], logarithmic=True, low=low, high=high),
+        description=f"{evidence.source.capitalize()} latency against achieved throughput, "
+        "by system and kind of response",
+        value_label="latency",
+        marks=_paper_peak_marks(evidence),
+        statistic="mean",
     )
+    return Figure("figure-1a", "Latency against throughput", chart, "Statistic", ends)
 
 
 def figure_1b(evidence: Evidence) -> Figure | None:
     speculating = [scheme for scheme in evidence.schemes if scheme != "smr"]
     lines = curves.scheme_lines(speculating, "accuracy")
-    rows = [
-        row | {"statistic": name}
-        for name, measure in ACCURACY_MEASURES.items()
-        for row in curves.measure_rows(
-            evidence, [line._replace(measure=measure) for line in lines], Unit.SHARE
-        )
-    ]
+    rows = curves.curve_rows(evidence, lines, Unit.SHARE, ACCURACY_MEASURES)
     if not rows:
         return None
     ends = {name: _accuracy_domain(rows, name) for name in ACCURACY_MEASURES}
-    low, high = next(iter(ends.values()))
+    statistic, (low, high) = next(iter(ends.items()))
     y = Axis(f"{evidence.source} accuracy", charts.PERCENT_LABEL, [low, high], low=low, high=high)
-    return Figure(
-        key="figure-1b",
-        title="Accuracy of speculation",
-        chart=_linear_chart("accuracy", lines, rows, y)._replace(
-            marks=[{"low": CREEK_ACCURACY[5].low, "high": CREEK_ACCURACY[5].high}],
-            statistic=next(iter(ends)),
-        ),
-        choice="Responses compared",
-        statistics=ends,
+    chart = _linear_chart("accuracy", lines, rows, y)._replace(
+        marks=[{"low": CREEK_ACCURACY[5].low, "high": CREEK_ACCURACY[5].high}], statistic=statistic
     )
+    return Figure("figure-1b", "Accuracy of speculation", chart, "Responses compared", ends)
 
 
 def figure_1c(evidence: Evidence) -> Figure | None:
     lines = curves.scheme_lines(evidence.schemes, "execution_ratio")
-    rows = curves.measure_rows(evidence, lines, Unit.RATIO)
+    rows = curves.curve_rows(evidence, lines, Unit.RATIO, EXECUTION_MEASURES)
     if not rows:
         return None
     values = [row["value"] for row in rows] + [1.0]
-    return Figure(
-        key="figure-1c",
-        title="Execution ratio",
-        chart=_linear_chart(
-            "executions",
-            lines,
-            rows,
-            Axis(f"{evidence.source} executions", charts.PLAIN_LABEL, values),
-        ),
-        choice="",
-        statistics={},
-    )
+    y = Axis(f"{evidence.source} executions", charts.PLAIN_LABEL, values)
+    return Figure("figure-1c", "Execution ratio", _linear_chart("executions", lines, rows, y))
 
 
 def draw_figures(evidence: Evidence) -> list[Figure]:

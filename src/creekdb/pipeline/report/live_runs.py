@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 from creekdb.history import LIVE_SOURCE
 from creekdb.pipeline.report import charts, formatting
 from creekdb.pipeline.report.charts import Axis, ChartPanel, ChartRows, LineGroup
-from creekdb.pipeline.report.charts.theme import DASHED, Palette
+from creekdb.pipeline.report.charts.theme import DASHES, Palette
 from creekdb.pipeline.report.evidence import MEASURES_ROW, Evidence, ReportRow
 from creekdb.pipeline.report.partitions import (
     US_PER_S,
@@ -160,7 +160,7 @@ def _fault_names(run: ReportRow) -> list[str]:
 def _draw_live_run(evidence: Evidence, palette: Palette, run: ReportRow) -> LiveRun:
     both = _with_counterpart(evidence, run)
     groups = {
-        WEAK_GROUP: LineGroup(palette["good"], DASHED),
+        WEAK_GROUP: LineGroup(palette["good"], DASHES["dashed"]),
         STRONG_GROUP: LineGroup(palette.scheme(run["scheme"])),
     }
     verdict, is_fine = _verdict_text(evidence, run)

@@ -107,11 +107,11 @@ def _chart_data(figure: Figure, palette: Palette) -> dict[str, Any]:
 def _figure_table(figure: Figure) -> dict[str, Any]:
     """Return the points of a figure as a table, with one column per statistic."""
     chart = figure.chart
-    names = list(figure.statistics) or [chart.value_label]
+    names = list(dict.fromkeys(row["statistic"] for row in chart.rows))
     rows: dict[tuple[str, float], dict[str, dict[str, Any]]] = {}
     for row in chart.rows:
         key = row["line"], row["throughput"]
-        rows.setdefault(key, {})[row.get("statistic", chart.value_label)] = row
+        rows.setdefault(key, {})[row["statistic"]] = row
     cells = [
         [line, first["offered"], first["achieved"], first["interval"]]
         + [by_name[name]["shown"] if name in by_name else formatting.NO_VALUE for name in names]

@@ -6,7 +6,7 @@ from typing import Any, Final, NamedTuple
 from creekdb.pipeline.report import charts, formatting
 from creekdb.pipeline.report.charts import Axis, ChartPanel, ChartRows, curves
 from creekdb.pipeline.report.charts.curves import CurveStyle
-from creekdb.pipeline.report.charts.theme import DASHED, SOLID, Palette
+from creekdb.pipeline.report.charts.theme import DASHES, Palette
 from creekdb.pipeline.report.evidence import Evidence
 from creekdb.pipeline.report.paper.reference_values import (
     PEAKS_TPS,
@@ -140,7 +140,8 @@ def _curves(evidence: Evidence, parameter: str) -> list[_VariationCurve]:
     return [
         _VariationCurve(
             line._replace(
-                label=f"{line.label}, {layout}", dash=SOLID if layout == default else DASHED
+                label=f"{line.label}, {layout}",
+                dash=DASHES["solid" if layout == default else "dashed"],
             ),
             {"layout": layout},
         )

@@ -25,7 +25,7 @@ from creekdb.pipeline.report.charts.layers import (
     styled,
     tooltip,
 )
-from creekdb.pipeline.report.charts.theme import SOLID, Palette
+from creekdb.pipeline.report.charts.theme import DASHES, Dash, Palette
 
 MULTIPLE_HEIGHT: Final = 170
 
@@ -81,7 +81,7 @@ class LineGroup(NamedTuple):
     """Colour and dash pattern of the lines of one group."""
 
     colour: str
-    dash: list[int] = SOLID
+    dash: Dash = DASHES["solid"]
 
 
 def timeline_row(

@@ -4,8 +4,9 @@ In the page, each colour is a CSS variable: the style sheet alone switches betwe
 without redrawing charts. A picture file contains the colours themselves.
 """
 
+from collections.abc import Sequence
 from itertools import cycle
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from creekdb.schemes.core.spec import SchemeChart
 from creekdb.schemes.registry import SCHEMES
@@ -28,9 +29,9 @@ INK_COLOURS: Final = {
     "warning": ("#8a6100", "#e0b44c"),
 }
 FONT: Final = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Liberation Sans', sans-serif"
-SOLID: Final[list[int]] = []
-DASHED: Final = [6, 4]
-DOTTED: Final = [1.5, 3.5]
+Dash: TypeAlias = Sequence[float]
+"""Lengths of strokes and gaps; empty for a solid line."""
+DASHES: Final[dict[str, Dash]] = {"solid": [], "dashed": [6, 4], "dotted": [1.5, 3.5]}
 
 
 def scheme_chart(scheme: str) -> SchemeChart:

@@ -4,7 +4,7 @@ import asyncio
 import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable
-from contextlib import closing
+from contextlib import closing, suppress
 from functools import partial
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -183,15 +183,13 @@ class HttpApi:
         return await self._wait_response(call, invocation)
 
     async def _wait_response(self, call: HttpCall, invocation: InvokeRequest) -> web.StreamResponse:
-        headers = {"Location": f"/calls/{call.id}"}
-        try:
+        headers, kinds = {"Location": f"/calls/{call.id}"}, KINDS_BY_WAIT[invocation.wait]
+        with suppress(TimeoutError):
             async with asyncio.timeout(invocation.timeout_s):
-                response = await call.wait_first_response(KINDS_BY_WAIT[invocation.wait])
-        except TimeoutError:
-            response = None
-        if response is None:
+                await call.wait_first_response(kinds)
+        if call.first_response(kinds) is None:
             await self._wait_durable(call)
-            response = call.first_response(KINDS_BY_WAIT[invocation.wait])  # may have just arrived
+        response = call.first_response(kinds)  # may have just arrived
         if response is None and call.rejection is not None:  # waiting longer would not help
             raise RejectedCall(call.rejection, call.body())
         if response is None:
@@ -200,15 +198,10 @@ class HttpApi:
             self.calls.remove(call)
             headers = {}
         body = {"call": call.id, "operation": call.request.operation, **response_body(response)}
-        if (error := body["error"]) is not None:
+        if response.outcome.error is not None:
+            reason, error = RejectReason.OPERATION_RAISED, body.pop("error")
             is_last = response.kind in LAST_KINDS
-            del body["error"]
-            raise HttpProblem(
-                RejectReason.OPERATION_RAISED,
-                error,
-                certainly_not_done=is_last,
-                extra=body,
-            )
+            raise HttpProblem(reason, error, certainly_not_done=is_last, extra=body)
         return _json_response(body, 200, headers)
 
     async def _wait_durable(self, call: HttpCall) -> None:

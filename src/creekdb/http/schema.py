@@ -12,7 +12,9 @@ import base64
 import binascii
 import types
 import typing
-from typing import Any, Final, Literal, NamedTuple, TypeAlias, Union, get_args, get_origin
+from contextlib import suppress
+from itertools import repeat
+from typing import Any, Final, Literal, TypeAlias, Union, get_args, get_origin
 
 from creekdb.errors import BadValue
 from creekdb.execution.serializable import INT_MAX, INT_MIN
@@ -87,21 +89,16 @@ _BARE_GENERICS: Final = (typing.List, typing.Dict, typing.Tuple)  # noqa: UP006 
 """Generic types without arguments."""
 
 
-class _JsonType(NamedTuple):
-    description: str
-    python_types: tuple[type, ...]
-
-
-_JSON_TYPES: Final = {
-    "null": _JsonType("null", (types.NoneType,)),
-    "boolean": _JsonType("a boolean", (bool,)),
-    "integer": _JsonType("an integer", (int,)),
-    "number": _JsonType("a number", (float, int)),
-    "string": _JsonType("a string", (str,)),
-    "array": _JsonType("an array", (list,)),
-    "object": _JsonType("an object", (dict,)),
+_DESCRIPTIONS: Final = {
+    "null": "null",
+    "boolean": "a boolean",
+    "integer": "an integer",
+    "number": "a number",
+    "string": "a string",
+    "array": "an array",
+    "object": "an object",
 }
-_TYPE_NAMES: Final = {each.python_types[0]: each.description for each in _JSON_TYPES.values()}
+"""JSON types as English noun phrases."""
 
 
 class SchemaMismatch(Exception):
@@ -140,7 +137,7 @@ def coerce(value: Any, schema: Schema, path: str) -> Any:
     Raises `SchemaMismatch`.
     """
     if "anyOf" in schema:
-        return _coerce_to_any(value, schema["anyOf"], path)
+        return _coerce_to_any(value, schema, path)
     if "enum" in schema:
         for each in schema["enum"]:
             if value == each and isinstance(value, bool) is isinstance(each, bool):
@@ -151,10 +148,8 @@ def coerce(value: Any, schema: Schema, path: str) -> Any:
         return value
     if kind == "integer" and type(value) is float and value.is_integer():
         value = int(value)
-    if type(value) not in _JSON_TYPES[kind].python_types:
-        raise SchemaMismatch(
-            f"{path} must be {describe_schema(schema)}, not {_TYPE_NAMES[type(value)]}"
-        )
+    if kind != (actual := _type_name(value)) and (kind, actual) != ("number", "integer"):
+        raise _mismatch(value, schema, path)
     if kind == "array":
         return _coerce_array(value, schema, path)
     if kind == "object":
@@ -170,34 +165,36 @@ def describe_schema(schema: Schema) -> str:
         return " or ".join(dict.fromkeys(describe_schema(each) for each in schema["anyOf"]))
     if schema is BYTES_SCHEMA:
         return f'an object {{"{BYTES_KEY}": "…"}}'
-    kind = schema.get("type")
-    return _JSON_TYPES[kind].description if kind is not None else "a value of another type"
+    return _DESCRIPTIONS.get(schema.get("type", ""), "a value of another type")
 
 
-def _coerce_to_any(value: Any, schemas: list[Schema], path: str) -> Any:
-    for schema in schemas:
-        try:
-            return coerce(value, schema, path)
-        except SchemaMismatch:
-            continue
-    raise SchemaMismatch(
-        f"{path} must be {describe_schema({'anyOf': schemas})}, not {_TYPE_NAMES[type(value)]}"
-    )
+def _type_name(value: Any) -> str:
+    """Return the JSON type of a decoded value."""
+    name: str = _SCHEMA_BY_TYPE[type(value)]["type"]
+    return name
+
+
+def _mismatch(value: Any, schema: Schema, path: str) -> SchemaMismatch:
+    actual = _DESCRIPTIONS[_type_name(value)]
+    return SchemaMismatch(f"{path} must be {describe_schema(schema)}, not {actual}")
+
+
+def _coerce_to_any(value: Any, schema: Schema, path: str) -> Any:
+    for each in schema["anyOf"]:
+        with suppress(SchemaMismatch):
+            return coerce(value, each, path)
+    raise _mismatch(value, schema, path)
 
 
 def _coerce_array(value: list[Any], schema: Schema, path: str) -> list[Any]:
-    if "prefixItems" in schema:
-        items = schema["prefixItems"]
-        if len(value) != len(items):
-            raise SchemaMismatch(
-                f"{path} must be an array of length {len(items)}, not {len(value)}"
-            )
-        return [
-            coerce(each, item_schema, f"{path}[{index}]")
-            for index, (each, item_schema) in enumerate(zip(value, items, strict=True))
-        ]
-    item_schema = schema.get("items", ANY_SCHEMA)
-    return [coerce(each, item_schema, f"{path}[{index}]") for index, each in enumerate(value)]
+    length = schema.get("minItems", len(value))
+    if len(value) != length:
+        raise SchemaMismatch(f"{path} must be an array of length {length}, not {len(value)}")
+    items = schema.get("prefixItems", repeat(schema.get("items", ANY_SCHEMA)))
+    return [
+        coerce(each, item_schema, f"{path}[{index}]")
+        for index, (each, item_schema) in enumerate(zip(value, items, strict=False))
+    ]
 
 
 def _coerce_object(value: dict[str, Any], schema: Schema, path: str) -> dict[str, Any]:

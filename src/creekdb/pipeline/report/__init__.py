@@ -7,7 +7,7 @@ The page opens without a network. It names the source of each number, and marks 
     evidence     reads the tables; lookups by setup      charts/       Vega-Lite specifications
     queries      numbers derived from the evidence       figures       Figure 1
     quantities   units and bands                         variations    Section 6.3
-    paper/       statements of the paper                 timelines     Section 6.4
+    paper        statements of the paper                 timelines     Section 6.4
     claims       comparison with those statements        live_runs     live runs and counterparts
     checks       verdicts of the checkers                partitions    runs with a split network
     summary      headline and key numbers                formatting    numbers and names as text

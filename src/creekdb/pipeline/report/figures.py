@@ -7,7 +7,7 @@ from creekdb.pipeline.report import charts, formatting
 from creekdb.pipeline.report.charts import Axis, ChartRows, ThroughputChart, curves
 from creekdb.pipeline.report.charts.curves import CurveStyle
 from creekdb.pipeline.report.evidence import Evidence
-from creekdb.pipeline.report.paper.reference_values import CREEK_ACCURACY, PEAKS_TPS
+from creekdb.pipeline.report.paper import CREEK_ACCURACY, PEAKS_TPS
 from creekdb.pipeline.report.quantities import Unit
 
 LATENCY_AXIS_FACTOR: Final = 2.5

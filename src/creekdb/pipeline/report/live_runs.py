@@ -186,52 +186,31 @@ def _draw_panels(
     evidence: Evidence, both: list[ReportRow], groups: dict[str, LineGroup], palette: Palette
 ) -> list[list[ChartPanel]]:
     """Draw one row of panels per quantity; the panels of a row have the same axes."""
-    steps, samples = rows_by_run(evidence.tables.over_time), rows_by_run(evidence.tables.samples)
+    steps_of, samples_of = map(rows_by_run, (evidence.tables.over_time, evidence.tables.samples))
+    steps, samples = ([rows[run["run"]] for run in both] for rows in (steps_of, samples_of))
     groups = groups | {REPLICA_GROUP: LineGroup(palette.scheme(both[0]["scheme"]))}
     x = Axis("seconds", charts.PLAIN_LABEL, [0, _length_s(both[0])], low=0)
     panel_rows = []
     for key, title, points in (
-        (
-            "throughput",
-            "transactions per second",
-            [_throughput_points(steps[run["run"]]) for run in both],
-        ),
-        (
-            "latency",
-            "latency at each replica, median, ms",
-            [_latency_points(steps[run["run"]]) for run in both],
-        ),
-        (
-            "tentative",
-            "tentative at each replica",
-            [_tentative_points(samples[run["run"]], run) for run in both],
-        ),
+        ("throughput", "transactions per second", list(map(_throughput_points, steps))),
+        ("latency", "latency at each replica, median, ms", list(map(_latency_points, steps))),
+        ("tentative", "tentative at each replica", list(map(_tentative_points, samples, both))),
     ):
         rows = [row for each in points for row in each]
         if not rows:
             continue
-        values = [row["value"] for row in rows]
-        drawn = {name: groups[name] for name in groups if name in {row["group"] for row in rows}}
+        values, drawn = [row["value"] for row in rows], {row["group"] for row in rows}
+        lines = {name: group for name, group in groups.items() if name in drawn}
         is_logarithmic = key == "latency"
         low = None if is_logarithmic else 0.0
         y = Axis(title, charts.PLAIN_LABEL, values, is_logarithmic, low=low)
-        panel_rows.append(
-            [
-                ChartPanel(
-                    f"live-{key}-{run['run']}",
-                    charts.timeline_chart(
-                        own,
-                        drawn,
-                        _fault_marks(run),
-                        palette,
-                        x,
-                        y,
-                        f"{title} over time, {run['source']}: {run['run']}",
-                    ),
-                )
-                for run, own in zip(both, points, strict=True)
-            ]
-        )
+        panels = []
+        for run, own in zip(both, points, strict=True):
+            description = f"{title} over time, {run['source']}: {run['run']}"
+            marks = _fault_marks(run)
+            spec = charts.timeline_chart(own, lines, marks, palette, x, y, description)
+            panels.append(ChartPanel(f"live-{key}-{run['run']}", spec))
+        panel_rows.append(panels)
     return panel_rows
 
 

@@ -39,7 +39,7 @@ from creekdb.pipeline.report.evidence import Evidence, ReportRow, read_report_ta
 from creekdb.pipeline.report.figures import Figure, draw_figures
 from creekdb.pipeline.report.live_runs import draw_live_runs
 from creekdb.pipeline.report.live_runs import summary_lines as live_summary
-from creekdb.pipeline.report.paper.reference_values import PEAKS_TPS
+from creekdb.pipeline.report.paper import PEAKS_TPS
 from creekdb.pipeline.report.queries import LATENCY_LOAD_SHARE_MAX
 from creekdb.pipeline.report.summary import headline, transaction_latencies
 from creekdb.pipeline.report.timelines import draw_timelines

@@ -7,8 +7,8 @@ from math import inf, isinf
 from statistics import fmean
 from typing import Any, Final, NamedTuple
 
+from creekdb.pipeline.report import formatting
 from creekdb.pipeline.report.evidence import CurvePoint, Evidence
-from creekdb.pipeline.report.paper.reference_values import SCHEME_NAMES
 from creekdb.pipeline.report.partitions import PartitionedRun, partitioned_runs
 from creekdb.pipeline.report.quantities import Unit
 
@@ -226,7 +226,7 @@ def latency_ratio(one: str, two: str, measure: str, **overrides: Any) -> Query:
         latency_curve(one, measure, **overrides),
         latency_curve(two, measure, **overrides),
         operator.truediv,
-        f"{SCHEME_NAMES[one]}'s mean latency ÷ {SCHEME_NAMES[two]}'s",
+        f"{formatting.scheme_name(one)}'s mean latency ÷ {formatting.scheme_name(two)}'s",
     )
 
 

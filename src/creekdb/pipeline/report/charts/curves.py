@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 from creekdb.pipeline.report import formatting
 from creekdb.pipeline.report.charts.theme import DASHES, Dash, scheme_chart
 from creekdb.pipeline.report.evidence import CurvePoint, Evidence
-from creekdb.pipeline.report.paper.reference_values import FIGURE_ORDER
+from creekdb.pipeline.report.paper import FIGURE_ORDER
 from creekdb.pipeline.report.quantities import Unit
 
 INTERVAL_LOW_SHARE_MIN: Final = 0.001

@@ -1,23 +1,18 @@
-"""Statements of Section 6.
+"""Statements of Section 6 of the paper, as data, and the numbers that drawings share with them.
 
 6.2    five replicas, five warehouses, every Payment strong
 6.3    effects of contention, strong transactions, longer executions, and cluster size
 6.4    analysis, and behaviour during a network partition
+
+Each statement has its section, the paper's wording or number, a unit, the band of accepted values,
+and the query for the measured value. A band is the paper's range, or its number with a tolerance.
+All numbers of the paper on the page come from this module.
 """
 
 import operator
 from typing import Final, NamedTuple
 
-from creekdb.pipeline.report.paper.reference_values import (
-    CONCURRENT_SCHEMES,
-    CREEK_ACCURACY,
-    PEAKS_TPS_BY_WAREHOUSES,
-    SCHEME_NAMES,
-    SEQUENTIAL_SCHEMES,
-    SLOW_EXEC_SCALE,
-    STRONG_SHARE_HIGH,
-    STRONG_SHARE_LOW,
-)
+from creekdb.pipeline.report import formatting
 from creekdb.pipeline.report.quantities import (
     Band,
     Unit,
@@ -47,6 +42,32 @@ from creekdb.pipeline.report.queries import (
     reduce_range,
     slowdown,
 )
+
+SCHEME_NAMES: Final = {
+    scheme: formatting.scheme_name(scheme) for scheme in ("smr", "bayou", "archie", "creek")
+}
+"""Systems that the paper compares."""
+SEQUENTIAL_SCHEMES: Final = ("smr", "bayou")
+"""Schemes that execute transactions sequentially."""
+FIGURE_ORDER: Final = ("creek", "archie", "smr", "bayou")
+"""Order of the schemes in the figures."""
+CONCURRENT_SCHEMES: Final = ("creek", "archie")
+PEAKS_TPS: Final = {"smr": 2_700.0, "bayou": 2_700.0, "creek": 32_500.0, "archie": 35_000.0}
+"""Peak throughput with five warehouses."""
+PEAKS_TPS_BY_WAREHOUSES: Final = {
+    ("creek", 1): 11_000.0,
+    ("archie", 1): 11_000.0,
+    ("creek", 20): 40_000.0,
+    ("archie", 20): 40_000.0,
+    **{(scheme, 5): peak for scheme, peak in PEAKS_TPS.items()},
+    **{(scheme, warehouses): 2_700.0 for scheme in SEQUENTIAL_SCHEMES for warehouses in (1, 20)},
+}
+CREEK_ACCURACY: Final = {1: Band(0.92, 1.0), 5: Band(0.98, 1.0), 20: Band(0.9995, 1.0)}
+"""Accuracy of Creek by number of warehouses. "Perfect" denotes values that round to 100.0 %."""
+SLOW_EXEC_SCALE: Final = 5.0
+"""Factor of the execution times in Section 6.3."""
+STRONG_SHARE_HIGH: Final = 0.5
+STRONG_SHARE_LOW: Final = 0.1
 
 
 class Claim(NamedTuple):

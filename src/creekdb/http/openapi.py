@@ -16,7 +16,7 @@ from creekdb.http.requests import (
 )
 from creekdb.http.responses import EVENT_STREAM, PROBLEM_CONTENT_TYPE
 from creekdb.http.schema import Schema
-from creekdb.wire.reject_reason import REJECT_RULES, RejectReason
+from creekdb.wire.reject_reason import RejectReason
 
 _COMMON_PROBLEMS: Final = (RejectReason.MALFORMED, RejectReason.FOREIGN_ORIGIN, RejectReason.BUSY)
 _AUTHORIZED_PROBLEMS: Final = (*_COMMON_PROBLEMS, RejectReason.TOKEN)
@@ -36,9 +36,7 @@ _CALL_PROBLEMS: Final = (
 )
 _JSON: Final = "application/json"
 _PROBLEM_TYPES: Final = [
-    f"urn:creek:problem:{reason}"
-    for reason in RejectReason
-    if REJECT_RULES[reason].http_status is not None
+    f"urn:creek:problem:{reason}" for reason in RejectReason if reason.rule.http_status is not None
 ]
 _TEXT: Final[Schema] = {"type": "string"}
 _LOCATION_HEADER: Final = {"Location": {"description": "Path of the call.", "schema": _TEXT}}
@@ -229,11 +227,11 @@ def _without_prefix_items(schema: Schema) -> Schema:
 def _problem_responses(*reasons: RejectReason) -> dict[str, Any]:
     by_status: dict[int, list[RejectReason]] = {}
     for reason in reasons:
-        by_status.setdefault(REJECT_RULES[reason].http_status or 0, []).append(reason)
+        by_status.setdefault(reason.rule.http_status or 0, []).append(reason)
     return {
         str(status): {
             "description": f"{HTTPStatus(status).phrase}. "
-            + " ".join(f"`{reason}`: {REJECT_RULES[reason].text}." for reason in reasons_of_status),
+            + " ".join(f"`{reason}`: {reason.rule.text}." for reason in reasons_of_status),
             "content": _content(Problem, PROBLEM_CONTENT_TYPE),
         }
         for status, reasons_of_status in sorted(by_status.items())

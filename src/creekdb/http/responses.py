@@ -12,7 +12,7 @@ import msgspec
 
 from creekdb.errors import CreekError
 from creekdb.wire.messages import Rejected
-from creekdb.wire.reject_reason import REJECT_RULES, RejectReason
+from creekdb.wire.reject_reason import RejectReason
 
 EVENT_STREAM: Final = "text/event-stream"
 
@@ -41,14 +41,11 @@ class HttpProblem(CreekError):
         extra: Mapping[str, Any] | None = None,
     ) -> None:
         super().__init__(detail)
-        rule = REJECT_RULES[reason]
-        assert rule.http_status is not None, f"no HTTP request is rejected with '{reason}'"
+        status, is_certain = reason.rule.http_status, reason.rule.is_certain
+        assert status is not None, f"no HTTP request is rejected with '{reason}'"
         self.reason = reason
-        self.rule = rule
-        self.status = rule.http_status
-        self.certainly_not_done = (
-            rule.is_certain if certainly_not_done is None else certainly_not_done
-        )
+        self.status = status
+        self.certainly_not_done = is_certain if certainly_not_done is None else certainly_not_done
         self.extra = extra or {}
 
     @property
@@ -59,7 +56,7 @@ class HttpProblem(CreekError):
     def body(self) -> dict[str, Any]:
         return {
             "type": f"urn:creek:problem:{self.reason}",
-            "title": self.rule.text,
+            "title": self.reason.rule.text,
             "status": self.status,
             "detail": str(self),
             "certainly_not_done": self.certainly_not_done,
@@ -67,7 +64,7 @@ class HttpProblem(CreekError):
         }
 
     def headers(self) -> dict[str, str]:
-        if self.rule.is_temporary:
+        if self.reason.rule.is_temporary:
             return {"Retry-After": str(RETRY_AFTER_S)}
         return {"WWW-Authenticate": "Bearer"} if self.reason is RejectReason.TOKEN else {}
 

@@ -35,6 +35,7 @@ def test_encoded_values_never_change() -> None:
 
 def test_every_reason_has_a_rule() -> None:
     assert list(REJECT_RULES) == list(RejectReason)
+    assert reject_rule("reason_of_a_newer_replica") not in REJECT_RULES.values()
 
 
 def test_only_certain_rejections_are_retried_elsewhere() -> None:

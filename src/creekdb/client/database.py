@@ -4,7 +4,6 @@
 """
 
 import asyncio
-import ssl
 import uuid
 from collections.abc import Callable, Iterable
 from functools import partial
@@ -48,21 +47,17 @@ class Database(ConsistencyLevels[CallProxy[Call]]):
 
     def __init__(
         self,
-        addresses: Iterable[tuple[str, int]],
-        *,
-        datatype: DataType | str = "",
-        token: str = "",
-        tls_context: ssl.SSLContext | None = None,
-        timeout_s: float | None = CALL_TIMEOUT_S,
-        discovery_timeout_s: float = DISCOVERY_TIMEOUT_S,
-        refused_timeout_s: float | None = None,
+        discovery: ReplicaDiscovery,
+        datatype: DataType | str,
+        token: str,
+        timeout_s: float | None,
+        refused_timeout_s: float | None,
     ) -> None:
-        self.discovery = ReplicaDiscovery(addresses, tls_context, discovery_timeout_s)
+        self.discovery = discovery
         self._datatype = datatype if isinstance(datatype, DataType) else None
         name = datatype.name if isinstance(datatype, DataType) else datatype
         self._hello = messages.ClientHello(messages.WIRE_VERSION, uuid.uuid4().hex, token, name)
         self._timeout_s = timeout_s
-        self._discovery_timeout_s = discovery_timeout_s
         self._refused_timeout_s = refused_timeout_s
         self._router = CallRouter(len(self.discovery.addresses), self._outcome_query)
         self._last_session = 0
@@ -200,14 +195,14 @@ class Database(ConsistencyLevels[CallProxy[Call]]):
     async def _wait_for_connection(self) -> ReplicaConnection:
         """Return the connection to a replica, once there is one."""
         loop = asyncio.get_running_loop()
-        deadline = loop.time() + self._discovery_timeout_s
+        deadline = loop.time() + self.discovery.timeout_s
         while self._is_open and loop.time() < deadline:
             if self._router.connection is not None:
                 return self._router.connection
             await asyncio.sleep(RETRY_PAUSE_S)
         if not self._is_open:
             raise not_connected_error()
-        message = f"no replica was reachable within {self._discovery_timeout_s:g} s"
+        message = f"no replica was reachable within {self.discovery.timeout_s:g} s"
         raise NotDone(RejectReason.UNREACHABLE, message)
 
     # --- connection to a replica ----------------------------------------------------------------
@@ -216,7 +211,7 @@ class Database(ConsistencyLevels[CallProxy[Call]]):
         while True:
             await ReplicaFailureDetector(
                 connection,
-                self._discovery_timeout_s,
+                self.discovery.timeout_s,
                 self._router.has_open_calls,
                 self._router.next_number,
                 has_other_replicas=len(self.discovery.addresses) > 1,
@@ -292,12 +287,10 @@ def connect(
         raise BadValue(f"datatype must be a creekdb.DataType or its name, not {value}")
     if not texts:
         raise BadValue("no address was given; pass at least one replica as HOST:PORT")
-    return Database(
+    discovery = ReplicaDiscovery(
         [parse_address(text) for text in texts],
-        datatype=datatype,
-        token=token,
-        tls_context=client_tls_context(authority),
-        timeout_s=None if timeout is None else checked_seconds("timeout", timeout),
-        discovery_timeout_s=checked_seconds("patience", patience),
-        refused_timeout_s=refused,
+        client_tls_context(authority),
+        checked_seconds("patience", patience),
     )
+    timeout_s = None if timeout is None else checked_seconds("timeout", timeout)
+    return Database(discovery, datatype, token, timeout_s, refused)

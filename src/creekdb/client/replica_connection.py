@@ -198,7 +198,7 @@ class ReplicaDiscovery:
         self.addresses = tuple(addresses)
         self.address_texts = tuple(format_address(*address) for address in self.addresses)
         self._tls_context = tls_context
-        self._timeout_s = timeout_s
+        self.timeout_s = timeout_s
         self._next_index = 0
         self._last_errors: dict[str, Exception] = {}
         """Last connection error, by address."""
@@ -229,7 +229,7 @@ class ReplicaDiscovery:
                 return accepted
             errors = self._last_errors
             _raise_usage_error(errors)
-            timeout_s = self._timeout_s
+            timeout_s = self.timeout_s
             if all(map(has_no_listener, errors.values())):
                 timeout_s = min(timeout_s, refused_timeout_s or timeout_s)
             if loop.time() >= start + timeout_s:
@@ -242,7 +242,7 @@ class ReplicaDiscovery:
     ) -> tuple[_Connection, messages.Welcome] | None:
         """Try each address once, and store its error."""
         timeout_s = min(
-            self._timeout_s, max(HANDSHAKE_TIMEOUT_MIN_S, self._timeout_s / len(self.addresses))
+            self.timeout_s, max(HANDSHAKE_TIMEOUT_MIN_S, self.timeout_s / len(self.addresses))
         )
         joining: tuple[_Connection, messages.Welcome] | None = None
         try:

@@ -60,7 +60,7 @@ def figure_1a(evidence: Evidence) -> Figure | None:
         description=f"{evidence.source.capitalize()} latency against achieved throughput, "
         "by system and kind of response",
         value_label="latency",
-        marks=_paper_peak_marks(evidence),
+        paper_peaks=_paper_peaks(evidence),
         statistic="mean",
     )
     return Figure("figure-1a", "Latency against throughput", chart, "Statistic", ends)
@@ -76,7 +76,7 @@ def figure_1b(evidence: Evidence) -> Figure | None:
     statistic, (low, high) = next(iter(ends.items()))
     y = Axis(f"{evidence.source} accuracy", charts.PERCENT_LABEL, [low, high], low=low, high=high)
     chart = _linear_chart("accuracy", lines, rows, y)._replace(
-        marks=[{"low": CREEK_ACCURACY[5].low, "high": CREEK_ACCURACY[5].high}], statistic=statistic
+        paper_band=CREEK_ACCURACY[5], statistic=statistic
     )
     return Figure("figure-1b", "Accuracy of speculation", chart, "Responses compared", ends)
 
@@ -137,7 +137,7 @@ def _accuracy_domain(rows: ChartRows, statistic: str) -> list[float]:
     return [lowest - margin, 1 + margin]
 
 
-def _paper_peak_marks(evidence: Evidence) -> ChartRows:
+def _paper_peaks(evidence: Evidence) -> ChartRows:
     """Return a vertical rule at each peak in the paper, for the schemes of the evidence."""
     schemes: dict[float, list[str]] = {}
     for scheme, peak in PEAKS_TPS.items():

@@ -26,6 +26,7 @@ from creekdb.pipeline.report.charts.layers import (
     tooltip,
 )
 from creekdb.pipeline.report.charts.theme import DASHES, Dash, Palette
+from creekdb.pipeline.report.quantities import Band
 
 MULTIPLE_HEIGHT: Final = 170
 
@@ -146,7 +147,7 @@ SMALL_FIGURE_HEIGHT: Final = 300
 
 
 class ThroughputChart(NamedTuple):
-    """Curves with points, confidence intervals, and the paper's `marks` behind them."""
+    """Curves with points, confidence intervals, and the paper's values behind them."""
 
     rows: ChartRows
     lines: list[CurveStyle]
@@ -156,7 +157,9 @@ class ThroughputChart(NamedTuple):
     value_label: str
     """Name of the value in tooltips."""
     height: int = FIGURE_HEIGHT
-    marks: Sequence[dict[str, Any]] = ()
+    paper_band: Band | None = None
+    paper_peaks: Sequence[dict[str, Any]] = ()
+    """Throughputs with their labels and schemes."""
     statistic: str | None = None
     """Statistic that is selected initially, if the rows contain several."""
 
@@ -186,13 +189,12 @@ class ThroughputChart(NamedTuple):
             .encode(y=alt.Y("low:Q"), y2="high:Q", strokeDash=alt.value([1, 0]))
         )
         curve = base.mark_line(clip=True, strokeWidth=2).encode(order="throughput:Q")
-        chart = layer_charts(
-            *_paper_marks(self.marks, palette),
-            interval,
-            curve,
-            points,
-            *_paper_labels(self.marks, palette),
-        )
+        layers = [interval, curve, points]
+        if self.paper_band is not None:
+            layers.insert(0, _paper_band(self.paper_band, palette))
+        if self.paper_peaks:
+            rules, *labels = _paper_peaks(self.paper_peaks, palette)
+            layers = [rules, *layers, *labels]
         parameters = [
             *self.x.parameters("x"),
             *self.y.parameters("y"),
@@ -201,7 +203,13 @@ class ThroughputChart(NamedTuple):
         if self.statistic is not None:
             parameters.append(alt.param(name="statistic", value=self.statistic))
         return chart_spec(
-            chart, self.rows, palette, parameters, self.description, self.height, legend
+            layer_charts(*layers),
+            self.rows,
+            palette,
+            parameters,
+            self.description,
+            self.height,
+            legend,
         )
 
     def _base(self, palette: Palette) -> alt.Chart:
@@ -231,44 +239,30 @@ class ThroughputChart(NamedTuple):
         )
 
 
-def _paper_marks(marks: Sequence[dict[str, Any]], palette: Palette) -> list[alt.Chart]:
-    """Return the paper's values: a vertical rule for `x`, a band for `low` and `high`."""
-    bands = [mark for mark in marks if "low" in mark]
-    band_layer = [
-        alt.Chart(alt.InlineData(values=bands))
-        .mark_rect(clip=True, opacity=0.5, color=palette["wash"], aria=False)
-        .encode(y=alt.Y("low:Q"), y2="high:Q")
-    ]
-    return (band_layer if bands else []) + [
-        alt.Chart(alt.InlineData(values=[mark]))
-        .mark_rule(
-            clip=True,
-            strokeDash=[1, 3],
-            opacity=0.8,
-            color=palette.scheme(mark["scheme"]),
-            aria=False,
-        )
-        .encode(x="x:Q")
-        for mark in marks
-        if "x" in mark
-    ]
+def _paper_band(band: Band, palette: Palette) -> alt.Chart:
+    chart: alt.Chart = alt.Chart(alt.InlineData(values=[band._asdict()]))
+    chart = chart.mark_rect(clip=True, opacity=0.5, color=palette["wash"], aria=False)
+    return chart.encode(y=alt.Y("low:Q"), y2="high:Q")
 
 
-def _label_side(mark: dict[str, Any]) -> dict[str, Any]:
-    """Place a label right or left of its rule. Curves approach a peak from the left."""
-    return {"align": "left", "dx": 6} if mark["is_right"] else {"align": "right", "dx": -6}
+def _paper_peaks(peaks: Sequence[dict[str, Any]], palette: Palette) -> tuple[alt.Chart, ...]:
+    """Return a vertical rule for each peak, and its label, outlined for legibility.
 
-
-def _paper_labels(marks: Sequence[dict[str, Any]], palette: Palette) -> list[alt.Chart]:
-    """Return the names of the marks, outlined in the background colour for legibility."""
-    return [
-        alt.Chart(alt.InlineData(values=[mark]))
-        .mark_text(clip=True, baseline="top", aria=False, **_label_side(mark), **style)
-        .encode(x="beside:Q", y=alt.value(mark["row"]), text="text:N")
-        for mark in marks
-        if "x" in mark
-        for style in (
-            {"stroke": palette["background"], "strokeWidth": 5, "strokeJoin": "round"},
-            {"color": palette.scheme(mark["scheme"])},
-        )
-    ]
+    A label is right or left of its rule. Curves approach a peak from the left.
+    """
+    rows = [peak | {"colour": palette.scheme(peak["scheme"])} for peak in peaks]
+    base, colour = alt.Chart(alt.InlineData(values=rows)), alt.Color("colour:N", scale=None)
+    rules = base.mark_rule(clip=True, strokeDash=[1, 3], opacity=0.8, aria=False)
+    labels = base.encode(x="beside:Q", y=alt.Y("row:Q", scale=None), text="text:N")
+    style: dict[str, Any] = {
+        "clip": True,
+        "baseline": "top",
+        "aria": False,
+        "align": alt.ExprRef("datum.is_right ? 'left' : 'right'"),
+        "dx": alt.ExprRef("datum.is_right ? 6 : -6"),
+    }
+    outlined = labels.mark_text(
+        stroke=palette["background"], strokeWidth=5, strokeJoin="round", **style
+    )
+    named = labels.mark_text(**style).encode(color=colour)
+    return rules.encode(x="x:Q", color=colour), outlined, named

@@ -5,6 +5,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Gener
 from math import inf
 from typing import Any, NamedTuple
 
+import msgspec
+
 from creekdb.client.errors import CallFailed, NotDone, OperationFailed, Unknown
 from creekdb.errors import UsageError
 from creekdb.protocol.effects import ResponseKind
@@ -24,7 +26,7 @@ class FinalOutcome(NamedTuple):
     """True if this response differs from the first one."""
 
 
-class Call:
+class Call(msgspec.Struct, eq=False):
     """A call in progress.
 
     `await call` returns the first response of a weak call and the stable response of a strong call.
@@ -36,47 +38,30 @@ class Call:
     operation is the `error` of its response.
     """
 
-    __slots__ = (
-        "_failure",
-        "_responses",
-        "_waiters",
-        "attempts",
-        "deadline",
-        "has_response",
-        "id",
-        "is_complete",
-        "message",
-        "query_outcome",
-        "rejected_by",
-        "rejection",
-        "timeout_s",
-    )
+    message: CallMessage
+    timeout_s: float | None
+    id: Dot | None = None
+    """Id of the call, for `after`; None until a replica has issued the call."""
+    attempts: int = 0
+    """Number of replicas that may have executed the call."""
+    rejected_by: frozenset[int] = frozenset()
+    """Replicas that rejected the call for a reason that other replicas may not have."""
+    rejection: NotDone | None = None
+    """Last of these rejections."""
+    query_outcome: Callable[[], Awaitable[Any]] | None = None
+    """Query for the outcome at another replica, set once the replica of the call is lost.
 
-    def __init__(self, message: CallMessage, timeout: float | None) -> None:
-        self.message = message
-        self.id: Dot | None = None
-        """Id of the call, for `after`; None until a replica has issued the call."""
-        self.attempts = 0
-        """Number of replicas that may have executed the call."""
-        self.rejected_by: frozenset[int] = frozenset()
-        """Replicas that rejected the call for a reason that other replicas may not have."""
-        self.rejection: NotDone | None = None
-        """Last of these rejections."""
-        self.query_outcome: Callable[[], Awaitable[Any]] | None = None
-        """Query for the outcome at another replica, set once the replica of the call is lost.
-
-        Returns (value, error), or None if the cluster does not have the outcome.
-        """
-        self.timeout_s = timeout
-        self.deadline = inf
-        """Time of the event loop until which the awaited response must arrive."""
-        self.has_response = False
-        """True if the awaited response has arrived."""
-        self.is_complete = False
-        """True if no more responses will arrive."""
-        self._responses: list[CallResponse] = []
-        self._failure: CallFailed | None = None
-        self._waiters: list[asyncio.Future[None]] = []
+    Returns (value, error), or None if the cluster does not have the outcome.
+    """
+    deadline: float = inf
+    """Time of the event loop until which the awaited response must arrive."""
+    has_response: bool = False
+    """True if the awaited response has arrived."""
+    is_complete: bool = False
+    """True if no more responses will arrive."""
+    _responses: list[CallResponse] = []
+    _failure: CallFailed | None = None
+    _waiters: list[asyncio.Future[None]] = []
 
     def __repr__(self) -> str:
         level = "strong" if self.message.strong else "weak"

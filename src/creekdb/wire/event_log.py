@@ -113,14 +113,13 @@ class _LogEvent(NamedTuple):
     fields: dict[str, Any]
 
 
-class _RateLimit:
+class _RateLimit(msgspec.Struct):
     """State of one topic in the current window."""
 
-    def __init__(self, since_s: float) -> None:
-        self.window_start_s = since_s
-        self.count = 0
-        self.suppressed = 0
-        self.last: _LogEvent | None = None
+    window_start_s: float
+    count: int = 0
+    suppressed: int = 0
+    last: _LogEvent | None = None
 
     def allow(self, event: _LogEvent) -> bool:
         if self.count < EVENTS_PER_WINDOW_MAX:

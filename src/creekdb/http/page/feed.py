@@ -12,6 +12,8 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import suppress
 from typing import Any, Final
 
+import msgspec
+
 from creekdb.http.operations import OperationCatalog, OperationSpec
 from creekdb.protocol.effects import Response, Task, TaskKind
 from creekdb.protocol.ids.version_vector import Dot
@@ -30,16 +32,13 @@ RESPONSES_MAX: Final = 8
 TEXT_MAX: Final = 80
 
 
-class OperationHistory:
-    __slots__ = ("called_at_ms", "executions", "responses", "started_s")
-
-    def __init__(self) -> None:
-        self.executions = 0
-        self.started_s: float | None = None
-        """Monotonic time of the call in seconds, or None for a call of another replica."""
-        self.called_at_ms = 0
-        """Wall-clock time of the call, in milliseconds since the epoch."""
-        self.responses: list[dict[str, Any]] = []
+class OperationHistory(msgspec.Struct):
+    executions: int = 0
+    started_s: float | None = None
+    """Monotonic time of the call in seconds, or None for a call of another replica."""
+    called_at_ms: int = 0
+    """Wall-clock time of the call, in milliseconds since the epoch."""
+    responses: list[dict[str, Any]] = []
 
 
 class CallHistory:

@@ -1,7 +1,7 @@
 """Effects of single parameters, with all others at their defaults (Section 6.3)."""
 
 from collections.abc import Callable, Mapping
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from creekdb.pipeline.report import charts, formatting
 from creekdb.pipeline.report.charts import Axis, ChartPanel, ChartRows, curves
@@ -95,9 +95,8 @@ _MEASURES: Final = (
 )
 
 
-class _VariationCurve(NamedTuple):
-    line: CurveStyle
-    overrides: Mapping[str, Any]
+_VariationCurve: TypeAlias = tuple[CurveStyle, Mapping[str, Any]]
+"""Line, and overrides of the default setup."""
 
 
 def variation_lines(evidence: Evidence) -> list[CurveStyle]:
@@ -118,7 +117,7 @@ def _variation_row(evidence: Evidence, palette: Palette, varied: str) -> Variati
         rows = _chart_rows(evidence, variation_curves, parameter, measure)
         values = list(dict.fromkeys(row["parameter"] for row in rows))
         labels = {row["line"] for row in rows}
-        lines = [each.line for each in variation_curves if each.line.label in labels]
+        lines = [line for line, _ in variation_curves if line.label in labels]
         if len(values) < 2 or (is_layout and len(lines) < 2):
             continue
         title = f"{evidence.source} {measure.title.lower()}"
@@ -126,7 +125,7 @@ def _variation_row(evidence: Evidence, palette: Palette, varied: str) -> Variati
         y = _value_axis(measure, rows)
         spec = charts.parameter_chart(rows, lines, palette, y, values, description)
         panels.append(ChartPanel(f"{varied}-{measure.key}", spec, measure.title))
-    own = [each.line for each in variation_curves] if is_layout else []
+    own = [line for line, _ in variation_curves] if is_layout else []
     return VariationRow(varied, VARIATIONS[varied], panels, own)
 
 
@@ -134,11 +133,11 @@ def _curves(evidence: Evidence, parameter: str) -> list[_VariationCurve]:
     """Return one line per scheme; for layouts, one per scheme and layout."""
     lines = variation_lines(evidence)
     if parameter != "layout":
-        return [_VariationCurve(line, {}) for line in lines]
+        return [(line, {}) for line in lines]
     default = evidence.default_setup["layout"]
     others = [layout for layout in evidence.values("layout") if layout != default]
     return [
-        _VariationCurve(
+        (
             line._replace(
                 label=f"{line.label}, {layout}",
                 dash=DASHES["solid" if layout == default else "dashed"],

@@ -38,17 +38,11 @@ def scheme_chart(scheme: str) -> SchemeChart:
     return SCHEMES[scheme].chart if scheme in SCHEMES else SchemeChart()
 
 
-class Palette:
+class Palette(dict[str, str]):
     """Colours by name."""
 
-    def __init__(self, colours: dict[str, str]) -> None:
-        self.colours = colours
-
-    def __getitem__(self, name: str) -> str:
-        return self.colours[name]
-
     def scheme(self, scheme: str) -> str:
-        return self.colours.get(f"scheme-{scheme}", self.colours["ink"])
+        return self.get(f"scheme-{scheme}", self["ink"])
 
 
 def colours(schemes: list[str], dark: bool) -> dict[str, str]:

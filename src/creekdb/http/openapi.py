@@ -140,7 +140,7 @@ def openapi_document(
 def _parameters(parameters: Sequence[RequestParameter]) -> list[dict[str, Any]]:
     return [
         {"in": location, "name": name, "schema": schema, "description": description}
-        for name, schema, description, location in parameters
+        for name, schema, description, location, _ in parameters
     ]
 
 

@@ -5,7 +5,7 @@ A problem names the parameter or header that caused it.
 
 import asyncio
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import cache
 from typing import Any, Final, NamedTuple
 
@@ -64,22 +64,24 @@ CALL_NUMBER_HEADER: Final = "Creek-Call"
 
 _DIGITS: Final = re.compile(r"[0-9]{1,18}")
 _SECONDS: Final = re.compile(r"[0-9]{1,6}(\.[0-9]{1,6})?")
-_DOT: Final = re.compile(r"([0-9]{1,9})\.([1-9][0-9]{0,17})")
-_CLIENT_NAME: Final = re.compile(rf"[!-~]{{1,{CLIENT_ID_LENGTH_MAX}}}")
 
 
 class RequestParameter(NamedTuple):
-    """Parameter of a query or header, as OpenAPI describes it. Queries are validated with it."""
+    """Parameter of a query or header, as OpenAPI describes it. Requests are validated with it."""
 
     name: str
     schema: Schema
     description: str
     location: str = "query"
+    valid: str = ""
+    """Texts that match the pattern of the schema."""
 
     def parse(self, text: str) -> Any:
         match self.schema:
             case {"enum": choices} if text not in choices:
                 valid = f"one of {', '.join(choices)}"
+            case {"pattern": pattern} if not re.fullmatch(pattern, text):
+                valid = self.valid
             case {"type": "integer", "minimum": minimum, "maximum": maximum}:
                 if _DIGITS.fullmatch(text) and minimum <= int(text) <= maximum:
                     return int(text)
@@ -119,19 +121,23 @@ def invoke_parameters(limits: HttpLimits) -> tuple[RequestParameter, ...]:
             "after",
             {"type": "string", "pattern": f"^{dot}(,{dot}){{0,{DEPENDENCIES_MAX - 1}}}$"},
             "Calls of other replicas that must be executed before this one: '0.17,2.4'.",
+            valid=f"1 to {DEPENDENCIES_MAX} calls such as 0.17, separated by commas",
         ),
         RequestParameter(
             CLIENT_HEADER,
-            {"type": "string", "pattern": f"^{_CLIENT_NAME.pattern}$"},
+            {"type": "string", "pattern": f"^[!-~]{{1,{CLIENT_ID_LENGTH_MAX}}}$"},
             "Client name, chosen by the client. A retry with the same name and number, at this or "
             "another replica, is not executed again.",
             "header",
+            f"a name of 1 to {CLIENT_ID_LENGTH_MAX} printable ASCII characters without spaces",
         ),
         RequestParameter(
             CALL_NUMBER_HEADER,
             {"type": "string", "pattern": f"^{_DIGITS.pattern}$"},
             "Number of the call; must increase with every call of the client.",
             "header",
+            "an integer that increases with every call; a retry repeats one of the last "
+            f"{CALLS_PER_CLIENT_MAX}",
         ),
     )
 
@@ -211,8 +217,9 @@ def parse_invoke_request(request: web.Request, limits: HttpLimits) -> InvokeRequ
     strong = query["consistency"] == "strong"
     default_wait = ResponseKind.STABLE if strong else ResponseKind.TENTATIVE
     wait = ResponseKind(query.get("wait", default_wait))
-    client, number = _parse_client_identity(request.headers)
-    after = _parse_dependencies(query["after"]) if "after" in query else ()
+    client, number = query.get(CLIENT_HEADER, ""), int(query.get(CALL_NUMBER_HEADER, 0))
+    dots = query["after"].split(",") if "after" in query else ()
+    after = tuple(Dot(*map(int, dot.split("."))) for dot in dots)
     return InvokeRequest(strong, wait, query["timeout"], client, number, after)
 
 
@@ -232,8 +239,12 @@ def reject_query_parameters(request: web.Request) -> None:
 
 
 def _parse_query(request: web.Request, parameters: Sequence[RequestParameter]) -> dict[str, Any]:
-    """Return the values of the query, and the defaults of the other parameters."""
+    """Return the values of query and headers, and the defaults of the other parameters.
+
+    A request has all headers among the parameters, or none of them.
+    """
     known = {each.name: each for each in parameters if each.location == "query"}
+    headers = [each for each in parameters if each.location == "header"]
     query: dict[str, Any] = {}
     for name, text in request.query.items():
         if name not in known:
@@ -242,39 +253,12 @@ def _parse_query(request: web.Request, parameters: Sequence[RequestParameter]) -
         if name in query:
             raise _malformed(f"query parameter '{name}' is repeated; send it once")
         query[name] = known[name].parse(text)
+    if any(each.name in request.headers for each in headers):
+        query |= {each.name: each.parse(request.headers.get(each.name, "")) for each in headers}
     defaults = {
         each.name: each.schema["default"] for each in parameters if "default" in each.schema
     }
     return defaults | query
-
-
-def _parse_dependencies(text: str) -> tuple[Dot, ...]:
-    dots: list[Dot] = []
-    for each in text.split(","):
-        match = _DOT.fullmatch(each)
-        if match is None:
-            raise _malformed(f"after contains '{each}': a call looks like 0.17")
-        dots.append(Dot(int(match[1]), int(match[2])))
-    if len(dots) > DEPENDENCIES_MAX:
-        raise _malformed(
-            f"after contains {len(dots)} calls: at most {DEPENDENCIES_MAX} are allowed",
-        )
-    return tuple(dots)
-
-
-def _parse_client_identity(headers: Mapping[str, str]) -> tuple[str, int]:
-    if CLIENT_HEADER not in headers and CALL_NUMBER_HEADER not in headers:
-        return "", 0
-    client, number = headers.get(CLIENT_HEADER, ""), headers.get(CALL_NUMBER_HEADER, "")
-    if not _CLIENT_NAME.fullmatch(client):
-        valid = f"must have 1 to {CLIENT_ID_LENGTH_MAX} printable ASCII characters without spaces"
-        raise _malformed(f"{CLIENT_HEADER} is '{client}': the name {valid}")
-    if not _DIGITS.fullmatch(number):
-        valid = (
-            f"increase it with every call; a retry repeats one of the last {CALLS_PER_CLIENT_MAX}"
-        )
-        raise _malformed(f"{CALL_NUMBER_HEADER} must be an integer: {valid}")
-    return client, int(number)
 
 
 def _parse_prefix(text: str) -> str | tuple[str | int, ...]:

@@ -1,6 +1,6 @@
 """Network addresses written as `host:port`."""
 
-import ipaddress
+from ipaddress import IPv4Address, IPv6Address, ip_address
 
 from creekdb.errors import BadValue
 
@@ -11,7 +11,7 @@ def parse_address(text: str) -> tuple[str, int]:
     host = host.strip("[]")
     if not colon or "/" in host or not port.isdecimal() or int(port) > 65_535:
         raise BadValue(f"'{text}' is not an address: write HOST:PORT")
-    if ":" in host and not _is_ipv6(host):
+    if ":" in host and _parse_ip(host) is None:
         raise BadValue(f"'{text}' is not an address: write [HOST]:PORT")
     return host or "127.0.0.1", int(port)
 
@@ -21,18 +21,14 @@ def format_address(host: str, port: int) -> str:
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
-def _is_ipv6(host: str) -> bool:
-    try:
-        ipaddress.IPv6Address(host)
-    except ValueError:
-        return False
-    return True
-
-
 def is_loopback(host: str) -> bool:
-    if host == "localhost":
-        return True
+    ip = _parse_ip(host)
+    return host == "localhost" or (ip is not None and ip.is_loopback)
+
+
+def _parse_ip(host: str) -> IPv4Address | IPv6Address | None:
+    """Return the IP address, or None for a host name."""
     try:
-        return ipaddress.ip_address(host).is_loopback
+        return ip_address(host)
     except ValueError:
-        return False
+        return None

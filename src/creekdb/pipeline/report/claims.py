@@ -77,11 +77,8 @@ class ClaimResult(NamedTuple):
 
 def evaluate_claims(evidence: Evidence) -> list[ClaimResult]:
     """Evaluate all statements of the paper, in their order."""
-    results = []
-    for claim in CLAIMS:
-        result = claim.query.evaluate(evidence)
-        results.append(ClaimResult(claim, result, _claim_status(claim, result)))
-    return results
+    results = [(claim, claim.query.evaluate(evidence)) for claim in CLAIMS]
+    return [ClaimResult(claim, result, _claim_status(claim, result)) for claim, result in results]
 
 
 def _claim_status(claim: Claim, result: QueryResult | None) -> ClaimStatus:

@@ -54,7 +54,7 @@ def figure_1a(evidence: Evidence) -> Figure | None:
     title = f"{evidence.source} latency, ms"
     chart = ThroughputChart(
         rows,
-        _lines_with_points(lines, rows),
+        curves.lines_with_points(lines, rows),
         x=_throughput_axis(rows, logarithmic=True),
         y=Axis(title, charts.PLAIN_LABEL, [low, high], logarithmic=True, low=low, high=high),
         description=f"{evidence.source.capitalize()} latency against achieved throughput, "
@@ -102,18 +102,13 @@ def _linear_chart(
 ) -> ThroughputChart:
     return ThroughputChart(
         rows,
-        _lines_with_points(lines, rows),
+        curves.lines_with_points(lines, rows),
         x=_throughput_axis(rows, logarithmic=False),
         y=y,
         description=f"{y.title.capitalize()} against achieved throughput, one line per system",
         value_label=quantity,
         height=charts.SMALL_FIGURE_HEIGHT,
     )
-
-
-def _lines_with_points(lines: list[CurveStyle], rows: ChartRows) -> list[CurveStyle]:
-    labels = {row["line"] for row in rows}
-    return [line for line in lines if line.label in labels]
 
 
 def _throughput_axis(rows: ChartRows, logarithmic: bool) -> Axis:

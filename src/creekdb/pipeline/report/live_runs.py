@@ -20,7 +20,7 @@ from creekdb.pipeline.report.partitions import (
     fault_mark,
     fault_name,
     parse_recorded_faults,
-    rows_by_run,
+    rows_by,
 )
 from creekdb.pipeline.report.quantities import Unit
 from creekdb.simulation.faults.fault_types import Crash, Fault, Heal, Partition, Restart
@@ -42,13 +42,11 @@ COUNTERPART_COLUMNS: Final = (
     "seed",
 )
 """Columns in which a live run and its counterpart agree."""
-WEAK_LABEL: Final = "weak: first response"
-STRONG_LABEL: Final = "strong: stable response"
 _LATENCY_LABELS: Final = {
-    "weak_tentative": WEAK_LABEL,
+    "weak_tentative": "weak: first response",
     "weak_stable": "weak: final response",
     "strong_tentative": "strong: first response",
-    "strong_stable": STRONG_LABEL,
+    "strong_stable": "strong: stable response",
 }
 TABLE_ROWS: Final = (
     ("throughput", MEASURES_ROW, "throughput_tps", Unit.PER_SECOND),
@@ -133,11 +131,11 @@ def summary_lines(evidence: Evidence) -> list[str]:
     """Return one line per live run, for a terminal."""
     lines = []
     for run in _selected_live_runs(evidence):
-        table = _comparison_table(evidence, _with_counterpart(evidence, run))
-        rows = {label: cells for label, *cells in table["rows"]}
+        both = _with_counterpart(evidence, run)
+        figures = [evidence.figures_of_run(each["run"]) for each in both]
         latencies = []
-        for name, label in (("weak", WEAK_LABEL), ("strong", STRONG_LABEL)):
-            live, *simulated = rows[f"{label}, median"]
+        for name, response in (("weak", "weak_tentative"), ("strong", "strong_stable")):
+            live, *simulated = _cells(figures, response, "p50_us", Unit.MICROSECONDS)
             latencies.append(f"{name} {live}" + "".join(f" (simulated {x})" for x in simulated))
         verdict, _ = _verdict_text(evidence, run)
         line = f"live cluster {run['run']}: median latency {', '.join(latencies)}; {verdict}"
@@ -186,8 +184,11 @@ def _draw_panels(
     evidence: Evidence, both: list[ReportRow], groups: dict[str, LineGroup], palette: Palette
 ) -> list[list[ChartPanel]]:
     """Draw one row of panels per quantity; the panels of a row have the same axes."""
-    steps_of, samples_of = map(rows_by_run, (evidence.tables.over_time, evidence.tables.samples))
-    steps, samples = ([rows[run["run"]] for run in both] for rows in (steps_of, samples_of))
+    steps, samples = (
+        [rows[run["run"]] for run in both]
+        for table in (evidence.tables.over_time, evidence.tables.samples)
+        for rows in [rows_by("run", table)]
+    )
     groups = groups | {REPLICA_GROUP: LineGroup(palette.scheme(both[0]["scheme"]))}
     x = Axis("seconds", charts.PLAIN_LABEL, [0, _length_s(both[0])], low=0)
     panel_rows = []
@@ -319,18 +320,16 @@ def _chart_name(fault: Fault) -> str:
 
 def _comparison_table(evidence: Evidence, both: list[ReportRow]) -> dict[str, Any]:
     figures = [evidence.figures_of_run(run["run"]) for run in both]
-    rows = [
-        [label, *(_cell(each.get(row), column, unit) for each in figures)]
-        for label, row, column, unit in TABLE_ROWS
-    ]
+    rows = [[label, *_cells(figures, row, column, unit)] for label, row, column, unit in TABLE_ROWS]
     return {"header": ["", "live", "simulated"][: len(both) + 1], "rows": rows}
 
 
-def _cell(row: ReportRow | None, column: str, unit: Unit) -> str:
-    value = None if row is None else row[column]
-    if value is not None and unit is Unit.MICROSECONDS:
-        return formatting.format_ms(value)
-    return formatting.format_number(value, unit)
+def _cells(figures: list[dict[str, ReportRow]], row: str, column: str, unit: Unit) -> list[str]:
+    """Return one figure of each run as text."""
+    values = [each[row][column] if row in each else None for each in figures]
+    if unit is Unit.MICROSECONDS:
+        return [formatting.NO_VALUE if us is None else formatting.format_ms(us) for us in values]
+    return [formatting.format_number(value, unit) for value in values]
 
 
 def _verdict_text(evidence: Evidence, run: ReportRow) -> tuple[str, bool]:

@@ -28,7 +28,7 @@ class PartitionedRun(NamedTuple):
         The first sample is skipped, since messages in flight at the split may still arrive.
         """
         growths: list[int] = []
-        for replica, rows in _rows_by("replica", self.samples).items():
+        for replica, rows in rows_by("replica", self.samples).items():
             in_time = sorted(rows, key=lambda row: int(row["at_us"]))
             during = [row for row in in_time if self.split_us < row["at_us"] < self.healed_us][1:]
             if during and (replica in self.majority) == in_majority:
@@ -57,7 +57,7 @@ def fault_mark(text: str, at_us: int, until_us: int | None) -> dict[str, Any]:
 
 def partitioned_runs(tables: ReportTables) -> dict[str, PartitionedRun]:
     """Return the runs with a partition and with samples, by name."""
-    samples = rows_by_run(tables.samples)
+    samples = rows_by("run", tables.samples)
     runs = {run["run"]: _partitioned_run(run, samples[run["run"]]) for run in tables.runs}
     return {name: run for name, run in runs.items() if run is not None}
 
@@ -83,11 +83,8 @@ def _majority(split: Partition, replicas: int) -> frozenset[int]:
     return next((group for group in groups if 2 * len(group) > replicas), frozenset())
 
 
-def rows_by_run(rows: Iterable[ReportRow]) -> dict[str, list[ReportRow]]:
-    return _rows_by("run", rows)
-
-
-def _rows_by(column: str, rows: Iterable[ReportRow]) -> dict[Any, list[ReportRow]]:
+def rows_by(column: str, rows: Iterable[ReportRow]) -> dict[Any, list[ReportRow]]:
+    """Group rows by the value of a column. A value without rows has an empty group."""
     groups: dict[Any, list[ReportRow]] = defaultdict(list)
     for row in rows:
         groups[row[column]].append(row)

@@ -1,5 +1,6 @@
 """Headline of the page: key numbers, and Creek's latency by kind of transaction."""
 
+from itertools import product
 from typing import Any, Final, NamedTuple
 
 from creekdb.history import LIVE_SOURCE
@@ -59,7 +60,7 @@ def headline(evidence: Evidence) -> Headline:
 
 FIRST_RESPONSES = ("weak_tentative", "strong_tentative")
 FINAL_RESPONSES = ("strong_stable", "weak_stable")
-STATISTIC_COLUMNS = ("mean_us", "p50_us", "p99_us")
+STATISTICS = {"mean": "mean_us", "median": "p50_us", "p99": "p99_us"}
 
 
 def transaction_latencies(evidence: Evidence) -> dict[str, Any] | None:
@@ -68,9 +69,8 @@ def transaction_latencies(evidence: Evidence) -> dict[str, Any] | None:
     kinds = {} if run is None else evidence.latencies_by_kind(run["run"])
     if run is None or not kinds:
         return None
-    header = ["transaction", "responses"]
-    for response in ("first response", "stable"):
-        header += [f"{response}, {name}" for name in ("mean", "median", "p99")]
+    columns = product(("first response", "stable"), STATISTICS)
+    header = ["transaction", "responses", *map(", ".join, columns)]
     load = formatting.format_throughput(run["load_tps"])
     return {
         "title": f"By kind of transaction: Creek at {load}, {run['source']}",
@@ -80,13 +80,10 @@ def transaction_latencies(evidence: Evidence) -> dict[str, Any] | None:
 
 
 def _transaction_row(kind: str, latencies: dict[str, ReportRow]) -> list[str]:
-    first = next((latencies[name] for name in FIRST_RESPONSES if name in latencies), None)
-    last = next((latencies[name] for name in FINAL_RESPONSES if name in latencies), None)
-    count = first or last
-    cells = [kind.replace("_", " "), "" if count is None else str(count["answers"])]
-    for row in (first, last):
-        cells += [
-            formatting.format_number(None if row is None else row[name], Unit.MICROSECONDS)
-            for name in STATISTIC_COLUMNS
-        ]
-    return cells
+    first, last = (
+        next((latencies[name] for name in names if name in latencies), {})
+        for names in (FIRST_RESPONSES, FINAL_RESPONSES)
+    )
+    numbers = [row.get(column) for row in (first, last) for column in STATISTICS.values()]
+    texts = [formatting.format_number(number, Unit.MICROSECONDS) for number in numbers]
+    return [kind.replace("_", " "), str((first or last).get("answers", "")), *texts]

@@ -13,7 +13,7 @@ from creekdb.pipeline.report.partitions import (
     fault_name,
     parse_recorded_faults,
     partitioned_runs,
-    rows_by_run,
+    rows_by,
 )
 from creekdb.pipeline.report.quantities import Unit
 
@@ -39,7 +39,7 @@ def draw_timelines(evidence: Evidence, palette: Palette) -> list[Timeline]:
 
     Live runs and their counterparts are excluded; the live section shows them.
     """
-    samples_of = rows_by_run(evidence.tables.samples)
+    samples_of = rows_by("run", evidence.tables.samples)
     excluded = live_run_names(evidence)
     partitioned = partitioned_runs(evidence.tables)
     timelines: dict[tuple[Any, ...], Timeline] = {}

@@ -111,13 +111,13 @@ def draw_variations(evidence: Evidence, palette: Palette) -> list[VariationRow]:
 
 def _variation_row(evidence: Evidence, palette: Palette, varied: str) -> VariationRow:
     is_layout, variation_curves = varied == "layout", _curves(evidence, varied)
+    all_lines = [line for line, _ in variation_curves]
     parameter = "warehouses" if is_layout else varied
     panels = []
     for measure in _MEASURES:
         rows = _chart_rows(evidence, variation_curves, parameter, measure)
         values = list(dict.fromkeys(row["parameter"] for row in rows))
-        labels = {row["line"] for row in rows}
-        lines = [line for line, _ in variation_curves if line.label in labels]
+        lines = curves.lines_with_points(all_lines, rows)
         if len(values) < 2 or (is_layout and len(lines) < 2):
             continue
         title = f"{evidence.source} {measure.title.lower()}"
@@ -125,8 +125,7 @@ def _variation_row(evidence: Evidence, palette: Palette, varied: str) -> Variati
         y = _value_axis(measure, rows)
         spec = charts.parameter_chart(rows, lines, palette, y, values, description)
         panels.append(ChartPanel(f"{varied}-{measure.key}", spec, measure.title))
-    own = [line for line, _ in variation_curves] if is_layout else []
-    return VariationRow(varied, VARIATIONS[varied], panels, own)
+    return VariationRow(varied, VARIATIONS[varied], panels, all_lines if is_layout else [])
 
 
 def _curves(evidence: Evidence, parameter: str) -> list[_VariationCurve]:

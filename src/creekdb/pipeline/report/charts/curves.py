@@ -67,6 +67,11 @@ def scheme_lines(schemes: list[str], measure: str) -> list[CurveStyle]:
     ]
 
 
+def lines_with_points(lines: list[CurveStyle], rows: list[dict[str, Any]]) -> list[CurveStyle]:
+    labels = {row["line"] for row in rows}
+    return [line for line in lines if line.label in labels]
+
+
 def curve_rows(
     evidence: Evidence, lines: list[CurveStyle], unit: Unit, measures: Mapping[str, str]
 ) -> list[dict[str, Any]]:

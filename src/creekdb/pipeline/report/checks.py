@@ -1,6 +1,6 @@
 """Verdicts by checker and scheme, and a list of every failure."""
 
-from collections import Counter
+from collections import Counter, defaultdict
 from typing import Any, Final, TypeAlias
 
 from creekdb.history import LIVE_SOURCE
@@ -40,13 +40,15 @@ _Column: TypeAlias = tuple[bool, str]
 
 def checks_section(evidence: Evidence) -> dict[str, Any]:
     tables = evidence.tables
-    verdicts = tables.verdicts
-    column_of = {row["run"]: _column_of(row) for row in (*tables.measures, *tables.runs)}
-    columns = _sorted_columns({column_of.get(row["run"], UNKNOWN_COLUMN) for row in verdicts})
-    counts: dict[tuple[str, _Column], Counter[str]] = {}
-    for row in verdicts:
-        key = row["checker"], column_of.get(row["run"], UNKNOWN_COLUMN)
-        counts.setdefault(key, Counter())[row["verdict"]] += 1
+    column_of = {
+        row["run"]: (row["source"] == LIVE_SOURCE, row["scheme"])
+        for row in (*tables.measures, *tables.runs)
+    }
+    counts: dict[tuple[str, _Column], Counter[str]] = defaultdict(Counter)
+    for row in tables.verdicts:
+        column = column_of.get(row["run"], UNKNOWN_COLUMN)
+        counts[row["checker"], column][row["verdict"]] += 1
+    columns = _sorted_columns({column for _, column in counts})
     return {
         "counts": _counts(tables),
         "schemes": [
@@ -57,16 +59,12 @@ def checks_section(evidence: Evidence) -> dict[str, Any]:
             {
                 "checker": checker.replace("_", " "),
                 "property": CHECKER_DESCRIPTIONS.get(checker, ""),
-                "cells": [_cell(counts.get((checker, column), Counter())) for column in columns],
+                "cells": [_cell(counts[checker, column]) for column in columns],
             }
-            for checker in dict.fromkeys(row["checker"] for row in verdicts)
+            for checker in dict.fromkeys(row["checker"] for row in tables.verdicts)
         ],
         "details": _failure_details(evidence),
     }
-
-
-def _column_of(run: ReportRow) -> _Column:
-    return run["source"] == LIVE_SOURCE, run["scheme"]
 
 
 def _sorted_columns(columns: set[_Column]) -> list[_Column]:
@@ -93,14 +91,13 @@ def _counts(tables: ReportTables) -> dict[str, int]:
 def _cell(counted: Counter[str]) -> dict[str, str]:
     if not counted:
         return {"state": "none", "text": formatting.NO_VALUE}
-    state = next((each for each in VERDICTS_BY_SEVERITY if counted[each]), "unknown")
-    if state == "ok":
-        return {"state": state, "text": f"ok · {counted['ok']}"}
-    known = [f"{counted[each]} {each}" for each in VERDICTS_BY_SEVERITY if counted[each]]
-    others = [
-        f"{count} {each}" for each, count in counted.items() if each not in VERDICTS_BY_SEVERITY
-    ]
-    return {"state": state, "text": " · ".join([*known, *others])}
+    rank = VERDICTS_BY_SEVERITY.index
+    known = sorted((each for each in counted if each in VERDICTS_BY_SEVERITY), key=rank)
+    if known[:1] == ["ok"]:
+        return {"state": "ok", "text": f"ok · {counted['ok']}"}
+    others = [each for each in counted if each not in VERDICTS_BY_SEVERITY]
+    text = " · ".join(f"{counted[each]} {each}" for each in (*known, *others))
+    return {"state": known[0] if known else "unknown", "text": text}
 
 
 def _failure_details(evidence: Evidence) -> list[tuple[str, list[dict[str, str]], bool]]:

@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 
 from creekdb.pipeline.report import formatting
 from creekdb.pipeline.report.evidence import CurvePoint, Evidence
-from creekdb.pipeline.report.partitions import PartitionedRun, partitioned_runs
+from creekdb.pipeline.report.partitions import partitioned_runs
 from creekdb.pipeline.report.quantities import Unit
 
 
@@ -259,14 +259,14 @@ def reduce_range(query: Query, reduce: Callable[[QueryResult], float], label: st
 def partition_growth(scheme: str, column: str, *, in_majority: bool) -> Query:
     """Return the range of the growth of a counter during a partition, in runs of default size."""
 
-    def growth(run: PartitionedRun, evidence: Evidence) -> float | None:
-        setup = evidence.default_setup | {"scheme": scheme}
-        is_default = all(run.row[name] == setup[name] for name in ("scheme", "source", "replicas"))
-        return run.growth(column, in_majority) if is_default else None
-
     def evaluate(evidence: Evidence) -> QueryResult | None:
-        runs = partitioned_runs(evidence.tables).values()
-        values = [value for run in runs if (value := growth(run, evidence)) is not None]
+        setup = evidence.default_setup | {"scheme": scheme}
+        growths = [
+            run.growth(column, in_majority)
+            for run in partitioned_runs(evidence.tables).values()
+            if all(run.row[name] == setup[name] for name in ("scheme", "source", "replicas"))
+        ]
+        values = [growth for growth in growths if growth is not None]
         return QueryResult(min(values), max(values), len(values)) if values else None
 
     side = "in" if in_majority else "outside"

@@ -8,12 +8,7 @@ import msgspec
 from msgspec import Meta
 
 from creekdb.http.operations import OperationCatalog, OperationSpec
-from creekdb.http.requests import (
-    HttpLimits,
-    RequestParameter,
-    invoke_parameters,
-    state_parameters,
-)
+from creekdb.http.requests import HttpLimits, RequestParameter, invoke_parameters, state_parameters
 from creekdb.http.responses import EVENT_STREAM, PROBLEM_CONTENT_TYPE
 from creekdb.http.schema import Schema
 from creekdb.wire.reject_reason import RejectReason

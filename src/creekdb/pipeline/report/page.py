@@ -20,21 +20,10 @@ from markupsafe import Markup
 import creekdb
 from creekdb.atomic_write import atomic_write
 from creekdb.errors import StorageFault
-from creekdb.pipeline.report import claims, formatting
-from creekdb.pipeline.report.charts import curves
-from creekdb.pipeline.report.charts.theme import (
-    Palette,
-    colours,
-    css_name,
-    css_palette,
-    picture_palette,
-)
+from creekdb.pipeline.report import formatting
+from creekdb.pipeline.report.charts import curves, theme
 from creekdb.pipeline.report.checks import checks_section
-from creekdb.pipeline.report.claims import (
-    ClaimResult,
-    ClaimStatus,
-    evaluate_claims,
-)
+from creekdb.pipeline.report.claims import ClaimResult, ClaimStatus, evaluate_claims, markdown_table
 from creekdb.pipeline.report.evidence import Evidence, ReportRow, read_report_tables
 from creekdb.pipeline.report.figures import Figure, draw_figures
 from creekdb.pipeline.report.live_runs import draw_live_runs
@@ -53,7 +42,7 @@ BUNDLE_ENTRY: Final = "window.vegaEmbed = vegaEmbed;"
 
 def render_page(evidence: Evidence, results: list[ClaimResult]) -> str:
     """Return the page as HTML."""
-    palette = css_palette(evidence.schemes)
+    palette = theme.css_palette(evidence.schemes)
     figures = draw_figures(evidence)
     variations = draw_variations(evidence, palette)
     timelines = draw_timelines(evidence, palette)
@@ -69,24 +58,24 @@ def render_page(evidence: Evidence, results: list[ClaimResult]) -> str:
         bundle=Markup(bundle),
         charts=charts,
         checks=checks_section(evidence),
+        colours=partial(theme.colours, evidence.schemes),
+        css_name=theme.css_name,
+        default_setup=evidence.default_setup,
         figures=[(figure, _figure_table(figure)) for figure in figures],
         formatting=formatting,
         headline=headline(evidence),
         live=live,
         palette=palette,
-        results=results,
         paper_peak_tps=PEAKS_TPS["creek"],
-        default_setup=evidence.default_setup,
+        results=results,
         runs=_sorted_runs(evidence),
         script=Markup(script),
         script_hashes=Markup(" ".join(map(_csp_hash, (bundle, script)))),
         source=evidence.source,
-        colours=partial(colours, evidence.schemes),
-        css_name=css_name,
         style=Markup(_template_text("page.css")),
         tally=Counter(each.status for each in results),
-        transactions=transaction_latencies(evidence),
         timelines=timelines,
+        transactions=transaction_latencies(evidence),
         up_to=formatting.format_percent(LATENCY_LOAD_SHARE_MAX),
         variation_lines=variation_lines(evidence),
         variations=variations,
@@ -94,7 +83,7 @@ def render_page(evidence: Evidence, results: list[ClaimResult]) -> str:
     )
 
 
-def _chart_data(figure: Figure, palette: Palette) -> dict[str, Any]:
+def _chart_data(figure: Figure, palette: theme.Palette) -> dict[str, Any]:
     """Return the data of a figure for the script."""
     return {
         "spec": figure.chart.spec(palette),
@@ -107,7 +96,7 @@ def _chart_data(figure: Figure, palette: Palette) -> dict[str, Any]:
 def _figure_table(figure: Figure) -> dict[str, Any]:
     """Return the points of a figure as a table, with one column per statistic."""
     chart = figure.chart
-    names = list(dict.fromkeys(row["statistic"] for row in chart.rows))
+    names = list(figure.statistics) or [chart.value_label]
     rows: dict[tuple[str, float], dict[str, dict[str, Any]]] = {}
     for row in chart.rows:
         key = row["line"], row["throughput"]
@@ -164,7 +153,7 @@ def write_report(out: Path) -> Report:
     """Write the page, the statements and the pictures; replace those of an earlier report."""
     evidence = Evidence(read_report_tables(out))
     results = evaluate_claims(evidence)
-    statements = claims.markdown_table(results, evidence.source)
+    statements = markdown_table(results, evidence.source)
     try:
         _write_pictures(evidence, out / PICTURES_DIR)
         (out / CLAIMS_FILE).write_text(statements, encoding="utf-8")
@@ -186,7 +175,7 @@ def _claims_line(results: list[ClaimResult], source: str) -> str:
 
 def _write_pictures(evidence: Evidence, directory: Path) -> None:
     directory.mkdir(exist_ok=True)
-    palette = picture_palette(evidence.schemes)
+    palette = theme.picture_palette(evidence.schemes)
     for figure in draw_figures(evidence):
         spec = figure.chart.picture_spec(palette)
         svg: str = vl_convert.vegalite_to_svg(spec, vl_version=VEGA_LITE_VERSION)

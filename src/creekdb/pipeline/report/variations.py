@@ -8,11 +8,7 @@ from creekdb.pipeline.report.charts import Axis, ChartPanel, ChartRows, curves
 from creekdb.pipeline.report.charts.curves import CurveStyle
 from creekdb.pipeline.report.charts.theme import DASHES, Palette
 from creekdb.pipeline.report.evidence import Evidence
-from creekdb.pipeline.report.paper import (
-    PEAKS_TPS,
-    PEAKS_TPS_BY_WAREHOUSES,
-    SEQUENTIAL_SCHEMES,
-)
+from creekdb.pipeline.report.paper import PEAKS_TPS, PEAKS_TPS_BY_WAREHOUSES, SEQUENTIAL_SCHEMES
 from creekdb.pipeline.report.quantities import Unit
 from creekdb.pipeline.report.queries import (
     STRONG_STABLE,

@@ -1,6 +1,6 @@
 """Ports for a cluster that `creek up` starts. Its replicas have consecutive ports."""
 
-from creekdb.load.local_cluster import HTTP_PORT_OFFSET, PEER_PORT_OFFSET, is_free, reserve_block
+from creekdb.load.local_cluster import HTTP_PORT_OFFSET, PEER_PORT_OFFSET, bind_error, reserve_block
 
 
 def free_ports(replicas: int = 3) -> int:
@@ -9,7 +9,7 @@ def free_ports(replicas: int = 3) -> int:
     for first in block[: -HTTP_PORT_OFFSET - replicas]:
         ports = range(first, first + replicas)
         if all(
-            is_free(port + offset)
+            bind_error(port + offset) is None
             for port in ports
             for offset in (0, PEER_PORT_OFFSET, HTTP_PORT_OFFSET)
         ):

@@ -43,6 +43,11 @@ def command_name() -> str:
     return os.path.relpath(called) if called.name == "creek" else "python -m creekdb"
 
 
+def command_line() -> str:
+    """Return the command line of this process, as part of a saved run."""
+    return " ".join(["creek", *sys.argv[1:]])
+
+
 @contextmanager
 def scratch_directory(parent: Path, prefix: str) -> Iterator[Path]:
     """Create a directory in `parent`, because that for temporary files may be in memory."""

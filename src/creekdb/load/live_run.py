@@ -3,23 +3,44 @@
 The replicas record their history for the checkers. A load close to the capacity of the machine
 would measure the machine. Therefore the warm-up measures the capacity, and the run uses a small
 fraction of it.
+
+The syntax of faults is that of simulations (`creekdb.simulation.faults.language`), restricted to
+faults that can happen to processes on one machine:
+
+    crash 2 at 3s             kill -9
+    restart 2 at 5s           restart with the data on disk
+    partition 0|1,2 at 8s     no messages between the two groups
+    heal at 11s
+
+After the last fault, all replicas are restarted and all partitions healed, because the convergence
+check needs a connected cluster.
 """
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, NamedTuple, Protocol
+from time import perf_counter_ns
+from typing import Any, Final, Protocol
 
 import msgspec
 
 from creekdb import tpcc
+from creekdb.errors import BadValue
 from creekdb.history import History, merge_recordings
-from creekdb.load.fault_schedule import LiveFaultInjector
 from creekdb.load.generator import LoadPlan, generate_load
-from creekdb.load.local_cluster import LinkPartitions, LocalCluster
+from creekdb.load.local_cluster import LocalCluster
 from creekdb.load.measurement import LoadMeter, LoadResult, load_result
 from creekdb.load.workload import tpcc_workload
-from creekdb.simulation.faults.fault_types import Fault
-from creekdb.simulation.faults.language import format_fault
+from creekdb.simulation.faults.fault_types import (
+    Crash,
+    Fault,
+    Heal,
+    Partition,
+    Restart,
+    check_faults,
+)
+from creekdb.simulation.faults.fields import format_duration
+from creekdb.simulation.faults.language import format_fault, parse_faults
 from creekdb.wire.event_loop import run_in_new_loop
 
 PLANNED_FAULTS: Final = "planned_faults"
@@ -32,6 +53,84 @@ rarely delay each other's responses."""
 CALIBRATION_S: Final = 1.5
 CALIBRATION_CLIENTS: Final = 24
 WARM_UP_S: Final = 1.0
+
+
+def parse_fault_schedule(text: str, replicas: int, duration_us: int) -> tuple[Fault, ...]:
+    """Return the faults of `text`, sorted by time. Raises `BadValue` if one is not possible."""
+    faults = tuple(sorted(parse_faults(text), key=lambda fault: fault.at_us))
+    check_faults(faults, replicas)
+    down: set[int] = set()
+    for fault in faults:
+        label = f"fault '{format_fault(fault)}'"
+        if fault.at_us >= duration_us:
+            raise BadValue(f"{label}: the run ends after {format_duration(duration_us)}")
+        match fault:
+            case Crash(replica=replica, writing=False):
+                if replica in down:
+                    raise BadValue(f"{label}: replica {replica} is already down")
+                down.add(replica)
+            case Restart(replica=replica):
+                if replica not in down:
+                    raise BadValue(f"{label}: replica {replica} is not down")
+                down.remove(replica)
+            case Partition() | Heal():
+                pass
+            case _:
+                raise BadValue(
+                    f"{label}: a live cluster supports crash, restart, partition and heal"
+                )
+    return faults
+
+
+class LiveFaultInjector:
+    """Injects faults into a live cluster at their times.
+
+    `on_fault` is called after each fault, with the actual time in the fault.
+    """
+
+    def __init__(
+        self, cluster: LocalCluster, on_fault: Callable[[Fault], None] = lambda fault: None
+    ) -> None:
+        self._cluster = cluster
+        self._on_fault = on_fault
+        self._down: set[int] = set()
+        self._is_partitioned = False
+        self._begin_ns = 0
+        self.applied_faults: list[Fault] = []
+
+    async def run(self, faults: Sequence[Fault], begin_ns: int) -> None:
+        """Inject the faults. Their times count from `begin_ns`, on `perf_counter_ns`."""
+        self._begin_ns = begin_ns
+        for fault in faults:
+            remaining_s = (begin_ns + fault.at_us * 1000 - perf_counter_ns()) / 1e9
+            await asyncio.sleep(max(0.0, remaining_s))
+            self._apply(fault)
+        for replica in sorted(self._down):
+            self._apply(Restart(0, replica))
+        if self._is_partitioned:
+            self._apply(Heal(0))
+
+    def _apply(self, fault: Fault) -> None:
+        applied = msgspec.structs.replace(
+            fault, at_us=(perf_counter_ns() - self._begin_ns) // 1_000_000 * 1000
+        )
+        match fault:
+            case Crash(replica=replica):
+                self._cluster.kill(replica)
+                self._down.add(replica)
+            case Restart(replica=replica):
+                self._cluster.start(replica)
+                self._down.remove(replica)
+            case Partition(groups=groups):
+                self._cluster.partition(groups)
+                self._is_partitioned = True
+            case Heal():
+                self._cluster.heal()
+                self._is_partitioned = False
+            case _:
+                raise AssertionError(fault)
+        self.applied_faults.append(applied)
+        self._on_fault(applied)
 
 
 class LiveRunConfig(msgspec.Struct, frozen=True, kw_only=True):
@@ -60,15 +159,15 @@ class LiveRunObserver(Protocol):
         """Handle progress, at regular intervals during the load."""
 
 
-class LiveRunResult(NamedTuple):
-    """History and measurements of a live run, and its load in transactions per second."""
-
-    history: History
-    result: LoadResult
-    load: float
+def recorded_history(recordings: Path, meter: LoadMeter, config: Mapping[str, Any]) -> History:
+    """Merge the recordings of a load. `config` is added to the configuration of the run."""
+    history = merge_recordings(recordings, (meter.begin_ns // 1000, meter.end_ns // 1000))
+    return msgspec.structs.replace(history, config={**history.config, **config})
 
 
-def run_live(config: LiveRunConfig, directory: Path, observer: LiveRunObserver) -> LiveRunResult:
+def run_live(
+    config: LiveRunConfig, directory: Path, observer: LiveRunObserver
+) -> tuple[History, LoadResult]:
     """Run TPC-C against a local cluster. All processes have ended when it returns or raises.
 
     `directory` holds journals and recordings.
@@ -89,17 +188,17 @@ def run_live(config: LiveRunConfig, directory: Path, observer: LiveRunObserver) 
     finally:
         cluster.stop()
     observer.on_stage("merging the recordings")
-    history = merge_recordings(recordings, (meter.begin_ns // 1000, meter.end_ns // 1000))
-    begin_us: int = history.config["begin_us"]
-    extra: dict[str, Any] = {
-        "load_tps": load,
-        "seed": config.seed,
-        "command": config.command,
-        "faults": _faults_text([_shift_fault(fault, begin_us) for fault in applied_faults]),
-        PLANNED_FAULTS: _faults_text(config.faults),
-    }
-    history = msgspec.structs.replace(history, config={**history.config, **extra})
-    return LiveRunResult(history, load_result(meter, {}), load)
+    history = recorded_history(
+        recordings,
+        meter,
+        {"load_tps": load, "seed": config.seed, "command": config.command},
+    )
+    begin_us = history.config["begin_us"] // 1000 * 1000
+    history.config["faults"] = _faults_text(
+        [msgspec.structs.replace(each, at_us=each.at_us + begin_us) for each in applied_faults]
+    )
+    history.config[PLANNED_FAULTS] = _faults_text(config.faults)
+    return history, load_result(meter, {})
 
 
 async def _drive_cluster(
@@ -107,7 +206,6 @@ async def _drive_cluster(
 ) -> tuple[LoadMeter, float, list[Fault]]:
     """Run the load and the faults; return the measurements, the load and the applied faults."""
     workload = tpcc_workload(datatype, config.replicas, None, config.seed)
-    partitions = LinkPartitions(cluster)
     observer.on_stage("starting the replicas")
     cluster.start()
     await cluster.wait_until_ready()
@@ -123,7 +221,7 @@ async def _drive_cluster(
         )
     )
     load = config.load or sustainable_load(calibration.completed / calibration.duration_s)
-    injector = LiveFaultInjector(cluster, partitions, observer.on_fault)
+    injector = LiveFaultInjector(cluster, observer.on_fault)
     observer.on_stage(f"running {load:g} transactions per second")
     meter = await generate_load(
         LoadPlan(
@@ -150,10 +248,6 @@ def sustainable_load(capacity: float) -> float:
         (load for load in LOAD_STEPS_PER_S if load <= capacity * CAPACITY_FRACTION),
         LOAD_STEPS_PER_S[-1],
     )
-
-
-def _shift_fault(fault: Fault, by_us: int) -> Fault:
-    return msgspec.structs.replace(fault, at_us=fault.at_us + by_us // 1000 * 1000)
 
 
 def _faults_text(faults: Sequence[Fault]) -> str:

@@ -16,11 +16,13 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence, Set
 from contextlib import suppress
-from itertools import chain, cycle, islice
+from itertools import chain, combinations, cycle, islice
 from pathlib import Path
 from typing import Any, Final
+
+import msgspec
 
 from creekdb.client import connect
 from creekdb.errors import StorageFault, UsageError
@@ -43,7 +45,7 @@ def free_port() -> int:
     if not _own_ports:
         _own_ports.append(cycle(reserve_block()))
     for port in islice(_own_ports[0], BLOCK_SIZE):
-        if is_free(port):
+        if bind_error(port) is None:
             return port
     raise UsageError(_NO_FREE_PORTS)
 
@@ -62,15 +64,15 @@ def reserve_block() -> range:
     raise UsageError(_NO_FREE_PORTS)
 
 
-def is_free(port: int) -> bool:
-    """Return True if no process listens at this port."""
+def bind_error(port: int) -> OSError | None:
+    """Return the error of a process that would listen at this port now, or None."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind(("127.0.0.1", port))
-        except OSError:
-            return False
-    return True
+        except OSError as error:
+            return error
+    return None
 
 
 CLUSTER_TIMEOUT_S: Final = 60.0
@@ -106,9 +108,9 @@ class LocalCluster:
         self._members = _addresses(replicas, port and port + PEER_PORT_OFFSET)
         self.addresses = _addresses(replicas, port)
         self.http_addresses = _addresses(replicas, port and port + HTTP_PORT_OFFSET) if http else []
-        self.control_line: Callable[[int], bytes] = lambda replica: b""
-        """Function that returns the line sent to a replica when it starts
-        (`creekdb.wire.dev_control`)."""
+        self.cut_links: Set[tuple[int, int]] = frozenset()
+        """Cut links between replicas. `set_cut_links` changes them."""
+        self._dev_control = DevControl(control="", secret="", pages={})
         self._running: dict[int, subprocess.Popen[bytes]] = {}
 
     @property
@@ -135,17 +137,41 @@ class LocalCluster:
                     stderr=output,
                     start_new_session=True,  # Ctrl-C must interrupt only this process
                 )
+            self._send_control(replica)
 
-            self.send_control_line(replica)
+    def set_dev_control(self, control: DevControl) -> None:
+        """Send the control data to all replicas, now and when they start."""
+        self._dev_control = control
+        self.set_cut_links(self.cut_links)
 
-    def send_control_line(self, replica: int) -> None:
-        """Send the current control line to a replica, if it runs."""
-        process, line = self._running.get(replica), self.control_line(replica)
-        if process is not None and line:
-            assert process.stdin is not None
-            with suppress(BrokenPipeError):
-                process.stdin.write(line)
-                process.stdin.flush()
+    def set_cut_links(self, links: Set[tuple[int, int]]) -> None:
+        """Cut exactly these links. The others have no proxy in between, and no extra latency."""
+        self.cut_links = links
+        for replica in self._running:
+            self._send_control(replica)
+
+    def partition(self, groups: Sequence[Sequence[int]]) -> None:
+        """Split the cluster into groups. Replicas that are not named form one more group."""
+        group_of = {replica: number for number, group in enumerate(groups) for replica in group}
+        pairs = combinations(range(len(self.addresses)), 2)
+        self.set_cut_links({pair for pair in pairs if len({*map(group_of.get, pair)}) > 1})
+
+    def heal(self) -> None:
+        """Remove all partitions."""
+        self.set_cut_links(frozenset())
+
+    def unreachable_from(self, replica: int) -> tuple[int, ...]:
+        """Return the replicas to which the links of this one are cut."""
+        ends = chain.from_iterable(link for link in self.cut_links if replica in link)
+        return tuple(sorted({*ends} - {replica}))
+
+    def _send_control(self, replica: int) -> None:
+        control = msgspec.structs.replace(self._dev_control, cut=self.unreachable_from(replica))
+        pipe = self._running[replica].stdin
+        assert pipe is not None
+        with suppress(BrokenPipeError):
+            pipe.write(encode_dev_control(control))
+            pipe.flush()
 
     def is_running(self, replica: int) -> bool:
         return replica in self._running
@@ -265,44 +291,3 @@ def _close(process: "subprocess.Popen[bytes]") -> None:
 def _addresses(count: int, first: int | None) -> list[str]:
     ports = [first + index if first else free_port() for index in range(count)]
     return [f"127.0.0.1:{port}" for port in ports]
-
-
-class LinkPartitions:
-    """Network partitions between the replicas of a local cluster.
-
-    Each replica receives the list of links to cut over the pipe from its parent process. Links that
-    are not cut have no proxy in between, and no extra latency.
-    """
-
-    def __init__(self, cluster: LocalCluster) -> None:
-        self._cluster = cluster
-        self._replicas = range(len(cluster.addresses))
-        self._groups: list[frozenset[int]] = []
-        cluster.control_line = self._control_line
-
-    def partition(self, groups: Sequence[Sequence[int]]) -> None:
-        """Split the cluster into groups. Replicas that are not named form one more group."""
-        named_groups = [frozenset(group) for group in groups]
-        self._groups = [*named_groups, frozenset(self._replicas).difference(*named_groups)]
-        self._send_to_all()
-
-    def heal(self) -> None:
-        """Remove all partitions."""
-        self._groups = []
-        self._send_to_all()
-
-    def unreachable_from(self, replica: int) -> tuple[int, ...]:
-        """Return the replicas on the other side of a partition."""
-        own_group = next(
-            (group for group in self._groups if replica in group), frozenset(self._replicas)
-        )
-        return tuple(other for other in self._replicas if other not in own_group)
-
-    def _send_to_all(self) -> None:
-        for replica in self._replicas:
-            self._cluster.send_control_line(replica)
-
-    def _control_line(self, replica: int) -> bytes:
-        return encode_dev_control(
-            DevControl(control="", secret="", pages={}, cut=self.unreachable_from(replica))
-        )

@@ -4,7 +4,7 @@ import socket
 import subprocess
 import sys
 
-from creekdb.load.local_cluster import PORTS, free_port, is_free, reserve_block
+from creekdb.load.local_cluster import PORTS, bind_error, free_port, reserve_block
 
 
 def test_no_two_blocks_share_a_port() -> None:
@@ -17,8 +17,8 @@ def test_a_port_is_not_assigned_again_soon_or_while_in_use() -> None:
     ports = [free_port() for _ in range(20)]
     assert len(set(ports)) == 20
     with socket.create_server(("127.0.0.1", ports[0])):
-        assert not is_free(ports[0])
-    assert is_free(ports[0])
+        assert bind_error(ports[0]) is not None
+    assert bind_error(ports[0]) is None
 
 
 def test_another_process_reserves_other_blocks() -> None:

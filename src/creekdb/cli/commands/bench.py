@@ -1,6 +1,5 @@
 """`creek bench`: throughput and latency of a live cluster."""
 
-import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Literal, NamedTuple
@@ -16,6 +15,7 @@ from creekdb.cli.exit_codes import FAILURE, SUCCESS
 from creekdb.cli.limits import command_limits
 from creekdb.cli.options import AS_JSON, NEW_DIRECTORY, RATE, WAREHOUSES
 from creekdb.cli.output import (
+    command_line,
     command_name,
     pluralize,
     print_json,
@@ -29,9 +29,10 @@ from creekdb.client.errors import NotDone
 from creekdb.client.replica_connection import client_tls_context
 from creekdb.errors import UsageError
 from creekdb.execution.python_runtime import build_kind
-from creekdb.history import merge_recordings, save_run
+from creekdb.history import save_run
 from creekdb.load.connection import ReplicaDialer
 from creekdb.load.generator import LoadPlan, generate_load
+from creekdb.load.live_run import recorded_history
 from creekdb.load.local_cluster import LocalCluster
 from creekdb.load.measurement import CpuClock, LoadMeter, LoadResult, load_result
 from creekdb.load.workload import Workload, kv_workload, tpcc_workload
@@ -205,22 +206,10 @@ def _measure_local_cluster(
         finally:
             cluster.stop()
         if options.out is not None:
-            _save_run(options, recorded, meter, strong)
+            config = {"load_tps": options.load, "strong_share": strong, "seed": options.seed}
+            config["command"] = command_line()
+            save_run(recorded_history(recorded, meter, config), options.out)
     return result
-
-
-def _save_run(
-    options: _BenchOptions, recorded: Path, meter: LoadMeter, strong: float | None
-) -> None:
-    assert options.out is not None
-    history = merge_recordings(recorded, (meter.begin_ns // 1000, meter.end_ns // 1000))
-    extra = {
-        "load_tps": options.load,
-        "strong_share": strong,
-        "seed": options.seed,
-        "command": " ".join(["creek", *sys.argv[1:]]),
-    }
-    save_run(msgspec.structs.replace(history, config={**history.config, **extra}), options.out)
 
 
 async def _measure(

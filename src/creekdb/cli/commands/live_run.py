@@ -1,7 +1,6 @@
 """`creek live-run`: a live cluster under load and faults, saved as a run."""
 
 import shutil
-import sys
 from pathlib import Path
 from typing import Final
 
@@ -12,13 +11,12 @@ from creekdb.cli.arguments import MEASUREMENT
 from creekdb.cli.declaration import declared, option
 from creekdb.cli.exit_codes import FAILURE, SUCCESS
 from creekdb.cli.options import NEW_RUN, RATE, WAREHOUSES
-from creekdb.cli.output import command_name, pluralize, scratch_directory
+from creekdb.cli.output import command_line, command_name, pluralize, scratch_directory
 from creekdb.cli.views.measures import print_errors, print_latencies, recent_latencies
 from creekdb.cli.views.progress import ProgressBar
 from creekdb.errors import CreekError, UsageError
 from creekdb.history import LIVE_SOURCE, load_run_config, save_run
-from creekdb.load.fault_schedule import parse_fault_schedule
-from creekdb.load.live_run import WARM_UP_S, LiveRunConfig, run_live
+from creekdb.load.live_run import WARM_UP_S, LiveRunConfig, parse_fault_schedule, run_live
 from creekdb.load.measurement import LoadMeter
 from creekdb.simulation.faults.fault_types import Crash, Fault, Heal, Partition, Restart
 from creekdb.simulation.faults.fields import format_duration
@@ -74,7 +72,7 @@ def live_run(
         duration_us=duration,
         faults=fault_schedule,
         seed=seed,
-        command=" ".join(["creek", *sys.argv[1:]]),
+        command=command_line(),
     )
     population = f"{pluralize(warehouses, 'warehouse')} of TPC-C"
     click.echo(
@@ -82,21 +80,21 @@ def live_run(
     )
     with scratch_directory(out.parent, f".{out.name}-") as directory:
         with _LiveRunProgress(duration / 1e6) as observer:
-            run = run_live(config, directory, observer)
+            history, result = run_live(config, directory, observer)
         if out.exists():
             shutil.rmtree(out)
-        save_run(run.history, out)
-    result = run.result
+        save_run(history, out)
     click.echo(
-        f"{run.load:g} transactions per second offered, {result.throughput_per_s:.1f} completed"
+        f"{history.config['load_tps']:g} transactions per second offered, "
+        f"{result.throughput_per_s:.1f} completed"
     )
     print_latencies(result)
     print_errors(result)
-    if not run.history.quiescent:
+    if not history.quiescent:
         click.echo("the replicas were not quiescent when they stopped", err=True)
-    click.echo(f"saved to {out}: {pluralize(len(run.history.operations), 'operation')}")
+    click.echo(f"saved to {out}: {pluralize(len(history.operations), 'operation')}")
     click.echo(f"check it with '{command_name()} check {out}'", err=True)
-    return SUCCESS if run.history.quiescent else FAILURE
+    return SUCCESS if history.quiescent else FAILURE
 
 
 def default_faults(duration_us: int) -> tuple[Fault, ...]:

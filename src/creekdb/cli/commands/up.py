@@ -6,10 +6,9 @@ Each replica is a process. The page of the cluster can kill and start replicas, 
 import asyncio
 import secrets
 import signal
-import socket
 import tempfile
 import time
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Set
 from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -28,9 +27,9 @@ from creekdb.cli.views.replicas import STARTING, ReplicaRow, replicas_table, sta
 from creekdb.client import NotDone, connect
 from creekdb.errors import UsageError
 from creekdb.execution.datatype import DataType
-from creekdb.load.local_cluster import HTTP_PORT_OFFSET, PEER_PORT_OFFSET, LocalCluster
+from creekdb.load.local_cluster import HTTP_PORT_OFFSET, PEER_PORT_OFFSET, LocalCluster, bind_error
 from creekdb.server.runtime.config import load_datatype
-from creekdb.wire.dev_control import STOP_TIMEOUT_S, DevControl, encode_dev_control
+from creekdb.wire.dev_control import STOP_TIMEOUT_S, DevControl
 from creekdb.wire.event_log import EventName
 
 
@@ -40,9 +39,6 @@ class LocalFaultInjector:
     def __init__(self, cluster: LocalCluster, report: Callable[[str], None]) -> None:
         self._cluster = cluster
         self._report = report
-        self._cut_links: set[tuple[int, int]] = set()
-        self._control = ""
-        self._secret = secrets.token_urlsafe(16)
         self._pages = {
             replica: f"http://{address}" for replica, address in enumerate(cluster.http_addresses)
         }
@@ -52,11 +48,12 @@ class LocalFaultInjector:
         """Run the endpoint through which pages inject faults."""
         from creekdb.http.page.fault_control import FaultControlServer  # noqa: PLC0415 - slow import
 
-        control = FaultControlServer(self, self._pages.values(), self._secret)
+        secret = secrets.token_urlsafe(16)
+        control = FaultControlServer(self, self._pages.values(), secret)
         await control.start()
-        self._control = control.address
-        self._cluster.control_line = self._control_line
-        self._send_to_all()
+        self._cluster.set_dev_control(
+            DevControl(control=control.address, secret=secret, pages=self._pages)
+        )
         try:
             yield
         finally:
@@ -75,19 +72,15 @@ class LocalFaultInjector:
             self._report(f"replica {replica} was started from the page")
 
     def cut(self, links: Iterable[tuple[int, int]]) -> None:
-        requested = self._checked_links(links)
-        self._set_cut_links(self._cut_links | requested, "cut", requested - self._cut_links)
+        self._set_cut_links(self._cluster.cut_links | self._checked_links(links), "cut")
 
     def heal(self, links: Iterable[tuple[int, int]]) -> None:
-        requested = self._checked_links(links)
-        self._set_cut_links(self._cut_links - requested, "healed", requested & self._cut_links)
+        self._set_cut_links(self._cluster.cut_links - self._checked_links(links), "healed")
 
-    def _set_cut_links(
-        self, cut: set[tuple[int, int]], change: str, changed: Iterable[tuple[int, int]]
-    ) -> None:
-        self._cut_links = cut
-        self._send_to_all()
-        for one, other in sorted(changed):
+    def _set_cut_links(self, links: Set[tuple[int, int]], change: str) -> None:
+        changed = sorted(links ^ self._cluster.cut_links)
+        self._cluster.set_cut_links(links)
+        for one, other in changed:
             self._report(f"the link between {one} and {other} is {change}")
 
     def _checked_links(self, links: Iterable[tuple[int, int]]) -> set[tuple[int, int]]:
@@ -108,19 +101,6 @@ class LocalFaultInjector:
     def _check_replica(self, replica: int) -> None:
         if replica not in self._pages:
             raise UsageError(f"unknown replica {replica}: the replicas are {sorted(self._pages)}")
-
-    def _send_to_all(self) -> None:
-        for replica in self._pages:
-            self._cluster.send_control_line(replica)
-
-    def _control_line(self, replica: int) -> bytes:
-        others = [
-            each for link in self._cut_links if replica in link for each in link if each != replica
-        ]
-        cut = tuple(sorted(others))
-        return encode_dev_control(
-            DevControl(control=self._control, secret=self._secret, pages=self._pages, cut=cut)
-        )
 
 
 POLL_INTERVAL_S: Final = 0.5
@@ -227,15 +207,11 @@ def _check_ports_free(first: int, replicas: int) -> None:
     for port in [
         each + offset for offset in (0, PEER_PORT_OFFSET, HTTP_PORT_OFFSET) for each in numbers
     ]:
-        with socket.socket() as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            try:
-                probe.bind(("127.0.0.1", port))
-            except OSError as error:
-                raise UsageError(
-                    f"cannot use port {port}: {error.strerror}; another cluster may be running, "
-                    "choose other ports with --port"
-                ) from error
+        if (error := bind_error(port)) is not None:
+            raise UsageError(
+                f"cannot use port {port}: {error.strerror}; another cluster may be running, "
+                "choose other ports with --port"
+            )
 
 
 def _print_introduction(cluster: LocalCluster, datatype: DataType, directory: Path | None) -> None:

@@ -9,9 +9,13 @@ import pytest
 
 from creekdb.cli.commands.live_run import REPLICAS, default_faults
 from creekdb.errors import UsageError
-from creekdb.load.fault_schedule import LiveFaultInjector, parse_fault_schedule
-from creekdb.load.live_run import LOAD_STEPS_PER_S, sustainable_load
-from creekdb.load.local_cluster import LinkPartitions, LocalCluster
+from creekdb.load.live_run import (
+    LOAD_STEPS_PER_S,
+    LiveFaultInjector,
+    parse_fault_schedule,
+    sustainable_load,
+)
+from creekdb.load.local_cluster import LocalCluster
 from creekdb.simulation.faults.fault_types import Fault
 from creekdb.simulation.faults.language import format_fault
 
@@ -40,7 +44,7 @@ class FaultLog:
 async def inject(text: str) -> tuple[list[str], list[Fault]]:
     """Inject the faults of `text`. Return the recorded faults and the applied ones."""
     log = FaultLog()
-    injector = LiveFaultInjector(cast(Any, log), cast(Any, log))
+    injector = LiveFaultInjector(cast(Any, log))
     await injector.run(parse_fault_schedule(text, 3, DURATION_US), perf_counter_ns())
     return log.entries, injector.applied_faults
 
@@ -65,19 +69,19 @@ async def test_open_faults_are_healed_at_the_end() -> None:
 
 
 def test_a_partition_separates_its_groups(tmp_path: Path) -> None:
-    partitions = LinkPartitions(LocalCluster(tmp_path, replicas=4))
-    assert [partitions.unreachable_from(replica) for replica in range(4)] == [()] * 4
+    cluster = LocalCluster(tmp_path, replicas=4)
+    assert [cluster.unreachable_from(replica) for replica in range(4)] == [()] * 4
 
-    partitions.partition(((0,), (1, 2)))
-    assert [partitions.unreachable_from(replica) for replica in range(4)] == [
+    cluster.partition(((0,), (1, 2)))
+    assert [cluster.unreachable_from(replica) for replica in range(4)] == [
         (1, 2, 3),
         (0, 3),
         (0, 3),
         (0, 1, 2),
     ]
 
-    partitions.heal()
-    assert [partitions.unreachable_from(replica) for replica in range(4)] == [()] * 4
+    cluster.heal()
+    assert [cluster.unreachable_from(replica) for replica in range(4)] == [()] * 4
 
 
 async def test_an_empty_schedule_applies_no_fault() -> None:

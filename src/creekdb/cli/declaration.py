@@ -74,19 +74,26 @@ def _decorators(
     hints = get_type_hints(declaring)
     for name, parameter in inspect.signature(declaring).parameters.items():
         hint, given = hints[name], parameter.default
+        if parameter.kind is inspect.Parameter.VAR_KEYWORD:  # options that are added otherwise
+            continue
         if hasattr(hint, "_fields"):
             groups[name] = hint
             yield from _decorators(hint, groups)
         elif inspect.isclass(declaring) or parameter.kind is inspect.Parameter.KEYWORD_ONLY:
             flag = given.flag or f"--{name.replace('_', '-')}"
-            settings = _inferred_settings(hint, {"multiple": True})
-            if settings["type"] is bool:
-                settings = {"is_flag": True, "default": None if "required" in settings else False}
-            yield click.option(*flag.split(), name, **{**settings, **given.settings})
+            yield click.option(*flag.split(), name, **{**option_settings(hint), **given.settings})
         else:
             settings = _inferred_settings(hint, {"nargs": -1})
             extra = {} if given is parameter.empty else given.settings
             yield click.argument(name, **{**settings, **extra})
+
+
+def option_settings(hint: Any) -> dict[str, Any]:
+    """Return the settings of `click.option` for a value of this type."""
+    settings = _inferred_settings(hint, {"multiple": True})
+    if settings["type"] is bool:
+        return {"is_flag": True, "default": None if "required" in settings else False}
+    return settings
 
 
 def _inferred_settings(hint: Any, repeated: dict[str, Any]) -> dict[str, Any]:

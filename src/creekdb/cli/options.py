@@ -7,6 +7,7 @@ message and exits with code 2.
 import math
 import os
 import sys
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -68,10 +69,15 @@ def reject_working_directory(path: Path, option: str) -> None:
         )
 
 
-def is_explicit(name: str) -> bool:
-    """True if the option was set explicitly, not by its default."""
-    source = click.get_current_context().get_parameter_source(name)
-    return source is not ParameterSource.DEFAULT
+def explicit_options(names: Collection[str]) -> list[str]:
+    """Return the options among these names that are set explicitly, not by their defaults."""
+    context = click.get_current_context()
+    return [
+        parameter.opts[0]
+        for parameter in context.command.params
+        if parameter.name in names
+        and context.get_parameter_source(parameter.name) is not ParameterSource.DEFAULT
+    ]
 
 
 def add_working_directory_to_path() -> None:

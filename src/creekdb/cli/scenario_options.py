@@ -3,44 +3,43 @@
 There are two workloads. A data type runs in small runs whose events are all recorded and checked.
 A TPC-C run is a measurement: only responses are recorded unless the run is saved, messages are not
 copied, and disk writes take no time.
+
+An invalid value raises `UsageError`, whose message states the valid values. The command prints the
+message and exits with code 2.
 """
 
+from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import click
-from click.core import ParameterSource
 from msgspec.structs import replace
 
 from creekdb import datatypes, tpcc
-from creekdb.cli.arguments import (
-    CALL_SYNTAX,
-    DURATION,
-    check_before_end,
-    parse_call,
-    read_faults,
-)
 from creekdb.cli.declaration import option
-from creekdb.cli.options import DEFAULT_SCHEME, EXISTING_FILE, add_working_directory_to_path
-from creekdb.cli.views.walkthrough import walkthrough_scenario
-from creekdb.errors import UsageError
-from creekdb.evaluation.experiment import (
-    CORES_MAX,
-    LOAD_MAX,
-    REPLICAS_MAX,
-    TPCC,
-    Experiment,
+from creekdb.cli.options import (
+    DEFAULT_SCHEME,
+    EXISTING_FILE,
+    add_working_directory_to_path,
+    explicit_options,
+    parse_argument,
 )
+from creekdb.cli.views.walkthrough import walkthrough_scenario
+from creekdb.errors import BadValue, UnknownName, UsageError
+from creekdb.evaluation.experiment import CORES_MAX, LOAD_MAX, REPLICAS_MAX, TPCC, Experiment
+from creekdb.execution.datatype import DataType
 from creekdb.schemes import registry
 from creekdb.server.runtime.config import load_datatype
-from creekdb.simulation.faults.fault_types import Fault
-from creekdb.simulation.faults.language import format_fault
+from creekdb.simulation.faults.fault_types import Fault, check_faults
+from creekdb.simulation.faults.fields import UNITS_US, format_duration, parse_duration_us
+from creekdb.simulation.faults.language import format_fault, parse_faults
 from creekdb.simulation.fuzz.fault_generator import draw_faults
 from creekdb.simulation.fuzz.scenario_generator import scenario_from_seed
-from creekdb.simulation.kernel.scenario import ClientModel, Scenario
+from creekdb.simulation.kernel.scenario import ClientModel, Scenario, ScriptedInvocation
 from creekdb.simulation.kernel.seeds import derive_generator
 from creekdb.simulation.models.parameters import SCALE_MAX, CpuModel
 
+CALL_SYNTAX = "'[strong] NAME [ARGUMENT ...] on REPLICA at TIME'"
 DEFAULT_SESSIONS = 2
 DEFAULT_STRONG_SHARE = 0.1
 DEFAULT_TPCC_LOAD_TPS = 2_000.0
@@ -51,6 +50,35 @@ SCHEME = option(
     "working directory. A live cluster runs creek.",
     DEFAULT_SCHEME,
 )
+
+
+DURATION_US_MAX = 3_600_000_000
+"""Upper bound for a duration: one hour, in microseconds."""
+MEASUREMENT_US_MIN = 100_000
+"""Lower bound for a meaningful measurement of a live cluster, in microseconds."""
+
+
+class DurationParam(click.ParamType[int]):
+    """A duration in microseconds, from `min_us` to one hour."""
+
+    name = "duration"
+
+    def __init__(self, min_us: int = 0) -> None:
+        self._min_us = min_us
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        if isinstance(value, int):
+            return value
+        duration_us = parse_duration_us(value)
+        if not self._min_us <= duration_us <= DURATION_US_MAX:
+            option = param.opts[0] if param is not None else "a duration"
+            minimum = format_duration(self._min_us)
+            raise BadValue(f"{option} is {value}: it must be between {minimum} and 1h")
+        return duration_us
+
+
+DURATION = DurationParam()
+MEASUREMENT = DurationParam(MEASUREMENT_US_MIN)
 
 
 class TpccOptions(NamedTuple):
@@ -165,14 +193,14 @@ def scenario_from_options(options: ScenarioOptions, saved: bool) -> Scenario:
         return scenario_from_seed(options.replay, options.scheme)
     _check_numbers(options)
     if options.workload == TPCC:
-        for name in _explicit_options(_NON_TPCC_OPTIONS):
+        for name in explicit_options(_NON_TPCC_OPTIONS):
             raise UsageError(f"--workload tpcc defines the clients: omit {name}")
         if options.tpcc.find_peak and (saved or options.debug or options.tpcc.population):
             raise UsageError("--find-peak makes many runs: omit --out, --debug and --population")
         if options.debug and options.tpcc.population:
             raise UsageError("--debug repeats the run with computed data: omit --population")
         return _tpcc_scenario(options, saved)
-    for name in _explicit_options(_TPCC_OPTIONS):
+    for name in explicit_options(_TPCC_OPTIONS):
         raise UsageError(f"{name} applies to TPC-C only: add --workload tpcc")
     return _datatype_scenario(options)
 
@@ -189,34 +217,70 @@ def _check_numbers(options: ScenarioOptions) -> None:
         raise UsageError(f"--warehouses is {options.tpcc.warehouses}: it must be at least 1")
 
 
-def _explicit_options(names: set[str]) -> list[str]:
-    """Return the options among these names that are on the command line."""
-    context = click.get_current_context()
-    return [
-        parameter.opts[0]
-        for parameter in context.command.params
-        if parameter.name in names
-        and context.get_parameter_source(parameter.name) is ParameterSource.COMMANDLINE
-    ]
-
-
 def _reject_options(chosen: str, others: set[str]) -> None:
     """Reject options that cannot change the scenario of `chosen`."""
-    for name in _explicit_options(others):
+    for name in explicit_options(others):
         raise UsageError(f"{chosen} defines the scenario: omit {name}")
 
 
 def _fault_schedule(options: ScenarioOptions) -> tuple[Fault, ...]:
+    """Return the faults of the file, of the options and at random, in the order of time."""
     replicas, duration_us = options.replicas, options.duration
-    faults = read_faults(options.fault_file, options.faults, replicas, duration_us)
+    faults: list[Fault] = []
+    for location, text in (
+        *_file_lines(options.fault_file),
+        *(("", each) for each in options.faults),
+    ):
+        try:
+            parsed = parse_faults(text)
+            check_faults(parsed, replicas)
+            for fault in parsed:
+                _check_before_end("fault", fault.at_us, duration_us)
+        except UsageError as error:
+            is_unknown = isinstance(error, UnknownName)
+            hint = " ('creek simulate --help-faults' explains them)" if is_unknown else ""
+            raise UsageError(f"{location}{error}{hint}") from error
+        faults += parsed
     if options.random_faults:
-        mix = draw_faults(derive_generator(options.seed, "plan", "faults"), replicas, duration_us)
-        faults = tuple(sorted((*faults, *mix), key=lambda fault: fault.at_us))
-    return faults
+        faults += draw_faults(
+            derive_generator(options.seed, "plan", "faults"), replicas, duration_us
+        )
+    return tuple(sorted(faults, key=lambda fault: fault.at_us))
 
 
-def _settings(options: ScenarioOptions) -> dict[str, int]:
-    return {} if options.cores == CpuModel().cores else {"parallelism": options.cores}
+def _file_lines(path: Path | None) -> Iterator[tuple[str, str]]:
+    """Yield the lines of a file without comments, each after its location for errors."""
+    if path is not None:
+        try:
+            text = path.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise UsageError(f"cannot read the faults in {path}: {error}") from error
+        for number, line in enumerate(text.splitlines(), start=1):
+            yield f"{path}, line {number}: ", line.partition("#")[0]
+
+
+def _check_before_end(noun: str, at_us: int, duration_us: int) -> None:
+    if at_us > duration_us:
+        raise UsageError(
+            f"a {noun} at {format_duration(at_us)} is after the end of the run at "
+            f"{format_duration(duration_us)}: increase --duration"
+        )
+
+
+def _parse_call(text: str, datatype: DataType) -> ScriptedInvocation:
+    """Parse a scripted call, such as `strong withdraw ann 50 on 2 at 150ms`."""
+    words = text.split()
+    strong = words[:1] == ["strong"]
+    if words[:1] in (["strong"], ["weak"]):
+        del words[0]
+    match words:
+        case [name, *arguments, "on", replica, "at", time] if replica.isdecimal():
+            operation = datatype.call(name, *map(parse_argument, arguments))
+            return ScriptedInvocation(parse_duration_us(time), int(replica), operation, strong)
+        case [*_, "at", number, unit] if unit in UNITS_US:
+            raise BadValue(f"call '{text}': write {number}{unit}, without a space")
+        case _:
+            raise BadValue(f"'{text}' is not a call: write {CALL_SYNTAX}")
 
 
 # --- data type --------------------------------------------------------------------------------
@@ -233,9 +297,9 @@ def _datatype_scenario(options: ScenarioOptions) -> Scenario:
             f"--call '{datatype.operations[0]} … on 0 at 10ms'"
         )
     faults = _fault_schedule(options)
-    script = tuple(parse_call(each, datatype) for each in options.calls)
+    script = tuple(_parse_call(each, datatype) for each in options.calls)
     for call in script:
-        check_before_end("call", call.at_us, duration_us)
+        _check_before_end("call", call.at_us, duration_us)
     return Scenario(
         seed=options.seed,
         scheme=options.scheme,
@@ -244,7 +308,7 @@ def _datatype_scenario(options: ScenarioOptions) -> Scenario:
         duration_us=duration_us,
         clients=clients,
         cpu=CpuModel(cores=options.cores, scale=options.exec_scale),
-        settings=_settings(options),
+        settings={} if options.cores == CpuModel().cores else {"parallelism": options.cores},
         faults=faults,
         script=script,
     )
@@ -271,22 +335,17 @@ def _tpcc_scenario(options: ScenarioOptions, saved: bool) -> Scenario:
     duration_us, warm_up_us = options.duration, options.tpcc.warm_up
     if duration_us == 0 or (warm_up_us is not None and not warm_up_us < duration_us):
         raise UsageError("--warm-up must be shorter than --duration: nothing would be measured")
-    faults = tuple(format_fault(each) for each in _fault_schedule(options))
-    return Experiment(
-        scheme=options.scheme,
-        warehouses=options.tpcc.warehouses,
-        strong_share=options.strong_share,
-        exec_scale=options.exec_scale,
-        replicas=options.replicas,
-        cores=options.cores,
-        layout=options.tpcc.layout,
-        seed=options.seed,
-        local_reads=options.tpcc.local_reads,
-        load_tps=options.load or DEFAULT_TPCC_LOAD_TPS,
-        duration_us=duration_us,
-        warm_up_us=warm_up_us,
-        faults=faults,
-    ).to_scenario(saved)
+    values = {**options._asdict(), **options.tpcc._asdict()}
+    values |= {
+        "load_tps": options.load or DEFAULT_TPCC_LOAD_TPS,
+        "duration_us": duration_us,
+        "warm_up_us": warm_up_us,
+        "faults": tuple(map(format_fault, _fault_schedule(options))),
+    }
+    fields = Experiment.__struct_fields__
+    return Experiment(**{name: values[name] for name in fields if name in values}).to_scenario(
+        saved
+    )
 
 
 def with_load(scenario: Scenario, load_tps: float) -> Scenario:

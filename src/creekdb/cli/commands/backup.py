@@ -27,7 +27,7 @@ from creekdb.cli.options import (
     EXISTING_FILE,
     NEW_DIRECTORY,
     add_working_directory_to_path,
-    is_explicit,
+    explicit_options,
     reject_working_directory,
 )
 from creekdb.cli.output import command_name, pluralize, print_json
@@ -238,7 +238,7 @@ def export(
       creek export shop.backup --out shop
       spark.read.parquet("shop/state")         in Spark
     """
-    if backup is not None and is_explicit("addresses"):
+    if backup is not None and explicit_options({"addresses"}):
         raise UsageError("BACKUP and --at exclude each other: omit one of them")
     if find_spec("pyarrow") is None:
         raise UsageError("creek export requires pyarrow: pip install 'creekdb[pipeline]'")

@@ -9,7 +9,6 @@ import msgspec
 from rich.progress import BarColumn
 
 from creekdb import tpcc
-from creekdb.cli.arguments import DURATION, MEASUREMENT
 from creekdb.cli.declaration import declared, option
 from creekdb.cli.exit_codes import FAILURE, SUCCESS
 from creekdb.cli.limits import command_limits
@@ -22,6 +21,7 @@ from creekdb.cli.output import (
     scratch_directory,
     stdout_console,
 )
+from creekdb.cli.scenario_options import DURATION, MEASUREMENT
 from creekdb.cli.target import AUTHORITY, TOKEN
 from creekdb.cli.views.measures import print_errors, print_latencies, recent_latencies
 from creekdb.cli.views.progress import ProgressBar, spinner
@@ -206,8 +206,12 @@ def _measure_local_cluster(
         finally:
             cluster.stop()
         if options.out is not None:
-            config = {"load_tps": options.load, "strong_share": strong, "seed": options.seed}
-            config["command"] = command_line()
+            config = {
+                "load_tps": options.load,
+                "strong_share": strong,
+                "seed": options.seed,
+                "command": command_line(),
+            }
             save_run(recorded_history(recorded, meter, config), options.out)
     return result
 

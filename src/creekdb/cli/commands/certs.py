@@ -11,7 +11,7 @@ import click
 from creekdb.cli.config_file import client_address, peer_address
 from creekdb.cli.declaration import argument, declared, option
 from creekdb.cli.exit_codes import SUCCESS
-from creekdb.cli.options import DIRECTORY, is_explicit
+from creekdb.cli.options import DIRECTORY, explicit_options
 from creekdb.cli.output import command_name, pluralize
 from creekdb.errors import UsageError
 
@@ -70,7 +70,7 @@ def certs(
 
     files = CertificateFiles(directory, days)
     if more is not None or renew:
-        if (more is not None and renew) or any(map(is_explicit, NewCluster._fields)):
+        if (more is not None and renew) or explicit_options(NewCluster._fields):
             changes = "--more and --renew change an existing set"
             raise UsageError(f"{changes}: combine each with --days only")
         if more is None:

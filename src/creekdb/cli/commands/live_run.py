@@ -7,11 +7,11 @@ from typing import Final
 import click
 from rich.progress import BarColumn
 
-from creekdb.cli.arguments import MEASUREMENT
 from creekdb.cli.declaration import declared, option
 from creekdb.cli.exit_codes import FAILURE, SUCCESS
 from creekdb.cli.options import NEW_RUN, RATE, WAREHOUSES
 from creekdb.cli.output import command_line, command_name, pluralize, scratch_directory
+from creekdb.cli.scenario_options import MEASUREMENT
 from creekdb.cli.views.measures import print_errors, print_latencies, recent_latencies
 from creekdb.cli.views.progress import ProgressBar
 from creekdb.errors import CreekError, UsageError

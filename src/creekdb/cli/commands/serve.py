@@ -8,14 +8,15 @@ import asyncio
 import os
 import signal
 from collections.abc import Callable, Mapping
+from contextlib import AsyncExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 import msgspec
 
 from creekdb.cli.commands.member import add_member
-from creekdb.cli.declaration import declared, option
+from creekdb.cli.declaration import declared, option, option_settings
 from creekdb.cli.exit_codes import SUCCESS
 from creekdb.cli.options import EXISTING_FILE, add_working_directory_to_path
 from creekdb.client import Database, connect
@@ -94,94 +95,79 @@ IDLE_EXECUTIONS_MAX: Final = 50
 """Upper bound for the executions per interval of an idle replica."""
 
 
-class ServeOptions(NamedTuple):
-    """Options with the name of a key of `ServerConfig` override this key."""
+CONFIG_HELP: Final = {
+    "cluster": "Name of the cluster; replicas of other clusters are rejected.",
+    "replica": "Number of this replica among the members.",
+    "clients": "Address of this replica for clients; port 0 selects a free port.",
+    "http": "Address for HTTP: operations, state, status, metrics, and the live page.",
+    "datatype": "Replicated data type: bank, kv, …, or package.module:variable, also from the "
+    "working directory.",
+    "data": "Data directory, with the journal and checkpoints.",
+    "durability": "Whether a tentative response waits for the disk. A stable response waits for "
+    "the disks of a majority. With 'memory', a crash may lose weak calls that had a response.",
+    "io_uring": "Write the journal with io_uring if Linux supports it, and otherwise in a thread. "
+    "With --no-io-uring, always write it in a thread.",
+    "scheme": "Replication scheme, the same on all members.",
+    "execution": "Executor of operations: the event loop ('inline'), or a thread of its own, where "
+    "long operations block only each other.",
+    "operation_limit": "Report an operation that runs longer than this, in seconds.",
+    "busy_after": "Age of the oldest queued call, in seconds, above which new calls are rejected "
+    "as `busy`.",
+    "strong_max": "Upper bound for the strong calls that wait for a stable response.",
+    "forget_after": "Expiry of deduplication, in seconds: a later retry of a call is executed "
+    "again.",
+    "fresh": "Skip disk-loss recovery, which waits for every member, on the first start. Use it "
+    "only if no member has ever run.",
+    "record": "Directory for recordings: see 'creek gather'.",
+    "record_orders": "Also record the order on which each response was computed; slow.",
+    "log": "Format of the log, on stderr.",
+    "log_level": "Minimum level of logged events.",
+    "tick_ms": "Interval of the timers for retransmission and failure detection, in milliseconds.",
+}
+"""Help of the options that override a key of `ServerConfig`, which has their types and defaults."""
+METAVARS: Final = {
+    **dict.fromkeys(("clients", "http"), "HOST:PORT"),
+    **dict.fromkeys(("operation_limit", "busy_after", "forget_after"), "SECONDS"),
+    "tick_ms": "MILLISECONDS", "record": "DIR",
+}
 
-    path: Path | None = option(
-        "TOML file with any of the following options.", type=EXISTING_FILE, flag="--config"
-    )
-    cluster: str | None = option("Name of the cluster; replicas of other clusters are rejected.")
-    replica: int | None = option("Number of this replica among the members.")
-    members: tuple[str, ...] = option(
-        "Number of a member and its address for peers. Repeat it for each member.",
-        flag="--member",
-        metavar="NUMBER=HOST:PORT",
-    )
-    join: tuple[str, ...] = option(
-        "Join the cluster at this client address, as a new replica. May be repeated.",
-        metavar="HOST:PORT",
-    )
-    listen: str | None = option(
-        "With --join: address of this replica for its peers.", metavar="HOST:PORT"
-    )
-    clients: str | None = option(
-        "Address of this replica for clients; port 0 selects a free port.", metavar="HOST:PORT"
-    )
-    http: str | None = option(
-        "Address for HTTP: operations, state, status, metrics, and the live page.",
-        metavar="HOST:PORT",
-    )
-    datatype: str | None = option(
-        "Replicated data type: bank, kv, …, or package.module:variable, also from the working "
-        "directory."
-    )
-    data: str | None = option("Data directory, with the journal and checkpoints.")
-    durability: Literal["disk", "memory"] | None = option(
-        "Whether a tentative response waits for the disk. A stable response waits for the disks "
-        "of a majority. With 'memory', a crash may lose weak calls that had a response."
-    )
-    io_uring: bool | None = option(
-        "Write the journal with io_uring if Linux supports it, and otherwise in a thread. With "
-        "--no-io-uring, always write it in a thread.",
-        flag="--io-uring/--no-io-uring",
-    )
-    scheme: str | None = option("Replication scheme, the same on all members.")
-    execution: Literal["inline", "threads"] | None = option(
-        "Executor of operations: the event loop ('inline'), or a thread of its own, where long "
-        "operations block only each other."
-    )
-    operation_limit: float | None = option(
-        "Report an operation that runs longer than this, in seconds.", metavar="SECONDS"
-    )
-    busy_after: float | None = option(
-        "Age of the oldest queued call, in seconds, above which new calls are rejected as `busy`.",
-        metavar="SECONDS",
-    )
-    strong_max: int | None = option(
-        "Upper bound for the strong calls that wait for a stable response."
-    )
-    forget_after: float | None = option(
-        "Expiry of deduplication, in seconds: a later retry of a call is executed again.",
-        metavar="SECONDS",
-    )
-    fresh: bool | None = option(
-        "Skip disk-loss recovery, which waits for every member, on the first start. Use it only "
-        "if no member has ever run."
-    )
-    record: str | None = option("Directory for recordings: see 'creek gather'.", metavar="DIR")
-    record_orders: bool | None = option(
-        "Also record the order on which each response was computed; slow."
-    )
-    log: Literal["text", "json"] | None = option("Format of the log, on stderr.")
-    log_level: Literal["debug", "info", "warning", "error"] | None = option(
-        "Minimum level of logged events."
-    )
-    tick_ms: int | None = option(
-        "Interval of the timers for retransmission and failure detection, in milliseconds.",
-        metavar="MILLISECONDS",
-    )
-    with_parent: bool = option("Stop at the end of stdin.", hidden=True)
 
-    def config_overrides(self) -> dict[str, Any]:
-        values = self._asdict()
-        overrides = {key: values[key] for key in ServerConfig.__struct_fields__ if key in values}
-        members = dict(_parse_member(each) for each in self.members) or None
-        return {**overrides, "members": members}
+def _config_options(function: Callable[..., int]) -> Callable[..., int]:
+    """Add the options of `CONFIG_HELP`. An option that is not set is None."""
+    fields = {each.name: each for each in msgspec.structs.fields(ServerConfig)}
+    for name, help_text in reversed(CONFIG_HELP.items()):
+        flag, default = f"--{name.replace('_', '-')}", fields[name].default
+        shown = flag if default is True else default
+        settings = option_settings(fields[name].type | None)
+        settings["help"] = f"{help_text}  [default: {shown}]" if default else help_text
+        flags = f"{flag}/--no{flag[1:]}" if default is True else flag
+        function = click.option(flags, name, metavar=METAVARS.get(name), **settings)(function)
+    return function
 
 
 @click.command(short_help="Run one replica of a live cluster.")
 @declared
-def serve(options: ServeOptions) -> int:
+@_config_options
+def serve(
+    *,
+    path: Path | None = option(
+        "TOML file with any of the following options.", type=EXISTING_FILE, flag="--config"
+    ),
+    members: tuple[str, ...] = option(
+        "Number of a member and its address for peers. Repeat it for each member.",
+        flag="--member",
+        metavar="NUMBER=HOST:PORT",
+    ),
+    join: tuple[str, ...] = option(
+        "Join the cluster at this client address, as a new replica. May be repeated.",
+        metavar="HOST:PORT",
+    ),
+    listen: str | None = option(
+        "With --join: address of this replica for its peers.", metavar="HOST:PORT"
+    ),
+    with_parent: bool = option("Stop at the end of stdin.", hidden=True),
+    **config_options: Any,
+) -> int:
     """Run one replica, until it is interrupted.
 
     Every option can also be set in the file, or in the environment as CREEK_CLUSTER, CREEK_DATA and
@@ -202,31 +188,18 @@ def serve(options: ServeOptions) -> int:
     directory; --join is optional at later starts. Joining reads the client's token and authority
     from CREEK_TOKEN and CREEK_AUTHORITY.
     """
-    path, overrides = options.path, options.config_overrides()
+    overrides = {**config_options, "members": dict(map(_parse_member, members)) or None}
     add_working_directory_to_path()
-    if options.join:
-        join_cluster(options.join, options.listen, path, overrides)
+    if join:
+        join_cluster(join, listen, path, overrides)
     config = read_config(path, overrides)
     event_log.configure_logging(config.log, config.log_level)
     raise_open_files_limit()
     with reduced_gc():
         event_loop.run_in_new_loop(
-            _serve(config, options.with_parent, lambda: read_config(path, overrides))
+            _serve(config, with_parent, lambda: read_config(path, overrides))
         )
     return SUCCESS
-
-
-def _add_default_help(command: click.Command) -> None:
-    """Add the defaults of the configuration to the help; options themselves have no defaults."""
-    defaults = {each.name: each.default for each in msgspec.structs.fields(ServerConfig)}
-    for each in command.params:
-        default = defaults.get(each.name or "")
-        if isinstance(each, click.Option) and isinstance(default, str | int | float) and default:
-            shown = "--io-uring" if default is True else default
-            each.help = f"{each.help}  [default: {shown}]"
-
-
-_add_default_help(serve)
 
 
 def _parse_member(text: str) -> tuple[str, str]:
@@ -249,23 +222,22 @@ async def _serve(
     signal.signal(signal.SIGINT, signal.default_int_handler)  # interrupts a long journal replay
     server = Server(config)
     loop.set_exception_handler(server.handle_loop_exception)
-    await server.start()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, server.stop_requested.set)
-    server.task_supervisor.spawn(_collect_garbage(server))
-    if with_parent:
-        loop.add_reader(0, _parent_pipe(server, loop).read)
-    http_server = http_server_class(server) if http_server_class is not None else None
-    if http_server is not None:
-        await _start_http(http_server, server)
-    address = format_address(parse_address(config.clients)[0], server.client_port)
-    click.echo(
-        f"replica {config.replica} of {config.cluster}: clients at {address}, data in {config.data}"
-    )
-    await server.stop_requested.wait()
-    if http_server is not None:
-        await http_server.stop()
-    await server.stop()
+    async with AsyncExitStack() as stack:
+        await server.start()
+        stack.push_async_callback(server.stop)
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, server.stop_requested.set)
+        server.task_supervisor.spawn(_collect_garbage(server))
+        if with_parent:
+            loop.add_reader(0, _parent_pipe(server, loop).read)
+        if http_server_class is not None:
+            http_server = http_server_class(server)
+            await http_server.start()
+            stack.push_async_callback(http_server.stop)
+        address = format_address(parse_address(config.clients)[0], server.client_port)
+        where = f"clients at {address}, data in {config.data}"
+        click.echo(f"replica {config.replica} of {config.cluster}: {where}")
+        await server.stop_requested.wait()
     if server.failure is not None:
         raise server.failure
 
@@ -297,14 +269,6 @@ def _reload(server: Server, reread: Callable[[], ServerConfig]) -> None:
         server.event_log.error(
             EventName.CONFIGURATION_REFUSED, f"configuration not reloaded: {error}"
         )
-
-
-async def _start_http(http_server: "HttpServer", server: Server) -> None:
-    try:
-        await http_server.start()
-    except BaseException:
-        await server.stop()
-        raise
 
 
 def _http_server_class(config: ServerConfig) -> "type[HttpServer] | None":

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from creekdb.cli.app import main
-from creekdb.cli.limits import CommandLimits
+from creekdb.cli.options import CommandLimits
 from creekdb.client import NotDone, connect
 from creekdb.client.replica_connection import ReplicaConnection, dial
 from creekdb.datatypes.kv import KV

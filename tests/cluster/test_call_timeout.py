@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from creekdb.cli import main
-from creekdb.cli.limits import CommandLimits
+from creekdb.cli.options import CommandLimits
 from tests.cluster.in_process_cluster import running_cluster
 
 

@@ -24,7 +24,7 @@ from creekdb.cli.exit_codes import (
     CommandFailed,
 )
 from creekdb.cli.lazy_group import LazyGroup
-from creekdb.cli.limits import CommandLimits
+from creekdb.cli.options import CommandLimits
 from creekdb.errors import SUGGESTION_CUTOFF, HelperEnded, StorageFault, UsageError
 from creekdb.execution.python_runtime import build_kind
 

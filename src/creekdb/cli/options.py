@@ -1,4 +1,4 @@
-"""Options shared by several commands, and their parameter types.
+"""Options shared by several commands, their parameter types, and limits of the commands.
 
 An invalid value raises `UsageError`, whose message states the valid values. The command prints the
 message and exits with code 2.
@@ -9,7 +9,7 @@ import os
 import sys
 from collections.abc import Collection
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import click
 import msgspec
@@ -96,3 +96,23 @@ def parse_argument(text: str) -> Any:
         return msgspec.json.decode(text)
     except msgspec.DecodeError:
         return text
+
+
+class CommandLimits(NamedTuple):
+    """Limits of the commands. `main` takes others, so that tests need not wait."""
+
+    refused_retry_s: float = 5.0
+    """Time for which refused connections are retried, in seconds: the cluster may be starting."""
+    notice_delay_s: float = 1.0
+    """Delay before the notice that a response is pending, in seconds."""
+    status_timeout_s: float = 2.0
+    """Upper bound for the wait of `creek status` for a replica, in seconds."""
+    probes_required_seeds: int = 2000
+    """Number of seeds that are expected to fire every probe."""
+    hash_seeds: tuple[str, ...] = ("1", "2")
+    """Hash seeds of `creek simulate --debug`: the first one that this process does not have."""
+
+
+def command_limits() -> CommandLimits:
+    """Return the limits of the running command."""
+    return click.get_current_context().find_object(CommandLimits) or CommandLimits()

@@ -9,7 +9,7 @@ import click
 
 from creekdb.cli.declaration import option
 from creekdb.cli.exit_codes import CommandFailed
-from creekdb.cli.limits import command_limits
+from creekdb.cli.options import command_limits
 from creekdb.client import Database, NotDone, connect
 from creekdb.wire.reject_reason import RejectReason
 

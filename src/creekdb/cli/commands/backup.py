@@ -19,7 +19,6 @@ from rich.progress import BarColumn, MofNCompleteColumn, TimeRemainingColumn
 from creekdb.cli.config_file import render_config, replica_config
 from creekdb.cli.declaration import declared, option
 from creekdb.cli.exit_codes import SUCCESS
-from creekdb.cli.limits import command_limits
 from creekdb.cli.options import (
     AS_JSON,
     DIRECTORY,
@@ -27,6 +26,7 @@ from creekdb.cli.options import (
     EXISTING_FILE,
     NEW_DIRECTORY,
     add_working_directory_to_path,
+    command_limits,
     explicit_options,
     reject_working_directory,
 )

@@ -11,8 +11,7 @@ from rich.progress import BarColumn
 from creekdb import tpcc
 from creekdb.cli.declaration import declared, option
 from creekdb.cli.exit_codes import FAILURE, SUCCESS
-from creekdb.cli.limits import command_limits
-from creekdb.cli.options import AS_JSON, NEW_DIRECTORY, RATE, WAREHOUSES
+from creekdb.cli.options import AS_JSON, NEW_DIRECTORY, RATE, WAREHOUSES, command_limits
 from creekdb.cli.output import (
     command_line,
     command_name,

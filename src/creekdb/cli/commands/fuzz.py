@@ -17,8 +17,7 @@ from rich.text import Text
 from creekdb.checkers import verdict_rows
 from creekdb.cli.declaration import declared, option
 from creekdb.cli.exit_codes import FAILURE, SUCCESS
-from creekdb.cli.limits import command_limits
-from creekdb.cli.options import DEFAULT_SCHEME, add_working_directory_to_path
+from creekdb.cli.options import DEFAULT_SCHEME, add_working_directory_to_path, command_limits
 from creekdb.cli.output import (
     command_name,
     new_table,

@@ -128,7 +128,8 @@ CONFIG_HELP: Final = {
 METAVARS: Final = {
     **dict.fromkeys(("clients", "http"), "HOST:PORT"),
     **dict.fromkeys(("operation_limit", "busy_after", "forget_after"), "SECONDS"),
-    "tick_ms": "MILLISECONDS", "record": "DIR",
+    "tick_ms": "MILLISECONDS",
+    "record": "DIR",
 }
 
 

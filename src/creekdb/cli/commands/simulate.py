@@ -1,22 +1,25 @@
 """`creek simulate`: one run of a simulated cluster, measured and checked."""
 
+import os
 import shlex
+import subprocess
+import sys
 import traceback
+from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
 from textwrap import wrap
 
 import click
+import msgspec
 from rich.progress import BarColumn, TimeRemainingColumn
 from rich.text import Text
 
 from creekdb.checkers import Verdict, check_all, verdict_rows
 from creekdb.cli.commands.pipeline.group import populated_datatype
 from creekdb.cli.declaration import declared, option
-from creekdb.cli.determinism import compare_with_child
 from creekdb.cli.exit_codes import FAILURE, SUCCESS
-from creekdb.cli.limits import command_limits
-from creekdb.cli.options import NEW_DIRECTORY
+from creekdb.cli.options import NEW_DIRECTORY, command_limits
 from creekdb.cli.output import (
     command_name,
     pluralize,
@@ -39,7 +42,7 @@ from creekdb.evaluation import (
     violated_conditions,
 )
 from creekdb.evaluation.experiment import TPCC
-from creekdb.execution.debug import DebugDataType
+from creekdb.execution.debug import DebugDataType, ExecutionRecord, first_difference
 from creekdb.execution.python_runtime import reduced_gc
 from creekdb.history import save_run, save_verdicts
 from creekdb.server.runtime.config import load_datatype
@@ -69,6 +72,12 @@ def fault_help() -> str:
     return "\n".join([*lines, "", *wrap(_REMARKS, 80)])
 
 
+CHILD_COMMAND = (
+    sys.executable,
+    "-c",
+    "from creekdb.cli.commands import simulate; simulate.run_child()",
+)
+HASH_SEED_VARIABLE = "PYTHONHASHSEED"
 BAR_DELAY_S = 1.0
 BAR_STEPS = 200
 
@@ -191,6 +200,47 @@ def simulate(
             check = f"{command_name()} check {shlex.quote(str(out))}"
             click.echo(f"\nsaved to {out}; check it with: {check}")
     return SUCCESS if is_legal(verdicts) and not conditions else FAILURE
+
+
+class ReplayResult(msgspec.Struct, frozen=True, array_like=True):
+    journal: list[ExecutionRecord]
+    problem: str | None = None
+    """Nondeterminism that the child process detected itself."""
+
+
+def compare_with_child(
+    scenario: Scenario, ours: list[ExecutionRecord], hash_seeds: Iterable[str]
+) -> NotDeterministic | None:
+    """Repeat a debug run in another process; return the first difference from `ours`, or None.
+
+    That process has the first of the hash seeds that this one does not have. The iteration order of
+    a set of strings, for instance, depends on the hash seed.
+    """
+    other = next(seed for seed in hash_seeds if seed != os.environ.get(HASH_SEED_VARIABLE))
+    done = subprocess.run(
+        CHILD_COMMAND,
+        env={**os.environ, HASH_SEED_VARIABLE: other},
+        input=msgspec.json.encode(scenario),
+        stdout=subprocess.PIPE,
+        check=True,
+    )
+    reply = msgspec.msgpack.decode(done.stdout, type=ReplayResult)
+    if reply.problem is not None:
+        return NotDeterministic(reply.problem)
+    how = f"in another process, with {HASH_SEED_VARIABLE}={other}"
+    return first_difference(scenario.datatype, ours, reply.journal, how)
+
+
+def run_child() -> None:
+    """Run the scenario of stdin and write its executions to stdout."""
+    scenario = msgspec.json.decode(sys.stdin.buffer.read(), type=Scenario)
+    datatype = DebugDataType(load_datatype(scenario.datatype))
+    problem: str | None = None
+    try:
+        build_simulation(scenario, datatype).run()
+    except NotDeterministic as error:
+        problem = str(error)
+    sys.stdout.buffer.write(msgspec.msgpack.encode(ReplayResult(datatype.execution_log, problem)))
 
 
 def _find_peak(scenario: Scenario, as_json: bool) -> int:

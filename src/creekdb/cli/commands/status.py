@@ -7,7 +7,7 @@ import click
 
 from creekdb.cli.declaration import declared, option
 from creekdb.cli.exit_codes import FAILURE, SUCCESS
-from creekdb.cli.limits import command_limits
+from creekdb.cli.options import command_limits
 from creekdb.cli.output import pluralize, print_json, print_table, stdout_console
 from creekdb.cli.target import DEFAULT_ADDRESSES, ClusterTarget
 from creekdb.cli.views.replicas import ReplicaRow, replicas_table, state_text

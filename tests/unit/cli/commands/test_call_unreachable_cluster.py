@@ -7,7 +7,7 @@ import socket
 import pytest
 
 from creekdb.cli import main
-from creekdb.cli.limits import CommandLimits
+from creekdb.cli.options import CommandLimits
 from creekdb.cli.target import DEFAULT_ADDRESSES, ClusterTarget
 from creekdb.client import NotDone
 from creekdb.client.replica_connection import connection_error_text, has_no_listener

@@ -5,7 +5,7 @@ import shlex
 import pytest
 
 from creekdb.cli import main
-from creekdb.cli.limits import CommandLimits
+from creekdb.cli.options import CommandLimits
 from creekdb.schemes import registry
 from creekdb.schemes.core.spec import Scheme, SchemeSpec
 from tests.unit.cli.faulty_schemes import Diverging, Nondeterministic, Raising

@@ -9,10 +9,10 @@ import pytest
 
 from creekdb import datatypes
 from creekdb.cli import main
-from creekdb.cli.limits import CommandLimits
+from creekdb.cli.options import CommandLimits
 from tests.unit.cli import nondeterministic_types
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[4]
 SHORT = ["simulate", "--duration", "100ms", "--replicas", "3"]
 
 

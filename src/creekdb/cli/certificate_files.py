@@ -41,9 +41,8 @@ class CertificateFiles:
         authority = new_authority(f"{cluster}, for a trial", max(self._days, AUTHORITY_DAYS))
         self._write_pair("authority", authority)
         for replica, host in enumerate(hosts):
-            self._issue(authority, replica, host, cluster)
             config = replica_config(self._base, replica, host, cluster, datatype, hosts)
-            self._write_config(replica, config, SecurityConfig(tokens=tokens))
+            self._write_replica(authority, replica, host, config, SecurityConfig(tokens=tokens))
 
     def add(self, hosts: Sequence[str]) -> tuple[ServerConfig, list[int]]:
         """Create the files of further replicas of the cluster.
@@ -55,9 +54,8 @@ class CertificateFiles:
         cluster, datatype = template.cluster, template.datatype
         added = list(range(known[-1] + 1, known[-1] + 1 + len(hosts)))
         for replica, host in zip(added, hosts, strict=True):
-            self._issue(authority, replica, host, cluster)
             config = replica_config(self._base, replica, host, cluster, datatype)
-            self._write_config(replica, config, template.security)
+            self._write_replica(authority, replica, host, config, template.security)
         return template, added
 
     def renew(self) -> int:
@@ -68,14 +66,17 @@ class CertificateFiles:
             self._write_pair(f"replica-{replica}", renew(authority, certificate, self._days))
         return len(known)
 
-    def _issue(self, authority: CertificatePair, replica: int, host: str, cluster: str) -> None:
-        pair = issue(authority, f"replica {replica} of {cluster}", (host,), self._days)
-        self._write_pair(f"replica-{replica}", pair)
-
-    def _write_config(
-        self, replica: int, config: Mapping[str, Any], security: SecurityConfig
+    def _write_replica(
+        self,
+        authority: CertificatePair,
+        replica: int,
+        host: str,
+        config: Mapping[str, Any],
+        security: SecurityConfig,
     ) -> None:
-        """Write a configuration with the tokens and administrators of `security`."""
+        """Write the files of a replica, with the tokens and administrators of `security`."""
+        name = f"replica {replica} of {config['cluster']}"
+        self._write_pair(f"replica-{replica}", issue(authority, name, (host,), self._days))
         table = {
             "authority": str(self._base / "authority.pem"),
             "certificate": str(self._base / f"replica-{replica}.pem"),

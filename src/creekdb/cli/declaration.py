@@ -50,18 +50,21 @@ def argument(**settings: Any) -> Any:
     return _Declaration(settings)
 
 
-def declared(function: Callable[..., int]) -> Callable[..., int]:
-    """Add the parameters of the function to its command."""
+def declared(function: Callable[..., int | None]) -> Callable[..., int | None]:
+    """Add the parameters of the function to its command.
+
+    The function returns the exit code of the command, or None for success.
+    """
     groups: dict[str, type[tuple[Any, ...]]] = {}
 
     @wraps(function)
-    def callback(**values: Any) -> int:
+    def callback(**values: Any) -> int | None:
         for name, group in reversed(groups.items()):  # a group may contain others
             fields = inspect.signature(group).parameters
             values[name] = group(**{field: values.pop(field) for field in fields})
         return function(**values)
 
-    command: Callable[..., int] = callback
+    command: Callable[..., int | None] = callback
     for decorate in reversed(list(_decorators(function, groups))):
         command = decorate(command)
     return command

@@ -53,17 +53,22 @@ class ClusterTarget(NamedTuple):
     token: str = TOKEN
     authority: str | None = AUTHORITY
 
+    def connection(self, timeout: float, refused: float | None = None) -> Database:
+        """Return a connection that is not open yet. Arguments: as for `creekdb.connect`."""
+        addresses, token, authority = self
+        return connect(
+            addresses,
+            token=token,
+            authority=authority,
+            timeout=timeout,
+            patience=timeout,
+            refused=refused,
+        )
+
     @asynccontextmanager
     async def open(self, timeout: float) -> AsyncIterator[Database]:
         """Connect to the cluster; print a notice if that takes long."""
-        db = connect(
-            self.addresses,
-            token=self.token,
-            authority=self.authority,
-            timeout=timeout,
-            patience=timeout,
-            refused=command_limits().refused_retry_s,
-        )
+        db = self.connection(timeout, command_limits().refused_retry_s)
 
         def notice() -> str:
             progress = db.discovery.progress_text()

@@ -115,20 +115,20 @@ class _LoadLoop:
         self._meter = meter
         self._workload = plan.workload
         self._connections: list[LoadTarget] = []
-        self._address_indexes: list[int] = []
-        """Index of each connection's replica among the addresses."""
         self._reconnect_tasks: list[asyncio.Task[None]] = []
 
     async def connect(self, count: int) -> None:
         """Open `count` connections, distributed evenly over the replicas."""
         for index in range(count):
-            address_index = index % len(self._plan.addresses)
-            self._address_indexes.append(address_index)
-            self._connections.append(await self._dial(address_index))
+            self._connections.append(await self._dial(index))
             self._reconnect_tasks.append(asyncio.create_task(self._keep_connected(index)))
 
-    async def _dial(self, address_index: int) -> LoadTarget:
-        address = self._plan.addresses[address_index]
+    def _next_call(self, client: int) -> WorkloadCall:
+        """Return the next call for the replica of this client's connection."""
+        return self._workload(client % len(self._connections) % len(self._plan.addresses))
+
+    async def _dial(self, index: int) -> LoadTarget:
+        address = self._plan.addresses[index % len(self._plan.addresses)]
         return await self._plan.dial(address, self._meter, self._on_call_done)
 
     async def _keep_connected(self, index: int) -> None:
@@ -136,7 +136,7 @@ class _LoadLoop:
         while True:
             await self._connections[index].closed
             with suppress(NotDone, UsageError):  # the replica is still down
-                self._connections[index] = await self._dial(self._address_indexes[index])
+                self._connections[index] = await self._dial(index)
                 self._on_reconnected(index)
 
     def _on_call_done(self, connection: LoadTarget, client: int) -> None:
@@ -175,8 +175,7 @@ class _ClosedLoop(_LoadLoop):
 
     def _on_call_done(self, connection: LoadTarget, client: int) -> None:
         if not self._is_finished and not connection.closed.done():
-            address_index = self._address_indexes[client % len(self._address_indexes)]
-            connection.call(self._workload(address_index), client)
+            connection.call(self._next_call(client), client)
 
     def _on_reconnected(self, index: int) -> None:
         for client in range(index, self._plan.clients, len(self._connections)):
@@ -202,9 +201,6 @@ class _OpenLoop(_LoadLoop):
                     min(END_POLL_S, max(OPEN_LOOP_PAUSE_S, (due_ns - now_ns) / 1e9))
                 )
         await self._drain()
-
-    def _next_call(self, client: int) -> WorkloadCall:
-        return self._workload(self._address_indexes[client % len(self._connections)])
 
     def _call(self, client: int, call: WorkloadCall, now_ns: int, due_ns: int) -> None:
         connection = self._select_connection(client % len(self._connections))

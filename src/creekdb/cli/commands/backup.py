@@ -18,7 +18,6 @@ from rich.progress import BarColumn, MofNCompleteColumn, TimeRemainingColumn
 
 from creekdb.cli.config_file import render_config, replica_config
 from creekdb.cli.declaration import declared, option
-from creekdb.cli.exit_codes import SUCCESS
 from creekdb.cli.options import (
     AS_JSON,
     DIRECTORY,
@@ -54,7 +53,7 @@ def backup(
     ),
     force: bool = option("Replace FILE if it exists."),
     target: ClusterTarget,
-) -> int:
+) -> None:
     """Write the committed state of a running cluster to FILE. It is the executed, stable state of
     one replica at one position of the order; tentative operations are not included. FILE gets its
     name once it is complete and on disk. Exits with 1 if no backup could be made.
@@ -69,7 +68,6 @@ def backup(
     header = fetch_backup(file, target, "make a backup", operations, force)
     click.echo(f"{file}: {describe_backup(header)}, {file.stat().st_size} bytes")
     click.echo(f"to start a new cluster from it, see '{command_name()} restore --help'")
-    return SUCCESS
 
 
 def fetch_backup(
@@ -126,7 +124,7 @@ def restore(
     datatype: str | None = option(
         "With --data: data type, as package.module:variable.  [default: as in the backup]"
     ),
-) -> int:
+) -> None:
     """Create the data directories of a new cluster that continues from the backup in FILE. The new
     cluster may have another size, and must have another name. Create all data directories from the
     same file, each on its own machine. Nothing is written unless the backup is complete, the data
@@ -174,7 +172,6 @@ def restore(
     click.echo(f"{created} for cluster '{first.cluster}' of {members_text}:")
     for path in planned:
         click.echo(f"  {command_name()} serve --config {os.path.relpath(path)}")
-    return SUCCESS
 
 
 def _data_dirs(configs: Mapping[Path, ServerConfig]) -> dict[int, Path]:
@@ -226,7 +223,7 @@ def export(
     ),
     as_json: bool = AS_JSON,
     target: ClusterTarget,
-) -> int:
+) -> None:
     """Write the state and the committed operations of a running cluster, or of a BACKUP, as
     Parquet. A replica has the operations since its last checkpoint, a recording those since its
     start. The output and export.json state the index from which operations are complete.
@@ -253,7 +250,7 @@ def export(
             exported = export_backup(fetched, out, recordings)
     if as_json:
         print_json(exported)
-        return SUCCESS
+        return
     click.echo(
         f"{out}: {pluralize(exported.registers, 'register')} of '{exported.datatype}' after "
         f"{pluralize(exported.length, 'committed operation')}"
@@ -263,4 +260,3 @@ def export(
         click.echo(f"{operations}; the latest operations are not available")
     else:
         click.echo(f"{operations}, complete from index {exported.complete_from} on")
-    return SUCCESS

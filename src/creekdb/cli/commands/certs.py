@@ -10,7 +10,6 @@ import click
 
 from creekdb.cli.config_file import client_address, peer_address
 from creekdb.cli.declaration import argument, declared, option
-from creekdb.cli.exit_codes import SUCCESS
 from creekdb.cli.options import DIRECTORY, explicit_options
 from creekdb.cli.output import command_name, pluralize
 from creekdb.errors import UsageError
@@ -49,7 +48,7 @@ def certs(
         metavar="HOST,HOST,…",
     ),
     renew: bool = option("Reissue all certificates in DIRECTORY."),
-) -> int:
+) -> None:
     """Create a set of files for a cluster with TLS in DIRECTORY: an authority, a certificate and a
     configuration file for each replica, and tokens for clients. Replicas authenticate each other by
     certificate; clients trust the authority and authenticate by token.
@@ -77,13 +76,12 @@ def certs(
             _renew_certificates(files, directory)
         else:
             _add_replicas(files, directory, _split_names(more, HOST_PATTERN, "--more"))
-        return SUCCESS
-    if directory.is_dir() and any(directory.iterdir()):
+    elif directory.is_dir() and any(directory.iterdir()):
         raise UsageError(f"{directory} is not empty: name an empty or a new directory")
-    tokens = {name: secrets.token_urlsafe(24) for name in clients}
-    files.create(new.cluster, new.datatype, hosts, tokens)
-    _print_instructions(directory, hosts, tokens, new.datatype)
-    return SUCCESS
+    else:
+        tokens = {name: secrets.token_urlsafe(24) for name in clients}
+        files.create(new.cluster, new.datatype, hosts, tokens)
+        _print_instructions(directory, hosts, tokens, new.datatype)
 
 
 def _split_names(text: str, pattern: str, option: str) -> list[str]:

@@ -17,7 +17,7 @@ from creekdb.history import load_run, merge_recordings, save_run, save_verdicts
 
 @click.command(short_help="Merge the recordings of live replicas into a run.")
 @declared
-def gather(recordings: Path = argument(type=EXISTING_DIRECTORY), *, out: Path = NEW_RUN) -> int:
+def gather(recordings: Path = argument(type=EXISTING_DIRECTORY), *, out: Path = NEW_RUN) -> None:
     """Merge the recordings of the replicas of a live cluster, in the directory RECORDINGS or below
     it, into one run. Before stopping the replicas, wait until they are quiescent.
 
@@ -36,7 +36,6 @@ def gather(recordings: Path = argument(type=EXISTING_DIRECTORY), *, out: Path = 
             "the replicas were not quiescent when they stopped: convergence checks will fail"
         )
     click.echo(f"check it with '{command_name()} check {out}'")
-    return SUCCESS
 
 
 @click.command(short_help="Check a saved run.")

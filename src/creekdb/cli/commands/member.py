@@ -11,11 +11,11 @@ import click
 from rich.table import Table
 
 from creekdb.cli.declaration import argument, declared, option
-from creekdb.cli.exit_codes import SUCCESS, CommandFailed
+from creekdb.cli.exit_codes import CommandFailed
 from creekdb.cli.options import AS_JSON
 from creekdb.cli.output import command_name, pluralize, print_json, print_table
 from creekdb.cli.target import ClusterTarget
-from creekdb.client import Database, NotDone, OperationFailed, Unknown, connect
+from creekdb.client import Database, NotDone, OperationFailed, Unknown
 from creekdb.client.errors import CallFailed
 from creekdb.server.membership.changes import ADD_MEMBER, REMOVE_MEMBER
 from creekdb.server.membership.join_ticket import make_data_dir, make_ticket, write_ticket
@@ -48,7 +48,7 @@ def member() -> None:
 
 @member.command("list", short_help="Show the members and their addresses.")
 @declared
-def list_members(*, as_json: bool = AS_JSON, target: ClusterTarget) -> int:
+def list_members(*, as_json: bool = AS_JSON, target: ClusterTarget) -> None:
     """Show the members as the responding replica knows them, with their addresses for peers and,
     if that replica has connected to them, for clients.
 
@@ -66,7 +66,7 @@ def list_members(*, as_json: bool = AS_JSON, target: ClusterTarget) -> int:
             "clients_at": status["addresses"],
         }
 
-    return _run_on_cluster(action, target, as_json, failure="cannot list the members")
+    _run_on_cluster(action, target, as_json, failure="cannot list the members")
 
 
 @member.command()
@@ -77,7 +77,7 @@ def add(
     data: Path = DATA,
     as_json: bool = AS_JSON,
     target: ClusterTarget,
-) -> int:
+) -> None:
     """Add a new replica, which its peers reach at HOST:PORT. The command writes the replica's
     identity to the data directory; start the replica with 'creek serve --data' on that machine.
     'creek serve --join' does both.
@@ -88,12 +88,12 @@ def add(
     """
     make_data_dir(data)
 
-    return _run_on_cluster(partial(add_member, address=address, data=data), target, as_json)
+    _run_on_cluster(partial(add_member, address=address, data=data), target, as_json)
 
 
 @member.command()
 @declared
-def remove(replica: int, *, as_json: bool = AS_JSON, target: ClusterTarget) -> int:
+def remove(replica: int, *, as_json: bool = AS_JSON, target: ClusterTarget) -> None:
     """Remove a replica. A running replica stops by itself once enough members have the change. Its
     number is never used again.
 
@@ -101,7 +101,7 @@ def remove(replica: int, *, as_json: bool = AS_JSON, target: ClusterTarget) -> i
     Example:
       creek member remove 1
     """
-    return _run_on_cluster(partial(_remove_member, replica=replica), target, as_json)
+    _run_on_cluster(partial(_remove_member, replica=replica), target, as_json)
 
 
 @member.command()
@@ -113,7 +113,7 @@ def replace(
     data: Path = DATA,
     as_json: bool = AS_JSON,
     target: ClusterTarget,
-) -> int:
+) -> None:
     """Replace a replica by a new one. A replica that is up is removed last, one that is down first,
     so that a majority remains reachable. Start the new replica as after 'add'.
 
@@ -142,7 +142,7 @@ def replace(
         with _partial_change(done, rest):
             return {**old, **await add_member(db, address, data)}
 
-    return _run_on_cluster(action, target, as_json)
+    _run_on_cluster(action, target, as_json)
 
 
 async def _is_participating(status: dict[str, Any], replica: int, target: ClusterTarget) -> bool:
@@ -153,12 +153,7 @@ async def _is_participating(status: dict[str, Any], replica: int, target: Cluste
     if replica not in status["connected"] or address is None:
         return replica in status["connected"]
     try:
-        async with connect(
-            address,
-            token=target.token,
-            authority=target.authority,
-            patience=STATUS_TIMEOUT_S,
-        ) as db:
+        async with target._replace(addresses=(address,)).connection(STATUS_TIMEOUT_S) as db:
             replica_status = await db.status()
     except CallFailed:
         return True  # other members are connected to it
@@ -196,7 +191,7 @@ def _run_on_cluster(
     target: ClusterTarget,
     as_json: bool,
     failure: str = "cannot change the members",
-) -> int:
+) -> None:
     async def run() -> dict[str, Any]:
         async with target.open(TIMEOUT_S) as db:
             return await action(db)
@@ -211,7 +206,7 @@ def _run_on_cluster(
         ) from error
     if as_json:
         print_json(result)
-        return SUCCESS
+        return
     for change in ("added", "removed"):
         if change in result:
             click.echo(f"replica {result[change]} was {change}")
@@ -219,7 +214,6 @@ def _run_on_cluster(
     click.echo(f"members {members}, after {pluralize(result['epoch'], 'change')}")
     if "found_at" in result:
         print_table(_address_table(result))
-    return SUCCESS
 
 
 def _address_table(result: dict[str, Any]) -> Table:

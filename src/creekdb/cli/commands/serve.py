@@ -17,9 +17,9 @@ import msgspec
 
 from creekdb.cli.commands.member import add_member
 from creekdb.cli.declaration import declared, option, option_settings
-from creekdb.cli.exit_codes import SUCCESS
 from creekdb.cli.options import EXISTING_FILE, add_working_directory_to_path
-from creekdb.client import Database, connect
+from creekdb.cli.target import ClusterTarget
+from creekdb.client import Database
 from creekdb.client.errors import CallFailed
 from creekdb.errors import UsageError
 from creekdb.execution.python_runtime import GcSampler, reduced_gc
@@ -58,13 +58,9 @@ def join_cluster(
     make_data_dir(data_dir)
 
     async def join() -> None:
-        async with connect(
-            addresses,
-            token=os.environ.get("CREEK_TOKEN", ""),
-            authority=os.environ.get("CREEK_AUTHORITY"),
-            timeout=JOIN_TIMEOUT_S,
-            patience=JOIN_TIMEOUT_S,
-        ) as db:
+        token, authority = os.environ.get("CREEK_TOKEN", ""), os.environ.get("CREEK_AUTHORITY")
+        target = ClusterTarget(addresses, token, authority)
+        async with target.connection(JOIN_TIMEOUT_S) as db:
             await _check_compatible(db, config, datatype)
             result = await add_member(db, listen, data_dir)
         click.echo(f"replica {result['added']} was added")
@@ -133,7 +129,7 @@ METAVARS: Final = {
 }
 
 
-def _config_options(function: Callable[..., int]) -> Callable[..., int]:
+def _config_options(function: Callable[..., None]) -> Callable[..., None]:
     """Add the options of `CONFIG_HELP`. An option that is not set is None."""
     fields = {each.name: each for each in msgspec.structs.fields(ServerConfig)}
     for name, help_text in reversed(CONFIG_HELP.items()):
@@ -168,7 +164,7 @@ def serve(
     ),
     with_parent: bool = option("Stop at the end of stdin.", hidden=True),
     **config_options: Any,
-) -> int:
+) -> None:
     """Run one replica, until it is interrupted.
 
     Every option can also be set in the file, or in the environment as CREEK_CLUSTER, CREEK_DATA and
@@ -200,7 +196,6 @@ def serve(
         event_loop.run_in_new_loop(
             _serve(config, with_parent, lambda: read_config(path, overrides))
         )
-    return SUCCESS
 
 
 def _parse_member(text: str) -> tuple[str, str]:

@@ -11,7 +11,7 @@ from creekdb.cli.options import command_limits
 from creekdb.cli.output import pluralize, print_json, print_table, stdout_console
 from creekdb.cli.target import DEFAULT_ADDRESSES, ClusterTarget
 from creekdb.cli.views.replicas import ReplicaRow, replicas_table, state_text
-from creekdb.client import NotDone, connect
+from creekdb.client import NotDone
 from creekdb.errors import UsageError
 from creekdb.wire.counters import ServerCounter
 
@@ -49,13 +49,7 @@ def status(
 
     async def fetch(address: str) -> dict[str, Any]:
         try:
-            async with connect(
-                address,
-                token=target.token,
-                authority=target.authority,
-                timeout=timeout_s,
-                patience=timeout_s,
-            ) as db:
+            async with target._replace(addresses=(address,)).connection(timeout_s) as db:
                 return {"address": address, **await db.status()}
         except NotDone as error:
             return _unreachable(address, str(error))

@@ -20,7 +20,6 @@ from rich.live import Live
 from rich.text import Text
 
 from creekdb.cli.declaration import declared, option
-from creekdb.cli.exit_codes import SUCCESS
 from creekdb.cli.options import DIRECTORY, add_working_directory_to_path
 from creekdb.cli.output import command_name, pluralize, stdout_console
 from creekdb.cli.views.replicas import STARTING, ReplicaRow, replicas_table, state_text
@@ -140,7 +139,7 @@ def up(
     durability: Literal["disk", "memory"] = option(
         "Whether a tentative response waits for the disk.", "disk"
     ),
-) -> int:
+) -> None:
     """Run a cluster on this machine, one process per replica, and show its state until Ctrl-C. A
     replica that is killed is restarted; one that exits by itself is not. Each replica serves a live
     page of the cluster, which can also inject faults.
@@ -172,7 +171,6 @@ def up(
                     f"replica {replica} did not stop within {STOP_TIMEOUT_S:g} s and was killed"
                 )
     click.echo("stopped" if directory is None else f"stopped; continue with --data {directory}")
-    return SUCCESS
 
 
 def _check_directory(directory: Path, identity: _ClusterFile) -> None:

@@ -156,7 +156,7 @@ class LiveRunObserver(Protocol):
     def on_fault(self, fault: Fault) -> None: ...
 
     def on_progress(self, elapsed_s: float, meter: LoadMeter) -> None:
-        """Handle progress, at regular intervals during the load."""
+        """Handle progress, at regular intervals during warm-up and load."""
 
 
 def recorded_history(recordings: Path, meter: LoadMeter, config: Mapping[str, Any]) -> History:
@@ -231,7 +231,7 @@ async def _drive_cluster(
             duration_s=config.duration_us / 1e6,
             calls_per_s=load,
             seed=config.seed,
-            on_progress=lambda elapsed_s, meter: observer.on_progress(elapsed_s - WARM_UP_S, meter),
+            on_progress=observer.on_progress,
             background=lambda meter: injector.run(config.faults, meter.begin_ns),
             has_failover=True,
         )

@@ -6,7 +6,6 @@ from typing import Literal, NamedTuple
 
 import click
 import msgspec
-from rich.progress import BarColumn
 
 from creekdb import tpcc
 from creekdb.cli.declaration import declared, option
@@ -22,8 +21,8 @@ from creekdb.cli.output import (
 )
 from creekdb.cli.scenario_options import DURATION, MEASUREMENT
 from creekdb.cli.target import AUTHORITY, TOKEN
-from creekdb.cli.views.measures import print_errors, print_latencies, recent_latencies
-from creekdb.cli.views.progress import ProgressBar, spinner
+from creekdb.cli.views.measures import LoadProgress, print_errors, print_latencies
+from creekdb.cli.views.progress import spinner
 from creekdb.client.errors import NotDone
 from creekdb.client.replica_connection import client_tls_context
 from creekdb.errors import UsageError
@@ -223,26 +222,17 @@ async def _measure(
     processes: dict[str, int],
 ) -> tuple[LoadResult, LoadMeter]:
     cpu = CpuClock(processes)
-    total_s = (options.warm_up + options.duration) / 1e6
-    bar = ProgressBar(BarColumn(), "{task.description}", total=total_s)
-
-    def on_progress(elapsed_s: float, meter: LoadMeter) -> None:
-        measured_s = elapsed_s - options.warm_up / 1e6
-        description = "warming up"
-        if measured_s > 0:
-            rate = f"{meter.completed / measured_s:,.0f}/s"
-            description = f"{rate}{recent_latencies(meter, digits=2)}"
-        bar.update(completed=elapsed_s, description=description)
-
+    warm_up_s, duration_s = options.warm_up / 1e6, options.duration / 1e6
+    progress = LoadProgress(warm_up_s, duration_s)
     plan = LoadPlan(
         addresses,
         stream(len(addresses)),
-        warm_up_s=options.warm_up / 1e6,
-        duration_s=options.duration / 1e6,
+        warm_up_s=warm_up_s,
+        duration_s=duration_s,
         clients=0 if options.load else options.clients or DEFAULT_CLIENTS,
         calls_per_s=options.load or 0.0,
         seed=options.seed,
-        on_progress=on_progress,
+        on_progress=progress.on_progress,
         cpu_clock=cpu,
         dial=ReplicaDialer(
             token=options.token,
@@ -252,7 +242,7 @@ async def _measure(
         ),
     )
     try:
-        with bar:
+        with progress:
             meter = await generate_load(plan)
     except NotDone as error:
         raise UsageError(

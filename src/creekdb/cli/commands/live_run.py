@@ -5,19 +5,16 @@ from pathlib import Path
 from typing import Final
 
 import click
-from rich.progress import BarColumn
 
 from creekdb.cli.declaration import declared, option
 from creekdb.cli.exit_codes import FAILURE, SUCCESS
 from creekdb.cli.options import NEW_RUN, RATE, WAREHOUSES
 from creekdb.cli.output import command_line, command_name, pluralize, scratch_directory
 from creekdb.cli.scenario_options import MEASUREMENT
-from creekdb.cli.views.measures import print_errors, print_latencies, recent_latencies
-from creekdb.cli.views.progress import ProgressBar
+from creekdb.cli.views.measures import LoadProgress, print_errors, print_latencies
 from creekdb.errors import CreekError, UsageError
 from creekdb.history import LIVE_SOURCE, load_run_config, save_run
 from creekdb.load.live_run import WARM_UP_S, LiveRunConfig, parse_fault_schedule, run_live
-from creekdb.load.measurement import LoadMeter
 from creekdb.simulation.faults.fault_types import Crash, Fault, Heal, Partition, Restart
 from creekdb.simulation.faults.fields import format_duration
 from creekdb.simulation.faults.language import describe_fault
@@ -79,7 +76,7 @@ def live_run(
         f"{REPLICAS} replicas in separate processes, {population}, {format_duration(duration)}"
     )
     with scratch_directory(out.parent, f".{out.name}-") as directory:
-        with _LiveRunProgress(duration / 1e6) as observer:
+        with _LiveRunProgress(WARM_UP_S, duration / 1e6) as observer:
             history, result = run_live(config, directory, observer)
         if out.exists():
             shutil.rmtree(out)
@@ -121,11 +118,8 @@ def _check_output(out: Path, force: bool) -> None:
         raise UsageError(f"{out} contains a live run: name another directory, or add --force")
 
 
-class _LiveRunProgress(ProgressBar):
+class _LiveRunProgress(LoadProgress):
     """Faults and stages as lines, and the progress as a bar on a terminal."""
-
-    def __init__(self, duration_s: float) -> None:
-        super().__init__(BarColumn(), "{task.description}", total=duration_s + WARM_UP_S)
 
     def on_stage(self, text: str) -> None:
         self.update(description=text)
@@ -134,7 +128,3 @@ class _LiveRunProgress(ProgressBar):
 
     def on_fault(self, fault: Fault) -> None:
         self.print(f"{fault.at_us / 1e6:5.1f} s  {describe_fault(fault)}")
-
-    def on_progress(self, elapsed_s: float, meter: LoadMeter) -> None:
-        description = f"{max(0.0, elapsed_s):.0f} s{recent_latencies(meter, digits=1)}"
-        self.update(completed=elapsed_s + WARM_UP_S, description=description)

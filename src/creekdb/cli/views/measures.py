@@ -1,37 +1,49 @@
-"""Tables of latencies, measures and peak loads for the terminal."""
+"""Progress of a load, and tables of latencies, measures and peak loads."""
 
+from collections.abc import Iterable
 from typing import Final
 
 import click
+from rich.progress import BarColumn
 from rich.table import Table
 
 from creekdb.cli.output import new_table, pluralize, print_table
+from creekdb.cli.views.progress import ProgressBar
 from creekdb.evaluation import PeakLoad
 from creekdb.evaluation.measures import Measures, SimulatedLatency
-from creekdb.load.measurement import STRONG_STABLE, WEAK_TENTATIVE, LoadMeter, LoadResult
+from creekdb.load.measurement import (
+    STRONG_STABLE,
+    WEAK_TENTATIVE,
+    LatencySummary,
+    LoadMeter,
+    LoadResult,
+)
 
 RECENT_RESPONSES: Final = 1000
 """Number of latest responses in the displayed median."""
 
 
+class LoadProgress(ProgressBar):
+    """Progress of a load, with its throughput and the median of its latest latencies."""
+
+    def __init__(self, warm_up_s: float, duration_s: float) -> None:
+        super().__init__(BarColumn(), "{task.description}", total=warm_up_s + duration_s)
+        self._warm_up_s = warm_up_s
+
+    def on_progress(self, elapsed_s: float, meter: LoadMeter) -> None:
+        measured_s = elapsed_s - self._warm_up_s
+        text = "warming up"
+        if measured_s > 0:
+            text = f"{measured_s:.0f} s  {meter.completed / measured_s:,.0f}/s"
+        for name, kind in (("weak", WEAK_TENTATIVE), ("strong", STRONG_STABLE)):
+            if recent := sorted(meter.latencies_ns[kind][-RECENT_RESPONSES:]):
+                text += f"  {name} {recent[len(recent) // 2] / 1e6:.2f} ms"
+        self.update(completed=elapsed_s, description=text)
+
+
 def print_latencies(result: LoadResult) -> None:
-    table = new_latency_table("responses", "mean", "p50", "p95", "p99", "max")
     rows = [*result.latency_ms.items(), ("start delay", result.late_ms)]
-    for kind, each in rows:
-        if each is not None:
-            numbers = (each.mean, each.p50, each.p95, each.p99, each.max)
-            table.add_row(kind, f"{each.answers:,}", *map(format_ms, numbers))
-    print_table(table)
-
-
-def recent_latencies(meter: LoadMeter, digits: int) -> str:
-    """Return the median latencies of the latest responses."""
-    text = ""
-    for name, kind in (("weak", WEAK_TENTATIVE), ("strong", STRONG_STABLE)):
-        recent = sorted(meter.latencies_ns[kind][-RECENT_RESPONSES:])
-        if recent:
-            text += f"  {name} {recent[len(recent) // 2] / 1e6:.{digits}f} ms"
-    return text
+    print_table(_latency_table((row for row in rows if row[1]), "mean", "p50", "p95", "p99", "max"))
 
 
 def print_errors(result: LoadResult) -> None:
@@ -41,12 +53,20 @@ def print_errors(result: LoadResult) -> None:
         click.echo(f"{pluralize(count, 'call')} without a response: {reason}")
 
 
-def new_latency_table(*columns: str) -> Table:
+def _latency_table(
+    rows: Iterable[tuple[str, LatencySummary | SimulatedLatency | None]], *fields: str
+) -> Table:
     """Return a table that fits into 80 columns even with latencies of minutes."""
     table = Table(box=None, pad_edge=False, header_style="dim")
     table.add_column("latency in ms", min_width=17, no_wrap=True)
-    for name in columns:
+    for name in ("responses", *fields):
         table.add_column(name, justify="right", min_width=7, no_wrap=True)
+    for label, latency in rows:
+        answers = "0" if latency is None else f"{latency.answers:,}"
+        values = (getattr(latency, field, None) for field in fields)
+        table.add_row(
+            label, answers, *(_NO_VALUE if each is None else format_ms(each) for each in values)
+        )
     return table
 
 
@@ -59,26 +79,19 @@ _NO_VALUE = "-"
 
 
 def print_measures(measures: Measures) -> None:
-    print_table(_latency_table(measures))
-    print_table(_facts_table(measures))
-
-
-def _latency_table(measures: Measures) -> Table:
-    table = new_latency_table("responses", "mean", "p50", "p95", "p99")
-    for label, latency in (
+    rows = [
         ("weak, tentative", measures.weak_tentative_ms),
         ("weak, final", measures.weak_stable_ms),
         ("strong, tentative", measures.strong_tentative_ms),
         ("strong, stable", measures.strong_stable_ms),
+    ]
+    withheld = [
         ("weak, withheld", measures.weak_speculated_ms),
         ("strong, withheld", measures.strong_speculated_ms),
-    ):
-        if latency is not None:
-            numbers = (latency.mean, latency.p50, latency.p95, latency.p99)
-            table.add_row(label, f"{latency.answers:,}", *map(format_ms, numbers))
-        elif not label.endswith("withheld"):
-            table.add_row(label, "0", *(_NO_VALUE,) * 4)
-    return table
+    ]
+    rows += [row for row in withheld if row[1]]
+    print_table(_latency_table(rows, "mean", "p50", "p95", "p99"))
+    print_table(_facts_table(measures))
 
 
 def _facts_table(measures: Measures) -> Table:

@@ -1,74 +1,27 @@
-"""A run as lines of text: its calls, responses and faults over time, and the final order.
+"""A run as lines of text: its calls, responses and faults over time.
 
 Every line is derived from the history and its scenario; crashes and restarts appear when they took
-effect. The final responses come from a sequential replay of the committed order. Clients receive
-them as the stable response of a strong call and the final response of a weak one. The views suit
-runs of a few dozen operations; `creekdb.evaluation.measures` summarises longer ones.
+effect. The timeline suits runs of a few dozen operations; `creekdb.evaluation.measures` summarises
+longer ones.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 from rich.text import Text
 
-from creekdb.checkers import RunIndex
 from creekdb.history import (
     History,
     Operation,
     OperationRecord,
     Outcome,
-    Request,
     ResponseKind,
-    ResponseRecord,
 )
-from creekdb.server.runtime.config import load_datatype
 from creekdb.simulation.faults.fault_types import Crash, Cut, Die, Fault, Heal, Partition, Restart
 from creekdb.simulation.faults.fields import ROUNDED
 from creekdb.simulation.faults.language import format_fault
-from creekdb.simulation.kernel.scenario import Scenario, scenario_from_config
-
-
-class CommittedOperation(NamedTuple):
-    """One request of `committed`, with its position from 0.
-
-    `record` is None for a request that a replica issued itself, such as a no-op.
-    """
-
-    position: int
-    request: Request
-    outcome: Outcome
-    record: OperationRecord | None
-
-    @property
-    def first_response(self) -> ResponseRecord | None:
-        """First response to the client, or None."""
-        responses = self.record.responses if self.record is not None else ()
-        return responses[0] if responses else None
-
-    @property
-    def changed(self) -> bool:
-        """True if the first response differs from the final one."""
-        first = self.first_response
-        return first is not None and not first.outcome.same_as(self.outcome)
-
-
-def committed_operations(history: History) -> list[CommittedOperation]:
-    """Return the committed operations up to the first position that no log contains."""
-    datatype = load_datatype(history.datatype)
-    run = RunIndex(history, datatype)
-    machine = datatype.sequential()
-    records = {each.id: each for each in history.operations if run.position_of(each) is not None}
-    finals: list[CommittedOperation] = []
-    for position, dot in enumerate(run.committed):
-        request = run.request(dot) if dot is not None else None
-        if request is None:
-            break
-        finals.append(
-            CommittedOperation(position, request, machine.apply(request), records.get(request.id))
-        )
-    return finals
-
+from creekdb.simulation.kernel.scenario import Scenario, ScriptedInvocation, scenario_from_config
 
 KIND_STYLES = {
     ResponseKind.TENTATIVE: "yellow",
@@ -81,19 +34,11 @@ PartitionGroups: TypeAlias = tuple[tuple[int, ...], ...]
 
 
 class _TimelineRow(NamedTuple):
-    """A call with its first response, or one later response.
-
-    `missing` states why there is no response.
-    """
+    """A call with its first response, or one later response. The cells follow time and replica."""
 
     at_us: int
     replica: int
-    operation: Operation
-    strong: bool
-    response: ResponseRecord | None = None
-    after_us: int = 0
-    is_later_response: bool = False
-    missing: str = ""
+    cells: list[Text]
 
 
 class _TimelineEvent(NamedTuple):
@@ -118,57 +63,48 @@ def outcome_text(outcome: Outcome) -> str:
     return f"✗ {message if colon else kind}"
 
 
+def labelled_call(strong: bool, operation: Operation, style: str = "") -> Text:
+    """Return the consistency level and the call."""
+    level = ("strong", "cyan") if strong else ("weak  ", "magenta")
+    return Text.assemble(level, " ", (call_text(operation), style))
+
+
+def aligned_lines(rows: Sequence[Sequence[Text]]) -> list[Text]:
+    """Return each row as a line. A cell before another is as wide as the widest of its column."""
+    for column in range(max(map(len, rows))):
+        cells = [row[column] for row in rows if len(row) > column + 1]
+        width = max(map(len, cells), default=0)
+        for cell in cells:
+            cell.pad_right(width - len(cell))
+    lines = [Text("  ").join(row) for row in rows]
+    for line in lines:
+        line.rstrip()
+    return lines
+
+
 def timeline_lines(history: History) -> list[Text]:
     """Return calls and responses in the order of time, with faults as headings."""
     scenario = scenario_from_config(history.config)
     rows = [*_call_rows(history.operations), *_unserved_rows(history.operations, scenario)]
-    call_width, response_width = _widths((row.operation, row.response) for row in rows)
+    titles = [f"{'':6} operation", "response", f"{'kind':5} {'after ms':>10}"]
+    header, *texts = aligned_lines([[*map(Text, titles)], *(row.cells for row in rows)])
     names = " ".join(map(str, range(scenario.replicas)))
-    columns = f"{'operation':{call_width}}  {'response':{response_width}}"
-    header = f"{'ms':>4}  {names}  {'':6} {columns}  {'kind':5} {'after ms':>10}"
-    lines = [Text(header, style="dim"), _heading(0, "all replicas are connected")]
+    lines = [Text(f"{'ms':>4}  {names}  {header}", style="dim")]
+    lines.append(_heading(0, "all replicas are connected"))
     groups: PartitionGroups = ()
     down: set[int | None] = set()
-    entries: list[_TimelineEvent | _TimelineRow] = [*_timeline_events(history, scenario), *rows]
-    for each in sorted(entries, key=lambda each: each.at_us):
+    events = _timeline_events(history, scenario)
+    entries: list[tuple[_TimelineEvent | _TimelineRow, Text]]
+    entries = [*((event, Text()) for event in events), *zip(rows, texts, strict=True)]
+    for each, text in sorted(entries, key=lambda entry: entry[0].at_us):
         if isinstance(each, _TimelineEvent):
             groups = groups if each.groups is None else each.groups
             down = (down | {each.stopped_replica}) - {each.started_replica}
             lines.append(_heading(each.at_us, each.text))
         else:
             links = _links_text(each.replica, groups, down, scenario.replicas)
-            lines.append(_row_line(each, links, call_width, response_width))
+            lines.append(Text.assemble((f"{each.at_us / 1000:4.0f}  ", "dim"), links, "  ", text))
     return lines
-
-
-def committed_order_lines(
-    finals: Sequence[CommittedOperation], remark: Callable[[CommittedOperation], Text]
-) -> list[Text]:
-    """Return the final order, with the call order and the first response of each operation."""
-    records = [each.record for each in finals if each.record is not None]
-    records.sort(key=lambda record: record.invoked_us)
-    call_numbers = {record.id: number for number, record in enumerate(records, start=1)}
-    call_width = _widths((each.request.operation, each.first_response) for each in finals)[0]
-    first_width = max([5, *(len(_first_response_text(each)) for each in finals)])
-    last_width = max([5, *(len(outcome_text(each.outcome)) for each in finals)])
-    columns = f"{'operation':{call_width}}  {'first':{first_width}}  final"
-    lines = [Text(f"order  call  {'':6} {columns}", style="dim")]
-    for each in finals:
-        first = _first_response_text(each)
-        line = Text(f"{each.position + 1:>5} {call_numbers.get(each.request.id, ''):>5}  ")
-        line.append_text(_consistency_text(each.request.strong))
-        line.append(f" {call_text(each.request.operation):{call_width}}  ")
-        line.append(first, style="strike dim" if each.changed else "")
-        line.append(" " * (first_width - len(first) + 2))
-        line.append(f"{outcome_text(each.outcome):{last_width}}  ")
-        line.append_text(remark(each))
-        line.rstrip()
-        lines.append(line)
-    return lines
-
-
-def _first_response_text(final: CommittedOperation) -> str:
-    return "" if final.first_response is None else outcome_text(final.first_response.outcome)
 
 
 def _heading(at_us: int, text: str) -> Text:
@@ -178,19 +114,21 @@ def _heading(at_us: int, text: str) -> Text:
 # --- parts of a line --------------------------------------------------------------------------
 
 
-def _call_rows(records: Iterable[OperationRecord]) -> Iterable[_TimelineRow]:
+def _call_rows(records: Iterable[OperationRecord]) -> Iterator[_TimelineRow]:
     for record in records:
-        call = _TimelineRow(record.invoked_us, record.replica, record.operation, record.strong)
         if not record.responses:
-            yield call._replace(missing="no response")
+            yield _missing_row(record.invoked_us, record, "no response")
         for number, response in enumerate(record.responses):
-            if response.kind is ResponseKind.FINAL and not response.changed:
+            kind, after_ms = response.kind, (response.at_us - record.invoked_us) / 1000
+            if kind is ResponseKind.FINAL and not response.changed:
                 continue
-            after_us = response.at_us - record.invoked_us
+            cells = [
+                labelled_call(record.strong, record.operation, "dim" if number else ""),
+                Text(outcome_text(response.outcome), style="bold"),
+                Text.assemble((f"{kind.value:9} ", KIND_STYLES[kind]), (f"{after_ms:6.2f}", "dim")),
+            ]
             at_us = response.at_us if number else record.invoked_us
-            yield call._replace(
-                at_us=at_us, response=response, after_us=after_us, is_later_response=number > 0
-            )
+            yield _TimelineRow(at_us, record.replica, cells)
 
 
 def _unserved_rows(
@@ -204,37 +142,14 @@ def _unserved_rows(
         key = (call.at_us, call.replica, call.strong, call_text(call.operation))
         served[key] -= 1
         if served[key] < 0:
-            row = _TimelineRow(call.at_us, call.replica, call.operation, call.strong)
-            yield row._replace(missing=f"replica {call.replica} is down")
+            yield _missing_row(call.at_us, call, f"replica {call.replica} is down")
 
 
-def _widths(pairs: Iterable[tuple[Operation, ResponseRecord | None]]) -> tuple[int, int]:
-    """Return the widths of the columns for calls and for responses."""
-    pairs = list(pairs)
-    return (
-        max([9, *(len(call_text(operation)) for operation, _ in pairs)]),
-        max([8, *(len(outcome_text(response.outcome)) for _, response in pairs if response)]),
-    )
-
-
-def _row_line(row: _TimelineRow, links: Text, call_width: int, response_width: int) -> Text:
-    line = Text.assemble((f"{row.at_us / 1000:4.0f}  ", "dim"), links, "  ")
-    line.append_text(_consistency_text(row.strong))
-    line.append(
-        f" {call_text(row.operation):{call_width}}  ", "dim" if row.is_later_response else ""
-    )
-    if row.response is None:
-        line.append(row.missing, style="red")
-        return line
-    style = KIND_STYLES[row.response.kind]
-    line.append(f"{outcome_text(row.response.outcome):{response_width}}  ", style="bold")
-    line.append(f"{row.response.kind.value:9} ", style=style)
-    line.append(f"{row.after_us / 1000:6.2f}", style="dim")
-    return line
-
-
-def _consistency_text(strong: bool) -> Text:
-    return Text("strong", style="cyan") if strong else Text("weak  ", style="magenta")
+def _missing_row(
+    at_us: int, call: OperationRecord | ScriptedInvocation, reason: str
+) -> _TimelineRow:
+    cells = [labelled_call(call.strong, call.operation), Text(reason, style="red")]
+    return _TimelineRow(at_us, call.replica, cells)
 
 
 def _links_text(at: int, groups: PartitionGroups, down: set[int | None], replicas: int) -> Text:

@@ -6,21 +6,23 @@ history of the run.
 """
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from rich.text import Text
 
-from creekdb.checkers import Verdict
+from creekdb.checkers import RunIndex, Verdict
 from creekdb.cli.output import command_name
 from creekdb.cli.views.run_summary import verdict_lines
 from creekdb.cli.views.timeline import (
-    CommittedOperation,
-    committed_operations,
-    committed_order_lines,
+    aligned_lines,
+    labelled_call,
+    outcome_text,
     timeline_lines,
 )
 from creekdb.datatypes import get_datatype
-from creekdb.history import History
+from creekdb.history import History, OperationRecord, Outcome, Request, ResponseRecord
 from creekdb.protocol.request import Operation
+from creekdb.server.runtime.config import load_datatype
 from creekdb.simulation.faults.fault_types import Heal, Partition
 from creekdb.simulation.kernel.scenario import ClientModel, Scenario, ScriptedInvocation
 
@@ -33,6 +35,51 @@ INTRODUCTION = (
     "          majority has fixed the order ([green]stable[/])",
     "[dim]A response is the new balance of the account, or ✗ and the error.[/]",
 )
+
+
+class CommittedOperation(NamedTuple):
+    """One request of `committed`, with its position from 0.
+
+    `record` is None for a request that a replica issued itself, such as a no-op.
+    """
+
+    position: int
+    request: Request
+    outcome: Outcome
+    record: OperationRecord | None
+
+    @property
+    def first_response(self) -> ResponseRecord | None:
+        """First response to the client, or None."""
+        responses = self.record.responses if self.record is not None else ()
+        return responses[0] if responses else None
+
+    @property
+    def changed(self) -> bool:
+        """True if the first response differs from the final one."""
+        first = self.first_response
+        return first is not None and not first.outcome.same_as(self.outcome)
+
+
+def committed_operations(history: History) -> list[CommittedOperation]:
+    """Return the committed operations up to the first position that no log contains.
+
+    The final responses come from a sequential replay of the committed order. Clients receive them
+    as the stable response of a strong call and the final response of a weak one.
+    """
+    datatype = load_datatype(history.datatype)
+    run = RunIndex(history, datatype)
+    machine = datatype.sequential()
+    records = {each.id: each for each in history.operations if run.position_of(each) is not None}
+    finals: list[CommittedOperation] = []
+    for position, dot in enumerate(run.committed):
+        request = run.request(dot) if dot is not None else None
+        if request is None:
+            break
+        finals.append(
+            CommittedOperation(position, request, machine.apply(request), records.get(request.id))
+        )
+    return finals
 
 
 def walkthrough_scenario(seed: int, scheme: str) -> Scenario:
@@ -80,7 +127,7 @@ def walkthrough_lines(history: History, verdicts: Sequence[Verdict]) -> list[Tex
         *timeline_lines(history),
         Text(),
         Text("The final order, with the final response of each operation:", style="bold"),
-        *committed_order_lines(finals, _remark),
+        *_committed_order_lines(finals),
         _change_summary(finals),
         _state_summary(history),
         *verdict_lines(verdicts),
@@ -91,12 +138,27 @@ def walkthrough_lines(history: History, verdicts: Sequence[Verdict]) -> list[Tex
     ]
 
 
-def _remark(final: CommittedOperation) -> Text:
-    if not final.changed:
-        return Text("")
-    if final.request.strong:
-        return Text("corrected", style="green")
-    return Text("apology due", style="red")
+def _committed_order_lines(finals: Sequence[CommittedOperation]) -> list[Text]:
+    """Return the final order, with the call order and the first response of each operation."""
+    records = [each.record for each in finals if each.record is not None]
+    records.sort(key=lambda record: record.invoked_us)
+    call_numbers = {record.id: number for number, record in enumerate(records, start=1)}
+    header = ["order  call", f"{'':6} operation", "first", "final", ""]
+    rows = [[Text(title, style="dim") for title in header]]
+    for each in finals:
+        request, first = each.request, each.first_response
+        first_text = "" if first is None else outcome_text(first.outcome)
+        remark = ("corrected", "green") if request.strong else ("apology due", "red")
+        rows.append(
+            [
+                Text(f"{each.position + 1:>5} {call_numbers.get(request.id, ''):>5}"),
+                labelled_call(request.strong, request.operation),
+                Text.assemble((first_text, "strike dim" if each.changed else "")),
+                Text(outcome_text(each.outcome)),
+                Text.assemble(remark if each.changed else ""),
+            ]
+        )
+    return aligned_lines(rows)
 
 
 def _change_summary(finals: Sequence[CommittedOperation]) -> Text:

@@ -7,8 +7,11 @@ import pytest
 from creekdb.checkers import check_all
 from creekdb.cli import main
 from creekdb.cli.options import DEFAULT_SCHEME
-from creekdb.cli.views.timeline import committed_operations
-from creekdb.cli.views.walkthrough import walkthrough_lines, walkthrough_scenario
+from creekdb.cli.views.walkthrough import (
+    committed_operations,
+    walkthrough_lines,
+    walkthrough_scenario,
+)
 from creekdb.simulation.fuzz.campaign import build_fuzz_simulation
 
 

@@ -7,8 +7,7 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Container, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Container, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -48,15 +47,10 @@ def command_line() -> str:
     return " ".join(["creek", *sys.argv[1:]])
 
 
-@contextmanager
-def scratch_directory(parent: Path, prefix: str) -> Iterator[Path]:
+def scratch_directory(parent: Path, prefix: str) -> "tempfile.TemporaryDirectory[str]":
     """Create a directory in `parent`, because that for temporary files may be in memory."""
     parent.mkdir(parents=True, exist_ok=True)
-    directory = tempfile.mkdtemp(prefix=prefix, dir=parent)
-    try:
-        yield Path(directory)
-    finally:
-        shutil.rmtree(directory, ignore_errors=True)
+    return tempfile.TemporaryDirectory(prefix=prefix, dir=parent, ignore_cleanup_errors=True)
 
 
 def print_lines(lines: Iterable[Text]) -> None:

@@ -80,13 +80,10 @@ class ClusterTarget(NamedTuple):
             yield db
 
     def failure(self, what: str, error: Exception) -> CommandFailed:
-        return CommandFailed(f"{what}: {self.error_text(error)}")
-
-    def error_text(self, error: Exception) -> str:
-        """Return the text of an error, with a hint if no cluster is reachable."""
-        if not isinstance(error, NotDone) or error.reason != RejectReason.UNREACHABLE:
-            return str(error)
-        return f"{error} ({self.unreachable_hint()})"
+        """Return the failure of the command, with a hint if no cluster is reachable."""
+        is_unreachable = isinstance(error, NotDone) and error.reason == RejectReason.UNREACHABLE
+        hint = f" ({self.unreachable_hint()})" if is_unreachable else ""
+        return CommandFailed(f"{what}: {error}{hint}")
 
     def unreachable_hint(self) -> str:
         if self.addresses == DEFAULT_ADDRESSES:

@@ -140,7 +140,7 @@ class _LoadLoop:
                 self._on_reconnected(index)
 
     def _on_call_done(self, connection: LoadTarget, client: int) -> None:
-        raise NotImplementedError
+        """Handle the response or the failure of a call."""
 
     def _on_reconnected(self, index: int) -> None:
         """Handle a new connection in place of a closed one."""
@@ -221,6 +221,3 @@ class _OpenLoop(_LoadLoop):
             return connection
         rotated = (*self._connections[index:], *self._connections[:index])
         return next((other for other in rotated if not other.closed.done()), connection)
-
-    def _on_call_done(self, connection: LoadTarget, client: int) -> None:
-        pass

@@ -17,12 +17,12 @@ from creekdb.cli.output import (
     pluralize,
     print_json,
     scratch_directory,
+    stderr_console,
     stdout_console,
 )
 from creekdb.cli.scenario_options import DURATION, MEASUREMENT
 from creekdb.cli.target import AUTHORITY, TOKEN
 from creekdb.cli.views.measures import LoadProgress, print_errors, print_latencies
-from creekdb.cli.views.progress import spinner
 from creekdb.client.errors import NotDone
 from creekdb.client.replica_connection import client_tls_context
 from creekdb.errors import UsageError
@@ -180,16 +180,19 @@ def _measure_local_cluster(
     The directory for temporary files may be in memory, which would distort the measurement.
     """
     with scratch_directory(Path.cwd(), ".creek-bench-") as directory:
-        recorded = directory / "recorded"
+        recorded = Path(directory, "recorded")
         serve_options = ["--durability", options.durability]
         if options.out is not None:
             serve_options += ["--record", str(recorded)]
         cluster = LocalCluster(
-            directory, replicas=options.replicas or 3, datatype=datatype, options=serve_options
+            Path(directory),
+            replicas=options.replicas or 3,
+            datatype=datatype,
+            options=serve_options,
         )
 
         async def run() -> tuple[LoadResult, LoadMeter]:
-            with spinner(f"starting {pluralize(options.replicas or 3, 'replica')}"):
+            with stderr_console().status(f"starting {pluralize(options.replicas or 3, 'replica')}"):
                 await cluster.wait_until_ready()
             measurement = await _measure(
                 options, datatype, cluster.addresses, stream, cluster.processes

@@ -1,7 +1,7 @@
 """`creek call`: call one operation on a live cluster."""
 
 import asyncio
-from typing import Any
+from typing import Any, Final
 
 import click
 import msgspec
@@ -13,8 +13,15 @@ from creekdb.cli.output import print_json
 from creekdb.cli.target import ClusterTarget, pending_notice
 from creekdb.client import NotDone, OperationFailed, Unknown
 from creekdb.client.calls import Call
+from creekdb.client.errors import CallFailed
 from creekdb.errors import UsageError
 from creekdb.protocol.effects import ResponseKind
+
+FAILURES: Final[dict[type[CallFailed], str]] = {
+    OperationFailed: "the operation raised an error",
+    NotDone: "the call was not executed",
+    Unknown: "the outcome of the call is unknown",
+}
 
 
 @click.command(short_help="Call an operation on a live cluster.")
@@ -58,8 +65,8 @@ def call(
 
     try:
         response, notices = asyncio.run(invoke())
-    except (OperationFailed, NotDone, Unknown) as error:
-        raise target.failure(_failure_summary(error), error) from error
+    except CallFailed as error:
+        raise target.failure(FAILURES[type(error)], error) from error
     if notices and strong:
         click.echo(f"creek: tentative response: {_result_text(response)}", err=True)
     elif as_json:
@@ -110,13 +117,3 @@ def _timeout_lines(call: Call, error: Unknown) -> list[str]:
         f"the call is not lost: {replica} retains it until a majority fixes its position; "
         "then read the result with a strong call",
     ]
-
-
-def _failure_summary(error: Exception) -> str:
-    match error:
-        case OperationFailed():
-            return "the operation raised an error"
-        case NotDone():
-            return "the call was not executed"
-        case _:
-            return "the outcome of the call is unknown"

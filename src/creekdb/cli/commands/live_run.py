@@ -77,7 +77,7 @@ def live_run(
     )
     with scratch_directory(out.parent, f".{out.name}-") as directory:
         with _LiveRunProgress(WARM_UP_S, duration / 1e6) as observer:
-            history, result = run_live(config, directory, observer)
+            history, result = run_live(config, Path(directory), observer)
         if out.exists():
             shutil.rmtree(out)
         save_run(history, out)

@@ -1,8 +1,6 @@
-"""Progress bars and spinners on stderr."""
+"""Progress bars on stderr."""
 
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any, Self
 
 from rich.progress import Progress, ProgressColumn
@@ -47,14 +45,3 @@ class ProgressBar:
     def print(self, line: str | Text) -> None:
         """Print a line above the bar, or to stderr if there is no bar."""
         self._bar.console.print(line, soft_wrap=True)
-
-
-@contextmanager
-def spinner(activity: str) -> Iterator[None]:
-    """Show a spinner on a terminal, for an activity of unknown duration."""
-    console = stderr_console()
-    if not console.is_terminal:
-        yield
-        return
-    with console.status(activity):
-        yield

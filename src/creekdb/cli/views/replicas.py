@@ -16,14 +16,8 @@ _LIVE_COLUMNS = (
     *("committed", "lag", "tentative", "ops/s", _AGREED_COLUMN),
 )
 _OPTIONAL_COLUMNS = (
-    "process",
-    _AGREED_COLUMN,
-    "lag",
-    "links",
-    "tentative",
-    "port",
-    "leader",
-    "ops/s",
+    *("process", _AGREED_COLUMN, "lag", "links"),
+    *("tentative", "port", "leader", "ops/s"),
 )
 """Columns in the order in which a narrow terminal omits them."""
 _STATE_WIDTH_MIN = 11

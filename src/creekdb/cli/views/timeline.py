@@ -171,25 +171,15 @@ def _links_text(at: int, groups: PartitionGroups, down: set[int | None], replica
 def _timeline_events(history: History, scenario: Scenario) -> list[_TimelineEvent]:
     """Return the events of replicas and links, in the order of time."""
     end_us = scenario.duration_us
-    faults = sorted(
-        (each for each in scenario.faults if each.at_us <= end_us), key=lambda each: each.at_us
-    )
-    events = [
-        event
-        for fault in faults
-        if (event := _fault_event(fault, scenario, history.operations)) is not None
-    ]
-    deaths = {
-        (each.at_us, each.replica) for each in faults if isinstance(each, Die) and not each.telling
-    }
-    events += _crash_events(history, deaths)
+    ordered = sorted(scenario.faults, key=lambda fault: fault.at_us)
+    faults = [each for each in ordered if each.at_us <= end_us]
+    events = [*_fault_events(faults, scenario.replicas, history.operations)]
+    events += _crash_events(history, {(each.at_us, each.stopped_replica) for each in events})
     if not _is_healed_at_end(faults):
-        # Sorting is stable, so restarts caused by the end come after its heading.
-        before = [each for each in events if each.started_replica is None or each.at_us < end_us]
-        after = [each for each in events if each not in before]
-        end = _TimelineEvent(end_us, "the end: clients stop, and all faults are healed", groups=())
-        events = [*before, end, *after]
-    return sorted(events, key=lambda each: each.at_us)
+        text = "the end: clients stop, and all faults are healed"
+        events.append(_TimelineEvent(end_us, text, groups=()))
+    # Restarts caused by the end come after its heading.
+    return sorted(events, key=lambda each: (each.at_us, each.started_replica is not None))
 
 
 def _is_healed_at_end(faults: Sequence[Fault]) -> bool:
@@ -198,7 +188,9 @@ def _is_healed_at_end(faults: Sequence[Fault]) -> bool:
     return not faults or (links_only and isinstance(faults[-1], Heal))
 
 
-def _crash_events(history: History, deaths: set[tuple[int, int]]) -> Iterator[_TimelineEvent]:
+def _crash_events(
+    history: History, deaths: set[tuple[int, int | None]]
+) -> Iterator[_TimelineEvent]:
     """Yield crashes and restarts of the logs; deaths have their own heading."""
     started: set[int] = set()
     for log in sorted(history.logs, key=lambda log: (log.replica, log.incarnation)):
@@ -211,33 +203,36 @@ def _crash_events(history: History, deaths: set[tuple[int, int]]) -> Iterator[_T
             yield _TimelineEvent(log.crashed_us, text, stopped_replica=log.replica)
 
 
-def _fault_event(
-    fault: Fault, scenario: Scenario, records: Iterable[OperationRecord]
-) -> _TimelineEvent | None:
-    """Return the heading of a fault, or None for crashes and restarts, which the logs contain."""
-    event = _TimelineEvent(fault.at_us, format_fault(fault, ROUNDED))
-    match fault:
-        case Partition(groups=groups):
-            text = _partition_text(groups, scenario.replicas)
-            return event._replace(text=text, groups=groups)
-        case Heal(at_us=at_us):
-            pending = [call_text(each.operation) for each in records if _awaits_stable(each, at_us)]
-            suffix = f"; not yet stable: {', '.join(pending)}" if pending else ""
-            return event._replace(text=f"the network heals{suffix}", groups=())
-        case Cut(sender=sender, receiver=receiver):
-            return event._replace(text=f"messages from {sender} to {receiver} are dropped")
-        case Die(replica=replica, telling=True):
-            text = f"replica {replica} will die after its next ballot promise"
-            return event._replace(text=text)
-        case Die(replica=replica):
-            text = f"replica {replica} dies (○) and never restarts"
-            return event._replace(text=text, stopped_replica=replica)
-        case Crash(replica=replica, writing=True):
-            return event._replace(text=f"replica {replica} will crash at its next disk write")
-        case Crash() | Restart():
-            return None
-        case _:
-            return event
+def _fault_events(
+    faults: Iterable[Fault], replicas: int, records: Sequence[OperationRecord]
+) -> Iterator[_TimelineEvent]:
+    """Yield the headings of the faults, except crashes and restarts, which the logs contain."""
+    for fault in faults:
+        groups: PartitionGroups | None = None
+        stopped_replica: int | None = None
+        match fault:
+            case Crash(writing=False) | Restart():
+                continue
+            case Partition(groups=groups):
+                text = _partition_text(groups, replicas)
+            case Heal(at_us=at_us):
+                groups = ()
+                pending = [
+                    call_text(each.operation) for each in records if _is_pending(each, at_us)
+                ]
+                suffix = f"; not yet stable: {', '.join(pending)}" if pending else ""
+                text = f"the network heals{suffix}"
+            case Cut(sender=sender, receiver=receiver):
+                text = f"messages from {sender} to {receiver} are dropped"
+            case Die(replica=replica, telling=True):
+                text = f"replica {replica} will die after its next ballot promise"
+            case Die(replica=stopped_replica):
+                text = f"replica {stopped_replica} dies (○) and never restarts"
+            case Crash(replica=replica):
+                text = f"replica {replica} will crash at its next disk write"
+            case _:
+                text = format_fault(fault, ROUNDED)
+        yield _TimelineEvent(fault.at_us, text, groups, stopped_replica)
 
 
 def _partition_text(groups: PartitionGroups, replicas: int) -> str:
@@ -249,7 +244,7 @@ def _partition_text(groups: PartitionGroups, replicas: int) -> str:
     return f"the network splits into {' and '.join(sides.values())}; {majority}"
 
 
-def _awaits_stable(record: OperationRecord, at_us: int) -> bool:
+def _is_pending(record: OperationRecord, at_us: int) -> bool:
     """True if a strong call had no stable response at this time."""
     stable = record.stable
     answered = stable is not None and stable.at_us < at_us

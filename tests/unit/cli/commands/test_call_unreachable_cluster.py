@@ -29,11 +29,13 @@ def test_an_unreachable_cluster_is_reported_with_a_remedy() -> None:
         ClusterTarget(addresses, token="", authority=None)
         for addresses in (DEFAULT_ADDRESSES, ("10.0.0.1:7100",))
     )
-    assert default.error_text(unreachable).startswith(
-        "no replica can be reached (start a cluster here with 'creek up'"
+    assert str(default.failure("cannot call", unreachable)).startswith(
+        "cannot call: no replica can be reached (start a cluster here with 'creek up'"
     )
-    assert "start the cluster, or set another address with --at" in other.error_text(unreachable)
-    assert default.error_text(NotDone(RejectReason.CLOSED, "not connected")) == "not connected"
+    remedy = "start the cluster, or set another address with --at"
+    assert remedy in str(other.failure("cannot call", unreachable))
+    closed = NotDone(RejectReason.CLOSED, "not connected")
+    assert str(default.failure("cannot call", closed)) == "cannot call: not connected"
 
 
 @pytest.mark.parametrize(

@@ -11,14 +11,14 @@ class LazyGroup(click.Group):
     """Group of lazily imported commands.
 
     `modules`: module below `creekdb.cli.commands` for each command name; it has the command under
-    that name. `sections`: command names by help section; without it, the help is alphabetical.
+    that name. `sections`: command names by help section.
     """
 
     def __init__(
         self,
         *args: Any,
         modules: Mapping[str, str],
-        sections: Mapping[str, Sequence[str]] | None = None,
+        sections: Mapping[str, Sequence[str]],
         **kwargs: Any,
     ) -> None:
         super().__init__(*args, **kwargs)
@@ -37,7 +37,7 @@ class LazyGroup(click.Group):
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         names = self.list_commands(ctx)
         widest = max(map(len, names))
-        for title, members in (self._sections or {"Commands": names}).items():
+        for title, members in self._sections.items():
             rows = [
                 (f"{name:{widest}}", command.get_short_help_str(formatter.width))
                 for name in members

@@ -159,9 +159,9 @@ class LiveRunObserver(Protocol):
         """Handle progress, at regular intervals during warm-up and load."""
 
 
-def recorded_history(recordings: Path, meter: LoadMeter, config: Mapping[str, Any]) -> History:
+def recorded_history(cluster: LocalCluster, meter: LoadMeter, config: Mapping[str, Any]) -> History:
     """Merge the recordings of a load. `config` is added to the configuration of the run."""
-    history = merge_recordings(recordings, (meter.begin_ns // 1000, meter.end_ns // 1000))
+    history = merge_recordings(cluster.recordings, (meter.begin_ns // 1000, meter.end_ns // 1000))
     return msgspec.structs.replace(history, config={**history.config, **config})
 
 
@@ -173,26 +173,20 @@ def run_live(
     `directory` holds journals and recordings.
     """
     datatype = tpcc.populated_datatype_name("rows", config.warehouses, config.seed)
-    recordings = directory / "recorded"
-    cluster = LocalCluster(
+    with LocalCluster(
         directory,
         replicas=config.replicas,
         datatype=datatype,
-        options=["--record", str(recordings), "--record-orders"],
-    )
-    try:
+        options=("--record-orders",),
+        is_recorded=True,
+    ) as cluster:
         meter, load, applied_faults = run_in_new_loop(
             _drive_cluster(config, datatype, cluster, observer)
         )
         observer.on_stage("stopping the replicas")
-    finally:
-        cluster.stop()
     observer.on_stage("merging the recordings")
-    history = recorded_history(
-        recordings,
-        meter,
-        {"load_tps": load, "seed": config.seed, "command": config.command},
-    )
+    run_config = {"load_tps": load, "seed": config.seed, "command": config.command}
+    history = recorded_history(cluster, meter, run_config)
     begin_us = history.config["begin_us"] // 1000 * 1000
     history.config["faults"] = _faults_text(
         [msgspec.structs.replace(each, at_us=each.at_us + begin_us) for each in applied_faults]

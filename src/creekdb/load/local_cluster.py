@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator, Sequence, Set
 from contextlib import suppress
 from itertools import chain, combinations, cycle, islice
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Self
 
 import msgspec
 
@@ -87,7 +87,10 @@ OUTPUT_TAIL_BYTES: Final = 65_536
 
 
 class LocalCluster:
-    """Cluster of `creek serve` processes. The output of each replica goes to a file."""
+    """Cluster of `creek serve` processes. The output of each replica goes to a file.
+
+    As a context manager, it stops all replicas at the end.
+    """
 
     def __init__(
         self,
@@ -98,13 +101,17 @@ class LocalCluster:
         options: Sequence[str] = (),
         port: int | None = None,
         http: bool = False,
+        is_recorded: bool = False,
     ) -> None:
         """`port` is the client port of the first replica; the others follow. Peer ports and HTTP
         ports have the offsets `PEER_PORT_OFFSET` and `HTTP_PORT_OFFSET`. Without `port`, free ports
-        are used. If `http`, the replicas also serve HTTP."""
+        are used. If `http`, the replicas also serve HTTP. If `is_recorded`, they record their
+        histories in `recordings`."""
         self.directory = directory
         self._datatype = datatype
-        self._options = tuple(options)
+        self.recordings = directory / "recorded"
+        record_options = ("--record", str(self.recordings)) if is_recorded else ()
+        self._options = (*options, *record_options)
         self._members = _addresses(replicas, port and port + PEER_PORT_OFFSET)
         self.addresses = _addresses(replicas, port)
         self.http_addresses = _addresses(replicas, port and port + HTTP_PORT_OFFSET) if http else []
@@ -112,6 +119,12 @@ class LocalCluster:
         """Cut links between replicas. `set_cut_links` changes them."""
         self._dev_control = DevControl(control="", secret="", pages={})
         self._running: dict[int, subprocess.Popen[bytes]] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
 
     @property
     def processes(self) -> dict[str, int]:

@@ -157,7 +157,7 @@ def _run_bench(
             f"{options.out} exists already, and runs are never overwritten: name another"
         )
     if options.addresses:
-        result, _ = run_in_new_loop(_measure(options, datatype, options.addresses, stream, {}))
+        result, _ = run_in_new_loop(_measure(options, datatype, stream, None))
     else:
         result = _measure_local_cluster(options, datatype, stream, strong)
     if options.as_json:
@@ -180,51 +180,36 @@ def _measure_local_cluster(
     The directory for temporary files may be in memory, which would distort the measurement.
     """
     with scratch_directory(Path.cwd(), ".creek-bench-") as directory:
-        recorded = Path(directory, "recorded")
-        serve_options = ["--durability", options.durability]
-        if options.out is not None:
-            serve_options += ["--record", str(recorded)]
-        cluster = LocalCluster(
+        with LocalCluster(
             Path(directory),
             replicas=options.replicas or 3,
             datatype=datatype,
-            options=serve_options,
-        )
-
-        async def run() -> tuple[LoadResult, LoadMeter]:
-            with stderr_console().status(f"starting {pluralize(options.replicas or 3, 'replica')}"):
-                await cluster.wait_until_ready()
-            measurement = await _measure(
-                options, datatype, cluster.addresses, stream, cluster.processes
-            )
-            if options.out is not None:
-                await cluster.wait_until_stable()
-            return measurement
-
-        try:
-            cluster.start()
-            result, meter = run_in_new_loop(run())
-        finally:
-            cluster.stop()
+            options=("--durability", options.durability),
+            is_recorded=options.out is not None,
+        ) as cluster:
+            result, meter = run_in_new_loop(_measure(options, datatype, stream, cluster))
         if options.out is not None:
-            config = {
-                "load_tps": options.load,
-                "strong_share": strong,
-                "seed": options.seed,
-                "command": command_line(),
-            }
-            save_run(recorded_history(recorded, meter, config), options.out)
+            config = {"load_tps": options.load, "strong_share": strong, "seed": options.seed}
+            history = recorded_history(cluster, meter, {**config, "command": command_line()})
+            save_run(history, options.out)
     return result
 
 
 async def _measure(
     options: _BenchOptions,
     datatype: str,
-    addresses: Sequence[str],
     stream: Callable[[int], Workload],
-    processes: dict[str, int],
+    cluster: LocalCluster | None,
 ) -> tuple[LoadResult, LoadMeter]:
-    cpu = CpuClock(processes)
+    """Start and measure a local cluster, or measure the one at the addresses."""
+    addresses: Sequence[str] = options.addresses
+    cpu = CpuClock({})
+    if cluster is not None:
+        addresses = cluster.addresses
+        with stderr_console().status(f"starting {pluralize(len(addresses), 'replica')}"):
+            cluster.start()
+            await cluster.wait_until_ready()
+        cpu = CpuClock(cluster.processes)
     warm_up_s, duration_s = options.warm_up / 1e6, options.duration / 1e6
     progress = LoadProgress(warm_up_s, duration_s)
     plan = LoadPlan(
@@ -252,6 +237,8 @@ async def _measure(
             f"{error} (start the cluster, set another address with --at, or omit --at to start a "
             "local cluster)"
         ) from error
+    if cluster is not None and options.out is not None:
+        await cluster.wait_until_stable()
     return load_result(meter, cpu.used_s), meter
 
 

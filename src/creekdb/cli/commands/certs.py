@@ -4,7 +4,7 @@ import re
 import secrets
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import click
 
@@ -13,9 +13,6 @@ from creekdb.cli.declaration import argument, declared, option
 from creekdb.cli.options import DIRECTORY, explicit_options
 from creekdb.cli.output import command_name, pluralize
 from creekdb.errors import UsageError
-
-if TYPE_CHECKING:
-    from creekdb.cli.certificate_files import CertificateFiles
 
 HOST_PATTERN: Final = r"[A-Za-z0-9._:-]+"
 NAME_PATTERN: Final = r"[A-Za-z0-9_-]+"
@@ -73,9 +70,11 @@ def certs(
             changes = "--more and --renew change an existing set"
             raise UsageError(f"{changes}: combine each with --days only")
         if more is None:
-            _renew_certificates(files, directory)
+            _print_renewed(directory, files.renew())
         else:
-            _add_replicas(files, directory, _split_names(more, HOST_PATTERN, "--more"))
+            further = _split_names(more, HOST_PATTERN, "--more")
+            template, added = files.add(further)
+            _print_join_commands(directory, template.clients, added, further)
     elif directory.is_dir() and any(directory.iterdir()):
         raise UsageError(f"{directory} is not empty: name an empty or a new directory")
     else:
@@ -92,19 +91,21 @@ def _split_names(text: str, pattern: str, option: str) -> list[str]:
     return names
 
 
-def _renew_certificates(files: "CertificateFiles", directory: Path) -> None:
-    count = pluralize(files.renew(), "certificate")
-    click.echo(f"{count} in {directory} reissued, with new keys. Copy each certificate and key to")
-    click.echo("its host, and send SIGHUP to the replica there; it need not restart.")
+def _print_renewed(directory: Path, count: int) -> None:
+    certificates = pluralize(count, "certificate")
+    click.echo(f"{certificates} in {directory} reissued, with new keys. Copy each certificate and")
+    click.echo("key to its host, and send SIGHUP to the replica there; it need not restart.")
 
 
-def _add_replicas(files: "CertificateFiles", directory: Path, hosts: list[str]) -> None:
-    template, added = files.add(hosts)
+def _print_join_commands(
+    directory: Path, member: str, replicas: list[int], hosts: list[str]
+) -> None:
+    """Print the commands for further replicas. `member`: client address of a member."""
     further = pluralize(len(hosts), "further replica")
     click.echo(f"{directory} contains the files for {further} to join.")
     click.echo("Start them one after the other, each on its host:\n")
-    for replica, host in zip(added, hosts, strict=True):
-        options = f"--join {template.clients} --listen {peer_address(host, replica)}"
+    for replica, host in zip(replicas, hosts, strict=True):
+        options = f"--join {member} --listen {peer_address(host, replica)}"
         _print_serve_command(directory, replica, host, f" {options}")
     click.echo("\nJoining requires CREEK_AUTHORITY and CREEK_TOKEN in the environment.")
 

@@ -20,8 +20,8 @@ from creekdb.simulation.faults.fields import format_duration
 from creekdb.simulation.faults.language import describe_fault
 
 REPLICAS: Final = 3
-DEFAULT_FAULT_TIMES: Final = ((Crash, 0.2), (Restart, 0.35), (Partition, 0.55), (Heal, 0.75))
-"""Default faults, each with the share of the duration after which it is injected."""
+DEFAULT_FAULT_TIMES: Final = (0.2, 0.35, 0.55, 0.75)
+"""Times of the default faults, as shares of the duration."""
 
 
 @click.command("live-run", short_help="Run a live cluster under load and faults, and save the run.")
@@ -95,13 +95,13 @@ def live_run(
 
 
 def default_faults(duration_us: int) -> tuple[Fault, ...]:
-    at_us = {kind: round(duration_us * share) for kind, share in DEFAULT_FAULT_TIMES}
+    crash, restart, partition, heal = (round(duration_us * each) for each in DEFAULT_FAULT_TIMES)
     last = REPLICAS - 1
     return (
-        Crash(at_us[Crash], last),
-        Restart(at_us[Restart], last),
-        Partition(at_us[Partition], ((0,), tuple(range(1, REPLICAS)))),
-        Heal(at_us[Heal]),
+        Crash(crash, last),
+        Restart(restart, last),
+        Partition(partition, ((0,), tuple(range(1, REPLICAS)))),
+        Heal(heal),
     )
 
 

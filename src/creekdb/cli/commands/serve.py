@@ -10,7 +10,7 @@ import signal
 from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import click
 import msgspec
@@ -33,9 +33,6 @@ from creekdb.wire import event_loop as event_loop
 from creekdb.wire.addresses import format_address, parse_address
 from creekdb.wire.dev_control import ParentPipe, kill_after_parent_exit
 from creekdb.wire.event_log import EventName
-
-if TYPE_CHECKING:
-    from creekdb.http import HttpServer
 
 JOIN_TIMEOUT_S: Final = 30.0
 
@@ -211,7 +208,8 @@ async def _serve(
     """Run the replica until it is stopped. `reread`: read the configuration again."""
     if with_parent:
         kill_after_parent_exit(0)
-    http_server_class = _http_server_class(config)
+    if config.http:  # before the start, because the import is slow
+        from creekdb.http import HttpServer  # noqa: PLC0415
     server: Server
     loop = asyncio.get_running_loop()
     loop.add_signal_handler(signal.SIGHUP, lambda: _reload(server, reread))
@@ -226,8 +224,8 @@ async def _serve(
         server.task_supervisor.spawn(_collect_garbage(server))
         if with_parent:
             loop.add_reader(0, _parent_pipe(server, loop).read)
-        if http_server_class is not None:
-            http_server = http_server_class(server)
+        if config.http:
+            http_server = HttpServer(server)
             await http_server.start()
             stack.push_async_callback(http_server.stop)
         address = format_address(parse_address(config.clients)[0], server.client_port)
@@ -265,12 +263,3 @@ def _reload(server: Server, reread: Callable[[], ServerConfig]) -> None:
         server.event_log.error(
             EventName.CONFIGURATION_REFUSED, f"configuration not reloaded: {error}"
         )
-
-
-def _http_server_class(config: ServerConfig) -> "type[HttpServer] | None":
-    """Import the HTTP server only if configured, and before the start, because it is slow."""
-    if not config.http:
-        return None
-    from creekdb.http import HttpServer  # noqa: PLC0415
-
-    return HttpServer

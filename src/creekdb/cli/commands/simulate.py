@@ -51,7 +51,6 @@ from creekdb.simulation.kernel.cluster import Simulation, SimulationRun
 from creekdb.simulation.kernel.scenario import Scenario
 
 EXAMPLE_WIDTH = 37
-MEANING_WIDTH = 80 - EXAMPLE_WIDTH
 
 _INTRODUCTION = """\
 Set faults with --fault, once for each, or in a file with --faults. A fault is a name, its arguments
@@ -66,9 +65,8 @@ At the end of --duration every fault is healed, except death, severed links and 
 def fault_help() -> str:
     lines = [*wrap(_INTRODUCTION, 80), ""]
     for example, meaning in fault_examples():
-        first, *rest = wrap(meaning, MEANING_WIDTH)
-        lines.append(f"{example:{EXAMPLE_WIDTH}}{first}")
-        lines += [f"{'':{EXAMPLE_WIDTH}}{line}" for line in rest]
+        row = f"{example:{EXAMPLE_WIDTH}}{meaning}"
+        lines += wrap(row, 80, subsequent_indent=" " * EXAMPLE_WIDTH)
     return "\n".join([*lines, "", *wrap(_REMARKS, 80)])
 
 

@@ -42,9 +42,7 @@ from creekdb.simulation.models.parameters import SCALE_MAX, CpuModel
 CALL_SYNTAX = "'[strong] NAME [ARGUMENT ...] on REPLICA at TIME'"
 DEFAULT_SESSIONS = 2
 DEFAULT_STRONG_SHARE = 0.1
-DEFAULT_TPCC_LOAD_TPS = 2_000.0
-"""Default load of TPC-C, which every scheme sustains, in operations per second."""
-DEFAULT_WAREHOUSES = 5
+DEFAULT_EXPERIMENT = Experiment()
 SCHEME = option(
     f"Replication scheme: {', '.join(registry.BUILT_IN)}, or package.module:Class, also from the "
     "working directory. A live cluster runs creek.",
@@ -82,7 +80,7 @@ MEASUREMENT = DurationParam(MEASUREMENT_US_MIN)
 
 
 class TpccOptions(NamedTuple):
-    warehouses: int = option("TPC-C: number of warehouses.", DEFAULT_WAREHOUSES)
+    warehouses: int = option("TPC-C: number of warehouses.", DEFAULT_EXPERIMENT.warehouses)
     layout: str = option(
         "TPC-C: one register per row, or separate registers for the columns that change.",
         "rows",
@@ -137,7 +135,7 @@ class ScenarioOptions(NamedTuple):
     )
     load: float | None = option(
         "Open-loop load of the cluster, in operations per second, instead of --sessions.  "
-        f"[default for TPC-C: {DEFAULT_TPCC_LOAD_TPS:.0f}]",
+        f"[default for TPC-C: {DEFAULT_EXPERIMENT.load_tps:.0f}]",
         metavar="TPS",
     )
     cores: int = option(
@@ -186,15 +184,14 @@ def scenario_from_options(options: ScenarioOptions, saved: bool) -> Scenario:
     add_working_directory_to_path()
     registry.get_scheme(options.scheme)
     if options.story:
-        _reject_options("--story", {"replay", *_SCENARIO_OPTIONS})
+        _reject_options("--story defines the scenario", {"replay", *_SCENARIO_OPTIONS})
         return walkthrough_scenario(options.seed, options.scheme)
     if options.replay is not None:
-        _reject_options("--replay", {"seed", *_SCENARIO_OPTIONS})
+        _reject_options("--replay defines the scenario", {"seed", *_SCENARIO_OPTIONS})
         return scenario_from_seed(options.replay, options.scheme)
     _check_numbers(options)
     if options.workload == TPCC:
-        for name in explicit_options(_NON_TPCC_OPTIONS):
-            raise UsageError(f"--workload tpcc defines the clients: omit {name}")
+        _reject_options("--workload tpcc defines the clients", _NON_TPCC_OPTIONS)
         if options.tpcc.find_peak and (saved or options.debug or options.tpcc.population):
             raise UsageError("--find-peak makes many runs: omit --out, --debug and --population")
         if options.debug and options.tpcc.population:
@@ -217,10 +214,10 @@ def _check_numbers(options: ScenarioOptions) -> None:
         raise UsageError(f"--warehouses is {options.tpcc.warehouses}: it must be at least 1")
 
 
-def _reject_options(chosen: str, others: set[str]) -> None:
-    """Reject options that cannot change the scenario of `chosen`."""
-    for name in explicit_options(others):
-        raise UsageError(f"{chosen} defines the scenario: omit {name}")
+def _reject_options(reason: str, names: set[str]) -> None:
+    """Reject options that would have no effect."""
+    for name in explicit_options(names):
+        raise UsageError(f"{reason}: omit {name}")
 
 
 def _fault_schedule(options: ScenarioOptions) -> tuple[Fault, ...]:
@@ -337,7 +334,7 @@ def _tpcc_scenario(options: ScenarioOptions, saved: bool) -> Scenario:
         raise UsageError("--warm-up must be shorter than --duration: nothing would be measured")
     values = {**options._asdict(), **options.tpcc._asdict()}
     values |= {
-        "load_tps": options.load or DEFAULT_TPCC_LOAD_TPS,
+        "load_tps": options.load or DEFAULT_EXPERIMENT.load_tps,
         "duration_us": duration_us,
         "warm_up_us": warm_up_us,
         "faults": tuple(map(format_fault, _fault_schedule(options))),

@@ -152,11 +152,8 @@ def up(
     """
     add_working_directory_to_path()
     loaded = load_datatype(datatype)
-    identity = _ClusterFile(replicas, datatype)
-    if directory is not None:
-        _check_directory(directory, identity)
     _check_ports_free(port, replicas)
-    with _data_directory(directory, identity) as data_dir:
+    with _data_directory(directory, _ClusterFile(replicas, datatype)) as data_dir:
         options = ("--durability", durability)
         cluster = LocalCluster(
             data_dir, replicas=replicas, datatype=datatype, options=options, port=port, http=True
@@ -195,6 +192,7 @@ def _data_directory(directory: Path | None, identity: _ClusterFile) -> Iterator[
         with tempfile.TemporaryDirectory(prefix="creek-") as temporary:
             yield Path(temporary)
     else:
+        _check_directory(directory, identity)
         directory.mkdir(parents=True, exist_ok=True)
         (directory / CLUSTER_FILE).write_bytes(msgspec.json.encode(identity))
         yield directory

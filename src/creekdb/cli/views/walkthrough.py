@@ -38,12 +38,11 @@ INTRODUCTION = (
 
 
 class CommittedOperation(NamedTuple):
-    """One request of `committed`, with its position from 0.
+    """One request of `committed`.
 
     `record` is None for a request that a replica issued itself, such as a no-op.
     """
 
-    position: int
     request: Request
     outcome: Outcome
     record: OperationRecord | None
@@ -72,13 +71,11 @@ def committed_operations(history: History) -> list[CommittedOperation]:
     machine = datatype.sequential()
     records = {each.id: each for each in history.operations if run.position_of(each) is not None}
     finals: list[CommittedOperation] = []
-    for position, dot in enumerate(run.committed):
+    for dot in run.committed:
         request = run.request(dot) if dot is not None else None
         if request is None:
             break
-        finals.append(
-            CommittedOperation(position, request, machine.apply(request), records.get(request.id))
-        )
+        finals.append(CommittedOperation(request, machine.apply(request), records.get(request.id)))
     return finals
 
 
@@ -145,13 +142,13 @@ def _committed_order_lines(finals: Sequence[CommittedOperation]) -> list[Text]:
     call_numbers = {record.id: number for number, record in enumerate(records, start=1)}
     header = ["order  call", f"{'':6} operation", "first", "final", ""]
     rows = [[Text(title, style="dim") for title in header]]
-    for each in finals:
+    for position, each in enumerate(finals, start=1):
         request, first = each.request, each.first_response
         first_text = "" if first is None else outcome_text(first.outcome)
         remark = ("corrected", "green") if request.strong else ("apology due", "red")
         rows.append(
             [
-                Text(f"{each.position + 1:>5} {call_numbers.get(request.id, ''):>5}"),
+                Text(f"{position:>5} {call_numbers.get(request.id, ''):>5}"),
                 labelled_call(request.strong, request.operation),
                 Text.assemble((first_text, "strike dim" if each.changed else "")),
                 Text(outcome_text(each.outcome)),

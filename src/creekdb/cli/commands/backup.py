@@ -29,9 +29,8 @@ from creekdb.cli.options import (
     explicit_options,
     reject_working_directory,
 )
-from creekdb.cli.output import command_name, pluralize, print_json
+from creekdb.cli.output import ProgressBar, command_name, pluralize, print_json
 from creekdb.cli.target import ClusterTarget
-from creekdb.cli.views.progress import ProgressBar
 from creekdb.client import NotDone
 from creekdb.client.backup_download import download_backup
 from creekdb.errors import UsageError

@@ -19,6 +19,7 @@ from creekdb.cli.declaration import declared, option
 from creekdb.cli.exit_codes import FAILURE, SUCCESS
 from creekdb.cli.options import DEFAULT_SCHEME, add_working_directory_to_path, command_limits
 from creekdb.cli.output import (
+    ProgressBar,
     command_name,
     new_table,
     pluralize,
@@ -27,7 +28,6 @@ from creekdb.cli.output import (
     print_table,
 )
 from creekdb.cli.scenario_options import SCHEME
-from creekdb.cli.views.progress import ProgressBar
 from creekdb.cli.views.run_summary import scenario_lines
 from creekdb.errors import NotDeterministic
 from creekdb.evaluation.experiment import build_simulation

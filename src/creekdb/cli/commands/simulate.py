@@ -21,6 +21,7 @@ from creekdb.cli.declaration import declared, option
 from creekdb.cli.exit_codes import FAILURE, SUCCESS
 from creekdb.cli.options import NEW_DIRECTORY, command_limits
 from creekdb.cli.output import (
+    ProgressBar,
     command_name,
     pluralize,
     print_json,
@@ -29,7 +30,6 @@ from creekdb.cli.output import (
 )
 from creekdb.cli.scenario_options import ScenarioOptions, scenario_from_options, with_load
 from creekdb.cli.views.measures import peak_table, print_measures
-from creekdb.cli.views.progress import ProgressBar
 from creekdb.cli.views.run_summary import is_legal, scenario_lines, verdict_lines
 from creekdb.cli.views.timeline import timeline_lines
 from creekdb.cli.views.walkthrough import walkthrough_lines

@@ -7,8 +7,7 @@ import click
 from rich.progress import BarColumn
 from rich.table import Table
 
-from creekdb.cli.output import new_table, pluralize, print_table
-from creekdb.cli.views.progress import ProgressBar
+from creekdb.cli.output import ProgressBar, new_table, pluralize, print_table
 from creekdb.evaluation import PeakLoad
 from creekdb.evaluation.measures import Measures, SimulatedLatency
 from creekdb.load.measurement import (

@@ -66,7 +66,7 @@ def new_table(*columns: str, left: Container[str] = (), min_width: int | None = 
     table = Table(box=None, pad_edge=False, header_style="dim")
     for name in columns:
         justify: JustifyMethod = "left" if name in left else "right"
-        table.add_column(name, justify=justify, min_width=min_width)
+        table.add_column(name, justify=justify, min_width=min_width, overflow="fold")
     return table
 
 

@@ -13,7 +13,7 @@ from rich.table import Table
 from creekdb.cli.declaration import argument, declared, option
 from creekdb.cli.exit_codes import CommandFailed
 from creekdb.cli.options import AS_JSON
-from creekdb.cli.output import command_name, pluralize, print_json, print_table
+from creekdb.cli.output import command_name, new_table, pluralize, print_json, print_table
 from creekdb.cli.target import ClusterTarget
 from creekdb.client import Database, NotDone, OperationFailed, Unknown
 from creekdb.client.errors import CallFailed
@@ -217,10 +217,8 @@ def _run_on_cluster(
 
 
 def _address_table(result: dict[str, Any]) -> Table:
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
-    table.add_column("replica", justify="right")
-    for column in ("peer address", "client address"):
-        table.add_column(column, overflow="fold")
+    columns = ("peer address", "client address")
+    table = new_table("replica", *columns, left=columns)
     for member in map(str, result["members"]):
         addresses = result["found_at"].get(member), result["clients_at"].get(member)
         table.add_row(member, *(address or "-" for address in addresses))

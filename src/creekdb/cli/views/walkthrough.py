@@ -159,17 +159,15 @@ def _committed_order_lines(finals: Sequence[CommittedOperation]) -> list[Text]:
 
 
 def _change_summary(finals: Sequence[CommittedOperation]) -> Text:
-    weak = [each for each in finals if each.record and not each.request.strong]
+    weak = [each.changed for each in finals if each.record and not each.request.strong]
     stable = [
-        each.record.stable.outcome.same_as(each.outcome)
+        not each.record.stable.outcome.same_as(each.outcome)
         for each in finals
         if each.record is not None and each.record.stable is not None
     ]
-    weak_changed = sum(each.changed for each in weak)
-    stable_changed = stable.count(False)
     return Text(
-        f"  {weak_changed} of {len(weak)} weak responses changed; "
-        f"{stable_changed} of {len(stable)} stable responses changed"
+        f"  {sum(weak)} of {len(weak)} weak responses changed; "
+        f"{sum(stable)} of {len(stable)} stable responses changed"
     )
 
 

@@ -11,7 +11,7 @@ The name, the type and the default of a parameter are those of the signature.
 
 A positional parameter is an argument of the command, a keyword parameter an option. A `NamedTuple`
 is a group of options, which several commands can share. A boolean is a flag, a tuple a parameter
-that may be repeated, and a `Literal` a choice.
+that may be repeated, and a `Literal` a choice. `**others` receives options of other decorators.
 """
 
 import inspect
@@ -77,7 +77,7 @@ def _decorators(
     hints = get_type_hints(declaring)
     for name, parameter in inspect.signature(declaring).parameters.items():
         hint, given = hints[name], parameter.default
-        if parameter.kind is inspect.Parameter.VAR_KEYWORD:  # options that are added otherwise
+        if parameter.kind is inspect.Parameter.VAR_KEYWORD:
             continue
         if hasattr(hint, "_fields"):
             groups[name] = hint

@@ -6,7 +6,7 @@ from typing import Any, Literal, NamedTuple
 import click
 from click.testing import CliRunner
 
-from creekdb.cli.declaration import argument, declared, option
+from creekdb.cli.declaration import argument, declared, option, option_settings
 
 
 class Credentials(NamedTuple):
@@ -83,3 +83,14 @@ def test_the_help_shows_defaults_and_keeps_the_order_of_the_signature() -> None:
     assert "Second.  [default: 2]" in help_text
     assert "First.  [default: x]" in help_text
     assert "[default: y]" not in help_text
+
+
+def test_options_that_are_added_otherwise_are_passed_on() -> None:
+    @click.command()
+    @declared
+    @click.option("--level", **option_settings(int | None))
+    def mixed(*, name: str = option("Name.", "a"), **others: Any) -> Any:
+        return name, others
+
+    assert run(mixed, "--level", "3") == ("a", {"level": 3})
+    assert run(mixed, "--name", "b") == ("b", {"level": None})

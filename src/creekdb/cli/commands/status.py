@@ -111,11 +111,9 @@ def _complete_statuses(statuses: list[dict[str, Any]], is_guess: bool) -> list[d
             each["replica"] = numbers.get(each["address"], "-")
     if is_guess:
         statuses = [each for each in statuses if each["replica"] != "-"] or statuses[:1]
-    peer_addresses = {
-        replica: address
-        for each in statuses
-        for replica, address in each.get("found_at", {}).items()
-    }
+    peer_addresses: dict[str, str] = {}
+    for each in statuses:
+        peer_addresses |= each.get("found_at", {})
     statuses += [
         {**_unreachable("-", _not_connected_text(peer_addresses.get(replica))), "replica": replica}
         for replica, address in missing.items()

@@ -150,10 +150,11 @@ class LocalCluster:
                     stderr=output,
                     start_new_session=True,  # Ctrl-C must interrupt only this process
                 )
-            self._send_control(replica)
+            if self._dev_control.control or self.cut_links:
+                self._send_control(replica)
 
     def set_dev_control(self, control: DevControl) -> None:
-        """Send the control data to all replicas, now and when they start."""
+        """Send the control data to all replicas, now and at every start."""
         self._dev_control = control
         self.set_cut_links(self.cut_links)
 

@@ -51,9 +51,6 @@ class DirectWriter:
         """Offset in the file at which the buffer begins."""
         self._data_end_offset = -1
         """Offset in the file at which the data in the buffer ends."""
-        self._write_bytes = 0
-        self._data_bytes = 0
-        self._on_written: Callable[[int], None] | None = None
         self._buffer = mmap.mmap(-1, BUFFER_BYTES)
         self._buffer_address = 0
         """Address of the buffer, once a file is open."""
@@ -84,10 +81,17 @@ class DirectWriter:
         buffer[head:filled] = data
         buffer[filled:size] = bytes(size - filled)
         self._buffer_offset, self._data_end_offset = first_block, offset + len(data)
-        self._write_bytes, self._data_bytes, self._on_written = size, len(data), on_written
-        ring.write_direct(
-            self._direct_fd, self._buffer_address, size, first_block, self._finish_write
-        )
+
+        def finish(result: int) -> None:
+            if result == size:
+                on_written(len(data))
+                return
+            self._data_end_offset = -1
+            if -result in _DIRECT_IO_UNSUPPORTED:  # accepted only for `open` by the file system
+                self._is_usable, result = False, 0
+            on_written(min(result, 0))
+
+        ring.write_direct(self._direct_fd, self._buffer_address, size, first_block, finish)
         return True
 
     def release_file(self, file: int) -> None:
@@ -119,17 +123,6 @@ class DirectWriter:
             self._file_bytes = os.fstat(self._direct_fd).st_size
         return end <= self._file_bytes
 
-    def _finish_write(self, result: int) -> None:
-        on_written, self._on_written = self._on_written, None
-        assert on_written is not None
-        if result == self._write_bytes:
-            on_written(self._data_bytes)
-            return
-        self._data_end_offset = -1
-        if -result in _DIRECT_IO_UNSUPPORTED:
-            self._is_usable, result = False, 0  # the file system accepted O_DIRECT only for `open`
-        on_written(min(result, 0))
-
 
 _DSYNC_WRITE_UNSUPPORTED: Final = (errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL)
 """Errors of a system that cannot write and sync in one call."""
@@ -158,8 +151,6 @@ class TimedFileOps(FileOps):
         self._can_use_io_uring = use_io_uring
         self._io_uring: IoUring | None = None
         self._direct_writer = DirectWriter()
-        self._started_s = 0.0
-        self._on_written: Callable[[int], None] | None = None
 
     @property
     def can_write_async(self) -> bool:
@@ -185,10 +176,17 @@ class TimedFileOps(FileOps):
         ring = self._io_uring
         if ring is None:
             return False
-        self._started_s, self._on_written = time.perf_counter(), on_written
+        started_s = time.perf_counter()
+
+        def finish(result: int) -> None:
+            self.fsync.observe(time.perf_counter() - started_s)
+            if result < 0 and -result not in _DISK_ERRORS:
+                self._disable_io_uring(-result)
+            on_written(result)
+
         try:
-            if not self._direct_writer.write(ring, file, data, offset, self._finish_write):
-                ring.write(file, data, offset, self._finish_write)
+            if not self._direct_writer.write(ring, file, data, offset, finish):
+                ring.write(file, data, offset, finish)
         except OSError as error:
             self._disable_io_uring(error.errno or 0)
             return False
@@ -200,14 +198,6 @@ class TimedFileOps(FileOps):
             return False
         ring.wait()
         return True
-
-    def _finish_write(self, result: int) -> None:
-        on_written = self._on_written
-        assert on_written is not None
-        self.fsync.observe(time.perf_counter() - self._started_s)
-        if result < 0 and -result not in _DISK_ERRORS:
-            self._disable_io_uring(-result)
-        on_written(result)
 
     def _disable_io_uring(self, error: int) -> None:
         """Use the writer thread from now on: an error of io_uring itself would recur."""

@@ -34,12 +34,16 @@ class FileOps:
         """Write once. Return the number of bytes written, which may be less than requested."""
         return os.pwrite(file, data, offset)
 
-    def write_durably(self, file: int, data: bytes | memoryview, offset: int) -> None:
-        """Write all of `data`, and make it durable."""
+    def write_fully(self, file: int, data: bytes | memoryview, offset: int) -> None:
+        """Write all of `data`."""
         remaining = memoryview(data)
         while remaining:
             written = self.write(file, remaining, offset)
             remaining, offset = remaining[written:], offset + written
+
+    def write_durably(self, file: int, data: bytes | memoryview, offset: int) -> None:
+        """Write all of `data`, and make it durable."""
+        self.write_fully(file, data, offset)
         self.fdatasync(file)
 
     def attach(self, loop: AbstractEventLoop) -> None:

@@ -31,11 +31,11 @@ from creekdb.errors import DiskFailed, DiskFull, StorageFault
 from creekdb.protocol.messages import CheckpointRecord, Record, encode
 from creekdb.server.storage.file_ops import SYSTEM_FILE_OPS, DirectoryLock, FileOps
 from creekdb.server.storage.segment_writer import (
+    CheckpointAbandoned,
     CheckpointSlot,
     CommitGroup,
     SegmentWriter,
     WriteResult,
-    write_checkpoint_segment,
 )
 from creekdb.server.storage.segments import TornTail, read_segment_chain
 
@@ -198,16 +198,17 @@ class Journal:
         self._check_open()
         groups = self._pending_groups
         for payload, is_checkpoint in encoded:
+            if is_checkpoint:
+                self._append_slot((payload,), len(payload))
+                continue
             group = groups[-1] if groups else None
             if (
                 group is None
                 or (self._is_first_group_sealed and group is groups[0])
-                or is_checkpoint
-                or group.is_checkpoint
                 or group.checkpoint_slot is not None
                 or group.size_bytes + len(payload) > self._group_bytes_max
             ):
-                group = CommitGroup(self.end_position, is_checkpoint)
+                group = CommitGroup(self.end_position)
                 groups.append(group)
             group.payloads.append(payload)
             group.size_bytes += len(payload)
@@ -229,20 +230,25 @@ class Journal:
         The thread that writes the chunks also iterates over them.
         """
         self._check_open()
-        group = CommitGroup(self.end_position, True)
-        group.chunks = chunks
-        self._pending_groups.append(group)
-        self.end_position += 1
+        self._append_slot(chunks)
         self.request_sync()
         return self.end_position
 
     def reserve_checkpoint(self) -> CheckpointSlot:
         """Reserve a slot for a checkpoint of all appended records. It counts as one record."""
         self._check_open()
-        slot = CheckpointSlot(self.end_position)
-        self._pending_groups.append(CommitGroup(self.end_position, False, slot))
-        self.end_position += 1
+        slot = self._append_slot()
         self.request_sync()
+        return slot
+
+    def _append_slot(
+        self, chunks: Iterable[bytes] | None = None, size_bytes: int = 0
+    ) -> CheckpointSlot:
+        """Append the slot of a checkpoint, which is written later if `chunks` is None."""
+        slot = CheckpointSlot(self.end_position)
+        self._pending_groups.append(CommitGroup(self.end_position, slot, chunks, size_bytes))
+        self.pending_bytes += size_bytes
+        self.end_position += 1
         return slot
 
     def write_checkpoint(
@@ -287,7 +293,7 @@ class Journal:
 
     def _is_async_write_started(self, group: CommitGroup) -> bool:
         """Return True if the system writes the group. If not, the thread reports the cause."""
-        if self._writer_thread is None or not group.has_only_records:
+        if self._writer_thread is None or group.checkpoint_slot is not None:
             return False
         try:
             return self._writer.start_write(
@@ -317,7 +323,7 @@ class Journal:
                 except BaseException:
                     self._is_writing = False
                     raise
-            if not self._writer.wait_for_write():
+            if not self._file_ops.wait_for_write():
                 self._finish_group(self._write_results.get())
 
     def _collect_results(self) -> None:
@@ -338,7 +344,7 @@ class Journal:
         self.fault = None
         self.durable_position = group.first_position + (len(group.payloads) or 1)
         self.pending_bytes -= group.size_bytes
-        self.sync_count += group.checkpoint_slot is None
+        self.sync_count += group.checkpoint_slot is None or group.chunks is not None
         if (
             self._writer_thread is not None
             and self._pending_groups
@@ -382,27 +388,19 @@ class Journal:
             self._call_in_loop(self._collect_results)
         if item.checkpoint_path is not None:
             self._writer.install_checkpoint(item.checkpoint_path)
-        elif item.is_checkpoint and fault is None:
-            self._writer.remove_older_segments()
         return True
 
     def _write_group(self, group: CommitGroup) -> None:
         slot = group.checkpoint_slot
+        if slot is None:
+            self._writer.write(group.first_position, group.payloads, group.size_bytes)
+            return
+        if slot.segment_number is None:
+            slot.segment_number = self._writer.reserve_checkpoint()
         if group.chunks is not None:
             group.chunks = chunks = list(group.chunks)  # kept for a retry
-            if group.segment_number is None:
-                group.segment_number = self._writer.reserve_checkpoint()
-            number, position = group.segment_number, group.first_position
-            group.checkpoint_path = write_checkpoint_segment(
-                self._directory, self._file_ops, number, position, chunks, lambda: True
-            )
-        elif slot is None:
-            self._writer.write(
-                group.first_position, group.payloads, group.size_bytes, group.is_checkpoint
-            )
-        else:
-            slot.segment_number = self._writer.reserve_checkpoint()
-            slot.resolved.set()
+            group.checkpoint_path = self._writer.write_checkpoint(slot, chunks)
+        slot.resolved.set()
 
     def _run_checkpoint_writer(self) -> None:
         while (item := self._checkpoint_queue.get()) is not None:
@@ -415,14 +413,13 @@ class Journal:
             if self._writer_thread is not None:
                 slot.resolved.wait()
             if slot.segment_number is not None and self._is_running():
-                path = write_checkpoint_segment(
-                    *(self._directory, self._file_ops, slot.segment_number, slot.position, chunks),
-                    self._is_running,
-                )
-                if path is not None and self._writer_thread is None:
+                path = self._writer.write_checkpoint(slot, chunks, self._is_running)
+                if self._writer_thread is None:
                     self._writer.install_checkpoint(path)
-                elif path is not None:
+                else:
                     self._write_queue.put(path)
+        except CheckpointAbandoned:
+            pass
         except Exception as error:  # noqa: BLE001 - the older segments still exist
             self._log(f"cannot write a checkpoint to {self._directory}: {error!r}")
         self._call_in_loop(on_done)

@@ -44,26 +44,19 @@ class CommitGroup:
     def __init__(
         self,
         first_position: int,
-        is_checkpoint: bool,
         checkpoint_slot: CheckpointSlot | None = None,
+        chunks: Iterable[bytes] | None = None,
+        size_bytes: int = 0,
     ) -> None:
         self.first_position = first_position
-        self.is_checkpoint = is_checkpoint
         self.checkpoint_slot = checkpoint_slot
-        """Slot that the group reserves instead of writing records."""
-        self.payloads: list[bytes] = []
-        self.chunks: Iterable[bytes] | None = None
-        """Encoded checkpoint, if it is the only record of the group."""
-        self.segment_number: int | None = None
-        """Number of that checkpoint's segment. A retry uses the same number."""
+        """Slot that the group reserves instead of writing records. None if it has records."""
+        self.chunks = chunks
+        """Encoded checkpoint that the group writes into its slot. None if it is written later."""
         self.checkpoint_path: Path | None = None
         """Path of that checkpoint, once it is written."""
-        self.size_bytes = 0
-
-    @property
-    def has_only_records(self) -> bool:
-        """True if the group consists of records other than checkpoints."""
-        return not self.is_checkpoint and self.checkpoint_slot is None
+        self.payloads: list[bytes] = []
+        self.size_bytes = size_bytes
 
 
 class WriteResult(NamedTuple):
@@ -73,22 +66,17 @@ class WriteResult(NamedTuple):
     is_fatal: bool = False
 
 
-CHECKPOINT_SYNC_BYTES: Final = 4 * 1024 * 1024
-"""Bytes of a checkpoint between two syncs. Small steps keep the syncs of other files short."""
+class CheckpointAbandoned(Exception):
+    """The journal closes before a checkpoint is complete."""
+
+
+SYNC_BYTES: Final = 4 * 1024 * 1024
+"""Bytes of a new file between two syncs. Small steps keep the syncs of other files short."""
 PREALLOCATION_BYTES: Final = 1024 * 1024
 """Zeros added to a file at a time. The write that crosses the end appends the next zeros."""
 
 ASYNC_WRITE_BYTES_MAX: Final = 256 * 1024
 """Upper bound for asynchronous groups. The checksum of a larger one would block the event loop."""
-
-
-class _AsyncWrite(NamedTuple):
-    """Asynchronous write in progress."""
-
-    size_bytes: int
-    end_offset: int
-    file_bytes: int
-    on_written: Callable[[bool], None]
 
 
 class SegmentWriter:
@@ -118,7 +106,6 @@ class SegmentWriter:
         self._end_offset = 0
         self._file_bytes = 0
         """Length of the file, including preallocated zeros."""
-        self._async_write: _AsyncWrite | None = None
         self._is_suspect = False
         """True if an asynchronous write failed. Then the segment is abandoned."""
 
@@ -148,23 +135,21 @@ class SegmentWriter:
             self._file_bytes = tail.end_offset
         if tail.last_group_offset > SEGMENT_HEADER_BYTES:
             # The sync of the last group may have failed. Only data written again is durable then.
-            _write_fully(self._file_ops, self._file, tail.last_group, tail.last_group_offset)
+            file_ops.write_fully(self._file, tail.last_group, tail.last_group_offset)
         file_ops.fdatasync(self._file)
         file_ops.sync_directory(self._directory)
         self._remove_oldest(len(self._segment_paths) - len(chain.segment_paths))
 
-    def write(
-        self, first_position: int, payloads: Sequence[bytes], size: int, is_checkpoint: bool
-    ) -> None:
+    def write(self, first_position: int, payloads: Sequence[bytes], size: int) -> None:
         """Make a group durable.
 
         Raise OSError, in which case the group may exist or not, and the caller retries.
         """
         if self._is_suspect:
             self._abandon_segment()
-        if is_checkpoint or self._file is None or self._end_offset + size > self._segment_bytes:
+        if self._file is None or self._end_offset + size > self._segment_bytes:
             self.close()
-            self._create_segment(first_position, payloads, is_checkpoint)
+            self._create_segment(first_position, payloads)
         else:
             self._append_group(self._file, first_position, payloads)
 
@@ -179,10 +164,6 @@ class SegmentWriter:
         """Register a complete checkpoint, and remove the older segments."""
         insort(self._segment_paths, path)
         self._remove_oldest(self._segment_paths.index(path))
-
-    def remove_older_segments(self) -> None:
-        """Remove the segments before the current one, which begins with a checkpoint."""
-        self._remove_oldest(len(self._segment_paths) - 1)
 
     def close(self) -> None:
         if self._file is not None:
@@ -207,23 +188,15 @@ class SegmentWriter:
         if self._end_offset + size > self._segment_bytes:
             return False
         data, end, file_bytes = self._encode_append(first_position, payloads)
-        self._async_write = _AsyncWrite(len(data), end, file_bytes, on_written)
-        return self._file_ops.start_durable_write(
-            file, data, self._end_offset, self._finish_async_write
-        )
 
-    def wait_for_write(self) -> bool:
-        """Block until the asynchronous write is complete. Return False if there is none."""
-        return self._file_ops.wait_for_write()
+        def finish(result: int) -> None:
+            if result == len(data):
+                self._end_offset, self._file_bytes = end, file_bytes
+            else:
+                self._is_suspect = True
+            on_written(result == len(data))
 
-    def _finish_async_write(self, result: int) -> None:
-        write = self._async_write
-        assert write is not None
-        if result == write.size_bytes:
-            self._end_offset, self._file_bytes = write.end_offset, write.file_bytes
-        else:
-            self._is_suspect = True
-        write.on_written(result == write.size_bytes)
+        return self._file_ops.start_durable_write(file, data, self._end_offset, finish)
 
     def _append_group(self, file: int, first_position: int, payloads: Sequence[bytes]) -> None:
         data, end, file_bytes = self._encode_append(first_position, payloads)
@@ -254,37 +227,74 @@ class SegmentWriter:
                 self._file_ops.truncate(self._file, self._end_offset)
             self.close()
 
-    def _create_segment(
-        self, first_position: int, payloads: Sequence[bytes], is_checkpoint: bool
-    ) -> None:
-        file_ops = self._file_ops
+    def _create_segment(self, first_position: int, payloads: Sequence[bytes]) -> None:
         self._segment_number += 1
         salt = int.from_bytes(os.urandom(4))
-        skipped = 0 if is_checkpoint else self._skipped_checkpoints
-        header = SegmentHeader(self._segment_number, first_position, is_checkpoint, salt, skipped)
+        header = SegmentHeader(
+            self._segment_number, first_position, False, salt, self._skipped_checkpoints
+        )
         data = encode_segment_header(header) + encode_group(first_position, salt, payloads)
         file_bytes = self._preallocated_bytes(len(data))
         path = self._directory / segment_file_name(self._segment_number)
-        unfinished = path.with_name(path.name + UNFINISHED_SUFFIX)
-        file = file_ops.create(unfinished)
-        try:
-            file_ops.write_durably(file, data + bytes(file_bytes - len(data)), 0)
-            file_ops.rename(unfinished, path)
-        except OSError:
-            self._close_file(file)
-            # A file that stays only takes up space until the next start.
-            with suppress(OSError):
-                file_ops.unlink(unfinished)
-            raise
+        file = self._create_file(path, (data + bytes(file_bytes - len(data)),))
         self._segment_paths.append(path)
         try:
-            file_ops.sync_directory(self._directory)
+            self._file_ops.sync_directory(self._directory)
         except OSError:
             self._close_file(file)
             raise
         self._file, self._salt = file, salt
         self._end_offset, self._file_bytes = len(data), file_bytes
         self._skipped_checkpoints = 0
+
+    def write_checkpoint(
+        self,
+        slot: CheckpointSlot,
+        chunks: Iterable[bytes],
+        is_wanted: Callable[[], bool] = lambda: True,
+    ) -> Path:
+        """Write a checkpoint durably into its reserved segment, concurrently with other writes.
+
+        Raise `CheckpointAbandoned` once it is not wanted any more, or OSError. In both cases, no
+        checkpoint exists.
+        """
+        assert slot.segment_number is not None
+        salt = int.from_bytes(os.urandom(4))
+        header = SegmentHeader(slot.segment_number, slot.position, True, salt)
+        group = encode_group_chunks(slot.position, salt, 1, chunks)
+        path = self._directory / segment_file_name(slot.segment_number)
+        self._close_file(
+            self._create_file(path, (encode_segment_header(header), *group), is_wanted)
+        )
+        self._file_ops.sync_directory(self._directory)
+        return path
+
+    def _create_file(
+        self, path: Path, chunks: Iterable[bytes], is_wanted: Callable[[], bool] = lambda: True
+    ) -> int:
+        """Write a file durably, and return its descriptor. The file gets its name at the end."""
+        file_ops = self._file_ops
+        unfinished = path.with_name(path.name + UNFINISHED_SUFFIX)
+        file = file_ops.create(unfinished)
+        try:
+            end = synced = 0
+            for chunk in chunks:
+                if not is_wanted():
+                    raise CheckpointAbandoned
+                file_ops.write_fully(file, chunk, end)
+                end += len(chunk)
+                if end - synced >= SYNC_BYTES:
+                    file_ops.fdatasync(file)
+                    synced = end
+            file_ops.fdatasync(file)
+            file_ops.rename(unfinished, path)
+        except (OSError, CheckpointAbandoned):
+            self._close_file(file)
+            # A file that stays only takes up space until the next start.
+            with suppress(OSError):
+                file_ops.unlink(unfinished)
+            raise
+        return file
 
     def _close_file(self, file: int) -> None:
         # The data is already synced, so a failure to close is harmless.
@@ -306,51 +316,3 @@ class SegmentWriter:
     def _preallocated_bytes(self, end: int) -> int:
         step = min(PREALLOCATION_BYTES, self._segment_bytes)
         return max(end, min(-(-end // step) * step, self._segment_bytes))
-
-
-def write_checkpoint_segment(
-    directory: Path,
-    file_ops: FileOps,
-    number: int,
-    position: int,
-    chunks: Iterable[bytes],
-    is_wanted: Callable[[], bool],
-) -> Path | None:
-    """Write a checkpoint durably into its reserved segment, concurrently with other writes.
-
-    Return None if it is no longer wanted. Raise OSError, in which case no checkpoint exists.
-    """
-    salt = int.from_bytes(os.urandom(4))
-    header = encode_segment_header(SegmentHeader(number, position, True, salt))
-    path = directory / segment_file_name(number)
-    unfinished = path.with_name(path.name + UNFINISHED_SUFFIX)
-    file = file_ops.create(unfinished)
-    try:
-        end, synced = 0, 0
-        for chunk in (header, *encode_group_chunks(position, salt, 1, chunks)):
-            if not is_wanted():
-                file_ops.unlink(unfinished)
-                return None
-            _write_fully(file_ops, file, chunk, end)
-            end += len(chunk)
-            if end - synced >= CHECKPOINT_SYNC_BYTES:
-                file_ops.fdatasync(file)
-                synced = end
-        file_ops.fdatasync(file)
-        file_ops.rename(unfinished, path)
-    except OSError:
-        with suppress(OSError):
-            file_ops.unlink(unfinished)
-        raise
-    finally:
-        with suppress(OSError):
-            file_ops.close(file)
-    file_ops.sync_directory(directory)
-    return path
-
-
-def _write_fully(file_ops: FileOps, file: int, data: bytes, offset: int) -> None:
-    remaining = memoryview(data)
-    while remaining:
-        written = file_ops.write(file, remaining, offset)
-        remaining, offset = remaining[written:], offset + written

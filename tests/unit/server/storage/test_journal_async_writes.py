@@ -108,10 +108,13 @@ async def test_a_group_is_written_asynchronously_once_the_previous_one_is_durabl
     await probe.until_durable(5)
     journal.append(records(5, 1))
     journal.flush()
+    assert file_ops.called.count("start") == 2, "the thread creates a segment"
     journal.append(records(6, 1))
+    journal.flush()
+    journal.append(records(7, 1))
     journal.close()
     assert file_ops.called.count("start") == 4
-    assert read_journal(tmp_path) == [checkpoint_record(4), *records(5, 2)]
+    assert read_journal(tmp_path) == [checkpoint_record(4), *records(5, 3)]
 
 
 @pytest.mark.parametrize("result", [-errno.EIO, -errno.ENOSPC, 10])

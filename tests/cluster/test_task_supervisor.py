@@ -11,7 +11,7 @@ from creekdb.cli.commands.serve import _serve
 from creekdb.http import HttpServer
 from creekdb.http.page.feed import PageFeed
 from creekdb.schemes.creek import CreekReplica
-from creekdb.server.membership import changes
+from creekdb.server.membership.changes import MembershipView
 from creekdb.server.observability.divergence import DivergenceDetector
 from creekdb.server.observability.status import StateChangeLogger
 from creekdb.server.runtime.driver import Driver
@@ -37,7 +37,7 @@ def raise_bug(*_: object, **__: object) -> NoReturn:
         (asyncio.BaseEventLoop, "create_connection"),  # in the task that dials a peer
         (DivergenceDetector, "take_message"),
         (StateChangeLogger, "check"),
-        (changes, "wait_until_joined"),
+        (MembershipView, "wait_until_joined"),
     ],
 )
 async def test_a_replica_stops_when_a_task_fails(

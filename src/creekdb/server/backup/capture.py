@@ -11,10 +11,11 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from creekdb.errors import StorageFault, UsageError
+from creekdb.protocol.checkpoint.replay import replay_records
 from creekdb.protocol.ids.version_vector import Dot
-from creekdb.protocol.messages import Checkpoint, CheckpointRecord, Decided, Received, Record
+from creekdb.protocol.messages import Checkpoint, Record
 from creekdb.protocol.order import RequestOrder
-from creekdb.protocol.request import Batch, Request
+from creekdb.protocol.request import Request
 from creekdb.server.backup.format import BackupHeader
 from creekdb.server.backup.sessions import CapturedState, LockedRegisters
 from creekdb.server.runtime.config import ServerConfig
@@ -37,26 +38,12 @@ def read_committed(data_dir: Path) -> CommittedRequests:
 
 
 def replay_committed(records: list[Record]) -> CommittedRequests:
-    order = RequestOrder()
-    instance = 0
-    received: dict[Dot, Request] = {}
-    decided: dict[int, Batch] = {}
-    for record in records:
-        match record:
-            case CheckpointRecord(checkpoint=checkpoint):
-                order = RequestOrder()
-                order.install(checkpoint.length, checkpoint.ids)
-                instance = checkpoint.instance
-                received = {each.id: each for each in record.requests}
-                decided = dict(record.decided)
-            case Received(request=request):
-                received[request.id] = request
-            case Decided():
-                decided[record.instance] = record.batch
-            case _:
-                pass
-    first = order.length
-    for request in received.values():
+    state, order, instance = replay_records(records), RequestOrder(), 0
+    if state.checkpoint is not None:
+        order.install(state.checkpoint.length, state.checkpoint.ids)
+        instance = state.checkpoint.instance
+    first, decided = order.length, state.decided
+    for request in {each.id: each for each in state.requests}.values():
         if request.id not in order.committed_ids:
             order.insert(request)
     while instance in decided and all(_deliver(order, id) for id in decided[instance]):

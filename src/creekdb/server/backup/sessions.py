@@ -72,27 +72,19 @@ class _BackupSession:
         self.idle_timer: asyncio.TimerHandle | None = None
         self.state: RegisterCursor | None = None
         self.chunks: Iterator[EncodedChunk] | None = None
-        self._remaining = memoryview(b"")
+        self._encoded = bytearray()
+        """Encoded bytes that have not been sent."""
         self._registers_done = 0
 
     def next_part(self) -> BackupPart:
         assert self.chunks is not None
-        chunk_bytes = self._chunk_bytes
-        parts: list[bytes | memoryview] = []
-        size = 0
-        while size < chunk_bytes:
-            if not self._remaining:
-                chunk = next(self.chunks, None)
-                if chunk is None:
-                    break
-                self._remaining, self._registers_done = memoryview(chunk.data), chunk.registers_done
-            part, self._remaining = (
-                self._remaining[: chunk_bytes - size],
-                self._remaining[chunk_bytes - size :],
-            )
-            parts.append(part)
-            size += len(part)
-        return BackupPart(self.number, b"".join(parts), self._registers_done, size < chunk_bytes)
+        encoded, size = self._encoded, self._chunk_bytes
+        while len(encoded) < size and (chunk := next(self.chunks, None)) is not None:
+            encoded += chunk.data
+            self._registers_done = chunk.registers_done
+        part = bytes(encoded[:size])
+        del encoded[:size]
+        return BackupPart(self.number, part, self._registers_done, len(part) < size)
 
 
 class BackupSessions:

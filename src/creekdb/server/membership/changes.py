@@ -18,7 +18,6 @@ from creekdb.protocol.request import Operation
 from creekdb.schemes.core.replica import ReplicaView
 from creekdb.server.membership.join_ticket import read_ticket, write_ticket
 from creekdb.server.runtime.config import WILDCARD_HOSTS, ServerConfig
-from creekdb.server.runtime.startup import join_blocker, wait_until_joined
 from creekdb.server.storage.journal import Journal
 from creekdb.wire.addresses import parse_address
 from creekdb.wire.event_log import EventLog, EventName
@@ -104,6 +103,27 @@ def _reject_without_majority(configuration: Configuration, reachable: set[int], 
         )
 
 
+def join_blocker(replica: ReplicaView) -> str | None:
+    """Return why a replica that started empty has not joined, with a remedy. None if it has."""
+    missing = replica.awaited_members()
+    if missing is None:
+        return None
+    if replica.must_be_replaced():
+        return (
+            "the journal was empty and the members have changed: peers that hold the promises of "
+            "this replica may be gone, so it cannot join again. Replace it with a new one: "
+            f"'creek member replace {replica.index} HOST:PORT --data DIR'"
+        )
+    if not missing:
+        return "the journal was empty: this replica fetches the state of its peers and then joins"
+    names = ", ".join(f"replica {peer}" for peer in missing)
+    return (
+        "the journal was empty: this replica joins after every other member has sent its state. It "
+        f"waits for {names}; start the members that are down, or replace a lost one and then this "
+        "one ('creek member replace')"
+    )
+
+
 class PeerStates(Protocol):
     def connected_members(self) -> list[int]: ...
 
@@ -184,7 +204,18 @@ class MembershipView:
         return self.accepts_calls
 
     async def wait_until_joined(self, interval_s: float, report_after_s: float) -> None:
-        """Wait until this replica has joined and may accept calls."""
-        await wait_until_joined(self._replica, interval_s, self._events, report_after_s)
+        """Wait until this replica has joined and may accept calls.
+
+        A long wait for the state of its peers is logged once for each set of members.
+        """
+        loop, replica = asyncio.get_running_loop(), self._replica
+        report_at_s, epoch = loop.time() + report_after_s, -1
+        while (reason := join_blocker(replica)) is not None:
+            if loop.time() >= report_at_s and epoch != replica.configuration().epoch:
+                epoch, missing = replica.configuration().epoch, replica.awaited_members()
+                self._events.warning(EventName.REPLICA_WAITS, reason, waits_for=missing)
+            await asyncio.sleep(interval_s)
+        if epoch >= 0:
+            self._events.info(EventName.REPLICA_ENTERED, "has joined the cluster")
         while not self.try_accept_calls():
             await asyncio.sleep(interval_s)

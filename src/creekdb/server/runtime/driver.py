@@ -23,9 +23,10 @@ a broken network. Meanwhile it still responds to reads.
 import asyncio
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import nullcontext
 from typing import Final, NamedTuple, Protocol, TypeVar
 
-from creekdb.driver.checkpoint_writer import CheckpointWriter
+from creekdb.driver.checkpoint_writer import CheckpointStore, CheckpointWriter
 from creekdb.driver.release import ReleaseRule
 from creekdb.errors import CreekError, StorageFault
 from creekdb.execution.result import ExecutionResult
@@ -36,7 +37,7 @@ from creekdb.protocol.messages import Cast, Message, Record
 from creekdb.protocol.request import Operation, Request
 from creekdb.schemes.core.replica import Replica
 from creekdb.server.observability.recorder import RecordingWriter, monotonic_us
-from creekdb.server.runtime.executors import Executor, NoLock
+from creekdb.server.runtime.executors import Executor
 from creekdb.server.storage.segment_writer import CheckpointSlot
 
 CAST_REQUESTS_MAX: Final = 256
@@ -45,8 +46,8 @@ CAST_REQUESTS_MAX: Final = 256
 _Result = TypeVar("_Result")
 
 
-class JournalPort(Protocol):
-    """Operations of the journal that the driver uses."""
+class JournalPort(CheckpointStore[CheckpointSlot], Protocol):
+    """Operations of the journal that the driver uses, beside those for checkpoints."""
 
     durable_position: int
     fault: StorageFault | None
@@ -56,14 +57,6 @@ class JournalPort(Protocol):
     def append(self, records: Sequence[Record], sync: bool = True) -> int: ...
 
     def request_sync(self) -> None: ...
-
-    def append_checkpoint(self, chunks: Iterable[bytes]) -> int: ...
-
-    def reserve_checkpoint(self) -> CheckpointSlot: ...
-
-    def write_checkpoint(
-        self, slot: CheckpointSlot, chunks: Iterable[bytes], on_done: Callable[[], None]
-    ) -> None: ...
 
 
 class EffectListener(Protocol):
@@ -119,7 +112,7 @@ class Driver:
         )
         self._task_observer: Callable[[tuple[Task, ...]], None] | None = None
         self.executor = executor
-        self._lock = None if isinstance(executor.lock, NoLock) else executor.lock
+        self._lock = None if isinstance(executor.lock, nullcontext) else executor.lock
         """Executor lock, or None if the replica is not shared. None is usual and saves the lock in
         every step."""
         executor.start(replica, self._completed)

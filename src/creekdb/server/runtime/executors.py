@@ -16,10 +16,11 @@ import sys
 import threading
 import time
 import traceback
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable
-from contextlib import AbstractContextManager
-from typing import Any, Final, Protocol
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any, Final
 
 from creekdb.execution.result import ExecutionResult
 from creekdb.protocol.effects import Task
@@ -124,50 +125,47 @@ JOIN_TIMEOUT_S: Final = 2.0
 """Time limit for joining a thread, in seconds."""
 
 
-class Executor(Protocol):
-    lock: AbstractContextManager[None]
-    """Lock that every other user of the replica must hold."""
-    executions: int
-    execution_time_s: float
+class Executor(ABC):
+    """Executor of a replica's tasks. If a task fails, `on_internal_error` is called on the loop."""
 
-    def start(self, replica: Replica, completed: Callable[[Task, ExecutionResult], None]) -> None:
-        """Start execution. `completed` is called on the loop."""
-
-    def submit(self, tasks: tuple[Task, ...]) -> None: ...
-
-    def pending_count(self) -> int:
-        """Return the number of tasks that are not completed."""
-
-    def halt(self) -> None:
-        """Stop execution. No further task is completed."""
-
-
-class NoLock:
-    """Null lock for a replica that is not shared between threads."""
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, *_: object) -> None:
-        pass
-
-
-class InlineExecutor:
-    """Executor on the loop. If a task fails, `on_internal_error` is called and execution ends."""
-
-    def __init__(self, watchdog: Watchdog, on_internal_error: Callable[[Exception], None]) -> None:
-        self.lock: AbstractContextManager[None] = NoLock()
+    def __init__(
+        self,
+        lock: AbstractContextManager[None],
+        watchdog: Watchdog,
+        on_internal_error: Callable[[Exception], None],
+    ) -> None:
+        self.lock = lock
+        """Lock that every other user of the replica must hold."""
         self.executions = 0
         self.execution_time_s = 0.0
         self._watchdog = watchdog
         self._on_internal_error = on_internal_error
         self._loop = asyncio.get_running_loop()
-        self._tasks: deque[Task] = deque()
-        self._is_scheduled = False
 
     def start(self, replica: Replica, completed: Callable[[Task, ExecutionResult], None]) -> None:
+        """Start execution. `completed` is called on the loop."""
         self._replica = replica
         self._completed = completed
+
+    @abstractmethod
+    def submit(self, tasks: tuple[Task, ...]) -> None: ...
+
+    @abstractmethod
+    def pending_count(self) -> int:
+        """Return the number of tasks that are not completed."""
+
+    @abstractmethod
+    def halt(self) -> None:
+        """Stop execution. No further task is completed."""
+
+
+class InlineExecutor(Executor):
+    """Executor on the loop, for a replica that is not shared between threads."""
+
+    def __init__(self, watchdog: Watchdog, on_internal_error: Callable[[Exception], None]) -> None:
+        super().__init__(nullcontext(), watchdog, on_internal_error)
+        self._tasks: deque[Task] = deque()
+        self._is_scheduled = False
 
     def submit(self, tasks: tuple[Task, ...]) -> None:
         self._tasks.extend(tasks)
@@ -202,19 +200,14 @@ class InlineExecutor:
             self._loop.call_soon(self._run_slice)
 
 
-class ThreadExecutor:
-    """Executor in a thread. `on_internal_error` is called on the loop when the thread fails."""
+class ThreadExecutor(Executor):
+    """Executor in a thread."""
 
     def __init__(
         self, lock: ReplicaLock, watchdog: Watchdog, on_internal_error: Callable[[Exception], None]
     ) -> None:
-        self.lock: AbstractContextManager[None] = lock
-        self.executions = 0
-        self.execution_time_s = 0.0
+        super().__init__(lock, watchdog, on_internal_error)
         self._replica_lock = lock
-        self._watchdog = watchdog
-        self._on_internal_error = on_internal_error
-        self._loop = asyncio.get_running_loop()
         self._tasks: queue.SimpleQueue[Task | None] = queue.SimpleQueue()
         self._completed_tasks: deque[tuple[Task, ExecutionResult]] = deque()
         self._is_completion_scheduled = False
@@ -224,8 +217,7 @@ class ThreadExecutor:
         self._worker = threading.Thread(target=self._run_worker, name="operations", daemon=True)
 
     def start(self, replica: Replica, completed: Callable[[Task, ExecutionResult], None]) -> None:
-        self._replica = replica
-        self._completed = completed
+        super().start(replica, completed)
         self._worker.start()
 
     def submit(self, tasks: tuple[Task, ...]) -> None:

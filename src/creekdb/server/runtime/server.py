@@ -2,6 +2,7 @@
 
 import asyncio
 from collections import Counter
+from functools import partial
 from pathlib import Path
 from traceback import format_exception
 from typing import Any, Final, NamedTuple, cast
@@ -126,12 +127,13 @@ class Server:
         self.divergence = DivergenceDetector(config.replica, configuration.replica_ids)
         self._datatype = load_datatype(config.datatype)
         fsync_latency = Histogram()
-        self._file_ops = TimedFileOps(fsync_latency, config.io_uring, self._log_journal)
+        log_journal = partial(self.event_log.warning, EventName.JOURNAL_NOTICED)
+        self._file_ops = TimedFileOps(fsync_latency, config.io_uring, log_journal)
         self.journal = Journal(
             Path(config.data),
             loop=asyncio.get_running_loop(),
             on_failure=self._on_disk_failure,
-            log=self._log_journal,
+            log=log_journal,
             file_ops=self._file_ops,
         )
         records, has_empty_disk = self._open_journal()
@@ -147,7 +149,7 @@ class Server:
                 configuration.replica_ids,
                 replica.guarantees,
                 has_empty_disk,
-                self._log_recording,
+                partial(self.event_log.error, EventName.RECORDING_FAILED),
             )
         capabilities, tokens = Capabilities(self._datatype), AccessTokens(config.security)
         self.tokens = tokens
@@ -253,7 +255,7 @@ class Server:
             new_loader=replica.new_state_loader,
             count_failure=self._count_rejection,
             spawn=self.task_supervisor.spawn,
-            log=self._log_peer,
+            log=lambda peer, line: self.event_log.warning(EventName.PEER_REFUSED, line, peer=peer),
             on_hello=lambda hello: capabilities.record_peer(hello.replica, hello.operations),
         )
         ssl_context = self.listeners.client_context()
@@ -439,15 +441,6 @@ class Server:
             operations,
             self.limits.backup.durable_timeout_s,
         )
-
-    def _log_journal(self, line: str) -> None:
-        self.event_log.warning(EventName.JOURNAL_NOTICED, line)
-
-    def _log_peer(self, peer: int, line: str) -> None:
-        self.event_log.warning(EventName.PEER_REFUSED, line, peer=peer)
-
-    def _log_recording(self, line: str) -> None:
-        self.event_log.error(EventName.RECORDING_FAILED, line)
 
     def _count_rejection(self, reason: str) -> None:
         self.rejections[reason] += 1

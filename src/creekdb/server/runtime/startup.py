@@ -1,6 +1,5 @@
-"""Startup of a replica: protocol settings, progress reports, and the wait for its peers."""
+"""Startup of a replica: protocol settings, progress reports, and the failure of a lost disk."""
 
-import asyncio
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,7 +9,6 @@ from creekdb.errors import StorageFault
 from creekdb.protocol.effects import DataLossKind, DataLost
 from creekdb.protocol.membership.configuration import Configuration
 from creekdb.protocol.settings import Settings
-from creekdb.schemes.core.replica import ReplicaView
 from creekdb.server.observability.divergence import DIGEST_INTERVAL_REQUESTS
 from creekdb.server.runtime.config import ServerConfig
 from creekdb.wire.event_log import EventLog, EventName
@@ -65,42 +63,6 @@ def log_if_slow(activity: str, events: EventLog, report_after_s: float) -> Itera
     finally:
         finished.set()
         thread.join()
-
-
-def join_blocker(replica: ReplicaView) -> str | None:
-    """Return why a replica that started empty has not joined, with a remedy. None if it has."""
-    missing = replica.awaited_members()
-    if missing is None:
-        return None
-    if replica.must_be_replaced():
-        return (
-            "the journal was empty and the members have changed: peers that hold the promises of "
-            "this replica may be gone, so it cannot join again. Replace it with a new one: "
-            f"'creek member replace {replica.index} HOST:PORT --data DIR'"
-        )
-    if not missing:
-        return "the journal was empty: this replica fetches the state of its peers and then joins"
-    names = ", ".join(f"replica {peer}" for peer in missing)
-    return (
-        "the journal was empty: this replica joins after every other member has sent its state. It "
-        f"waits for {names}; start the members that are down, or replace a lost one and then this "
-        "one ('creek member replace')"
-    )
-
-
-async def wait_until_joined(
-    replica: ReplicaView, interval_s: float, events: EventLog, report_after_s: float
-) -> None:
-    """Wait until a replica that started empty has joined."""
-    loop = asyncio.get_running_loop()
-    report_at_s, epoch = loop.time() + report_after_s, -1
-    while (reason := join_blocker(replica)) is not None:
-        if loop.time() >= report_at_s and epoch != replica.configuration().epoch:
-            epoch = replica.configuration().epoch
-            events.warning(EventName.REPLICA_WAITS, reason, waits_for=replica.awaited_members())
-        await asyncio.sleep(interval_s)
-    if epoch >= 0:
-        events.info(EventName.REPLICA_ENTERED, "has joined the cluster")
 
 
 def data_loss_fault(lost: DataLost, config: ServerConfig) -> StorageFault:

@@ -1,6 +1,7 @@
 """Capture of the committed state: it waits until the state is durable."""
 
 import asyncio
+from contextlib import nullcontext
 from typing import Any, cast
 
 import msgspec
@@ -14,7 +15,6 @@ from creekdb.server.backup.capture import capture_state
 from creekdb.server.backup.sessions import CapturedState
 from creekdb.server.runtime.config import ServerConfig
 from creekdb.server.runtime.driver import Driver
-from creekdb.server.runtime.executors import NoLock
 from creekdb.server.storage.journal import Journal
 
 
@@ -37,7 +37,7 @@ class FakeDriver:
         self.replica: Any = self
         self.view: Any = self
         self.executor: Any = self
-        self.lock = NoLock()
+        self.lock = nullcontext()
 
     def apply_effects(self) -> None:
         self._journal.end_position = 1

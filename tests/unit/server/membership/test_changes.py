@@ -1,4 +1,4 @@
-"""Startup: a replica that has not joined reports its blocker and a remedy."""
+"""Membership: a replica that has not joined reports its blocker and a remedy."""
 
 from typing import Any, cast
 
@@ -6,7 +6,7 @@ import pytest
 
 from creekdb.protocol.membership.configuration import Configuration
 from creekdb.schemes.core.replica import ReplicaView
-from creekdb.server.runtime.startup import join_blocker
+from creekdb.server.membership.changes import join_blocker
 
 
 class FakeReplica:

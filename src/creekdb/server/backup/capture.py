@@ -73,8 +73,8 @@ async def capture_state(
     datatype: str,
     driver: Driver,
     journal: Journal,
-    operations: bool,
     durable_timeout_s: float,
+    operations: bool,
 ) -> CapturedState:
     """Return the state after the longest executed prefix of `committed` that ends with an instance.
 

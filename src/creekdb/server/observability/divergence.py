@@ -51,6 +51,8 @@ class PeerComparison(msgspec.Struct):
     """Least length since then at which the peer had another digest."""
     differing_digest: int = 0
     """Digest of the peer at that length."""
+    early_digests: dict[int, int] = {}
+    """Digests of the peer for lengths that this replica has not reached."""
 
 
 class DivergenceDetector:
@@ -60,9 +62,7 @@ class DivergenceDetector:
         self._replica = replica
         self.comparisons: dict[int, PeerComparison] = {}
         self._own_digests: dict[int, int] = {}
-        self._early_peer_digests: dict[int, dict[int, int]] = {}
-        """Digests of peers for lengths that this replica has not reached."""
-        self._newest = (0, 0)
+        self._newest_length = 0
         self._unsent: deque[tuple[int, int, int]] = deque(maxlen=DIGESTS_KEPT_MAX)
         """Unsent digests, each with the journal position that must be durable first."""
         self._last_sent = (0, 0)
@@ -76,7 +76,6 @@ class DivergenceDetector:
         self._majority, self._member_count = len(members) // 2 + 1, len(members)
         peers = [peer for peer in members if peer != self._replica]
         self.comparisons = {peer: self.comparisons.get(peer, PeerComparison()) for peer in peers}
-        self._early_peer_digests = {peer: self._early_peer_digests.get(peer, {}) for peer in peers}
 
     # --- inputs -------------------------------------------------------------------------------
 
@@ -85,24 +84,25 @@ class DivergenceDetector:
         length, value = digest.length, digest.value
         first = length - len(digest.requests) + 1
         self._recent_requests.extend(enumerate(digest.requests, first))
-        self._newest = length, value
+        self._newest_length = length
         self._own_digests[length] = value
         if len(self._own_digests) > DIGESTS_KEPT_MAX:
             del self._own_digests[next(iter(self._own_digests))]
         self._unsent.append((position, length, value))
-        for peer, theirs in self._early_peer_digests.items():
-            early = theirs.pop(length, None)
+        for comparison in self.comparisons.values():
+            early = comparison.early_digests.pop(length, None)
             if early is not None:
-                self._compare(peer, length, early)
+                self._compare(comparison, length, early)
 
     def receive(self, message: StateDigests, peer: int) -> None:
-        early = self._early_peer_digests.get(peer)
-        if early is None:
+        comparison = self.comparisons.get(peer)
+        if comparison is None:
             return  # not a member
+        early = comparison.early_digests
         for length, value in message.digests[:DIGESTS_PER_MESSAGE_MAX]:
             if length in self._own_digests:
-                self._compare(peer, length, value)
-            elif length > self._newest[0]:
+                self._compare(comparison, length, value)
+            elif length > self._newest_length:
                 early[length] = value
                 if len(early) > DIGESTS_KEPT_MAX:
                     del early[next(iter(early))]
@@ -166,8 +166,7 @@ class DivergenceDetector:
 
     # --- comparison ---------------------------------------------------------------------------
 
-    def _compare(self, peer: int, length: int, theirs: int) -> None:
-        comparison = self.comparisons[peer]
+    def _compare(self, comparison: PeerComparison, length: int, theirs: int) -> None:
         if self._own_digests[length] != theirs:
             if comparison.differs_at is None and length >= comparison.same_at:
                 comparison.differs_at, comparison.differing_digest = length, theirs

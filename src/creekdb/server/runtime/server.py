@@ -12,13 +12,12 @@ import msgspec
 from creekdb.errors import MissingOperation, StorageFault
 from creekdb.execution.datatype import DataType
 from creekdb.protocol.checkpoint.stream import AssembledSnapshot
-from creekdb.protocol.effects import Digest
 from creekdb.protocol.membership.configuration import Configuration
 from creekdb.protocol.messages import Record
 from creekdb.schemes import registry
 from creekdb.schemes.core.replica import Replica
 from creekdb.server.backup.capture import capture_state
-from creekdb.server.backup.sessions import BackupLimits, BackupSessions, CapturedState
+from creekdb.server.backup.sessions import BackupLimits, BackupSessions
 from creekdb.server.calls.admission_control import (
     AdmissionControl,
     AdmissionLimits,
@@ -175,13 +174,15 @@ class Server:
             self._count_rejection,
             limits.calls,
         )
+        chunk_bytes, timeout_s = limits.backup
+        capture = partial(
+            capture_state, config, self._datatype.name, self.driver, self.journal, timeout_s
+        )
         self.clients = ClientService(
             config,
             self.dispatcher,
             tokens,
-            BackupSessions(
-                self._capture_backup, self.task_supervisor.spawn, limits.backup.chunk_bytes
-            ),
+            BackupSessions(capture, self.task_supervisor.spawn, chunk_bytes),
             self.status,
             limits.connections,
         )
@@ -269,7 +270,7 @@ class Server:
             DriverPorts(
                 send=self.peers.send,
                 send_snapshot=self.peers.send_snapshot,
-                compare=self._compare,
+                compare=lambda digest: self.divergence.record(digest, self.journal.end_position),
                 on_data_lost=lambda lost: self.fail(data_loss_fault(lost, self.config)),
                 on_internal_error=self._handle_internal_error,
             ),
@@ -428,19 +429,6 @@ class Server:
             self.event_log.error(EventName.DISK_FAILED, self._logged_disk_failure)
             self.driver.release_reads()
             self.dispatcher.recheck_dependencies()
-
-    def _compare(self, digest: Digest) -> None:
-        self.divergence.record(digest, self.journal.end_position)
-
-    async def _capture_backup(self, operations: bool) -> CapturedState:
-        return await capture_state(
-            self.config,
-            self._datatype.name,
-            self.driver,
-            self.journal,
-            operations,
-            self.limits.backup.durable_timeout_s,
-        )
 
     def _count_rejection(self, reason: str) -> None:
         self.rejections[reason] += 1

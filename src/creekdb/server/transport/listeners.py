@@ -13,6 +13,7 @@ import socket
 import ssl
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from typing import Final, cast
 
 from creekdb.errors import UsageError
@@ -131,7 +132,7 @@ class Listeners:
             return RejectedConnection(rejection_frame)
 
         host, port = parse_address(address)
-        ssl_context = self.server_context(mutual)
+        ssl_context = self._tls_context(partial(server_context, mutual=mutual, count=self._count))
         try:
             server = await asyncio.get_running_loop().create_server(
                 *(accept, host, port),
@@ -145,19 +146,16 @@ class Listeners:
         self._servers.append(server)
         return server
 
-    def server_context(self, mutual: bool) -> ssl.SSLContext | None:
-        if not self._security.authority:
-            return None
-        return self._add_context(server_context(self._security, mutual, self._count))
-
     def client_context(self) -> ssl.SSLContext | None:
+        return self._tls_context(client_context)
+
+    def _tls_context(
+        self, load: Callable[[SecurityConfig], ssl.SSLContext]
+    ) -> ssl.SSLContext | None:
         if not self._security.authority:
             return None
-        return self._add_context(client_context(self._security))
-
-    def _add_context(self, context: ssl.SSLContext) -> ssl.SSLContext:
-        self._tls_contexts.append(context)
-        return context
+        self._tls_contexts.append(load(self._security))
+        return self._tls_contexts[-1]
 
     def close(self) -> None:
         for server in self._servers:

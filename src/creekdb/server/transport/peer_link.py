@@ -162,20 +162,11 @@ class PeerRejection(NamedTuple):
 class PeerLink:
     """Link to one other replica: dials it, redials it and sends to it."""
 
-    def __init__(
-        self,
-        peers: "PeerNetwork",
-        replica: int,
-        host: str,
-        port: int,
-        ssl_context: ssl.SSLContext | None,
-    ) -> None:
+    def __init__(self, peers: "PeerNetwork", replica: int, address: tuple[str, int]) -> None:
         self._peers = peers
         self._limits = peers.limits
         self._replica = replica
-        self._host = host
-        self._port = port
-        self._ssl_context = ssl_context
+        self._address = address
         self._task: asyncio.Task[None] | None = None
         self._sender: PeerSender | None = None
         self._last_logged = ""
@@ -265,7 +256,7 @@ class PeerLink:
         try:
             async with asyncio.timeout(self._limits.dial_timeout_s):
                 await loop.create_connection(
-                    lambda: protocol, self._host, self._port, ssl=self._ssl_context
+                    lambda: protocol, *self._address, ssl=self._peers.ssl_context
                 )
                 hello = await sender.peer_hello
         except ssl.SSLError as error:
@@ -307,10 +298,10 @@ class PeerLink:
 
     async def _has_tls_peer(self) -> bool:
         """Return True if the peer requires TLS. Once that is logged, do not probe again."""
-        if self._ssl_context is not None:
+        if self._peers.ssl_context is not None:
             return False
         return self._last_logged == PEER_REQUIRES_TLS_MESSAGE or await accepts_tls(
-            (self._host, self._port), self._limits.dial_timeout_s
+            self._address, self._limits.dial_timeout_s
         )
 
     def _report(self, problem: PeerRejection) -> None:
@@ -318,5 +309,5 @@ class PeerLink:
         self._peers.count(problem.reason)
         if problem.message != self._last_logged:
             self._last_logged = problem.message
-            where = f"replica {self._replica} at {format_address(self._host, self._port)}"
+            where = f"replica {self._replica} at {format_address(*self._address)}"
             self._peers.log(self._replica, f"cannot connect to {where}: {problem.message}")

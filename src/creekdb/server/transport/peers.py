@@ -221,12 +221,12 @@ class PeerNetwork:
         self.spawn = ports.spawn
         self.log = ports.log
         self._on_hello = ports.on_hello
-        self._ssl_context = ssl_context
+        self.ssl_context = ssl_context
         self._is_started = False
         self._highest_replica = max((*addresses, hello.replica))
         """Greatest number that any member has had."""
         self.links = {
-            replica: PeerLink(self, replica, *address, ssl_context)
+            replica: PeerLink(self, replica, address)
             for replica, address in addresses.items()
             if replica != hello.replica
         }
@@ -295,8 +295,7 @@ class PeerNetwork:
 
     def _add_link(self, replica: int, address: str) -> None:
         if replica not in self.links:
-            link = PeerLink(self, replica, *parse_address(address), self._ssl_context)
-            self.links[replica] = link
+            link = self.links[replica] = PeerLink(self, replica, parse_address(address))
             if self._is_started:
                 link.start()
 

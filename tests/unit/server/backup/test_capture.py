@@ -55,7 +55,7 @@ class FakeDriver:
 async def capture(journal: FakeJournal) -> CapturedState:
     config = msgspec.convert({"members": {0: "127.0.0.1:0"}}, ServerConfig)
     driver = cast(Driver, FakeDriver(journal))
-    return await capture_state(config, "kv", driver, cast(Journal, journal), False, 5.0)
+    return await capture_state(config, "kv", driver, cast(Journal, journal), 5.0, False)
 
 
 async def test_captured_state_is_returned_once_it_is_durable() -> None:

@@ -150,6 +150,6 @@ def test_retained_digests_are_bounded() -> None:
         start = DIGESTS_KEPT_MAX * 2 + first
         early = [(length, 1) for length in range(start, start + DIGESTS_PER_MESSAGE_MAX + 5)]
         detector.receive(message(*early), 1)
-    assert len(detector._early_peer_digests[1]) == DIGESTS_KEPT_MAX
+    assert len(detector.comparisons[1].early_digests) == DIGESTS_KEPT_MAX
     detector.receive(message((1, 99)), 1)  # the own digest is no longer retained
     assert detector.verdict(0.0) is None

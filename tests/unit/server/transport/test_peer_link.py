@@ -52,7 +52,7 @@ async def count_dials(duration_s: float, lifetime_s: float) -> int:
             on_hello=lambda hello: None,
         ),
     )
-    link = PeerLink(peers, 1, host, port, None)
+    link = PeerLink(peers, 1, (host, port))
     link.start()
     await asyncio.sleep(duration_s)
     await link.stop()

@@ -199,7 +199,7 @@ class Node:
         return ClientService(config, dispatcher, tokens, sessions, dict, ConnectionLimits())
 
     def _connect(self, number: int) -> ClientConnection:
-        connection = self.service.connect()
+        connection = ClientConnection(self.service)
         connection.connection_made(cast(asyncio.Transport, TransportStub()))
         connection.data_received(encode_frame(ClientHello(WIRE_VERSION, f"{self.index} {number}")))
         return connection

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import msgspec
 
-from creekdb.errors import StorageFault, UsageError
+from creekdb.errors import UsageError
 from creekdb.protocol.membership.configuration import Configuration, Member
 from creekdb.server.storage.data_dir import read_json_file, write_json_file
 
@@ -54,11 +54,7 @@ def make_ticket(response: Any, address: str) -> JoinTicket:
 
 def write_ticket(ticket: JoinTicket, data_dir: Path) -> None:
     """Write the ticket into the data directory."""
-    path = data_dir / _FILE_NAME
-    try:
-        write_json_file(path, ticket)
-    except OSError as error:
-        raise StorageFault(f"cannot write {path}: {error.strerror}") from error
+    write_json_file(data_dir / _FILE_NAME, ticket)
 
 
 def read_ticket(data_dir: Path) -> JoinTicket | None:

@@ -14,7 +14,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
@@ -40,6 +40,10 @@ from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.request import Operation
 from creekdb.schemes.core.replica import ReplicaView
 from creekdb.server.runtime.config import ServerConfig
+
+if TYPE_CHECKING:
+    from creekdb.server.runtime.driver import Driver
+    from creekdb.server.transport.peers import PeerNetwork
 
 MAP_BYTES: Final = 8 * 1024 * 1024
 """Size of the mapped window, in bytes."""
@@ -143,19 +147,18 @@ class RecordingWriter:
                 )
             )
 
-    def record_sample(
-        self, replica: ReplicaView, *, backlog: int, executions: int, bytes: int, messages: int
-    ) -> None:
+    def record_sample(self, driver: "Driver", peers: "PeerNetwork") -> None:
+        replica = driver.replica.view
         self._write(
             CountersSampled(
                 monotonic_us(),
                 replica.committed_length(),
                 len(replica.tentative_ids()),
-                backlog,
-                executions,
+                driver.backlog,
+                driver.executor.executions,
                 (time.process_time_ns() - self._cpu_start_ns) // 1000,
-                bytes,
-                messages,
+                peers.sent_bytes,
+                peers.sent_messages,
             )
         )
 

@@ -55,14 +55,9 @@ def import_datatype(name: str) -> DataType:
 
 def _available_datatypes(module: ModuleType) -> str:
     """Return a list of the module's data types, for an error message."""
-    names = [
-        f"{module.__name__}:{name}" for name, value in vars(module).items() if _is_datatype(value)
-    ]
+    variables = [name for name, value in vars(module).items() if isinstance(value, DataType)]
+    names = [f"{module.__name__}:{name}" for name in variables]
     return f"; available: {', '.join(names)}" if names else ""
-
-
-def _is_datatype(value: object) -> bool:
-    return isinstance(value, DataType)
 
 
 DEFAULT_DATA_DIR: Final = "creek-data"
@@ -253,16 +248,11 @@ def read_config(
 
 
 def _reject_unknown_keys(values: Mapping[str, Any], path: Path) -> None:
-    security = values.get("security")
     for config_type, keys, description in (
         (ServerConfig, values, f"key in {path}"),
-        (
-            SecurityConfig,
-            security if isinstance(security, dict) else {},
-            f"key of security in {path}",
-        ),
+        (SecurityConfig, values.get("security"), f"key of security in {path}"),
     ):
-        for key in keys:
+        for key in keys if isinstance(keys, Mapping) else ():
             if key not in config_type.__struct_fields__:
                 raise UnknownName(description, key, config_type.__struct_fields__)
 

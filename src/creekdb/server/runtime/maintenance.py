@@ -122,15 +122,5 @@ async def exchange_digests(
 
 async def record_samples(recorder: RecordingWriter, driver: Driver, peers: PeerNetwork) -> None:
     while True:
-        record_sample(recorder, driver, peers)
+        recorder.record_sample(driver, peers)
         await asyncio.sleep(SAMPLE_INTERVAL_S)
-
-
-def record_sample(recorder: RecordingWriter, driver: Driver, peers: PeerNetwork) -> None:
-    recorder.record_sample(
-        driver.replica.view,
-        backlog=driver.backlog,
-        executions=driver.executor.executions,
-        bytes=peers.sent_bytes,
-        messages=peers.sent_messages,
-    )

@@ -41,7 +41,6 @@ from creekdb.server.runtime.maintenance import (
     RELOADABLE_KEYS,
     exchange_digests,
     expire_old_calls,
-    record_sample,
     record_samples,
     restart_keys,
     retry_disk,
@@ -61,6 +60,7 @@ from creekdb.server.storage.direct_io import TimedFileOps
 from creekdb.server.storage.journal import Journal
 from creekdb.server.transport.client_connection import (
     CONNECTION_LIMIT_FRAME,
+    ClientConnection,
     ClientService,
     ConnectionLimits,
 )
@@ -318,7 +318,7 @@ class Server:
         self.journal.close()
         if self._recorder is not None:
             self._recorder.record_durable(self.journal.durable_position)
-            record_sample(self._recorder, self.driver, self.peers)
+            self._recorder.record_sample(self.driver, self.peers)
             if self.membership.is_member:
                 self._recorder.record_end(self.driver.replica.view)
             elif self.driver.replica.view.can_shut_down():
@@ -385,7 +385,7 @@ class Server:
                 reserved_files=RESERVED_FILES_BEYOND_PEERS,
             )
             clients = await self.listeners.open(
-                lambda: cast(asyncio.Protocol, self.clients.connect()),
+                lambda: cast(asyncio.Protocol, ClientConnection(self.clients)),
                 self.config.clients,
                 mutual=False,
                 rejection_frame=CONNECTION_LIMIT_FRAME,

@@ -19,9 +19,12 @@ _StructType = TypeVar("_StructType", bound=msgspec.Struct)
 
 
 def write_json_file(path: Path, content: msgspec.Struct) -> None:
-    """Write a file durably and atomically. After an OSError, the file has not changed."""
-    with atomic_write(path, durable=True) as partial:
-        partial.write_bytes(msgspec.json.format(msgspec.json.encode(content)))
+    """Write a file durably and atomically. After a `StorageFault`, the file has not changed."""
+    try:
+        with atomic_write(path, durable=True) as partial:
+            partial.write_bytes(msgspec.json.format(msgspec.json.encode(content)))
+    except OSError as error:
+        raise StorageFault(f"cannot write {path}: {error.strerror}") from error
 
 
 def read_json_file(path: Path, type_: type[_StructType]) -> _StructType | None:
@@ -66,5 +69,5 @@ def record_owner(data_dir: Path, owner: DataDirOwner) -> None:
     """Record the owner of the directory. If writing fails, the next start tries again."""
     path = data_dir / _OWNER_FILE_NAME
     if not path.exists():
-        with suppress(OSError):
+        with suppress(StorageFault):
             write_json_file(path, owner)

@@ -296,9 +296,7 @@ class Journal:
         if self._writer_thread is None or group.checkpoint_slot is not None:
             return False
         try:
-            return self._writer.start_write(
-                group.first_position, group.payloads, group.size_bytes, self._finish_async_write
-            )
+            return self._writer.start_write(group, self._finish_async_write)
         except Exception:  # noqa: BLE001 - the thread fails with the same error, and reports it
             self._log(traceback.format_exc())
             return False
@@ -393,7 +391,7 @@ class Journal:
     def _write_group(self, group: CommitGroup) -> None:
         slot = group.checkpoint_slot
         if slot is None:
-            self._writer.write(group.first_position, group.payloads, group.size_bytes)
+            self._writer.write(group)
             return
         if slot.segment_number is None:
             slot.segment_number = self._writer.reserve_checkpoint()

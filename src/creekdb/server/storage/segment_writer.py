@@ -6,7 +6,7 @@ At any moment, and however it is interrupted, the directory is in a state that `
 import os
 import threading
 from bisect import insort
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -140,18 +140,25 @@ class SegmentWriter:
         file_ops.sync_directory(self._directory)
         self._remove_oldest(len(self._segment_paths) - len(chain.segment_paths))
 
-    def write(self, first_position: int, payloads: Sequence[bytes], size: int) -> None:
+    def write(self, group: CommitGroup) -> None:
         """Make a group durable.
 
         Raise OSError, in which case the group may exist or not, and the caller retries.
         """
         if self._is_suspect:
             self._abandon_segment()
+        size = group.size_bytes
         if self._file is None or self._end_offset + size > self._segment_bytes:
             self.close()
-            self._create_segment(first_position, payloads)
-        else:
-            self._append_group(self._file, first_position, payloads)
+            self._create_segment(group)
+            return
+        data, end, file_bytes = self._encode_append(group)
+        try:
+            self._file_ops.write_durably(self._file, data, self._end_offset)
+        except OSError:
+            self._abandon_segment()
+            raise
+        self._end_offset, self._file_bytes = end, file_bytes
 
     def reserve_checkpoint(self) -> int:
         """Return the segment number of a later checkpoint. The next group starts a new segment."""
@@ -170,24 +177,19 @@ class SegmentWriter:
             self._close_file(self._file)
             self._file = None
 
-    def start_write(
-        self,
-        first_position: int,
-        payloads: Sequence[bytes],
-        size: int,
-        on_written: Callable[[bool], None],
-    ) -> bool:
+    def start_write(self, group: CommitGroup, on_written: Callable[[bool], None]) -> bool:
         """Start an asynchronous write of a group, or return False.
 
         `on_written` receives True if the group is durable. If it receives False, or this method
         returns False, the caller must use `write`.
         """
         file = self._file
+        size = group.size_bytes
         if file is None or self._is_suspect or size > ASYNC_WRITE_BYTES_MAX:
             return False
         if self._end_offset + size > self._segment_bytes:
             return False
-        data, end, file_bytes = self._encode_append(first_position, payloads)
+        data, end, file_bytes = self._encode_append(group)
 
         def finish(result: int) -> None:
             if result == len(data):
@@ -198,20 +200,9 @@ class SegmentWriter:
 
         return self._file_ops.start_durable_write(file, data, self._end_offset, finish)
 
-    def _append_group(self, file: int, first_position: int, payloads: Sequence[bytes]) -> None:
-        data, end, file_bytes = self._encode_append(first_position, payloads)
-        try:
-            self._file_ops.write_durably(file, data, self._end_offset)
-        except OSError:
-            self._abandon_segment()
-            raise
-        self._end_offset, self._file_bytes = end, file_bytes
-
-    def _encode_append(
-        self, first_position: int, payloads: Sequence[bytes]
-    ) -> tuple[bytes, int, int]:
+    def _encode_append(self, group: CommitGroup) -> tuple[bytes, int, int]:
         """Return the data of a group, its end, and the length of the file with preallocation."""
-        data = encode_group(first_position, self._salt, payloads)
+        data = encode_group(group.first_position, self._salt, group.payloads)
         end = self._end_offset + len(data)
         file_bytes = self._file_bytes
         if end > file_bytes:
@@ -227,13 +218,13 @@ class SegmentWriter:
                 self._file_ops.truncate(self._file, self._end_offset)
             self.close()
 
-    def _create_segment(self, first_position: int, payloads: Sequence[bytes]) -> None:
+    def _create_segment(self, group: CommitGroup) -> None:
         self._segment_number += 1
-        salt = int.from_bytes(os.urandom(4))
+        position, salt = group.first_position, int.from_bytes(os.urandom(4))
         header = SegmentHeader(
-            self._segment_number, first_position, False, salt, self._skipped_checkpoints
+            self._segment_number, position, False, salt, self._skipped_checkpoints
         )
-        data = encode_segment_header(header) + encode_group(first_position, salt, payloads)
+        data = encode_segment_header(header) + encode_group(position, salt, group.payloads)
         file_bytes = self._preallocated_bytes(len(data))
         path = self._directory / segment_file_name(self._segment_number)
         file = self._create_file(path, (data + bytes(file_bytes - len(data)),))

@@ -92,9 +92,6 @@ class ClientService:
         self._replica = config.replica
         self.connections: set[ClientConnection] = set()
 
-    def connect(self) -> "ClientConnection":
-        return ClientConnection(self)
-
     def welcome(self, version: int) -> Welcome:
         datatype = self.datatype
         operations = tuple((name, datatype.is_readonly(name)) for name in datatype.operations)

@@ -274,11 +274,11 @@ class SmallDisk(FileOps):
     def __init__(self) -> None:
         self.writes = 0
 
-    def write_durably(self, file: int, data: bytes | memoryview, offset: int) -> None:
+    def fdatasync(self, file: int) -> None:
         self.writes += 1
         if self.writes > 2:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        super().write_durably(file, data, offset)
+        super().fdatasync(file)
 
 
 def test_a_failed_restore_creates_no_data_directory(backup: Path, tmp_path: Path) -> None:

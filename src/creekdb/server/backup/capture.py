@@ -32,12 +32,8 @@ class CommittedRequests(NamedTuple):
     requests: tuple[Request, ...]
 
 
-def read_committed(data_dir: Path) -> CommittedRequests:
-    """Return the committed requests in a journal, which may be in use. Raise `StorageFault`."""
-    return replay_committed(read_segment_chain(data_dir).records)
-
-
 def replay_committed(records: list[Record]) -> CommittedRequests:
+    """Return the committed requests in the records of a journal."""
     state, order, instance = replay_records(records), RequestOrder(), 0
     if state.checkpoint is not None:
         order.install(state.checkpoint.length, state.checkpoint.ids)
@@ -130,8 +126,9 @@ async def wait_until_durable(journal: Journal, timeout_s: float) -> bool:
 def _read_operations(data_dir: Path, checkpoint: Checkpoint) -> tuple[Request, ...]:
     """Return the last requests of the prefix. The result is empty if the journal lacks its end."""
     try:
-        first, requests = read_committed(data_dir)
+        chain = read_segment_chain(data_dir)
     except StorageFault:
-        first, requests = read_committed(data_dir)  # a checkpoint removed a segment during the read
+        chain = read_segment_chain(data_dir)  # a checkpoint removed a segment during the read
+    first, requests = replay_committed(chain.records)
     count = checkpoint.length - first
     return requests[:count] if 0 <= count <= len(requests) else ()

@@ -13,7 +13,7 @@ replica has run from it, does no harm.
 
 import shutil
 from collections.abc import Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from pathlib import Path
 
 import msgspec
@@ -93,10 +93,7 @@ def _reject_nonempty(data_dir: Path) -> None:
 
 
 def _write_data_dir(data_dir: Path, record: CheckpointRecord, file_ops: FileOps) -> None:
-    journal = Journal(data_dir, file_ops=file_ops)
-    journal.open()
-    try:
+    with closing(Journal(data_dir, file_ops=file_ops)) as journal:
+        journal.open()
         journal.append((record,))
         journal.flush()
-    finally:
-        journal.close()

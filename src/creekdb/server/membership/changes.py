@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any, Final, Protocol
 
@@ -49,14 +50,11 @@ def initialise_journal(data_dir: Path) -> bool:
     ticket = read_ticket(data_dir)
     if ticket is None or ticket.begun:
         return False
-    journal = Journal(data_dir)
-    try:
+    with closing(Journal(data_dir)) as journal:
         records = journal.open()
         if replay_records(records).promised == NO_BALLOT:
             journal.append([Promised(JOINED_BALLOT)])
             journal.flush()
-    finally:
-        journal.close()
     write_ticket(msgspec.structs.replace(ticket, begun=True), data_dir)
     return not records
 

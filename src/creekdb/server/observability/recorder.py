@@ -195,8 +195,7 @@ class RecordingWriter:
         try:
             self._file.append(self._encode(frame))
         except OSError as error:
-            self._file.close()
-            self._file = None
+            self._close()
             self._log(f"recording stopped: {error.strerror}")
 
 

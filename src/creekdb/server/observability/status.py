@@ -3,41 +3,39 @@
 import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from creekdb.protocol.membership.configuration import Configuration
+from creekdb.server.calls.admission_control import AdmissionControl
+from creekdb.server.calls.dispatcher import CallDispatcher
+from creekdb.server.membership.changes import MembershipView
+from creekdb.server.observability.divergence import DivergenceDetector
+from creekdb.server.observability.latency import Histogram
+from creekdb.server.runtime.config import ServerConfig
+from creekdb.server.runtime.driver import Driver
+from creekdb.server.runtime.executors import Watchdog
+from creekdb.server.storage.journal import Journal
+from creekdb.server.transport.client_connection import ClientService
+from creekdb.server.transport.peers import PeerNetwork
 from creekdb.wire.counters import ServerCounter
 from creekdb.wire.event_log import EventLog, EventName
 from creekdb.wire.reject_reason import RejectReason
-
-if TYPE_CHECKING:
-    from creekdb.server.calls.admission_control import AdmissionControl
-    from creekdb.server.calls.dispatcher import CallDispatcher
-    from creekdb.server.membership.changes import MembershipView
-    from creekdb.server.observability.divergence import DivergenceDetector
-    from creekdb.server.observability.latency import Histogram
-    from creekdb.server.runtime.config import ServerConfig
-    from creekdb.server.runtime.driver import Driver
-    from creekdb.server.runtime.executors import Watchdog
-    from creekdb.server.storage.journal import Journal
-    from creekdb.server.transport.client_connection import ClientService
-    from creekdb.server.transport.peers import PeerNetwork
 
 
 class ReplicaSources(NamedTuple):
     """Parts of a replica from which its status, its metrics and its page are read."""
 
-    config: "ServerConfig"
-    driver: "Driver"
-    journal: "Journal"
-    peers: "PeerNetwork"
-    membership: "MembershipView"
-    admission: "AdmissionControl"
-    dispatcher: "CallDispatcher"
-    clients: "ClientService"
-    divergence: "DivergenceDetector"
-    watchdog: "Watchdog"
-    fsync_latency: "Histogram"
+    config: ServerConfig
+    driver: Driver
+    journal: Journal
+    peers: PeerNetwork
+    membership: MembershipView
+    admission: AdmissionControl
+    dispatcher: CallDispatcher
+    clients: ClientService
+    divergence: DivergenceDetector
+    watchdog: Watchdog
+    fsync_latency: Histogram
     rejections: Counter[str]
     """Rejected or dropped inputs of the server by reason, without those of the protocol."""
     certificate_expiry_s: Callable[[], float | None]

@@ -57,14 +57,6 @@ JOURNAL_LIMITS: Final = JournalLimits()
 _DISK_FULL_ERRORS = (errno.ENOSPC, errno.EDQUOT)
 
 
-def _do_nothing() -> None:
-    pass
-
-
-def _ignore(_: object) -> None:
-    pass
-
-
 class Journal:
     """Journal in one directory.
 
@@ -81,13 +73,13 @@ class Journal:
         *,
         limits: JournalLimits = JOURNAL_LIMITS,
         loop: AbstractEventLoop | None = None,
-        on_failure: Callable[[StorageFault], None] = _ignore,
-        log: Callable[[str], None] = _ignore,
+        on_failure: Callable[[StorageFault], None] = lambda fault: None,
+        log: Callable[[str], None] = lambda line: None,
         file_ops: FileOps = SYSTEM_FILE_OPS,
     ) -> None:
         self._directory = directory
         self._loop = loop
-        self._on_durable: Callable[[], None] = _do_nothing
+        self._on_durable: Callable[[], None] = lambda: None
         self._on_failure = on_failure
         self._log = log
         self._file_ops = file_ops
@@ -255,7 +247,7 @@ class Journal:
         self,
         slot: CheckpointSlot,
         chunks: Iterable[bytes],
-        on_done: Callable[[], None] = _do_nothing,
+        on_done: Callable[[], None] = lambda: None,
     ) -> None:
         """Write an encoded checkpoint into its slot.
 

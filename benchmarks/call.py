@@ -39,10 +39,14 @@ from creekdb.server.calls.admission_control import (
 from creekdb.server.calls.capabilities import Capabilities, DeduplicatingDataType
 from creekdb.server.calls.dispatcher import CallDispatcher, CallLimits
 from creekdb.server.observability.divergence import DIGEST_INTERVAL_REQUESTS, DivergenceDetector
-from creekdb.server.runtime.config import ServerConfig
+from creekdb.server.runtime.config import (
+    CONSENSUS_WINDOW,
+    INLINE_TASKS_MAX,
+    NOOP_TICKS,
+    ServerConfig,
+)
 from creekdb.server.runtime.driver import Driver, DriverPorts
 from creekdb.server.runtime.executors import InlineExecutor, Watchdog
-from creekdb.server.runtime.startup import CONSENSUS_WINDOW, INLINE_TASKS_MAX, NOOP_TICKS
 from creekdb.server.security.authentication import AccessTokens
 from creekdb.server.storage.segment_writer import CheckpointSlot
 from creekdb.server.transport.client_connection import (

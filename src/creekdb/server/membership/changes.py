@@ -4,13 +4,14 @@ import asyncio
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, assert_never
 
 import msgspec
 
-from creekdb.errors import BadValue
+from creekdb.errors import BadValue, StorageFault
 from creekdb.protocol.checkpoint.replay import replay_records
 from creekdb.protocol.consensus.omega import NO_BALLOT
+from creekdb.protocol.effects import DataLossKind, DataLost
 from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.membership.configuration import Configuration
 from creekdb.protocol.membership.disk_loss_recovery import JOINED_BALLOT
@@ -120,6 +121,26 @@ def join_blocker(replica: ReplicaView) -> str | None:
         f"waits for {names}; start the members that are down, or replace a lost one and then this "
         "one ('creek member replace')"
     )
+
+
+def data_loss_fault(lost: DataLost, config: ServerConfig) -> StorageFault:
+    """Return the failure of a replica whose disk has lost data, with a remedy."""
+    match lost.kind:
+        case DataLossKind.MEMBERS:
+            return StorageFault(
+                f"data lost: this replica admitted members that {config.data} does not contain. "
+                "Records that counted as durable are gone, and it may make no more promises. "
+                "Replace it with a new replica: "
+                f"'creek member replace {config.replica} HOST:PORT --data DIR'"
+            )
+        case DataLossKind.REQUESTS:
+            return StorageFault(
+                f"data lost: peers hold requests of this replica that {config.data} does not "
+                "contain. Records that counted as durable are gone, or the directory is an older "
+                f"copy. Move {config.data} away, and start this replica as one that lost its disk"
+            )
+        case _:
+            assert_never(lost.kind)
 
 
 class PeerStates(Protocol):

@@ -29,8 +29,11 @@ from creekdb import datatypes, tpcc
 from creekdb.errors import BadValue, UnknownName, UsageError
 from creekdb.execution.datatype import DataType
 from creekdb.execution.module_loader import import_user_module
+from creekdb.protocol.membership.configuration import Configuration
 from creekdb.protocol.request import NOOP
+from creekdb.protocol.settings import Settings
 from creekdb.server.membership.join_ticket import read_ticket
+from creekdb.server.observability.divergence import DIGEST_INTERVAL_REQUESTS
 from creekdb.wire.addresses import format_address, is_loopback, parse_address
 
 
@@ -63,6 +66,16 @@ def _available_datatypes(module: ModuleType) -> str:
 DEFAULT_DATA_DIR: Final = "creek-data"
 ENVIRONMENT_PREFIX: Final = "CREEK_"
 """Prefix of environment variables. CREEK_DATA sets `data`."""
+NOOP_TICKS: Final = 5
+"""Upper bound for the time a weak request stays unstable, in ticks. One turn of the loop handles
+all requests that become stable together, so there should be few of them."""
+CONSENSUS_WINDOW: Final = 8
+"""Concurrent consensus instances. With fewer, each instance decides more at the same cost."""
+INLINE_TASKS_MAX: Final = 1
+"""Tasks that are handed out before the first of them completes. Tasks run one by one, and a late
+choice is better: a request that must be executed earlier may have arrived meanwhile."""
+THREAD_TASKS_MAX: Final = 64
+"""As `INLINE_TASKS_MAX`, for a thread, which should not wait for the loop between two tasks."""
 WILDCARD_HOSTS: Final = ("0.0.0.0", "::")
 """Hosts that a server can listen on and no client can connect to."""
 
@@ -192,6 +205,20 @@ class ServerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
         if host in WILDCARD_HOSTS:
             host, _ = self.peers[self.replica]
         return format_address(host, port)
+
+    def protocol_settings(self, configuration: Configuration) -> Settings:
+        """Return the settings. `configuration` holds the members that the replica starts with."""
+        return Settings(
+            members=configuration.replica_ids,
+            checkpoint_every=self.checkpoint_every,
+            record_orders=int(self.record_orders),
+            digest_every=DIGEST_INTERVAL_REQUESTS,
+            drafts=1,
+            noop_ticks=NOOP_TICKS,
+            window=CONSENSUS_WINDOW,
+            parallelism=INLINE_TASKS_MAX if self.execution == "inline" else THREAD_TASKS_MAX,
+            begin_anew=int(not self.fresh),
+        ).with_configuration(configuration)
 
     @property
     def peers(self) -> dict[int, tuple[str, int]]:

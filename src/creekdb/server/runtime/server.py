@@ -1,7 +1,10 @@
 """Server process of one replica: composition of its parts, and their start and stop."""
 
 import asyncio
+import threading
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from traceback import format_exception
@@ -27,6 +30,7 @@ from creekdb.server.calls.capabilities import Capabilities, DeduplicatingDataTyp
 from creekdb.server.calls.dispatcher import CallDispatcher, CallLimits
 from creekdb.server.membership.changes import (
     MembershipView,
+    data_loss_fault,
     initial_configuration,
     initialise_journal,
 )
@@ -47,12 +51,6 @@ from creekdb.server.runtime.maintenance import (
     warn_of_certificate_expiry,
 )
 from creekdb.server.runtime.replica_lock import LockedDataType, ReplicaLock
-from creekdb.server.runtime.startup import (
-    REPORT_AFTER_S,
-    data_loss_fault,
-    log_if_slow,
-    protocol_settings,
-)
 from creekdb.server.runtime.task_supervisor import TaskSupervisor, is_internal_error
 from creekdb.server.security.authentication import AccessTokens
 from creekdb.server.storage.data_dir import DataDirOwner, check_owner, record_owner
@@ -92,8 +90,9 @@ class ServerLimits(NamedTuple):
     connections: ConnectionLimits = ConnectionLimits()
     peers: PeerLimits = PeerLimits()
     backup: BackupLimits = BackupLimits()
-    report_after_s: float = REPORT_AFTER_S
-    """Duration of a wait or an activity at the start before it is logged, in seconds."""
+    report_after_s: float = 2.0
+    """Duration of a wait or an activity at the start before it is logged, and between two logs, in
+    seconds."""
 
 
 DEFAULT_LIMITS: Final = ServerLimits()
@@ -138,7 +137,7 @@ class Server:
         records, has_empty_disk = self._open_journal()
         watchdog = self._watchdog = Watchdog(config.operation_limit, self.event_log)
         executor, datatype = self._build_executor(watchdog)
-        settings = protocol_settings(config, configuration)
+        settings = config.protocol_settings(configuration)
         replica = registry.get_scheme(config.scheme)(config.replica, settings, datatype)
         self._recorder: RecordingWriter | None = None
         if config.record:
@@ -489,3 +488,23 @@ class Server:
                 self.sources.rejections_by_reason(),
                 self.membership.configuration,
             )
+
+
+@contextmanager
+def log_if_slow(activity: str, events: EventLog, report_after_s: float) -> Iterator[None]:
+    """Log an activity that blocks the loop for long. A thread of its own does it."""
+    finished = threading.Event()
+
+    def report() -> None:
+        seconds = report_after_s
+        while not finished.wait(report_after_s):
+            events.info(EventName.REPLICA_BUSY, f"{activity}, for {seconds:.0f} s so far")
+            seconds += report_after_s
+
+    thread = threading.Thread(target=report, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        finished.set()
+        thread.join()

@@ -9,9 +9,9 @@ from creekdb.protocol.messages import Cast
 from creekdb.protocol.request import Operation, Request
 from creekdb.protocol.settings import Settings
 from creekdb.schemes.creek import CreekReplica
+from creekdb.server.runtime.config import INLINE_TASKS_MAX
 from creekdb.server.runtime.driver import Driver, DriverPorts
 from creekdb.server.runtime.executors import InlineExecutor, Watchdog
-from creekdb.server.runtime.startup import INLINE_TASKS_MAX
 from creekdb.wire.event_log import EventLog
 from tests.unit.server.runtime.test_driver import FakeJournal
 

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
-from typing import Any, Final, Protocol, assert_never
+from typing import Any, Final, assert_never
 
 import msgspec
 
@@ -21,6 +21,7 @@ from creekdb.schemes.core.replica import ReplicaView
 from creekdb.server.membership.join_ticket import read_ticket, write_ticket
 from creekdb.server.runtime.config import WILDCARD_HOSTS, ServerConfig
 from creekdb.server.storage.journal import Journal
+from creekdb.server.transport.peers import PeerNetwork
 from creekdb.wire.addresses import parse_address
 from creekdb.wire.event_log import EventLog, EventName
 
@@ -143,19 +144,13 @@ def data_loss_fault(lost: DataLost, config: ServerConfig) -> StorageFault:
             assert_never(lost.kind)
 
 
-class PeerStates(Protocol):
-    def connected_members(self) -> list[int]: ...
-
-    def has_dialled_all(self) -> bool: ...
-
-
 class MembershipView:
     """Members of the cluster as this replica sees them."""
 
     def __init__(
         self,
         replica: ReplicaView,
-        peers: PeerStates,
+        peers: PeerNetwork,
         configuration: Configuration,
         events: EventLog,
         on_change: Callable[[Configuration], None],

@@ -37,7 +37,7 @@ from creekdb.server.storage.segment_writer import (
     SegmentWriter,
     WriteResult,
 )
-from creekdb.server.storage.segments import TornTail, read_segment_chain
+from creekdb.server.storage.segments import read_segment_chain
 
 DEFERRED_BYTES_MAX: Final = 1024 * 1024
 """Upper bound for records without a waiter. Beyond it, they are written at once."""
@@ -116,8 +116,6 @@ class Journal:
         """Cause why no record becomes durable at present, or None."""
         self.is_broken = False
         """True if `fault` is permanent."""
-        self.torn_tail: TornTail | None = None
-        """Incomplete write that `open` cut off, or None."""
         self.sync_count = 0
 
     def subscribe(self, on_durable: Callable[[], None]) -> None:
@@ -447,7 +445,4 @@ class Journal:
         except OSError as error:
             raise self._storage_fault(error) from error
         self.end_position = self.durable_position = chain.end_position
-        if chain.tail is not None and chain.tail.torn_tail is not None:
-            self.torn_tail = chain.tail.torn_tail
-            self._log(str(self.torn_tail))
         return chain.records

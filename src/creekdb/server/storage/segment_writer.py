@@ -130,9 +130,13 @@ class SegmentWriter:
         self._salt = tail.header.salt
         self._end_offset = tail.end_offset
         self._file_bytes = tail.file_bytes
-        if tail.torn_tail is not None:
+        if tail.torn_bytes:
             file_ops.truncate(self._file, tail.end_offset)
             self._file_bytes = tail.end_offset
+            self._log(
+                f"truncated {tail.path} at byte {tail.end_offset}: a crash left an incomplete "
+                f"write of {tail.torn_bytes} bytes"
+            )
         if tail.last_group_offset > SEGMENT_HEADER_BYTES:
             # The sync of the last group may have failed. Only data written again is durable then.
             file_ops.write_fully(self._file, tail.last_group, tail.last_group_offset)

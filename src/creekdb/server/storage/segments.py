@@ -69,20 +69,6 @@ class SegmentHeader(NamedTuple):
     """Number of segments directly before this one that are checkpoints and may be missing."""
 
 
-class TornTail(NamedTuple):
-    """Incomplete write after a crash. The file is truncated at `offset`."""
-
-    path: Path
-    offset: int
-    size_bytes: int
-
-    def __str__(self) -> str:
-        return (
-            f"truncated {self.path} at byte {self.offset}: a crash left an incomplete write of "
-            f"{self.size_bytes} bytes"
-        )
-
-
 class SegmentChain(NamedTuple):
     """Content of a journal directory."""
 
@@ -110,7 +96,8 @@ class SegmentTail(NamedTuple):
     last_group: bytes
     """Bytes of the last group."""
     file_bytes: int
-    torn_tail: TornTail | None
+    torn_bytes: int
+    """Length of the incomplete write that a crash left after the last group, or 0."""
 
 
 def segment_file_name(number: int) -> str:
@@ -318,8 +305,8 @@ def _read_last_segment(path: Path, segment: SegmentHeader, records: list[Record]
         raise damage_fault(
             path, end, f"records from {position} on are damaged, but later ones exist"
         )
-    torn_tail = TornTail(path, end, written - end) if written > end else None
-    return SegmentTail(path, segment, last, end, data[last:end], len(data), torn_tail)
+    torn_bytes = max(0, written - end)
+    return SegmentTail(path, segment, last, end, data[last:end], len(data), torn_bytes)
 
 
 def _decode_records(path: Path, at: int, body: memoryview, records: list[Record]) -> int:

@@ -92,7 +92,7 @@ class History:
         self.slots = {at: None for at in self.slots if at < journal.durable_position}
         self.reported_durable = journal.durable_position
         self.checkpoint_position = begin
-        self.torn_tails += journal.torn_tail is not None
+        self.torn_tails = sum(line.startswith("truncated ") for line in self.logged)
 
     def check_durable(self, journal: Journal) -> None:
         assert self.reported_durable < journal.durable_position <= len(self.appended)

@@ -125,13 +125,12 @@ class Server:
         self.divergence = DivergenceDetector(config.replica, configuration.replica_ids)
         self._datatype = load_datatype(config.datatype)
         fsync_latency = Histogram()
-        log_journal = partial(self.event_log.warning, EventName.JOURNAL_NOTICED)
-        self._file_ops = TimedFileOps(fsync_latency, config.io_uring, log_journal)
+        self._file_ops = TimedFileOps(fsync_latency, config.io_uring, self._log_journal)
         self.journal = Journal(
             Path(config.data),
             loop=asyncio.get_running_loop(),
             on_failure=self._on_disk_failure,
-            log=log_journal,
+            log=self._log_journal,
             file_ops=self._file_ops,
         )
         records, has_empty_disk = self._open_journal()
@@ -147,7 +146,7 @@ class Server:
                 configuration.replica_ids,
                 replica.guarantees,
                 has_empty_disk,
-                partial(self.event_log.error, EventName.RECORDING_FAILED),
+                lambda line: self.event_log.error(EventName.RECORDING_FAILED, line),
             )
         capabilities, tokens = Capabilities(self._datatype), AccessTokens(config.security)
         self.tokens = tokens
@@ -428,6 +427,9 @@ class Server:
             self.event_log.error(EventName.DISK_FAILED, self._logged_disk_failure)
             self.driver.release_reads()
             self.dispatcher.recheck_dependencies()
+
+    def _log_journal(self, line: str) -> None:
+        self.event_log.warning(EventName.JOURNAL_NOTICED, line)
 
     def _count_rejection(self, reason: str) -> None:
         self.rejections[reason] += 1

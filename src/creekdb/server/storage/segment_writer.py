@@ -283,7 +283,7 @@ class SegmentWriter:
                     synced = end
             file_ops.fdatasync(file)
             file_ops.rename(unfinished, path)
-        except (OSError, CheckpointAbandoned):
+        except Exception:
             self._close_file(file)
             # A file that stays only takes up space until the next start.
             with suppress(OSError):

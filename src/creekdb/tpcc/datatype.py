@@ -21,9 +21,7 @@ from creekdb.tpcc.layout import LAYOUTS as LAYOUTS
 from creekdb.tpcc.layout import TpccTables
 from creekdb.tpcc.population.registers import PopulationBase
 from creekdb.tpcc.population.rows import Population
-from creekdb.tpcc.transactions.orders import delivery, new_order
-from creekdb.tpcc.transactions.payment import payment
-from creekdb.tpcc.transactions.queries import order_status, stock_level
+from creekdb.tpcc.transactions import delivery, new_order, order_status, payment, stock_level
 
 ORDER_STATUS_NUMBER_INDEX = 5
 

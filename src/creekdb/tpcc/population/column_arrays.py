@@ -14,7 +14,7 @@ import numpy
 from numpy.lib.stride_tricks import sliding_window_view
 
 from creekdb.errors import BadValue, UnknownName
-from creekdb.tpcc.population.random_values import ORIGINAL_MARK, POOL_LENGTH, TextPools
+from creekdb.tpcc.population.random_values import ALPHANUMERIC, ORIGINAL_MARK, POOL_LENGTH
 from creekdb.tpcc.population.rows import Population, RowFormulas
 from creekdb.tpcc.schema import CUSTOMERS, ORDERS, TABLES, TableSchema
 
@@ -50,23 +50,16 @@ def compute_columns(
 class ArrayGenerator:
     """Implements `creekdb.tpcc.population.random_values.ValueGenerator` on uint64 arrays."""
 
-    def __init__(self, pools: TextPools) -> None:
-        self._alphanumeric = _characters(pools.alphanumeric)
-        self._letters = _characters(pools.letters)
-        self._digits = _characters(pools.digits)
+    def __init__(self, pools: tuple[str, ...]) -> None:
+        self._pools = [numpy.frombuffer(pool.encode(), dtype=numpy.uint8) for pool in pools]
 
-    def text(self, word: NumpyArray, low: int, high: int) -> NumpyArray:
-        cut = _slice_pool(self._alphanumeric, word, high)
+    def text(self, word: NumpyArray, low: int, high: int, pool: int = ALPHANUMERIC) -> NumpyArray:
+        starts = (word % POOL_LENGTH).astype(numpy.int64)
+        characters: NumpyArray = sliding_window_view(self._pools[pool], high)[starts]
         if low < high:
             lengths = low + (word >> 32) % (high - low + 1)
-            cut[numpy.arange(high, dtype=numpy.uint64) >= lengths[:, None]] = 0
-        return _as_texts(cut)
-
-    def letters(self, word: NumpyArray, length: int) -> NumpyArray:
-        return _as_texts(_slice_pool(self._letters, word, length))
-
-    def digits(self, word: NumpyArray, length: int) -> NumpyArray:
-        return _as_texts(_slice_pool(self._digits, word, length))
+            characters[numpy.arange(high, dtype=numpy.uint64) >= lengths[:, None]] = 0
+        return numpy.ascontiguousarray(characters).view(f"S{high}").reshape(len(characters))
 
     def insert_mark(self, text: NumpyArray, where: NumpyArray, word: NumpyArray) -> NumpyArray:
         marked = text.copy()
@@ -137,19 +130,3 @@ def _column(value: Any, length: int) -> NumpyArray:
         return numpy.full(length, value, dtype=numpy.int64)
     array: NumpyArray = value
     return array.astype(numpy.int64) if array.dtype.kind == "u" else array
-
-
-def _characters(pool: str) -> NumpyArray:
-    return numpy.frombuffer(pool.encode(), dtype=numpy.uint8)
-
-
-def _slice_pool(pool: NumpyArray, word: NumpyArray, width: int) -> NumpyArray:
-    """Return a slice of the pool per word, as rows of a matrix."""
-    starts = (word % POOL_LENGTH).astype(numpy.int64)
-    pieces: NumpyArray = sliding_window_view(pool, width)[starts]
-    return pieces
-
-
-def _as_texts(characters: NumpyArray) -> NumpyArray:
-    width = characters.shape[1]
-    return numpy.ascontiguousarray(characters).view(f"S{width}").reshape(len(characters))

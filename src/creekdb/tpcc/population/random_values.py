@@ -112,22 +112,23 @@ def number_between(word: Any, low: int, high: int) -> Any:
     return low + (word >> 32) % (high - low + 1)
 
 
-class TextPools:
-    """The three random texts of a seed. Each ends with a copy of its first characters."""
+ALPHABETS: Final = (string.ascii_letters + string.digits, string.ascii_uppercase, string.digits)
+ALPHANUMERIC: Final = 0
+LETTERS: Final = 1
+DIGITS: Final = 2
 
-    def __init__(self, seed: int) -> None:
-        self.alphanumeric = _pool(splitmix64(seed ^ 1), string.ascii_letters + string.digits)
-        self.letters = _pool(splitmix64(seed ^ 2), string.ascii_uppercase)
-        self.digits = _pool(splitmix64(seed ^ 3), string.digits)
+
+def text_pools(seed: int) -> tuple[str, ...]:
+    """Return the pool of each alphabet. A pool ends with a copy of its first characters."""
+    return tuple(
+        [_pool(splitmix64(seed ^ number), each) for number, each in enumerate(ALPHABETS, 1)]
+    )
 
 
 class ValueGenerator(Protocol):
-    def text(self, word: Any, low: int, high: int) -> Any:
-        """Return `low` to `high` letters and digits (an a-string)."""
-
-    def letters(self, word: Any, length: int) -> Any: ...
-
-    def digits(self, word: Any, length: int) -> Any: ...
+    def text(self, word: Any, low: int, high: int, pool: int = ALPHANUMERIC) -> Any:
+        """Return `low` to `high` characters of a pool, by default letters and digits (an
+        a-string)."""
 
     def insert_mark(self, text: Any, where: Any, word: Any) -> Any:
         """Return the text with `ORIGINAL_MARK` at a random position if `where` holds."""
@@ -146,24 +147,14 @@ class ValueGenerator(Protocol):
 class ScalarGenerator:
     """Generator for one row at a time. Implements `ValueGenerator`."""
 
-    __slots__ = ("_alphanumeric", "_digits", "_letters")
+    __slots__ = ("_pools",)
 
-    def __init__(self, pools: TextPools) -> None:
-        self._alphanumeric = pools.alphanumeric
-        self._letters = pools.letters
-        self._digits = pools.digits
+    def __init__(self, pools: tuple[str, ...]) -> None:
+        self._pools = pools
 
-    def text(self, word: int, low: int, high: int) -> str:
+    def text(self, word: int, low: int, high: int, pool: int = ALPHANUMERIC) -> str:
         start = word & (POOL_LENGTH - 1)
-        return self._alphanumeric[start : start + low + (word >> 32) % (high - low + 1)]
-
-    def letters(self, word: int, length: int) -> str:
-        start = word & (POOL_LENGTH - 1)
-        return self._letters[start : start + length]
-
-    def digits(self, word: int, length: int) -> str:
-        start = word & (POOL_LENGTH - 1)
-        return self._digits[start : start + length]
+        return self._pools[pool][start : start + low + (word >> 32) % (high - low + 1)]
 
     def insert_mark(self, text: str, where: bool, word: int) -> str:
         if not where:

@@ -20,17 +20,19 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from creekdb.errors import BadValue
 from creekdb.tpcc.population.random_values import (
+    DIGITS,
     GOLDEN_GAMMA,
     LAST_NAME_NUMBERS,
     LAST_NAMES,
+    LETTERS,
     MASK_64,
     NURAND_A_LAST_NAME,
     ScalarGenerator,
-    TextPools,
     ValueGenerator,
     number_between,
     nurand,
     splitmix64,
+    text_pools,
 )
 from creekdb.tpcc.schema import (
     CUSTOMERS,
@@ -85,33 +87,22 @@ class RowFormulas:
 
     def warehouse(self, w: Any) -> RowValues:
         word = splitmix64(self._streams.warehouse + w * GOLDEN_GAMMA)
-        return (
-            *self._name_and_address(word),
-            number_between(splitmix64(word + COLUMN_OFFSETS[7]), 0, 2000),
-            INITIAL_W_YTD,
-        )
+        return (*self._name_address_and_tax(word), INITIAL_W_YTD)
 
     def district(self, w: Any, d: Any) -> RowValues:
         word = splitmix64(self._streams.district + district_number(w, d) * GOLDEN_GAMMA)
-        tax = number_between(splitmix64(word + COLUMN_OFFSETS[7]), 0, 2000)
-        return (*self._name_and_address(word), tax, CUSTOMERS + 1, INITIAL_D_YTD)
+        return (*self._name_address_and_tax(word), CUSTOMERS + 1, INITIAL_D_YTD)
 
     def customer(self, w: Any, d: Any, c: Any) -> RowValues:
         generator = self._generator
         number = customer_number(w, d, c)
         word = splitmix64(self._streams.customer + number * GOLDEN_GAMMA)
         return (
-            self._first_name(word),
+            self.first_name(w, d, c),
             "OE",
-            generator.select(LAST_NAMES, self._last_name_number(word, c)),
-            generator.text(splitmix64(word + COLUMN_OFFSETS[3]), 10, 20),
-            generator.text(splitmix64(word + COLUMN_OFFSETS[4]), 10, 20),
-            generator.text(splitmix64(word + COLUMN_OFFSETS[5]), 10, 20),
-            generator.letters(splitmix64(word + COLUMN_OFFSETS[6]), 2),
-            generator.append_text(
-                generator.digits(splitmix64(word + COLUMN_OFFSETS[7]), 4), "11111"
-            ),
-            generator.digits(splitmix64(word + COLUMN_OFFSETS[8]), 16),
+            generator.select(LAST_NAMES, self.last_name_number(w, d, c)),
+            *self._address(word, 3),
+            generator.text(splitmix64(word + COLUMN_OFFSETS[8]), 16, 16, DIGITS),
             POPULATED_AT,
             generator.select(CREDITS, self._one_of_ten(self._streams.customer, number) * 1),
             CREDIT_LIMIT,
@@ -124,19 +115,13 @@ class RowFormulas:
         )
 
     def first_name(self, w: Any, d: Any, c: Any) -> Any:
-        number = customer_number(w, d, c)
-        return self._first_name(splitmix64(self._streams.customer + number * GOLDEN_GAMMA))
+        word = splitmix64(self._streams.customer + customer_number(w, d, c) * GOLDEN_GAMMA)
+        return self._generator.text(splitmix64(word + COLUMN_OFFSETS[1]), 8, 16)
 
     def last_name_number(self, w: Any, d: Any, c: Any) -> Any:
         """Return the number of the last name. The first 1,000 customers have all names in order."""
         word = splitmix64(self._streams.customer + customer_number(w, d, c) * GOLDEN_GAMMA)
-        return self._last_name_number(word, c)
-
-    def _first_name(self, customer_word: Any) -> Any:
-        return self._generator.text(splitmix64(customer_word + COLUMN_OFFSETS[1]), 8, 16)
-
-    def _last_name_number(self, customer_word: Any, c: Any) -> Any:
-        word = splitmix64(customer_word + COLUMN_OFFSETS[2])
+        word = splitmix64(word + COLUMN_OFFSETS[2])
         coarse, fine = word % (NURAND_A_LAST_NAME + 1), (word >> 32) % 1000
         drawn = nurand(coarse, fine, self._streams.last_name_constant, 0, 999)
         return self._generator.choose(c <= 1000, c - 1, drawn)
@@ -159,7 +144,7 @@ class RowFormulas:
         carrier = self._generator.null_where(
             o > DELIVERED, number_between(splitmix64(word + COLUMN_OFFSETS[1]), 1, 10)
         )
-        return customer, POPULATED_AT, number_between(word, LINES_MIN, LINES_MAX), 1, carrier
+        return customer, POPULATED_AT, self.line_count(w, d, o), 1, carrier
 
     def line_count(self, w: Any, d: Any, o: Any) -> Any:
         word = splitmix64(self._streams.orders + customer_number(w, d, o) * GOLDEN_GAMMA)
@@ -201,18 +186,18 @@ class RowFormulas:
         data = self._data(word, self._streams.stock, number)
         return texts, data, number_between(word, 10, 100), 0, 0, 0
 
-    def _name_and_address(self, word: Any) -> RowValues:
-        generator = self._generator
-        return (
-            generator.text(splitmix64(word + COLUMN_OFFSETS[1]), 6, 10),
-            generator.text(splitmix64(word + COLUMN_OFFSETS[2]), 10, 20),
-            generator.text(splitmix64(word + COLUMN_OFFSETS[3]), 10, 20),
-            generator.text(splitmix64(word + COLUMN_OFFSETS[4]), 10, 20),
-            generator.letters(splitmix64(word + COLUMN_OFFSETS[5]), 2),
-            generator.append_text(
-                generator.digits(splitmix64(word + COLUMN_OFFSETS[6]), 4), "11111"
-            ),
-        )
+    def _name_address_and_tax(self, word: Any) -> RowValues:
+        name = self._generator.text(splitmix64(word + COLUMN_OFFSETS[1]), 6, 10)
+        tax = number_between(splitmix64(word + COLUMN_OFFSETS[7]), 0, 2000)
+        return (name, *self._address(word, 2), tax)
+
+    def _address(self, word: Any, first: int) -> RowValues:
+        """Return two streets, the city, the state and the zip code, from column `first` on."""
+        text = self._generator.text
+        words = [splitmix64(word + offset) for offset in COLUMN_OFFSETS[first : first + 5]]
+        state, zip_prefix = text(words[3], 2, 2, LETTERS), text(words[4], 4, 4, DIGITS)
+        streets_and_city = [text(each, 10, 20) for each in words[:3]]
+        return (*streets_and_city, state, self._generator.append_text(zip_prefix, "11111"))
 
     def _data(self, word: Any, stream: int, number: Any) -> Any:
         """Return I_DATA or S_DATA."""
@@ -253,7 +238,7 @@ class Population:
         check_population(seed, warehouses)
         self.seed: int = seed
         self.warehouses: int = warehouses
-        self.pools = TextPools(seed)
+        self.pools = text_pools(seed)
         self._formulas = RowFormulas(seed, ScalarGenerator(self.pools))
         self.warehouse = self._formulas.warehouse
         self.district = self._formulas.district

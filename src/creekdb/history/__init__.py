@@ -5,19 +5,11 @@ Consumers of a run import these names from here, and need no other module of a r
 
 from creekdb.history.recording_merge import LIVE_SOURCE as LIVE_SOURCE
 from creekdb.history.recording_merge import merge_recordings as merge_recordings
-from creekdb.history.records import MEMBERSHIP_OPERATION as MEMBERSHIP_OPERATION
-from creekdb.history.records import NOOP as NOOP
-from creekdb.history.records import ROUNDS_PER_EPOCH as ROUNDS_PER_EPOCH
-from creekdb.history.records import AcceptedValue as AcceptedValue
-from creekdb.history.records import Ballot as Ballot
 from creekdb.history.records import BallotPromised as BallotPromised
-from creekdb.history.records import Batch as Batch
 from creekdb.history.records import CabDelivered as CabDelivered
 from creekdb.history.records import CheckpointInstalled as CheckpointInstalled
 from creekdb.history.records import Committed as Committed
-from creekdb.history.records import Configuration as Configuration
 from creekdb.history.records import Dot as Dot
-from creekdb.history.records import Dots as Dots
 from creekdb.history.records import Event as Event
 from creekdb.history.records import FinalState as FinalState
 from creekdb.history.records import History as History
@@ -30,7 +22,6 @@ from creekdb.history.records import Outcome as Outcome
 from creekdb.history.records import RbCast as RbCast
 from creekdb.history.records import RbDelivered as RbDelivered
 from creekdb.history.records import ReplicaLog as ReplicaLog
-from creekdb.history.records import Request as Request
 from creekdb.history.records import ResponseKind as ResponseKind
 from creekdb.history.records import ResponseRecord as ResponseRecord
 from creekdb.history.records import SchemeGuarantees as SchemeGuarantees
@@ -41,3 +32,12 @@ from creekdb.history.run_directory import load_run as load_run
 from creekdb.history.run_directory import load_run_config as load_run_config
 from creekdb.history.run_directory import save_run as save_run
 from creekdb.history.run_directory import save_verdicts as save_verdicts
+from creekdb.protocol.ids.version_vector import Dots as Dots
+from creekdb.protocol.membership.configuration import MEMBERSHIP_OPERATION as MEMBERSHIP_OPERATION
+from creekdb.protocol.membership.configuration import Configuration as Configuration
+from creekdb.protocol.messages import AcceptedValue as AcceptedValue
+from creekdb.protocol.messages import Ballot as Ballot
+from creekdb.protocol.request import NOOP as NOOP
+from creekdb.protocol.request import Batch as Batch
+from creekdb.protocol.request import Request as Request
+from creekdb.protocol.settings import ROUNDS_PER_EPOCH as ROUNDS_PER_EPOCH

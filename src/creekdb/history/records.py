@@ -26,17 +26,8 @@ from creekdb.protocol.effects import SpeculativelyExecuted as SpeculativelyExecu
 from creekdb.protocol.effects import Voted as Voted
 from creekdb.protocol.guarantees import SchemeGuarantees as SchemeGuarantees
 from creekdb.protocol.ids.version_vector import Dot as Dot
-from creekdb.protocol.ids.version_vector import Dots as Dots
-from creekdb.protocol.membership.configuration import MEMBERSHIP_OPERATION as MEMBERSHIP_OPERATION
-from creekdb.protocol.membership.configuration import Configuration as Configuration
-from creekdb.protocol.messages import AcceptedValue as AcceptedValue
-from creekdb.protocol.messages import Ballot as Ballot
-from creekdb.protocol.request import NOOP as NOOP
-from creekdb.protocol.request import Batch as Batch
 from creekdb.protocol.request import Operation as Operation
 from creekdb.protocol.request import Outcome as Outcome
-from creekdb.protocol.request import Request as Request
-from creekdb.protocol.settings import ROUNDS_PER_EPOCH as ROUNDS_PER_EPOCH
 from creekdb.protocol.values import Key as Key
 
 

@@ -39,20 +39,15 @@ from creekdb.simulation.kernel.seeds import derive_generator
 from creekdb.simulation.kernel.simulated_time import EventHeap
 from creekdb.simulation.models.clients import SimulatedClients
 from creekdb.simulation.models.network import Network
-from creekdb.simulation.observation.counters import (
-    CpuStatistics,
-    DiskStatistics,
-    NetworkStatistics,
-    ReplicaCounters,
-)
 from creekdb.simulation.observation.recorder import HistoryRecorder, Speculation
 from creekdb.simulation.observation.samples import (
     CounterTotals,
+    CpuStatistics,
+    DiskStatistics,
     MeasurementWindow,
+    NetworkStatistics,
+    ReplicaCounters,
     ReplicaSample,
-    read_totals,
-    sample_replicas,
-    window_between,
 )
 from creekdb.simulation.observation.trace import TraceHash
 
@@ -262,12 +257,33 @@ class Simulation:
         self._clients.replica_crashed(replica)
 
     def _sample(self) -> None:
-        self._samples += sample_replicas(self.heap.now_us, self.nodes, self.network)
+        """Sample the counters. This event changes neither the run nor its trace."""
+        self._samples += [
+            ReplicaSample(
+                replica=node.index,
+                at_us=self.heap.now_us,
+                committed=node.replica.view.committed_length(),
+                tentative=len(node.replica.view.tentative_ids()),
+                executions=node.cpu.executions,
+                busy_us=node.cpu.busy_us,
+                bytes=self.network.sent_bytes[node.index],
+            )
+            for node in self.nodes
+            if node.replica is not None
+        ]
 
     # --- quiescence ------------------------------------------------------------------------------
 
     def _read_totals(self) -> CounterTotals:
-        return read_totals(self.heap.now_us, [node.cpu for node in self.nodes], self.network)
+        network = self.network.statistics()
+        return CounterTotals(
+            at_us=self.heap.now_us,
+            busy_us=sum(node.cpu.busy_us for node in self.nodes),
+            executions=sum(node.cpu.executions for node in self.nodes),
+            rollbacks=sum(node.cpu.rollbacks for node in self.nodes),
+            messages=network.messages,
+            bytes=network.bytes,
+        )
 
     def _finish_warm_up(self) -> None:
         self._window_begin = self._read_totals()
@@ -353,7 +369,7 @@ class Simulation:
             speculations=self._recorder.speculations,
             commit_orders=self._recorder.commit_orders(),
             samples=tuple(self._samples),
-            window=window_between(self._window_begin, self._window_end),
+            window=self._window_end.since(self._window_begin),
         )
 
 

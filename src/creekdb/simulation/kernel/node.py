@@ -50,8 +50,8 @@ from creekdb.simulation.kernel.simulated_time import EventHandle, EventHeap
 from creekdb.simulation.models.cpu import Cpu
 from creekdb.simulation.models.disk import Disk
 from creekdb.simulation.models.network import Network
-from creekdb.simulation.observation.counters import ReplicaCounters
 from creekdb.simulation.observation.recorder import HistoryRecorder
+from creekdb.simulation.observation.samples import ReplicaCounters
 from creekdb.simulation.observation.trace import (
     COMPLETED,
     CRASH,

@@ -26,7 +26,7 @@ from creekdb.protocol.messages import Message, Promise, encode
 from creekdb.simulation.kernel.seeds import derive_generator
 from creekdb.simulation.kernel.simulated_time import EventHeap
 from creekdb.simulation.models.parameters import NetworkModel
-from creekdb.simulation.observation.counters import NetworkStatistics
+from creekdb.simulation.observation.samples import NetworkStatistics
 
 DUPLICATE_DELAY_US_MAX = 20_000
 """Upper bound for the delay of a duplicate, in microseconds."""

@@ -1,21 +1,65 @@
-"""Samples of replica counters during a run, and totals over the measurement window.
-
-Sampling is read-only: a sample is an event of the heap that changes neither a run nor its trace.
+"""Counters of a run: of the models, of the replicas, and samples and totals of both.
 
 The measurement window begins after the warm-up and ends when clients stop. The warm-up and the time
 until the cluster is quiescent do not represent a system under load.
 """
 
-from collections.abc import Iterable, Sequence
+from collections import Counter
 
 import msgspec
 
-from creekdb.simulation.kernel.node import Node
-from creekdb.simulation.models.cpu import Cpu
-from creekdb.simulation.models.network import Network
+from creekdb.protocol.probes import Probe
+from creekdb.schemes.core.replica import ReplicaView
 
 
-class ReplicaSample(msgspec.Struct, frozen=True):
+class NetworkStatistics(msgspec.Struct, frozen=True, kw_only=True):
+    messages: dict[str, int]
+    """Number of messages sent, by type; a message to three replicas counts three times."""
+    bytes: dict[str, int]
+    lost: int
+    duplicated: int
+    reordered: int
+    forged: int
+
+
+class CpuStatistics(msgspec.Struct, frozen=True, kw_only=True):
+    """Counters by replica, over all incarnations."""
+
+    busy_us: tuple[int, ...]
+    executions: tuple[int, ...]
+    rollbacks: tuple[int, ...]
+
+
+class DiskStatistics(msgspec.Struct, frozen=True, kw_only=True):
+    """Counters over all replicas. `lost` and `torn` count records that were lost in crashes."""
+
+    records: int
+    bytes: int
+    fsyncs: int
+    lost: int
+    torn: int
+
+
+class ReplicaCounters:
+    """Sums over all replicas and incarnations."""
+
+    def __init__(self) -> None:
+        self.probes: Counter[Probe] = Counter()
+        self.rejected: Counter[str] = Counter()
+        self.drift_us: dict[int, int] = {}
+        """By replica: the largest clock lead that any other replica observed, in microseconds."""
+        self.malformed = 0
+        """Number of byte strings that did not decode to a message; no replica received them."""
+
+    def add(self, replica: ReplicaView) -> None:
+        """Add the counts of an incarnation that ends."""
+        self.probes.update(replica.probes.counts)
+        self.rejected.update(replica.rejected)
+        for other, ahead_us in replica.drift_us.items():
+            self.drift_us[other] = max(self.drift_us.get(other, 0), ahead_us)
+
+
+class ReplicaSample(msgspec.Struct, frozen=True, kw_only=True):
     """Counters of one replica at one instant. A replica that is down is not sampled."""
 
     replica: int
@@ -29,22 +73,6 @@ class ReplicaSample(msgspec.Struct, frozen=True):
     """Number of bytes sent."""
 
 
-def sample_replicas(now_us: int, nodes: Iterable[Node], network: Network) -> list[ReplicaSample]:
-    return [
-        ReplicaSample(
-            replica=node.index,
-            at_us=now_us,
-            committed=node.replica.view.committed_length(),
-            tentative=len(node.replica.view.tentative_ids()),
-            executions=node.cpu.executions,
-            busy_us=node.cpu.busy_us,
-            bytes=network.sent_bytes[node.index],
-        )
-        for node in nodes
-        if node.replica is not None
-    ]
-
-
 class CounterTotals(msgspec.Struct, frozen=True, kw_only=True):
     """Totals over all replicas since the start of the run."""
 
@@ -55,6 +83,17 @@ class CounterTotals(msgspec.Struct, frozen=True, kw_only=True):
     rollbacks: int = 0
     messages: dict[str, int] = {}
     bytes: dict[str, int] = {}
+
+    def since(self, begin: "CounterTotals") -> "MeasurementWindow":
+        return MeasurementWindow(
+            begin_us=begin.at_us,
+            at_us=self.at_us,
+            busy_us=self.busy_us - begin.busy_us,
+            executions=self.executions - begin.executions,
+            rollbacks=self.rollbacks - begin.rollbacks,
+            messages={kind: n - begin.messages.get(kind, 0) for kind, n in self.messages.items()},
+            bytes={kind: n - begin.bytes.get(kind, 0) for kind, n in self.bytes.items()},
+        )
 
 
 class MeasurementWindow(CounterTotals, frozen=True, kw_only=True):
@@ -69,31 +108,3 @@ class MeasurementWindow(CounterTotals, frozen=True, kw_only=True):
     @property
     def duration_us(self) -> int:
         return self.at_us - self.begin_us
-
-
-def read_totals(now_us: int, cpus: Sequence[Cpu], network: Network) -> CounterTotals:
-    network_statistics = network.statistics()
-    return CounterTotals(
-        at_us=now_us,
-        busy_us=sum(cpu.busy_us for cpu in cpus),
-        executions=sum(cpu.executions for cpu in cpus),
-        rollbacks=sum(cpu.rollbacks for cpu in cpus),
-        messages=network_statistics.messages,
-        bytes=network_statistics.bytes,
-    )
-
-
-def window_between(begin: CounterTotals, end: CounterTotals) -> MeasurementWindow:
-    return MeasurementWindow(
-        begin_us=begin.at_us,
-        at_us=end.at_us,
-        busy_us=end.busy_us - begin.busy_us,
-        executions=end.executions - begin.executions,
-        rollbacks=end.rollbacks - begin.rollbacks,
-        messages=_difference(begin.messages, end.messages),
-        bytes=_difference(begin.bytes, end.bytes),
-    )
-
-
-def _difference(begin: dict[str, int], end: dict[str, int]) -> dict[str, int]:
-    return {kind: total - begin.get(kind, 0) for kind, total in end.items()}

@@ -24,8 +24,8 @@ from creekdb.simulation.kernel.scenario import Scenario
 from creekdb.simulation.kernel.simulated_time import EventHeap
 from creekdb.simulation.models.network import Network
 from creekdb.simulation.models.parameters import CpuModel, DiskModel, NetworkModel
-from creekdb.simulation.observation.counters import ReplicaCounters
 from creekdb.simulation.observation.recorder import HistoryRecorder
+from creekdb.simulation.observation.samples import ReplicaCounters
 from creekdb.simulation.observation.trace import TraceHash
 from tests.unit.simulation.toy_replica import ToyReplica, request
 

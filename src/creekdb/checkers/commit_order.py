@@ -9,7 +9,7 @@ No other checker detects a wrong order on which all replicas agree.
 from itertools import pairwise
 
 from creekdb.checkers.run_index import IdSet, LoggedCast, RunIndex
-from creekdb.checkers.verdict import Violation, checker, event_witness
+from creekdb.checkers.verdict import Violation, checker
 from creekdb.history import Dot
 
 
@@ -31,9 +31,8 @@ def check(run: RunIndex) -> None:
             extension.append(cast)
         before.add(dot)
     if extension:
-        weak = extension[0]
-        message = f"{weak.request.id} is committed, but no strong request follows it"
-        raise _violation(message, weak)
+        message = f"{extension[0].request.id} is committed, but no strong request follows it"
+        raise Violation(message, extension[0])
     _check_strong_order(run, strong)
 
 
@@ -42,27 +41,27 @@ def _check_extension(
 ) -> None:
     context = strong.request.context
     if context is None:
-        raise _violation(f"{strong.request.id} was committed without a causal context", strong)
+        raise Violation(f"{strong.request.id} was committed without a causal context", strong)
     for weak in extension:
         if weak.request.id not in context:
             message = (
                 f"{weak.request.id} was committed with {strong.request.id}, "
                 "whose causal context lacks it"
             )
-            raise _violation(message, weak, strong)
+            raise Violation(message, weak, strong)
     for weak, next_weak in pairwise(extension):
         if weak.request.key > next_weak.request.key:
             message = (
                 f"{weak.request.id} was committed before {next_weak.request.id}, both "
                 f"with {strong.request.id}, against the order of their timestamps"
             )
-            raise _violation(message, weak, next_weak, strong)
+            raise Violation(message, weak, next_weak, strong)
     missing = before.first_missing(context)
     if missing is not None:
         message = (
             f"{strong.request.id} was committed at {index} without {missing} of its causal context"
         )
-        raise _violation(message, *run.casts.get(missing, ())[-1:], strong)
+        raise Violation(message, *run.casts.get(missing, ())[-1:], strong)
 
 
 def _check_strong_order(run: RunIndex, committed: list[Dot]) -> None:
@@ -72,11 +71,7 @@ def _check_strong_order(run: RunIndex, committed: list[Dot]) -> None:
                 f"the next strong request on committed is {dot}, but CAB delivered {delivered} "
                 f"(instance {instance}) next"
             )
-            raise _violation(message, *run.casts[dot][-1:], *run.casts.get(delivered, ())[-1:])
+            raise Violation(message, *run.casts[dot][-1:], *run.casts.get(delivered, ())[-1:])
     if run.history.quiescent and len(committed) != len(run.cab_order):
         counts = f"{len(committed)} are committed, {len(run.cab_order)} were CAB-delivered"
         raise Violation(f"committed and CAB contain different strong requests: {counts}")
-
-
-def _violation(message: str, *casts: LoggedCast) -> Violation:
-    return Violation(message, *(event_witness(each.log, each.logged) for each in casts))

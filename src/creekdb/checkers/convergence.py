@@ -7,14 +7,7 @@ serializations observed [...] gravitate". A run that does not become quiescent i
 
 from creekdb.checkers.replay import equal_exactly, first_different_key
 from creekdb.checkers.run_index import RunIndex
-from creekdb.checkers.verdict import (
-    Violation,
-    checker,
-    final_state_witness,
-    invocation_witness,
-    response_witness,
-    short_text,
-)
+from creekdb.checkers.verdict import Violation, checker, short_text
 from creekdb.history import NOOP, Dot, FinalState
 
 
@@ -22,13 +15,11 @@ from creekdb.history import NOOP, Dot, FinalState
 def check(run: RunIndex) -> None:
     if not run.history.quiescent or not run.history.final_states:
         message = "liveness: the run did not become quiescent"
-        witnesses = (
-            final_state_witness(
-                final, f"has {_committed_length(final)} committed, {len(final.tentative)} tentative"
-            )
-            for final in run.history.final_states[:5]
+        evidence = (
+            (each, f"has {_committed_length(each)} committed, {len(each.tentative)} tentative")
+            for each in run.history.final_states[:5]
         )
-        raise Violation(message, *witnesses)
+        raise Violation(message, *evidence)
     _check_nothing_tentative(run)
     _check_lengths(run)
     _check_orders(run)
@@ -43,7 +34,7 @@ def _check_nothing_tentative(run: RunIndex) -> None:
         if final.tentative:
             first = ", ".join(str(dot) for dot in final.tentative[:5])
             message = f"liveness: {len(final.tentative)} requests never stabilised"
-            raise Violation(message, final_state_witness(final, f"has {first} on tentative"))
+            raise Violation(message, (final, f"has {first} on tentative"))
 
 
 def _check_lengths(run: RunIndex) -> None:
@@ -51,11 +42,10 @@ def _check_lengths(run: RunIndex) -> None:
     for final in finals:
         if _committed_length(final) != len(run.committed):
             message = f"{len(run.committed)} requests are committed, but not at every replica"
-            witnesses = (
-                final_state_witness(each, f"has {_committed_length(each)} on committed")
-                for each in finals[:5]
+            evidence = (
+                (each, f"has {_committed_length(each)} on committed") for each in finals[:5]
             )
-            raise Violation(message, *witnesses)
+            raise Violation(message, *evidence)
 
 
 def _check_orders(run: RunIndex) -> None:
@@ -64,7 +54,7 @@ def _check_orders(run: RunIndex) -> None:
             if run.committed[index] not in (dot, None):
                 message = f"the committed orders differ at index {index}"
                 observation = f"has {dot}, where other replicas have {run.committed[index]}"
-                raise Violation(message, final_state_witness(final, observation))
+                raise Violation(message, (final, observation))
 
 
 def _check_states(run: RunIndex) -> None:
@@ -74,9 +64,9 @@ def _check_states(run: RunIndex) -> None:
         state = dict(final.state)
         if not equal_exactly(state, expected):
             key = first_different_key(state, expected)
-            values = (short_text(each.get(key, "no value")) for each in (expected, state))
-            witnesses = map(final_state_witness, (reference, final), map("has {}".format, values))
-            raise Violation(f"the states differ under {short_text(key)}", *witnesses)
+            values = [short_text(each.get(key, "no value")) for each in (expected, state)]
+            evidence = ((reference, f"has {values[0]}"), (final, f"has {values[1]}"))
+            raise Violation(f"the states differ under {short_text(key)}", *evidence)
 
 
 def _check_lost_responses(run: RunIndex) -> None:
@@ -93,8 +83,7 @@ def _check_lost_responses(run: RunIndex) -> None:
         is_lost = not record.is_local and run.position_of(record) is None
         if record.responses and is_durable and is_lost and not run.may_be_lost(record):
             message = f"{record.id} got a response and was then lost: it is not on committed"
-            witnesses = (invocation_witness(record), response_witness(record, record.responses[0]))
-            raise Violation(message, *witnesses)
+            raise Violation(message, record, (record, record.responses[0]))
 
 
 def _check_lost_observations(run: RunIndex) -> None:
@@ -114,8 +103,7 @@ def _check_lost_observations(run: RunIndex) -> None:
                     continue
                 if not (run.responds_before_durable and _is_volatile(run, dot)):
                     message = f"a response to {record.id} counts {dot}, which was then lost"
-                    witnesses = (invocation_witness(record), response_witness(record, response))
-                    raise Violation(message, *witnesses)
+                    raise Violation(message, record, (record, response))
 
 
 def _is_volatile(run: RunIndex, dot: Dot) -> bool:
@@ -132,7 +120,7 @@ def _check_lost_requests(run: RunIndex) -> None:
         for dot in run.rb_delivered_ids.get(final.replica, ()):
             if dot not in run.positions and None not in run.committed:
                 message = f"{dot} was delivered and then lost: it is not on committed"
-                raise Violation(message, final_state_witness(final, f"had delivered {dot}"))
+                raise Violation(message, (final, f"had delivered {dot}"))
 
 
 def _committed_length(final: FinalState) -> int:

@@ -21,7 +21,6 @@ A response from a checkpoint has no order, and must be the final one. Operations
 replica executed follow the same rules.
 """
 
-from itertools import groupby
 from typing import Any, NamedTuple
 
 from creekdb.checkers.replay import equal_outcomes
@@ -32,13 +31,7 @@ from creekdb.checkers.run_index import (
     add_rb_delivered,
     committed_length_after,
 )
-from creekdb.checkers.verdict import (
-    Violation,
-    checker,
-    invocation_witness,
-    outcome_text,
-    response_witness,
-)
+from creekdb.checkers.verdict import Violation, checker, outcome_text
 from creekdb.datatypes import DataType
 from creekdb.history import (
     Dot,
@@ -58,6 +51,9 @@ class _ObservedResponse(NamedTuple):
     record: OperationRecord
     response: ResponseRecord
     order: ObservedOrder
+
+    def violation(self, message: str) -> Violation:
+        return Violation(message, self.record, (self.record, self.response))
 
 
 @checker("fluctuating")
@@ -104,7 +100,7 @@ def _check_replay(run: RunIndex, datatype: DataType, responses: list[_ObservedRe
     for each in responses:
         if each.order.settled > len(run.committed):
             message = f"a response to {each.record.id} has a stable prefix longer than committed"
-            raise _violation(message, each.record, each.response)
+            raise each.violation(message)
         while length < each.order.settled:
             stable.apply(run.committed_request(length))
             length += 1
@@ -120,14 +116,10 @@ def _check_observed_ids(run: RunIndex, observed: _ObservedResponse) -> None:
     for dot in observed.order.ids:
         index = run.position_at(dot, observed.response.at_us)
         if dot in seen or (index is not None and index < observed.order.settled):
-            raise _violation(
-                f"a response to {observed.record.id} counts {dot} twice",
-                observed.record,
-                observed.response,
-            )
+            raise observed.violation(f"a response to {observed.record.id} counts {dot} twice")
         if dot == observed.record.id or run.request_at(dot, observed.response.at_us) is None:
             message = f"a response to {observed.record.id} counts {dot}, which had not been cast"
-            raise _violation(message, observed.record, observed.response)
+            raise observed.violation(message)
         seen.add(dot)
 
 
@@ -155,7 +147,7 @@ def _check_observed_order(run: RunIndex, observed: _ObservedResponse) -> None:
                 f"a response to {observed.record.id} executes {requests[at].id} after "
                 f"{requests[at - 1].id}, against committed and against their timestamps"
             )
-            raise _violation(message, observed.record, observed.response)
+            raise observed.violation(message)
 
 
 def _check_delivered_locally(run: RunIndex, responses: list[_ObservedResponse]) -> None:
@@ -176,14 +168,14 @@ def _check_delivered_locally(run: RunIndex, responses: list[_ObservedResponse]) 
                     f"a response to {each.record.id} has a stable prefix of "
                     f"{each.order.settled} requests, but its replica had committed {length}"
                 )
-                raise _violation(message, each.record, each.response)
+                raise each.violation(message)
             for dot in each.order.ids:
                 if dot not in delivered:
                     message = (
                         f"a response to {each.record.id} counts {dot}, "
                         "which its replica had not delivered"
                     )
-                    raise _violation(message, each.record, each.response)
+                    raise each.violation(message)
 
 
 def _check_outcome(
@@ -202,7 +194,7 @@ def _check_outcome(
             f"a response to {observed.record.id} is {outcome_text(actual)}, but its observed order "
             f"gives {outcome_text(expected)}"
         )
-        raise _violation(message, observed.record, observed.response)
+        raise observed.violation(message)
 
 
 def _own_request(run: RunIndex, record: OperationRecord) -> Request:
@@ -222,7 +214,7 @@ def _check_checkpoint_responses(run: RunIndex, datatype: DataType) -> None:
                 continue
             if position is None:
                 message = f"{record.id} got a response from a checkpoint, but is not committed"
-                raise _violation(message, record, response)
+                raise Violation(message, record, (record, response))
             unobserved.setdefault(position, []).append((record, response))
     machine = datatype.sequential()
     for index in range(max(unobserved, default=-1) + 1):
@@ -234,19 +226,16 @@ def _check_checkpoint_responses(run: RunIndex, datatype: DataType) -> None:
                     f"a response to {record.id} from a checkpoint is {outcome_text(actual)}, but "
                     f"committed gives {outcome_text(expected)}"
                 )
-                raise _violation(message, record, response)
+                raise Violation(message, record, (record, response))
 
 
 # --- read your writes ---------------------------------------------------------------------------
 
 
 def _check_read_your_writes(run: RunIndex) -> None:
-    def connection(record: OperationRecord) -> tuple[int, int, int]:
-        return record.session, record.replica, record.incarnation
-
-    for _, group in groupby(sorted(run.history.operations, key=connection), key=connection):
+    for records in run.connections():
         earlier: list[OperationRecord] = []
-        for record in group:  # sorting keeps the order of invocation
+        for record in records:
             for response in record.responses:
                 if response.observed is None or _rests_on_lost_commits(run, record, response):
                     continue
@@ -256,7 +245,7 @@ def _check_read_your_writes(run: RunIndex) -> None:
                         f"a response to {record.id} does not count {missing.id}, "
                         "which its session invoked earlier"
                     )
-                    raise _violation(message, record, response, missing)
+                    raise Violation(message, missing, record, (record, response))
             if not record.is_local:
                 earlier.append(record)
 
@@ -298,7 +287,7 @@ def _check_observed_completeness(run: RunIndex, responses: list[_ObservedRespons
             if dot in ids or index is None or position is None or position < index:
                 continue
             message = f"a response to {each.record.id} does not count {dot}, which precedes it"
-            raise _violation(message, each.record, each.response)
+            raise each.violation(message)
 
 
 def _delivered_before_cast(run: RunIndex) -> dict[tuple[Dot, int], IdSet]:
@@ -311,10 +300,3 @@ def _delivered_before_cast(run: RunIndex) -> dict[tuple[Dot, int], IdSet]:
                 delivered_before[logged.event.request.id, log.incarnation] = delivered.copy()
             add_rb_delivered(delivered, logged.event)
     return delivered_before
-
-
-def _violation(
-    message: str, record: OperationRecord, response: ResponseRecord, *others: OperationRecord
-) -> Violation:
-    invocations = map(invocation_witness, (*others, record))
-    return Violation(message, *invocations, response_witness(record, response))

@@ -9,7 +9,7 @@ in the same order. A checkpoint represents exactly the requests at the indices t
 from itertools import chain
 
 from creekdb.checkers.run_index import IdSet, RunIndex
-from creekdb.checkers.verdict import Violation, Witness, checker, event_witness, final_state_witness
+from creekdb.checkers.verdict import Evidence, Violation, checker
 from creekdb.history import CheckpointInstalled, Committed, Dot
 
 
@@ -31,12 +31,10 @@ def _check_logs(run: RunIndex) -> None:
                 case Committed(id=dot, index=index):
                     if index != length:
                         message = f"the request after {length} committed ones has index {index}"
-                        raise Violation(message, event_witness(log, logged))
+                        raise Violation(message, (log, logged))
                     if run.committed[index] != dot:
                         message = f"two requests are committed at index {index}"
-                        raise Violation(
-                            message, *_first_commit_witness(run, index), event_witness(log, logged)
-                        )
+                        raise Violation(message, *_first_commit(run, index), (log, logged))
                     length += 1
                 case CheckpointInstalled(length=claimed):
                     length = max(length, claimed)
@@ -48,11 +46,8 @@ def _check_duplicates(run: RunIndex) -> None:
     for index, dot in enumerate(run.committed):
         if dot is not None and run.positions[dot] != index:
             message = f"{dot} is committed twice, at {run.positions[dot]} and at {index}"
-            raise Violation(
-                message,
-                *_first_commit_witness(run, run.positions[dot]),
-                *_first_commit_witness(run, index),
-            )
+            first = _first_commit(run, run.positions[dot])
+            raise Violation(message, *first, *_first_commit(run, index))
 
 
 def _check_checkpoints(run: RunIndex) -> None:
@@ -66,7 +61,7 @@ def _check_checkpoints(run: RunIndex) -> None:
     for length, dots, log, logged in sorted(checkpoints, key=lambda each: each[0]):
         if len(dots) != length:
             message = f"a checkpoint of {length} requests contains {len(dots)} identifiers"
-            raise Violation(message, event_witness(log, logged))
+            raise Violation(message, (log, logged))
         for dot in run.committed[at:length]:
             if dot is not None:
                 prefix.add(dot)
@@ -78,9 +73,9 @@ def _check_checkpoints(run: RunIndex) -> None:
             if dot in run.positions
         )
         for dot, problem in chain(problems, surplus):
-            commit = _first_commit_witness(run, run.positions[dot])
+            commit = _first_commit(run, run.positions[dot])
             message = f"a checkpoint of {length} requests {problem}"
-            raise Violation(message, *commit, event_witness(log, logged))
+            raise Violation(message, *commit, (log, logged))
 
 
 def _check_final_states(run: RunIndex) -> None:
@@ -88,20 +83,16 @@ def _check_final_states(run: RunIndex) -> None:
         for index, dot in enumerate(final.committed, start=final.first):
             expected = run.committed[index] if index < len(run.committed) else None
             if expected is not None and expected != dot:
-                observation = f"has {dot} at index {index}"
                 message = f"two requests are committed at index {index}"
-                raise Violation(
-                    message,
-                    *_first_commit_witness(run, index),
-                    final_state_witness(final, observation),
-                )
+                final_evidence = (final, f"has {dot} at index {index}")
+                raise Violation(message, *_first_commit(run, index), final_evidence)
 
 
-def _first_commit_witness(run: RunIndex, index: int) -> tuple[Witness, ...]:
+def _first_commit(run: RunIndex, index: int) -> tuple[Evidence, ...]:
     """Return the first commit event at an index that agrees with the merged order."""
     dot: Dot | None = run.committed[index]
     for log, logged in run.events():
         event = logged.event
         if isinstance(event, Committed) and event.index == index and event.id == dot:
-            return (event_witness(log, logged),)
+            return ((log, logged),)
     return ()

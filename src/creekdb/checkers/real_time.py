@@ -9,13 +9,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from creekdb.checkers.run_index import RunIndex
-from creekdb.checkers.verdict import (
-    Violation,
-    Witness,
-    checker,
-    invocation_witness,
-    response_witness,
-)
+from creekdb.checkers.verdict import Evidence, Violation, checker
 from creekdb.history import OperationRecord
 
 
@@ -25,7 +19,7 @@ class RealTimeViolation(NamedTuple):
     later: OperationRecord
     """Invoked after the stable response to `earlier`, but committed before it."""
     later_position: int
-    witnesses: tuple[Witness, ...]
+    evidence: tuple[Evidence, ...]
 
 
 def find_real_time_violation(
@@ -53,12 +47,8 @@ def find_real_time_violation(
                 _, furthest_position, furthest = stable[at]
             at += 1
         if furthest is not None and furthest.stable is not None and furthest_position > position:
-            witnesses = (
-                invocation_witness(furthest),
-                response_witness(furthest, furthest.stable),
-                invocation_witness(record),
-            )
-            return RealTimeViolation(furthest, furthest_position, record, position, witnesses)
+            evidence = (furthest, (furthest, furthest.stable), record)
+            return RealTimeViolation(furthest, furthest_position, record, position, evidence)
     return None
 
 
@@ -69,7 +59,7 @@ def check(run: RunIndex) -> None:
     for record in records:
         if record.stable is not None and run.position_of(record) is None:
             message = f"{record.id} got a stable response, but is not on committed"
-            raise Violation(message, response_witness(record, record.stable))
+            raise Violation(message, (record, record.stable))
     violation = find_real_time_violation(run, records)
     if violation is not None:
         message = (
@@ -77,4 +67,4 @@ def check(run: RunIndex) -> None:
             f"invoked, but is committed after it (at {violation.earlier_position}, "
             f"after {violation.later_position})"
         )
-        raise Violation(message, *violation.witnesses)
+        raise Violation(message, *violation.evidence)

@@ -13,22 +13,8 @@ from typing import Any
 import msgspec
 
 from creekdb.checkers.run_index import RunIndex
-from creekdb.checkers.verdict import (
-    Violation,
-    checker,
-    final_state_witness,
-    invocation_witness,
-    outcome_text,
-    response_witness,
-    short_text,
-)
-from creekdb.history import (
-    Key,
-    OperationRecord,
-    Outcome,
-    ResponseKind,
-    ResponseRecord,
-)
+from creekdb.checkers.verdict import Violation, checker, outcome_text, short_text
+from creekdb.history import Key, OperationRecord, Outcome, ResponseKind, ResponseRecord
 
 _encode = msgspec.msgpack.Encoder().encode
 
@@ -90,7 +76,7 @@ def check(run: RunIndex) -> None:
                 f"the {last.kind.value} response to {dot} is {outcome_text(last.outcome)}, but the "
                 f"sequential execution of committed gives {outcome_text(expected)} at index {index}"
             )
-            raise Violation(message, invocation_witness(record), response_witness(record, last))
+            raise Violation(message, record, (record, last))
         _check_changed_flag(record, last)
     if run.history.quiescent:
         _check_final_states(run, machine.changes())
@@ -103,8 +89,7 @@ def _check_changed_flag(record: OperationRecord, last: ResponseRecord) -> None:
     if last.changed == equal_outcomes(first.outcome, last.outcome):
         flag = "changed, but equals" if last.changed else "unchanged, but differs from"
         message = f"the final response to {record.id} is marked {flag} the tentative one"
-        witnesses = (response_witness(record, each) for each in (first, last))
-        raise Violation(message, invocation_witness(record), *witnesses)
+        raise Violation(message, record, (record, first), (record, last))
 
 
 def equal_outcomes(left: Outcome, right: Outcome) -> bool:
@@ -121,8 +106,7 @@ def _check_final_states(run: RunIndex, replayed: dict[Key, object]) -> None:
                 f"replica {final.replica} ends with another state than the sequential execution of "
                 f"committed, which gives {_value_text(replayed, key)} under {short_text(key)}"
             )
-            observation = f"ends with {_value_text(state, key)}"
-            raise Violation(message, final_state_witness(final, observation))
+            raise Violation(message, (final, f"ends with {_value_text(state, key)}"))
 
 
 def _value_text(state: dict[Key, object], key: Key) -> str:

@@ -14,7 +14,7 @@ from collections import defaultdict
 from itertools import pairwise
 
 from creekdb.checkers.run_index import RunIndex
-from creekdb.checkers.verdict import Violation, checker, invocation_witness, response_witness
+from creekdb.checkers.verdict import Violation, checker
 from creekdb.history import CheckpointInstalled, Committed, Dot, OperationRecord, ResponseKind
 
 _WEAK_KINDS = ((), (ResponseKind.TENTATIVE,), (ResponseKind.TENTATIVE, ResponseKind.FINAL))
@@ -101,5 +101,4 @@ def _check_liveness(run: RunIndex) -> None:
 
 
 def _violation(message: str, record: OperationRecord) -> Violation:
-    witnesses = (response_witness(record, each) for each in record.responses[-4:])
-    return Violation(message, invocation_witness(record), *witnesses)
+    return Violation(message, record, *((record, each) for each in record.responses[-4:]))

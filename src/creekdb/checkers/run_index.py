@@ -15,6 +15,7 @@ that no process did observe it.) The identifier then refers to the last cast.
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterable, Iterator
 from functools import cached_property
+from itertools import groupby, pairwise
 from typing import NamedTuple
 
 from creekdb.datatypes import DATATYPES, DataType
@@ -94,9 +95,18 @@ def _iter_ranges(ids: Dots | IdSet) -> Iterable[tuple[int, int, int]]:
 
 
 class LoggedCast(NamedTuple):
-    request: Request
     log: ReplicaLog
     logged: LoggedEvent
+    request: Request
+
+
+class Recovery(NamedTuple):
+    """Restart of a replica whose disk is not empty."""
+
+    old: ReplicaLog
+    new: ReplicaLog
+    recovered: tuple[LoggedEvent, ...]
+    """Events with which the new log begins: the state on disk."""
 
 
 class MissingRecords(Exception):
@@ -124,6 +134,27 @@ class RunIndex:
             for logged in log.visible_events:
                 yield log, logged
 
+    def lost_events(self) -> Iterator[tuple[ReplicaLog, LoggedEvent]]:
+        """Yield the events that were lost in crashes, and may have reached the disk."""
+        for log in self.logs:
+            for logged in log.lost_events:
+                yield log, logged
+
+    def recoveries(self) -> Iterator[Recovery]:
+        for old, new in pairwise(self.logs):
+            if old.replica == new.replica and not new.has_empty_disk:
+                recovered = tuple(each for each in new.events if each.at_us == new.started_us)
+                yield Recovery(old, new, recovered)
+
+    def connections(self) -> Iterator[list[OperationRecord]]:
+        """Yield the operations of each session at one incarnation, in the order of the history."""
+
+        def connection(record: OperationRecord) -> tuple[int, int, int]:
+            return record.session, record.replica, record.incarnation
+
+        for _, group in groupby(sorted(self.history.operations, key=connection), key=connection):
+            yield list(group)
+
     # --- requests ------------------------------------------------------------------------------
 
     @cached_property
@@ -134,7 +165,7 @@ class RunIndex:
         for log in self.logs:
             for logged in log.events:
                 if isinstance(logged.event, RbCast):
-                    cast = LoggedCast(logged.event.request, log, logged)
+                    cast = LoggedCast(log, logged, logged.event.request)
                     casts.setdefault(cast.request.id, []).append(cast)
         return casts
 
@@ -196,8 +227,7 @@ class RunIndex:
         """Identifier and incarnation of each cast that was not durable at the end of its log."""
         return {
             (logged.event.request.id, log.incarnation)
-            for log in self.logs
-            for logged in log.lost_events
+            for log, logged in self.lost_events()
             if isinstance(logged.event, RbCast)
         }
 
@@ -231,10 +261,9 @@ class RunIndex:
                 case _:
                     pass
         length = max(length, 1 + max(dots, default=-1))
-        for log in self.logs:
-            for logged in log.lost_events:
-                if isinstance(logged.event, Committed):
-                    dots.setdefault(logged.event.index, logged.event.id)
+        for _, logged in self.lost_events():
+            if isinstance(logged.event, Committed):
+                dots.setdefault(logged.event.index, logged.event.id)
         return [dots.get(index) for index in range(length)]
 
     @cached_property
@@ -306,11 +335,7 @@ class RunIndex:
     @cached_property
     def rb_delivered_ids(self) -> dict[int, IdSet]:
         """Requests that each replica of `last_logs` had cast, RB-delivered or installed."""
-        delivered = {replica: IdSet() for replica in self.last_logs}
-        for replica, log in self.last_logs.items():
-            for logged in log.events:
-                add_rb_delivered(delivered[replica], logged.event)
-        return delivered
+        return {replica: rb_delivered(log.events) for replica, log in self.last_logs.items()}
 
 
 def committed_length_after(event: Event) -> int:
@@ -343,6 +368,13 @@ def add_rb_delivered(ids: IdSet, event: Event) -> None:
             ids.update(dots)
         case _:
             pass
+
+
+def rb_delivered(events: Iterable[LoggedEvent]) -> IdSet:
+    delivered = IdSet()
+    for logged in events:
+        add_rb_delivered(delivered, logged.event)
+    return delivered
 
 
 class ReceivedRequests:

@@ -12,7 +12,7 @@ from itertools import groupby
 
 from creekdb.checkers.real_time import find_real_time_violation
 from creekdb.checkers.run_index import RunIndex
-from creekdb.checkers.verdict import Violation, checker, event_witness, invocation_witness
+from creekdb.checkers.verdict import Violation, checker
 from creekdb.history import OperationRecord
 
 
@@ -37,10 +37,7 @@ def _check_replica_order(run: RunIndex) -> None:
                     f"{dot} is committed at {position} without the weak {latest} before it, "
                     "which its replica issued earlier"
                 )
-                witnesses = (last[each] for each in (latest, dot))
-                raise Violation(
-                    message, *[event_witness(each.log, each.logged) for each in witnesses]
-                )
+                raise Violation(message, last[latest], last[dot])
             bound = float("inf") if position is None else position
             if dot in weak and bound > latest_position:
                 latest, latest_position = dot, bound
@@ -48,17 +45,9 @@ def _check_replica_order(run: RunIndex) -> None:
 
 def _check_weak_session_order(run: RunIndex) -> None:
     """Check the order of invocation within one connection to one incarnation."""
-
-    def connection(record: OperationRecord) -> tuple[int, int, int]:
-        return record.session, record.replica, record.incarnation
-
-    def invocation(record: OperationRecord) -> tuple[int, int, int, int, int]:
-        return *connection(record), record.invoked_us, record.id.event
-
-    records = sorted(run.history.operations, key=invocation)
-    for _, group in groupby(records, key=connection):
+    for records in run.connections():
         latest, latest_position = None, -1
-        for record in group:
+        for record in sorted(records, key=lambda each: (each.invoked_us, each.id.event)):
             position = run.position_of(record)
             if position is None:
                 continue
@@ -67,7 +56,7 @@ def _check_weak_session_order(run: RunIndex) -> None:
                     f"{record.id} is committed at {position}, before the weak {latest.id} "
                     f"at {latest_position}, which its session invoked earlier"
                 )
-                raise Violation(message, invocation_witness(latest), invocation_witness(record))
+                raise Violation(message, latest, record)
             if _is_ordered_at_invocation(run, record):
                 latest, latest_position = record, position
 
@@ -85,4 +74,4 @@ def _check_strong_session_order(run: RunIndex) -> None:
                 f"{violation.earlier.id} at {violation.earlier_position}, whose stable response "
                 "its session had received earlier"
             )
-            raise Violation(message, *violation.witnesses)
+            raise Violation(message, *violation.evidence)

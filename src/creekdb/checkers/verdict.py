@@ -35,7 +35,7 @@ TEXT_LIMIT = 100
 """Upper bound for the characters of one rendered value."""
 
 
-class Witness(msgspec.Struct, frozen=True, kw_only=True):
+class Witness(msgspec.Struct, frozen=True):
     """One event or state, and the client or replica that observed it."""
 
     actor: str = msgspec.field(name="who")
@@ -77,13 +77,21 @@ class Inconclusive(msgspec.Struct, frozen=True, tag="unknown", tag_field="verdic
 
 Verdict: TypeAlias = Ok | Illegal | Inconclusive
 
+Evidence: TypeAlias = (
+    OperationRecord
+    | tuple[OperationRecord, ResponseRecord]
+    | tuple[FinalState, str]
+    | tuple[ReplicaLog, LoggedEvent, *tuple[Any, ...]]
+)
+"""An invocation, a response, an observation in a final state, or an event of a log."""
+
 
 class Violation(Exception):
     """The run violates the property of a checker."""
 
-    def __init__(self, message: str, *counterexample: Witness) -> None:
+    def __init__(self, message: str, *evidence: Evidence) -> None:
         super().__init__(message)
-        self.counterexample = counterexample
+        self.counterexample = tuple(map(_witness, evidence))
 
 
 class Checker:
@@ -119,30 +127,24 @@ def verdict_rows(verdicts: Sequence[Verdict]) -> list[dict[str, Any]]:
 # --- witnesses --------------------------------------------------------------------------------
 
 
-def invocation_witness(record: OperationRecord) -> Witness:
-    strength = "strong" if record.strong else "weak"
-    observation = f"invoked {strength} {_call_text(record.operation)} as {record.id}"
-    return Witness(
-        actor=_client_text(record), observation=observation, at_us=record.invoked_us, id=record.id
-    )
-
-
-def response_witness(record: OperationRecord, response: ResponseRecord) -> Witness:
-    outcome = outcome_text(response.outcome)
-    observation = f"got the {response.kind.value} response {outcome} to {record.id}"
-    return Witness(
-        actor=_client_text(record), observation=observation, at_us=response.at_us, id=record.id
-    )
-
-
-def event_witness(log: ReplicaLog, logged: LoggedEvent) -> Witness:
-    actor = f"replica {log.replica} (incarnation {log.incarnation})"
-    observation, dot = _event_text(logged.event)
-    return Witness(actor=actor, observation=observation, at_us=logged.at_us, id=dot)
-
-
-def final_state_witness(final: FinalState, observation: str) -> Witness:
-    return Witness(actor=f"replica {final.replica}", observation=observation)
+def _witness(evidence: object) -> Witness:
+    match evidence:
+        case OperationRecord() as record:
+            strength = "strong" if record.strong else "weak"
+            observation = f"invoked {strength} {_call_text(record.operation)} as {record.id}"
+            return Witness(_client_text(record), observation, record.invoked_us, record.id)
+        case OperationRecord() as record, ResponseRecord() as response:
+            outcome = outcome_text(response.outcome)
+            observation = f"got the {response.kind.value} response {outcome} to {record.id}"
+            return Witness(_client_text(record), observation, response.at_us, record.id)
+        case FinalState() as final, str() as observation:
+            return Witness(f"replica {final.replica}", observation)
+        case ReplicaLog() as log, LoggedEvent() as logged, *_:
+            observation, dot = _event_text(logged.event)
+            actor = f"replica {log.replica} (incarnation {log.incarnation})"
+            return Witness(actor, observation, logged.at_us, dot)
+        case _:
+            raise AssertionError(f"not evidence: {evidence}")
 
 
 def outcome_text(outcome: Outcome) -> str:
@@ -169,11 +171,8 @@ def _event_text(event: Event) -> tuple[str, Dot | None]:
     match event:
         case RbCast(request=request):
             strength = "strong" if request.strong else "weak"
-            stamp = f"with timestamp {request.timestamp}"
-            return (
-                f"cast {strength} {_call_text(request.operation)} as {request.id} {stamp}",
-                request.id,
-            )
+            call, stamp = _call_text(request.operation), f"with timestamp {request.timestamp}"
+            return f"cast {strength} {call} as {request.id} {stamp}", request.id
         case RbDelivered(id=dot):
             return f"RB-delivered {dot}", dot
         case CabDelivered(id=dot, instance=instance):

@@ -19,10 +19,9 @@ permanent: a restarted replica recovers it from disk.
 """
 
 from bisect import bisect_left, bisect_right
-from itertools import pairwise
 
 from creekdb.checkers.run_index import IdSet, ReceivedRequests, RunIndex
-from creekdb.checkers.verdict import Violation, Witness, checker, event_witness, final_state_witness
+from creekdb.checkers.verdict import Evidence, Violation, checker
 from creekdb.history import (
     CabDelivered,
     CheckpointInstalled,
@@ -135,18 +134,17 @@ class _LogChecker:
     def _violation(
         self, message: str, logged: LoggedEvent, subject: Dot | None = None
     ) -> Violation:
-        witnesses: list[Witness] = []
+        evidence: list[Evidence] = []
         if subject is not None:
-            casts = self.run.casts.get(subject, ())
-            witnesses += [event_witness(cast.log, cast.logged) for cast in casts]
-            witnesses += [
-                event_witness(self.log, each)
+            evidence += [each[:2] for each in self.run.casts.get(subject, ())]
+            evidence += [
+                (self.log, each)
                 for each in self.log.events
                 if isinstance(each.event, RbDelivered | CabDelivered | Committed)
                 and each.event.id == subject
             ]
-        last = event_witness(self.log, logged)
-        return Violation(message, *[each for each in witnesses if each != last][:3], last)
+        last = (self.log, logged)
+        return Violation(message, *[each for each in evidence if each != last][:3], last)
 
 
 def _check_unique_instance(run: RunIndex) -> None:
@@ -155,7 +153,7 @@ def _check_unique_instance(run: RunIndex) -> None:
         first = instances.setdefault(dot, instance)
         if first != instance:
             message = f"{dot} was CAB-delivered in two instances, {first} and {instance}"
-            raise Violation(message, *_delivery_witnesses(run, dot))
+            raise Violation(message, *_deliveries(run, dot))
 
 
 def _check_total_order(run: RunIndex) -> None:
@@ -165,27 +163,23 @@ def _check_total_order(run: RunIndex) -> None:
         for logged in log.visible_events:
             event, expected = logged.event, run.cab_order[at : at + 1]
             if isinstance(event, CabDelivered) and [(event.instance, event.id)] != expected:
-                message, witnesses = "CAB deliveries out of order", [event_witness(log, logged)]
+                message, evidence = "CAB deliveries out of order", [(log, logged)]
                 for instance, dot in expected:
                     message += f": {dot} of instance {instance} is next"
-                    witnesses[:0] = _delivery_witnesses(run, dot)[:2]
-                raise Violation(message, *witnesses)
+                    evidence[:0] = _deliveries(run, dot)[:2]
+                raise Violation(message, *evidence)
             at = _position_after(run, at, event)
 
 
 def _check_recovery(run: RunIndex) -> None:
-    for old, new in pairwise(run.logs):
-        if old.replica == new.replica and not new.has_empty_disk:
-            old_position = _order_position_after(run, old.visible_events)
-            recovered = tuple(each for each in new.events if each.at_us == new.started_us)
-            position = _order_position_after(run, recovered)
-            if position < old_position:
-                instance, dot = run.cab_order[position]
-                message = f"replica {new.replica} restarted without {dot} of instance {instance}"
-                witnesses = _delivery_witnesses(run, dot)
-                prefix = f"replica {new.replica} "
-                own = [each for each in witnesses if each.actor.startswith(prefix)]
-                raise Violation(message, *own[:1] or witnesses[:1])
+    for old, new, recovered in run.recoveries():
+        position = _order_position_after(run, recovered)
+        if position < _order_position_after(run, old.visible_events):
+            instance, dot = run.cab_order[position]
+            message = f"replica {new.replica} restarted without {dot} of instance {instance}"
+            deliveries = _deliveries(run, dot)
+            own = [each for each in deliveries if each[0].replica == new.replica]
+            raise Violation(message, *own[:1] or deliveries[:1])
 
 
 def _order_position_after(run: RunIndex, events: tuple[LoggedEvent, ...]) -> int:
@@ -216,7 +210,7 @@ def _check_validity(run: RunIndex) -> None:
         is_pending = cast.request.strong and dot not in delivered and dot not in run.positions
         if is_pending and any(dot in ids for ids in run.rb_delivered_ids.values()):
             message = f"strong {dot} was CAB-cast and never CAB-delivered"
-            raise Violation(message, event_witness(cast.log, cast.logged))
+            raise Violation(message, cast)
 
 
 def _check_agreement(run: RunIndex) -> None:
@@ -228,13 +222,13 @@ def _check_agreement(run: RunIndex) -> None:
         if at < len(run.cab_order):
             instance, dot = run.cab_order[at]
             message = f"replica {final.replica} never CAB-delivered {dot} of instance {instance}"
-            witness = final_state_witness(final, f"ends before instance {instance}")
-            raise Violation(message, *_delivery_witnesses(run, dot)[:2], witness)
+            end = (final, f"ends before instance {instance}")
+            raise Violation(message, *_deliveries(run, dot)[:2], end)
 
 
-def _delivery_witnesses(run: RunIndex, dot: Dot) -> tuple[Witness, ...]:
-    return tuple(
-        event_witness(log, logged)
+def _deliveries(run: RunIndex, dot: Dot) -> list[tuple[ReplicaLog, LoggedEvent]]:
+    return [
+        (log, logged)
         for log, logged in run.events()
         if isinstance(logged.event, CabDelivered) and logged.event.id == dot
-    )[:5]
+    ][:5]

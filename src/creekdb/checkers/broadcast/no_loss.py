@@ -16,7 +16,7 @@ Only events that other processes could observe count. They are on disk, and surv
 from collections.abc import Iterable
 
 from creekdb.checkers.run_index import ReceivedRequests, RunIndex
-from creekdb.checkers.verdict import Violation, Witness, checker, event_witness
+from creekdb.checkers.verdict import Violation, checker
 from creekdb.history import CabDelivered, Dot, LoggedEvent, ReplicaLog, Voted
 
 
@@ -39,7 +39,7 @@ def _check_votes(run: RunIndex, log: ReplicaLog) -> None:
                 message = (
                     f"replica {log.replica} voted for {dot}, but had not received {dependency}"
                 )
-                raise Violation(message, *_cast_witnesses(run, missing), event_witness(log, logged))
+                raise Violation(message, *run.casts.get(missing, ())[:2], (log, logged))
 
 
 def _check_deliveries(run: RunIndex) -> None:
@@ -79,8 +79,4 @@ def _check_received_by_majority(
                 f"{dot} was CAB-delivered when {len(holders)} of {len(received)} replicas had "
                 f"received it and its causal context: {', '.join(map(str, holders)) or 'none'}"
             )
-            raise Violation(message, *_cast_witnesses(run, dot), event_witness(log, logged))
-
-
-def _cast_witnesses(run: RunIndex, dot: Dot) -> tuple[Witness, ...]:
-    return tuple(event_witness(cast.log, cast.logged) for cast in run.casts.get(dot, ()))[:2]
+            raise Violation(message, *run.casts.get(dot, ())[:2], (log, logged))

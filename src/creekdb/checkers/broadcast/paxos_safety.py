@@ -32,7 +32,7 @@ may have reached the disk. It can then still contribute to a decision, or be rep
 from typing import NamedTuple
 
 from creekdb.checkers.run_index import MissingRecords, RunIndex, committed_length_after
-from creekdb.checkers.verdict import Violation, Witness, checker, event_witness
+from creekdb.checkers.verdict import Evidence, Violation, checker
 from creekdb.history import (
     ROUNDS_PER_EPOCH,
     AcceptedValue,
@@ -54,10 +54,6 @@ class _LoggedVote(NamedTuple):
     logged: LoggedEvent
     vote: Voted
     is_visible: bool = True
-
-    @property
-    def witness(self) -> Witness:
-        return event_witness(self.log, self.logged)
 
 
 class _LoggedPromise(NamedTuple):
@@ -105,14 +101,14 @@ def _check_acceptors(run: RunIndex, paxos: "_PaxosHistory") -> None:
                     f"replica {log.replica} promised or voted in ballot {logged.event.ballot}, "
                     "but is not a voter of its epoch"
                 )
-                raise Violation(message, event_witness(log, logged))
+                raise Violation(message, (log, logged))
             epoch = logged.event.ballot.round // ROUNDS_PER_EPOCH
             if epoch != run.epoch_of(length):
                 message = (
                     f"replica {log.replica} promised or voted in epoch {epoch}, "
                     f"but its committed members are those of epoch {run.epoch_of(length)}"
                 )
-                raise Violation(message, event_witness(log, logged))
+                raise Violation(message, (log, logged))
             acceptors[log.replica].check(log, logged, logged.event)
 
 
@@ -122,7 +118,7 @@ class _AcceptorHistory:
     def __init__(self, paxos: "_PaxosHistory", replica: int) -> None:
         self.paxos = paxos
         self.replica = replica
-        self.promises: list[tuple[Ballot, Witness]] = []
+        self.promises: list[tuple[Ballot, Evidence]] = []
         """Ballots in ascending order."""
         self.joined_us = NEVER
         """Time of the first promise or vote after the last loss of the disk."""
@@ -135,8 +131,8 @@ class _AcceptorHistory:
         self.joined_us = NEVER
         self.votes.clear()
         self.promises = [
-            (ballot, witness)
-            for ballot, witness in self.promises
+            (ballot, evidence)
+            for ballot, evidence in self.promises
             if ballot.replica != self.replica
             or any(
                 replica != self.replica and promise.logged.at_us <= log.started_us
@@ -146,7 +142,7 @@ class _AcceptorHistory:
 
     def check(self, log: ReplicaLog, logged: LoggedEvent, event: BallotPromised | Voted) -> None:
         self.joined_us = min(self.joined_us, logged.at_us)
-        witness = event_witness(log, logged)
+        evidence = (log, logged)
         promised = self.promises[-1] if self.promises else None
         if promised is not None and event.ballot < promised[0]:
             action = "promised" if isinstance(event, BallotPromised) else "voted in"
@@ -154,16 +150,16 @@ class _AcceptorHistory:
                 f"replica {log.replica} {action} ballot {event.ballot} "
                 f"after it had promised {promised[0]}"
             )
-            raise Violation(message, promised[1], witness)
+            raise Violation(message, promised[1], evidence)
         if promised is None or event.ballot > promised[0]:
-            self.promises.append((event.ballot, witness))
+            self.promises.append((event.ballot, evidence))
         if isinstance(event, Voted):
             self.votes[event.instance] = _LoggedVote(log, logged, event)
             self.all_votes.add(event)
         else:
-            self._check_promise(event, witness)
+            self._check_promise(event, evidence)
 
-    def _check_promise(self, promise: BallotPromised, witness: Witness) -> None:
+    def _check_promise(self, promise: BallotPromised, evidence: Evidence) -> None:
         reported = {each.instance: each for each in promise.accepted}
         for instance, logged_vote in self.votes.items():
             if instance < _first_reported_instance(promise):
@@ -174,14 +170,14 @@ class _AcceptorHistory:
                     f"the promise of ballot {promise.ballot} omits "
                     f"the vote in ballot {vote.ballot} of instance {instance}"
                 )
-                raise Violation(message, logged_vote.witness, witness)
+                raise Violation(message, logged_vote, evidence)
         for value in promise.accepted:
             if not self._has_voted(value):
                 message = (
                     f"the promise of ballot {promise.ballot} reports a vote in ballot "
                     f"{value.ballot} of instance {value.instance}, which was never cast"
                 )
-                raise Violation(message, witness)
+                raise Violation(message, evidence)
 
     def _has_voted(self, reported: AcceptedValue) -> bool:
         return _as_vote(reported) in self.all_votes or any(
@@ -219,23 +215,23 @@ class _PaxosHistory:
                     first = _first_reported_instance(promised)
                     promise = _LoggedPromise(log, logged, reported, first)
                     self.promises.setdefault(ballot, {}).setdefault(log.replica, promise)
-                case Voted(ballot=ballot, instance=instance) as vote:
-                    ballots = self.votes.setdefault(instance, {})
-                    ballots.setdefault(ballot, []).append(_LoggedVote(log, logged, vote))
+                case Voted() as vote:
+                    self._add_vote(_LoggedVote(log, logged, vote))
                 case CabDelivered() | CheckpointInstalled():
                     delivered = True
                 case _:
                     pass
-        for log in run.logs:
-            for logged in log.lost_events:
-                if isinstance(logged.event, Voted):
-                    lost = _LoggedVote(log, logged, logged.event, is_visible=False)
-                    ballots = self.votes.setdefault(logged.event.instance, {})
-                    ballots.setdefault(logged.event.ballot, []).append(lost)
+        for log, logged in run.lost_events():
+            if isinstance(logged.event, Voted):
+                self._add_vote(_LoggedVote(log, logged, logged.event, is_visible=False))
         self.has_no_records = delivered and not self.votes and not self.promises
         for ballots in self.votes.values():
             for votes in ballots.values():
                 votes.sort(key=lambda vote: vote.logged.at_us)
+
+    def _add_vote(self, logged: _LoggedVote) -> None:
+        ballots = self.votes.setdefault(logged.vote.instance, {})
+        ballots.setdefault(logged.vote.ballot, []).append(logged)
 
     def casts(self, value: AcceptedValue) -> list[_LoggedVote]:
         """Return all votes for a value, by any acceptor, in the order of time."""
@@ -270,8 +266,7 @@ class _PaxosHistory:
                 f"replica {vote.log.replica} voted in ballot {ballot}, which "
                 f"{len(promises)} of {len(_electorate(self.run, ballot))} replicas had promised"
             )
-            witnesses = (event_witness(each.log, each.logged) for each in promises[:4])
-            raise Violation(message, *witnesses, vote.witness)
+            raise Violation(message, *promises[:4], vote)
 
     def _check_value_allowed(self, ballot: Ballot, vote: _LoggedVote) -> None:
         instance = vote.vote.instance
@@ -293,8 +288,7 @@ class _PaxosHistory:
             f"the batch that is voted for in instance {instance}"
         )
         reporting = [each for each in promises if instance in each.accepted]
-        witnesses = (event_witness(each.log, each.logged) for each in reporting[:4])
-        raise Violation(message, *witnesses, vote.witness)
+        raise Violation(message, *reporting[:4], vote)
 
     def _promises_before(self, ballot: Ballot, at_us: int) -> list[_LoggedPromise]:
         promises = self.promises.get(ballot, {}).values()
@@ -329,7 +323,7 @@ class _PaxosHistory:
                         for each in possible.get(instance, ())
                     ):
                         message = f"{dot} was CAB-delivered before a majority voted for it"
-                        raise Violation(message, event_witness(log, logged))
+                        raise Violation(message, (log, logged))
                 case BallotPromised(decided=below) | CheckpointInstalled(instance=below):
                     by_us = decided_us[below] if below < len(decided_us) else NEVER
                     if by_us > logged.at_us:
@@ -337,7 +331,7 @@ class _PaxosHistory:
                             f"replica {log.replica} reports the instances below {below} as "
                             "decided, but no majority had voted in all of them"
                         )
-                        raise Violation(message, event_witness(log, logged))
+                        raise Violation(message, (log, logged))
                 case _:
                     pass
 
@@ -361,7 +355,7 @@ def _check_one_batch(ballot: Ballot, instance: int, votes: list[_LoggedVote]) ->
     for vote in votes:
         if vote.vote.batch != votes[0].vote.batch:
             message = f"two batches were voted for in ballot {ballot} of instance {instance}"
-            raise Violation(message, votes[0].witness, vote.witness)
+            raise Violation(message, votes[0], vote)
 
 
 def _check_agreement(instance: int, vote: _LoggedVote, decision: _MajorityDecision | None) -> None:
@@ -371,4 +365,4 @@ def _check_agreement(instance: int, vote: _LoggedVote, decision: _MajorityDecisi
             f"replica {vote.log.replica} voted in ballot {vote.vote.ballot} of instance "
             f"{instance} for another batch than was decided in ballot {decision.ballot}"
         )
-        raise Violation(message, *(each.witness for each in decision.votes[:4]), vote.witness)
+        raise Violation(message, *decision.votes[:4], vote)

@@ -16,15 +16,8 @@ observed it. If tentative responses did not wait for the disk, a client may have
 
 from itertools import pairwise
 
-from creekdb.checkers.run_index import IdSet, LoggedCast, RunIndex, add_rb_delivered
-from creekdb.checkers.verdict import (
-    Violation,
-    Witness,
-    checker,
-    event_witness,
-    final_state_witness,
-    response_witness,
-)
+from creekdb.checkers.run_index import IdSet, LoggedCast, RunIndex, add_rb_delivered, rb_delivered
+from creekdb.checkers.verdict import Evidence, Violation, checker
 from creekdb.history import (
     CheckpointInstalled,
     Committed,
@@ -55,17 +48,17 @@ def _check_integrity(run: RunIndex, log: ReplicaLog) -> None:
                 dot = request.id
                 if dot.replica != log.replica:
                     message = f"{dot} was cast by replica {log.replica}, not by its origin"
-                    raise Violation(message, event_witness(log, logged))
+                    raise Violation(message, (log, logged))
                 if dot in delivered:
                     message = f"event number reused: {dot} was delivered before it was cast"
-                    raise Violation(message, _first_delivery(log, dot), event_witness(log, logged))
+                    raise Violation(message, _first_delivery(log, dot), (log, logged))
             case RbDelivered(id=dot):
                 if dot in delivered:
                     message = f"{dot} was RB-delivered twice, or after a checkpoint that covers it"
-                    raise Violation(message, _first_delivery(log, dot), event_witness(log, logged))
+                    raise Violation(message, _first_delivery(log, dot), (log, logged))
                 if run.request_at(dot, logged.at_us) is None:
                     message = f"{dot} was RB-delivered, but had not been RB-cast"
-                    raise Violation(message, event_witness(log, logged))
+                    raise Violation(message, (log, logged))
             case CheckpointInstalled(ids=dots):
                 delivered.update(dots)
                 continue
@@ -73,7 +66,7 @@ def _check_integrity(run: RunIndex, log: ReplicaLog) -> None:
                 continue
         if dot.event > 1 and Dot(dot.replica, dot.event - 1) not in delivered:
             message = f"{dot} was delivered before {Dot(dot.replica, dot.event - 1)}"
-            raise Violation(message, event_witness(log, logged))
+            raise Violation(message, (log, logged))
         delivered.add(dot)
 
 
@@ -120,17 +113,16 @@ def _check_reuse_of(
     for first, second in pairwise(casts):
         if first.request == second.request:
             continue
-        witness: Witness | None = None
+        evidence: Evidence | None = None
         record = records.get((dot, first.log.incarnation))
         if record is not None and record.responses and not run.may_be_lost(record):
-            witness = response_witness(record, record.responses[0])
+            evidence = (record, record.responses[0])
         for log, logged in visible:
             if first.logged.at_us <= logged.at_us < second.logged.at_us:
-                witness = witness or event_witness(log, logged)
-        if witness is not None:
+                evidence = evidence or (log, logged)
+        if evidence is not None:
             message = f"event number reused: {dot} denotes two requests, and the first was observed"
-            cast_witnesses = (event_witness(each.log, each.logged) for each in (first, second))
-            raise Violation(message, *cast_witnesses, witness)
+            raise Violation(message, first, second, evidence)
 
 
 def _check_duplicate_responses(run: RunIndex) -> None:
@@ -142,23 +134,16 @@ def _check_duplicate_responses(run: RunIndex) -> None:
             other = responded.setdefault(record.id, record)
             if other is not record:
                 message = f"event number reused: two operations got responses as {record.id}"
-                witnesses = (response_witness(each, each.responses[0]) for each in (other, record))
-                raise Violation(message, *witnesses)
+                first, second = other.responses[0], record.responses[0]
+                raise Violation(message, (other, first), (record, second))
 
 
 def _check_recovery(run: RunIndex) -> None:
-    for old, new in pairwise(run.logs):
-        if old.replica == new.replica and not new.has_empty_disk:
-            delivered, recovered = IdSet(), IdSet()
-            for logged in old.visible_events:
-                add_rb_delivered(delivered, logged.event)
-            for logged in new.events:
-                if logged.at_us == new.started_us:
-                    add_rb_delivered(recovered, logged.event)
-            missing = recovered.first_missing(delivered)
-            if missing is not None:
-                message = f"replica {new.replica} restarted without {missing}"
-                raise Violation(message, _first_delivery(old, missing))
+    for old, new, recovered in run.recoveries():
+        missing = rb_delivered(recovered).first_missing(rb_delivered(old.visible_events))
+        if missing is not None:
+            message = f"replica {new.replica} restarted without {missing}"
+            raise Violation(message, _first_delivery(old, missing))
 
 
 # --- liveness ---------------------------------------------------------------------------------
@@ -168,19 +153,19 @@ def _check_validity(run: RunIndex) -> None:
     for record in run.history.operations:
         if not record.responses or _is_local_read(run, record):
             continue
-        witness = response_witness(record, record.responses[0])
+        response = (record, record.responses[0])
         if not any(
             cast.log.incarnation == record.incarnation
             and cast.request.operation == record.operation
             and cast.request.strong >= record.strong
             for cast in run.casts.get(record.id, ())
         ):
-            raise Violation(f"{record.id} got a response, but was never RB-cast", witness)
+            raise Violation(f"{record.id} got a response, but was never RB-cast", response)
         delivered = run.rb_delivered_ids.get(record.replica)
         if not run.history.quiescent or delivered is None or run.may_be_lost(record):
             continue
         if record.id not in delivered:
-            raise Violation(f"replica {record.replica} ends without its own {record.id}", witness)
+            raise Violation(f"replica {record.replica} ends without its own {record.id}", response)
 
 
 def _is_local_read(run: RunIndex, record: OperationRecord) -> bool:
@@ -203,15 +188,15 @@ def _check_agreement(run: RunIndex) -> None:
             message = (
                 f"replica {owner} has {missing}, which replica {final.replica} never delivered"
             )
-            witness = final_state_witness(final, f"ends without {missing}")
-            raise Violation(message, _first_delivery(run.last_logs[owner], missing), witness)
+            delivery = _first_delivery(run.last_logs[owner], missing)
+            raise Violation(message, delivery, (final, f"ends without {missing}"))
 
 
-def _first_delivery(log: ReplicaLog, dot: Dot) -> Witness:
-    """Return the witness of the first delivery of `dot` in a log that contains one."""
+def _first_delivery(log: ReplicaLog, dot: Dot) -> tuple[ReplicaLog, LoggedEvent]:
+    """Return the first delivery of `dot` in a log that contains one."""
     delivered = IdSet()
     for logged in log.events:
         add_rb_delivered(delivered, logged.event)
         if dot in delivered:
-            return event_witness(log, logged)
+            return log, logged
     raise AssertionError(f"the log contains no delivery of {dot}")

@@ -15,6 +15,8 @@ from benchmarks.result import Benchmark, Result
 from benchmarks.scale import Scale
 from benchmarks.shop import BareTransaction
 from benchmarks.timing import without_collector
+from creekdb.execution.datatype import DataType
+from creekdb.execution.sequential import Sequential
 from creekdb.execution.transaction import ABSENT, Transaction
 from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.request import Request
@@ -22,11 +24,9 @@ from creekdb.protocol.values import Key
 from creekdb.tpcc import (
     LAYOUTS,
     TRANSACTION_SHARES,
-    OverlayState,
     Population,
-    PopulationBase,
     TransactionInputs,
-    tpcc_datatype,
+    datatype_on_population,
 )
 from creekdb.tpcc.datatype import READ_TRANSACTIONS, UPDATE_TRANSACTIONS
 from creekdb.tpcc.layout import TpccTables
@@ -38,15 +38,15 @@ TERMINALS = 10 * WAREHOUSES
 Functions = dict[str, Callable[..., Any]]
 
 
-class RecordingState(OverlayState):
+class RecordingState(Sequential):
     """State that records the initial registers that were read."""
 
-    def __init__(self, base: PopulationBase) -> None:
-        super().__init__(base)
+    def __init__(self, datatype: DataType) -> None:
+        super().__init__(datatype)
         self.initial: dict[Key, Any] = {}
 
     def read(self, key: Key) -> Any:
-        value = self.base.read(key)
+        value = self.datatype.base.read(key)
         if value is not ABSENT:
             self.initial[key] = value
         return super().read(key)
@@ -61,13 +61,14 @@ def functions(layout: str) -> Functions:
 
 def workload(layout: str, count: int) -> tuple[dict[Key, Any], list[Request]]:
     """Return the initial registers that the requests need, and requests that do not roll back."""
-    datatype, population = tpcc_datatype(layout), Population(SEED, WAREHOUSES)
-    state = RecordingState(PopulationBase(population, layout))
+    population = Population(SEED, WAREHOUSES)
+    datatype = datatype_on_population(population, layout)
+    state = RecordingState(datatype)
     clients = [TransactionInputs(datatype, population, SEED, client) for client in range(TERMINALS)]
     requests: list[Request] = []
     for event, client in enumerate(islice(cycle(clients), count), 1):
         request = Request(event, Dot(0, event), next(client).operation, strong=False)
-        if state.apply(datatype, request).error is None:
+        if state.apply(request).error is None:
             requests.append(request)
     return state.initial, requests
 

@@ -9,7 +9,6 @@
     Terminals(datatype, population, seed, replicas)   the calls at each replica
     find_violations(base, overrides)     the consistency conditions that a state violates
     without_order_numbers(operation, response)   a response without the order numbers it assigned
-    OverlayState(base)            a state that executes transactions one after another
 
 Clauses are those of the TPC-C specification, revision 5.11. This package does not import
 `creekdb.tpcc.population.column_arrays`, which computes the initial rows in bulk and needs numpy.
@@ -27,7 +26,6 @@ from creekdb.tpcc.datatype import populated_datatype_name as populated_datatype_
 from creekdb.tpcc.datatype import tpcc_datatype as tpcc_datatype
 from creekdb.tpcc.datatype import without_order_numbers as without_order_numbers
 from creekdb.tpcc.layout import LAYOUTS as LAYOUTS
-from creekdb.tpcc.overlay import OverlayState as OverlayState
 from creekdb.tpcc.population.registers import PopulationBase as PopulationBase
 from creekdb.tpcc.population.rows import Population as Population
 from creekdb.tpcc.workload import STRONG_KINDS as STRONG_KINDS

@@ -19,11 +19,12 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from creekdb.execution.keys import prefix_range
+from sortedcontainers import SortedKeyList
+
+from creekdb.execution.keys import collation_key, merge_sorted_keys, prefix_range
 from creekdb.execution.transaction import ABSENT
 from creekdb.protocol.values import Key
 from creekdb.tpcc.layout import LAST_ORDER, OLDEST_NEW_ORDER
-from creekdb.tpcc.overlay import OverlayState
 from creekdb.tpcc.population.registers import PopulationBase
 from creekdb.tpcc.schema import (
     C_BALANCE,
@@ -137,11 +138,13 @@ class _StateReader:
     """Rows of a state, in either layout."""
 
     def __init__(self, base: PopulationBase, overrides: Mapping[Key, Any]) -> None:
-        self._state = OverlayState(base, overrides)
+        self._base = base
+        self._overrides = overrides
+        self._override_keys = SortedKeyList(overrides, key=collation_key)
         self._is_split = base.layout == "fine"
 
     def register(self, *key: Any) -> Any:
-        value = self._state.read(key)
+        value = self._overrides[key] if key in self._overrides else self._base.read(key)
         return None if value is ABSENT else value
 
     def value(self, table: TableSchema, column: int, row: tuple[Any, ...], *key: Any) -> Any:
@@ -155,9 +158,13 @@ class _StateReader:
         return 0 if row is None else row[column]
 
     def keys(self, table: TableSchema, *prefix: int) -> Iterator[tuple[Any, ...]]:
-        for key in self._state.keys(*prefix_range((table.name, *prefix)), False):
-            assert isinstance(key, tuple)
-            yield key
+        start, stop = prefix_range((table.name, *prefix))
+        written = self._override_keys.irange_key(start, stop, (True, False))
+        initial = self._base.keys(start, stop, False)
+        for key in merge_sorted_keys(iter(written), initial, False):
+            if self._overrides.get(key) is not ABSENT:
+                assert isinstance(key, tuple)
+                yield key
 
 
 @dataclass(slots=True)

@@ -17,13 +17,13 @@ def overrides_after_mix(layout: str, warehouses: int) -> dict[Key, object]:
     database = TpccDatabase(layout, warehouses)
     for each in transaction_mix(database, seed=5, count=400):
         database.apply(each.operation)
-    return dict(database.state.overrides)
+    return dict(database.overrides)
 
 
 def database_after_mix(layout: str, warehouses: int = 1) -> TpccDatabase:
     database = TpccDatabase(layout, warehouses)
     for key, value in overrides_after_mix(layout, warehouses).items():
-        database.state.write(key, value)
+        database.overrides[key] = value
     return database
 
 
@@ -33,7 +33,7 @@ def database(request: pytest.FixtureRequest) -> TpccDatabase:
 
 
 def violations(database: TpccDatabase, only_touched: bool = True) -> list[ConsistencyViolation]:
-    overrides = database.state.overrides
+    overrides = database.overrides
     return find_violations(database.base, overrides, only_touched=only_touched, limit=1000)
 
 
@@ -48,7 +48,7 @@ def test_all_conditions_hold_initially() -> None:
 @pytest.mark.parametrize("layout", ["rows", "fine"])
 def test_all_conditions_hold_after_transactions(layout: str) -> None:
     database = database_after_mix(layout, warehouses=2)
-    assert len(database.state.overrides) > 3000
+    assert len(database.overrides) > 3000
     assert violations(database) == []
 
 
@@ -144,11 +144,11 @@ def wrong_line_amount(database: TpccDatabase) -> None:
 
 def outdated_last_order_index(database: TpccDatabase) -> None:
     customer = database.column("o_c_id", "orders", 1, 4, 3001)
-    database.state.write(("last_order", 1, 4, customer), 5)
+    database.overrides["last_order", 1, 4, customer] = 5
 
 
 def wrong_oldest_new_order_index(database: TpccDatabase) -> None:
-    database.state.write(("oldest_new_order", 1, 4), 2990)
+    database.overrides["oldest_new_order", 1, 4] = 2990
 
 
 def missing_order(database: TpccDatabase) -> None:
@@ -217,13 +217,13 @@ def test_the_number_of_violations_is_bounded(database: TpccDatabase) -> None:
     for c in range(1, 200):
         database.set("c_balance", 5, "customer", 1, 4, c)
 
-    assert len(find_violations(database.base, database.state.overrides, only_touched=True)) == 20
+    assert len(find_violations(database.base, database.overrides, only_touched=True)) == 20
 
 
 def test_a_deleted_register_does_not_have_its_initial_value() -> None:
     database = TpccDatabase("rows", warehouses=1)
     database.call("delivery", 1, 3)
-    overrides = dict(database.state.overrides)
+    overrides = dict(database.overrides)
 
     assert overrides["new_order", 1, 1, 2101] is ABSENT
     assert find_violations(database.base, overrides, only_touched=True) == []

@@ -4,8 +4,7 @@ from typing import Any
 
 import pytest
 
-from creekdb.tpcc import Population, PopulationBase, tpcc_datatype, without_order_numbers
-from creekdb.tpcc.overlay import OverlayState
+from creekdb.tpcc import Population, datatype_on_population, without_order_numbers
 from tests.unit.execution.strategies import request
 
 LINES = ((1, 1, 5), (2, 1, 5), (3, 1, 5), (4, 1, 5), (5, 1, 5))
@@ -17,10 +16,10 @@ def layout(request: pytest.FixtureRequest) -> str:
 
 
 def responses(layout: str, *calls: tuple[Any, ...]) -> list[Any]:
-    datatype, state = tpcc_datatype(layout), OverlayState(PopulationBase(Population(0, 1), layout))
+    state = datatype_on_population(Population(0, 1), layout).sequential()
     values = []
     for name, *arguments in calls:
-        outcome = state.apply(datatype, request(datatype.call(name, *arguments), 1))
+        outcome = state.apply(request(state.datatype.call(name, *arguments), 1))
         assert outcome.error is None
         values.append(outcome.value)
     return values

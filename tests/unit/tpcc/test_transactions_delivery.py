@@ -52,10 +52,10 @@ def test_a_delivery_dates_the_lines_and_charges_the_customer(database: TpccDatab
 def test_a_district_without_a_new_order_is_skipped(database: TpccDatabase) -> None:
     for _ in range(900):
         database.call("delivery", 1, 6)
-    before = dict(database.state.overrides)
+    before = dict(database.overrides)
 
     assert database.call("delivery", 1, 6) == (None,) * 10
-    assert dict(database.state.overrides) == before
+    assert dict(database.overrides) == before
 
     database.call("new_order", 1, 4, 77, ((11, 1, 3),))
     assert database.call("delivery", 1, 6) == (None, None, None, 3001, *(None,) * 6)

@@ -140,7 +140,7 @@ def test_an_unused_item_rolls_back_the_transaction(database: TpccDatabase) -> No
     with pytest.raises(OperationRaised, match=r"^UnusedItem: Item number is not valid$"):
         database.call("new_order", 1, 4, 77, (*ORDER, (UNUSED, 1, 1)))
 
-    assert database.state.overrides == {}
+    assert database.overrides == {}
     assert database.call("new_order", 1, 4, 77, ORDER)[0] == 3001
 
 
@@ -166,4 +166,4 @@ def test_unknown_rows_are_errors(
         database.call("new_order", *arguments)
 
     assert str(raised.value) == error
-    assert database.state.overrides == {}
+    assert database.overrides == {}

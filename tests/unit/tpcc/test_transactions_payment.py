@@ -139,4 +139,4 @@ def test_unknown_rows_are_errors(
         database.call("payment", *arguments)
 
     assert str(raised.value) == error
-    assert database.state.overrides == {}
+    assert database.overrides == {}

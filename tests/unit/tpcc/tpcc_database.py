@@ -4,11 +4,13 @@ from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from typing import Any
 
+from creekdb.execution.datatype import DataType
 from creekdb.execution.sequential import OperationRaised
 from creekdb.execution.transaction import ABSENT
 from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.request import Operation, Outcome, Request
-from creekdb.tpcc import OverlayState, Population, PopulationBase, TransactionInputs, tpcc_datatype
+from creekdb.protocol.values import Key
+from creekdb.tpcc import Population, PopulationBase, TransactionInputs, datatype_on_population
 from creekdb.tpcc.schema import TABLES
 
 SEED = 20
@@ -20,8 +22,14 @@ def population(warehouses: int = 2, seed: int = SEED) -> Population:
 
 
 @lru_cache(8)
+def datatype(layout: str, warehouses: int = 2, seed: int = SEED) -> DataType:
+    return datatype_on_population(population(warehouses, seed), layout)
+
+
 def base(layout: str, warehouses: int = 2, seed: int = SEED) -> PopulationBase:
-    return PopulationBase(population(warehouses, seed), layout)
+    found = datatype(layout, warehouses, seed).base
+    assert isinstance(found, PopulationBase)
+    return found
 
 
 class TpccDatabase:
@@ -29,15 +37,20 @@ class TpccDatabase:
         self.layout = layout
         self.base = base(layout, warehouses, seed)
         self.population = self.base.population
-        self.datatype = tpcc_datatype(layout)
-        self.state = OverlayState(self.base)
+        self.datatype = datatype(layout, warehouses, seed)
+        self.state = self.datatype.sequential()
         self.now = 1_000
         """Date of the last transaction. Consecutive transactions are one microsecond apart."""
+
+    @property
+    def overrides(self) -> dict[Key, Any]:
+        """Registers that differ from the population; `ABSENT` marks a deleted one."""
+        return self.state.state
 
     def apply(self, operation: Operation) -> Outcome:
         self.now += 1
         request = Request(self.now, Dot(0, self.now), operation, strong=False)
-        return self.state.apply(self.datatype, request)
+        return self.state.apply(request)
 
     def call(self, name: str, *arguments: Any) -> Any:
         outcome = self.apply(self.datatype.call(name, *arguments))
@@ -66,28 +79,28 @@ class TpccDatabase:
         """Overwrite a column; None deletes it."""
         schema = TABLES[table]
         if self.layout == "fine" and column not in schema.fixed:
-            self.state.write((column, *key), ABSENT if value is None else value)
+            self.overrides[column, *key] = ABSENT if value is None else value
             return
         values = list(self._register(table, *key))
         values[schema.columns.index(column)] = value
-        self.state.write((table, *key), tuple(values))
+        self.overrides[table, *key] = tuple(values)
 
     def insert(self, table: str, *key: int, like: tuple[int, ...]) -> None:
         """Add a copy of another row."""
-        self.state.write((table, *key), self._register(table, *like))
+        self.overrides[table, *key] = self._register(table, *like)
         if self.layout == "fine":
             schema = TABLES[table]
             for column in schema.mutable + schema.sums:
                 value = self._register(column, *like)
                 if value is not None:
-                    self.state.write((column, *key), value)
+                    self.overrides[column, *key] = value
 
     def delete(self, table: str, *key: int) -> None:
-        self.state.write((table, *key), ABSENT)
+        self.overrides[table, *key] = ABSENT
         if self.layout == "fine":
             schema = TABLES[table]
             for column in schema.mutable + schema.sums:
-                self.state.write((column, *key), ABSENT)
+                self.overrides[column, *key] = ABSENT
 
     def _register(self, *key: Any) -> Any:
         value = self.state.read(key)

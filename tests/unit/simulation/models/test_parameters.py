@@ -14,11 +14,9 @@ from creekdb.simulation.models.parameters import (
 )
 from creekdb.tpcc import (
     TRANSACTION_SHARES,
-    OverlayState,
     Population,
-    PopulationBase,
     TransactionInputs,
-    tpcc_datatype,
+    datatype_on_population,
 )
 
 SEED = 1
@@ -31,8 +29,9 @@ PAYMENT_US = 100.0
 @lru_cache(1)
 def mean_accesses() -> dict[str, float]:
     """Return the mean number of registers that each kind accesses, in layout `rows`."""
-    declared, population = tpcc_datatype("rows"), Population(SEED, WAREHOUSES)
-    state = OverlayState(PopulationBase(population, "rows"))
+    population = Population(SEED, WAREHOUSES)
+    declared = datatype_on_population(population, "rows")
+    state = declared.sequential()
     clients = [
         TransactionInputs(declared, population, SEED, each) for each in range(10 * WAREHOUSES)
     ]
@@ -40,8 +39,7 @@ def mean_accesses() -> dict[str, float]:
     for event, client in enumerate(islice(cycle(clients), TRANSACTIONS), 1):
         inputs = next(client)
         execution = declared.run(Request(event, Dot(0, event), inputs.operation, False), state)
-        for key, value in execution.writes.items():
-            state.write(key, value)
+        state.state.update(execution.writes)
         written = len(execution.writes) + len(execution.blind_adds)
         touched[inputs.kind].append(execution.read_count + execution.scan_count + written)
     return {kind: sum(each) / len(each) for kind, each in touched.items()}

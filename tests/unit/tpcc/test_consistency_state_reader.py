@@ -2,23 +2,24 @@
 
 from collections.abc import Iterator
 from random import Random
+from typing import Any, cast
 
 import pytest
 
-from creekdb.execution.keys import (
-    FIRST_COLLATION_KEY,
-    LAST_COLLATION_KEY,
-    CollationKey,
-    collation_key,
-)
+from creekdb.execution.keys import CollationKey, collation_key
 from creekdb.execution.transaction import ABSENT
 from creekdb.protocol.values import Key
-from creekdb.tpcc import OverlayState
+from creekdb.tpcc import PopulationBase
+from creekdb.tpcc.consistency import _StateReader
+from creekdb.tpcc.schema import TableSchema
 
-KEYS: list[Key] = [("a", x, y) for x in range(4) for y in range(4)]
+TABLE = TableSchema("a", key=("x", "y"), numbers=())
+KEYS: list[Any] = [("a", x, y) for x in range(4) for y in range(4)]
 
 
 class DictBase:
+    layout = "rows"
+
     def __init__(self, values: dict[Key, int]) -> None:
         self.values = values
 
@@ -37,19 +38,13 @@ def test_the_state_equals_a_dict_with_the_overrides_applied(seed: int) -> None:
     overrides: dict[Key, object] = {
         key: random.choice([ABSENT, random.randrange(9)]) for key in KEYS if random.random() < 0.3
     }
-    state = OverlayState(DictBase(initial), overrides)
-    expected: dict[Key, object] = {**initial, **overrides}
     for _ in range(5):
-        present = sorted(
-            (key for key in expected if expected[key] is not ABSENT), key=collation_key
-        )
+        reader = _StateReader(cast(PopulationBase, DictBase(initial)), overrides)
+        expected: dict[Any, object] = {**initial, **overrides}
+        present = [key for key in KEYS if expected.get(key, ABSENT) is not ABSENT]
         for key in KEYS:
-            assert state.read(key) == expected.get(key, ABSENT)
-        assert list(state.keys(FIRST_COLLATION_KEY, LAST_COLLATION_KEY, False)) == present
-        start, stop = collation_key(random.choice(KEYS)), collation_key(random.choice(KEYS))
-        inside = [key for key in present if start <= collation_key(key) < stop]
-        assert list(state.keys(start, stop, False)) == inside
-        assert list(state.keys(start, stop, True)) == inside[::-1]
-        key, value = random.choice(KEYS), random.choice([ABSENT, 7])
-        state.write(key, value)
-        expected[key] = value
+            assert reader.register(*key) == (expected[key] if key in present else None)
+        assert list(reader.keys(TABLE)) == present
+        for x in range(4):
+            assert list(reader.keys(TABLE, x)) == [key for key in present if key[1] == x]
+        overrides[random.choice(KEYS)] = random.choice([ABSENT, 7])

@@ -21,7 +21,6 @@ from creekdb.protocol.request import Request
 from creekdb.protocol.values import Key
 from creekdb.server.runtime.config import load_datatype
 from creekdb.simulation.kernel.scenario import Scenario
-from creekdb.tpcc import PopulationBase
 
 LAYOUT = "rows"
 WAREHOUSES = 5
@@ -49,12 +48,11 @@ def scenario(duration_us: int) -> Scenario:
 def transactions(history: History) -> tuple[dict[Key, Any], list[Request]]:
     """Return the initial registers that the calls need, and the requests that do not roll back."""
     datatype = load_datatype(history.datatype)
-    assert isinstance(datatype.base, PopulationBase)
-    state = RecordingState(datatype.base)
+    state = RecordingState(datatype)
     requests: list[Request] = []
     for event, record in enumerate(history.operations, 1):
         request = Request(event, Dot(0, event), record.operation, strong=False)
-        if state.apply(datatype, request).error is None:
+        if state.apply(request).error is None:
             requests.append(request)
     return state.initial, requests
 

@@ -13,6 +13,7 @@ from creekdb.errors import UnknownName
 from creekdb.execution.datatype import DataType as DataType
 
 OperationSampler: TypeAlias = Callable[[Random], tuple[str, tuple[Any, ...]]]
+"""Draws the name and the arguments of an operation."""
 
 DATATYPES: dict[str, DataType] = {
     each.name: each for each in (register.REGISTER, counter.COUNTER, lists.LIST, kv.KV, bank.BANK)

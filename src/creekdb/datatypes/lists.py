@@ -25,6 +25,7 @@ from typing import Any
 
 from creekdb.execution.datatype import DataType
 from creekdb.execution.transaction import Transaction
+from creekdb.protocol.values import Key
 
 LIST = DataType("list")
 
@@ -47,10 +48,9 @@ def append(tx: Transaction, value: Any) -> int:
 @LIST.operation
 def pop_first(tx: Transaction) -> Any:
     """Remove and return the oldest element."""
-    for key, value in tx.scan(("item",), limit=1):
-        tx.delete(key)
-        return value
-    raise IndexError("the list is empty")
+    key, value = _end(tx)
+    tx.delete(key)
+    return value
 
 
 @LIST.operation
@@ -80,17 +80,13 @@ def shuffle(tx: Transaction) -> tuple[Any, ...]:
 @LIST.operation(readonly=True)
 def get_first(tx: Transaction) -> Any:
     """Return the oldest element; raise `IndexError` if the list is empty."""
-    for _, value in tx.scan(("item",), limit=1):
-        return value
-    raise IndexError("the list is empty")
+    return _end(tx)[1]
 
 
 @LIST.operation(readonly=True)
 def get_last(tx: Transaction) -> Any:
     """Return the newest element; raise `IndexError` if the list is empty."""
-    for _, value in tx.scan(("item",), reverse=True, limit=1):
-        return value
-    raise IndexError("the list is empty")
+    return _end(tx, reverse=True)[1]
 
 
 @LIST.operation(readonly=True)
@@ -104,6 +100,13 @@ def length(tx: Transaction) -> int:
     """Return the number of elements."""
     first, stop = _bounds(tx)
     return stop - first
+
+
+def _end(tx: Transaction, reverse: bool = False) -> tuple[Key, Any]:
+    """Return the key and the value of the oldest element, or in reverse of the newest one."""
+    for item in tx.scan(("item",), reverse=reverse, limit=1):
+        return item
+    raise IndexError("the list is empty")
 
 
 def _bounds(tx: Transaction) -> tuple[int, int]:

@@ -1,7 +1,6 @@
 """TPC-C: the data type, its initial data, the client workload and the consistency conditions.
 
-    tpcc_datatype(layout)         the five transactions; layout is `rows` or `fine`
-    populated_datatype(name)      the data type with its initial data
+    populated_datatype(name)      the five transactions and their initial data
     populated_datatype_name(layout, warehouses, seed)   the name of such a data type
     Population(seed, warehouses)  the initial rows, computed on demand
     PopulationBase(population, layout)   the initial rows as registers, below a version store
@@ -23,7 +22,6 @@ from creekdb.tpcc.consistency import find_violations as find_violations
 from creekdb.tpcc.datatype import datatype_on_population as datatype_on_population
 from creekdb.tpcc.datatype import populated_datatype as populated_datatype
 from creekdb.tpcc.datatype import populated_datatype_name as populated_datatype_name
-from creekdb.tpcc.datatype import tpcc_datatype as tpcc_datatype
 from creekdb.tpcc.datatype import without_order_numbers as without_order_numbers
 from creekdb.tpcc.layout import LAYOUTS as LAYOUTS
 from creekdb.tpcc.population.registers import PopulationBase as PopulationBase

@@ -15,7 +15,6 @@ from functools import lru_cache, partial
 from typing import Any, Final
 
 from creekdb.errors import UnknownName
-from creekdb.execution.base_state import BaseState
 from creekdb.execution.datatype import DataType
 from creekdb.tpcc.layout import LAYOUTS as LAYOUTS
 from creekdb.tpcc.layout import TpccTables
@@ -48,12 +47,6 @@ READ_TRANSACTIONS: Final = (order_status, stock_level)
 _POPULATED = re.compile(rf"tpcc-({'|'.join(LAYOUTS)})-(\d+)-(-?\d+)", re.ASCII)
 
 
-@lru_cache(len(LAYOUTS))
-def tpcc_datatype(layout: str) -> DataType:
-    """Return `tpcc-rows` or `tpcc-fine`, for a `PopulationBase` of the same layout."""
-    return _declare_datatype(f"tpcc-{layout}", layout, None)
-
-
 def populated_datatype_name(layout: str, warehouses: int, seed: int) -> str:
     if layout not in LAYOUTS:
         raise UnknownName("layout", layout, LAYOUTS)
@@ -76,12 +69,8 @@ def populated_datatype(name: str) -> DataType:
 def datatype_on_population(population: Population, layout: str) -> DataType:
     """Return the data type for an existing population, computed or loaded."""
     name = populated_datatype_name(layout, population.warehouses, population.seed)
-    return _declare_datatype(name, layout, PopulationBase(population, layout))
-
-
-def _declare_datatype(name: str, layout: str, base: BaseState | None) -> DataType:
     tables = TpccTables(layout)
-    datatype = DataType(name, base=base)
+    datatype = DataType(name, base=PopulationBase(population, layout))
     for transaction in UPDATE_TRANSACTIONS:
         datatype.operation(name=transaction.__name__)(partial(transaction, tables))
     for query in READ_TRANSACTIONS:

@@ -9,8 +9,7 @@ from creekdb.execution.mvcc.version_store import VersionStore
 from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.request import Request
 from creekdb.protocol.values import Key
-from creekdb.tpcc import tpcc_datatype
-from tests.unit.tpcc.tpcc_database import base
+from tests.unit.tpcc.tpcc_database import base, datatype
 
 NEW_ORDER = ("new_order", 1, 4, 77, ((11, 1, 3), (22, 1, 5)))
 OTHER_ITEMS = ("new_order", 1, 5, 77, ((33, 1, 3), (44, 1, 5)))
@@ -28,10 +27,10 @@ STOCK_LEVEL_OF_OTHER_DISTRICT = ("stock_level", 1, 5, 15)
 
 def reads_and_writes(layout: str, call: tuple[Any, ...]) -> tuple[set[Key], set[Key]]:
     """Return the registers that a call reads, and those that it writes or adds to."""
-    request = Request(5, Dot(0, 1), tpcc_datatype(layout).call(*call), strong=False)
+    request = Request(5, Dot(0, 1), datatype(layout).call(*call), strong=False)
     entry = RequestEntry(request, tentative_position(request))
     snapshot = VersionStore(base(layout)).snapshot(entry.position)
-    execution = tpcc_datatype(layout).run(request, snapshot)
+    execution = datatype(layout).run(request, snapshot)
     assert execution.outcome.error is None
     assert snapshot.scanned_ranges == []  # transactions do not scan
     return {*snapshot.base_reads, *snapshot.reads}, {*execution.writes, *execution.blind_adds}

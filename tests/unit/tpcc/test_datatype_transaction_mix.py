@@ -13,7 +13,7 @@ from creekdb.execution.mvcc.entry import RequestEntry, tentative_position
 from creekdb.execution.mvcc.version_store import VersionStore
 from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.request import Request
-from creekdb.tpcc import TRANSACTION_SHARES, find_violations, tpcc_datatype
+from creekdb.tpcc import TRANSACTION_SHARES, find_violations
 from tests.unit.tpcc.tpcc_database import TpccDatabase, base, transaction_mix
 
 ROOT = Path(__file__).parents[3]
@@ -54,13 +54,12 @@ def test_the_version_store_produces_the_same_outcomes(layout: str) -> None:
     """Covers a base below a version store, and blind additions."""
     database = TpccDatabase(layout)
     store = VersionStore(base(layout))
-    datatype = tpcc_datatype(layout)
     for number, each in enumerate(transaction_mix(database, seed=10, count=300), 1):
         expected = database.apply(each.operation)
         request = Request(database.now, Dot(0, number), each.operation, strong=False)
         entry = RequestEntry(request, tentative_position(request))
         snapshot = store.snapshot(entry.position)
-        execution = datatype.run(request, snapshot)
+        execution = database.datatype.run(request, snapshot)
         assert store.install(entry, snapshot, execution)
         assert execution.outcome == expected
     for key, value in store.table.values().items():

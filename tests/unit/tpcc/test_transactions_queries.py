@@ -3,8 +3,7 @@
 import pytest
 
 from creekdb.execution.sequential import OperationRaised
-from creekdb.tpcc import tpcc_datatype
-from tests.unit.tpcc.tpcc_database import TpccDatabase
+from tests.unit.tpcc.tpcc_database import SEED, TpccDatabase
 
 
 @pytest.fixture(params=["rows", "fine"])
@@ -14,10 +13,10 @@ def database(request: pytest.FixtureRequest) -> TpccDatabase:
 
 @pytest.mark.parametrize("layout", ["rows", "fine"])
 def test_only_the_two_queries_are_read_only(layout: str) -> None:
-    datatype = tpcc_datatype(layout)
+    datatype = TpccDatabase(layout).datatype
     readonly = {name for name in datatype.operations if datatype.is_readonly(name)}
 
-    assert datatype.name == f"tpcc-{layout}"
+    assert datatype.name == f"tpcc-{layout}-2-{SEED}"
     assert readonly == {"order_status", "stock_level"}
     assert {*datatype.operations} - readonly == {"delivery", "new_order", "payment", "noop"}
 

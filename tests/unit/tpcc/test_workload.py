@@ -13,17 +13,16 @@ from creekdb.tpcc import (
     Population,
     TransactionInput,
     TransactionInputs,
-    tpcc_datatype,
 )
 from creekdb.tpcc.population.random_values import LAST_NAME_NUMBERS, run_constants
 from creekdb.tpcc.workload import UNUSED_ITEM, draw_constants
-from tests.unit.tpcc.tpcc_database import is_uniform, population
+from tests.unit.tpcc.tpcc_database import datatype, is_uniform, population
 
 COUNT = 40_000
 
 
 def stream(client: int, warehouses: int = 5, seed: int = 1) -> TransactionInputs:
-    return TransactionInputs(tpcc_datatype("rows"), population(warehouses), seed, client)
+    return TransactionInputs(datatype("rows", warehouses), population(warehouses), seed, client)
 
 
 @lru_cache(1)

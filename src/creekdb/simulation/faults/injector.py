@@ -38,40 +38,27 @@ def can_lose_disk(node: Node, nodes: Sequence[Node]) -> bool:
 
 def _has_joined(disk: Disk) -> bool:
     """True if the durable records show that the replica has joined."""
-    for record in disk.read_durable():
-        match record:
-            case Promised():
-                return True
-            case CheckpointRecord(promised=promised) if promised != NO_BALLOT:
-                return True
-            case _:
-                pass
-    return False
+    return any(
+        isinstance(each, Promised)
+        or (isinstance(each, CheckpointRecord) and each.promised != NO_BALLOT)
+        for each in disk.read_durable()
+    )
 
 
-class _TemporarySetting:
+class _TemporarySetting(NamedTuple):
     """An attribute with a normal value and any number of temporary ones; the worst one applies."""
 
-    def __init__(self, owner: object, attribute: str) -> None:
-        self._owner = owner
-        self._attribute = attribute
-        self._normal: float = getattr(owner, attribute)
-        self._active: list[float] = []
+    owner: object
+    attribute: str
+    normal: float
+    active: list[float]
 
-    def push(self, value: float) -> None:
-        self._active.append(value)
-        self._apply()
+    def apply(self) -> None:
+        setattr(self.owner, self.attribute, max(self.active, default=self.normal))
 
     def drop(self, value: float) -> None:
-        self._active.remove(value)
-        self._apply()
-
-    def reset(self) -> None:
-        self._active.clear()
-        self._apply()
-
-    def _apply(self) -> None:
-        setattr(self._owner, self._attribute, max(self._active, default=self._normal))
+        self.active.remove(value)
+        self.apply()
 
 
 class ReplicaControl(NamedTuple):
@@ -120,7 +107,8 @@ class FaultInjector:
             self._heap.cancel(handle)
         self.pending_disk_losses.clear()
         for setting in self._settings.values():
-            setting.reset()
+            setting.active.clear()
+            setting.apply()
         self.network.heal()
         self.network.on_promise_sent.clear()
         self.network.noise.reset()
@@ -157,11 +145,11 @@ class FaultInjector:
 
         The highest value applies if several faults set the attribute. `heal_all` resets it.
         """
-        key = (id(owner), attribute)
-        if key not in self._settings:
-            self._settings[key] = _TemporarySetting(owner, attribute)
-        self._settings[key].push(value)
-        self._schedule_after(duration_us, self._settings[key].drop, value)
+        new = _TemporarySetting(owner, attribute, getattr(owner, attribute), [])
+        setting = self._settings.setdefault((id(owner), attribute), new)
+        setting.active.append(value)
+        setting.apply()
+        self._schedule_after(duration_us, setting.drop, value)
 
     def _schedule_after(
         self, duration_us: int, action: Callable[..., None], argument: object

@@ -71,11 +71,7 @@ def scenario_from_seed(seed: int, scheme: str = "basic", faults: bool = True) ->
     if seed % MEMBER_CHANGE_EVERY == MEMBER_CHANGE_OFFSET and guarantees.contexts:
         isolate_removed = seed % ISOLATED_REMOVAL_EVERY == MEMBER_CHANGE_OFFSET
         schedule = draw_member_changes(
-            generator("members"),
-            replicas,
-            duration_us,
-            schedule,
-            isolate_removed,
+            generator("members"), replicas, duration_us, schedule, isolate_removed
         )
     clients = _clients(load, replicas, duration_us)
     datatype = generator("datatype").choice(sorted(DATATYPES))

@@ -79,10 +79,9 @@ def load_in_parts(
     """Split a snapshot into small parts and load these, as live replicas do."""
     checkpoint = snapshot.checkpoint
     live, deleted = ArrayEncoder(), ArrayEncoder()
-    for first in range(0, len(checkpoint.state), REGISTERS_PER_PART):
-        live.extend(checkpoint.state[first : first + REGISTERS_PER_PART])
-    for first in range(0, len(checkpoint.deleted), REGISTERS_PER_PART):
-        deleted.extend(checkpoint.deleted[first : first + REGISTERS_PER_PART])
+    for encoder, items in ((live, checkpoint.state), (deleted, checkpoint.deleted)):
+        for first in range(0, len(items), REGISTERS_PER_PART):
+            encoder.extend(items[first : first + REGISTERS_PER_PART])
     bare = Snapshot(msgspec.structs.replace(checkpoint, state=(), deleted=()))
     encoded = EncodedSnapshot(0, bare, live, deleted)
     *parts, last = snapshot_payloads(encoded, sys.maxsize, part_bytes=1)

@@ -11,6 +11,7 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 
+from creekdb.datatypes import OperationSampler as OperationSampler
 from creekdb.errors import BadValue, UnknownName
 from creekdb.protocol.request import Operation
 from creekdb.protocol.settings import Settings
@@ -24,9 +25,6 @@ from creekdb.simulation.faults.fault_types import (
     check_faults,
 )
 from creekdb.simulation.models.parameters import ClockModel, CpuModel, DiskModel, NetworkModel
-
-OperationSampler: TypeAlias = Callable[[Random], tuple[str, tuple[Any, ...]]]
-"""Draws the name and the arguments of an operation."""
 
 OperationSource: TypeAlias = Callable[[int, Random], Operation]
 """Draws the next operation for clients of the given replica; may ignore the generator."""

@@ -11,7 +11,7 @@ Operations that scan a range of registers always run. The cache is not used for 
 running again is the purpose.
 """
 
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from creekdb.execution.datatype import DataType, DataTypeWrapper
 from creekdb.execution.mvcc.snapshot import AddabilityCheck, RecordedReads, StoreSnapshot
@@ -27,15 +27,12 @@ CACHED_VARIANTS_MAX: Final = 4
 """Number of cached executions of one request, each on different values."""
 
 
-class CachedExecution:
+class CachedExecution(NamedTuple):
     """Values that an execution of a request read, and its result."""
 
-    __slots__ = ("execution", "reads", "request")
-
-    def __init__(self, request: Request, reads: RecordedReads, execution: ExecutionResult) -> None:
-        self.request = request
-        self.reads = reads
-        self.execution = execution
+    request: Request
+    reads: RecordedReads
+    execution: ExecutionResult
 
 
 class ExecutionSharingDataType(DataTypeWrapper):

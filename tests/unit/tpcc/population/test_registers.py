@@ -16,7 +16,7 @@ from creekdb.execution.keys import (
 )
 from creekdb.execution.transaction import ABSENT
 from creekdb.protocol.values import Key
-from creekdb.tpcc import Population, PopulationBase, tpcc_datatype
+from creekdb.tpcc import Population, PopulationBase, datatype_on_population
 from creekdb.tpcc.population.registers import KeyDomain, RegisterFamily, iterate_keys
 from creekdb.tpcc.schema import CUSTOMERS, DELIVERED, ITEMS, TABLES
 from tests.unit.tpcc.tpcc_database import base, population
@@ -179,8 +179,8 @@ def test_the_cache_is_bounded_and_retains_registers_in_use() -> None:
 
 
 def test_unknown_layouts_are_rejected() -> None:
-    for make in (tpcc_datatype, lambda layout: PopulationBase(population(), layout)):
+    for make in (datatype_on_population, PopulationBase):
         with pytest.raises(
             UnknownName, match="unknown layout 'columns': expected one of rows, fine"
         ):
-            make("columns")
+            make(population(), "columns")

@@ -43,7 +43,6 @@ from creekdb.simulation.observation.recorder import HistoryRecorder, Speculation
 from creekdb.simulation.observation.samples import (
     CounterTotals,
     CpuStatistics,
-    DiskStatistics,
     MeasurementWindow,
     NetworkStatistics,
     ReplicaCounters,
@@ -76,14 +75,11 @@ class SimulationRun(msgspec.Struct, frozen=True, kw_only=True):
     malformed: int
     """Number of byte strings that did not decode to a message; no replica received them."""
     drift_us: dict[int, int]
-    unmatched_responses: int
-    """Number of responses to requests that the responding incarnation did not issue."""
     timed_out_calls: int
     unserved_calls: int
     crashes: int
     network: NetworkStatistics
     cpu: CpuStatistics
-    disk: DiskStatistics
     speculations: dict[Dot, Speculation]
     """First speculative execution of each request, for schemes that withhold responses."""
     commit_orders: tuple[tuple[tuple[int, Dot], ...], ...]
@@ -332,7 +328,6 @@ class Simulation:
         for replica in replicas:
             counters.add(replica)
         cpus = [node.cpu for node in self.nodes]
-        disks = [node.disk for node in self.nodes]
         return SimulationRun(
             history=self._recorder.history(
                 self.scenario.to_config(),
@@ -349,7 +344,6 @@ class Simulation:
             rejected=dict(counters.rejected),
             malformed=counters.malformed,
             drift_us=counters.drift_us,
-            unmatched_responses=self._recorder.unmatched_responses,
             timed_out_calls=self._clients.timed_out_calls,
             unserved_calls=self._clients.unserved_calls,
             crashes=self._crashes,
@@ -358,13 +352,6 @@ class Simulation:
                 busy_us=tuple(cpu.busy_us for cpu in cpus),
                 executions=tuple(cpu.executions for cpu in cpus),
                 rollbacks=tuple(cpu.rollbacks for cpu in cpus),
-            ),
-            disk=DiskStatistics(
-                records=sum(disk.records_written for disk in disks),
-                bytes=sum(disk.bytes_written for disk in disks),
-                fsyncs=sum(disk.fsyncs for disk in disks),
-                lost=sum(disk.lost_records for disk in disks),
-                torn=sum(disk.torn_records for disk in disks),
             ),
             speculations=self._recorder.speculations,
             commit_orders=self._recorder.commit_orders(),

@@ -78,8 +78,6 @@ class SimulatedClients:
         self.waiting_sessions = 0
         """Number of sessions that wait for a response."""
         self.timed_out_calls = 0
-        self.rejected_calls = 0
-        """Number of operations that their replica did not accept, because its disk failed."""
         self.unserved_calls = 0
         """Number of operations whose replica was down."""
 
@@ -213,7 +211,6 @@ class SimulatedClients:
 
     def reject_call(self, session: int) -> None:
         """End the current call of the session, which its replica does not accept."""
-        self.rejected_calls += 1
         rejected = self._sessions[session]
         rejected.think_us = max(rejected.think_us, REJECTION_PAUSE_US)
         self._continue_session(rejected)

@@ -56,7 +56,6 @@ class Disk:
         "_pending_checkpoints",
         "_random",
         "_streamed_checkpoint",
-        "bytes_written",
         "durable_position",
         "extra_fsync_us",
         "failing",
@@ -64,7 +63,6 @@ class Disk:
         "has_fault",
         "lost_records",
         "on_next_fsync",
-        "records_written",
         "torn_records",
     )
 
@@ -101,8 +99,6 @@ class Disk:
         self.on_next_fsync: Callable[[], None] | None = None
         """Callback that runs once, in the middle of the next fsync."""
         self.fsyncs = 0
-        self.records_written = 0
-        self.bytes_written = 0
         self.lost_records = 0
         self.torn_records = 0
 
@@ -125,10 +121,7 @@ class Disk:
         for record in records:
             if type(record) is CheckpointRecord:
                 self._pending_checkpoints.append(self._dropped + len(log))
-            data = encode(record)
-            self.bytes_written += len(data)
-            log.append(data)
-        self.records_written += len(records)
+            log.append(encode(record))
         self._sync()
 
     def reserve_checkpoint(self) -> int:
@@ -253,7 +246,6 @@ class Disk:
         has_failed = self._random.random() < CHECKPOINT_FAILURE_PROBABILITY or self.failing
         if not has_failed and write.position >= self._dropped:
             self.fsyncs += 1
-            self.bytes_written += len(write.data)
             del self._log[: write.position - self._dropped]
             self._dropped = write.position
             self._log[0] = write.data

@@ -43,8 +43,6 @@ class NetworkNoise:
         """Upper bound for the additional delay of a reordered message, in microseconds."""
         self.garbage = 0.0
         self.can_flip_bits = False
-        self.duplicated = 0
-        self.reordered = 0
         self.forged = 0
 
     @property
@@ -156,7 +154,6 @@ class Network:
         extra_us = 0
         if random.random() < noise.reordering:
             extra_us = random.randint(1, max(1, noise.reordering_us))
-            noise.reordered += 1
         if is_lost:
             self.lost_messages += 1
         else:
@@ -166,7 +163,6 @@ class Network:
         if random.random() < noise.duplication:
             duplicate_us = arrival_us + random.randint(1, DUPLICATE_DELAY_US_MAX)
             heap.schedule_at(duplicate_us, self._arrive, pair, data, shared, epoch)
-            noise.duplicated += 1
         if random.random() < noise.garbage:
             forged_sender, forged = noise.forge(sender, data)
             heap.schedule_at(arrival_us, self._deliver, receiver, forged_sender, forged, None)
@@ -236,8 +232,6 @@ class Network:
             messages={name: counts[0] for name, counts in named},
             bytes={name: counts[1] for name, counts in named},
             lost=self.lost_messages,
-            duplicated=self.noise.duplicated,
-            reordered=self.noise.reordered,
             forged=self.noise.forged,
         )
 

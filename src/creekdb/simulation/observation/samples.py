@@ -17,8 +17,6 @@ class NetworkStatistics(msgspec.Struct, frozen=True, kw_only=True):
     """Number of messages sent, by type; a message to three replicas counts three times."""
     bytes: dict[str, int]
     lost: int
-    duplicated: int
-    reordered: int
     forged: int
 
 
@@ -28,16 +26,6 @@ class CpuStatistics(msgspec.Struct, frozen=True, kw_only=True):
     busy_us: tuple[int, ...]
     executions: tuple[int, ...]
     rollbacks: tuple[int, ...]
-
-
-class DiskStatistics(msgspec.Struct, frozen=True, kw_only=True):
-    """Counters over all replicas. `lost` and `torn` count records that were lost in crashes."""
-
-    records: int
-    bytes: int
-    fsyncs: int
-    lost: int
-    torn: int
 
 
 class ReplicaCounters:

@@ -137,7 +137,7 @@ def test_records_lost_in_crashes_are_counted() -> None:
     faults = parse_faults(
         ";".join(f"crash-writing 0 at {at}ms; restart 0 at {at + 9}ms" for at in range(0, 200, 10))
     )
-    result = run(
+    simulation = build_toy_simulation(
         Scenario(
             replicas=2,
             duration_us=210_000,
@@ -146,8 +146,9 @@ def test_records_lost_in_crashes_are_counted() -> None:
             faults=faults,
         )
     )
+    result = simulation.run()
     assert result.crashes > 5
-    assert result.disk.lost > 0
+    assert sum(node.disk.lost_records for node in simulation.nodes) > 0
     assert result.history.quiescent
 
 
@@ -219,12 +220,15 @@ def test_a_measurement_run_equals_the_recorded_run() -> None:
         disk=DiskModel(kept=False),
     )
     recording = msgspec.structs.replace(fault_free, disk=DiskModel())
-    recorded, measured = run(recording), run(measuring)
+    simulations = build_toy_simulation(recording), build_toy_simulation(measuring)
+    recorded, measured = (each.run() for each in simulations)
 
     assert measured.trace_hash == recorded.trace_hash
     assert measured.history.operations == recorded.history.operations
     assert all(log.events == () for log in measured.history.logs)
-    assert measured.disk.records == 0 < recorded.disk.records
+    kept, not_kept = ([node.disk.read() for node in each.nodes] for each in simulations)
+    assert any(kept)
+    assert not any(not_kept)
 
 
 def test_the_measurement_window_excludes_the_warm_up_and_the_quiescence_phase() -> None:

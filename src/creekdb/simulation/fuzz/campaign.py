@@ -70,14 +70,11 @@ class SeedResult(msgspec.Struct, frozen=True, kw_only=True):
         return self.repeated_trace_hash in (None, self.trace_hash)
 
     @property
-    def illegal_verdicts(self) -> tuple[Illegal, ...]:
-        return tuple(each for each in self.verdicts if isinstance(each, Illegal))
-
-    @property
     def failed_verdicts(self) -> tuple[Illegal | Inconclusive, ...]:
         """Illegal verdicts, followed by inconclusive ones."""
+        illegal = (each for each in self.verdicts if isinstance(each, Illegal))
         inconclusive = (each for each in self.verdicts if isinstance(each, Inconclusive))
-        return (*self.illegal_verdicts, *inconclusive)
+        return (*illegal, *inconclusive)
 
     @property
     def has_failed(self) -> bool:

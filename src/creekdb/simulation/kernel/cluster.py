@@ -240,17 +240,14 @@ class Simulation:
         self._crash(replica)
 
     def _crash(self, replica: int) -> None:
-        self._disconnect_clients(replica)
-        self.nodes[replica].crash()
-
-    def _lose_disk(self, replica: int) -> None:
-        self._disconnect_clients(replica)
-        self.nodes[replica].lose_disk()
-
-    def _disconnect_clients(self, replica: int) -> None:
         self._crashes += 1
         self._serving_replicas.discard(replica)
         self._clients.replica_crashed(replica)
+        self.nodes[replica].crash()
+
+    def _lose_disk(self, replica: int) -> None:
+        self._crash(replica)
+        self.nodes[replica].lose_disk()
 
     def _sample(self) -> None:
         """Sample the counters. This event changes neither the run nor its trace."""

@@ -186,7 +186,7 @@ class Node:
         self._network.record_crash(self.index)
 
     def lose_disk(self) -> None:
-        self.crash()
+        """Erase the disk of a replica that is down."""
         self.disk.erase()
         self._network.record_disk_loss(self.index)
         self._has_lost_disk = True

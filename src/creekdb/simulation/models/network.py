@@ -20,7 +20,7 @@ The network is independent of the meaning of messages.
 """
 
 from collections.abc import Callable, Iterable
-from typing import Final, TypeAlias
+from typing import TypeAlias
 
 from creekdb.protocol.messages import Message, Promise, encode
 from creekdb.simulation.kernel.seeds import derive_generator
@@ -71,10 +71,6 @@ Deliver: TypeAlias = Callable[[int, int, bytes, Message | None], None]
 """Called with (receiver, sender, encoded message, decoded message if objects are shared)."""
 
 
-_EPOCHS_PER_DISK_LOSS: Final = 2**32
-"""Stride of `_epoch_of` per disk loss; larger than the number of crashes of a replica."""
-
-
 class Network:
     def __init__(
         self, heap: EventHeap, model: NetworkModel, replicas: int, seed: int, deliver: Deliver
@@ -87,7 +83,7 @@ class Network:
         self._latency_spread_us = model.latency_us_max - model.latency_us_min + 1
         self._link_free_ns = [0] * replicas
         self._last_arrival_us = [0] * (replicas * replicas)
-        self._epochs = [0] * replicas
+        self._crashes = [0] * replicas
         self._groups: tuple[tuple[int, ...], ...] = ()
         self._cuts: list[tuple[int, int]] = []
         self._severed: list[tuple[int, int]] = []
@@ -170,17 +166,18 @@ class Network:
 
     # --- arriving ------------------------------------------------------------------------------
 
-    def _arrive(self, pair: int, data: bytes, shared: Message | None, epoch: int) -> None:
+    def _arrive(
+        self, pair: int, data: bytes, shared: Message | None, epoch: tuple[int, int]
+    ) -> None:
         sender, receiver = divmod(pair, self._replicas)
-        if self.blocked[pair] or (
-            epoch != self._epoch_of(sender)
-            and (
-                epoch // _EPOCHS_PER_DISK_LOSS
-                < max(self._last_disk_loss[sender], self._last_disk_loss[receiver])
-                or (
-                    epoch % _EPOCHS_PER_DISK_LOSS != self._epochs[sender]
-                    and self.noise.random.random() < self._model.crash_loss
-                )
+        disk_losses, crashes = epoch
+        if (
+            self.blocked[pair]
+            or disk_losses < self._last_disk_loss[sender]
+            or disk_losses < self._last_disk_loss[receiver]
+            or (
+                crashes != self._crashes[sender]
+                and self.noise.random.random() < self._model.crash_loss
             )
         ):
             self.lost_messages += 1
@@ -211,7 +208,7 @@ class Network:
         self._recompute_blocked()
 
     def record_crash(self, sender: int) -> None:
-        self._epochs[sender] += 1
+        self._crashes[sender] += 1
         self._link_free_ns[sender] = 0
 
     def record_disk_loss(self, replica: int) -> None:
@@ -223,8 +220,9 @@ class Network:
         self._disk_losses += 1
         self._last_disk_loss[replica] = self._disk_losses
 
-    def _epoch_of(self, sender: int) -> int:
-        return self._disk_losses * _EPOCHS_PER_DISK_LOSS + self._epochs[sender]
+    def _epoch_of(self, sender: int) -> tuple[int, int]:
+        """Return the number of disk losses of all replicas, and of crashes of the sender."""
+        return self._disk_losses, self._crashes[sender]
 
     def statistics(self) -> NetworkStatistics:
         named = sorted((kind.__name__, counts) for kind, counts in self._sent_counts.items())

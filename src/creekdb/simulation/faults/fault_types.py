@@ -2,9 +2,9 @@
 
 A schedule is a tuple of faults, in any order. A fault is one class:
 
-- The annotations of its fields state their textual form and their valid values. The constructor
-  rejects an invalid value, such as a negative time or a probability above 1.
-- The decorator `form` states how the fault is written, with an example for the help.
+- The annotations of its fields state how each is written, after which word, and which values are
+  valid. The constructor rejects an invalid value, such as a negative time or a probability above 1.
+- The decorator `form` states the name of the fault with an example for the help.
 - `inject` applies the fault to a simulated cluster. A docstring states what the forms do not.
 
 `check_faults` rejects faults that do not fit the cluster, such as an unknown replica.
@@ -25,6 +25,7 @@ from creekdb.simulation.faults.fields import (
     Factor,
     FieldKind,
     Groups,
+    Increase,
     Offset,
     Probability,
     ReplicaNumber,
@@ -58,9 +59,8 @@ class FaultForm(NamedTuple):
     """One way to write a fault. The last form of a type applies that has no flag or a set one."""
 
     fault_type: type[BaseFault]
-    template: str
-    """Name and arguments, with fields in braces. The time of the fault follows."""
     example: str
+    """Begins with the name of the form."""
     meaning: str
     """Description of the example for the help; `...` continues the line above."""
     flag: str | None
@@ -68,21 +68,19 @@ class FaultForm(NamedTuple):
 
     @property
     def name(self) -> str:
-        return self.template.split()[0]
+        return self.example.split()[0]
 
 
 FAULT_FORMS: list[FaultForm] = []
 """Forms of all faults, in the order of definition."""
 
 
-def form(
-    template: str, example: str, meaning: str, flag: str | None = None
-) -> Callable[[_FaultType], _FaultType]:
+def form(example: str, meaning: str, flag: str | None = None) -> Callable[[_FaultType], _FaultType]:
     """Return a decorator that adds a form to a fault; see `FaultForm`."""
 
     def add(fault_type: _FaultType) -> _FaultType:
         position = len(FAULT_FORMS) - len(forms_of(fault_type))  # decorators apply bottom-up
-        FAULT_FORMS.insert(position, FaultForm(fault_type, template, example, meaning, flag))
+        FAULT_FORMS.insert(position, FaultForm(fault_type, example, meaning, flag))
         return fault_type
 
     return add
@@ -103,6 +101,14 @@ def field_kinds(fault_type: type[BaseFault]) -> dict[str, FieldKind]:
     }
 
 
+def clauses(fault_type: type[BaseFault]) -> dict[str, list[str]]:
+    """Return the fields after each word, and the fields of the subject after an empty word."""
+    fields: dict[str, list[str]] = {}
+    for name, kind in field_kinds(fault_type).items():
+        fields.setdefault(kind.clause, []).append(name)
+    return fields
+
+
 class ReplicaFault(BaseFault, frozen=True):
     replica: ReplicaNumber
 
@@ -110,13 +116,8 @@ class ReplicaFault(BaseFault, frozen=True):
         return (self.replica,)
 
 
+@form("crash 2 at 150ms", "replica 2 stops and loses everything that is not on its disk")
 @form(
-    "crash {replica}",
-    "crash 2 at 150ms",
-    "replica 2 stops and loses everything that is not on its disk",
-)
-@form(
-    "crash-writing {replica}",
     "crash-writing 2 at 150ms",
     "... in the middle of its next fsync; never, if the disk has no latency",
     flag="writing",
@@ -139,9 +140,7 @@ class Crash(ReplicaFault, frozen=True):
             injector.crash(self.replica)
 
 
-@form(
-    "restart {replica}", "restart 2 at 400ms", "replica 2 starts again with the state on its disk"
-)
+@form("restart 2 at 400ms", "replica 2 starts again with the state on its disk")
 class Restart(ReplicaFault, frozen=True):
     """The replica starts again with the state on its disk. No effect on a running replica."""
 
@@ -149,15 +148,8 @@ class Restart(ReplicaFault, frozen=True):
         injector.restart(self.replica)
 
 
-@form(
-    "die {replica}", "die 2 at 400ms", "replica 2 stops permanently and does not restart at the end"
-)
-@form(
-    "die-telling {replica}",
-    "die-telling 2 at 400ms",
-    "... right after its next promise to a leader",
-    flag="telling",
-)
+@form("die 2 at 400ms", "replica 2 stops permanently and does not restart at the end")
+@form("die-telling 2 at 400ms", "... right after its next promise to a leader", flag="telling")
 class Die(ReplicaFault, frozen=True):
     """The replica stops permanently; it does not restart at the end of the load phase either.
 
@@ -176,7 +168,6 @@ class Die(ReplicaFault, frozen=True):
 
 
 @form(
-    "lose-disk {replica} for {away_us}",
     "lose-disk 2 for 50ms at 400ms",
     "replica 2 stops once others hold its requests; 50 ms later it restarts with an empty disk",
 )
@@ -194,7 +185,6 @@ class LoseDisk(ReplicaFault, frozen=True):
 
 
 @form(
-    "partition {groups}",
     "partition 0,1|2,3 at 1s",
     "only replicas of one group reach each other; replicas not named form one more group",
 )
@@ -208,11 +198,7 @@ class Partition(BaseFault, frozen=True):
         injector.network.partition(self.groups)
 
 
-@form(
-    "cut {sender}>{receiver}",
-    "cut 0>1 at 100ms",
-    "messages from 0 to 1 are lost; the other way is unaffected",
-)
+@form("cut 0>1 at 100ms", "messages from 0 to 1 are lost; the other way is unaffected")
 class Cut(BaseFault, frozen=True):
     sender: Sender
     receiver: ReplicaNumber
@@ -224,27 +210,19 @@ class Cut(BaseFault, frozen=True):
         injector.network.cut(self.sender, self.receiver)
 
 
-@form(
-    "sever {sender}>{receiver}",
-    "sever 0>1 at 100ms",
-    "... permanently, even after the end of all faults",
-)
+@form("sever 0>1 at 100ms", "... permanently, even after the end of all faults")
 class Sever(Cut, frozen=True):
     def inject(self, injector: "FaultInjector") -> None:
         injector.network.sever(self.sender, self.receiver)
 
 
-@form("heal", "heal at 2s", "all partitions and cuts end")
+@form("heal at 2s", "all partitions and cuts end")
 class Heal(BaseFault, frozen=True):
     def inject(self, injector: "FaultInjector") -> None:
         injector.network.heal()
 
 
-@form(
-    "loss {probability}",
-    "loss 10% at 0s",
-    "from then on, each message is lost with this probability",
-)
+@form("loss 10% at 0s", "from then on, each message is lost with this probability")
 class Loss(BaseFault, frozen=True):
     probability: Probability
 
@@ -252,7 +230,7 @@ class Loss(BaseFault, frozen=True):
         injector.network.noise.loss = self.probability
 
 
-@form("duplication {probability}", "duplication 5% at 1s", "... arrives a second time, later")
+@form("duplication 5% at 1s", "... arrives a second time, later")
 class Duplication(BaseFault, frozen=True):
     probability: Probability
 
@@ -260,25 +238,17 @@ class Duplication(BaseFault, frozen=True):
         injector.network.noise.duplication = self.probability
 
 
-@form(
-    "reordering {probability} by {by_us}",
-    "reordering 20% by 5ms at 1s",
-    "... takes up to 5 ms longer",
-)
+@form("reordering 20% by 5ms at 1s", "... takes up to 5 ms longer")
 class Reordering(BaseFault, frozen=True):
     probability: Probability
-    by_us: Duration = 5_000
+    by_us: Increase = 5_000
 
     def inject(self, injector: "FaultInjector") -> None:
         injector.network.noise.reordering = self.probability
         injector.network.noise.reordering_us = self.by_us
 
 
-@form(
-    "spike x{factor} for {duration_us}",
-    "spike x5 for 100ms at 1s",
-    "for 100 ms, messages take 5 times as long",
-)
+@form("spike x5 for 100ms at 1s", "for 100 ms, messages take 5 times as long")
 class Spike(BaseFault, frozen=True):
     duration_us: Duration
     factor: Factor
@@ -287,11 +257,7 @@ class Spike(BaseFault, frozen=True):
         injector.set_for(self.duration_us, injector.network, "spike_factor", self.factor)
 
 
-@form(
-    "jump {replica} by {by_us}",
-    "jump 3 by -1h at 1s",
-    "the clock of replica 3 jumps, forward or backward",
-)
+@form("jump 3 by -1h at 1s", "the clock of replica 3 jumps, forward or backward")
 class ClockJump(ReplicaFault, frozen=True):
     by_us: Offset
 
@@ -299,9 +265,7 @@ class ClockJump(ReplicaFault, frozen=True):
         injector.nodes[self.replica].clock.jump(self.by_us)
 
 
-@form(
-    "skew {replica} by {by_us}", "skew 3 by 1d at 0s", "the clock is set to true time plus one day"
-)
+@form("skew 3 by 1d at 0s", "the clock is set to true time plus one day")
 class ClockSkew(ReplicaFault, frozen=True):
     """The replica's clock is set to true time plus `by_us`, regardless of its previous skew."""
 
@@ -311,25 +275,17 @@ class ClockSkew(ReplicaFault, frozen=True):
         injector.nodes[self.replica].clock.skew_us = self.by_us
 
 
-@form(
-    "slow-disk {replica} by {by_us} for {duration_us}",
-    "slow-disk 1 by 20ms for 300ms at 1s",
-    "for 300 ms, fsyncs take 20 ms longer",
-)
+@form("slow-disk 1 by 20ms for 300ms at 1s", "for 300 ms, fsyncs take 20 ms longer")
 class SlowDisk(ReplicaFault, frozen=True):
     duration_us: Duration
-    by_us: Duration
+    by_us: Increase
 
     def inject(self, injector: "FaultInjector") -> None:
         disk = injector.nodes[self.replica].disk
         injector.set_for(self.duration_us, disk, "extra_fsync_us", self.by_us)
 
 
-@form(
-    "fail-disk {replica} for {duration_us}",
-    "fail-disk 1 for 300ms at 1s",
-    "for 300 ms, nothing can be written to the disk of replica 1",
-)
+@form("fail-disk 1 for 300ms at 1s", "for 300 ms, nothing can be written to the disk of replica 1")
 class FailDisk(ReplicaFault, frozen=True):
     """For `duration_us`, every write to the disk fails.
 
@@ -343,11 +299,7 @@ class FailDisk(ReplicaFault, frozen=True):
         injector.set_for(self.duration_us, injector.nodes[self.replica].disk, "failing", 1)
 
 
-@form(
-    "slow-cpu {replica} x{factor} for {duration_us}",
-    "slow-cpu 1 x10 for 300ms at 1s",
-    "for 300 ms, tasks take 10 times as long",
-)
+@form("slow-cpu 1 x10 for 300ms at 1s", "for 300 ms, tasks take 10 times as long")
 class SlowCpu(ReplicaFault, frozen=True):
     """For `duration_us`, tasks that start take `factor` times as long."""
 
@@ -360,12 +312,10 @@ class SlowCpu(ReplicaFault, frozen=True):
 
 
 @form(
-    "garbage {probability} for {duration_us}",
     "garbage 5% for 200ms at 1s",
     "for 200 ms, a forged message accompanies a real one with this probability",
 )
 @form(
-    "flips {probability} for {duration_us}",
     "flips 5% for 200ms at 1s",
     "... or a real one with a bit flipped, which Creek does not guarantee to tolerate",
     flag="flips",
@@ -392,14 +342,12 @@ class MemberChange(ReplicaFault, frozen=True):
         injector.control.change_members(self)
 
 
-@form(
-    "add {replica}", "add 5 at 1s", "a new replica becomes a member; it has the next unused number"
-)
+@form("add 5 at 1s", "a new replica becomes a member; it has the next unused number")
 class Add(MemberChange, frozen=True):
     pass
 
 
-@form("remove {replica}", "remove 2 at 2s", "replica 2 is removed from the members and then stops")
+@form("remove 2 at 2s", "replica 2 is removed from the members and then stops")
 class Remove(MemberChange, frozen=True):
     pass
 

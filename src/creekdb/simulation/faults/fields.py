@@ -6,6 +6,7 @@ all faults derive from these annotations.
 
 import re
 from collections.abc import Callable
+from functools import partial
 from typing import Annotated, Any, NamedTuple, TypeAlias
 
 from creekdb.errors import BadValue
@@ -61,11 +62,17 @@ EXACT = NumberStyle(format_duration, str)
 ROUNDED = NumberStyle(format_duration_rounded, _format_rounded)
 
 
+CLAUSES = ("x", "by", "for", "at")
+"""Words before fields, in the order in which a fault is formatted."""
+
+
 class FieldKind(NamedTuple):
     """Textual form and valid values of a field."""
 
     description: str
     """Noun phrase for errors."""
+    clause: str
+    """Word before the field: one of `CLAUSES`. Fields without one are the subject of the fault."""
     parse: Callable[[str], Any]
     format: Callable[[Any, NumberStyle], str] = lambda value, style: str(value)
     check: Callable[[Any], None] = lambda value: None
@@ -92,7 +99,7 @@ def _check_groups(groups: tuple[tuple[int, ...], ...]) -> None:
         raise BadValue("a partition names a replica twice: each may be in one group only")
 
 
-def _parse_number(text: str, description: str) -> float:
+def _parse_number(description: str, text: str) -> float:
     try:
         return float(text)
     except ValueError:
@@ -104,7 +111,7 @@ _FACTOR = "a factor such as x5"
 
 
 def _parse_probability(text: str) -> float:
-    value = _parse_number(text.removesuffix("%"), _PROBABILITY)
+    value = _parse_number(_PROBABILITY, text.removesuffix("%"))
     return value / 100 if text.endswith("%") else value
 
 
@@ -131,23 +138,23 @@ def _format_number(number: float, style: NumberStyle) -> str:
     return style.number(number)
 
 
-_OFFSET = FieldKind("a duration", parse_duration_us, lambda us, style: style.duration(us))
+_OFFSET = FieldKind("a duration", "by", parse_duration_us, lambda us, style: style.duration(us))
 
 Offset: TypeAlias = Annotated[int, _OFFSET]
 """Positive or negative duration."""
-Duration: TypeAlias = Annotated[int, _OFFSET._replace(check=_check_duration)]
-Time: TypeAlias = Annotated[int, _OFFSET._replace(check=_check_time)]
-ReplicaNumber: TypeAlias = Annotated[int, FieldKind("a replica", _parse_replica)]
-Sender: TypeAlias = Annotated[int, FieldKind("a direction such as 0>1", _parse_replica)]
+Increase: TypeAlias = Annotated[int, _OFFSET._replace(check=_check_duration)]
+Duration: TypeAlias = Annotated[int, _OFFSET._replace(clause="for", check=_check_duration)]
+Time: TypeAlias = Annotated[int, _OFFSET._replace(clause="at", check=_check_time)]
+ReplicaNumber: TypeAlias = Annotated[int, FieldKind("a replica", "", _parse_replica)]
+Sender: TypeAlias = Annotated[int, FieldKind("a direction such as 0>1", "", _parse_replica)]
 """Replica before the `>` of a direction."""
 Groups: TypeAlias = Annotated[
     tuple[tuple[int, ...], ...],
-    FieldKind("groups such as 0,1|2,3,4", _parse_groups, _format_groups, _check_groups),
+    FieldKind("groups such as 0,1|2,3,4", "", _parse_groups, _format_groups, _check_groups),
 ]
 Probability: TypeAlias = Annotated[
-    float, FieldKind(_PROBABILITY, _parse_probability, _format_number, _check_probability)
+    float, FieldKind(_PROBABILITY, "", _parse_probability, _format_number, _check_probability)
 ]
 Factor: TypeAlias = Annotated[
-    float,
-    FieldKind(_FACTOR, lambda text: _parse_number(text, _FACTOR), _format_number, _check_factor),
+    float, FieldKind(_FACTOR, "x", partial(_parse_number, _FACTOR), _format_number, _check_factor)
 ]

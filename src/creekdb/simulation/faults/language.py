@@ -11,7 +11,6 @@ means `partition 0,1|2,3,4`. A duration has a unit, without a space before it: u
 """
 
 import re
-from collections.abc import Iterator
 from typing import Any
 
 import msgspec
@@ -25,13 +24,13 @@ from creekdb.simulation.faults.fault_types import (
     Heal,
     Partition,
     Restart,
+    clauses,
     field_kinds,
     forms_of,
 )
-from creekdb.simulation.faults.fields import EXACT, UNITS_US, NumberStyle
+from creekdb.simulation.faults.fields import CLAUSES, EXACT, UNITS_US, NumberStyle
 
-_CLAUSES = ("at", "by", "for")
-_FIELD = re.compile(r"{(\w+)}")
+_FACTOR_CLAUSE, *_DURATION_CLAUSES = CLAUSES
 
 
 def parse_faults(text: str) -> tuple[Fault, ...]:
@@ -59,7 +58,7 @@ def fault_examples() -> list[tuple[str, str]]:
 
 def format_fault(fault: Fault, style: NumberStyle = EXACT) -> str:
     """Return the entry. If exact, `parse_fault` parses it back to `fault`."""
-    return f"{_format_body(fault, style)} at {style.duration(fault.at_us)}"
+    return " ".join(_words(fault, style))
 
 
 def describe_fault(fault: Fault) -> str:
@@ -75,15 +74,20 @@ def describe_fault(fault: Fault) -> str:
         case Heal():
             return "the network heals"
         case _:
-            return _format_body(fault, EXACT)
+            return " ".join(_words(fault, EXACT)[:-2])
 
 
-def _format_body(fault: Fault, style: NumberStyle) -> str:
-    """Format the fault without its time."""
+def _words(fault: Fault, style: NumberStyle) -> list[str]:
+    """Return the words of the entry, of which the last two are its time."""
     forms = [form for form in forms_of(type(fault)) if not form.flag or getattr(fault, form.flag)]
-    kinds = field_kinds(type(fault))
-    texts = {name: kind.format(getattr(fault, name), style) for name, kind in kinds.items()}
-    return forms[-1].template.format_map(texts)
+    kinds, fields = field_kinds(type(fault)), clauses(type(fault))
+    words = [forms[-1].name]
+    for clause in ("", *CLAUSES):
+        texts = [kinds[each].format(getattr(fault, each), style) for each in fields.get(clause, ())]
+        if texts:
+            text = ">".join(texts)
+            words += [clause, text] if clause in _DURATION_CLAUSES else [clause + text]
+    return words
 
 
 class _FaultEntry:
@@ -95,14 +99,14 @@ class _FaultEntry:
         self.subjects: list[str] = []
         while remaining:
             word = remaining.pop(0)
-            if word in _CLAUSES:
+            if word in _DURATION_CLAUSES:
                 if not remaining or word in self.clauses:
                     raise BadValue(f"'{word}' needs one duration")
                 self.clauses[word] = remaining.pop(0)
                 if remaining and remaining[0] in UNITS_US:
                     self.clauses[word] += f" {remaining.pop(0)}"  # rejected later, with a hint
             elif re.fullmatch(r"x[\d.]+", word):
-                self.clauses["x"] = word[1:]
+                self.clauses[_FACTOR_CLAUSE] = word[1:]
             else:
                 self.subjects.append(word)
 
@@ -122,9 +126,8 @@ def _build_fault(entry: _FaultEntry, form: FaultForm) -> Fault:
     fault_type = form.fault_type
     kinds = field_kinds(fault_type)
     required = {each.name for each in msgspec.structs.fields(fault_type) if each.required}
-    order = fault_type.__struct_fields__.index
     values: dict[str, Any] = {form.flag: True} if form.flag else {}
-    for clause, fields in sorted(_arguments(form), key=lambda argument: order(argument[1][0])):
+    for clause, fields in clauses(fault_type).items():
         description = kinds[fields[0]].description
         text = entry.take(clause)
         if text is not None:
@@ -134,22 +137,7 @@ def _build_fault(entry: _FaultEntry, form: FaultForm) -> Fault:
             for field, part in zip(fields, parts, strict=True):
                 values[field] = kinds[field].parse(part)
         elif fields[0] in required:
-            missing = (
-                f"'{clause}' and a duration are" if clause in _CLAUSES else f"{description} is"
-            )
+            has_duration = clause in _DURATION_CLAUSES
+            missing = f"'{clause}' and a duration are" if has_duration else f"{description} is"
             raise BadValue(f"{missing} missing")
     return fault_type(**values)
-
-
-def _arguments(form: FaultForm) -> Iterator[tuple[str, list[str]]]:
-    """Yield the clause, or an empty string, and the fields of each argument.
-
-    An argument with several fields separates them with `>`.
-    """
-    clause = ""
-    for word in f"{form.template} at {{at_us}}".split()[1:]:
-        if word in _CLAUSES:
-            clause = word
-        else:
-            yield clause or ("x" if word.startswith("x{") else ""), _FIELD.findall(word)
-            clause = ""

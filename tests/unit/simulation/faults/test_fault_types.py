@@ -248,8 +248,8 @@ def test_random_schedules_contain_every_fault_type_and_are_sometimes_empty() -> 
 def pause_type() -> Iterator[type[BaseFault]]:
     """A fault of its own, defined by one class and removed after the test."""
 
-    @form("pause {replica} for {duration_us}", "pause 1 for 20ms at 1s", "replica 1 is slow")
-    @form("pause-all for {duration_us}", "pause-all for 20ms at 1s", "... nor any other", "all")
+    @form("pause 1 for 20ms at 1s", "replica 1 is slow")
+    @form("pause-all for 20ms at 1s", "... nor any other", "all")
     class Pause(ReplicaFault, frozen=True):
         replica: ReplicaNumber = 0
         duration_us: Duration = 0

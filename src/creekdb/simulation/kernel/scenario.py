@@ -6,6 +6,7 @@ replicas with 16 cores each, 1 Gbps links, 0.2-0.3 ms one way.
 """
 
 from collections.abc import Callable
+from math import inf
 from random import Random
 from typing import Any, Literal, TypeAlias
 
@@ -24,7 +25,13 @@ from creekdb.simulation.faults.fault_types import (
     LoseDisk,
     check_faults,
 )
-from creekdb.simulation.models.parameters import ClockModel, CpuModel, DiskModel, NetworkModel
+from creekdb.simulation.models.parameters import (
+    ClockModel,
+    CpuModel,
+    DiskModel,
+    NetworkModel,
+    check_range,
+)
 
 OperationSource: TypeAlias = Callable[[int, Random], Operation]
 """Draws the next operation for clients of the given replica; may ignore the generator."""
@@ -58,18 +65,9 @@ class ClientModel(msgspec.Struct, frozen=True, kw_only=True):
     """Time that a client waits for a response, in microseconds; 0 means for ever."""
 
     def __post_init__(self) -> None:
-        for name in (
-            "sessions",
-            "think_us",
-            "operations_per_session",
-            "rate_per_second",
-            "patience_us",
-        ):
-            if getattr(self, name) < 0:
-                raise BadValue(f"{name} is {getattr(self, name)}: it must not be negative")
-        for name in ("strong_share", "tentative_only_share"):
-            if not 0 <= getattr(self, name) <= 1:
-                raise BadValue(f"{name} is {getattr(self, name)}: it must be between 0 and 1")
+        check_range(self, 0, inf, "sessions", "think_us", "operations_per_session")
+        check_range(self, 0, inf, "rate_per_second", "patience_us")
+        check_range(self, 0, 1, "strong_share", "tentative_only_share")
 
 
 class ScriptedInvocation(msgspec.Struct, frozen=True):
@@ -82,8 +80,7 @@ class ScriptedInvocation(msgspec.Struct, frozen=True):
     session: int = 0
 
     def __post_init__(self) -> None:
-        if self.at_us < 0:
-            raise BadValue(f"an invocation at {self.at_us} us: a time must not be negative")
+        check_range(self, 0, inf, "at_us")
 
 
 SAMPLES_MAX = 100_000
@@ -124,22 +121,15 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True):
     script: tuple[ScriptedInvocation, ...] = ()
 
     def __post_init__(self) -> None:
-        if self.replicas < 1:
-            raise BadValue(f"a cluster of {self.replicas} replicas: it needs at least 1")
-        if self.duration_us < 0 or self.settle_us < 0:
-            raise BadValue("a duration must not be negative")
+        check_range(self, 1, inf, "replicas", "tick_us")
+        check_range(self, 0, inf, "duration_us", "settle_us", "turn_us")
+        check_range(self, 0, SAMPLES_MAX, "samples")
         if not 0 <= self.warm_up_us <= self.duration_us:
             raise BadValue(f"a warm-up of {self.warm_up_us} us does not fit into the duration")
         if not self.disk.kept and any(
             isinstance(each, Crash | Die | FailDisk | LoseDisk) for each in self.faults
         ):
             raise BadValue("disk.kept is false: a replica that crashes needs a durable disk")
-        if not 0 <= self.samples <= SAMPLES_MAX:
-            raise BadValue(f"samples is {self.samples}: it must be from 0 to {SAMPLES_MAX}")
-        if self.turn_us < 0:
-            raise BadValue(f"turn_us is {self.turn_us}: it must not be negative")
-        if self.tick_us < 1:
-            raise BadValue(f"tick_us is {self.tick_us}: it must be at least 1")
         known_settings = sorted(
             set(Settings.__struct_fields__) - {"members", "acceptors", "record_orders"}
         )

@@ -30,6 +30,7 @@ written, and nothing else. The version store hides versions in place, without a 
 there, only the re-execution has a cost.
 """
 
+from math import inf
 from typing import Final
 
 import msgspec
@@ -41,6 +42,17 @@ from creekdb.simulation.kernel.simulated_time import DAY_US, SkewedClock
 
 SCALE_MAX = 1000.0
 DRIFT_PPM_MAX = 100_000
+
+
+def check_range(parameters: object, low: float, high: float, *names: str) -> None:
+    """Raise `BadValue` unless each of the named parameters is between the bounds."""
+    for name in names:
+        value = getattr(parameters, name)
+        if not low <= value <= high:
+            limit = f"be at least {low}" if low else "not be negative"
+            if high < inf:
+                limit = f"be between {low} and {high}"
+            raise BadValue(f"{name} is {value}: it must {limit}")
 
 
 class NetworkModel(msgspec.Struct, frozen=True, kw_only=True):
@@ -60,10 +72,8 @@ class NetworkModel(msgspec.Struct, frozen=True, kw_only=True):
                 f"a message takes {self.latency_us_min} to {self.latency_us_max} us: "
                 "both must be at least 0, the smaller one first"
             )
-        if self.bandwidth_bps < 1:
-            raise BadValue(f"the bandwidth is {self.bandwidth_bps} bps: it must be at least 1")
-        if not 0 <= self.crash_loss <= 1:
-            raise BadValue(f"crash_loss is {self.crash_loss}: it must be between 0 and 1")
+        check_range(self, 1, inf, "bandwidth_bps")
+        check_range(self, 0, 1, "crash_loss")
 
 
 class CpuModel(msgspec.Struct, frozen=True, kw_only=True):
@@ -78,10 +88,8 @@ class CpuModel(msgspec.Struct, frozen=True, kw_only=True):
     """Factor on all costs."""
 
     def __post_init__(self) -> None:
-        if self.cores < 1:
-            raise BadValue(f"a node has {self.cores} cores: it needs at least 1")
-        if min(self.execution_us, self.access_us, self.rollback_us) < 0:
-            raise BadValue("the cost of a task cannot be negative")
+        check_range(self, 1, inf, "cores")
+        check_range(self, 0, inf, "execution_us", "access_us", "rollback_us")
         if not 0 < self.scale <= SCALE_MAX:
             raise BadValue(f"scale is {self.scale}: it must be above 0 and at most 1000")
 
@@ -108,8 +116,7 @@ class DiskModel(msgspec.Struct, frozen=True, kw_only=True):
                 f"an fsync takes {self.fsync_us_min} to {self.fsync_us_max} us: "
                 "both must be at least 0, the smaller one first"
             )
-        if self.notice_us_max < 0:
-            raise BadValue(f"notice_us_max is {self.notice_us_max}: it must not be negative")
+        check_range(self, 0, inf, "notice_us_max")
 
 
 class ClockModel(msgspec.Struct, frozen=True, kw_only=True):

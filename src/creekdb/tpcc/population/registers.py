@@ -220,18 +220,14 @@ def _table_registers(
     if layout == "rows":
         return {name: (domain, row)}
     fixed = len(table.fixed)
-    registers: dict[str, tuple[KeyDomain, EvaluateRegister]] = {name: (domain, _slice(row, fixed))}
+    registers = {name: (domain, _part(row, slice(fixed)))}
     for index, column in enumerate(table.columns[fixed:], fixed):
-        registers[column] = (_non_null_domain(domain, name, index), _column(row, index))
+        registers[column] = (_non_null_domain(domain, name, index), _part(row, index))
     return registers
 
 
-def _slice(row: EvaluateRegister, stop: int) -> EvaluateRegister:
-    return lambda *key: row(*key)[:stop]
-
-
-def _column(row: EvaluateRegister, index: int) -> EvaluateRegister:
-    return lambda *key: row(*key)[index]
+def _part(row: EvaluateRegister, columns: slice | int) -> EvaluateRegister:
+    return lambda *key: row(*key)[columns]
 
 
 def _non_null_domain(domain: KeyDomain, name: str, column: int) -> KeyDomain:

@@ -27,7 +27,8 @@ def check(run: RunIndex) -> None:
     for record in run.history.operations:
         _check_response_kinds(record, run.history.guarantees.tentative)
         _check_committed_before_response(record, committed_us[record.replica, record.incarnation])
-    _check_liveness(run)
+    if run.history.quiescent:
+        _check_liveness(run)
 
 
 def _check_response_kinds(record: OperationRecord, tentative: bool) -> None:
@@ -87,8 +88,6 @@ def _committed_us(run: RunIndex) -> defaultdict[tuple[int, int], dict[Dot, int]]
 
 
 def _check_liveness(run: RunIndex) -> None:
-    if not run.history.quiescent:
-        return
     up = {(log.replica, log.incarnation) for log in run.last_logs.values()}
     for record in run.history.operations:
         if (record.replica, record.incarnation) not in up:

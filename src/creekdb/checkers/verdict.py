@@ -94,19 +94,16 @@ class Violation(Exception):
         self.counterexample = tuple(map(_witness, evidence))
 
 
-class Checker:
-    """A named property of runs.
+class Checker(msgspec.Struct, frozen=True):
+    """A named property of runs."""
 
-    `verify` raises `Violation` or `MissingRecords` unless a run has the property.
-    """
-
-    def __init__(self, name: str, verify: Callable[[RunIndex], None]) -> None:
-        self.name = name
-        self._verify = verify
+    name: str
+    verify: Callable[[RunIndex], None]
+    """Raises `Violation` or `MissingRecords` unless a run has the property."""
 
     def __call__(self, run: RunIndex) -> Verdict:
         try:
-            self._verify(run)
+            self.verify(run)
         except Violation as violation:
             return Illegal(self.name, str(violation), violation.counterexample)
         except MissingRecords as missing:

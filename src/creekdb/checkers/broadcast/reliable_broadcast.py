@@ -37,7 +37,8 @@ def check(run: RunIndex) -> None:
     _check_id_reuse(run)
     _check_recovery(run)
     _check_validity(run)
-    _check_agreement(run)
+    if run.history.quiescent:
+        _check_agreement(run)
 
 
 def _check_integrity(run: RunIndex, log: ReplicaLog) -> None:
@@ -176,8 +177,6 @@ def _is_local_read(run: RunIndex, record: OperationRecord) -> bool:
 
 
 def _check_agreement(run: RunIndex) -> None:
-    if not run.history.quiescent:
-        return
     all_delivered = IdSet()
     for delivered in run.rb_delivered_ids.values():
         all_delivered.update(delivered)

@@ -113,6 +113,7 @@ SUBCLASSED: Final = (
     "EmptyBase",
     "IoUring",
     "Population",
+    "ReplicaView",
 )
 """Classes with interpreted subclasses, which mypyc requires to be declared."""
 

@@ -2,7 +2,7 @@
 
 import asyncio
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
@@ -10,11 +10,13 @@ from creekdb.client import NotDone
 from creekdb.datatypes.kv import KV
 from creekdb.errors import BadValue
 from creekdb.execution.keys import CALLS_PREFIX
+from creekdb.execution.mvcc.entry import RequestEntry
+from creekdb.execution.mvcc.scheduler import QueueDelay
 from creekdb.execution.undo import StateObject
 from creekdb.protocol.ids.version_vector import Dot
-from creekdb.protocol.request import Operation, Request
+from creekdb.protocol.request import NOOP, Operation, Request
 from creekdb.protocol.values import Key
-from creekdb.schemes.core.replica import ReplicaView
+from creekdb.schemes.creek import CreekReplica
 from creekdb.server.calls.admission_control import TICK_INTERVAL_MAX_S
 from creekdb.server.calls.capabilities import DeduplicatingDataType
 from creekdb.server.calls.expiry import INTERVALS_PER_RETENTION, NO_CLIENT
@@ -50,32 +52,29 @@ def expiry_marks(server: Server) -> list[Key]:
     return [key for key in state if isinstance(key, tuple) and key[:2] == (CALLS_PREFIX, NO_CLIENT)]
 
 
-class DelayedView:
-    """View of a replica with a fixed queue delay."""
+def queue_delay(server: Server) -> QueueDelay:
+    replica = server.driver.replica
+    assert isinstance(replica, CreekReplica)
+    return replica._execution.queue_delay
 
-    def __init__(self, view: ReplicaView, ticks: int) -> None:
-        self._view = view
-        self._ticks = ticks
 
-    def queue_delay_ticks(self) -> int:
-        return self._ticks
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._view, name)
+def delay_queue(server: Server, ticks: int) -> None:
+    """Make the oldest queued request so many ticks old. It is never executed."""
+    delay = queue_delay(server)
+    request = Request(0, Dot(0, 1), NOOP, strong=False)
+    delay._entries.appendleft((delay._ticks - ticks, RequestEntry(request, ())))
 
 
 async def test_calls_are_rejected_as_busy_while_queued_calls_are_too_old(tmp_path: Path) -> None:
     async with running_cluster(tmp_path, 1, busy_after=10.0) as cluster, cluster.client() as db:
-        admission, view = cluster.servers[0].admission, cluster.servers[0].driver.replica.view
-        delay_ticks = int(10 / TICK_INTERVAL_MAX_S) - 1
-        admission._replica = cast(ReplicaView, DelayedView(view, delay_ticks))
+        delay_queue(cluster.servers[0], int(10 / TICK_INTERVAL_MAX_S) - 1)
         await db.weak.put("a", 1)
-        admission._replica = cast(ReplicaView, DelayedView(view, 10**6))
+        delay_queue(cluster.servers[0], 10**6)
         for call in (db.weak, db.strong):
             with pytest.raises(NotDone, match="this replica is overloaded") as rejection:
                 await call.put("a", 2)
             assert rejection.value.reason == RejectReason.BUSY
-        admission._replica = view
+        queue_delay(cluster.servers[0]).clear()
         assert await db.weak.put("a", 3) == 1
 
 
@@ -86,8 +85,7 @@ async def test_the_leader_expires_old_calls_on_all_replicas(tmp_path: Path, busy
             for number in range(10):
                 await db.strong.put("a", number)
         for server in cluster.servers.values() if busy else ():
-            delayed = DelayedView(server.driver.replica.view, 10**6)
-            server.admission._replica = cast(ReplicaView, delayed)
+            delay_queue(server, 10**6)
             rejection = server.admission.rejection(False, False)
             assert rejection is not None
             assert rejection[0] == RejectReason.BUSY

@@ -29,7 +29,6 @@ from creekdb.protocol.request import Batch, Operation, Request
 from creekdb.protocol.settings import Settings
 from creekdb.schemes.core.execution import ReplicaVariables
 from creekdb.schemes.core.ordering import Ordering
-from creekdb.schemes.core.replica import ReplicaView
 from creekdb.schemes.core.spec import (
     CAUSAL_CONTEXTS,
     TENTATIVE_RESPONSES,
@@ -40,7 +39,7 @@ from creekdb.schemes.core.spec import (
 )
 from creekdb.schemes.core.stable_prefix import StablePrefix
 from creekdb.schemes.core.versioned import VersionedExecution
-from creekdb.schemes.core.view import PartsView
+from creekdb.schemes.core.view import ReplicaView
 
 GUARANTEES: Final = SchemeGuarantees(contexts=False, tentative=False)
 
@@ -58,9 +57,7 @@ class ArchieReplica:
         self._stable_prefix = StablePrefix(variables, self._execution)
         self._ordering = Ordering(variables, GUARANTEES, self._stable_prefix, self)
         self._stack = self._ordering.stack
-        self.view: ReplicaView = PartsView(
-            variables, self._ordering, self._stable_prefix, self._execution
-        )
+        self.view = ReplicaView(variables, self._ordering, self._stable_prefix, self._execution)
         self._optimistic_positions: SortedList[Position] = SortedList()
         """Positions of the entries that are proposed and not decided, ascending."""
         self._proposed_positions: dict[Dot, Position] = {}

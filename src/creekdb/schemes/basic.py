@@ -19,11 +19,10 @@ from creekdb.protocol.request import Batch, Operation, Request
 from creekdb.protocol.settings import Settings
 from creekdb.schemes.core.execution import ReplicaVariables
 from creekdb.schemes.core.ordering import Ordering
-from creekdb.schemes.core.replica import ReplicaView
 from creekdb.schemes.core.sequential import SequentialExecution
 from creekdb.schemes.core.spec import OPTIMISTIC_DELIVERY, VERSION_STORE, SchemeChart, SchemeSpec
 from creekdb.schemes.core.stable_prefix import StablePrefix
-from creekdb.schemes.core.view import PartsView
+from creekdb.schemes.core.view import ReplicaView
 
 GUARANTEES: Final = SchemeGuarantees(sequential=True)
 
@@ -48,9 +47,7 @@ class BasicReplica:
         self._stable_prefix = StablePrefix(variables, self._execution)
         self._ordering = Ordering(variables, guarantees, self._stable_prefix, self)
         self._stack = self._ordering.stack
-        self.view: ReplicaView = PartsView(
-            variables, self._ordering, self._stable_prefix, self._execution
-        )
+        self.view = ReplicaView(variables, self._ordering, self._stable_prefix, self._execution)
 
     # --- inputs -------------------------------------------------------------------------------
 

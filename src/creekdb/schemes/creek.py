@@ -25,13 +25,12 @@ from creekdb.protocol.settings import Settings
 from creekdb.schemes.core.execution import ReplicaVariables
 from creekdb.schemes.core.local_reads import LocalReads
 from creekdb.schemes.core.ordering import Ordering, ReplicaObserver
-from creekdb.schemes.core.replica import ReplicaView
 from creekdb.schemes.core.run_merging import RunMerging
 from creekdb.schemes.core.spec import OPTIMISTIC_DELIVERY, ChartLine, SchemeChart, SchemeSpec
 from creekdb.schemes.core.stable_prefix import StablePrefix
 from creekdb.schemes.core.tentative_responses import TentativeResponses
 from creekdb.schemes.core.versioned import VersionedExecution
-from creekdb.schemes.core.view import PartsView
+from creekdb.schemes.core.view import ReplicaView
 
 GUARANTEES: Final = SchemeGuarantees()
 
@@ -62,7 +61,7 @@ class CreekReplica:
             variables, self._execution, self._tentative_responses, self._stable_prefix
         )
         self._runs = RunMerging(variables, self._execution, self._tentative_responses)
-        self.view: ReplicaView = PartsView(
+        self.view = ReplicaView(
             variables,
             self._ordering,
             self._stable_prefix,

@@ -17,9 +17,9 @@ from creekdb.protocol.request import Outcome, Request
 from creekdb.protocol.settings import Settings
 from creekdb.protocol.values import is_same_state
 from creekdb.schemes.core.execution import ReplicaVariables
-from creekdb.schemes.core.replica import ReplicaView
 from creekdb.schemes.core.sequential import SequentialExecution
 from creekdb.schemes.core.spec import OPTIMISTIC_DELIVERY, SchemeSpec
+from creekdb.schemes.core.view import ReplicaView
 from creekdb.schemes.creek import CreekReplica
 
 

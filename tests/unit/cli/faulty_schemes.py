@@ -1,13 +1,10 @@
 """Faulty schemes, for tests of the output of commands that find a violation."""
 
 from itertools import count
-from typing import Any
 
 from creekdb.execution.datatype import DataType
 from creekdb.protocol.settings import Settings
-from creekdb.protocol.values import Key
 from creekdb.schemes.basic import BasicReplica
-from creekdb.schemes.core.replica import ReplicaView
 
 
 class Raising(BasicReplica):
@@ -17,26 +14,12 @@ class Raising(BasicReplica):
         raise RuntimeError("a bug in the replica")
 
 
-class DivergingView:
-    """View with a state that differs from the replica's own."""
-
-    def __init__(self, view: ReplicaView) -> None:
-        self._view = view
-
-    def state(self) -> dict[Key, object]:
-        return {**self._view.state(), "lie": self._view.index}
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._view, name)
-
-
 class Diverging(BasicReplica):
-    """A replica that reports a state that differs from its own."""
+    """A replica with a register that no request wrote, and whose value the others do not have."""
 
     def __init__(self, index: int, settings: Settings, datatype: DataType) -> None:
         super().__init__(index, settings, datatype)
-        view: Any = DivergingView(self.view)
-        self.view = view
+        self._execution._state._write("lie", index)
 
 
 _instances = count()

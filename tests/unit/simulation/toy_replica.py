@@ -28,14 +28,17 @@ from creekdb.protocol.outbox import Outbox
 from creekdb.protocol.probes import Probes
 from creekdb.protocol.request import Operation, Outcome, Request
 from creekdb.protocol.values import Key
-from creekdb.schemes.core.replica import ReplicaView
+from creekdb.schemes.core.view import ReplicaView
 from creekdb.simulation.kernel.cluster import Simulation, SimulationRun
 from creekdb.simulation.kernel.scenario import Scenario
 
 
-class ToyReplica:
+class ToyReplica(ReplicaView):
+    """A replica that is its own view."""
+
     def __init__(self, index: int, replicas: int) -> None:
         self.index = index
+        self.view: ReplicaView = self
         self.guarantees = SchemeGuarantees()
         self.probes = Probes()
         self.rejected: dict[str, int] = {}
@@ -51,10 +54,6 @@ class ToyReplica:
         self._executed = 0
         self._tasks = 0
         self._tasks_done = 0
-
-    @property
-    def view(self) -> ReplicaView:
-        return self
 
     def recover(self, records: Iterable[Record]) -> None:
         for record in records:

@@ -10,7 +10,7 @@ ticks.
 """
 
 from collections import deque
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from creekdb.errors import BadValue, UsageError
 from creekdb.execution.mvcc.state_loader import StateLoader
@@ -31,8 +31,10 @@ from creekdb.protocol.probes import Probe
 from creekdb.protocol.request import NOOP, Operation, OrderKey, Request
 from creekdb.protocol.stack import ProtocolStack
 from creekdb.schemes.core.execution import ReplicaVariables
-from creekdb.schemes.core.replica import ReplicaView
 from creekdb.schemes.core.stable_prefix import StablePrefix
+
+if TYPE_CHECKING:
+    from creekdb.schemes.core.view import ReplicaView
 
 NOOP_FOLLOWER_FACTOR = 4
 """Ratio of a follower's waiting time to the leader's before it issues a no-op."""
@@ -74,7 +76,7 @@ class ReplicaObserver(Protocol):
 
     def installed(self, checkpoint: Checkpoint, loader: StateLoader) -> None: ...
 
-    def proceeded(self, responses: list[Response], view: ReplicaView) -> None: ...
+    def proceeded(self, responses: list[Response], view: "ReplicaView") -> None: ...
 
 
 class Ordering:

@@ -8,104 +8,17 @@ of each effect. Replica and driver share nothing else, so a replica cannot detec
 influences the timestamps of requests. `tick` is called at a steady rate, independent of the clock.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Protocol
 
-from creekdb.execution.keys import CollationKey
 from creekdb.execution.result import ExecutionResult
 from creekdb.protocol.checkpoint.stream import IncomingMessage, LazyCheckpoint, RegisterLoader
 from creekdb.protocol.effects import Effects, Task
 from creekdb.protocol.guarantees import SchemeGuarantees
 from creekdb.protocol.ids.version_vector import Dot
-from creekdb.protocol.membership.configuration import Configuration
 from creekdb.protocol.messages import Record
-from creekdb.protocol.probes import Probes
-from creekdb.protocol.request import Operation, Request
-from creekdb.protocol.values import Key
-
-
-class ReplicaView(Protocol):
-    """State of a replica, as an observer may read it between two inputs."""
-
-    index: int
-    probes: Probes
-    rejected: dict[str, int]
-    """Number of malformed or foreign inputs by reason. None of them changed any other state."""
-    drift_us: dict[int, int]
-    """Observed lead of each replica's clock, in microseconds, where it exceeded the limit."""
-
-    def has_request(self, id: Dot) -> bool:
-        """True if the request has arrived here and has a position."""
-
-    def is_visible(self, id: Dot) -> bool:
-        """True if `has_request`, and all later responses to requests issued here depend on it."""
-
-    def last_issued(self) -> Dot:
-        """Return the last request issued here, including before restarts; event 0 if none was."""
-
-    def has_pending_response(self, id: Dot) -> bool:
-        """True if more responses to this request, which was issued here, will follow."""
-
-    def committed_length(self) -> int: ...
-
-    def awaited_members(self) -> tuple[int, ...] | None:
-        """Return the members whose reports are missing until this replica joins; None if it has
-        joined.
-
-        A replica that started without state joins after every member has reported its state. An
-        empty tuple means that the replica has yet to catch up with the reports. Until it joins,
-        the driver must not call `invoke`.
-        """
-
-    def must_be_replaced(self) -> bool:
-        """True if the replica lost its disk and can never join, since the members have changed."""
-
-    def leader(self) -> int | None:
-        """Return the replica that this replica currently trusts as the leader."""
-
-    def tentative_length(self) -> int: ...
-
-    def configuration(self) -> Configuration:
-        """Return the members according to this replica."""
-
-    def can_shut_down(self) -> bool:
-        """True if the replica was removed and no member depends on its messages any more."""
-
-    def tentative_ids(self) -> tuple[Dot, ...]: ...
-
-    def committed_ids(self) -> tuple[Dot, ...]:
-        """Return the part of `committed` that the checkpoint does not cover."""
-
-    def last_committed(self, limit: int) -> tuple[Request, ...]:
-        """Return the end of that part, at most `limit` requests."""
-
-    def last_tentative(self, limit: int) -> tuple[Request, ...]:
-        """Return the end of `tentative`, at most `limit` requests."""
-
-    def readable_lengths(self) -> range:
-        """Return the lengths of `committed` whose state can be read; the last is the newest."""
-
-    def committed_items(
-        self, length: int, start: CollationKey, stop: CollationKey
-    ) -> Iterator[tuple[Key, object]]:
-        """Iterate over the registers after the first `length` requests of `committed`.
-
-        Yields present keys from `start` up to `stop`, in key order. The iterator is valid until
-        the next input.
-        """
-
-    def stable_instances(self) -> dict[int, int]:
-        """Return the number of stable instances of each replica, as last reported to this one."""
-
-    def state(self) -> dict[Key, object]:
-        """Return the registers after `committed · tentative`, once everything is executed."""
-
-    def queue_delay_ticks(self) -> int:
-        """Return the queueing time, in ticks, of the oldest request issued here and never executed.
-        Counts only ticks in which other requests were executed."""
-
-    def is_idle(self) -> bool:
-        """True if everything on `committed · tentative` is executed."""
+from creekdb.protocol.request import Operation
+from creekdb.schemes.core.view import ReplicaView
 
 
 class Replica(Protocol):
@@ -115,9 +28,8 @@ class Replica(Protocol):
     guarantees: SchemeGuarantees
     """Guarantees of the scheme, identical on every replica."""
 
-    @property
-    def view(self) -> ReplicaView:
-        """Return the state for observers."""
+    view: ReplicaView
+    """State for observers."""
 
     def recover(self, records: Iterable[Record]) -> None:
         """Resume from the durable `records`. Called at most once, before any other input."""

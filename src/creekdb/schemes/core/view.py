@@ -13,8 +13,8 @@ from creekdb.schemes.core.ordering import Ordering
 from creekdb.schemes.core.stable_prefix import StablePrefix
 
 
-class PartsView:
-    """Implementation of `ReplicaView`, which documents the methods."""
+class ReplicaView:
+    """State of a replica, as an observer may read it between two inputs."""
 
     def __init__(
         self,
@@ -28,7 +28,9 @@ class PartsView:
         self.index = variables.index
         self.probes = variables.probes
         self.rejected = ordering.stack.rejected
+        """Number of malformed or foreign inputs by reason. None of them changed other state."""
         self.drift_us = ordering.stack.drift_us
+        """Observed lead of each replica's clock, in microseconds, where it exceeded the limit."""
         self._stack = ordering.stack
         self._order = variables.order
         self._responses = variables.responses
@@ -39,39 +41,55 @@ class PartsView:
     # --- members ------------------------------------------------------------------------------
 
     def awaited_members(self) -> tuple[int, ...] | None:
+        """Return the members whose reports are missing until this replica joins; None if it has
+        joined.
+
+        A replica that started without state joins after every member has reported its state. An
+        empty tuple means that the replica has yet to catch up with the reports. Until it joins,
+        the driver must not call `invoke`.
+        """
         recovery = self._stack.disk_loss_recovery
         return None if recovery is None else recovery.awaited_members()
 
     def must_be_replaced(self) -> bool:
+        """True if the replica lost its disk and can never join, since the members have changed."""
         return self._stack.must_be_replaced
 
     def leader(self) -> int | None:
+        """Return the replica that this replica currently trusts as the leader."""
         return self._stack.omega.leader
 
     def configuration(self) -> Configuration:
+        """Return the members according to this replica."""
         return self._stack.settings.configuration
 
     def can_shut_down(self) -> bool:
+        """True if the replica was removed and no member depends on its messages any more."""
         return self._stack.can_shut_down
 
     # --- order --------------------------------------------------------------------------------
 
     def has_request(self, id: Dot) -> bool:
+        """True if the request has arrived here and has a position."""
         return id in self._order.committed_ids or self._order.find_tentative(id) is not None
 
     def last_issued(self) -> Dot:
+        """Return the last request issued here, including before restarts; event 0 if none was."""
         return Dot(self.index, self._stack.reliable_broadcast.received.last(self.index))
 
     def has_pending_response(self, id: Dot) -> bool:
+        """True if more responses to this request, which was issued here, will follow."""
         return self._responses.has_pending(id)
 
     def committed_length(self) -> int:
         return self._order.length
 
     def committed_ids(self) -> tuple[Dot, ...]:
+        """Return the part of `committed` that the checkpoint does not cover."""
         return tuple(request.id for request in self._order.committed)
 
     def last_committed(self, limit: int) -> tuple[Request, ...]:
+        """Return the end of that part, at most `limit` requests."""
         return tuple(self._order.committed[-limit:])
 
     def tentative_length(self) -> int:
@@ -81,9 +99,11 @@ class PartsView:
         return tuple(request.id for request in self._order.tentative())
 
     def last_tentative(self, limit: int) -> tuple[Request, ...]:
+        """Return the end of `tentative`, at most `limit` requests."""
         return tuple(self._order.last_tentative(limit))
 
     def stable_instances(self) -> dict[int, int]:
+        """Return the number of stable instances of each replica, as last reported to this one."""
         learner, peers = self._stack.cab.learner, self._stack.settings.peers(self.index)
         return {self.index: self._stable_prefix.instance} | {
             peer: learner.stable_instance_of(peer) for peer in peers
@@ -92,22 +112,33 @@ class PartsView:
     # --- execution ----------------------------------------------------------------------------
 
     def is_visible(self, id: Dot) -> bool:
+        """True if `has_request`, and all later responses to requests issued here depend on it."""
         return self.has_request(id) and self._execution.is_visible(id)
 
     def readable_lengths(self) -> range:
+        """Return the lengths of `committed` whose state can be read; the last is the newest."""
         stable_length = self._stable_prefix.length
         return range(stable_length, self._execution.readable_length(stable_length) + 1)
 
     def committed_items(
         self, length: int, start: CollationKey, stop: CollationKey
     ) -> Iterator[tuple[Key, Any]]:
+        """Iterate over the registers after the first `length` requests of `committed`.
+
+        Yields present keys from `start` up to `stop`, in key order. The iterator is valid until
+        the next input.
+        """
         return self._execution.committed_items(length, start, stop)
 
     def state(self) -> dict[Key, Any]:
+        """Return the registers after `committed · tentative`, once everything is executed."""
         return self._execution.state()
 
     def queue_delay_ticks(self) -> int:
+        """Return the queueing time, in ticks, of the oldest request issued here and never executed.
+        Counts only ticks in which other requests were executed."""
         return self._execution.queue_delay_ticks()
 
     def is_idle(self) -> bool:
+        """True if everything on `committed · tentative` is executed."""
         return self._execution.is_idle() and not self._blocked

@@ -14,7 +14,8 @@ from creekdb.errors import BadValue, StorageFault, UnknownName
 from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.membership.configuration import Configuration
 from creekdb.protocol.request import Operation
-from creekdb.schemes.core.replica import Replica, ReplicaView
+from creekdb.schemes.core.replica import Replica
+from creekdb.schemes.core.view import ReplicaView
 from creekdb.server.calls.capabilities import Capabilities
 from creekdb.server.membership.changes import ADD_MEMBER, REMOVE_MEMBER
 from creekdb.server.runtime.config import ServerConfig

@@ -17,7 +17,7 @@ from creekdb.protocol.membership.configuration import Configuration
 from creekdb.protocol.membership.disk_loss_recovery import JOINED_BALLOT
 from creekdb.protocol.messages import Promised
 from creekdb.protocol.request import Operation
-from creekdb.schemes.core.replica import ReplicaView
+from creekdb.schemes.core.view import ReplicaView
 from creekdb.server.membership.join_ticket import read_ticket, write_ticket
 from creekdb.server.runtime.config import WILDCARD_HOSTS, ServerConfig
 from creekdb.server.storage.journal import Journal

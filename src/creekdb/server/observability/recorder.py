@@ -38,7 +38,7 @@ from creekdb.protocol.effects import Event, Response
 from creekdb.protocol.guarantees import SchemeGuarantees
 from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.request import Operation
-from creekdb.schemes.core.replica import ReplicaView
+from creekdb.schemes.core.view import ReplicaView
 from creekdb.server.runtime.config import ServerConfig
 
 if TYPE_CHECKING:

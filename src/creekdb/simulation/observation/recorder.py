@@ -30,7 +30,7 @@ from creekdb.history.records import (
 )
 from creekdb.protocol.effects import Response
 from creekdb.protocol.values import is_same_state
-from creekdb.schemes.core.replica import ReplicaView
+from creekdb.schemes.core.view import ReplicaView
 from creekdb.simulation.kernel.simulated_time import EventHeap
 
 _StateItems: TypeAlias = tuple[tuple[Key, object], ...]

@@ -9,7 +9,7 @@ from collections import Counter
 import msgspec
 
 from creekdb.protocol.probes import Probe
-from creekdb.schemes.core.replica import ReplicaView
+from creekdb.schemes.core.view import ReplicaView
 
 
 class NetworkStatistics(msgspec.Struct, frozen=True, kw_only=True):

@@ -5,7 +5,7 @@ from typing import Any, cast
 import pytest
 
 from creekdb.protocol.membership.configuration import Configuration
-from creekdb.schemes.core.replica import ReplicaView
+from creekdb.schemes.core.view import ReplicaView
 from creekdb.server.membership.changes import join_blocker
 
 

@@ -53,6 +53,7 @@ MODULES: Final = (
     "protocol/ids/version_vector",
     "protocol/order",
     "protocol/outbox",
+    "protocol/shared_variables",
     "protocol/sorted_blocks",
     "protocol/stack",
     "protocol/validation",

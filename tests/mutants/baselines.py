@@ -83,7 +83,9 @@ MUTANTS: tuple[Mutant, ...] = (
         "only the primary votes",
         "bayou",
         20,
-        Edit(CAB, "self._can_vote = index in settings.voters", "self._can_vote = True"),
+        Edit(
+            CAB, "self._can_vote = shared.index in shared.settings.voters", "self._can_vote = True"
+        ),
     ),
     _mutant(
         "primary_recovers_in_reverse_order",

@@ -144,7 +144,13 @@ MUTANTS: tuple[Mutant, ...] = (
         "decides_without_majority_of_votes",
         "a batch is decided by the votes of a majority",
         100,
-        (Edit(LEARNER, "< self._settings.majority:", "< self._settings.majority - 1:"),),
+        (
+            Edit(
+                LEARNER,
+                "< self._shared.settings.majority:",
+                "< self._shared.settings.majority - 1:",
+            ),
+        ),
     ),
     Mutant(
         "adds_votes_of_different_ballots",
@@ -168,14 +174,18 @@ MUTANTS: tuple[Mutant, ...] = (
         "never_requests_missing_decisions",
         "agreement: a request that one replica CAB-delivers is delivered by all correct ones",
         40,
-        (Edit(LEARNER, "self._outbox.sends.append(Send((peer,), CatchUp(first)))", "pass"),),
+        (Edit(LEARNER, "self._outbox.send((peer,), CatchUp(first))", "pass"),),
     ),
     # --- leader ----------------------------------------------------------------------------------
     Mutant(
         "leads_without_majority_of_promises",
         "a leader proposes once a majority has promised its ballot",
         40,
-        (Edit(LEADER, ">= self._settings.majority", ">= self._settings.majority - 1"),),
+        (
+            Edit(
+                LEADER, ">= self._shared.settings.majority", ">= self._shared.settings.majority - 1"
+            ),
+        ),
     ),
     Mutant(
         "ignores_accepted_values_of_promises",
@@ -235,7 +245,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "never_repeats_prepare",
         "validity: a lost prepare is repeated until a majority has promised",
         160,
-        (Edit(LEADER, "self._send(unpromised, self._prepare)", "pass"),),
+        (Edit(LEADER, "self._outbox.send(unpromised, self._prepare)", "pass"),),
     ),
     # --- conditional atomic broadcast ------------------------------------------------------------
     Mutant(
@@ -320,7 +330,7 @@ MUTANTS: tuple[Mutant, ...] = (
         (
             Edit(
                 OMEGA,
-                "and self._ticks - received_at <= self._timeout_ticks[replica]",
+                "and self._shared.ticks - received_at <= self._timeout_ticks[replica]",
                 "",
             ),
         ),
@@ -330,11 +340,11 @@ MUTANTS: tuple[Mutant, ...] = (
         "Section 3.4: eventually all replicas trust the same leader",
         20,
         (
-            Edit(OMEGA, "self.leader = next(able, None)", "self.leader = self._index"),
+            Edit(OMEGA, "self.leader = next(able, None)", "self.leader = self._shared.index"),
             Edit(
                 OMEGA,
                 "if owner is not None and self._can_lead(owner):",
-                "if owner == self._index:",
+                "if owner == self._shared.index:",
             ),
         ),
     ),
@@ -424,8 +434,8 @@ MUTANTS: tuple[Mutant, ...] = (
         (
             Edit(
                 RELIABLE_BROADCAST,
-                ("self._outbox.records.append(Received(request))\n        if self._cast_targets:"),
-                "if self._cast_targets:",
+                ("self._outbox.records.append(Received(request))\n        self._outbox.send("),
+                "self._outbox.send(",
             ),
         ),
     ),

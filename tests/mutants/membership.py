@@ -11,6 +11,7 @@ from creekdb.simulation.fuzz.scenario_generator import (
 )
 from tests.mutants.catalogue import (
     ACCEPTOR,
+    CAB,
     LEADER,
     LEARNER,
     ORDERING,
@@ -48,16 +49,10 @@ _MUTANTS: tuple[Mutant, ...] = (
         (
             Edit(
                 LEARNER,
-                (
-                    "        self._settings = settings\n"
-                    "        self._peers = settings.peers(self._index)\n"
-                    "        self.reconfigured_below"
-                ),
-                (
-                    "        self._peers = settings.peers(self._index)\n"
-                    "        self.reconfigured_below"
-                ),
+                "self._shared = shared\n",
+                "self._shared, self._settings = shared, shared.settings\n",
             ),
+            Edit(LEARNER, "< self._shared.settings.majority", "< self._settings.majority"),
         ),
     ),
     Mutant(
@@ -67,11 +62,10 @@ _MUTANTS: tuple[Mutant, ...] = (
         (
             Edit(
                 LEADER,
-                "        self._settings = settings\n"
-                "        self._peers = settings.peers(self._index)\n"
-                "        self.step_down",
-                "        self._peers = settings.peers(self._index)\n        self.step_down",
+                "self._shared = shared\n",
+                "self._shared, self._settings = shared, shared.settings\n",
             ),
+            Edit(LEADER, ">= self._shared.settings.majority", ">= self._settings.majority"),
         ),
     ),
     Mutant(
@@ -87,13 +81,7 @@ _MUTANTS: tuple[Mutant, ...] = (
         "leader_keeps_ballot_after_change",
         "a leader prepares a ballot of the new epoch after a membership change",
         400,
-        (
-            Edit(
-                LEADER,
-                "self._peers = settings.peers(self._index)\n        self.step_down()",
-                "self._peers = settings.peers(self._index)",
-            ),
-        ),
+        (Edit(CAB, "self.leader.step_down()  # leading the new members", "pass  #"),),
     ),
     Mutant(
         "casts_deferred_vote_of_old_epoch",
@@ -102,8 +90,8 @@ _MUTANTS: tuple[Mutant, ...] = (
         (
             Edit(
                 ACCEPTOR,
-                "        self._peers = peers\n        self._deferred.clear()\n",
-                "        self._peers = peers\n",
+                'members."""\n        self._deferred.clear()\n',
+                'members."""\n',
             ),
         ),
     ),
@@ -155,9 +143,9 @@ _MUTANTS: tuple[Mutant, ...] = (
         3200,
         (
             Edit(
-                RELIABLE_BROADCAST,
-                "if not set(settings.members) <= set(self._settings.members):",
-                "if False:",
+                STACK,
+                "has_added = not set(settings.members) <= set(previous_members)",
+                "has_added = False",
             ),
         ),
     ),
@@ -169,7 +157,7 @@ _MUTANTS: tuple[Mutant, ...] = (
             Edit(
                 RELIABLE_BROADCAST,
                 "            if self.received.add(request.id):\n",
-                "            if request.id.replica in self._settings.members and "
+                "            if request.id.replica in self._shared.settings.members and "
                 "self.received.add(request.id):\n",
             ),
         ),
@@ -208,8 +196,7 @@ _HANDOVER: tuple[Mutant, ...] = (
         (
             Edit(
                 STACK,
-                "return majority_informed and self._handover.is_complete("
-                "self._uncommitted(), self.settings)",
+                "return majority_informed and self._handover.is_complete(self._uncommitted())",
                 "return majority_informed",
             ),
         ),
@@ -236,7 +223,7 @@ _HANDOVER: tuple[Mutant, ...] = (
         (
             Edit(
                 STACK,
-                "self._handover.send(self._uncommitted(), self.settings)",
+                "self._handover.send(self._uncommitted())",
                 "pass",
             ),
         ),

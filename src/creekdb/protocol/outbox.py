@@ -6,7 +6,7 @@ from creekdb.protocol.checkpoint.stream import (
     StreamedSnapshot,
 )
 from creekdb.protocol.effects import DataLost, Digest, Effects, Event, Response, Send, Task
-from creekdb.protocol.messages import Record
+from creekdb.protocol.messages import Message, Record
 
 NO_EFFECTS = Effects()
 
@@ -24,6 +24,11 @@ class Outbox:
         self.digests: list[Digest] = []
         self.checkpoints: list[StreamedCheckpoint | EncodedCheckpoint] = []
         self.snapshots: list[StreamedSnapshot] = []
+
+    def send(self, to: tuple[int, ...], message: Message) -> None:
+        """Send a message to these replicas, if there are any."""
+        if to:
+            self.sends.append(Send(to, message))
 
     def take_tasks(self) -> tuple[Task, ...]:
         """Take only the tasks."""

@@ -24,7 +24,7 @@ from creekdb.protocol.checkpoint.stream import (
     StreamedCheckpoint,
 )
 from creekdb.protocol.consensus.omega import NO_BALLOT, Omega
-from creekdb.protocol.effects import DataLossKind, DataLost, Send
+from creekdb.protocol.effects import DataLossKind, DataLost
 from creekdb.protocol.ids.version_vector import Dot, Dots
 from creekdb.protocol.membership.configuration import Configuration, find_configuration
 from creekdb.protocol.membership.disk_loss_recovery import DiskLossRecovery
@@ -50,10 +50,10 @@ from creekdb.protocol.messages import (
     Vote,
 )
 from creekdb.protocol.order import HybridClock
-from creekdb.protocol.outbox import Outbox
-from creekdb.protocol.probes import Probe, Probes
+from creekdb.protocol.probes import Probe
 from creekdb.protocol.request import Request
 from creekdb.protocol.settings import Settings
+from creekdb.protocol.shared_variables import SharedVariables
 from creekdb.protocol.validation import MessageRejection
 
 DATA_LOSS_PROOFS = {
@@ -68,52 +68,38 @@ RESTORE_BATCH_SIZE = 256
 class ProtocolStack:
     def __init__(
         self,
-        index: int,
-        settings: Settings,
+        shared: SharedVariables,
         application: Application,
         requests: DeliveredRequests,
         checkpoints: CheckpointSource,
-        outbox: Outbox,
-        probes: Probes,
     ) -> None:
         """Create the stack of a member, or of a replica that follows the members until it joins."""
+        index, settings = shared.index, shared.settings
         assert index not in settings.former
         assert index not in settings.members or settings.epoch == 0, (
             "a joining replica is no member"
         )
+        self._shared = shared
         self.index = index
-        self.settings = settings
         self.is_member = index in settings.members
         self.is_removed = False
         """True for a former member. It only informs the others of its removal."""
         self._former = settings.former
         self._latest_replica = settings.all_replicas[-1]
-        self.outbox = outbox
-        self.probes = probes
+        self.outbox = shared.outbox
+        self.probes = shared.probes
         self.clock = HybridClock()
-        self.rejected: dict[str, int] = {}
         self.drift_us: dict[int, int] = {}
         self._application = application
         self.requests = requests
         self._checkpoints = checkpoints
-        self._ticks = 0
         self._now = 0
-        self._snapshot_sender = SnapshotSender(settings, self.outbox, self.probes, checkpoints)
+        self._snapshot_sender = SnapshotSender(shared, checkpoints)
 
-        self.omega = Omega(index, settings, self.outbox, self.probes)
-        self.reliable_broadcast = ReliableBroadcast(
-            index,
-            settings,
-            self.outbox,
-            self.probes,
-            self._rb_deliver,
-            self._count_rejection,
-        )
+        self.omega = Omega(shared)
+        self.reliable_broadcast = ReliableBroadcast(shared, self._rb_deliver)
         self.cab = ConditionalAtomicBroadcast(
-            index,
-            settings,
-            self.outbox,
-            self.probes,
+            shared,
             self.omega,
             CabCallbacks(
                 requests.missing_dependency,
@@ -121,17 +107,20 @@ class ProtocolStack:
                 application.cab_deliver,
                 application.on_proposed,
                 self._send_snapshot,
-                self._count_rejection,
             ),
         )
         self._checkpoint_on_disk: tuple[Dots, int] | None = None
         """Requests that the last checkpoint on disk covers, and its instance."""
-        self._handover = RequestHandover(self.outbox)
+        self._handover = RequestHandover(shared)
         self.disk_loss_recovery: DiskLossRecovery | None = None
         """Set while this replica abstains after a disk loss."""
         if settings.begin_anew and settings.peers(index):
-            self.disk_loss_recovery = DiskLossRecovery(index, settings, self.outbox)
+            self.disk_loss_recovery = DiskLossRecovery(shared)
             self.omega.is_silent = self.cab.is_abstaining = True
+
+    @property
+    def settings(self) -> Settings:
+        return self._shared.settings
 
     def last_event(self) -> int:
         """Return the event number of the last request issued here."""
@@ -151,7 +140,9 @@ class ProtocolStack:
     def reconfigure(self, configuration: Configuration, changed_below: int) -> None:
         """Adopt the members, last changed by an instance below `changed_below`."""
         self.probes.hit(Probe.MEMBERS_CHANGED)
-        settings = self.settings = self.settings.with_configuration(configuration)
+        previous_members = self.settings.members
+        self._shared.reconfigure(configuration)
+        settings = self.settings
         is_member = self.index in settings.members
         if is_member and not self.is_member:
             self.probes.hit(Probe.JOINED)
@@ -159,11 +150,12 @@ class ProtocolStack:
         self.is_member, self.is_removed = is_member, self.index in settings.former
         if self.is_removed:
             self.probes.hit(Probe.REMOVED)
-        self.omega.reconfigure(settings)
-        self.reliable_broadcast.reconfigure(settings, self._checkpoints.live_requests())
-        self.cab.reconfigure(settings, changed_below)
-        self._checkpoints.on_reconfigured(settings.peers(self.index))
-        self._snapshot_sender.reconfigure(settings)
+        self.omega.reconfigure()
+        has_added = not set(settings.members) <= set(previous_members)
+        self.reliable_broadcast.reconfigure(self._checkpoints.live_requests() if has_added else ())
+        self.cab.reconfigure(changed_below)
+        self._checkpoints.on_reconfigured(self._shared.peers)
+        self._snapshot_sender.reconfigure()
 
     @property
     def can_shut_down(self) -> bool:
@@ -177,7 +169,7 @@ class ProtocolStack:
             for each in self.settings.members
         )
         majority_informed = informed >= self.settings.majority
-        return majority_informed and self._handover.is_complete(self._uncommitted(), self.settings)
+        return majority_informed and self._handover.is_complete(self._uncommitted())
 
     def _uncommitted(self) -> Iterator[Request]:
         yield from self.reliable_broadcast.held_back()
@@ -187,19 +179,18 @@ class ProtocolStack:
 
     def tick(self, now: int) -> None:
         self._now = now
-        self._ticks += 1
-        self._snapshot_sender.ticks = self._ticks
+        self._shared.ticks += 1
         if self.is_removed:
             if not self.can_shut_down:
-                if self._ticks % self.settings.heartbeat_ticks == 0:
-                    self._handover.send(self._uncommitted(), self.settings)
-                self.cab.exchange_progress(self._ticks, self._checkpoints.stable_instance())
+                if self._shared.ticks % self.settings.heartbeat_ticks == 0:
+                    self._handover.send(self._uncommitted())
+                self.cab.exchange_progress(self._checkpoints.stable_instance())
             return
         if self.disk_loss_recovery is not None:
-            self.disk_loss_recovery.tick(self._ticks, self.cab.learner.delivered)
-        self.omega.tick(self._ticks)
-        self.reliable_broadcast.tick(self._ticks)
-        self.cab.tick(self._ticks, self._checkpoints.stable_instance())
+            self.disk_loss_recovery.tick(self.cab.learner.delivered)
+        self.omega.tick()
+        self.reliable_broadcast.tick()
+        self.cab.tick(self._checkpoints.stable_instance())
 
     def receive(self, message: IncomingMessage, sender: int, now: int) -> bool:
         """Process a message; False if it gives `process_pending` no work."""
@@ -218,7 +209,7 @@ class ProtocolStack:
         if reason is None:
             reason = validation.contradiction_reason(message, self)
         if reason is not None:
-            self._count_rejection(reason)
+            self._shared.count_rejection(reason)
             if reason in DATA_LOSS_PROOFS:
                 self.outbox.data_lost = DataLost(DATA_LOSS_PROOFS[reason], sender)
             return False
@@ -249,7 +240,7 @@ class ProtocolStack:
                 self.reliable_broadcast.on_pulled(message, sender)
                 if sender in self._former:
                     summary = Summary(self.reliable_broadcast.received.freeze())
-                    self.outbox.sends.append(Send((sender,), summary))
+                    self.outbox.send((sender,), summary)
             case Prepare():
                 self.cab.on_prepare(message, sender)
             case Promise():
@@ -284,7 +275,7 @@ class ProtocolStack:
                 return validation.requests_rejection_reason(requests, self.settings.all_replicas)
             case Heartbeat() | Progress():
                 progress = Progress(self.cab.learner.delivered, self._checkpoints.stable_instance())
-                self.outbox.sends.append(Send((sender,), progress))
+                self.outbox.send((sender,), progress)
             case CatchUp():
                 self.probes.hit(Probe.REMOVED_MEMBER_CAUGHT_UP)
                 self._send_snapshot(sender)
@@ -309,7 +300,7 @@ class ProtocolStack:
             case Progress(delivered=delivered):
                 own_delivered = self.cab.learner.delivered
                 if delivered > own_delivered:
-                    self.outbox.sends.append(Send((sender,), CatchUp(own_delivered)))
+                    self.outbox.send((sender,), CatchUp(own_delivered))
             case Snapshot(checkpoint=checkpoint) | AssembledSnapshot(checkpoint=checkpoint):
                 try:
                     configuration = find_configuration(checkpoint.state)
@@ -333,7 +324,7 @@ class ProtocolStack:
         response = self.cab.recovery_response(
             message, sender, self.reliable_broadcast.received.freeze()
         )
-        self.outbox.sends.append(Send((sender,), response))
+        self.outbox.send((sender,), response)
         self._snapshot_sender.on_recovery_query(sender, message.delivered, self.cab.learner)
 
     @property
@@ -453,10 +444,6 @@ class ProtocolStack:
         self.reliable_broadcast.mark_delivered(checkpoint.ids)
 
     # --- internals ----------------------------------------------------------------------------
-
-    def _count_rejection(self, reason: MessageRejection) -> None:
-        key = reason.value
-        self.rejected[key] = self.rejected.get(key, 0) + 1
 
     def _rb_deliver(self, request: Request) -> None:
         ahead = self.clock.observe(request.timestamp, self._now)

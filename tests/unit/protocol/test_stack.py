@@ -35,10 +35,10 @@ from creekdb.protocol.messages import (
     Summary,
     Vote,
 )
-from creekdb.protocol.outbox import Outbox
-from creekdb.protocol.probes import Probe, Probes
+from creekdb.protocol.probes import Probe
 from creekdb.protocol.request import Batch, Operation, Request
 from creekdb.protocol.settings import Settings
+from creekdb.protocol.shared_variables import SharedVariables
 from creekdb.protocol.stack import ProtocolStack
 from creekdb.protocol.validation import MessageRejection
 
@@ -108,7 +108,7 @@ class Scheme:
 
 
 def new_stack(settings: Settings, scheme: Scheme) -> ProtocolStack:
-    return ProtocolStack(0, settings, scheme, scheme, scheme, Outbox(), Probes())
+    return ProtocolStack(SharedVariables(0, settings), scheme, scheme, scheme)
 
 
 class StackHarness:
@@ -163,7 +163,7 @@ def test_every_message_type_reaches_its_component(harness: StackHarness) -> None
     assert stack.omega.max_ballot == Ballot(7, 2)
     harness.receive(Snapshot(checkpoint(5, Dots({1: (1, 2)}))))
     assert [each.instance for each in harness.scheme.installed] == [5]
-    assert stack.rejected == {}
+    assert stack._shared.rejected == {}
 
 
 def test_receive_returns_false_if_no_work_is_pending(harness: StackHarness) -> None:
@@ -184,7 +184,7 @@ def test_messages_from_itself_or_a_non_member_are_rejected(
     harness: StackHarness, sender: int
 ) -> None:
     assert harness.receive(Vote(PEER_BALLOT, 0), sender) == Effects()
-    assert harness.stack.rejected == {MessageRejection.NOT_A_MEMBER: 1}
+    assert harness.stack._shared.rejected == {MessageRejection.NOT_A_MEMBER: 1}
 
 
 def test_rejections_are_counted_by_reason(harness: StackHarness) -> None:
@@ -192,7 +192,7 @@ def test_rejections_are_counted_by_reason(harness: StackHarness) -> None:
     for _ in range(3):
         harness.receive(Cast((request(1, 1, timestamp=11),)))
     harness.receive(Vote(PEER_BALLOT, 0), 9)
-    assert harness.stack.rejected == {
+    assert harness.stack._shared.rejected == {
         MessageRejection.ID_REUSED: 3,
         MessageRejection.NOT_A_MEMBER: 1,
     }
@@ -236,7 +236,7 @@ def test_drift_above_the_limit_is_reported_and_the_request_delivered() -> None:
     harness.receive(Cast((request(1, 1, timestamp=10 + 101),)))
     assert harness.stack.drift_us == {1: 101}
     assert Dot(1, 1) in harness.scheme.requests
-    assert harness.stack.rejected == {}
+    assert harness.stack._shared.rejected == {}
     assert harness.stack.clock.last == 111
 
 

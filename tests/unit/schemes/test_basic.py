@@ -238,10 +238,10 @@ def test_a_clock_a_day_ahead_costs_no_liveness(ahead: int) -> None:
         assert ResponseKind.STABLE in [kind for kind, _ in harness.responses_to(id)]
     for id in weak:
         assert len(harness.responses_to(id)) == 1
-    ticks = harness[0]._stack._ticks
+    ticks = harness[0]._stack._shared.ticks
     harness.invoke((ahead + 1) % 3, "put", "c", 1, strong=True)
     harness.run_until_quiescent()
-    assert harness[0]._stack._ticks - ticks < 5, "the drift does not delay commits"
+    assert harness[0]._stack._shared.ticks - ticks < 5, "the drift does not delay commits"
 
 
 def test_session_order_survives_a_clock_set_back_by_a_day() -> None:

@@ -20,7 +20,6 @@ from creekdb.protocol.consensus.acceptor import Acceptor
 from creekdb.protocol.consensus.leader import Leader, LeaderPhase
 from creekdb.protocol.consensus.learner import Learner
 from creekdb.protocol.consensus.omega import NO_BALLOT, Omega
-from creekdb.protocol.effects import Send
 from creekdb.protocol.ids.version_vector import Dot, Dots
 from creekdb.protocol.messages import (
     Accept,
@@ -37,11 +36,9 @@ from creekdb.protocol.messages import (
     RecoveryResponse,
     Vote,
 )
-from creekdb.protocol.outbox import Outbox
-from creekdb.protocol.probes import Probe, Probes
+from creekdb.protocol.probes import Probe
 from creekdb.protocol.request import Batch
-from creekdb.protocol.settings import Settings
-from creekdb.protocol.validation import MessageRejection
+from creekdb.protocol.shared_variables import SharedVariables
 
 
 class _BlockedStep(enum.Enum):
@@ -61,27 +58,16 @@ class CabCallbacks(NamedTuple):
     on_proposed: Callable[[int, Batch], None]
     """Receives each proposed batch: an optimistic delivery, which may be wrong."""
     on_outdated_peer: Callable[[int], None]
-    count_rejection: Callable[[MessageRejection], None]
 
 
 class ConditionalAtomicBroadcast:
-    def __init__(
-        self,
-        index: int,
-        settings: Settings,
-        outbox: Outbox,
-        probes: Probes,
-        omega: Omega,
-        callbacks: CabCallbacks,
-    ) -> None:
-        self._index = index
-        self._peers = settings.peers(index)
-        self._can_vote = index in settings.voters
+    def __init__(self, shared: SharedVariables, omega: Omega, callbacks: CabCallbacks) -> None:
+        self._shared = shared
+        self._can_vote = shared.index in shared.settings.voters
         self.is_abstaining = False
         """True while this replica neither promises, votes nor leads."""
-        self._settings = settings
-        self._outbox = outbox
-        self._probes = probes
+        self._outbox = shared.outbox
+        self._probes = shared.probes
         self._omega = omega
         self._missing_dependency = callbacks.missing_dependency
         self._is_delivered = callbacks.is_delivered
@@ -89,23 +75,10 @@ class ConditionalAtomicBroadcast:
         self._on_proposed = callbacks.on_proposed
         self._on_outdated_peer = callbacks.on_outdated_peer
 
-        self.learner = Learner(index, settings, outbox, probes)
-        self.acceptor = Acceptor(
-            self._peers,
-            outbox,
-            probes,
-            self._must_defer_vote,
-            self._on_voted,
-            callbacks.count_rejection,
-        )
+        self.learner = Learner(shared)
+        self.acceptor = Acceptor(shared, self._must_defer_vote, self._on_voted)
         self.leader = Leader(
-            index,
-            settings,
-            outbox,
-            probes,
-            self._accept_locally,
-            self.learner.is_decided,
-            self.acceptor.is_deferred,
+            shared, self._accept_locally, self.learner.is_decided, self.acceptor.is_deferred
         )
         self._ready: dict[Dot, None] = {}
         """Undelivered strong requests whose predicate holds, for whichever replica leads."""
@@ -157,33 +130,30 @@ class ConditionalAtomicBroadcast:
                 )
             )
 
-    def tick(self, ticks: int, stable_instance: int) -> None:
+    def tick(self, stable_instance: int) -> None:
         """`stable_instance`: instance below which a checkpoint could replace all decisions."""
         must_campaign = (
-            self.leader.phase is LeaderPhase.FOLLOWING and self._omega.leader == self._index
+            self.leader.phase is LeaderPhase.FOLLOWING and self._omega.leader == self._shared.index
         )
-        if self.leader.tick(ticks) or (must_campaign and not self.is_abstaining):
+        if self.leader.tick() or (must_campaign and not self.is_abstaining):
             self._campaign()
-        self.exchange_progress(ticks, stable_instance)
+        self.exchange_progress(stable_instance)
 
-    def exchange_progress(self, ticks: int, stable_instance: int) -> None:
+    def exchange_progress(self, stable_instance: int) -> None:
         """Send progress and request missing decisions; replicas without a vote do that too."""
-        if ticks % self._settings.heartbeat_ticks == 0 and self._peers:
-            self._outbox.sends.append(
-                Send(self._peers, Progress(self.learner.delivered, stable_instance))
-            )
-            self.learner.request_catch_up_if_stalled(ticks, self._delivery_blocked)
+        peers = self._shared.peers
+        if peers and self._shared.ticks % self._shared.settings.heartbeat_ticks == 0:
+            self._outbox.send(peers, Progress(self.learner.delivered, stable_instance))
+            self.learner.request_catch_up_if_stalled(self._delivery_blocked)
             self.learner.discard_delivered_by_all(stable_instance)
 
-    def reconfigure(self, settings: Settings, changed_below: int) -> None:
+    def reconfigure(self, changed_below: int) -> None:
         """Adopt new members. They were last changed by an instance below `changed_below`, and by no
         later one that is delivered here."""
-        self._settings = settings
-        self._peers = settings.peers(self._index)
-        self._can_vote = self._index in settings.voters
-        self.learner.reconfigure(settings, changed_below)
-        self.acceptor.reconfigure(self._peers)
-        self.leader.reconfigure(settings)
+        self._can_vote = self._shared.index in self._shared.settings.voters
+        self.learner.reconfigure(changed_below)
+        self.acceptor.reconfigure()
+        self.leader.step_down()  # leading the new members requires a ballot of their epoch
 
     # --- messages -----------------------------------------------------------------------------
 
@@ -240,7 +210,7 @@ class ConditionalAtomicBroadcast:
         if self.is_abstaining:
             return RecoveryResponse(message.ballot, NO_BALLOT, True, decided, (), received)
         accepted: tuple[AcceptedValue, ...] = ()
-        if self._can_vote and sender in self._settings.voters:
+        if self._can_vote and sender in self._shared.settings.voters:
             self.observe(message.ballot)
             promise = self.acceptor.promise(Prepare(message.ballot, 0), decided)
             accepted = promise.accepted if promise is not None else ()
@@ -288,14 +258,14 @@ class ConditionalAtomicBroadcast:
             self.observe(self.acceptor.promised)
 
     def _campaign(self) -> None:
-        first_round = self._settings.first_round
-        ballot = Ballot(max(self._omega.max_ballot.round + 1, first_round), self._index)
+        first_round = self._shared.settings.first_round
+        ballot = Ballot(max(self._omega.max_ballot.round + 1, first_round), self._shared.index)
         decided = self.learner.first_undecided
         prepare = self.leader.campaign(ballot, decided)
         self._omega.observe(ballot)
         promise = self.acceptor.promise(prepare, decided)
         assert promise is not None, "no ballot is greater than the one just created"
-        self.on_promise(promise, self._index)
+        self.on_promise(promise, self._shared.index)
 
     def _lead_if_caught_up(self) -> bool:
         """Lead once a majority promised and all decisions that the majority reported are known."""
@@ -317,10 +287,10 @@ class ConditionalAtomicBroadcast:
     def _accept_locally(self, message: Accept) -> None:
         self._on_proposed(message.instance, message.batch)
         self.learner.on_proposal(message.ballot, message.instance, message.batch)
-        self.acceptor.on_accept(message, self._index)
+        self.acceptor.on_accept(message, self._shared.index)
 
     def _on_voted(self, ballot: Ballot, instance: int) -> None:
-        if self.learner.on_vote(ballot, instance, self._index):
+        if self.learner.on_vote(ballot, instance, self._shared.index):
             self._on_decided(instance)
 
     def _on_decided(self, instance: int) -> None:

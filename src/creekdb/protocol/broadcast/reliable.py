@@ -22,13 +22,11 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
-from creekdb.protocol.effects import Send
 from creekdb.protocol.ids.version_vector import Dot, Dots, DotSet, intersection
 from creekdb.protocol.messages import Cast, Pull, PullResponse, Received, Summary
-from creekdb.protocol.outbox import Outbox
-from creekdb.protocol.probes import Probe, Probes
+from creekdb.protocol.probes import Probe
 from creekdb.protocol.request import Request
-from creekdb.protocol.settings import Settings
+from creekdb.protocol.shared_variables import SharedVariables
 from creekdb.protocol.validation import MessageRejection
 
 CAST_AHEAD_FACTOR = 16
@@ -51,23 +49,11 @@ class ReceiveRate(NamedTuple):
 
 
 class ReliableBroadcast:
-    def __init__(
-        self,
-        index: int,
-        settings: Settings,
-        outbox: Outbox,
-        probes: Probes,
-        deliver: Callable[[Request], None],
-        count_rejection: Callable[[MessageRejection], None],
-    ) -> None:
-        """`count_rejection` counts a rejected message by its reason."""
-        self._peers = settings.peers(index)
-        self._index = index
-        self._settings = settings
-        self._outbox = outbox
-        self._probes = probes
+    def __init__(self, shared: SharedVariables, deliver: Callable[[Request], None]) -> None:
+        self._shared = shared
+        self._outbox = shared.outbox
+        self._probes = shared.probes
         self._deliver = deliver
-        self._count_rejection = count_rejection
 
         self.received = DotSet()
         self.delivered = DotSet()
@@ -76,7 +62,7 @@ class ReliableBroadcast:
         """Replicas whose next request is held back until this one is delivered."""
         self._retained: dict[int, dict[int, Request]] = defaultdict(dict)
         """Requests by replica and event number."""
-        self._cast_targets = self._peers
+        self._cast_targets = shared.peers
         """Peers to which requests of this replica are cast."""
         self._discarded_until: dict[int, int] = {}
         """Per replica, the event number up to which `_retained` was discarded."""
@@ -87,29 +73,21 @@ class ReliableBroadcast:
         self._pulled_before: dict[int, DotSet] = {}
         """Identifiers pulled in earlier rounds. If they did not arrive, another peer is next."""
         self._rounds = 0
-        self._pull_budget = settings.pull_limit
+        self._pull_budget = shared.settings.pull_limit
         """Requests that may still be pulled in this tick."""
-        self._ticks = 0
         self._receive_rates: dict[int, ReceiveRate] = {}
         """Receive rate of each peer."""
         self._pull_backlog: dict[int, None] = {}
         """Peers with requests that exceed the pull budget, longest wait first."""
 
-    def reconfigure(self, settings: Settings, requests: Iterable[Request]) -> None:
-        """Adopt new members, and discard the state of removed peers. The uncovered `requests` are
-        retained again, because added members have none of them."""
-        if not set(settings.members) <= set(self._settings.members):
-            self._retain_again(requests)
-        self._settings = settings
-        self._peers = self._cast_targets = settings.peers(self._index)
-        for by_peer in (
-            self._summaries,
-            self._pulled_this_round,
-            self._pulled_before,
-            self._receive_rates,
-        ):
-            for peer in [each for each in by_peer if each not in self._peers]:
-                del by_peer[peer]
+    def reconfigure(self, requests: Iterable[Request]) -> None:
+        """Adopt new members, and discard the state of removed peers. `requests` are retained again,
+        for added members, which have none of them."""
+        self._retain_again(requests)
+        self._cast_targets = self._shared.peers
+        self._shared.drop_removed_peers(
+            self._summaries, self._pulled_this_round, self._pulled_before, self._receive_rates
+        )
         self._pull_backlog.clear()
 
     def cast(self, request: Request) -> None:
@@ -118,23 +96,22 @@ class ReliableBroadcast:
         self.delivered.add(request.id)
         self._retain(request)
         self._outbox.records.append(Received(request))
-        if self._cast_targets:
-            self._outbox.sends.append(Send(self._cast_targets, Cast((request,))))
+        self._outbox.send(self._cast_targets, Cast((request,)))
 
-    def tick(self, ticks: int) -> None:
-        self._ticks = ticks
-        if ticks % max(self._settings.retry_ticks, self._settings.summary_ticks) == 0:
+    def tick(self) -> None:
+        ticks, settings = self._shared.ticks, self._shared.settings
+        if ticks % max(settings.retry_ticks, settings.summary_ticks) == 0:
             self._start_round()
         self._continue_pulls()
-        self._cast_targets = tuple([peer for peer in self._peers if self._is_cast_target(peer)])
-        if ticks % self._settings.summary_ticks:
-            return
-        self._discard_received_by_all()
-        if self._peers:
-            self._outbox.sends.append(Send(self._peers, Summary(self.received.freeze())))
+        self._cast_targets = tuple(
+            [peer for peer in self._shared.peers if self._is_cast_target(peer)]
+        )
+        if ticks % settings.summary_ticks == 0:
+            self._discard_received_by_all()
+            self._outbox.send(self._shared.peers, Summary(self.received.freeze()))
 
     def on_cast(self, message: Cast) -> None:
-        ahead_max = CAST_AHEAD_FACTOR * self._settings.pull_limit
+        ahead_max = CAST_AHEAD_FACTOR * self._shared.settings.pull_limit
         for request in message.requests:
             replica, event = request.id
             if event - self.delivered.last_contiguous(replica) > ahead_max:
@@ -144,23 +121,25 @@ class ReliableBroadcast:
 
     def on_summary(self, message: Summary, sender: int) -> None:
         count = message.received.count()
-        last = self._receive_rates.setdefault(sender, ReceiveRate(self._ticks, count, 0))
-        ticks, growth = self._ticks - last.tick, count - last.received
+        last = self._receive_rates.setdefault(sender, ReceiveRate(self._shared.ticks, count, 0))
+        ticks, growth = self._shared.ticks - last.tick, count - last.received
         ticks_min = RATE_WINDOW_TICKS if last.per_tick else 1
         if ticks >= ticks_min and growth > 0:  # no repeated or late summary
-            self._receive_rates[sender] = ReceiveRate(self._ticks, count, growth // ticks)
+            self._receive_rates[sender] = ReceiveRate(self._shared.ticks, count, growth // ticks)
         self._summaries[sender] = message.received
         self._pull(sender)
 
     def on_pull(self, message: Pull, sender: int) -> None:
         if not self.received.covers(message.wanted):
-            self._count_rejection(MessageRejection.NEVER_CAST_ID)
-        available = intersection((message.wanted, self.received)).take(self._settings.pull_limit)
+            self._shared.count_rejection(MessageRejection.NEVER_CAST_ID)
+        available = intersection((message.wanted, self.received)).take(
+            self._shared.settings.pull_limit
+        )
         requests = [request for id in available if (request := self._find_retained(id)) is not None]
         if requests:
             # A causal context is earlier, so the receiver holds back none.
             requests.sort(key=lambda request: request.timestamp)
-            self._outbox.sends.append(Send((sender,), PullResponse(tuple(requests))))
+            self._outbox.send((sender,), PullResponse(tuple(requests)))
         if len(requests) < len(available):
             self._probes.hit(Probe.PULL_OF_DISCARDED)
 
@@ -186,7 +165,7 @@ class ReliableBroadcast:
         for id in [id for id in self._held_back if id in ids]:
             del self._held_back[id]
         self._context_waiters.clear()
-        for replica in self._settings.all_replicas:
+        for replica in self._shared.settings.all_replicas:
             discarded = self._discarded_until.get(replica, 0)
             self._discarded_until[replica] = max(discarded, ids.last_contiguous(replica))
             self.deliver_next_of(replica)
@@ -290,7 +269,7 @@ class ReliableBroadcast:
             wanted = self._pulled_before[peer].missing(wanted)
         if not wanted.ranges:
             return False
-        limit = min(self._pull_budget, self._settings.pull_limit)
+        limit = min(self._pull_budget, self._shared.settings.pull_limit)
         if wanted.count() > limit:
             self._pull_backlog[peer] = None
             if not limit:
@@ -298,7 +277,7 @@ class ReliableBroadcast:
             wanted = wanted.take(limit)
         self._pull_budget -= wanted.count()
         self._pulled_this_round.setdefault(peer, DotSet()).update(wanted)
-        self._outbox.sends.append(Send((peer,), Pull(wanted)))
+        self._outbox.send((peer,), Pull(wanted))
         return True
 
     def _continue_pulls(self) -> None:
@@ -309,7 +288,7 @@ class ReliableBroadcast:
         load. It does not matter whether peers cast to it meanwhile.
         """
         rate = max([each.per_tick for each in self._receive_rates.values()], default=0)
-        self._pull_budget = max(1, self._settings.pull_limit // 2, rate + rate // 3)
+        self._pull_budget = max(1, self._shared.settings.pull_limit // 2, rate + rate // 3)
         for peer in tuple(self._pull_backlog):
             if not self._pull_budget:
                 break
@@ -322,8 +301,10 @@ class ReliableBroadcast:
         summary = self._summaries.get(peer)
         if summary is None:
             return True
-        lag = self.delivered.last_contiguous(self._index) - summary.last_contiguous(self._index)
-        if lag <= CAST_SKIP_FACTOR * self._settings.pull_limit:
+        lag = self.delivered.last_contiguous(self._shared.index) - summary.last_contiguous(
+            self._shared.index
+        )
+        if lag <= CAST_SKIP_FACTOR * self._shared.settings.pull_limit:
             return True
         self._probes.hit(Probe.CAST_SKIPPED)
         return False
@@ -342,16 +323,16 @@ class ReliableBroadcast:
         """Start a round, in which every peer sends a summary. After as many rounds as peers, each
         peer was pulled once, and identifiers that did not arrive are pulled anew."""
         self._rounds += 1
-        if self._rounds % (len(self._peers) + 1) == 0:
+        if self._rounds % (len(self._shared.peers) + 1) == 0:
             self._pulled_before = {}
         for peer, pulled in self._pulled_this_round.items():
             self._pulled_before.setdefault(peer, DotSet()).update(pulled.freeze())
         self._pulled_this_round = {}
 
     def _discard_received_by_all(self) -> None:
-        if len(self._summaries) < len(self._peers):
+        if len(self._summaries) < len(self._shared.peers):
             return
-        for replica in self._settings.all_replicas:
+        for replica in self._shared.settings.all_replicas:
             common = self.delivered.last_contiguous(replica)
             for summary in self._summaries.values():
                 common = min(common, summary.last_contiguous(replica))
@@ -376,26 +357,26 @@ class RequestHandover:
     removed replica may depend on those of another replica, which may be gone.
     """
 
-    def __init__(self, outbox: Outbox) -> None:
-        self._outbox = outbox
+    def __init__(self, shared: SharedVariables) -> None:
+        self._shared = shared
         self._received: dict[int, Dots] = {}
         """Last summary of each member."""
 
     def on_summary(self, message: Summary, sender: int) -> None:
         self._received[sender] = message.received
 
-    def send(self, requests: Iterable[Request], settings: Settings) -> None:
+    def send(self, requests: Iterable[Request]) -> None:
         """Send the earliest requests that a majority misses, at most `pull_limit` at a time."""
-        missing = [each for each in requests if not self._has_majority(each.id, settings)]
+        missing = [each for each in requests if not self._has_majority(each.id)]
         if missing:
             missing.sort(key=lambda each: each.key)
-            message = PullResponse(tuple(missing[: settings.pull_limit]))
-            self._outbox.sends.append(Send(settings.members, message))
+            message = PullResponse(tuple(missing[: self._shared.settings.pull_limit]))
+            self._shared.outbox.send(self._shared.settings.members, message)
 
-    def is_complete(self, requests: Iterable[Request], settings: Settings) -> bool:
-        return all(self._has_majority(each.id, settings) for each in requests)
+    def is_complete(self, requests: Iterable[Request]) -> bool:
+        return all(self._has_majority(each.id) for each in requests)
 
-    def _has_majority(self, id: Dot, settings: Settings) -> bool:
-        members = settings.members
+    def _has_majority(self, id: Dot) -> bool:
+        members = self._shared.settings.members
         holders = sum(id in self._received[each] for each in members if each in self._received)
-        return holders >= settings.majority
+        return holders >= self._shared.settings.majority

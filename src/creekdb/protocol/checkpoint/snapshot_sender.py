@@ -9,11 +9,9 @@ from typing import Final, NamedTuple
 from creekdb.protocol.application import CheckpointSource
 from creekdb.protocol.checkpoint.stream import StreamedSnapshot
 from creekdb.protocol.consensus.learner import Learner
-from creekdb.protocol.effects import Send
 from creekdb.protocol.messages import Snapshot
-from creekdb.protocol.outbox import Outbox
-from creekdb.protocol.probes import Probe, Probes
-from creekdb.protocol.settings import Settings
+from creekdb.protocol.probes import Probe
+from creekdb.protocol.shared_variables import SharedVariables
 
 BACKOFF_FACTOR_MAX: Final = 256
 """Longest timeout, as a multiple of the first one. A driver drops a snapshot while it is still
@@ -27,24 +25,16 @@ class _SentSnapshot(NamedTuple):
 
 
 class SnapshotSender:
-    def __init__(
-        self, settings: Settings, outbox: Outbox, probes: Probes, source: CheckpointSource
-    ) -> None:
-        self._settings = settings
-        self._outbox = outbox
-        self._probes = probes
+    def __init__(self, shared: SharedVariables, source: CheckpointSource) -> None:
+        self._shared = shared
         self._source = source
-        self.ticks = 0
         self._sent: dict[int, _SentSnapshot] = {}
         """Last snapshot sent to each peer."""
         self.recovering: dict[int, int] = {}
         """Recovering members, each with the stable instance here at the time of its query."""
 
-    def reconfigure(self, settings: Settings) -> None:
-        self._settings = settings
-        for removed in [peer for peer in self._sent if peer not in settings.members]:
-            del self._sent[removed]
-            self.recovering.pop(removed, None)
+    def reconfigure(self) -> None:
+        self._shared.drop_removed_peers(self._sent, self.recovering)
 
     def on_recovery_query(self, peer: int, delivered: int, learner: Learner) -> None:
         """Send a snapshot if the peer lacks instances from `delivered` on that are stable here."""
@@ -63,19 +53,20 @@ class SnapshotSender:
     def send_snapshot(self, peer: int, learner: Learner) -> None:
         """Send the peer a snapshot, unless one is in transit."""
         last = self._sent.get(peer)
-        wait = self._settings.retry_ticks
+        ticks, wait = self._shared.ticks, self._shared.settings.retry_ticks
         if last is not None and learner.progress_of(peer) < last.instance:
-            if self.ticks - last.sent_at_ticks < last.wait_ticks:
+            if ticks - last.sent_at_ticks < last.wait_ticks:
                 return
             wait = min(last.wait_ticks * 2, wait * BACKOFF_FACTOR_MAX)
         source = self._source
         stable_instance = source.stable_instance()
         if stable_instance < learner.reconfigured_below:
             return  # its members are outdated; a later snapshot will follow
-        self._sent[peer] = _SentSnapshot(stable_instance, self.ticks, wait)
-        self._probes.hit(Probe.SNAPSHOT_SENT)
-        if self._settings.drafts:
+        self._sent[peer] = _SentSnapshot(stable_instance, ticks, wait)
+        self._shared.probes.hit(Probe.SNAPSHOT_SENT)
+        if self._shared.settings.drafts:
             checkpoint, registers = source.lazy_checkpoint()
-            self._outbox.snapshots.append(StreamedSnapshot(peer, Snapshot(checkpoint), registers))
+            streamed = StreamedSnapshot(peer, Snapshot(checkpoint), registers)
+            self._shared.outbox.snapshots.append(streamed)
         else:
-            self._outbox.sends.append(Send((peer,), Snapshot(source.checkpoint())))
+            self._shared.outbox.send((peer,), Snapshot(source.checkpoint()))

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 
 from creekdb.protocol import effects
 from creekdb.protocol.consensus.omega import NO_BALLOT
-from creekdb.protocol.effects import Send, Voted
+from creekdb.protocol.effects import Voted
 from creekdb.protocol.messages import (
     Accept,
     Accepted,
@@ -23,38 +23,33 @@ from creekdb.protocol.messages import (
     Reject,
     Vote,
 )
-from creekdb.protocol.outbox import Outbox
-from creekdb.protocol.probes import Probe, Probes
+from creekdb.protocol.probes import Probe
 from creekdb.protocol.request import Batch
+from creekdb.protocol.shared_variables import SharedVariables
 from creekdb.protocol.validation import MessageRejection
 
 
 class Acceptor:
     def __init__(
         self,
-        peers: tuple[int, ...],
-        outbox: Outbox,
-        probes: Probes,
+        shared: SharedVariables,
         must_defer: Callable[[int, Batch], bool],
         on_voted: Callable[[Ballot, int], None],
-        count_rejection: Callable[[MessageRejection], None],
     ) -> None:
         """`must_defer(instance, batch)` is False if the batch can be voted for now. If it is True,
         `resume(instance)` must follow. `on_voted` informs the local learner."""
-        self._peers = peers
-        self._outbox = outbox
-        self._probes = probes
+        self._shared = shared
+        self._outbox = shared.outbox
+        self._probes = shared.probes
         self._must_defer = must_defer
         self._on_voted = on_voted
-        self._count_rejection = count_rejection
 
         self.promised = NO_BALLOT
         self.accepted: dict[int, AcceptedValue] = {}
         self._deferred: dict[int, Accept] = {}
 
-    def reconfigure(self, peers: tuple[int, ...]) -> None:
-        """Adopt new members and drop the proposals of the old ones."""
-        self._peers = peers
+    def reconfigure(self) -> None:
+        """Drop the proposals of the old members."""
         self._deferred.clear()
 
     def promise(self, prepare: Prepare, decided: int) -> Promise | None:
@@ -74,7 +69,7 @@ class Acceptor:
         if promise is None:
             self._reject(sender)
         else:
-            self._outbox.sends.append(Send((sender,), promise))
+            self._outbox.send((sender,), promise)
 
     def on_accept(self, message: Accept, sender: int) -> None:
         """Process a proposal (phase 2a) of a peer or of the local leader."""
@@ -127,8 +122,7 @@ class Acceptor:
             self.accepted[message.instance] = value
             self._outbox.records.append(Accepted(value))
         self._outbox.events.append(Voted(message.ballot, message.instance, message.batch))
-        if self._peers:
-            self._outbox.sends.append(Send(self._peers, Vote(message.ballot, message.instance)))
+        self._outbox.send(self._shared.peers, Vote(message.ballot, message.instance))
         self._on_voted(message.ballot, message.instance)
 
     def _raise_promise(self, ballot: Ballot) -> None:
@@ -138,6 +132,6 @@ class Acceptor:
 
     def _reject(self, sender: int) -> None:
         self._probes.hit(Probe.BALLOT_STALE)
-        self._count_rejection(MessageRejection.STALE_BALLOT)
-        if sender in self._peers:
-            self._outbox.sends.append(Send((sender,), Reject(self.promised)))
+        self._shared.count_rejection(MessageRejection.STALE_BALLOT)
+        if sender in self._shared.peers:
+            self._outbox.send((sender,), Reject(self.promised))

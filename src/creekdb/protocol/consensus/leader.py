@@ -15,13 +15,11 @@ from collections import deque
 from collections.abc import Callable, Iterable
 
 from creekdb.protocol.consensus.omega import NO_BALLOT
-from creekdb.protocol.effects import Send
 from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.messages import Accept, AcceptedValue, Ballot, Prepare, Promise
-from creekdb.protocol.outbox import Outbox
-from creekdb.protocol.probes import Probe, Probes
+from creekdb.protocol.probes import Probe
 from creekdb.protocol.request import Batch
-from creekdb.protocol.settings import Settings
+from creekdb.protocol.shared_variables import SharedVariables
 
 
 class LeaderPhase(enum.Enum):
@@ -42,28 +40,22 @@ class _Proposal:
 class Leader:
     def __init__(
         self,
-        index: int,
-        settings: Settings,
-        outbox: Outbox,
-        probes: Probes,
+        shared: SharedVariables,
         accept_locally: Callable[[Accept], None],
         is_decided: Callable[[int], bool],
         is_stuck: Callable[[int], bool],
     ) -> None:
         """`accept_locally` passes a proposal to the local acceptor and learner.
         `is_stuck(instance)` is True if the local acceptor has deferred its vote."""
-        self._index = index
-        self._peers = settings.peers(index)
-        self._settings = settings
-        self._outbox = outbox
-        self._probes = probes
+        self._shared = shared
+        self._outbox = shared.outbox
+        self._probes = shared.probes
         self._accept_locally = accept_locally
         self._is_decided = is_decided
         self._is_stuck = is_stuck
 
         self.phase = LeaderPhase.FOLLOWING
         self.ballot = NO_BALLOT
-        self._ticks = 0
         self._prepare = Prepare(NO_BALLOT, 0)
         self._prepared_at = 0
         self._campaign_started_at = 0
@@ -76,15 +68,15 @@ class Leader:
 
     def campaign(self, ballot: Ballot, first: int) -> Prepare:
         """Start a ballot of this replica for the instances from `first` on (phase 1a)."""
-        assert ballot.replica == self._index
+        assert ballot.replica == self._shared.index
         assert ballot > self.ballot
         self._probes.hit(Probe.CAMPAIGN)
         self.step_down()
         self.phase = LeaderPhase.PREPARING
         self.ballot = ballot
         self._prepare = Prepare(ballot, first)
-        self._prepared_at = self._campaign_started_at = self._ticks
-        self._send(self._peers, self._prepare)
+        self._prepared_at = self._campaign_started_at = self._shared.ticks
+        self._outbox.send(self._shared.peers, self._prepare)
         return self._prepare
 
     def step_down(self) -> None:
@@ -93,12 +85,6 @@ class Leader:
         self._proposals = {}
         self._proposed = set()
         self._queue = deque()
-
-    def reconfigure(self, settings: Settings) -> None:
-        """Adopt new members. Leading them requires a ballot of their epoch."""
-        self._settings = settings
-        self._peers = settings.peers(self._index)
-        self.step_down()
 
     def observe_ballot(self, ballot: Ballot) -> None:
         """Step down if `ballot`, which some acceptor promised, is above the own ballot."""
@@ -113,7 +99,8 @@ class Leader:
     def has_majority_promise(self) -> bool:
         """True if a majority has promised and this replica does not lead yet."""
         return (
-            self.phase is LeaderPhase.PREPARING and len(self._promises) >= self._settings.majority
+            self.phase is LeaderPhase.PREPARING
+            and len(self._promises) >= self._shared.settings.majority
         )
 
     def most_advanced_promise(self) -> tuple[int, int]:
@@ -157,10 +144,10 @@ class Leader:
         """Propose one batch of queued requests if the window allows; True if it did."""
         if not self._queue:
             return False
-        if self._next_instance >= first_undecided + self._settings.window:
+        if self._next_instance >= first_undecided + self._shared.settings.window:
             self._probes.hit(Probe.WINDOW_FULL)
             return False
-        size = min(len(self._queue), self._settings.batch_limit)
+        size = min(len(self._queue), self._shared.settings.batch_limit)
         batch = tuple(self._queue.popleft() for _ in range(size))
         instance = self._next_instance
         self._next_instance += 1
@@ -173,29 +160,29 @@ class Leader:
     def on_delivered(self, id: Dot) -> None:
         self._proposed.discard(id)
 
-    def tick(self, ticks: int) -> bool:
+    def tick(self) -> bool:
         """Repeat messages that may have been lost; True if a new ballot is required."""
-        self._ticks = ticks
+        ticks, settings = self._shared.ticks, self._shared.settings
         if self.phase is LeaderPhase.PREPARING:
             if (
                 self.has_majority_promise()
-                and ticks - self._campaign_started_at >= self._settings.stuck_ticks
+                and ticks - self._campaign_started_at >= settings.stuck_ticks
             ):
                 self._probes.hit(Probe.DECISIONS_UNREACHABLE)
                 return True
-            if ticks - self._prepared_at >= self._settings.retry_ticks:
+            if ticks - self._prepared_at >= settings.retry_ticks:
                 self._prepared_at = ticks
                 self._probes.hit(Probe.PREPARE_REPEATED)
-                unpromised = tuple(peer for peer in self._peers if peer not in self._promises)
-                self._send(unpromised, self._prepare)
+                unpromised = tuple(
+                    peer for peer in self._shared.peers if peer not in self._promises
+                )
+                self._outbox.send(unpromised, self._prepare)
             return False
         for instance, proposal in list(self._proposals.items()):
-            if ticks - proposal.proposed_at >= self._settings.stuck_ticks and self._is_stuck(
-                instance
-            ):
+            if ticks - proposal.proposed_at >= settings.stuck_ticks and self._is_stuck(instance):
                 self._probes.hit(Probe.STUCK_INSTANCE)
                 return True
-            if ticks - proposal.sent_at >= self._settings.retry_ticks:
+            if ticks - proposal.sent_at >= settings.retry_ticks:
                 proposal.sent_at = ticks
                 self._probes.hit(Probe.ACCEPT_REPEATED)
                 self._send_accept(instance, proposal.batch)
@@ -203,15 +190,11 @@ class Leader:
 
     def _propose(self, instance: int, batch: Batch) -> None:
         """Propose a batch (phase 2a)."""
-        self._proposals[instance] = _Proposal(batch, self._ticks)
+        self._proposals[instance] = _Proposal(batch, self._shared.ticks)
         self._proposed.update(batch)
         self._send_accept(instance, batch)
 
     def _send_accept(self, instance: int, batch: Batch) -> None:
         accept = Accept(self.ballot, instance, batch)
-        self._send(self._peers, accept)
+        self._outbox.send(self._shared.peers, accept)
         self._accept_locally(accept)
-
-    def _send(self, to: tuple[int, ...], message: Prepare | Accept) -> None:
-        if to:
-            self._outbox.sends.append(Send(to, message))

@@ -7,13 +7,11 @@ Invariants:
 - A decision is retained until every member delivered it or a checkpoint covers it.
 """
 
-from creekdb.protocol.effects import Send
 from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.messages import Ballot, CatchUp, Decided, Decisions
-from creekdb.protocol.outbox import Outbox
-from creekdb.protocol.probes import Probe, Probes
+from creekdb.protocol.probes import Probe
 from creekdb.protocol.request import Batch
-from creekdb.protocol.settings import Settings
+from creekdb.protocol.shared_variables import SharedVariables
 
 BALLOTS_PER_INSTANCE_MAX = 4
 BACKOFF_DOUBLINGS_MAX = 6
@@ -30,12 +28,10 @@ class _Tally:
 
 
 class Learner:
-    def __init__(self, index: int, settings: Settings, outbox: Outbox, probes: Probes) -> None:
-        self._index = index
-        self._peers = settings.peers(index)
-        self._settings = settings
-        self._outbox = outbox
-        self._probes = probes
+    def __init__(self, shared: SharedVariables) -> None:
+        self._shared = shared
+        self._outbox = shared.outbox
+        self._probes = shared.probes
 
         self.decided: dict[int, Batch] = {}
         self.first_retained = 0
@@ -55,15 +51,11 @@ class Learner:
         self.reconfigured_below = 0
         """Upper bound of the instance that last changed the members."""
 
-    def reconfigure(self, settings: Settings, changed_below: int) -> None:
+    def reconfigure(self, changed_below: int) -> None:
         """Adopt new members and void the votes in ballots of the old ones."""
-        self._settings = settings
-        self._peers = settings.peers(self._index)
         self.reconfigured_below = changed_below
         self._tallies.clear()
-        for by_peer in (self._progress, self._stable_instances):
-            for peer in [each for each in by_peer if each not in self._peers]:
-                del by_peer[peer]
+        self._shared.drop_removed_peers(self._progress, self._stable_instances)
 
     # --- voting -------------------------------------------------------------------------------
 
@@ -109,7 +101,7 @@ class Learner:
 
     def _horizon_end(self) -> int:
         """Return the first instance beyond the horizon."""
-        return self.first_undecided + self._settings.horizon
+        return self.first_undecided + self._shared.settings.horizon
 
     def _tally(self, ballot: Ballot, instance: int) -> _Tally | None:
         if self.is_decided(instance) or self.is_beyond_horizon(instance):
@@ -125,7 +117,7 @@ class Learner:
         return ballots[ballot]
 
     def _count(self, instance: int, tally: _Tally) -> bool:
-        if len(tally.voters) < self._settings.majority:
+        if len(tally.voters) < self._shared.settings.majority:
             return False
         if tally.batch is None:
             self._probes.hit(Probe.VOTES_BEFORE_VALUE)
@@ -170,7 +162,7 @@ class Learner:
     def stable_instance_of(self, peer: int) -> int:
         return self._stable_instances.get(peer, 0)
 
-    def request_catch_up_if_stalled(self, ticks: int, blocked: bool) -> None:
+    def request_catch_up_if_stalled(self, blocked: bool) -> None:
         """Request decisions from a peer that is ahead, if there was no progress for a while.
 
         Each attempt selects another peer, because the previous one may have crashed. Each attempt
@@ -179,29 +171,30 @@ class Learner:
         A `blocked` delivery waits for a request. Its decision is known, but a peer that discarded
         the request has discarded the decision too, and responds with a snapshot.
         """
+        ticks, settings = self._shared.ticks, self._shared.settings
         position = (self.first_undecided, self.delivered)
         if position != self._stalled_at:
             self._stalled_at, self._stalled_since, self._catch_up_attempts = position, ticks, 0
         first = self.delivered if blocked else self.first_undecided
-        ahead = [peer for peer in self._peers if self.progress_of(peer) > first]
-        wait = self._settings.retry_ticks << min(self._catch_up_attempts, BACKOFF_DOUBLINGS_MAX)
+        ahead = [peer for peer in self._shared.peers if self.progress_of(peer) > first]
+        wait = settings.retry_ticks << min(self._catch_up_attempts, BACKOFF_DOUBLINGS_MAX)
         is_beyond_horizon = any(self.progress_of(peer) >= self._horizon_end() for peer in ahead)
         if is_beyond_horizon and not blocked and not self._catch_up_attempts:
-            wait = self._settings.heartbeat_ticks  # no message under way can decide those here
+            wait = settings.heartbeat_ticks  # no message under way can decide those here
         if ahead and ticks - self._stalled_since >= wait:
             self.request_catch_up(ahead[self._catch_up_attempts % len(ahead)], first)
             self._catch_up_attempts += 1
             self._stalled_since = ticks
 
     def request_catch_up(self, peer: int, first: int) -> None:
-        self._outbox.sends.append(Send((peer,), CatchUp(first)))
+        self._outbox.send((peer,), CatchUp(first))
 
     def send_decision(self, peer: int, instance: int) -> bool:
         """Send one decision; False if it was discarded."""
         batch = self.decided.get(instance)
         if batch is None:
             return False
-        self._outbox.sends.append(Send((peer,), Decisions(instance, (batch,))))
+        self._outbox.send((peer,), Decisions(instance, (batch,)))
         return True
 
     def on_catch_up(self, sender: int, first: int) -> bool:
@@ -209,10 +202,10 @@ class Learner:
         they are discarded, or the members have changed since: the peer could not validate them."""
         if first < self.first_retained or first < self.reconfigured_below:
             return False
-        last = min(self.first_undecided, first + self._settings.catch_up_limit)
+        last = min(self.first_undecided, first + self._shared.settings.catch_up_limit)
         batches = tuple(self.decided[instance] for instance in range(first, last))
         if batches:
-            self._outbox.sends.append(Send((sender,), Decisions(first, batches)))
+            self._outbox.send((sender,), Decisions(first, batches))
         return True
 
     def on_decisions(self, sender: int, first: int, batches: tuple[Batch, ...]) -> list[int]:
@@ -230,7 +223,7 @@ class Learner:
     def discard_delivered_by_all(self, stable_instance: int) -> None:
         """Discard delivered decisions. Recovery from the own disk needs `stable_instance` on."""
         delivered_by_all = min(
-            (self.progress_of(peer) for peer in self._peers), default=stable_instance
+            (self.progress_of(peer) for peer in self._shared.peers), default=stable_instance
         )
         self.discard_below(min(delivered_by_all, stable_instance))
 

@@ -10,11 +10,9 @@ the trusted leader. So a replica that lost only its link to the leader follows t
 of challenging it.
 """
 
-from creekdb.protocol.effects import Send
 from creekdb.protocol.messages import Ballot, Heartbeat
-from creekdb.protocol.outbox import Outbox
-from creekdb.protocol.probes import Probe, Probes
-from creekdb.protocol.settings import Settings
+from creekdb.protocol.probes import Probe
+from creekdb.protocol.shared_variables import SharedVariables
 
 NO_BALLOT = Ballot(0, 0)
 TIMELY_HEARTBEATS = 100
@@ -22,50 +20,38 @@ TIMELY_HEARTBEATS = 100
 
 
 class Omega:
-    def __init__(self, index: int, settings: Settings, outbox: Outbox, probes: Probes) -> None:
-        self._index = index
-        self._peers = settings.peers(index)
-        self._settings = settings
-        self._outbox = outbox
-        self._probes = probes
-
+    def __init__(self, shared: SharedVariables) -> None:
+        self._shared = shared
+        self._probes = shared.probes
         self.is_silent = False
         """True while this replica sends no heartbeats, so that no replica trusts it."""
         self.leader: int | None = None
         self.max_ballot = NO_BALLOT
-        self._ticks = 0
         self._last_heartbeats: dict[int, Heartbeat] = {}
         self._received_at_ticks: dict[int, int] = {}
-        self._timely_count = dict.fromkeys(self._peers, 0)
-        self._timeout_ticks = dict.fromkeys(self._peers, settings.suspect_ticks)
+        self._timely_count = dict.fromkeys(shared.peers, 0)
+        self._timeout_ticks = dict.fromkeys(shared.peers, shared.settings.suspect_ticks)
 
-    def reconfigure(self, settings: Settings) -> None:
+    def reconfigure(self) -> None:
         """Adopt new members."""
-        self._settings = settings
-        self._peers = settings.peers(self._index)
-        for by_peer in (
-            self._last_heartbeats,
-            self._received_at_ticks,
-            self._timely_count,
-            self._timeout_ticks,
-        ):
-            for removed in [each for each in by_peer if each not in self._peers]:
-                del by_peer[removed]
-        for peer in self._peers:
+        self._shared.drop_removed_peers(
+            self._last_heartbeats, self._received_at_ticks, self._timely_count, self._timeout_ticks
+        )
+        for peer in self._shared.peers:
             self._timely_count.setdefault(peer, 0)
-            self._timeout_ticks.setdefault(peer, settings.suspect_ticks)
+            self._timeout_ticks.setdefault(peer, self._shared.settings.suspect_ticks)
         self._elect()
 
-    def tick(self, ticks: int) -> None:
-        self._ticks = ticks
+    def tick(self) -> None:
+        shared = self._shared
         self._elect()
-        if self._peers and not self.is_silent and ticks % self._settings.heartbeat_ticks == 0:
+        if not self.is_silent and shared.ticks % shared.settings.heartbeat_ticks == 0:
             heartbeat = Heartbeat(self.max_ballot, self._trusted_leader(), self._reachable())
-            self._outbox.sends.append(Send(self._peers, heartbeat))
+            shared.outbox.send(shared.peers, heartbeat)
 
     def on_heartbeat(self, message: Heartbeat, sender: int) -> None:
         self._adapt_timeout(sender)
-        self._received_at_ticks[sender] = self._ticks
+        self._received_at_ticks[sender] = self._shared.ticks
         self._last_heartbeats[sender] = message
         self.observe(message.ballot)
 
@@ -84,7 +70,7 @@ class Omega:
                 self._probes.hit(Probe.LEADER_TRUSTED_INDIRECTLY)
             self.leader = owner
         else:
-            able = (each for each in self._settings.voters if self._can_lead(each))
+            able = (each for each in self._shared.settings.voters if self._can_lead(each))
             self.leader = next(able, None)
 
     def _trusted_leader(self) -> int | None:
@@ -96,29 +82,32 @@ class Omega:
         if peer in self._received_at_ticks and not self._is_reachable(peer):
             self._probes.hit(Probe.SUSPECTED_WRONGLY)
             timeout = self._timeout_ticks[peer] * 3 // 2
-            self._timeout_ticks[peer] = min(timeout, self._settings.suspect_ticks_max)
+            self._timeout_ticks[peer] = min(timeout, self._shared.settings.suspect_ticks_max)
             self._timely_count[peer] = 0
             return
         self._timely_count[peer] += 1
         if self._timely_count[peer] == TIMELY_HEARTBEATS:
             self._timely_count[peer] = 0
             self._timeout_ticks[peer] = max(
-                self._timeout_ticks[peer] - 1, self._settings.suspect_ticks
+                self._timeout_ticks[peer] - 1, self._shared.settings.suspect_ticks
             )
 
     def _is_reachable(self, replica: int) -> bool:
-        if replica == self._index:
+        if replica == self._shared.index:
             return True
         received_at = self._received_at_ticks.get(replica)
-        return received_at is not None and self._ticks - received_at <= self._timeout_ticks[replica]
+        return (
+            received_at is not None
+            and self._shared.ticks - received_at <= self._timeout_ticks[replica]
+        )
 
     def _reachable(self) -> tuple[int, ...]:
-        return tuple(each for each in self._settings.members if self._is_reachable(each))
+        return tuple(each for each in self._shared.settings.members if self._is_reachable(each))
 
     def _can_lead(self, replica: int) -> bool:
         """True if the replica is reachable and in mutual contact with a majority. With one-way
         links only, it would receive no promises."""
-        voters = self._settings.voters
+        voters = self._shared.settings.voters
         if replica not in voters or not self._is_reachable(replica):
             return False
         reachable = self._reachable_from(replica)
@@ -127,21 +116,21 @@ class Omega:
             for each in self._reachable()
             if each in voters
         )
-        return mutual >= self._settings.majority
+        return mutual >= self._shared.settings.majority
 
     def _reachable_from(self, replica: int) -> tuple[int, ...]:
         """Return the members that the replica last reported as reachable."""
-        if replica == self._index:
+        if replica == self._shared.index:
             return self._reachable()
         return self._last_heartbeats[replica].reachable
 
     def _is_trusted_by_majority(self, owner: int) -> bool:
-        voters = self._settings.voters
-        if owner == self._index or owner not in voters:
+        voters = self._shared.settings.voters
+        if owner == self._shared.index or owner not in voters:
             return False
         trusting = 1 + sum(
             self._is_reachable(peer) and self._last_heartbeats[peer].leader == owner
-            for peer in self._peers
+            for peer in self._shared.peers
             if peer != owner and peer in voters
         )
-        return trusting >= self._settings.majority
+        return trusting >= self._shared.settings.majority

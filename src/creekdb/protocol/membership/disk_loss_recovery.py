@@ -32,11 +32,9 @@ changed.
 from collections.abc import Iterable
 from typing import Final
 
-from creekdb.protocol.effects import Send
 from creekdb.protocol.ids.version_vector import DotSet
 from creekdb.protocol.messages import AcceptedValue, Ballot, RecoveryQuery, RecoveryResponse
-from creekdb.protocol.outbox import Outbox
-from creekdb.protocol.settings import Settings
+from creekdb.protocol.shared_variables import SharedVariables
 
 JOINED_BALLOT: Final = Ballot(0, 1)
 """Sentinel ballot of a member that has seen no real ballot; sorts after NO_BALLOT and before every
@@ -44,21 +42,20 @@ real ballot."""
 
 
 class DiskLossRecovery:
-    def __init__(self, index: int, settings: Settings, outbox: Outbox) -> None:
-        self._index = index
-        self._settings = settings
-        self._outbox = outbox
-        self._ballot = Ballot(1, index)
+    def __init__(self, shared: SharedVariables) -> None:
+        self._shared = shared
+        self._peers = shared.peers
+        """Members that must respond. If the members change, this replica cannot join."""
+        self._ballot = Ballot(1, shared.index)
         self._responses: dict[int, RecoveryResponse] = {}
         self._sent_at_ticks: int | None = None
-        self._ticks = 0
         self._delivered = 0
 
-    def tick(self, ticks: int, delivered: int) -> None:
+    def tick(self, delivered: int) -> None:
         """`delivered`: first instance with neither a decision nor a checkpoint here."""
-        self._ticks = ticks
+        shared, sent_at = self._shared, self._sent_at_ticks
         self._delivered = delivered
-        if self._sent_at_ticks is None or ticks - self._sent_at_ticks >= self._settings.retry_ticks:
+        if sent_at is None or shared.ticks - sent_at >= shared.settings.retry_ticks:
             self._send_query()
 
     def on_response(self, message: RecoveryResponse, sender: int) -> None:
@@ -66,7 +63,7 @@ class DiskLossRecovery:
             return
         if message.promised > self._ballot:
             # Promises of the old ballot are not sufficient.
-            self._ballot = Ballot(message.promised.round + 1, self._index)
+            self._ballot = Ballot(message.promised.round + 1, self._shared.index)
             self._responses = {
                 each: response
                 for each, response in self._responses.items()
@@ -78,8 +75,7 @@ class DiskLossRecovery:
 
     def awaited_members(self) -> tuple[int, ...]:
         """Return the members that have not responded yet."""
-        peers = self._settings.peers(self._index)
-        return tuple(peer for peer in peers if peer not in self._responses)
+        return tuple(peer for peer in self._peers if peer not in self._responses)
 
     def is_complete(self, first_undecided: int, received: DotSet) -> bool:
         """True if all members have responded and this replica has the reported state."""
@@ -92,7 +88,7 @@ class DiskLossRecovery:
 
     def promised(self) -> Ballot:
         """Return the ballot that this replica promises when it joins."""
-        is_voter = self._index in self._settings.voters
+        is_voter = self._shared.index in self._shared.settings.voters
         return self._ballot if is_voter and not self.is_new_cluster() else JOINED_BALLOT
 
     def is_new_cluster(self) -> bool:
@@ -110,7 +106,6 @@ class DiskLossRecovery:
         return latest.values()
 
     def _send_query(self) -> None:
-        self._sent_at_ticks = self._ticks
-        self._outbox.sends.append(
-            Send(self.awaited_members(), RecoveryQuery(self._ballot, self._delivered))
-        )
+        self._sent_at_ticks = self._shared.ticks
+        query = RecoveryQuery(self._ballot, self._delivered)
+        self._shared.outbox.send(self.awaited_members(), query)

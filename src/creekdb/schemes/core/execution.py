@@ -15,24 +15,20 @@ from creekdb.protocol.checkpoint.stream import RegisterCursor, RegisterLoader
 from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.messages import Checkpoint
 from creekdb.protocol.order import RequestOrder
-from creekdb.protocol.outbox import Outbox
-from creekdb.protocol.probes import Probes
 from creekdb.protocol.request import Outcome, Request
 from creekdb.protocol.settings import Settings
+from creekdb.protocol.shared_variables import SharedVariables
 from creekdb.protocol.values import Key
 from creekdb.schemes.core.responses import Responses
 
 
-class ReplicaVariables:
+class ReplicaVariables(SharedVariables):
     """Variables that the parts of one replica share."""
 
     def __init__(self, index: int, settings: Settings) -> None:
-        self.index = index
-        self.settings = settings
-        self.outbox = Outbox()
-        self.probes = Probes()
+        super().__init__(index, settings)
         self.order = RequestOrder()  # line 6
-        self.responses = Responses(index, settings.peers(index), self.outbox, self.probes)  # line 9
+        self.responses = Responses(index, self.peers, self.outbox, self.probes)  # line 9
 
 
 class Execution(ABC):

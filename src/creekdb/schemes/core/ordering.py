@@ -100,15 +100,7 @@ class Ordering:
         self._observer = observer
         self.causal_context = DotSet()  # line 7
         self._stabiliser = Stabiliser(self._order.committed_ids, variables.settings.noop_ticks)
-        self.stack = ProtocolStack(
-            variables.index,
-            variables.settings,
-            scheme,
-            requests=self,
-            checkpoints=stable_prefix,
-            outbox=variables.outbox,
-            probes=variables.probes,
-        )
+        self.stack = ProtocolStack(variables, scheme, requests=self, checkpoints=stable_prefix)
 
     # --- Algorithm 1 --------------------------------------------------------------------------
 

@@ -27,7 +27,7 @@ class ReplicaView:
         """`blocked`: executed requests whose responses wait."""
         self.index = variables.index
         self.probes = variables.probes
-        self.rejected = ordering.stack.rejected
+        self.rejected = variables.rejected
         """Number of malformed or foreign inputs by reason. None of them changed other state."""
         self.drift_us = ordering.stack.drift_us
         """Observed lead of each replica's clock, in microseconds, where it exceeded the limit."""

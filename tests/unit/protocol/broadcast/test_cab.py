@@ -24,11 +24,10 @@ from creekdb.protocol.messages import (
     Vote,
 )
 from creekdb.protocol.messages import Cast as CastMessage
-from creekdb.protocol.outbox import Outbox
-from creekdb.protocol.probes import Probe, Probes
+from creekdb.protocol.probes import Probe
 from creekdb.protocol.request import Batch
 from creekdb.protocol.settings import Settings
-from creekdb.protocol.validation import MessageRejection
+from creekdb.protocol.shared_variables import SharedVariables
 from tests.unit.protocol.strategies import frozen_dots
 from tests.unit.schemes.replica_harness import ReplicaHarness, harness_with_leader
 
@@ -42,20 +41,17 @@ class CabHarness:
 
     def __init__(self, size: int = 3, index: int = 0, **settings: int) -> None:
         self.settings = Settings(members=tuple(range(size)), **settings)
-        self.outbox, self.probes = Outbox(), Probes()
+        self.shared = SharedVariables(index, self.settings)
+        self.outbox, self.probes = self.shared.outbox, self.shared.probes
         self.arrived: set[Dot] = set()
         self.dependencies: dict[Dot, list[Dot]] = {}
         self.predicate_calls = 0
         self.delivered: list[Dot] = []
         self.proposed: list[tuple[int, Batch]] = []
         self.outdated_peers: list[int] = []
-        self.rejections: list[MessageRejection] = []
-        self.omega = Omega(index, self.settings, self.outbox, self.probes)
+        self.omega = Omega(self.shared)
         self.cab = ConditionalAtomicBroadcast(
-            index,
-            self.settings,
-            self.outbox,
-            self.probes,
+            self.shared,
             self.omega,
             CabCallbacks(
                 self._missing_dependency,
@@ -63,10 +59,8 @@ class CabHarness:
                 lambda ids, instance: self.delivered.extend(ids),
                 lambda instance, batch: self.proposed.append((instance, batch)),
                 self.outdated_peers.append,
-                self.rejections.append,
             ),
         )
-        self.ticks = 0
 
     def _missing_dependency(self, id: Dot) -> Dot | None:
         self.predicate_calls += 1
@@ -95,9 +89,9 @@ class CabHarness:
 
     def tick(self, times: int = 1) -> None:
         for _ in range(times):
-            self.ticks += 1
-            self.omega.tick(self.ticks)
-            self.cab.tick(self.ticks, 0)
+            self.shared.ticks += 1
+            self.omega.tick()
+            self.cab.tick(0)
             self.cab.process_pending()
 
     def lead(self) -> Ballot:

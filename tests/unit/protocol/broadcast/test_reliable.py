@@ -8,10 +8,10 @@ from creekdb.protocol.broadcast.reliable import ReliableBroadcast
 from creekdb.protocol.effects import Effects, Send
 from creekdb.protocol.ids.version_vector import Dot, Dots
 from creekdb.protocol.messages import Cast, Pull, PullResponse, Received, Summary
-from creekdb.protocol.outbox import Outbox
-from creekdb.protocol.probes import Probe, Probes
+from creekdb.protocol.probes import Probe
 from creekdb.protocol.request import Operation, Request
 from creekdb.protocol.settings import Settings
+from creekdb.protocol.shared_variables import SharedVariables
 from creekdb.protocol.validation import MessageRejection
 
 
@@ -24,17 +24,14 @@ class BroadcastHarness:
 
     def __init__(self, size: int = 3, **settings: int) -> None:
         self.settings = Settings(members=tuple(range(size)), **settings)
-        self.outbox, self.probes = Outbox(), Probes()
+        self.shared = SharedVariables(0, self.settings)
+        self.outbox, self.probes = self.shared.outbox, self.shared.probes
         self.delivered: list[Request] = []
-        self.rejections: list[MessageRejection] = []
-        self.broadcast = ReliableBroadcast(
-            0,
-            self.settings,
-            self.outbox,
-            self.probes,
-            self.delivered.append,
-            self.rejections.append,
-        )
+        self.broadcast = ReliableBroadcast(self.shared, self.delivered.append)
+
+    def tick(self, ticks: int) -> None:
+        self.shared.ticks = ticks
+        self.broadcast.tick()
 
     def effects(self) -> Effects:
         return self.outbox.take()
@@ -99,9 +96,9 @@ def test_requests_of_a_replica_are_delivered_once_and_in_issue_order(
 def test_summary_lists_all_received_requests() -> None:
     harness = BroadcastHarness(summary_ticks=2)
     harness.cast(request(1, 1), request(1, 3))
-    harness.broadcast.tick(1)
+    harness.tick(1)
     assert harness.effects().send == ()
-    harness.broadcast.tick(2)
+    harness.tick(2)
     assert harness.effects().send == (Send((1, 2), Summary(Dots({1: (1, 2, 3, 4)}))),)
 
 
@@ -126,7 +123,7 @@ def test_a_request_is_pulled_from_one_peer_per_round() -> None:
         harness.broadcast.on_summary(summary, 1)
         harness.broadcast.on_summary(summary, 2)
         pulled_peers.append([each.to for each in harness.effects().send])
-        harness.broadcast.tick(ticks)
+        harness.tick(ticks)
         harness.effects()
     assert pulled_peers == [[(1,)], [(2,)], [(1,)], [(2,)]], "the peers take turns"
 
@@ -139,7 +136,7 @@ def test_pulls_rotate_over_all_sources_with_rare_summaries() -> None:
             for peer in (1, 2, 3, 4):
                 harness.broadcast.on_summary(Summary(Dots({1: (1, 3)})), peer)
             pulled_peers += [each.to for each in harness.effects().send]
-        harness.broadcast.tick(ticks)
+        harness.tick(ticks)
         harness.effects()
     assert pulled_peers[:4] == [(1,), (2,), (3,), (4,)]
 
@@ -149,7 +146,7 @@ def test_only_source_is_pulled_again_in_the_next_round() -> None:
     for ticks in range(1, 4):
         harness.broadcast.on_summary(Summary(Dots({1: (1, 3)})), 2)
         assert [each.to for each in harness.effects().send] == [(2,)]
-        harness.broadcast.tick(ticks)
+        harness.tick(ticks)
         harness.effects()
 
 
@@ -164,7 +161,7 @@ def test_large_difference_is_pulled_over_several_ticks() -> None:
     assert pulls(harness) == [(1, Dots({1: (1, 5)}))]
     harness.broadcast.on_pulled(PullResponse(tuple(request(1, event) for event in range(1, 5))), 1)
     assert pulls(harness) == [], "the pull budget of the tick is used up"
-    harness.broadcast.tick(1)
+    harness.tick(1)
     assert pulls(harness) == [(1, Dots({1: (5, 7)}))]
     assert harness.probes.counts[Probe.REQUEST_PULLED] == 4
     assert harness.probes.counts[Probe.PULL_CONTINUED] == 1
@@ -177,7 +174,7 @@ def test_backlogged_peers_are_pulled_in_turn() -> None:
     assert pulls(harness) == [(1, Dots({1: (1, 5)}))]
     pulled = []
     for ticks in (1, 2, 3):
-        harness.broadcast.tick(ticks)
+        harness.tick(ticks)
         pulled += pulls(harness)
     assert pulled == [(1, Dots({1: (5, 7)})), (2, Dots({1: (7, 9)})), (1, Dots({1: (9, 11)}))]
 
@@ -186,13 +183,13 @@ def test_pull_budget_is_a_third_above_the_receive_rate() -> None:
     harness = BroadcastHarness(pull_limit=8, retry_ticks=100, summary_ticks=100)
     harness.broadcast.on_summary(Summary(Dots({1: (1, 100)})), 1)
     assert [len(wanted) for _, wanted in pulls(harness)] == [8]
-    harness.broadcast.tick(1)
+    harness.tick(1)
     assert [len(wanted) for _, wanted in pulls(harness)] == [4], "the receive rate is unknown"
-    harness.broadcast.tick(2)
+    harness.tick(2)
     harness.broadcast.on_summary(Summary(Dots({1: (1, 120)})), 1)
     pulls(harness)
     for tick in (3, 4):
-        harness.broadcast.tick(tick)
+        harness.tick(tick)
         pulled = pulls(harness)
         for _, wanted in pulled:  # each response triggers a pull within the budget
             harness.broadcast.on_pulled(PullResponse(tuple(request(*id) for id in wanted)), 1)
@@ -212,7 +209,7 @@ def test_receive_rate_is_measured_in_own_ticks(summaries: int, ticks: int) -> No
         received += 24 * summaries
         for _ in range(ticks):
             tick += 1
-            harness.broadcast.tick(tick)
+            harness.tick(tick)
     assert harness.broadcast._receive_rates[2].per_tick == 24 * summaries // ticks
 
 
@@ -220,7 +217,7 @@ def test_bursts_of_summaries_do_not_change_the_receive_rate() -> None:
     harness = BroadcastHarness(pull_limit=8, retry_ticks=1000, summary_ticks=4)
     rates = []
     for tick in range(200):
-        harness.broadcast.tick(tick)
+        harness.tick(tick)
         if tick % 8 in (0, 1):  # two in a burst, then none for six ticks
             harness.broadcast.on_summary(Summary(Dots({1: (1, 41 + 40 * tick)})), 2)
             rates.append(harness.broadcast._receive_rates[2].per_tick)
@@ -231,11 +228,11 @@ def test_pull_budget_bounds_catching_up_after_a_long_partition() -> None:
     harness = BroadcastHarness(pull_limit=8, retry_ticks=1000, summary_ticks=4)
     harness.broadcast.on_summary(Summary(Dots({1: (1, 2)})), 1)
     for tick in range(1, 101):
-        harness.broadcast.tick(tick)
+        harness.tick(tick)
     pulls(harness)
     harness.broadcast.on_summary(Summary(Dots({1: (1, 1001)})), 1)  # about ten per tick
     pulls(harness)
-    harness.broadcast.tick(101)
+    harness.tick(101)
     pulled = 0
     while sent := pulls(harness):
         for _, wanted in sent:
@@ -254,7 +251,7 @@ def test_pulls_alone_keep_up_with_the_receive_rate() -> None:
     for tick in range(1, 51):
         harness.broadcast.on_summary(Summary(Dots({1: (1, 1 + 12 * tick)})), 2)
         respond()
-        harness.broadcast.tick(tick)
+        harness.tick(tick)
         respond()
     assert 12 * 50 - len(harness.delivered) <= 12 * 3
 
@@ -283,13 +280,13 @@ def test_casts_skip_a_peer_that_is_far_behind() -> None:
     harness.broadcast.on_summary(Summary(Dots({0: (1, 4)})), 1)  # replica 2 has sent no summary
     for event in range(1, 36):
         assert cast_to(event) == (1, 2)
-    harness.broadcast.tick(1)
+    harness.tick(1)
     assert cast_to(36) == (1, 2), "a lag of 32 is within the limit"
-    harness.broadcast.tick(2)
+    harness.tick(2)
     assert cast_to(37) == (2,)
     assert harness.probes.counts[Probe.CAST_SKIPPED] == 1
     harness.broadcast.on_summary(Summary(Dots({0: (1, 35)})), 1)
-    harness.broadcast.tick(3)
+    harness.tick(3)
     assert cast_to(38) == (1, 2)
 
 
@@ -324,7 +321,7 @@ def test_pull_of_unknown_identifiers_is_counted_without_a_response(
     harness: BroadcastHarness,
 ) -> None:
     harness.broadcast.on_pull(Pull(Dots({0: (1, 2**61)})), 2)
-    assert harness.rejections == [MessageRejection.NEVER_CAST_ID]
+    assert harness.shared.rejected == {MessageRejection.NEVER_CAST_ID: 1}
     assert harness.effects().send == ()
 
 
@@ -343,10 +340,10 @@ def test_requests_of_all_members_are_discarded() -> None:
     for event in (1, 2, 3):
         harness.broadcast.cast(request(0, event))
     harness.broadcast.on_summary(Summary(Dots({0: (1, 4)})), 1)
-    harness.broadcast.tick(1)
+    harness.tick(1)
     assert Probe.REQUESTS_DISCARDED not in harness.probes.counts, "replica 2 has sent no summary"
     harness.broadcast.on_summary(Summary(Dots({0: (1, 2, 3, 4)})), 2)
-    harness.broadcast.tick(2)
+    harness.tick(2)
     assert harness.probes.counts[Probe.REQUESTS_DISCARDED] == 1
     harness.effects()
     harness.broadcast.on_pull(Pull(Dots({0: (1, 4)})), 2)
@@ -360,17 +357,17 @@ def test_requests_are_retained_again_for_a_peer_that_lost_its_disk() -> None:
     everything = Summary(Dots({0: (1, 2)}))
     for peer in (1, 2):
         harness.broadcast.on_summary(everything, peer)
-    harness.broadcast.tick(1)
+    harness.tick(1)
     assert harness.probes.counts[Probe.REQUESTS_DISCARDED] == 1
 
     harness.broadcast.retain_for(2, [request(0, 1)])
-    harness.broadcast.tick(2)
+    harness.tick(2)
     harness.effects()
     harness.broadcast.on_pull(Pull(Dots({0: (1, 2)})), 2)
     assert harness.effects().send == (Send((2,), PullResponse((request(0, 1),))),)
 
     harness.broadcast.on_summary(everything, 2)
-    harness.broadcast.tick(3)
+    harness.tick(3)
     assert harness.probes.counts[Probe.REQUESTS_DISCARDED] == 2
 
 
@@ -379,7 +376,7 @@ def test_discarding_does_not_iterate_over_claimed_ranges() -> None:
     harness.broadcast.cast(request(0, 1))
     for peer in (1, 2):
         harness.broadcast.on_summary(Summary(Dots({0: (1, 2**61), 1: (1, 2**61)})), peer)
-    harness.broadcast.tick(1)
+    harness.tick(1)
     assert harness.probes.counts[Probe.REQUESTS_DISCARDED] == 1
 
 
@@ -416,12 +413,10 @@ def test_restored_requests_are_delivered_including_own_ones(harness: BroadcastHa
 
 
 def test_broadcast_without_peers_sends_no_message() -> None:
-    outbox = Outbox()
-    settings = Settings(members=(0,), summary_ticks=1)
-    broadcast = ReliableBroadcast(0, settings, outbox, Probes(), lambda _: None, lambda _: None)
-    broadcast.cast(request(0, 1))
-    broadcast.tick(1)
-    assert outbox.take().send == ()
+    harness = BroadcastHarness(1, summary_ticks=1)
+    harness.broadcast.cast(request(0, 1))
+    harness.tick(1)
+    assert harness.effects().send == ()
 
 
 # --- causal contexts --------------------------------------------------------------------------
@@ -462,14 +457,7 @@ def test_long_chain_of_dependent_requests_is_delivered(
 
 
 def test_context_with_huge_ranges_is_held_back() -> None:
-    broadcast = ReliableBroadcast(
-        0,
-        Settings(members=(0, 1, 2, 3, 4)),
-        Outbox(),
-        Probes(),
-        lambda _: None,
-        lambda _: None,
-    )
+    broadcast = BroadcastHarness(5).broadcast
     everything = (1, 2**62 - 1)
     broadcast.on_cast(Cast((strong(1, 1, Dots({2: everything, 3: everything, 4: everything})),)))
     assert len(broadcast.held_back()) == 1

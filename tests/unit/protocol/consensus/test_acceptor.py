@@ -19,9 +19,10 @@ from creekdb.protocol.messages import (
     Reject,
     Vote,
 )
-from creekdb.protocol.outbox import Outbox
-from creekdb.protocol.probes import Probe, Probes
+from creekdb.protocol.probes import Probe
 from creekdb.protocol.request import Batch
+from creekdb.protocol.settings import Settings
+from creekdb.protocol.shared_variables import SharedVariables
 from creekdb.protocol.validation import MessageRejection
 
 LOW, HIGH = Ballot(1, 1), Ballot(2, 2)
@@ -33,18 +34,15 @@ class AcceptorHarness:
     """Acceptor of replica 0 of three, with its collaborators."""
 
     def __init__(self) -> None:
-        self.outbox, self.probes = Outbox(), Probes()
+        self.shared = SharedVariables(0, Settings(members=(0, 1, 2)))
+        self.outbox, self.probes = self.shared.outbox, self.shared.probes
         self.voted: list[tuple[Ballot, int]] = []
-        self.rejections: list[MessageRejection] = []
         self.blocked: set[int] = set()
         """Instances whose predicate does not hold yet."""
         self.acceptor = Acceptor(
-            (1, 2),
-            self.outbox,
-            self.probes,
+            self.shared,
             lambda instance, batch: instance in self.blocked,
             lambda ballot, instance: self.voted.append((ballot, instance)),
-            self.rejections.append,
         )
 
     def effects(self) -> Effects:
@@ -90,7 +88,7 @@ def test_stale_prepare_is_counted_and_rejected_with_the_promised_ballot(
     assert effects.persist == ()
     assert sent(effects) == [((1,), Reject(HIGH))]
     assert harness.acceptor.promised == HIGH
-    assert harness.rejections == [MessageRejection.STALE_BALLOT]
+    assert harness.shared.rejected == {MessageRejection.STALE_BALLOT: 1}
 
 
 def test_stale_accept_gets_no_vote(harness: AcceptorHarness) -> None:
@@ -100,7 +98,7 @@ def test_stale_accept_gets_no_vote(harness: AcceptorHarness) -> None:
     assert sent(effects) == [((1,), Reject(HIGH))]
     assert harness.acceptor.accepted == {}
     assert harness.voted == []
-    assert harness.rejections == [MessageRejection.STALE_BALLOT]
+    assert harness.shared.rejected == {MessageRejection.STALE_BALLOT: 1}
 
 
 def test_vote_is_persisted_before_it_is_sent(harness: AcceptorHarness) -> None:
@@ -209,7 +207,7 @@ def test_deferred_vote_is_void_after_a_membership_change(harness: AcceptorHarnes
     harness.blocked.add(0)
     harness.accept(LOW, 0, X)
     harness.blocked.clear()
-    harness.acceptor.reconfigure((1, 2, 3))
+    harness.acceptor.reconfigure()
     harness.acceptor.resume(0)
     assert harness.voted == []
     assert harness.effects() == Effects()
@@ -237,17 +235,14 @@ def test_accepted_ballot_is_a_promise_after_a_restart(harness: AcceptorHarness) 
 
 
 def test_acceptor_without_peers_votes_without_messages() -> None:
-    outbox, voted = Outbox(), list[tuple[Ballot, int]]()
+    shared, voted = SharedVariables(0, Settings(members=(0,))), list[tuple[Ballot, int]]()
     acceptor = Acceptor(
-        (),
-        outbox,
-        Probes(),
+        shared,
         lambda instance, batch: False,
         lambda ballot, instance: voted.append((ballot, instance)),
-        lambda reason: None,
     )
     own = Ballot(1, 0)
     acceptor.on_accept(Accept(own, 0, X), 0)
     acceptor.on_accept(Accept(NO_BALLOT, 0, X), 0)
-    assert outbox.take().send == ()
+    assert shared.outbox.take().send == ()
     assert voted == [(own, 0)]

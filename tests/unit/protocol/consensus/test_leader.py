@@ -7,10 +7,10 @@ import pytest
 from creekdb.protocol.consensus.leader import Leader, LeaderPhase
 from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.messages import Accept, AcceptedValue, Ballot, Prepare, Promise
-from creekdb.protocol.outbox import Outbox
-from creekdb.protocol.probes import Probe, Probes
+from creekdb.protocol.probes import Probe
 from creekdb.protocol.request import Batch
 from creekdb.protocol.settings import Settings
+from creekdb.protocol.shared_variables import SharedVariables
 
 OWN_BALLOT = Ballot(3, 0)
 X: Batch = (Dot(1, 1),)
@@ -22,20 +22,22 @@ class LeaderHarness:
 
     def __init__(self, **settings: int) -> None:
         self.settings = Settings(members=(0, 1, 2), **settings)
-        self.outbox, self.probes = Outbox(), Probes()
+        self.shared = SharedVariables(0, self.settings)
+        self.outbox, self.probes = self.shared.outbox, self.shared.probes
         self.accepted_locally: list[Accept] = []
         self.decided: set[int] = set()
         self.first_undecided = 0
         self.stuck: set[int] = set()
         self.leader = Leader(
-            0,
-            self.settings,
-            self.outbox,
-            self.probes,
+            self.shared,
             self.accepted_locally.append,
             lambda instance: instance in self.decided,
             lambda instance: instance in self.stuck,
         )
+
+    def tick(self, ticks: int) -> bool:
+        self.shared.ticks = ticks
+        return self.leader.tick()
 
     def sent(self) -> list[object]:
         return [each.message for each in self.outbox.take().send]
@@ -213,7 +215,7 @@ def test_higher_ballot_ends_the_lead_and_drops_the_proposals(harness: LeaderHarn
     ):
         harness.leader.observe_ballot(peer_round)
         assert harness.leader.phase is phase
-    assert not harness.leader.tick(1_000)
+    assert not harness.tick(1_000)
     assert harness.sent() == []
     assert harness.probes.counts[Probe.CAMPAIGN_LOST] == 1
 
@@ -221,9 +223,9 @@ def test_higher_ballot_ends_the_lead_and_drops_the_proposals(harness: LeaderHarn
 def test_prepare_is_repeated_to_peers_without_a_promise() -> None:
     harness = LeaderHarness(retry_ticks=3)
     harness.campaign()
-    assert not any(harness.leader.tick(ticks) for ticks in (1, 2))
+    assert not any(harness.tick(ticks) for ticks in (1, 2))
     assert harness.sent() == []
-    harness.leader.tick(3)
+    harness.tick(3)
     (send,) = harness.outbox.take().send
     assert (send.to, send.message) == ((1, 2), Prepare(OWN_BALLOT, 0))
 
@@ -233,13 +235,13 @@ def test_accept_is_repeated_until_it_is_decided() -> None:
     harness.lead()
     harness.leader.enqueue(Dot(1, 1))
     harness.propose_all()
-    harness.leader.tick(2)
+    harness.tick(2)
     assert harness.sent() == []
     for ticks in (3, 6):
-        harness.leader.tick(ticks)
+        harness.tick(ticks)
         assert harness.sent() == [Accept(OWN_BALLOT, 0, X)]
     harness.leader.on_decided(0)
-    harness.leader.tick(9)
+    harness.tick(9)
     assert harness.sent() == []
 
 
@@ -248,9 +250,9 @@ def test_stuck_instance_requires_a_new_ballot() -> None:
     harness.lead()
     harness.leader.enqueue(Dot(1, 1))
     harness.propose_all()
-    assert not harness.leader.tick(5), "the instance is slow, not stuck"
+    assert not harness.tick(5), "the instance is slow, not stuck"
     harness.stuck.add(0)
-    assert harness.leader.tick(6)
+    assert harness.tick(6)
     assert harness.probes.counts[Probe.STUCK_INSTANCE] == 1
 
 

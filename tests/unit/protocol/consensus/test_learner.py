@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 from creekdb.protocol.consensus.learner import BALLOTS_PER_INSTANCE_MAX, Learner
 from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.messages import Ballot, CatchUp, Decided, Decisions
-from creekdb.protocol.outbox import Outbox
-from creekdb.protocol.probes import Probe, Probes
+from creekdb.protocol.probes import Probe
 from creekdb.protocol.request import Batch
 from creekdb.protocol.settings import Settings
+from creekdb.protocol.shared_variables import SharedVariables
 
 LOW, HIGH = Ballot(1, 1), Ballot(2, 2)
 X: Batch = (Dot(1, 1),)
@@ -24,8 +24,9 @@ class LearnerHarness:
 
     def __init__(self, size: int = 5, **settings: int) -> None:
         self.settings = Settings(members=tuple(range(size)), **settings)
-        self.outbox, self.probes = Outbox(), Probes()
-        self.learner = Learner(0, self.settings, self.outbox, self.probes)
+        self.shared = SharedVariables(0, self.settings)
+        self.outbox, self.probes = self.shared.outbox, self.shared.probes
+        self.learner = Learner(self.shared)
 
     def decide(self, instance: int, batch: Batch) -> None:
         assert self.learner.on_decisions(1, instance, (batch,)) == [instance]
@@ -203,7 +204,8 @@ def catch_ups(
     """Return the catch-up requests as (tick, peer, first instance)."""
     sent = []
     for now in ticks:
-        harness.learner.request_catch_up_if_stalled(now, blocked)
+        harness.shared.ticks = now
+        harness.learner.request_catch_up_if_stalled(blocked)
         for send in harness.outbox.take().send:
             assert isinstance(send.message, CatchUp)
             sent.append((now, send.to[0], send.message.first))

@@ -7,9 +7,9 @@ import pytest
 from creekdb.protocol.consensus.omega import NO_BALLOT, Omega
 from creekdb.protocol.effects import Send
 from creekdb.protocol.messages import Ballot, Heartbeat
-from creekdb.protocol.outbox import Outbox
-from creekdb.protocol.probes import Probe, Probes
+from creekdb.protocol.probes import Probe
 from creekdb.protocol.settings import Settings
+from creekdb.protocol.shared_variables import SharedVariables
 
 ALL_MEMBERS = (0, 1, 2, 3, 4)
 
@@ -23,14 +23,14 @@ class OmegaHarness:
         self.settings = Settings(
             members=members, acceptors=acceptors, heartbeat_ticks=2, suspect_ticks=4
         )
-        self.outbox, self.probes = Outbox(), Probes()
-        self.omega = Omega(index, self.settings, self.outbox, self.probes)
-        self.ticks = 0
+        self.shared = SharedVariables(index, self.settings)
+        self.outbox, self.probes = self.shared.outbox, self.shared.probes
+        self.omega = Omega(self.shared)
 
     def tick(self, times: int = 1) -> None:
         for _ in range(times):
-            self.ticks += 1
-            self.omega.tick(self.ticks)
+            self.shared.ticks += 1
+            self.omega.tick()
 
     def receive_heartbeats(
         self,

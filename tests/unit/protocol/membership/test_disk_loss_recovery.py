@@ -5,8 +5,8 @@ import pytest
 from creekdb.protocol.ids.version_vector import Dot, Dots, DotSet
 from creekdb.protocol.membership.disk_loss_recovery import JOINED_BALLOT, DiskLossRecovery
 from creekdb.protocol.messages import AcceptedValue, Ballot, RecoveryQuery, RecoveryResponse
-from creekdb.protocol.outbox import Outbox
 from creekdb.protocol.settings import Settings
+from creekdb.protocol.shared_variables import SharedVariables
 
 OWN, LOW, HIGH = Ballot(1, 0), Ballot(0, 1), Ballot(0, 2)
 ONE, OTHER = (Dot(1, 1),), (Dot(2, 1),)
@@ -15,8 +15,8 @@ ONE, OTHER = (Dot(1, 1),), (Dot(2, 1),)
 @pytest.fixture
 def recovery() -> DiskLossRecovery:
     """Recovery of replica 0 of three, after its first query."""
-    created = DiskLossRecovery(0, Settings(members=(0, 1, 2)), Outbox())
-    created.tick(1, 0)
+    created = DiskLossRecovery(SharedVariables(0, Settings(members=(0, 1, 2))))
+    created.tick(0)
     return created
 
 
@@ -61,9 +61,9 @@ def test_recovery_waits_for_all_members_and_their_reported_state(
 
 
 def test_higher_promise_repeats_the_query_to_members_with_state() -> None:
-    outbox = Outbox()
-    recovery = DiskLossRecovery(0, Settings(members=(0, 1, 2, 3)), outbox)
-    recovery.tick(1, 0)
+    shared = SharedVariables(0, Settings(members=(0, 1, 2, 3)))
+    outbox, recovery = shared.outbox, DiskLossRecovery(shared)
+    recovery.tick(0)
     recovery.on_response(response(is_recovering=True), 1)
     recovery.on_response(response(), 2)
     outbox.take()

@@ -21,7 +21,7 @@ class Application(Protocol):
         """CAB-deliver `ids` in this order. All belong to `instance`; more of it may follow."""
 
     def on_proposed(self, instance: int, batch: Batch) -> None:
-        """Process a leader's proposal for `instance`, which may or may not be decided."""
+        """Process a proposal for `instance`: an optimistic delivery, which may be wrong."""
 
     def install(self, checkpoint: Checkpoint, loader: RegisterLoader | None = None) -> None:
         """Replace the prefix that the checkpoint covers. If `loader` is given, it holds the
@@ -51,7 +51,8 @@ class DeliveredRequests(Protocol):
     """Requests that the application has received, as the broadcasts query them."""
 
     def missing_dependency(self, id: Dot) -> Dot | None:
-        """Return None if `checkDep` (lines 10-14) holds, or else a dot that is missing."""
+        """Return None if `checkDep` (lines 10-14) holds, or else a dot whose arrival may make it
+        hold. Once it holds, it must hold for ever (eventual stable evaluation)."""
 
     def is_committed(self, id: Dot) -> bool: ...
 

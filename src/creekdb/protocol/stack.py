@@ -11,7 +11,7 @@ from typing import assert_never
 from creekdb.errors import BadValue
 from creekdb.protocol import validation
 from creekdb.protocol.application import Application, CheckpointSource, DeliveredRequests
-from creekdb.protocol.broadcast.cab import CabCallbacks, ConditionalAtomicBroadcast
+from creekdb.protocol.broadcast.cab import ConditionalAtomicBroadcast
 from creekdb.protocol.broadcast.reliable import ReliableBroadcast, RequestHandover
 from creekdb.protocol.checkpoint.replay import replay_records
 from creekdb.protocol.checkpoint.snapshot_sender import SnapshotSender
@@ -99,15 +99,7 @@ class ProtocolStack:
         self.omega = Omega(shared)
         self.reliable_broadcast = ReliableBroadcast(shared, self._rb_deliver)
         self.cab = ConditionalAtomicBroadcast(
-            shared,
-            self.omega,
-            CabCallbacks(
-                requests.missing_dependency,
-                requests.is_committed,
-                application.cab_deliver,
-                application.on_proposed,
-                self._send_snapshot,
-            ),
+            shared, self.omega, requests, application, self._send_snapshot
         )
         self._checkpoint_on_disk: tuple[Dots, int] | None = None
         """Requests that the last checkpoint on disk covers, and its instance."""

@@ -14,8 +14,8 @@ No delivery happens inside another step. Inputs enqueue work, and `process_pendi
 import enum
 from collections import deque
 from collections.abc import Callable, Iterable
-from typing import NamedTuple
 
+from creekdb.protocol.application import Application, DeliveredRequests
 from creekdb.protocol.consensus.acceptor import Acceptor
 from creekdb.protocol.consensus.leader import Leader, LeaderPhase
 from creekdb.protocol.consensus.learner import Learner
@@ -47,21 +47,16 @@ class _BlockedStep(enum.Enum):
     DELIVERY = "delivery of the next decided request"
 
 
-class CabCallbacks(NamedTuple):
-    """Functions of the replica that the broadcast calls."""
-
-    missing_dependency: Callable[[Dot], Dot | None]
-    """The predicate: returns None if it holds, or else a dot whose arrival may make it hold. Once
-    true it must stay true (eventual stable evaluation)."""
-    is_delivered: Callable[[Dot], bool]
-    deliver: Callable[[list[Dot], int], None]
-    on_proposed: Callable[[int, Batch], None]
-    """Receives each proposed batch: an optimistic delivery, which may be wrong."""
-    on_outdated_peer: Callable[[int], None]
-
-
 class ConditionalAtomicBroadcast:
-    def __init__(self, shared: SharedVariables, omega: Omega, callbacks: CabCallbacks) -> None:
+    def __init__(
+        self,
+        shared: SharedVariables,
+        omega: Omega,
+        requests: DeliveredRequests,
+        application: Application,
+        on_outdated_peer: Callable[[int], None],
+    ) -> None:
+        """`on_outdated_peer` receives each peer that needs discarded decisions."""
         self._shared = shared
         self._can_vote = shared.index in shared.settings.voters
         self.is_abstaining = False
@@ -69,11 +64,11 @@ class ConditionalAtomicBroadcast:
         self._outbox = shared.outbox
         self._probes = shared.probes
         self._omega = omega
-        self._missing_dependency = callbacks.missing_dependency
-        self._is_delivered = callbacks.is_delivered
-        self._deliver = callbacks.deliver
-        self._on_proposed = callbacks.on_proposed
-        self._on_outdated_peer = callbacks.on_outdated_peer
+        self._missing_dependency = requests.missing_dependency
+        self._is_delivered = requests.is_committed
+        self._deliver = application.cab_deliver
+        self._on_proposed = application.on_proposed
+        self._on_outdated_peer = on_outdated_peer
 
         self.learner = Learner(shared)
         self.acceptor = Acceptor(shared, self._must_defer_vote, self._on_voted)

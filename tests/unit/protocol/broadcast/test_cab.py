@@ -1,10 +1,11 @@
 """Conditional atomic broadcast: the predicate gates proposal, vote and delivery."""
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
-from creekdb.protocol.broadcast.cab import CabCallbacks, ConditionalAtomicBroadcast
+from creekdb.protocol.broadcast.cab import ConditionalAtomicBroadcast
 from creekdb.protocol.consensus.leader import LeaderPhase
 from creekdb.protocol.consensus.omega import Omega
 from creekdb.protocol.effects import Effects
@@ -50,19 +51,21 @@ class CabHarness:
         self.proposed: list[tuple[int, Batch]] = []
         self.outdated_peers: list[int] = []
         self.omega = Omega(self.shared)
+        scheme: Any = self
         self.cab = ConditionalAtomicBroadcast(
-            self.shared,
-            self.omega,
-            CabCallbacks(
-                self._missing_dependency,
-                lambda id: id in self.delivered,
-                lambda ids, instance: self.delivered.extend(ids),
-                lambda instance, batch: self.proposed.append((instance, batch)),
-                self.outdated_peers.append,
-            ),
+            self.shared, self.omega, scheme, scheme, self.outdated_peers.append
         )
 
-    def _missing_dependency(self, id: Dot) -> Dot | None:
+    def is_committed(self, id: Dot) -> bool:
+        return id in self.delivered
+
+    def cab_deliver(self, ids: list[Dot], instance: int) -> None:
+        self.delivered.extend(ids)
+
+    def on_proposed(self, instance: int, batch: Batch) -> None:
+        self.proposed.append((instance, batch))
+
+    def missing_dependency(self, id: Dot) -> Dot | None:
         self.predicate_calls += 1
         return next(
             (each for each in (id, *self.dependencies.get(id, ())) if each not in self.arrived),

@@ -122,20 +122,15 @@ class RequestOrder:
         covered.update(ids)
         return length >= self.length and covered.covers(self.committed_ids)
 
-    def install(self, length: int, ids: Dots) -> list[Request]:
-        """Replace the first `length` requests, named by `ids`, by a checkpoint.
-
-        The checkpoint must cover all committed requests. Return the tentative requests that it
-        covers, in arbitrary order.
-        """
+    def install(self, length: int, ids: Dots) -> None:
+        """Replace the first `length` requests, named by `ids`, by a checkpoint, which must cover
+        all committed requests."""
         assert self.can_install(length, ids)
-        covered = [request for id, request in self._tentative.items() if id in ids]
-        for each in covered:
+        for each in [request for id, request in self._tentative.items() if id in ids]:
             self._remove_tentative(each)
         self.committed = []
         self.first_position = length
         self.committed_ids.update(ids)
-        return covered
 
     def _remove_tentative(self, request: Request) -> None:
         del self._tentative[request.id]

@@ -132,7 +132,7 @@ class ReliableBroadcast:
     def on_pull(self, message: Pull, sender: int) -> None:
         if not self.received.covers(message.wanted):
             self._shared.count_rejection(MessageRejection.NEVER_CAST_ID)
-        available = intersection((message.wanted, self.received)).take(
+        available = intersection(message.wanted, self.received).take(
             self._shared.settings.pull_limit
         )
         requests = [request for id in available if (request := self._find_retained(id)) is not None]
@@ -312,7 +312,7 @@ class ReliableBroadcast:
     def _has_other_source(self, wanted: Dots, peer: int) -> bool:
         """True if a peer other than `peer` has some of `wanted` that was not yet pulled from it."""
         for other, summary in self._summaries.items():
-            available = intersection((wanted, summary))
+            available = intersection(wanted, summary)
             if other in self._pulled_before:
                 available = self._pulled_before[other].missing(available)
             if other != peer and available.ranges:

@@ -122,18 +122,11 @@ class DotSet:
         return Dots({replica: tuple(ranges) for replica, ranges in self.ranges.items()})
 
 
-def intersection(sets: Iterable["Dots | DotSet"]) -> Dots:
-    """Return the dots that are in all of `sets`."""
-    common: Dots | None = None
-    for each in sets:
-        if common is None:
-            common = Dots({replica: tuple(ranges) for replica, ranges in each.ranges.items()})
-            continue
-        shared: dict[int, tuple[int, ...]] = {}
-        for replica, ranges in common.ranges.items():
-            outside = difference(ranges, each.ranges.get(replica, ()))
-            inside = difference(ranges, outside)
-            if inside:
-                shared[replica] = tuple(inside)
-        common = Dots(shared)
-    return common if common is not None else Dots()
+def intersection(left: "Dots | DotSet", right: "Dots | DotSet") -> Dots:
+    """Return the dots that are in both sets."""
+    common: dict[int, tuple[int, ...]] = {}
+    for replica, ranges in left.ranges.items():
+        outside = difference(ranges, right.ranges.get(replica, ()))
+        if inside := difference(ranges, outside):
+            common[replica] = tuple(inside)
+    return Dots(common)

@@ -9,8 +9,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from creekdb.execution.keys import CollationKey
 from creekdb.execution.mvcc.state_loader import StateLoader
+from creekdb.execution.transaction import View
 from creekdb.protocol.checkpoint.stream import RegisterCursor, RegisterLoader
 from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.messages import Checkpoint
@@ -85,9 +85,8 @@ class Execution(ABC):
     def state(self) -> dict[Key, Any]: ...
 
     @abstractmethod
-    def committed_items(
-        self, length: int, start: CollationKey, stop: CollationKey
-    ) -> Iterator[tuple[Key, Any]]: ...
+    def committed_view(self, length: int) -> View:
+        """Return the state after the first `length` requests of `committed`."""
 
     def readable_length(self, stable_length: int) -> int:
         """Return the largest length of `committed` whose state can be read."""

@@ -12,10 +12,9 @@ from typing import Any
 
 from creekdb.execution.base_state import changes
 from creekdb.execution.datatype import DataType
-from creekdb.execution.keys import CollationKey, collation_key, merge_sorted_keys
+from creekdb.execution.keys import collation_key
 from creekdb.execution.mvcc.state_loader import StateLoader
 from creekdb.execution.result import ExecutionResult
-from creekdb.execution.transaction import ABSENT
 from creekdb.execution.undo import StateObject
 from creekdb.protocol.effects import Task, TaskKind
 from creekdb.protocol.ids.version_vector import Dot
@@ -171,20 +170,8 @@ class SequentialExecution(Execution):
 
     # --- for observers ------------------------------------------------------------------------
 
-    def committed_items(
-        self, length: int, start: CollationKey, stop: CollationKey
-    ) -> Iterator[tuple[Key, Any]]:
-        base = self._state.datatype.base
-        stable_state = self._state.committed_state()
-        written_keys = (
-            key
-            for key in sorted(stable_state, key=collation_key)
-            if start <= collation_key(key) < stop
-        )
-        for key in merge_sorted_keys(written_keys, base.keys(start, stop, False), reverse=False):
-            value = stable_state[key] if key in stable_state else base.read(key)
-            if value is not ABSENT:
-                yield key, value
+    def committed_view(self, length: int) -> StateObject:
+        return StateObject(self._state.datatype, self._state.committed_state())
 
     def state(self) -> dict[Key, Any]:
         return changes(self._state.items(), self._state.datatype.base)

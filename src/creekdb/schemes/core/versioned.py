@@ -17,7 +17,6 @@ from typing import Any
 import msgspec
 
 from creekdb.execution.datatype import DataType
-from creekdb.execution.keys import CollationKey
 from creekdb.execution.mvcc.entry import (
     NO_VERSIONS,
     ExecutionPhase,
@@ -27,6 +26,7 @@ from creekdb.execution.mvcc.entry import (
 )
 from creekdb.execution.mvcc.register_table import CheckpointCursor
 from creekdb.execution.mvcc.scheduler import QueueDelay, Scheduler
+from creekdb.execution.mvcc.snapshot import StoreSnapshot
 from creekdb.execution.mvcc.state_loader import StateDigest, StateLoader
 from creekdb.execution.mvcc.version_store import RECENT_READERS_MAX, VersionStore
 from creekdb.execution.result import ExecutionResult
@@ -253,11 +253,8 @@ class VersionedExecution(Execution):
     def readable_length(self, stable_length: int) -> int:
         return self.executed_length()
 
-    def committed_items(
-        self, length: int, start: CollationKey, stop: CollationKey
-    ) -> Iterator[tuple[Key, Any]]:
-        snapshot = self.store.snapshot(committed_position(length))
-        return ((key, snapshot.read(key)) for key in snapshot.keys(start, stop, reverse=False))
+    def committed_view(self, length: int) -> StoreSnapshot:
+        return self.store.snapshot(committed_position(length))
 
     def state(self) -> dict[Key, Any]:
         return self.datatype.changes(self.store.table.values())

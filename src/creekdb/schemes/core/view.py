@@ -128,7 +128,8 @@ class ReplicaView:
         Yields present keys from `start` up to `stop`, in key order. The iterator is valid until
         the next input.
         """
-        return self._execution.committed_items(length, start, stop)
+        view = self._execution.committed_view(length)
+        return ((key, view.read(key)) for key in view.keys(start, stop, False))
 
     def state(self) -> dict[Key, Any]:
         """Return the registers after `committed · tentative`, once everything is executed."""

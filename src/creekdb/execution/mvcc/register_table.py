@@ -311,14 +311,7 @@ class RegisterTable:
 
         The result may include registers that are equal to the base.
         """
-        values = self.registers.copy()
-        others = [key for key, value in values.items() if _needs_lookup(value)]
-        for key in others:
-            if values[key] is FROM_BASE:
-                del values[key]
-            else:
-                values[key] = self.read_at(key, END_POSITION)[1]
-        return values
+        return {key: self.read_at(key, END_POSITION)[1] for key in self.registers}
 
     def open_cursor(self) -> CheckpointCursor:
         """Return a cursor over the current stable state."""
@@ -343,7 +336,3 @@ class RegisterTable:
             self._cursors = [each for each in self._cursors if not each.is_closed]
         for cursor in self._cursors:
             cursor.preserved.setdefault(key, old)
-
-
-def _needs_lookup(content: Any) -> bool:
-    return content is FROM_BASE or isinstance(content, Version) or isinstance(content, VersionChain)  # noqa: SIM101

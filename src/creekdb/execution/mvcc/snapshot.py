@@ -5,7 +5,7 @@ registers that changed meanwhile are read again. Equal values count as the same.
 some items of a value, only these are compared.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, Final, TypeAlias
 
 from creekdb.execution.keys import CollationKey, collation_key
@@ -201,41 +201,12 @@ class StoreSnapshot:
         for changed_keys in changed:
             if not keys.isdisjoint(changed_keys):
                 touched.update(keys & changed_keys)
-        if not touched:
-            return True
-        reads, base_reads, picks = self.reads, self.base_reads, self.picks
-        table = self._table
-        checked_count = 0
-        for key in touched:
-            read = reads.get(key)
-            if read is None:
-                continue
-            checked_count += 1
-            current = table.read_at(key, position)
-            if current[0] is not read[0] or current[1] is not read[1]:
-                if not is_same_read(current[1], read[1], picks.get(key)):
-                    return False
-                reads[key] = current
-        if checked_count == len(touched):
-            return not self.blind_adds or self._can_still_add()
-        for key in [key for key in base_reads if key in touched]:
-            current = reads[key] = table.read_at(key, position)
-            if not is_same_read(current[1], base_reads[key][1], picks.get(key)):
-                return False
-        return self._can_still_add()
+        return not touched or (self._revalidate(touched, position) and self._can_still_add())
 
     def _revalidate_all(self, position: Position) -> bool:
-        table, reads, base_reads, picks = self._table, self.reads, self.base_reads, self.picks
-        for key, (version, value) in reads.items():
-            current_version, current = table.read_at(key, position)
-            if current_version is not version or current is not value:
-                if not is_same_read(current, value, picks.get(key)):
-                    return False
-                reads[key] = current_version, current
-        for key in table.written_keys(base_reads):
-            read = reads[key] = table.read_at(key, position)
-            if not is_same_read(read[1], base_reads[key][1], picks.get(key)):
-                return False
+        table, reads, base_reads = self._table, self.reads, self.base_reads
+        if not self._revalidate((*reads, *table.written_keys(base_reads)), position):
+            return False
         for scanned in self.scanned_ranges:
             for key in table.known_keys(scanned.start, scanned.stop, False):
                 if key not in reads and key not in base_reads:  # new since the scan
@@ -244,6 +215,20 @@ class StoreSnapshot:
                         return False
                     self._read_keys = None
         return self._can_still_add()
+
+    def _revalidate(self, keys: Iterable[Key], position: Position) -> bool:
+        """True if the reads among these registers would return the same. Record the versions."""
+        table, reads, base_reads, picks = self._table, self.reads, self.base_reads, self.picks
+        for key in keys:
+            read = reads.get(key) or base_reads.get(key)
+            if read is None:
+                continue  # only added to
+            current = table.read_at(key, position)
+            if current[0] is not read[0] or current[1] is not read[1]:
+                if not is_same_read(current[1], read[1], picks.get(key)):
+                    return False
+                reads[key] = current
+        return True
 
     def _can_still_add(self) -> bool:
         return all(self._table.is_addable(key) for key in self.blind_adds)

@@ -100,7 +100,7 @@ async def _checkpoint_stall_s(directory: Path) -> float:
     async with connect(config.clients) as db:
         await db.strong.put("key", 0)
         monitor = LoopMonitor()
-        replica._stack.compact(*replica.lazy_checkpoint())
+        replica._stack.compact(*replica.view.lazy_checkpoint())
         server.driver.apply_effects()
         while first.exists():
             await db.strong.increment("calls")

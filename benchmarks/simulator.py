@@ -17,8 +17,6 @@ from creekdb.execution.result import ExecutionResult
 from creekdb.protocol.checkpoint.stream import (
     AssembledSnapshot,
     IncomingMessage,
-    LazyCheckpoint,
-    RegisterLoader,
 )
 from creekdb.protocol.effects import Effects, Task
 from creekdb.protocol.ids.version_vector import Dot
@@ -73,9 +71,6 @@ class RecordingReplica:
         self._record(Input.INVOKE, operation, strong, session, now)
         return self._replica.invoke(operation, strong, session, now, after)
 
-    def new_state_loader(self) -> RegisterLoader:
-        raise NotImplementedError("this scenario has no replica that needs a snapshot")
-
     def receive(self, message: IncomingMessage, sender: int, now: int) -> None:
         assert not isinstance(message, AssembledSnapshot)
         self._record(Input.RECEIVE, message, sender, now)
@@ -106,9 +101,6 @@ class RecordingReplica:
 
     def can_respond_locally(self, operation: Operation, strong: bool) -> bool:
         return self._replica.can_respond_locally(operation, strong)
-
-    def lazy_checkpoint(self) -> LazyCheckpoint:
-        return self._replica.lazy_checkpoint()
 
 
 def fault_free_scenario(simulated_us: int) -> Scenario:

@@ -16,7 +16,7 @@ from tests.mutants.catalogue import (
     LEARNER,
     ORDERING,
     RELIABLE_BROADCAST,
-    STABLE_PREFIX,
+    RESPONSES,
     STACK,
     Edit,
     Mutant,
@@ -168,9 +168,12 @@ _MUTANTS: tuple[Mutant, ...] = (
         600,
         (
             Edit(
-                STABLE_PREFIX,
-                "self._responses.retained.reconfigure(peers)",
-                "pass",
+                RESPONSES,
+                "self._shared = shared\n",
+                "self._shared, self._peers = shared, shared.peers\n",
+            ),
+            Edit(
+                RESPONSES, "id.replica not in self._shared.peers", "id.replica not in self._peers"
             ),
         ),
     ),

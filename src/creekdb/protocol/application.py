@@ -43,9 +43,6 @@ class CheckpointSource(Protocol):
     def live_requests(self) -> Iterable[Request]:
         """Return every delivered request that the checkpoint does not cover."""
 
-    def on_reconfigured(self, peers: tuple[int, ...]) -> None:
-        """Adapt to a change of the members."""
-
 
 class DeliveredRequests(Protocol):
     """Requests that the application has received, as the broadcasts query them."""

@@ -146,7 +146,6 @@ class ProtocolStack:
         has_added = not set(settings.members) <= set(previous_members)
         self.reliable_broadcast.reconfigure(self._checkpoints.live_requests() if has_added else ())
         self.cab.reconfigure(changed_below)
-        self._checkpoints.on_reconfigured(self._shared.peers)
         self._snapshot_sender.reconfigure()
 
     @property

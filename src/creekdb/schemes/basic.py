@@ -9,7 +9,7 @@ from typing import Final
 
 from creekdb.execution.datatype import DataType
 from creekdb.execution.result import ExecutionResult
-from creekdb.protocol.checkpoint.stream import IncomingMessage, LazyCheckpoint, RegisterLoader
+from creekdb.protocol.checkpoint.stream import IncomingMessage, RegisterLoader
 from creekdb.protocol.effects import Effects, Task
 from creekdb.protocol.guarantees import SchemeGuarantees
 from creekdb.protocol.ids.version_vector import Dot
@@ -99,12 +99,6 @@ class BasicReplica:
 
     def take_effects(self) -> Effects:
         return self.outbox.take()
-
-    def new_state_loader(self) -> RegisterLoader:
-        return self._execution.new_state_loader()
-
-    def lazy_checkpoint(self) -> LazyCheckpoint:
-        return self._stable_prefix.lazy_checkpoint()
 
     # --- deliveries ---------------------------------------------------------------------------
 

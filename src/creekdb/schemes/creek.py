@@ -14,7 +14,7 @@ from typing import Final
 from creekdb.execution.datatype import DataType
 from creekdb.execution.mvcc.entry import committed_position, tentative_position
 from creekdb.execution.result import ExecutionResult
-from creekdb.protocol.checkpoint.stream import IncomingMessage, LazyCheckpoint, RegisterLoader
+from creekdb.protocol.checkpoint.stream import IncomingMessage, RegisterLoader
 from creekdb.protocol.effects import Effects, Task
 from creekdb.protocol.guarantees import SchemeGuarantees
 from creekdb.protocol.ids.version_vector import Dot
@@ -141,12 +141,6 @@ class CreekReplica:
 
     def take_effects(self) -> Effects:
         return self.outbox.take()
-
-    def new_state_loader(self) -> RegisterLoader:
-        return self._execution.new_state_loader()
-
-    def lazy_checkpoint(self) -> LazyCheckpoint:
-        return self._stable_prefix.lazy_checkpoint()
 
     # --- deliveries ---------------------------------------------------------------------------
 

@@ -28,7 +28,7 @@ class ReplicaVariables(SharedVariables):
     def __init__(self, index: int, settings: Settings) -> None:
         super().__init__(index, settings)
         self.order = RequestOrder()  # line 6
-        self.responses = Responses(index, self.peers, self.outbox, self.probes)  # line 9
+        self.responses = Responses(self)  # line 9
 
 
 class Execution(ABC):

@@ -41,20 +41,17 @@ NOOP_FOLLOWER_FACTOR = 4
 
 
 class Stabiliser:
-    def __init__(self, committed: DotSet, noop_ticks: int) -> None:
-        self._committed = committed
-        self._noop_ticks = noop_ticks
-        self._ticks = 0
+    def __init__(self, variables: ReplicaVariables) -> None:
+        self._variables = variables
+        self._committed = variables.order.committed_ids
+        self._noop_ticks = variables.settings.noop_ticks
         self._pending: deque[tuple[int, Dot]] = deque()
         """Weak requests in order of arrival, each with its arrival tick."""
         self.last_noop: Dot | None = None
         """Last no-op issued by this replica."""
 
     def add(self, id: Dot) -> None:
-        self._pending.append((self._ticks, id))
-
-    def tick(self) -> None:
-        self._ticks += 1
+        self._pending.append((self._variables.ticks, id))
 
     def is_noop_due(self, is_leader: bool) -> bool:
         """True if a weak request has waited long enough and no earlier no-op is uncommitted."""
@@ -64,7 +61,7 @@ class Stabiliser:
         if not pending or (self.last_noop is not None and self.last_noop not in self._committed):
             return False
         timeout_ticks = self._noop_ticks if is_leader else self._noop_ticks * NOOP_FOLLOWER_FACTOR
-        return self._ticks - pending[0][0] >= timeout_ticks
+        return self._variables.ticks - pending[0][0] >= timeout_ticks
 
 
 class ReplicaObserver(Protocol):
@@ -99,7 +96,7 @@ class Ordering:
         self._stable_prefix = stable_prefix
         self._observer = observer
         self.causal_context = DotSet()  # line 7
-        self._stabiliser = Stabiliser(self._order.committed_ids, variables.settings.noop_ticks)
+        self._stabiliser = Stabiliser(variables)
         self.stack = ProtocolStack(variables, scheme, requests=self, checkpoints=stable_prefix)
 
     # --- Algorithm 1 --------------------------------------------------------------------------
@@ -184,7 +181,6 @@ class Ordering:
     def tick(self, now: int) -> Request | None:
         """Return the strong no-op (Section 4.4) that was issued, if one was due."""
         stack = self.stack
-        self._stabiliser.tick()
         stack.tick(now)
         noop = None
         noop_due = self._stabiliser.is_noop_due(is_leader=stack.omega.leader == self._index)

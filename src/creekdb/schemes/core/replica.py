@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from typing import Protocol
 
 from creekdb.execution.result import ExecutionResult
-from creekdb.protocol.checkpoint.stream import IncomingMessage, LazyCheckpoint, RegisterLoader
+from creekdb.protocol.checkpoint.stream import IncomingMessage
 from creekdb.protocol.effects import Effects, Task
 from creekdb.protocol.guarantees import SchemeGuarantees
 from creekdb.protocol.ids.version_vector import Dot
@@ -51,13 +51,6 @@ class Replica(Protocol):
     def can_respond_locally(self, operation: Operation, strong: bool) -> bool:
         """True if the operation gets its response without records and messages."""
 
-    def new_state_loader(self) -> RegisterLoader:
-        """Return the loader for the registers of a snapshot that arrives in parts.
-
-        The complete snapshot is received as `AssembledSnapshot`. Afterwards the loader holds the
-        registers that the snapshot replaced.
-        """
-
     def receive(self, message: IncomingMessage, sender: int, now: int) -> None: ...
 
     def tick(self, now: int) -> None: ...
@@ -72,7 +65,3 @@ class Replica(Protocol):
         it first and processes the other effects together with the task's own."""
 
     def take_effects(self) -> Effects: ...
-
-    def lazy_checkpoint(self) -> LazyCheckpoint:
-        """Return a checkpoint of the longest executed prefix of `committed` that ends with an
-        instance. Its registers are read later."""

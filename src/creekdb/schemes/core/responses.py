@@ -15,7 +15,7 @@ outcomes are dropped first, and its clients retry.
 """
 
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Final
 
 import msgspec
@@ -23,9 +23,9 @@ import msgspec
 from creekdb.protocol.effects import ObservedOrder, Response, ResponseKind
 from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.messages import Checkpoint
-from creekdb.protocol.outbox import Outbox
-from creekdb.protocol.probes import Probe, Probes
+from creekdb.protocol.probes import Probe
 from creekdb.protocol.request import NOOP, Outcome, Request
+from creekdb.protocol.shared_variables import SharedVariables
 
 RETAINED_MAX = 4096
 """Number of retained outcomes for each replica."""
@@ -57,25 +57,23 @@ class RetainedOutcomes:
 
     def __init__(
         self,
-        peers: Iterable[int],
+        shared: SharedVariables,
         count_max: int = RETAINED_MAX,
         bytes_max: int = RETAINED_BYTES_MAX,
     ) -> None:
+        self._shared = shared
         self._count_max = count_max
         self._bytes_max = bytes_max
-        self._by_peer = {peer: _PeerOutcomes() for peer in peers}
-
-    def reconfigure(self, peers: Iterable[int]) -> None:
-        self._by_peer = {peer: self._by_peer.get(peer) or _PeerOutcomes() for peer in peers}
+        self._by_peer: dict[int, _PeerOutcomes] = {}
 
     def add(self, instance: int, id: Dot, outcome: Outcome) -> None:
         """Retain the outcome of a request that the instances below `instance` delivered."""
+        size = _size_of(outcome)
+        if id.replica not in self._shared.peers or size > self._bytes_max:
+            return  # the issuing replica was removed, or the outcome is too large
         retained = self._by_peer.get(id.replica)
         if retained is None:
-            return  # the issuing replica was removed
-        size = _size_of(outcome)
-        if size > self._bytes_max:
-            return
+            retained = self._by_peer[id.replica] = _PeerOutcomes()
         retained.outcomes.append((instance, id, outcome, size))
         retained.byte_count += size
         while len(retained.outcomes) > self._count_max or retained.byte_count > self._bytes_max:
@@ -83,6 +81,7 @@ class RetainedOutcomes:
 
     def expire(self, stable_instance_of: Callable[[int], int]) -> None:
         """Drop the outcomes of requests that the issuing replica has executed itself."""
+        self._shared.drop_removed_peers(self._by_peer)
         for peer, retained in self._by_peer.items():
             if retained.outcomes:
                 stable_instance = stable_instance_of(peer)
@@ -93,8 +92,9 @@ class RetainedOutcomes:
         return tuple(
             [
                 (each[1], each[2])
-                for retained in self._by_peer.values()
-                for each in retained.outcomes
+                for peer in self._shared.peers
+                if peer in self._by_peer
+                for each in self._by_peer[peer].outcomes
             ]
         )
 
@@ -121,14 +121,14 @@ class AwaitedResponse:
 
 
 class Responses:
-    def __init__(self, index: int, peers: Iterable[int], outbox: Outbox, probes: Probes) -> None:
-        self._index = index
-        self._outbox = outbox
-        self._probes = probes
+    def __init__(self, shared: SharedVariables) -> None:
+        self._index = shared.index
+        self._outbox = shared.outbox
+        self._probes = shared.probes
         self.awaiting: dict[Dot, AwaitedResponse] = {}
         self._awaiting_final: dict[Dot, AwaitedResponse] = {}
         """Weak requests that have their tentative response and await the final one."""
-        self.retained = RetainedOutcomes(peers)
+        self.retained = RetainedOutcomes(shared)
 
     def expect(self, id: Dot, session: int, strong: bool) -> None:
         """Line 25."""

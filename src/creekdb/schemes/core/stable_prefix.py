@@ -99,10 +99,6 @@ class StablePrefix:
         yield from islice(order.committed, self.length - order.first_position, None)
         yield from order.tentative()
 
-    def on_reconfigured(self, peers: tuple[int, ...]) -> None:
-        """Retain outcomes for the new members."""
-        self._responses.retained.reconfigure(peers)
-
     def checkpoint(self) -> Checkpoint:
         items = tuple(self._execution.stable_items())
         return msgspec.structs.replace(

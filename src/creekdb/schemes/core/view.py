@@ -4,6 +4,7 @@ from collections.abc import Collection, Iterator
 from typing import Any
 
 from creekdb.execution.keys import CollationKey
+from creekdb.protocol.checkpoint.stream import LazyCheckpoint, RegisterLoader
 from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.membership.configuration import Configuration
 from creekdb.protocol.request import Request
@@ -130,6 +131,19 @@ class ReplicaView:
         """
         view = self._execution.committed_view(length)
         return ((key, view.read(key)) for key in view.keys(start, stop, False))
+
+    def lazy_checkpoint(self) -> LazyCheckpoint:
+        """Return a checkpoint of the longest executed prefix of `committed` that ends with an
+        instance. Its registers are read later."""
+        return self._stable_prefix.lazy_checkpoint()
+
+    def new_state_loader(self) -> RegisterLoader:
+        """Return the loader for the registers of a snapshot that arrives in parts.
+
+        The complete snapshot is received as `AssembledSnapshot`. Afterwards the loader holds the
+        registers that the snapshot replaced.
+        """
+        return self._execution.new_state_loader()
 
     def state(self) -> dict[Key, Any]:
         """Return the registers after `committed · tentative`, once everything is executed."""

@@ -158,7 +158,7 @@ class Driver:
     def lazy_checkpoint(self) -> LazyCheckpoint:
         """Return a checkpoint whose registers are read later, under the executor's lock."""
         with self.executor.lock:
-            return self.replica.lazy_checkpoint()
+            return self.replica.view.lazy_checkpoint()
 
     def _completed(self, task: Task, execution: ExecutionResult) -> None:
         if not self._is_halted:

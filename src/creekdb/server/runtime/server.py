@@ -251,7 +251,7 @@ class Server:
         )
         ports = PeerPorts(
             receive=self._receive,
-            new_loader=replica.new_state_loader,
+            new_loader=replica.view.new_state_loader,
             count_failure=self._count_rejection,
             spawn=self.task_supervisor.spawn,
             log=lambda peer, line: self.event_log.warning(EventName.PEER_REFUSED, line, peer=peer),

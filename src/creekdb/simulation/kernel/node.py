@@ -228,7 +228,7 @@ class Node:
         now = self.clock.read(now_us)
         self._trace.add(now_us, now, self.index, RECEIVE, data, sender)
         if type(message) is Snapshot and self._has_snapshot_parts:
-            replica.receive(load_in_parts(message, replica.new_state_loader), sender, now)
+            replica.receive(load_in_parts(message, replica.view.new_state_loader), sender, now)
         else:
             replica.receive(message, sender, now)
         self._schedule_effects()

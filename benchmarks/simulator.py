@@ -99,9 +99,6 @@ class RecordingReplica:
         self._recording.sent += (*effects.persist, *(each.message for each in effects.send))
         return effects
 
-    def can_respond_locally(self, operation: Operation, strong: bool) -> bool:
-        return self._replica.can_respond_locally(operation, strong)
-
 
 def fault_free_scenario(simulated_us: int) -> Scenario:
     """Return the paper's environment without faults."""

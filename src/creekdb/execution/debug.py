@@ -11,7 +11,8 @@ records every execution, and `first_difference` compares the logs of two process
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from itertools import tee, zip_longest
+from itertools import takewhile, tee, zip_longest
+from operator import eq
 from typing import Any, Final
 
 import msgspec
@@ -176,16 +177,10 @@ def _allocate_filler() -> list[Any]:
 
 
 def _around_difference(left: str, right: str) -> tuple[str, str]:
-    pairs = zip(left, right, strict=False)
-    differs_at = next(
-        (index for index, (left_char, right_char) in enumerate(pairs) if left_char != right_char),
-        len(left),
-    )
-    start = (
-        max(0, differs_at - EXCERPT_LENGTH_MAX // 3)
-        if max(len(left), len(right)) > EXCERPT_LENGTH_MAX
-        else 0
-    )
+    start = 0
+    if max(len(left), len(right)) > EXCERPT_LENGTH_MAX:
+        common_length = sum(1 for _ in takewhile(bool, map(eq, left, right)))
+        start = max(0, common_length - EXCERPT_LENGTH_MAX // 3)
     return _excerpt(left, start), _excerpt(right, start)
 
 

@@ -14,8 +14,8 @@ class Application(Protocol):
 
     def rb_deliver(self, request: Request) -> None: ...
 
-    def fill_lost_request(self, id: Dot, timestamp: int) -> None:
-        """Issue a no-op under the identifier of a lost request of this replica."""
+    def insert(self, request: Request) -> None:
+        """Process a request that took its position on `tentative`."""
 
     def cab_deliver(self, ids: list[Dot], instance: int) -> None:
         """CAB-deliver `ids` in this order. All belong to `instance`; more of it may follow."""
@@ -50,6 +50,9 @@ class DeliveredRequests(Protocol):
     def missing_dependency(self, id: Dot) -> Dot | None:
         """Return None if `checkDep` (lines 10-14) holds, or else a dot whose arrival may make it
         hold. Once it holds, it must hold for ever (eventual stable evaluation)."""
+
+    def fill_lost_request(self, id: Dot, timestamp: int) -> Request:
+        """Issue a no-op under the identifier of a lost request of this replica."""
 
     def is_committed(self, id: Dot) -> bool: ...
 

@@ -346,7 +346,8 @@ class ProtocolStack:
                 id = Dot(index, event)
                 if id in broadcast.received:
                     return  # its context is missing, and lost as well
-                self._application.fill_lost_request(id, request.timestamp)
+                noop = self.requests.fill_lost_request(id, request.timestamp)
+                self._application.insert(noop)
             broadcast.deliver_next_of(index)
         self.cab.process_pending()
 

@@ -135,11 +135,8 @@ def rejection_reason(message: object, sender: int, settings: Settings) -> Messag
         case Summary(received=dots) | Pull(wanted=dots):
             return _check_dots(dots, replicas)
         case Heartbeat(ballot=ballot, leader=leader, reachable=reachable):
-            if leader is not None and leader not in replicas:
-                return MessageRejection.NOT_A_MEMBER
-            if any(each not in replicas for each in reachable) or len(set(reachable)) < len(
-                reachable
-            ):
+            named = reachable if leader is None else (*reachable, leader)
+            if any(each not in replicas for each in named) or len(set(reachable)) < len(reachable):
                 return MessageRejection.NOT_A_MEMBER
             return None if ballot == NO_BALLOT else _check_ballot_up_to_epoch(ballot, settings)
         case Prepare(ballot=ballot, first=instance):
@@ -187,7 +184,7 @@ def contradiction_reason(
 ) -> MessageRejection | None:
     """Return the reason for which this replica rejects a well-formed message, or None."""
     match message:  # most frequent messages first
-        case Vote():
+        case Vote() | Heartbeat() | Prepare() | RecoveryQuery():
             return _check_ballot_jump(message.ballot, stack)
         case Cast(requests=requests) | PullResponse(requests=requests):
             return _check_requests_against_stack(requests, stack)
@@ -198,8 +195,6 @@ def contradiction_reason(
             return reason
         case Progress() | Pull() | CatchUp() | RecoveryResponse():
             return None
-        case Heartbeat() | Prepare() | RecoveryQuery():
-            return _check_ballot_jump(message.ballot, stack)
         case Promise(ballot=ballot, accepted=accepted):
             reasons = (_check_issued(value.batch, stack) for value in accepted)
             return _check_ballot_jump(ballot, stack) or _first_reason(reasons)
@@ -308,11 +303,10 @@ def _check_request(request: Request, replicas: tuple[int, ...]) -> MessageReject
     id, context = request.id, request.context
     if request.strong != (context is not None):
         return MessageRejection.BAD_CONTEXT
-    if context is not None:
-        if _check_dots(context, replicas) is not None:
-            return MessageRejection.BAD_CONTEXT
-        if _last_event(context, id.replica) >= id.event:
-            return MessageRejection.BAD_CONTEXT
+    if context is not None and (
+        _check_dots(context, replicas) is not None or _last_event(context, id.replica) >= id.event
+    ):
+        return MessageRejection.BAD_CONTEXT
     return _check_id(id, replicas)
 
 
@@ -383,19 +377,13 @@ def _check_checkpoint(checkpoint: Checkpoint, settings: Settings) -> MessageReje
         return MessageRejection.BAD_CHECKPOINT
     if configuration is not None and configuration.epoch > settings.epoch:
         settings = settings.with_configuration(configuration)
-    if (
-        _check_dots(checkpoint.ids, settings.all_replicas) is not None
-        or checkpoint.ids.count() != checkpoint.length
-    ):
-        return MessageRejection.BAD_CHECKPOINT
     keys = {*(key for key, _ in checkpoint.state), *checkpoint.deleted}
-    if len(keys) < len(checkpoint.state) + len(checkpoint.deleted):
-        return MessageRejection.BAD_CHECKPOINT
-    if (
-        _check_instance(checkpoint.instance) is not None
-        or not 0 <= checkpoint.timestamp < COUNTER_LIMIT
-    ):
-        return MessageRejection.BAD_CHECKPOINT
-    if any(id not in checkpoint.ids for id, _ in checkpoint.outcomes):
-        return MessageRejection.BAD_CHECKPOINT
-    return None
+    is_valid = (
+        _check_dots(checkpoint.ids, settings.all_replicas) is None
+        and checkpoint.ids.count() == checkpoint.length
+        and len(keys) == len(checkpoint.state) + len(checkpoint.deleted)
+        and 0 <= checkpoint.instance < COUNTER_LIMIT
+        and 0 <= checkpoint.timestamp < COUNTER_LIMIT
+        and all(id in checkpoint.ids for id, _ in checkpoint.outcomes)
+    )
+    return None if is_valid else MessageRejection.BAD_CHECKPOINT

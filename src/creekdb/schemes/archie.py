@@ -79,13 +79,10 @@ class ArchieReplica:
     ) -> Dot:
         """`after` has no effect: the response reflects all requests that precede."""
         request = self._ordering.issue(operation, strong, now)
-        self._insert(request)
+        self.insert(request)
         self._responses.expect(request.id, session, strong=True)
         self._proceed()
         return request.id
-
-    def can_respond_locally(self, operation: Operation, strong: bool) -> bool:
-        return False
 
     def receive(self, message: IncomingMessage, sender: int, now: int) -> None:
         if self._stack.receive(message, sender, now):
@@ -95,7 +92,7 @@ class ArchieReplica:
         self._expire_proposals()
         noop = self._ordering.tick(now)
         if noop is not None:
-            self._insert(noop)
+            self.insert(noop)
         self._proceed()
 
     def run(self, task: Task) -> ExecutionResult:
@@ -137,10 +134,7 @@ class ArchieReplica:
 
     def rb_deliver(self, request: Request) -> None:
         self._ordering.deliver(request)
-        self._insert(request)
-
-    def fill_lost_request(self, id: Dot, timestamp: int) -> None:
-        self._insert(self._ordering.fill_lost_request(id, timestamp))
+        self.insert(request)
 
     def cab_deliver(self, ids: list[Dot], instance: int) -> None:
         for id in ids:
@@ -163,7 +157,7 @@ class ArchieReplica:
 
     # --- speculation --------------------------------------------------------------------------
 
-    def _insert(self, request: Request) -> None:
+    def insert(self, request: Request) -> None:
         position = self._proposed_positions.pop(request.id, None)
         if position is not None:
             self._speculate(request, position)

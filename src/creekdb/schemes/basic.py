@@ -65,14 +65,11 @@ class BasicReplica:
     ) -> Dot:
         """Lines 15-25. `after` has no effect: all requests that have arrived precede."""
         request = self._ordering.issue(operation, strong, now)  # lines 16-19, 22-23, 36-40
-        self._insert(request)
+        self.insert(request)
         awaits_stable = strong or not self.guarantees.tentative
         self._responses.expect(request.id, session, awaits_stable)  # line 25
         self._proceed()
         return request.id
-
-    def can_respond_locally(self, operation: Operation, strong: bool) -> bool:
-        return False
 
     def receive(self, message: IncomingMessage, sender: int, now: int) -> None:
         if self._stack.receive(message, sender, now):
@@ -81,7 +78,7 @@ class BasicReplica:
     def tick(self, now: int) -> None:
         noop = self._ordering.tick(now)
         if noop is not None:
-            self._insert(noop)
+            self.insert(noop)
         self._proceed()
 
     def run(self, task: Task) -> ExecutionResult:
@@ -105,10 +102,7 @@ class BasicReplica:
     def rb_deliver(self, request: Request) -> None:
         """Lines 26-31."""
         self._ordering.deliver(request)  # lines 27-30, 36-40
-        self._insert(request)
-
-    def fill_lost_request(self, id: Dot, timestamp: int) -> None:
-        self._insert(self._ordering.fill_lost_request(id, timestamp))
+        self.insert(request)
 
     def cab_deliver(self, ids: list[Dot], instance: int) -> None:
         """Lines 32-35, for each request in turn."""
@@ -129,7 +123,7 @@ class BasicReplica:
 
     # --- Algorithm 1 --------------------------------------------------------------------------
 
-    def _insert(self, request: Request) -> None:
+    def insert(self, request: Request) -> None:
         """Lines 20 and 41, for a request issued here or delivered."""
         if self.guarantees.tentative:
             self._execution.insert(request)  # line 41

@@ -46,7 +46,6 @@ class CreekReplica:
         variables = ReplicaVariables(index, settings)
         self.index = index
         self.guarantees = GUARANTEES.with_voters(settings.voters)
-        self._has_local_reads = bool(settings.local_reads)
         self.outbox = variables.outbox
         self._order = variables.order
         self._responses = variables.responses
@@ -67,6 +66,7 @@ class CreekReplica:
             self._stable_prefix,
             self._execution,
             blocked=self._tentative_responses.blocker_of,
+            local_reads=self._execution.readonly if settings.local_reads else frozenset(),
         )
         self._observer = observer
         self._newly_committed: list[Request] = []
@@ -87,18 +87,15 @@ class CreekReplica:
         after: tuple[Dot, ...] = (),
     ) -> Dot:
         """Lines 15-25."""
-        if self.can_respond_locally(operation, strong):
+        if self.view.can_respond_locally(operation, strong):
             id = self._local_reads.invoke(operation, session, self._stack.clock.peek(now), after)
         else:
             request = self._ordering.issue(operation, strong, now)  # lines 16-19, 22-23, 36-40
             id = request.id
-            self._insert(request, session, after)
+            self.insert(request, session, after)
             self._responses.expect(id, session, strong)  # line 25
         self._proceed()
         return id
-
-    def can_respond_locally(self, operation: Operation, strong: bool) -> bool:
-        return not strong and self._has_local_reads and operation.name in self._execution.readonly
 
     def receive(self, message: IncomingMessage, sender: int, now: int) -> None:
         if self._stack.receive(message, sender, now):
@@ -108,7 +105,7 @@ class CreekReplica:
         self._execution.queue_delay.tick()
         noop = self._ordering.tick(now)
         if noop is not None:
-            self._insert(noop)
+            self.insert(noop)
         self._proceed()
 
     def run(self, task: Task) -> ExecutionResult:
@@ -147,10 +144,7 @@ class CreekReplica:
     def rb_deliver(self, request: Request) -> None:
         """Lines 26-31."""
         self._ordering.deliver(request)  # lines 27-30, 36-40
-        self._insert(request)
-
-    def fill_lost_request(self, id: Dot, timestamp: int) -> None:
-        self._insert(self._ordering.fill_lost_request(id, timestamp))
+        self.insert(request)
 
     def cab_deliver(self, ids: list[Dot], instance: int) -> None:
         """Lines 32-35, for each request in turn."""
@@ -181,7 +175,7 @@ class CreekReplica:
 
     # --- positions ----------------------------------------------------------------------------
 
-    def _insert(
+    def insert(
         self, request: Request, session: int | None = None, after: tuple[Dot, ...] = ()
     ) -> None:
         """Lines 20 and 41, for a request issued here or delivered."""

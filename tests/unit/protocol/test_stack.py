@@ -67,8 +67,11 @@ class Scheme:
     def rb_deliver(self, request: Request) -> None:
         self.requests[request.id] = request
 
-    def fill_lost_request(self, id: Dot, timestamp: int) -> None:
+    def insert(self, request: Request) -> None:
         pass
+
+    def fill_lost_request(self, id: Dot, timestamp: int) -> Request:
+        raise NotImplementedError("this scheme loses no requests")
 
     def cab_deliver(self, ids: list[Dot], instance: int) -> None:
         self.committed.extend(ids)
@@ -99,9 +102,6 @@ class Scheme:
 
     def live_requests(self) -> Iterator[Request]:
         yield from self.requests.values()
-
-    def on_reconfigured(self, peers: tuple[int, ...]) -> None:
-        pass
 
     def install(self, checkpoint: Checkpoint, loader: RegisterLoader | None = None) -> None:
         self.installed.append(checkpoint)

@@ -154,7 +154,7 @@ class ReadIndex:
         else:
             if entry in self._recent:
                 self._index_recent(entry)
-            self.stable_readers[key] = add_reader(self.stable_readers.get(key), entry, key, None)
+            self._add_stable_reader(key, entry)
 
     def mark_unsorted(self, entry: RequestEntry) -> None:
         """Record that the entry moved, or lost its reads."""

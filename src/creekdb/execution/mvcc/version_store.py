@@ -116,8 +116,8 @@ class VersionStore:
         self.table = RegisterTable(base or EmptyBase(), digest, with_cursors)
         self._recent_max = recent_max
         self._read_index = ReadIndex(recent_max)
-        self._merged_runs = MergedRuns(self.table, self._read_index)
-        self._pending_rollbacks = PendingRollbacks(self.table)
+        self.merged_runs = MergedRuns(self.table, self._read_index)
+        self.pending_rollbacks = PendingRollbacks(self.table)
         self._suspect_reads: SuspectReads = []
         self._rolled_back: list[RequestEntry] = []
 
@@ -128,12 +128,8 @@ class VersionStore:
 
     def is_valid_up_to(self, position: Position) -> bool:
         """True if every executed request up to `position` is currently valid."""
-        first = self._pending_rollbacks.first_position
+        first = self.pending_rollbacks.first_position
         return first is None or position < first
-
-    def find_pending_writer(self, reads: dict[Key, Read]) -> RequestEntry | None:
-        """Return a rolled-back request that the reads depend on, or None."""
-        return self._pending_rollbacks.find_pending_writer(reads)
 
     # --- changing --------------------------------------------------------------------------------
 
@@ -143,8 +139,8 @@ class VersionStore:
         """Install the result of an execution. Return False if it is invalid at its position."""
         if not snapshot.is_valid_at(entry.position, entry.has_moved_ahead):
             return False
-        if self._merged_runs.intact_runs:
-            run = self._merged_runs.find_conflict(entry, execution)
+        if self.merged_runs.intact_runs:
+            run = self.merged_runs.find_conflict(entry, execution)
             if run is not None:
                 self.split(run)
                 return False
@@ -171,8 +167,8 @@ class VersionStore:
     def renumber(self, entry: RequestEntry, position: Position) -> None:
         """Give the entry another position, without a change of its order among the others."""
         if entry.hidden_versions:
-            self._pending_rollbacks.remove(entry.position)
-            self._pending_rollbacks.add(position)
+            self.pending_rollbacks.remove(entry.position)
+            self.pending_rollbacks.add(position)
         entry.position = position
 
     def move(self, entry: RequestEntry, position: Position) -> None:
@@ -216,7 +212,7 @@ class VersionStore:
         assert entry.phase is ExecutionPhase.EXECUTED
         entry.phase = ExecutionPhase.STABLE
         if isinstance(entry, MergedRun):
-            self._merged_runs.intact_runs.remove(entry)
+            self.merged_runs.intact_runs.remove(entry)
         table = self.table
         for key, version in entry.versions.items():
             table.stabilise(key, version)
@@ -233,10 +229,6 @@ class VersionStore:
         return rolled_back
 
     # --- merged runs -----------------------------------------------------------------------------
-
-    def merge(self, members: list[RequestEntry]) -> MergedRun:
-        """Replace consecutive entries, all executed and without pending rollbacks, by one."""
-        return self._merged_runs.merge(members)
 
     def split(self, run: MergedRun) -> None:
         """Roll back a merged run, so that its members are executed again one by one."""
@@ -256,8 +248,8 @@ class VersionStore:
         """Install the state of a checkpoint. All previous entries become invalid."""
         self.table.load(loader)
         self._read_index = ReadIndex(self._recent_max)
-        self._merged_runs = MergedRuns(self.table, self._read_index)
-        self._pending_rollbacks = PendingRollbacks(self.table)
+        self.merged_runs = MergedRuns(self.table, self._read_index)
+        self.pending_rollbacks = PendingRollbacks(self.table)
         self._suspect_reads = []
         self._rolled_back = []
 
@@ -323,7 +315,7 @@ class VersionStore:
 
     def _suspect_hidden_readers(self, entry: RequestEntry) -> None:
         """Drop the hidden versions of the entry, and suspect their readers."""
-        self._pending_rollbacks.remove(entry.position)
+        self.pending_rollbacks.remove(entry.position)
         for key, version in entry.hidden_versions.items():
             for reader in readers_after(version.readers, key, version, ()):
                 self._suspect_reads.append((reader, key))
@@ -353,7 +345,7 @@ class VersionStore:
             return
         entry.phase = ExecutionPhase.WAITING
         if isinstance(entry, MergedRun):
-            self._merged_runs.intact_runs.remove(entry)
+            self.merged_runs.intact_runs.remove(entry)
         table = self.table
         table.record_change(entry.versions)
         hidden: dict[Key, Version] = {}
@@ -365,7 +357,7 @@ class VersionStore:
                 table.remove_chain(key, chain)
         if hidden:
             entry.hidden_versions = hidden
-            self._pending_rollbacks.add(entry.position)
+            self.pending_rollbacks.add(entry.position)
         self._read_index.mark_unsorted(entry)
         self._read_index.remove(entry)
         self._rolled_back.append(entry)

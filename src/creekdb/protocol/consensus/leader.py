@@ -105,10 +105,8 @@ class Leader:
 
     def most_advanced_promise(self) -> tuple[int, int]:
         """Return the highest `decided` of all promises, and the lowest peer that reported it."""
-        decided = max(promise.decided for promise in self._promises.values())
-        return decided, min(
-            peer for peer, promise in self._promises.items() if promise.decided == decided
-        )
+        peer = max(sorted(self._promises), key=lambda each: self._promises[each].decided)
+        return self._promises[peer].decided, peer
 
     def start(self, first: int, ready: Iterable[Dot]) -> None:
         """Lead from instance `first` on: propose recovered values, then the `ready` requests."""

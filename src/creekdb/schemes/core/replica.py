@@ -48,9 +48,6 @@ class Replica(Protocol):
         like the session's earlier requests.
         """
 
-    def can_respond_locally(self, operation: Operation, strong: bool) -> bool:
-        """True if the operation gets its response without records and messages."""
-
     def receive(self, message: IncomingMessage, sender: int, now: int) -> None: ...
 
     def tick(self, now: int) -> None: ...

@@ -70,7 +70,7 @@ class RunMerging:
             candidates[-1].position
         ):
             self._probes.hit(Probe.RUN_MERGED)
-            self._store.merge(candidates)
+            self._store.merged_runs.merge(candidates)
             execution.merged_count += len(candidates)
             self._merged_up_to = candidates[-1].request.key
             self._merge_above = self._kept_apart

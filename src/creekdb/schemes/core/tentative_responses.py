@@ -95,7 +95,7 @@ class TentativeResponses:
     def find_blocker(self, entry: RequestEntry, reads: dict[Key, Read]) -> RequestEntry | None:
         """Return a request that must be executed before the response is sent, or None."""
         assert entry.session is not None
-        blocker = self._store.find_pending_writer(reads)
+        blocker = self._store.pending_rollbacks.find_pending_writer(reads)
         for dependency in entry.dependencies:
             if blocker is None and dependency.position < entry.position:
                 # The dependency's session is unknown here, so everything before it counts too.
@@ -127,4 +127,4 @@ class TentativeResponses:
             return None
         if not predecessor.is_executed:
             return predecessor
-        return self._store.find_pending_writer(predecessor.effective_reads)
+        return self._store.pending_rollbacks.find_pending_writer(predecessor.effective_reads)

@@ -197,7 +197,10 @@ class VersionedExecution(Execution):
             if each.id == request.id:
                 return
             entry = self.entries[each.id]
-            if entry.is_executed and self.store.find_pending_writer(entry.effective_reads) is None:
+            if (
+                entry.is_executed
+                and self.store.pending_rollbacks.find_pending_writer(entry.effective_reads) is None
+            ):
                 yield each.id
 
     def stabilise_request(self, request: Request) -> Outcome:

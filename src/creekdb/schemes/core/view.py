@@ -7,7 +7,7 @@ from creekdb.execution.keys import CollationKey
 from creekdb.protocol.checkpoint.stream import LazyCheckpoint, RegisterLoader
 from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.membership.configuration import Configuration
-from creekdb.protocol.request import Request
+from creekdb.protocol.request import Operation, Request
 from creekdb.protocol.values import Key
 from creekdb.schemes.core.execution import Execution, ReplicaVariables
 from creekdb.schemes.core.ordering import Ordering
@@ -24,8 +24,10 @@ class ReplicaView:
         stable_prefix: StablePrefix,
         execution: Execution,
         blocked: Collection[object] = (),
+        local_reads: frozenset[str] = frozenset(),
     ) -> None:
-        """`blocked`: executed requests whose responses wait."""
+        """`blocked`: executed requests whose responses wait. `local_reads`: names of the operations
+        that weak calls execute on this replica alone."""
         self.index = variables.index
         self.probes = variables.probes
         self.rejected = variables.rejected
@@ -38,6 +40,7 @@ class ReplicaView:
         self._stable_prefix = stable_prefix
         self._execution = execution
         self._blocked = blocked
+        self._local_reads = local_reads
 
     # --- members ------------------------------------------------------------------------------
 
@@ -111,6 +114,10 @@ class ReplicaView:
         }
 
     # --- execution ----------------------------------------------------------------------------
+
+    def can_respond_locally(self, operation: Operation, strong: bool) -> bool:
+        """True if the operation gets its response without records and messages."""
+        return not strong and operation.name in self._local_reads
 
     def is_visible(self, id: Dot) -> bool:
         """True if `has_request`, and all later responses to requests issued here depend on it."""

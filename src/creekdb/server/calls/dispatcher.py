@@ -212,7 +212,7 @@ class CallDispatcher:
         self._queue_time_s_max = limits.queue_time_s_max
         self._replica = driver.replica.view
         self._has_request = self._replica.has_request
-        self._is_local_read = driver.replica.can_respond_locally
+        self._is_local_read = self._replica.can_respond_locally
         self.latencies = CallLatencies()
         self._observer: CallObserver | None = None
         self._open_calls: dict[Dot, OpenCall] = {}

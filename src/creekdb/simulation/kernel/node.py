@@ -196,7 +196,8 @@ class Node:
         replica = self.replica
         assert replica is not None, "a replica that is down cannot accept a call"
         return not self.disk.has_fault or (
-            replica.can_respond_locally(operation, strong) and not self._rule.has_volatile_request
+            replica.view.can_respond_locally(operation, strong)
+            and not self._rule.has_volatile_request
         )
 
     def invoke(self, operation: Operation, strong: bool, session: int) -> None:

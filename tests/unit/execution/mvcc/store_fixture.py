@@ -120,7 +120,7 @@ class StoreFixture:
         return sorted(self.store.take_rolled_back(), key=lambda entry: entry.position)
 
     def merge(self, *entries: RequestEntry) -> MergedRun:
-        return self.store.merge(list(entries))
+        return self.store.merged_runs.merge(list(entries))
 
     def split(self, run: MergedRun) -> None:
         """Split a merged run like a replica: its members wait for re-execution."""

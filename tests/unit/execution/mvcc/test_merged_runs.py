@@ -298,5 +298,5 @@ def test_a_run_becomes_stable_like_one_request() -> None:
 
     assert dict(fixture.store.table.stable_items()) == {"a": 1, "n": 2}
     assert fixture.version_count() == fixture.chain_count() == 0
-    assert not fixture.store._merged_runs.intact_runs
+    assert not fixture.store.merged_runs.intact_runs
     assert not fixture.store._read_index.scanned_ranges._by_prefix

@@ -219,7 +219,7 @@ class Model:
                 break
             members.append(entry)
         if len(members) > 1 and self.fixture.store.is_valid_up_to(members[-1].position):
-            self.runs.append(self.fixture.store.merge(members))
+            self.runs.append(self.fixture.store.merged_runs.merge(members))
 
     def _load(self) -> None:
         self.fixture.store.load(loaded_state(*self.stable.items()))

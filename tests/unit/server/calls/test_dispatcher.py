@@ -13,6 +13,7 @@ from creekdb.protocol.effects import Response, ResponseKind
 from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.membership.configuration import Configuration
 from creekdb.protocol.request import Operation, Outcome
+from creekdb.schemes.core.view import ReplicaView
 from creekdb.server.calls.admission_control import (
     AdmissionControl,
     AdmissionLimits,
@@ -52,13 +53,32 @@ class FakeSink:
         self.rejections.append(rejected.reason)
 
 
+class FakeView(ReplicaView):
+    def __init__(self) -> None:
+        self.arrived: set[Dot] = set()
+
+    def has_request(self, id: Dot) -> bool:
+        return id in self.arrived
+
+    def can_respond_locally(self, operation: Operation, strong: bool) -> bool:
+        return False
+
+    def queue_delay_ticks(self) -> int:
+        return 0
+
+    def tentative_length(self) -> int:
+        return 0
+
+    def must_be_replaced(self) -> bool:
+        return False
+
+
 class FakeReplica:
     """Driver, replica, journal and membership of the dispatcher."""
 
     def __init__(self) -> None:
         self.replica: Any = self
-        self.view: Any = self
-        self.arrived: set[Dot] = set()
+        self.view = FakeView()
         self.invoked_after: list[tuple[Dot, ...]] = []
         self.durable_position = self.end_position = 0
         self.accepts_calls = True
@@ -81,12 +101,6 @@ class FakeReplica:
     def observe_tasks(self, observer: object) -> None:
         pass
 
-    def has_request(self, id: Dot) -> bool:
-        return id in self.arrived
-
-    def can_respond_locally(self, operation: Operation, strong: bool) -> bool:
-        return False
-
     def blocked_reason(self) -> str | None:
         return self.blocking_reason
 
@@ -95,15 +109,6 @@ class FakeReplica:
 
     def validate_change(self, name: str, arguments: tuple[Any, ...]) -> Operation:
         raise NotImplementedError
-
-    def queue_delay_ticks(self) -> int:
-        return 0
-
-    def tentative_length(self) -> int:
-        return 0
-
-    def must_be_replaced(self) -> bool:
-        return False
 
 
 class DispatcherFixture:
@@ -170,7 +175,7 @@ async def test_call_waits_for_its_dependencies_and_passes_them_to_the_replica() 
     fixture.call(1, after=(DEPENDENCY,))
     fixture.call(2, after=(DEPENDENCY,))
     assert dispatcher.queued_count == 2
-    fixture.replica.arrived.add(DEPENDENCY)
+    fixture.replica.view.arrived.add(DEPENDENCY)
     dispatcher.release(DEPENDENCY)
     assert not dispatcher.queued_count
     assert fixture.sink.ids == [Dot(0, 1), Dot(0, 2)]
@@ -210,7 +215,7 @@ async def test_queued_call_is_checked_for_unsupported_operations_when_it_is_issu
     fixture.call(1, after=(DEPENDENCY,))
     assert fixture.dispatcher.queued_count == 1
     assert fixture.sink.rejections == []
-    fixture.replica.arrived.add(DEPENDENCY)
+    fixture.replica.view.arrived.add(DEPENDENCY)
     fixture.dispatcher.release(DEPENDENCY)
     assert fixture.sink.rejections == [RejectReason.UNKNOWN_OPERATION]
     assert fixture.sink.ids == []

@@ -510,7 +510,7 @@ MUTANTS: tuple[Mutant, ...] = (
                 ORDERING,
                 "without(each.id for each in later)",
                 "without(\n                each.id\n                for each in"
-                " (later if operation is NOOP else self._order.tentative())\n            )",
+                " (later if operation is NOOP else self._order.tentative)\n            )",
             ),
         ),
     ),
@@ -551,9 +551,8 @@ MUTANTS: tuple[Mutant, ...] = (
         (
             Edit(
                 ORDER,
-                "[self._tentative[id] for id in unstable] if unstable.ranges else []",
-                "[each for each in self._tentative.values()"
-                " if not each.strong and each.key < request.key]",
+                "[self._tentative_by_id[id] for id in unstable] if unstable.ranges else []",
+                "[each for each in self.tentative if not each.strong and each.key < request.key]",
             ),
         ),
     ),
@@ -647,8 +646,8 @@ MUTANTS: tuple[Mutant, ...] = (
         (
             Edit(
                 RESPONSES,
-                "            awaiting.outcome = outcome\n        else:",
-                "            awaiting.outcome = awaiting.outcome or outcome\n        else:",
+                "        awaiting.outcome = outcome\n",
+                "        awaiting.outcome = awaiting.outcome or outcome\n",
             ),
         ),
     ),
@@ -672,8 +671,8 @@ MUTANTS: tuple[Mutant, ...] = (
         (
             Edit(
                 RESPONSES,
-                "self._await_final(id, self.awaiting.pop(id), outcome)",
-                "self._await_final(id, awaiting, outcome)",
+                "self._awaiting_final[id] = self.awaiting.pop(id)",
+                "self._awaiting_final[id] = awaiting",
             ),
             Edit(RESPONSES, "assert id not in self.awaiting,", "assert True,"),
         ),

@@ -17,7 +17,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "checkpoint_omits_tentative_requests",
         "a checkpoint record holds every request that its checkpoint does not cover",
         130,
-        (Edit(STABLE_PREFIX, "yield from order.tentative()", "yield from ()"),),
+        (Edit(STABLE_PREFIX, "yield from order.tentative", "yield from ()"),),
     ),
     Mutant(
         "checkpoint_omits_committed_requests",
@@ -207,8 +207,8 @@ MUTANTS: tuple[Mutant, ...] = (
         (
             Edit(
                 RESPONSES,
-                "kind = ResponseKind.STABLE if awaiting.strong else ResponseKind.TENTATIVE",
-                "kind = ResponseKind.TENTATIVE",
+                "self.respond_stable(id, outcome)\n                else:",
+                "self.respond_tentative(id, awaiting, outcome, None)\n                else:",
             ),
         ),
     ),

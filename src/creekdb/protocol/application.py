@@ -31,8 +31,9 @@ class Application(Protocol):
 class CheckpointSource(Protocol):
     """Checkpoint of this replica, and the requests after it."""
 
-    def stable_instance(self) -> int:
-        """Return the instance of the checkpoint that `checkpoint` would return."""
+    @property
+    def instance(self) -> int:
+        """Instance of the checkpoint that `checkpoint` would return."""
 
     def checkpoint(self) -> Checkpoint:
         """Return the longest executed prefix of `committed` that ends with an instance."""

@@ -47,45 +47,31 @@ class RequestOrder:
         self.first_position = 0
         self.committed_ids = DotSet()
         """Identifiers of all of `committed`, including the truncated prefix."""
-        self._tentative: dict[Dot, Request] = {}
-        self._sorted_tentative: SortedBlocks[Request] = SortedBlocks()
-        """Tentative requests, in order."""
+        self.tentative: SortedBlocks[Request] = SortedBlocks()
+        """Tentative requests, in order. Only this class changes them."""
+        self._tentative_by_id: dict[Dot, Request] = {}
 
     @property
     def length(self) -> int:
         """Number of committed requests."""
         return self.first_position + len(self.committed)
 
-    @property
-    def tentative_length(self) -> int:
-        return len(self._tentative)
-
     def find_tentative(self, id: Dot) -> Request | None:
-        return self._tentative.get(id)
-
-    def tentative(self) -> Iterator[Request]:
-        return iter(self._sorted_tentative)
-
-    def first_tentative(self) -> Request | None:
-        return self._sorted_tentative.first()
-
-    def last_tentative(self, limit: int) -> list[Request]:
-        """Return at most `limit` of the last tentative requests, in order."""
-        return self._sorted_tentative.last(limit)
+        return self._tentative_by_id.get(id)
 
     def tentative_after(self, key: OrderKey | None) -> Iterator[Request]:
         """Return the tentative requests later than `key`, or all of them if `key` is None."""
         if key is None:
-            return iter(self._sorted_tentative)
-        return self._sorted_tentative.after(_sort_key(key))
+            return iter(self.tentative)
+        return self.tentative.after(_sort_key(key))
 
     def insert(self, request: Request) -> None:
         """Insert a new request at its position on `tentative` (lines 37-39)."""
         id = request.id
-        assert id not in self._tentative
+        assert id not in self._tentative_by_id
         assert id not in self.committed_ids
-        self._tentative[id] = request
-        self._sorted_tentative.add(_sort_key(request), request)
+        self._tentative_by_id[id] = request
+        self.tentative.add(_sort_key(request), request)
 
     def commit(self, request: Request) -> list[Request]:
         """Move a strong request, preceded by its causal context, to `committed` (lines 49-52).
@@ -95,7 +81,7 @@ class RequestOrder:
         """
         assert request.context is not None
         unstable = self.committed_ids.missing(request.context)
-        moved = [self._tentative[id] for id in unstable] if unstable.ranges else []
+        moved = [self._tentative_by_id[id] for id in unstable] if unstable.ranges else []
         if len(moved) > 1:
             moved.sort(key=_order_key)
         moved.append(request)
@@ -126,16 +112,16 @@ class RequestOrder:
         """Replace the first `length` requests, named by `ids`, by a checkpoint, which must cover
         all committed requests."""
         assert self.can_install(length, ids)
-        for each in [request for id, request in self._tentative.items() if id in ids]:
+        for each in [request for id, request in self._tentative_by_id.items() if id in ids]:
             self._remove_tentative(each)
         self.committed = []
         self.first_position = length
         self.committed_ids.update(ids)
 
     def _remove_tentative(self, request: Request) -> None:
-        del self._tentative[request.id]
-        if not self._sorted_tentative.remove_first(request):
-            removed = self._sorted_tentative.remove(_sort_key(request), request)
+        del self._tentative_by_id[request.id]
+        if not self.tentative.remove_first(request):
+            removed = self.tentative.remove(_sort_key(request), request)
             assert removed
 
 

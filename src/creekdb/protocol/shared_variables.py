@@ -18,6 +18,8 @@ class SharedVariables:
         self.probes = Probes()
         self.ticks = 0
         """Number of ticks since the start of this replica."""
+        self.is_abstaining = False
+        """True while this replica neither promises, votes nor leads, and sends no heartbeats."""
         self.rejected: dict[str, int] = {}
         """Number of malformed or foreign inputs by reason. None of them changed other state."""
 

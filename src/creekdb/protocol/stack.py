@@ -108,7 +108,7 @@ class ProtocolStack:
         """Set while this replica abstains after a disk loss."""
         if settings.begin_anew and settings.peers(index):
             self.disk_loss_recovery = DiskLossRecovery(shared)
-            self.omega.is_silent = self.cab.is_abstaining = True
+            shared.is_abstaining = True
 
     @property
     def settings(self) -> Settings:
@@ -175,13 +175,13 @@ class ProtocolStack:
             if not self.can_shut_down:
                 if self._shared.ticks % self.settings.heartbeat_ticks == 0:
                     self._handover.send(self._uncommitted())
-                self.cab.exchange_progress(self._checkpoints.stable_instance())
+                self.cab.exchange_progress(self._checkpoints.instance)
             return
         if self.disk_loss_recovery is not None:
             self.disk_loss_recovery.tick(self.cab.learner.delivered)
         self.omega.tick()
         self.reliable_broadcast.tick()
-        self.cab.tick(self._checkpoints.stable_instance())
+        self.cab.tick(self._checkpoints.instance)
 
     def receive(self, message: IncomingMessage, sender: int, now: int) -> bool:
         """Process a message; False if it gives `process_pending` no work."""
@@ -242,10 +242,8 @@ class ProtocolStack:
                 self.cab.on_catch_up(message, sender)
             case Decisions():
                 self.cab.on_decisions(message, sender)
-            case Snapshot(checkpoint=checkpoint) | AssembledSnapshot(checkpoint=checkpoint):
-                self._on_snapshot(
-                    checkpoint, message if isinstance(message, AssembledSnapshot) else None
-                )
+            case Snapshot() | AssembledSnapshot():
+                self._on_snapshot(message)
             case RecoveryQuery():
                 self._on_recovery_query(message, sender)
             case RecoveryResponse():
@@ -265,7 +263,7 @@ class ProtocolStack:
                 self.probes.hit(Probe.HANDED_OVER)
                 return validation.requests_rejection_reason(requests, self.settings.all_replicas)
             case Heartbeat() | Progress():
-                progress = Progress(self.cab.learner.delivered, self._checkpoints.stable_instance())
+                progress = Progress(self.cab.learner.delivered, self._checkpoints.instance)
                 self.outbox.send((sender,), progress)
             case CatchUp():
                 self.probes.hit(Probe.REMOVED_MEMBER_CAUGHT_UP)
@@ -353,7 +351,7 @@ class ProtocolStack:
 
     def _join(self) -> None:
         self.disk_loss_recovery = None
-        self.omega.is_silent = self.cab.is_abstaining = False
+        self._shared.is_abstaining = False
 
     # --- durable state ------------------------------------------------------------------------
 
@@ -418,7 +416,9 @@ class ProtocolStack:
     def _send_snapshot(self, peer: int) -> None:
         self._snapshot_sender.send_snapshot(peer, self.cab.learner)
 
-    def _on_snapshot(self, checkpoint: Checkpoint, assembled: AssembledSnapshot | None) -> None:
+    def _on_snapshot(self, message: Snapshot | AssembledSnapshot) -> None:
+        checkpoint = message.checkpoint
+        assembled = message if isinstance(message, AssembledSnapshot) else None
         if checkpoint.instance <= self.cab.learner.delivered:
             return
         self.probes.hit(Probe.SNAPSHOT_INSTALLED)

@@ -163,7 +163,7 @@ class CreekReplica:
         previous_entries = self._execution.load(registers)
         self._tentative_responses.clear()
         self._runs.clear()
-        for request in self._order.tentative():
+        for request in self._order.tentative:
             entry = previous_entries.get(request.id)
             if entry is None:
                 self._add_entry(request, None, ())
@@ -217,7 +217,7 @@ class CreekReplica:
         validated again.
         """
         moved, self._newly_committed = self._newly_committed, []
-        barrier = self._order.first_tentative()
+        barrier = self._order.tentative.first()
         if overtaken is not None and (barrier is None or _is_before(overtaken, barrier)):
             barrier = overtaken
         all_in_order = barrier is None or _is_before(moved[-1], barrier)

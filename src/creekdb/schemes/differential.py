@@ -65,7 +65,7 @@ class BasicReference:
         if self._has_changed and creek.is_idle():
             self._has_changed = False
             self._compare("committed", creek.committed_ids(), self._committed_suffix(creek))
-            tentative_ids = tuple(request.id for request in self._order.tentative())
+            tentative_ids = tuple(request.id for request in self._order.tentative)
             self._compare("tentative", creek.tentative_ids(), tentative_ids)
             self._compare("the state", creek.state(), self._execution.state())
 

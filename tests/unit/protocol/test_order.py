@@ -52,8 +52,8 @@ def strong(timestamp: int, replica: int, event: int, context: Dots) -> Request:
 def assert_same(order: RequestOrder, lists: PaperLists) -> None:
     assert order.committed == lists.committed[order.first_position :]
     assert order.length == len(lists.committed)
-    assert list(order.tentative()) == lists.tentative
-    assert order.tentative_length == len(lists.tentative)
+    assert list(order.tentative) == lists.tentative
+    assert len(order.tentative) == len(lists.tentative)
     assert set(order.committed_ids) == {each.id for each in lists.committed}
     for each in lists.tentative:
         assert order.find_tentative(each.id) is each
@@ -108,7 +108,7 @@ def test_tentative_is_ordered_by_timestamp_then_identifier() -> None:
     requests = [weak(5, 1, 1), weak(5, 0, 2), weak(3, 2, 1), weak(5, 0, 1)]
     for each in requests:
         order.insert(each)
-    assert [each.id for each in order.tentative()] == [
+    assert [each.id for each in order.tentative] == [
         Dot(2, 1),
         Dot(0, 1),
         Dot(0, 2),
@@ -129,7 +129,7 @@ def test_order_holds_for_the_greatest_identifiers() -> None:
     order = RequestOrder()
     for each in reversed(requests):
         order.insert(each)
-    assert list(order.tentative()) == requests == sorted(requests, key=lambda each: each.key)
+    assert list(order.tentative) == requests == sorted(requests, key=lambda each: each.key)
 
 
 @pytest.mark.parametrize("member", [-1, REPLICA_MAX + 1])
@@ -156,7 +156,7 @@ def test_commit_moves_the_context_in_tentative_order() -> None:
     for each in (late, early, other, head):
         order.insert(each)
     assert order.commit(head) == [early, late, head]
-    assert list(order.tentative()) == [other]
+    assert list(order.tentative) == [other]
 
 
 def test_commit_does_not_move_committed_requests_again() -> None:

@@ -97,7 +97,8 @@ class Scheme:
     def lazy_checkpoint(self) -> LazyCheckpoint:
         return lazy_checkpoint_of(self.checkpoint())
 
-    def stable_instance(self) -> int:
+    @property
+    def instance(self) -> int:
         return self.stable.instance
 
     def live_requests(self) -> Iterator[Request]:

@@ -59,8 +59,6 @@ class ConditionalAtomicBroadcast:
         """`on_outdated_peer` receives each peer that needs discarded decisions."""
         self._shared = shared
         self._can_vote = shared.index in shared.settings.voters
-        self.is_abstaining = False
-        """True while this replica neither promises, votes nor leads."""
         self._outbox = shared.outbox
         self._probes = shared.probes
         self._omega = omega
@@ -130,7 +128,7 @@ class ConditionalAtomicBroadcast:
         must_campaign = (
             self.leader.phase is LeaderPhase.FOLLOWING and self._omega.leader == self._shared.index
         )
-        if self.leader.tick() or (must_campaign and not self.is_abstaining):
+        if self.leader.tick() or (must_campaign and not self._shared.is_abstaining):
             self._campaign()
         self.exchange_progress(stable_instance)
 
@@ -154,7 +152,7 @@ class ConditionalAtomicBroadcast:
 
     def on_prepare(self, message: Prepare, sender: int) -> None:
         self.observe(message.ballot)
-        if self._can_vote and not self.is_abstaining:
+        if self._can_vote and not self._shared.is_abstaining:
             self.acceptor.on_prepare(message, sender, self.learner.first_undecided)
 
     def on_promise(self, message: Promise, sender: int) -> None:
@@ -178,7 +176,7 @@ class ConditionalAtomicBroadcast:
             return
         if message.ballot >= self.acceptor.promised:
             self._on_proposed(message.instance, message.batch)
-        if self._can_vote and not self.is_abstaining:
+        if self._can_vote and not self._shared.is_abstaining:
             self.acceptor.on_accept(message, sender)
 
     def on_vote(self, message: Vote, sender: int) -> bool:
@@ -202,7 +200,7 @@ class ConditionalAtomicBroadcast:
         """Return the protocol state for a replica that lost its disk."""
         self.learner.reset_progress_of(sender)
         decided = self.learner.first_undecided
-        if self.is_abstaining:
+        if self._shared.is_abstaining:
             return RecoveryResponse(message.ballot, NO_BALLOT, True, decided, (), received)
         accepted: tuple[AcceptedValue, ...] = ()
         if self._can_vote and sender in self._shared.settings.voters:
@@ -215,7 +213,6 @@ class ConditionalAtomicBroadcast:
 
     def join(self, promised: Ballot, accepted: Iterable[AcceptedValue]) -> None:
         """Start to participate, with this promise and these votes."""
-        self.is_abstaining = False
         self._outbox.records.append(Promised(promised))
         self._outbox.records.extend(Accepted(value) for value in accepted)
         self._restore_acceptor(promised, accepted)

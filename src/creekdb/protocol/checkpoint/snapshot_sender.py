@@ -38,7 +38,7 @@ class SnapshotSender:
 
     def on_recovery_query(self, peer: int, delivered: int, learner: Learner) -> None:
         """Send a snapshot if the peer lacks instances from `delivered` on that are stable here."""
-        stable_instance = self._source.stable_instance()
+        stable_instance = self._source.instance
         if stable_instance > delivered:
             self.recovering[peer] = stable_instance
             self.send_snapshot(peer, learner)
@@ -59,7 +59,7 @@ class SnapshotSender:
                 return
             wait = min(last.wait_ticks * 2, wait * BACKOFF_FACTOR_MAX)
         source = self._source
-        stable_instance = source.stable_instance()
+        stable_instance = source.instance
         if stable_instance < learner.reconfigured_below:
             return  # its members are outdated; a later snapshot will follow
         self._sent[peer] = _SentSnapshot(stable_instance, ticks, wait)

@@ -23,8 +23,6 @@ class Omega:
     def __init__(self, shared: SharedVariables) -> None:
         self._shared = shared
         self._probes = shared.probes
-        self.is_silent = False
-        """True while this replica sends no heartbeats, so that no replica trusts it."""
         self.leader: int | None = None
         self.max_ballot = NO_BALLOT
         self._last_heartbeats: dict[int, Heartbeat] = {}
@@ -45,7 +43,7 @@ class Omega:
     def tick(self) -> None:
         shared = self._shared
         self._elect()
-        if not self.is_silent and shared.ticks % shared.settings.heartbeat_ticks == 0:
+        if not shared.is_abstaining and shared.ticks % shared.settings.heartbeat_ticks == 0:
             heartbeat = Heartbeat(self.max_ballot, self._trusted_leader(), self._reachable())
             shared.outbox.send(shared.peers, heartbeat)
 

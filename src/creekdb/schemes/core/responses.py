@@ -144,22 +144,26 @@ class Responses:
         """Lines 67-68, and 70-71."""
         if awaiting.outcome is not None:
             self._probes.hit(Probe.TENTATIVE_AGAIN)
-        if awaiting.strong:
-            awaiting.outcome = outcome
-        else:
-            self._await_final(id, self.awaiting.pop(id), outcome)
-        self._respond(id, awaiting.session, ResponseKind.TENTATIVE, outcome, observed)
+        awaiting.outcome = outcome
+        if not awaiting.strong:
+            self._awaiting_final[id] = self.awaiting.pop(id)
+        self._outbox.responses.append(
+            Response(id, awaiting.session, ResponseKind.TENTATIVE, outcome, observed=observed)
+        )
 
     def respond_local(self, id: Dot, outcome: Outcome, observed: ObservedOrder | None) -> None:
         """Respond to an operation that only this replica executed. No final response follows."""
-        self._respond(id, self.awaiting.pop(id).session, ResponseKind.TENTATIVE, outcome, observed)
+        session = self.awaiting.pop(id).session
+        self._outbox.responses.append(
+            Response(id, session, ResponseKind.TENTATIVE, outcome, observed=observed)
+        )
 
     def respond_stable(self, id: Dot, outcome: Outcome) -> bool:
         """Lines 56-57, and 73-74. Return True if a client waited for the response."""
         awaiting = self.awaiting.pop(id, None)
         if awaiting is None:
             return False
-        self._respond(id, awaiting.session, ResponseKind.STABLE, outcome, None)
+        self._outbox.responses.append(Response(id, awaiting.session, ResponseKind.STABLE, outcome))
         return True
 
     def record_stable(self, instance: int, request: Request, outcome: Outcome) -> None:
@@ -175,13 +179,13 @@ class Responses:
             if id.replica != self._index:
                 self.retained.add(checkpoint.instance, id, outcome)
                 continue
-            awaiting = self.awaiting.pop(id, None)
+            awaiting = self.awaiting.get(id)
             if awaiting is not None:
                 self._probes.hit(Probe.RESPONSE_FROM_SNAPSHOT)
-                kind = ResponseKind.STABLE if awaiting.strong else ResponseKind.TENTATIVE
-                self._respond(id, awaiting.session, kind, outcome, None)
-                if not awaiting.strong:
-                    self._await_final(id, awaiting, outcome)
+                if awaiting.strong:
+                    self.respond_stable(id, outcome)
+                else:
+                    self.respond_tentative(id, awaiting, outcome, None)
             self._respond_final(id, outcome)
         for pending in (self.awaiting, self._awaiting_final):
             for id in [id for id in pending if id in checkpoint.ids]:
@@ -199,17 +203,3 @@ class Responses:
             self._outbox.responses.append(
                 Response(id, awaited.session, ResponseKind.FINAL, outcome, changed)
             )
-
-    def _await_final(self, id: Dot, awaiting: AwaitedResponse, outcome: Outcome) -> None:
-        awaiting.outcome = outcome
-        self._awaiting_final[id] = awaiting
-
-    def _respond(
-        self,
-        id: Dot,
-        session: int,
-        kind: ResponseKind,
-        outcome: Outcome,
-        observed: ObservedOrder | None,
-    ) -> None:
-        self._outbox.responses.append(Response(id, session, kind, outcome, observed=observed))

@@ -80,7 +80,7 @@ class SequentialExecution(Execution):
         order, done = self._order, len(self.executed)
         if done < len(order.committed):
             return order.committed[done]
-        if not self._speculates or done == len(order.committed) + order.tentative_length:
+        if not self._speculates or done == len(order.committed) + len(order.tentative):
             return None
         last = self.executed[-1].key if done > len(order.committed) else None
         return next(order.tentative_after(last), None)

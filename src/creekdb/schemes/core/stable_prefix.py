@@ -91,13 +91,10 @@ class StablePrefix:
 
     # --- `CheckpointSource` -------------------------------------------------------------------
 
-    def stable_instance(self) -> int:
-        return self.instance
-
     def live_requests(self) -> Iterator[Request]:
         order = self._order
         yield from islice(order.committed, self.length - order.first_position, None)
-        yield from order.tentative()
+        yield from order.tentative
 
     def checkpoint(self) -> Checkpoint:
         items = tuple(self._execution.stable_items())

@@ -193,7 +193,7 @@ class VersionedExecution(Execution):
     def executed_before(self, request: Request, stable_length: int) -> Iterator[Dot]:
         order = self._order
         committed = islice(order.committed, stable_length - order.first_position, None)
-        for each in chain(committed, order.tentative()):
+        for each in chain(committed, order.tentative):
             if each.id == request.id:
                 return
             entry = self.entries[each.id]

@@ -97,14 +97,14 @@ class ReplicaView:
         return tuple(self._order.committed[-limit:])
 
     def tentative_length(self) -> int:
-        return self._order.tentative_length
+        return len(self._order.tentative)
 
     def tentative_ids(self) -> tuple[Dot, ...]:
-        return tuple(request.id for request in self._order.tentative())
+        return tuple(request.id for request in self._order.tentative)
 
     def last_tentative(self, limit: int) -> tuple[Request, ...]:
         """Return the end of `tentative`, at most `limit` requests."""
-        return tuple(self._order.last_tentative(limit))
+        return tuple(self._order.tentative.last(limit))
 
     def stable_instances(self) -> dict[int, int]:
         """Return the number of stable instances of each replica, as last reported to this one."""

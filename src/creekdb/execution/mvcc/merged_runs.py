@@ -65,12 +65,11 @@ class MergedRuns:
         run = self.intact_runs[index]
         touched = (*execution.read_set.reads, *execution.writes)
         written = run.versions
-        if not any(key in written for key in touched) and not any(
+        has_conflict = any(key in written for key in touched) or any(
             key in written and (key in run.reads or not written[key].is_delta)
             for key in execution.blind_adds
-        ):
-            return None
-        return run
+        )
+        return run if has_conflict else None
 
     def _absorb_reads(
         self, entry: RequestEntry, run: MergedRun, member_set: set[RequestEntry]

@@ -245,10 +245,7 @@ class ReadIndex:
                 self._add_stable_reader(key, entry)
 
     def _add_stable_reader(self, key: Key, entry: RequestEntry) -> None:
-        readers = self.stable_readers.get(key)
-        self.stable_readers[key] = (
-            entry if readers is None else add_reader(readers, entry, key, None)
-        )
+        self.stable_readers[key] = add_reader(self.stable_readers.get(key), entry, key, None)
 
     def _remove_stable_reader(self, key: Key, entry: RequestEntry) -> None:
         """Remove a cleared reader of the stable value."""

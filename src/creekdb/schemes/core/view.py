@@ -137,7 +137,8 @@ class ReplicaView:
         the next input.
         """
         view = self._execution.committed_view(length)
-        return ((key, view.read(key)) for key in view.keys(start, stop, False))
+        for key in view.keys(start, stop, False):
+            yield key, view.read(key)
 
     def lazy_checkpoint(self) -> LazyCheckpoint:
         """Return a checkpoint of the longest executed prefix of `committed` that ends with an

@@ -1,6 +1,5 @@
 """Snapshots in parts: the assembled snapshot is complete, or rejected."""
 
-
 import msgspec
 import pytest
 

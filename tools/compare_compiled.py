@@ -26,11 +26,11 @@ def main() -> int:
     for scheme in BUILT_IN:
         scores = {name: fuzz(scheme, tree) for name, tree in TREES.items()}
         if scores["compiled"] == scores["interpreted"]:
-            print(f"{scheme:<8}equal: trace hash {scores['compiled']['trace_hash']}")
+            print(f"{scheme:<13}equal: trace hash {scores['compiled']['trace_hash']}")
             continue
         differ = True
         for name, score in scores.items():
-            print(f"{scheme:<8}{name}: {json.dumps(score)}")
+            print(f"{scheme:<13}{name}: {json.dumps(score)}")
     return 1 if differ else 0
 
 

@@ -28,7 +28,7 @@ class Mutant(NamedTuple):
     """Upper bound (exclusive) of the seeds, one of which must detect the mutant."""
     edits: tuple[Edit, ...]
     scheme: str = "basic"
-    """Scheme to run; `both` compares `creek` with `basic`."""
+    """Scheme to run; `differential` compares `creek` with `basic`."""
     first: int = 0
     step: int = 1
     """Distance between two seeds, from `first` on."""

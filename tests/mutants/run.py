@@ -68,7 +68,7 @@ def examine(mutant: Mutant | None, seeds: int, passed: Callable[[], None]) -> Re
     """Examine seeds of the mutated package until one fails. Call `passed` for each other seed."""
     with tempfile.TemporaryDirectory(prefix="creek-mutant-") as directory:
         copy_package(Path(directory), mutant)
-        scheme = mutant.scheme if mutant is not None else "both"
+        scheme = mutant.scheme if mutant is not None else "differential"
         seed_range = range(seeds) if mutant is None else range(mutant.first, seeds, mutant.step)
         numbers = (str(seed_range.start), str(seed_range.stop), str(seed_range.step))
         command = [sys.executable, str(EXAMINER), directory, scheme, *numbers]

@@ -10,7 +10,7 @@ SORTED_KEYS = "execution/keys.py"
 
 
 def _mutant(name: str, rule: str, seeds: int, *edits: Edit) -> Mutant:
-    return Mutant(name, rule, seeds, edits, "both")
+    return Mutant(name, rule, seeds, edits, "differential")
 
 
 MUTANTS: tuple[Mutant, ...] = (

@@ -25,7 +25,7 @@ TENTATIVE_RESPONSES = "schemes/core/tentative_responses.py"
 VERSIONED = "schemes/core/versioned.py"
 
 
-def _mutant(name: str, rule: str, seeds: int, *edits: Edit, scheme: str = "both") -> Mutant:
+def _mutant(name: str, rule: str, seeds: int, *edits: Edit, scheme: str = "differential") -> Mutant:
     return Mutant(name, rule, seeds, edits, scheme)
 
 

@@ -342,7 +342,7 @@ def contrast(colour: str, background: str) -> float:
 def test_texts_and_lines_contrast_with_their_background(dark: bool, background: str) -> None:
     texts = [INK_COLOURS[name] for name in ("ink", "soft", "good", "bad", "warning")]
     own = [spec.chart.colours for spec in SCHEMES.values() if spec.chart.colours is not None]
-    assert len(own) == len(SCHEMES) - 1, "`both` is for the fuzzer"
+    assert len(own) == len(SCHEMES) - 1, "`differential` is for the fuzzer"
     for pair in (*texts, *own, *OTHER_COLOURS):
         assert contrast(pair[dark], INK_COLOURS[background][dark]) >= 4.5, pair
 

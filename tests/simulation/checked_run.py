@@ -13,7 +13,7 @@ def run_checked(
     """Run the faults for 0.8 s under load; fail unless the cluster quiesces and all checks pass."""
     scenario = Scenario(
         seed=5,
-        scheme="both",
+        scheme="differential",
         datatype="bank",
         replicas=replicas,
         duration_us=800_000,

@@ -72,7 +72,7 @@ def partitioned_simulation(
 @pytest.mark.parametrize("shard", range(SHARDS))
 def test_first_responses_wait_for_no_other_replica_in_any_seed(shard: int) -> None:
     for seed in range(shard, SEEDS, SHARDS):
-        result = run_seed(seed, "both")
+        result = run_seed(seed, "differential")
         assert not result.has_failed, f"seed {seed}: {result.describe()}"
 
 

@@ -29,7 +29,7 @@ def test_no_seed_with_disk_losses_fails(shard: int) -> None:
     first = DISK_LOSS_OFFSET + shard * SEEDS * DISK_LOSS_EVERY
     joined = 0
     for result in run_campaign(
-        range(first, first + SEEDS * DISK_LOSS_EVERY, DISK_LOSS_EVERY), "both"
+        range(first, first + SEEDS * DISK_LOSS_EVERY, DISK_LOSS_EVERY), "differential"
     ):
         assert not result.has_failed, f"seed {result.seed}: {result.describe()}"
         joined += result.probes.get(Probe.JOINED_AFTER_DISK_LOSS, 0)

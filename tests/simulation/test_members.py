@@ -27,7 +27,7 @@ def test_no_seed_with_membership_changes_fails(shard: int) -> None:
     first = MEMBER_CHANGE_OFFSET + shard * SEEDS * MEMBER_CHANGE_EVERY
     seeds = range(first, first + SEEDS * MEMBER_CHANGE_EVERY, MEMBER_CHANGE_EVERY)
     changes = 0
-    for result in run_campaign(seeds, "both"):
+    for result in run_campaign(seeds, "differential"):
         assert not result.has_failed, f"seed {result.seed}: {result.describe()}"
         changes += result.probes.get(Probe.MEMBERS_CHANGED, 0)
     assert changes

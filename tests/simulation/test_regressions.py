@@ -31,7 +31,7 @@ def test_regression_seeds_pass_with_basic(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", CREEK_REGRESSIONS)
 def test_regression_seeds_pass_with_creek(seed: int) -> None:
-    result = run_seed(seed, "both", twice=True)
+    result = run_seed(seed, "differential", twice=True)
 
     assert not result.has_failed, f"{CREEK_REGRESSIONS[seed]}\n{result.describe()}"
 

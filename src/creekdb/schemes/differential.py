@@ -108,7 +108,7 @@ def _is_equal(actual: Any, expected: Any) -> bool:
 
 
 SPEC: Final = SchemeSpec(
-    name="both",
+    name="differential",
     create=create_replica,
     description="creek, compared with basic after every input",
     unreachable_probes=OPTIMISTIC_DELIVERY,

@@ -8,6 +8,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+import pytest
+
 from tests.cluster.in_process_cluster import TIMEOUT_S, running_cluster
 
 SCHEME = """
@@ -61,6 +63,38 @@ async def test_an_interrupt_during_recovery_ends_the_process(tmp_path: Path) -> 
     output = (tmp_path / "output").read_text()
     assert output.endswith("creek: interrupted\n")
     assert "Traceback" not in output
+
+
+INTERRUPTED_START = """
+import os, signal, sys
+from creekdb.cli import main
+from creekdb.server.runtime.server import Server
+
+listen = Server._listen
+
+async def listen_and_interrupt(server):
+    await listen(server)
+    os.kill(os.getpid(), getattr(signal, sys.argv[1]))
+
+Server._listen = listen_and_interrupt
+sys.exit(main(["serve", "--member", "0=127.0.0.1:0", "--data", "0"]))
+"""
+
+
+@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM"])
+def test_a_signal_before_the_end_of_the_start_stops_the_replica(tmp_path: Path, name: str) -> None:
+    """Clients can connect by then, so a supervisor may already stop the replica."""
+    process = subprocess.run(
+        [sys.executable, "-c", INTERRUPTED_START, name],
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=TIMEOUT_S,
+        check=False,
+    )
+    assert process.returncode == 0, process.stdout
+    assert "replica.stopping" in process.stdout
 
 
 async def test_a_reload_during_recovery_is_applied_afterwards(tmp_path: Path) -> None:

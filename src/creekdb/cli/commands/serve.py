@@ -216,11 +216,12 @@ async def _serve(
     signal.signal(signal.SIGINT, signal.default_int_handler)  # interrupts a long journal replay
     server = Server(config)
     loop.set_exception_handler(server.handle_loop_exception)
+    # Before the start, since clients may connect and the replica may be stopped before it ends.
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, server.stop_requested.set)
     async with AsyncExitStack() as stack:
         await server.start()
         stack.push_async_callback(server.stop)
-        for number in (signal.SIGINT, signal.SIGTERM):
-            loop.add_signal_handler(number, server.stop_requested.set)
         server.task_supervisor.spawn(_collect_garbage(server))
         if with_parent:
             loop.add_reader(0, _parent_pipe(server, loop).read)

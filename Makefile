@@ -33,11 +33,9 @@ help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 run: $(INSTALLED) ## Run a live cluster under faults and the paper's experiments on Spark; ends with a report page
-	@echo '1. Live cluster: TPC-C on three replicas with crashes, restarts and a partition (about a minute)'
-	@$(BIN)/creek live-run --out runs/live --force
-	@echo
+	@echo '1. Live cluster: TPC-C on three replicas with crashes, restarts and a partition (about half a minute)'
 	@echo '2. Pipeline: the live run and some experiments of the paper, simulated, measured, verified and drawn (some minutes)'
-	@$(BIN)/creek pipeline run --grid quick --live runs/live --force $(ARGS)
+	@$(BIN)/creek pipeline run --grid quick --record-live runs/live --force $(ARGS)
 
 reproduce: compiled ## Run all experiments of the paper; continues after an interruption
 	@$(COMPILED) $(BIN)/creek pipeline run --grid paper $(ARGS)

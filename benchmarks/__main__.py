@@ -12,7 +12,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 from rich.text import Text
 
-from benchmarks.registry import BENCHMARKS
+from benchmarks.registry import BENCHMARKS, LONG_BENCHMARKS
 from benchmarks.result import Result
 from benchmarks.scale import FULL, QUICK, Scale
 from creekdb.execution.python_runtime import build_kind
@@ -21,7 +21,7 @@ STYLES = {"ok": "green", "missed": "bold red", "reported": "dim"}
 
 
 def measure(names: tuple[str, ...], scale: Scale) -> list[Result]:
-    selected = [BENCHMARKS[name] for name in names or BENCHMARKS]
+    selected = [(BENCHMARKS | LONG_BENCHMARKS)[name] for name in names or BENCHMARKS]
     results: list[Result] = []
     progress = Progress(
         TextColumn("{task.description}"),
@@ -65,17 +65,22 @@ def as_dicts(results: list[Result]) -> list[dict[str, object]]:
     return [{**msgspec.structs.asdict(each), "verdict": each.verdict} for each in results]
 
 
-NAMES = fill("Names: " + ", ".join(BENCHMARKS), 58, break_on_hyphens=False)
+NAMES = "\n".join(
+    fill(f"{title}: {', '.join(benchmarks)}", 58, break_on_hyphens=False)
+    for title, benchmarks in (("Names", BENCHMARKS), ("Only by name", LONG_BENCHMARKS))
+)
 
 
 @click.command(epilog=f"\b\n{NAMES}", context_settings={"help_option_names": ["-h", "--help"]})
-@click.argument("names", nargs=-1, type=click.Choice(list(BENCHMARKS)), metavar="[NAME]...")
+@click.argument(
+    "names", nargs=-1, type=click.Choice([*BENCHMARKS, *LONG_BENCHMARKS]), metavar="[NAME]..."
+)
 @click.option("--quick", is_flag=True, help="Use smaller sizes and fewer rounds.")
 @click.option(
     "--json", "json_path", type=click.Path(path_type=Path), help="Also write the results to FILE."
 )
 def main(names: tuple[str, ...], quick: bool, json_path: Path | None) -> None:
-    """Run all benchmarks, or those with these names. Exits with 1 if a result misses its bar.
+    """Run all short benchmarks, or those with these names. Exits with 1 if a result misses its bar.
 
     Example: python -m benchmarks order heal --quick
     """

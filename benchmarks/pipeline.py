@@ -9,7 +9,6 @@ import os
 import tempfile
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from pathlib import Path
 from time import monotonic_ns
 from typing import Any, Final
 
@@ -22,10 +21,15 @@ from benchmarks.timing import Timed, ratio
 from creekdb.pipeline.spark.session import spark_session
 from creekdb.pipeline.stages import output_dir
 from creekdb.pipeline.stages.grid import Cell, Grid, parse_grid
-from creekdb.pipeline.stages.population import PopulationFile, arrow_table
-from creekdb.pipeline.stages.simulate import estimated_cost, run_cell, simulate
+from creekdb.pipeline.stages.population import (
+    POPULATION_SCHEMAS,
+    PopulationFile,
+    arrow_table,
+)
+from creekdb.pipeline.stages.simulate import Batch, batch, group_by_cost, run_batch, simulate
+from creekdb.pipeline.storage import Location
 from creekdb.tpcc import Population
-from creekdb.tpcc.schema import CUSTOMERS, DISTRICTS, TABLES
+from creekdb.tpcc.schema import CUSTOMERS, DISTRICTS
 
 GRID_BAR: Final = 1.25
 GRID_REPEATS_MAX: Final = 2
@@ -46,14 +50,14 @@ def cells(simulated_us: int) -> Grid:
     return parse_grid("benchmark", {"block": [block]})
 
 
-def run_in_pool(selected: Sequence[Cell], out: Path) -> None:
-    ordered = sorted(selected, key=estimated_cost, reverse=True)
+def run_in_pool(selected: Sequence[Cell], out: Location) -> None:
+    batches: list[Batch] = list(map(batch, group_by_cost(selected)))
     with ProcessPoolExecutor(WORKERS) as pool:
-        results = list(pool.map(run_cell, [(cell, str(out)) for cell in ordered]))
-    assert not any(reason for _, reason in results)
+        results = list(pool.map(run_batch, batches, [out] * len(batches)))
+    assert not any(reason for rows in results for _, reason, _ in rows)
 
 
-def run_on_spark(spark: SparkSession, selected: Sequence[Cell], out: Path) -> None:
+def run_on_spark(spark: SparkSession, selected: Sequence[Cell], out: Location) -> None:
     assert not simulate(spark, selected, out)
 
 
@@ -62,11 +66,11 @@ def grid_ratio(scale: Scale) -> float:
     best = [float("inf"), float("inf")]
     repeats = min(scale.repeats, GRID_REPEATS_MAX)
     with spark_session(f"local[{WORKERS}]", "creek: benchmark") as spark:
-        spark.sparkContext.parallelize(range(WORKERS), WORKERS).map(abs).collect()
+        spark.range(0, WORKERS, 1, WORKERS).mapInArrow(lambda rows: rows, "id long").collect()
         for rounds in range(1, 2 * repeats + 1):
             for index, runner in enumerate(("spark", "pool")):
                 with tempfile.TemporaryDirectory() as directory:
-                    out = Path(directory) / "out"
+                    out = Location.parse(directory) / "out"
                     output_dir.prepare_output_dir(out, grid)
                     start = monotonic_ns()
                     if runner == "spark":
@@ -81,15 +85,14 @@ def grid_ratio(scale: Scale) -> float:
 
 def table_from_rows(population: Population, part: PopulationFile) -> pa.Table:
     """Return the same as `arrow_table`, from rows that are computed one at a time."""
-    table = TABLES[part.table]
     evaluate: Any = getattr(population, part.table)
     rows = []
     for unit in range(part.first_unit, part.end_unit):
         key = _key(part.table, unit)
         rows.append((*key, *evaluate(*key)))
-    columns = zip(*rows, strict=True)
-    names = (*table.key, *table.columns)
-    return pa.table({name: list(column) for name, column in zip(names, columns, strict=True)})
+    columns = map(list, zip(*rows, strict=True))
+    schema = POPULATION_SCHEMAS[part.table]
+    return pa.table(dict(zip(schema.names, columns, strict=True)), schema=schema)
 
 
 def _key(table: str, unit: int) -> tuple[int, ...]:

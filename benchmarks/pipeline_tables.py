@@ -15,15 +15,19 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import msgspec
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
 from benchmarks.result import Benchmark, Result
 from benchmarks.scale import Scale
-from creekdb.pipeline.schemas import OPERATIONS, ORDERS, RUNS
+from creekdb.history import LIVE_SOURCE
+from creekdb.pipeline.checks.relational import find_violations
+from creekdb.pipeline.checks.shared_frames import SharedFrames
+from creekdb.pipeline.schemas import RUN_SCHEMAS, RUNS
 from creekdb.pipeline.spark.frames import conform_to_schema
 from creekdb.pipeline.spark.session import spark_session
 from creekdb.pipeline.stages.measure import latencies, measures
-from creekdb.pipeline.stages.relational_checks import find_violations
+from creekdb.pipeline.stages.results import RunTables, read_run_tables
+from creekdb.pipeline.stages.run_tables import SIMULATED
 
 HEAP_MIB: Final = 1024
 MEMORY_MIB_MAX: Final = 2048
@@ -31,6 +35,7 @@ SIZE_RATIO: Final = 5
 """Ratio between the rows of the large and the small size."""
 GROWTH_BAR: Final = 1.5
 RUN_COUNT: Final = 8
+ROWS_PER_FILE: Final = 500_000
 REPLICAS: Final = 3
 WARM_UP_SHARE: Final = 20
 
@@ -42,16 +47,13 @@ class Costs(NamedTuple):
     verifying_small_ns: int
 
 
-class Tables(NamedTuple):
-    runs: DataFrame
-    operations: DataFrame
-    orders: DataFrame
-
-
-def make_tables(spark: SparkSession, rows: int, directory: Path) -> Tables:
+def make_tables(
+    spark: SparkSession, rows: int, directory: Path, run_count: int = RUN_COUNT
+) -> RunTables:
     """Create runs in which operations arrive every 100 µs and are committed in that order."""
-    numbers = spark.range(rows).selectExpr(
-        "id", f"concat('run-', id % {RUN_COUNT}) as run", f"id div {RUN_COUNT} as position"
+    per_run = rows // run_count
+    numbers = spark.range(0, rows, 1, 2 + rows // ROWS_PER_FILE).selectExpr(
+        "id", f"concat('run-', id div {per_run}) as run", f"id % {per_run} as position"
     )
     invoked = numbers.selectExpr(
         "run",
@@ -62,6 +64,7 @@ def make_tables(spark: SparkSession, rows: int, directory: Path) -> Tables:
         "element_at(array('new_order', 'payment', 'delivery'), cast(pmod(hash(id), 3) + 1 as int)) "
         "as kind",
         "pmod(hash(id), 3) = 1 as strong",
+        "concat('[', id % 1000, ']') as arguments",
         "position * 100 as invoked_us",
         "position * 100 + 200 + pmod(hash(id, 1), 2000) as tentative_us",
         "position as commit_index",
@@ -72,6 +75,8 @@ def make_tables(spark: SparkSession, rows: int, directory: Path) -> Tables:
         "case when strong then certain_us end as stable_us",
         "case when not strong then certain_us end as final_us",
         "cast(null as bigint) as speculated_us",
+        "cast(event % 100 as string) as first_response",
+        "cast(event % 100 as string) as last_response",
         "false as failed",
         "case when not strong then certain_us % 10 != 0 end as accurate",
         "case when not strong then certain_us % 8 != 0 end as exact",
@@ -83,22 +88,37 @@ def make_tables(spark: SparkSession, rows: int, directory: Path) -> Tables:
         "replica as origin",
         "event",
     )
-    names = [f"run-{number}" for number in range(RUN_COUNT)]
-    length_us = rows // RUN_COUNT * 100
-    runs = spark.createDataFrame([(name,) for name in names], "run string").selectExpr(
-        *(_constant(name, length_us) for name in RUNS.names)
+    # A division may leave a remainder, which is the last run.
+    names = spark.range(-(-rows // per_run)).selectExpr("concat('run-', id) as run")
+    members = names.selectExpr(
+        "run",
+        f"explode(sequence(0, {REPLICAS - 1})) as replica",
+        "0 as first",
+        f"{per_run} as committed",
+        "0 as tentative",
+        "'order' as order_digest",
+        "'state' as state_digest",
     )
-    tables = {
-        "operations": (operations, OPERATIONS),
-        "orders": (ordered, ORDERS),
-        "runs": (runs, RUNS),
+    judged = names.selectExpr(
+        "run", "'events' as checker", "'unknown' as verdict", "'not recorded' as detail",
+        "'' as command",
+    )  # fmt: skip
+    frames = {
+        "operations": operations,
+        "orders": ordered,
+        "final_states": members,
+        "run_verdicts": judged,
+        "runs": names.selectExpr(
+            *(_constant(name, per_run * 100, run_count == 1) for name in RUNS.names)
+        ),
     }
-    for name, (frame, schema) in tables.items():
-        conform_to_schema(frame, schema).write.mode("overwrite").parquet(str(directory / name))
-    return Tables(*(spark.read.parquet(str(directory / name)) for name in Tables._fields))
+    for name, frame in frames.items():
+        table = conform_to_schema(frame, RUN_SCHEMAS[name])
+        table.write.mode("overwrite").parquet(str(directory / name))
+    return read_run_tables(spark, directory)
 
 
-def _constant(column: str, length_us: int) -> str:
+def _constant(column: str, length_us: int, is_live: bool) -> str:
     match column:
         case "run":
             return column
@@ -108,22 +128,29 @@ def _constant(column: str, length_us: int) -> str:
             return f"10000.0D as {column}"
         case "scheme":
             return f"'creek' as {column}"
-        case "unsettled" | "strong_share":
+        case "source":
+            # Only live runs have steps over time.
+            return f"'{LIVE_SOURCE if is_live else SIMULATED}' as {column}"
+        case "faults" | "violated" | "command":
+            return f"'' as {column}"
+        case "unsettled" | "strong_share" | "layout":
             return f"null as {column}"
         case _:
             return f"{'false' if column == 'local_reads' else 0} as {column}"
 
 
-def run_measures(tables: Tables, directory: Path) -> None:
+def run_measures(tables: RunTables, directory: Path) -> None:
     for name, compute in (("measures", measures), ("latencies", latencies)):
         frame = compute(tables.runs, tables.operations)
         frame.write.mode("overwrite").parquet(str(directory / name))
 
 
-def run_checks(tables: Tables, directory: Path) -> None:
-    frame = find_violations(tables.runs, tables.operations, tables.orders)
-    frame.write.mode("overwrite").parquet(str(directory / "verdicts"))
-    assert tables.runs.sparkSession.read.parquet(str(directory / "verdicts")).isEmpty()
+def run_checks(tables: RunTables, directory: Path) -> None:
+    file = str(directory / "violations")
+    with SharedFrames() as shared:
+        frame = find_violations(*tables[:-1], shared)
+        frame.write.mode("overwrite").parquet(file)
+    assert tables.runs.sparkSession.read.parquet(file).isEmpty()
 
 
 def measure_costs(rows: int) -> Costs:
@@ -136,7 +163,7 @@ def measure_costs(rows: int) -> Costs:
         directories = {size: Path(name, size) for size in sizes}
         tables = {size: make_tables(spark, sizes[size], directories[size]) for size in sizes}
 
-        def elapsed_ns(run: Callable[[Tables, Path], None], size: str) -> int:
+        def elapsed_ns(run: Callable[[RunTables, Path], None], size: str) -> int:
             before = _cpu_ns(spark)
             run(tables[size], directories[size])
             return _cpu_ns(spark) - before

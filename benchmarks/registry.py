@@ -15,6 +15,7 @@ from benchmarks import (
     metrics_overhead,
     order,
     pipeline,
+    pipeline_scale,
     pipeline_tables,
     replica,
     simulator,
@@ -49,3 +50,8 @@ BENCHMARKS: dict[str, Benchmark] = {
         pipeline_tables,
     )
 }
+
+LONG_BENCHMARKS: dict[str, Benchmark] = {
+    module.BENCHMARK.name: module.BENCHMARK for module in (pipeline_scale,)
+}
+"""Benchmarks that run only by name, since they take long."""

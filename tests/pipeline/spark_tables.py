@@ -1,12 +1,14 @@
 """Spark frames of run tables, and of rows written by hand."""
 
-from collections.abc import Sequence
+import hashlib
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from creekdb.pipeline.schemas import OPERATIONS, RUNS
+from creekdb.history import History
+from creekdb.pipeline.schemas import FINAL_STATES, OPERATIONS, RUNS
 from creekdb.pipeline.spark.frames import spark_schema
 from creekdb.pipeline.stages.run_tables import RunArrowTables
 
@@ -25,6 +27,28 @@ def frames(spark: SparkSession, runs: Sequence[RunArrowTables]) -> Frames:
     return Frames(*(frame(spark, each) for each in tables))
 
 
+def final_states(histories: Mapping[str, History]) -> pa.Table:
+    """Return FINAL_STATES of histories, by run name."""
+    rows = [
+        {
+            "run": name,
+            "replica": final.replica,
+            "first": final.first,
+            "committed": len(final.committed),
+            "tentative": len(final.tentative),
+            "order_digest": _digest(final.committed),
+            "state_digest": _digest(sorted(map(repr, final.state))),
+        }
+        for name, history in histories.items()
+        for final in history.final_states
+    ]
+    return pa.Table.from_pylist(rows, FINAL_STATES)
+
+
+def _digest(value: object) -> str:
+    return hashlib.sha256(repr(value).encode()).hexdigest()
+
+
 def frame(spark: SparkSession, table: pa.Table) -> DataFrame:
     """Return a frame of a table with combined chunks. Spark 4.3 drops rows of chunked tables."""
     result = spark.createDataFrame(table.combine_chunks(), spark_schema(table.schema))
@@ -41,4 +65,4 @@ def runs_table(spark: SparkSession, *rows: Row) -> DataFrame:
 
 
 def operations_table(spark: SparkSession, *rows: Row) -> DataFrame:
-    return table(spark, rows, OPERATIONS)
+    return table(spark, [{**row, "arguments": "[]"} for row in rows], OPERATIONS)

@@ -5,12 +5,11 @@ import os
 import signal
 import socket
 import subprocess
-import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.request import urlopen
 
 import pyspark
@@ -20,24 +19,38 @@ from creekdb.pipeline.spark.java import java_home
 START_TIMEOUT_S = 120.0
 
 
-class StandaloneCluster:
-    """Master and workers; their executors import the modules in the directory `code`."""
+class Machine(NamedTuple):
+    """Environment of workers: a command that starts them, and their variables."""
 
-    def __init__(self, directory: Path, code: Path) -> None:
+    spark_home: Path = Path(pyspark.__file__).parent
+    prefix: tuple[str, ...] = ()
+    """Command that runs the command of a worker."""
+    environ: Mapping[str, str] = os.environ
+
+
+THIS_MACHINE = Machine()
+
+
+class StandaloneCluster:
+    """Master and workers. The workers run on `machine`."""
+
+    def __init__(self, directory: Path, machine: Machine) -> None:
         self._directory = directory
-        self._code = code
-        self._port, self._web_port = _free_port(), _free_port()
+        self._machine = machine
+        self._port, self._web_port = free_port(), free_port()
         self._processes: list[subprocess.Popen[bytes]] = []
         self.url = f"spark://127.0.0.1:{self._port}"
 
     def start(self, workers: int) -> None:
         ports = f"--port {self._port} --webui-port {self._web_port}"
-        self._run("master", f"org.apache.spark.deploy.master.Master --host 127.0.0.1 {ports}")
+        master = f"org.apache.spark.deploy.master.Master --host 127.0.0.1 {ports}"
+        self._run("master", master, THIS_MACHINE)
         self._wait(lambda: self.state() is not None)
         for number in range(workers):
             name = f"worker{number}"
             options = f"--host 127.0.0.1 --cores 1 --memory 1g --webui-port 0 --work-dir {name}"
-            self._run(name, f"org.apache.spark.deploy.worker.Worker {options} {self.url}")
+            worker = f"org.apache.spark.deploy.worker.Worker {options} {self.url}"
+            self._run(name, worker, self._machine)
         self._wait(lambda: len((self.state() or {}).get("workers", [])) == workers)
 
     def state(self) -> dict[str, Any] | None:
@@ -68,19 +81,16 @@ class StandaloneCluster:
                 process.kill()
                 process.wait()
 
-    def _run(self, name: str, arguments: str) -> None:
-        spark_class = Path(pyspark.__file__).parent / "bin" / "spark-class"
+    def _run(self, name: str, arguments: str, machine: Machine) -> None:
+        spark_class = machine.spark_home / "bin" / "spark-class"
         with (self._directory / f"{name}.log").open("wb") as log:
             self._processes.append(
                 subprocess.Popen(
-                    [str(spark_class), *arguments.split()],
+                    [*machine.prefix, str(spark_class), *arguments.split()],
                     cwd=self._directory,
                     env={
-                        # Without this package: the driver sends it to the executors.
-                        **os.environ,
-                        "PYTHONPATH": str(self._code),
                         "JAVA_HOME": str(java_home(self._directory)),
-                        "PYSPARK_PYTHON": sys.executable,
+                        **machine.environ,
                         "SPARK_LOCAL_IP": "127.0.0.1",
                     },
                     stdout=log,
@@ -96,9 +106,11 @@ class StandaloneCluster:
 
 
 @contextmanager
-def standalone_cluster(directory: Path, workers: int, code: Path) -> Iterator[StandaloneCluster]:
+def standalone_cluster(
+    directory: Path, workers: int, machine: Machine = THIS_MACHINE
+) -> Iterator[StandaloneCluster]:
     """Start a cluster, and stop it at the end."""
-    cluster = StandaloneCluster(directory, code)
+    cluster = StandaloneCluster(directory, machine)
     try:
         cluster.start(workers)
         yield cluster
@@ -106,7 +118,7 @@ def standalone_cluster(directory: Path, workers: int, code: Path) -> Iterator[St
         cluster.stop()
 
 
-def _free_port() -> int:
+def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]

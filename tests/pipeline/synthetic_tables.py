@@ -19,7 +19,6 @@ from creekdb.evaluation import Experiment
 from creekdb.pipeline import schemas
 from creekdb.pipeline.report.evidence import ReportRow, ReportTables
 from creekdb.pipeline.stages import output_dir
-from creekdb.pipeline.stages.run_tables import TABLE_FILES
 
 PEAKS_TPS = {"smr": 2_750.0, "bayou": 2_680.0, "creek": 31_800.0, "archie": 34_600.0}
 EXECUTION_US = {"smr": 370.0, "bayou": 370.0, "creek": 540.0, "archie": 540.0}
@@ -307,13 +306,8 @@ def write_tables(tables: ReportTables, out: Path) -> Path:
             _write_table(rows, schema, out / name / "part-00000.parquet")
             (out / name / "_SUCCESS").touch()
     (out / output_dir.MANIFEST_FILE).write_text("{}")
-    for run in tables.runs:
-        directory = out / output_dir.RUNS_DIR / run["run"]
-        _write_table([run], schemas.RUNS, directory / TABLE_FILES["runs"])
-        (directory / "config.json").write_text("{}")
-        samples = [row for row in tables.samples if row["run"] == run["run"]]
-        if samples:
-            _write_table(samples, schemas.SAMPLES, directory / TABLE_FILES["samples"])
+    _write_table(tables.runs, schemas.RUNS, out / "runs" / "part-all.parquet")
+    _write_table(tables.samples, schemas.SAMPLES, out / "samples" / "part-all.parquet")
     return out
 
 

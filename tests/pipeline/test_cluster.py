@@ -9,21 +9,23 @@ from pathlib import Path
 
 import pytest
 
-from creekdb.pipeline.stages import output_dir
+from creekdb.pipeline.schemas import RUN_SCHEMAS
+from creekdb.pipeline.stages import output_dir, simulate
 from creekdb.pipeline.stages.grid import load_grid
-from creekdb.pipeline.stages.simulate import simulate_cell
-from tests.pipeline.standalone_cluster import standalone_cluster
+from creekdb.pipeline.storage import Location
+from tests.pipeline.standalone_cluster import Machine, standalone_cluster
 
 pytestmark = [
     pytest.mark.xdist_group("spark"),
     pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="requires /proc"),
 ]
 
+BROKEN_EXECUTORS = "spark.executor.extraJavaOptions=-agentlib:missing"
 GRID = """
 [[block]]
 scheme = "blocking:BlockingReplica"
 warehouses = 1
-load_tps = 2500
+load_tps = 25000
 duration = "40ms"
 seed = [0, 1, 2, 3]
 """
@@ -63,11 +65,16 @@ def test_runs_are_equal_after_the_loss_of_an_executor(
     monkeypatch.syspath_prepend(tmp_path)
     out, expected = tmp_path / "out", tmp_path / "expected"
     (tmp_path / "spark").mkdir()
-    with standalone_cluster(tmp_path / "spark", EXECUTORS, code=tmp_path) as spark:
+    machine = Machine(environ={**os.environ, "PYTHONPATH": str(tmp_path)})
+    with standalone_cluster(tmp_path / "spark", EXECUTORS, machine) as spark:
         arguments = ["--grid", tmp_path / "grid.toml", "--out", out, "--master", spark.url]
         command = subprocess.Popen(
             [sys.executable, "-m", "creekdb", "pipeline", "simulate", *map(str, arguments)],
-            env={**os.environ, "PYTHONPATH": str(tmp_path)},
+            env={
+                **os.environ,
+                "PYTHONPATH": os.pathsep.join([str(tmp_path), *sys.path]),
+                "PYSPARK_PYTHON": sys.executable,
+            },
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
@@ -82,7 +89,28 @@ def test_runs_are_equal_after_the_loss_of_an_executor(
     assert len(executors) == EXECUTORS
     assert "4 of 4 experiments simulated" in output
     grid = load_grid(str(tmp_path / "grid.toml"))
-    output_dir.prepare_output_dir(expected, grid)
-    for cell in grid.cells:
-        simulate_cell(cell, expected)
-    assert files(out / "runs") == files(expected / "runs")
+    output_dir.prepare_output_dir(Location.parse(expected), grid)
+    for group in simulate.group_by_cost(grid.cells):
+        simulate.run_batch(simulate.batch(group), Location.parse(expected))
+    for table in RUN_SCHEMAS:
+        assert files(out / table) == files(expected / table)
+    assert len(files(out / "runs")) == 4
+
+
+def test_executors_that_exit_again_and_again_are_reported(tmp_path: Path) -> None:
+    """A standalone master restarts them without end."""
+    (tmp_path / "grid.toml").write_text(GRID.replace("blocking:BlockingReplica", "creek"))
+    with standalone_cluster(tmp_path, 1) as spark:
+        arguments = ["--grid", tmp_path / "grid.toml", "--out", tmp_path / "out"]
+        arguments += ["--master", spark.url, "--conf", BROKEN_EXECUTORS]
+        result = subprocess.run(
+            [sys.executable, "-m", "creekdb", "pipeline", "simulate", *map(str, arguments)],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    assert (result.returncode, result.stdout) == (2, "")
+    assert result.stderr == (
+        "creek: executors on 127.0.0.1 exit at once: Command exited with code 1; "
+        "see the logs of its worker\n"
+    )

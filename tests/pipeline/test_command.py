@@ -2,20 +2,25 @@
 
 import io
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 from rich.console import Console
 
 from creekdb.cli import main
 from creekdb.cli.commands.pipeline.group import simulation_progress
+from creekdb.pipeline.schemas import RUN_SCHEMAS
 from creekdb.pipeline.spark.session import spark_session
-from creekdb.pipeline.stages.simulate import GridProgress
+from creekdb.pipeline.stages.grid import load_grid
+from creekdb.pipeline.stages.simulate import GridProgress, batch, group_by_cost, run_batch
+from creekdb.pipeline.storage import Location
 
 GRID = """
 [[block]]
@@ -27,9 +32,9 @@ duration = "40ms"
 SLOW_GRID = """
 [[block]]
 warehouses = 1
-load_tps = 1000
-duration = "200ms"
-seed = [0, 1, 2, 3, 4, 5, 6, 7]
+load_tps = 10000
+duration = "100ms"
+seed = [0, 1, 2, 3, 4, 5]
 """
 
 
@@ -50,8 +55,8 @@ def test_a_simulated_grid_is_reported(
 ) -> None:
     assert simulate(grid, tmp_path / "out") == 0
     assert capsys.readouterr().out == f"2 of 2 experiments simulated, in {tmp_path / 'out'}\n"
-    runs = sorted(each.name for each in (tmp_path / "out" / "runs").iterdir())
-    assert runs == ["creek-w1-500tps-40ms-s0", "smr-w1-500tps-40ms-s0"]
+    runs = pq.read_table(tmp_path / "out" / "runs")["run"].to_pylist()
+    assert sorted(runs) == ["creek-w1-500tps-40ms-s0", "smr-w1-500tps-40ms-s0"]
 
 
 @pytest.mark.usefixtures("spark")
@@ -59,16 +64,18 @@ def test_a_failed_cell_is_reported_with_its_command(
     grid: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = tmp_path / "out"
+    grid.write_text(f"{GRID}recorded = true\n")
     assert simulate(grid, out) == 0
     capsys.readouterr()
-    for cell in (out / "runs").iterdir():
-        if cell.name.startswith("smr"):
-            os.rename(cell, tmp_path / "aside")
-            cell.touch()
+    for file in (out / "runs").iterdir():
+        file.unlink()
+    history = next((out / "histories").glob("smr*"))
+    shutil.rmtree(history)
+    history.touch()  # A file in place of the directory.
     assert simulate(grid, out) == 1
     output = capsys.readouterr().out
     assert "1 of 2 experiments simulated" in output
-    assert "smr-w1-500tps-40ms-s0 failed: NotADirectoryError" in output
+    assert "smr-w1-500tps-recorded-40ms-s0 failed: " in output
     assert "replay it with: creek simulate --workload tpcc --scheme smr --warehouses 1" in output
 
 
@@ -81,7 +88,7 @@ def test_a_grid_error_is_reported_before_spark_starts(
     def start(*arguments: object) -> None:
         raise AssertionError("Spark starts")
 
-    monkeypatch.setattr("creekdb.pipeline.spark.session.spark_session", start)
+    monkeypatch.setattr("creekdb.pipeline.spark.session.starting_session", start)
     grid.write_text(GRID.replace("load_tps", "load"))
     assert simulate(grid, tmp_path / "out") == 2
     error = capsys.readouterr().err
@@ -165,13 +172,14 @@ def test_a_progress_bar_fits_the_terminal_with_long_cell_names() -> None:
 
 
 @pytest.mark.xdist_group("spark")
-def test_an_interrupted_command_reports_how_to_resume(tmp_path: Path) -> None:
+def test_an_interrupted_command_resumes_with_equal_tables(tmp_path: Path) -> None:
     """The command has its own process group, as in a terminal, and the whole group is signalled."""
     (tmp_path / "slow.toml").write_text(SLOW_GRID)
-    out = tmp_path / "out"
+    out, expected = tmp_path / "out", Location.parse(tmp_path / "expected")
     arguments = ["--grid", tmp_path / "slow.toml", "--out", out, "--master", "local[1]"]
+    line = [sys.executable, "-m", "creekdb", "pipeline", "simulate", *map(str, arguments)]
     command = subprocess.Popen(
-        [sys.executable, "-m", "creekdb", "pipeline", "simulate", *map(str, arguments)],
+        line,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -186,7 +194,16 @@ def test_an_interrupted_command_reports_how_to_resume(tmp_path: Path) -> None:
         f"completed runs are in {out}: run the same command to continue",
         "creek: interrupted",
     ]
-    assert 0 < len(list((out / "runs").iterdir())) < 8
+    cells = load_grid(str(tmp_path / "slow.toml")).cells
+    assert 0 < len(list((out / "runs").iterdir())) < len(cells)
+    resumed = subprocess.run(line, capture_output=True, text=True, check=True)
+    assert resumed.stdout == f"{len(cells)} of {len(cells)} experiments simulated, in {out}\n"
+    for group in group_by_cost(cells):
+        run_batch(batch(group), expected)
+    for table in RUN_SCHEMAS:
+        assert (Location.parse(out) / table).names() == (expected / table).names()
+        for name in (expected / table).names():
+            assert (out / table / name).read_bytes() == (expected / table / name).read_bytes()
 
 
 def test_an_active_session_is_reused(spark: SparkSession) -> None:

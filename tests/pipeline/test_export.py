@@ -12,7 +12,6 @@ from pyspark.sql import SparkSession
 from creekdb.cli.app import main
 from creekdb.errors import UsageError
 from creekdb.execution.keys import CALLS_PREFIX
-from creekdb.http.schema import from_json
 from creekdb.pipeline.schemas import COMMITTED, REGISTERS, VALUE_KINDS
 from creekdb.pipeline.spark.frames import spark_schema
 from creekdb.pipeline.stages.export import export_backup
@@ -21,6 +20,7 @@ from creekdb.protocol.ids.version_vector import Dot, Dots
 from creekdb.protocol.messages import Checkpoint
 from creekdb.protocol.request import Operation, Request
 from creekdb.server.backup.format import BackupHeader, encode_backup
+from creekdb.wire.json_values import from_json
 from tests.cluster.in_process_cluster import running_cluster
 
 STATE: dict[Any, Any] = {

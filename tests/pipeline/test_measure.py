@@ -197,7 +197,8 @@ def live_run(**changes: Any) -> Row:
 def operation(event: int, **changes: Any) -> Row:
     row: Row = dict.fromkeys(OPERATIONS.names)
     row |= {"run": "live", "replica": 0, "incarnation": 0, "event": event, "session": 0}
-    return row | {"kind": "payment", "strong": True, "invoked_us": event * 10} | changes
+    row |= {"kind": "payment", "strong": True, "arguments": "[]", "invoked_us": event * 10}
+    return row | changes
 
 
 def test_a_run_without_operations_has_null_measures(spark: SparkSession) -> None:

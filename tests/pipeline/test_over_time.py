@@ -34,6 +34,7 @@ def operation(name: str, replica: int, invoked_us: int, done_us: int | None, str
         "session": 0,
         "kind": "payment",
         "strong": strong,
+        "arguments": "[]",
         "invoked_us": BEGIN_US + invoked_us,
         response: None if done_us is None else BEGIN_US + done_us,
     }

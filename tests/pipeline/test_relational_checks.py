@@ -5,16 +5,19 @@ from random import Random
 from typing import NamedTuple
 
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from creekdb.checkers import CHECKERS, Illegal, Ok, RunIndex, Verdict
 from creekdb.evaluation import build_simulation
 from creekdb.history import CheckpointInstalled, History
-from creekdb.pipeline.stages.relational_checks import RELATIONAL_CHECKERS, find_violations
+from creekdb.pipeline.checks.committed_order import POSITIONS_PER_BUCKET
+from creekdb.pipeline.checks.relational import find_violations
+from creekdb.pipeline.checks.shared_frames import SharedFrames
+from creekdb.pipeline.checks.verdict_names import RELATIONAL_CHECKERS
 from creekdb.pipeline.stages.run_tables import tables_of_history, tables_of_simulation
 from creekdb.simulation.fuzz.scenario_generator import scenario_from_seed
 from tests.pipeline.corruptions import CORRUPTIONS
-from tests.pipeline.spark_tables import Row, frames
+from tests.pipeline.spark_tables import Frames, Row, final_states, frame, frames
 
 SEEDS = {"basic": range(12), "creek": range(20, 32), "smr": range(8), "bayou": range(8)}
 SEEDS |= {"archie": range(8)}
@@ -37,7 +40,7 @@ class CheckedHistory(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def checked(spark: SparkSession) -> dict[str, CheckedHistory]:
+def histories() -> dict[str, History]:
     histories: dict[str, History] = {}
     for scheme, seeds in SEEDS.items():
         for seed in seeds:
@@ -47,11 +50,35 @@ def checked(spark: SparkSession) -> dict[str, CheckedHistory]:
                 for number in range(VARIANTS_PER_CORRUPTION):
                     corrupted = corrupt(history, Random(f"{seed} {number}"))
                     histories[f"{scheme}-{seed}-{name}-{number}"] = corrupted
-    tables = [tables_of_history(name, history) for name, history in histories.items()]
-    relations = find_violations(*frames(spark, tables)).collect()
+    return histories
+
+
+class Tables(NamedTuple):
+    frames: Frames
+    final_states: DataFrame
+
+    def violations(self, bucket_size: int) -> list[Row]:
+        with SharedFrames() as shared:
+            found = find_violations(*self.frames, self.final_states, shared, bucket_size)
+            return [row.asDict() for row in found.orderBy("run", "checker").collect()]
+
+
+@pytest.fixture(scope="module")
+def tables(spark: SparkSession, histories: dict[str, History]) -> Tables:
+    run_tables = [tables_of_history(name, history) for name, history in histories.items()]
+    return Tables(frames(spark, run_tables), frame(spark, final_states(histories)))
+
+
+@pytest.fixture(scope="module")
+def violations(tables: Tables) -> list[Row]:
+    return tables.violations(POSITIONS_PER_BUCKET)
+
+
+@pytest.fixture(scope="module")
+def checked(histories: dict[str, History], violations: list[Row]) -> dict[str, CheckedHistory]:
     by_relations: dict[str, dict[str, Row]] = {name: {} for name in histories}
-    for row in relations:
-        by_relations[row["run"]][row["checker"]] = row.asDict()
+    for row in violations:
+        by_relations[row["run"]][row["checker"]] = row
     return {
         name: CheckedHistory(
             history,
@@ -61,6 +88,12 @@ def checked(spark: SparkSession) -> dict[str, CheckedHistory]:
         )
         for name, history in histories.items()
     }
+
+
+def test_violations_do_not_depend_on_the_size_of_buckets(
+    tables: Tables, violations: list[Row]
+) -> None:
+    assert tables.violations(bucket_size=5) == violations
 
 
 def test_unchanged_histories_have_no_violations(checked: dict[str, CheckedHistory]) -> None:

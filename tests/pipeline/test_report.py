@@ -14,6 +14,7 @@ import pytest
 from creekdb.checkers.registry import CHECKERS
 from creekdb.errors import StorageFault, UsageError
 from creekdb.evaluation import Experiment
+from creekdb.pipeline.checks import verdict_names
 from creekdb.pipeline.report import write_report
 from creekdb.pipeline.report.charts.layers import DECADE_STEPS_FROM, PLAIN_LABEL, Axis
 from creekdb.pipeline.report.charts.theme import (
@@ -26,8 +27,8 @@ from creekdb.pipeline.report.claims import ClaimStatus, evaluate_claims
 from creekdb.pipeline.report.evidence import Evidence, ReportTables
 from creekdb.pipeline.report.formatting import NO_BREAK_SPACE
 from creekdb.pipeline.report.page import render_page
-from creekdb.pipeline.stages import relational_checks
 from creekdb.pipeline.stages.verify import MISSING_EVENTS_CHECK, TPCC_CONDITIONS
+from creekdb.pipeline.storage import Location
 from creekdb.schemes.registry import SCHEMES
 from tests.pipeline.synthetic_tables import (
     PARTITION_FAULTS,
@@ -92,9 +93,9 @@ def text_of(page: str) -> str:
 
 def test_a_report_consists_of_a_page_and_pictures(tmp_path: Path) -> None:
     tables = report_tables(few_experiments() + few_experiments("smr"))
-    report = write_report(write_tables(tables, tmp_path))
+    report = write_report(Location.parse(write_tables(tables, tmp_path)))
 
-    assert report.page == tmp_path / "report.html"
+    assert report.page == Location.parse(tmp_path / "report.html")
     assert "not measured" in report.summary[0]
     pictures = sorted(path.name for path in (tmp_path / "figures").iterdir())
     assert pictures == [f"figure-1{letter}.{kind}" for letter in "abc" for kind in ("png", "svg")]
@@ -265,7 +266,7 @@ def test_a_failed_cell_is_shown(tmp_path: Path) -> None:
     write_tables(report_tables(few_experiments()), tmp_path)
     (tmp_path / "failed").mkdir()
     (tmp_path / "failed" / "creek-w5.txt").write_text("it ran out of <memory>")
-    text = text_of(write_report(tmp_path).page.read_text())
+    text = text_of(write_report(Location.parse(tmp_path)).page.read_bytes().decode())
 
     assert "Failed experiments, absent from this page: 1." in text
     assert "it ran out of <memory>" in text
@@ -298,12 +299,12 @@ def test_layouts_are_compared_by_warehouses() -> None:
 
 def test_a_missing_directory_is_reported_by_name(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="nowhere: not a directory"):
-        write_report(tmp_path / "nowhere")
+        write_report(Location.parse(tmp_path / "nowhere"))
 
 
 def test_a_directory_without_measures_is_reported_with_the_required_stage(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="creek pipeline measure"):
-        write_report(tmp_path)
+        write_report(Location.parse(tmp_path))
 
 
 def test_a_damaged_table_is_reported_by_name(tmp_path: Path) -> None:
@@ -311,8 +312,8 @@ def test_a_damaged_table_is_reported_by_name(tmp_path: Path) -> None:
     damaged = tmp_path / "peaks" / "part-00000.parquet"
     damaged.write_bytes(damaged.read_bytes()[:100])
 
-    with pytest.raises(StorageFault, match=r"cannot read .*part-00000\.parquet as Parquet"):
-        write_report(tmp_path)
+    with pytest.raises(StorageFault, match=r"part-00000\.parquet is damaged: "):
+        write_report(Location.parse(tmp_path))
 
 
 def test_a_table_of_another_version_is_reported_by_name(tmp_path: Path) -> None:
@@ -321,7 +322,7 @@ def test_a_table_of_another_version_is_reported_by_name(tmp_path: Path) -> None:
     pq.write_table(pa.table({"run": ["a"], "checker": [1]}), other)
 
     with pytest.raises(StorageFault, match="'checker' must be string and is int64"):
-        write_report(tmp_path)
+        write_report(Location.parse(tmp_path))
 
 
 def luminance(colour: str) -> float:
@@ -352,7 +353,7 @@ def test_non_finite_values_yield_no_points(tmp_path: Path) -> None:
     for row in tables.summary:
         row["mean"] = float("nan") if row["measure"] == "accuracy" else row["mean"]
         row["low"] = float("-inf")
-    page = write_report(write_tables(tables, tmp_path)).page.read_text()
+    page = write_report(Location.parse(write_tables(tables, tmp_path))).page.read_bytes().decode()
 
     assert "figure-1b" in charts_of(page)  # with the exact accuracy
     assert "NaN" not in json.dumps(charts_of(page))
@@ -361,7 +362,7 @@ def test_non_finite_values_yield_no_points(tmp_path: Path) -> None:
 
 def test_every_checker_has_a_description() -> None:
     names = {each.name for each in CHECKERS} | {
-        *relational_checks.RELATIONAL_CHECKERS,
+        *verdict_names.RELATIONAL_CHECKERS,
         TPCC_CONDITIONS,
         MISSING_EVENTS_CHECK,
     }

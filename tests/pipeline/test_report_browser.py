@@ -10,6 +10,7 @@ from playwright.sync_api import Browser, Locator, Page
 
 from creekdb.evaluation import Experiment
 from creekdb.pipeline.report import write_report
+from creekdb.pipeline.storage import Location
 from tests.pipeline.browser import browsing
 from tests.pipeline.synthetic_tables import (
     PARTITION_FAULTS,
@@ -44,7 +45,8 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
     tables = report_tables(chosen)
     for row in tables.verdicts:
         row.update(verdict="illegal", detail=HOSTILE)
-    return write_report(write_tables(tables, tmp_path_factory.mktemp("out"))).page
+    out = write_tables(tables, tmp_path_factory.mktemp("out"))
+    return write_report(Location.parse(out)).page.local_path
 
 
 @pytest.fixture(scope="module")

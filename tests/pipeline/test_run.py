@@ -39,8 +39,8 @@ class GridRun(NamedTuple):
     statements: str
 
     def modification_times(self) -> dict[Path, int]:
-        """Return the modification time of each run."""
-        return {path: path.stat().st_mtime_ns for path in (self.out / "runs").glob("*/config.json")}
+        """Return the modification time of each file of the table of runs."""
+        return {path: path.stat().st_mtime_ns for path in (self.out / "runs").iterdir()}
 
 
 class LiveReport(NamedTuple):
@@ -56,7 +56,7 @@ def shared_session(spark: SparkSession) -> Iterator[None]:
     """Replace the sessions of commands by the shared one."""
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(
-            "creekdb.pipeline.spark.session.spark_session", lambda *_: nullcontext(spark)
+            "creekdb.pipeline.spark.session.starting_session", lambda *_: nullcontext(lambda: spark)
         )
         yield
 
@@ -83,7 +83,7 @@ def live_report(grid: GridRun) -> LiveReport:
     before = grid.modification_times()
     assert main([*grid.command, "--live", str(live)]) == 0
     after = grid.modification_times()
-    assert len(before) == CELLS
+    assert before
     assert before.items() <= after.items(), "completed cells are not simulated again"
     assert sorted(each.name for each in directory.iterdir()) == ["live", "mine.toml", "out"]
     return LiveReport(live, grid.out, (grid.out / "report.html").read_text())
@@ -91,7 +91,7 @@ def live_report(grid: GridRun) -> LiveReport:
 
 def test_a_grid_becomes_a_report(grid: GridRun) -> None:
     for part in (
-        "4 experiments, Spark at local[*]",
+        "4 experiments, to ",
         "4 of 4 experiments simulated",
         "4 runs measured",
         "no violation",
@@ -219,7 +219,7 @@ def test_a_directory_without_a_live_run_is_rejected_before_the_run_starts(
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    counterpart = next((live_report.out / "runs").glob("*-n3-*"))
+    counterpart = next((live_report.out / "histories").glob("*-n3-*"))
     live = counterpart if name == "counterpart" else live_report.live.parent / name
     out = tmp_path / "out"
     assert main(["pipeline", "run", "--out", str(out), "--live", str(live)]) == 2

@@ -1,5 +1,6 @@
 """Tables of a run, compared with its history and its measures."""
 
+import json
 from typing import Any
 
 import pytest
@@ -7,10 +8,11 @@ from msgspec.structs import replace
 
 from creekdb.evaluation import Experiment, build_simulation, measure
 from creekdb.history import Dot
-from creekdb.pipeline.schemas import COUNTER_COLUMNS, OPERATIONS, ORDERS, RUNS, SAMPLES
+from creekdb.pipeline.schemas import COUNTER_COLUMNS, RUN_SCHEMAS
 from creekdb.pipeline.stages import run_tables
 from creekdb.simulation.kernel.cluster import SimulationRun
 from creekdb.simulation.kernel.scenario import ClientModel, Scenario
+from creekdb.wire.json_values import from_json
 from tests.unit.checkers.history_builder import typical_run
 
 DEFAULT = Experiment(load_tps=800, duration_us=100_000, warehouses=1)
@@ -53,7 +55,7 @@ def test_tables_of_an_idle_run_conform_to_their_schemas() -> None:
         run_tables.tables_of_simulation("one", scenario, run),
         run_tables.tables_of_history("one", run.history),
     ):
-        assert [table.schema for table in tables] == [RUNS, OPERATIONS, ORDERS, SAMPLES]
+        assert [table.schema for table in tables] == list(RUN_SCHEMAS.values())
         assert (tables.runs.num_rows, tables.operations.num_rows) == (1, 0)
 
 
@@ -138,3 +140,42 @@ def test_equal_final_states_share_one_object() -> None:
     _, run = simulate(DEFAULT.to_scenario())
     first, *others = run.history.final_states
     assert all(final.state is first.state for final in others)
+
+
+def test_operations_carry_their_arguments_and_responses() -> None:
+    scenario, run = simulate(DEFAULT.to_scenario())
+    rows = run_tables.tables_of_simulation("one", scenario, run).operations.to_pylist()
+    assert len(rows) == len(run.history.operations) > 0
+    for row, each in zip(rows, run.history.operations, strict=True):
+        assert from_json(json.loads(row["arguments"])) == each.operation.arguments
+        for name, response in (("first_response", 0), ("last_response", -1)):
+            outcome = each.responses[response].outcome
+            expected = {"$error": outcome.error} if outcome.error else outcome.value
+            assert from_json(json.loads(row[name])) == expected
+    assert any("$error" in row["last_response"] for row in rows) == any(
+        each.responses[-1].outcome.error for each in run.history.operations
+    )
+
+
+def test_final_states_have_equal_digests_exactly_if_they_are_equal() -> None:
+    _, run = simulate(DEFAULT.to_scenario())
+    first, second, *_ = run.history.final_states
+    reordered = replace(second, state=second.state[::-1], committed=second.committed)
+    key, value = first.state[0]
+    changed = replace(second, state=((key, (value, 1)), *second.state[1:]))
+    shortened = replace(second, committed=second.committed[:-1])
+    finals = (first, reordered, changed, shortened)
+    history = replace(run.history, final_states=finals)
+    rows = run_tables.tables_of_history("one", history).final_states.to_pylist()
+    states = [row["state_digest"] for row in rows]
+    assert [each == states[0] for each in states] == [True, True, False, True]
+    orders = [row["order_digest"] for row in rows]
+    assert [each == orders[0] for each in orders] == [True, True, True, False]
+    assert rows[0]["committed"] == rows[3]["committed"] + 1 == len(first.committed)
+
+
+def test_verdicts_of_a_run_become_rows() -> None:
+    scenario, run = simulate(DEFAULT.to_scenario())
+    verdict = {"checker": "replay", "verdict": "ok", "detail": "", "command": "creek check one"}
+    tables = run_tables.tables_of_simulation("one", scenario, run, verdicts=[verdict])
+    assert tables.run_verdicts.to_pylist() == [{"run": "one", **verdict}]

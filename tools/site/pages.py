@@ -9,6 +9,8 @@ from creekdb import client, datatypes, errors
 from creekdb.client import blocking, proxies
 from creekdb.client import errors as call_errors
 from creekdb.execution.random import RequestRandom
+from creekdb.pipeline import schemas
+from creekdb.pipeline import tables as reading
 from creekdb.protocol.request import NOOP
 from creekdb.server.runtime import config
 from creekdb.wire.messages import CallResponse
@@ -16,6 +18,7 @@ from tools.site.commands import commands
 from tools.site.docstrings import as_markdown, docstring_of
 from tools.site.names import Shown, section
 from tools.site.settings import table
+from tools.site.tables import tables
 
 _FOOTER = "This page is generated from the code."
 
@@ -132,6 +135,16 @@ def commands_page() -> str:
     return _page("The `creek` command", commands())
 
 
+def tables_page() -> str:
+    """Return the page on the tables of the pipeline."""
+    return _page(
+        "Tables of the pipeline",
+        docstring_of(schemas, "creekdb.pipeline.schemas"),
+        docstring_of(reading, "creekdb.pipeline.tables"),
+        tables(),
+    )
+
+
 def errors_page() -> str:
     """Return the page on all errors."""
     parts = [_tree(errors), "## Errors of a call", _tree(call_errors)]
@@ -151,6 +164,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "reference/ready-made.md": ready_made_page,
     "reference/configuration.md": configuration_page,
     "reference/commands.md": commands_page,
+    "reference/tables.md": tables_page,
     "reference/errors.md": errors_page,
 }
 

@@ -20,10 +20,10 @@ from creekdb.http.operations import OperationCatalog
 from creekdb.http.page.routes import CORS_HEADERS, PageRoutes, is_same_origin
 from creekdb.http.requests import HttpLimits, InvokeRequest
 from creekdb.http.responses import EVENT_STREAM, HttpProblem, RejectedCall, sse_event
-from creekdb.http.schema import to_json
 from creekdb.protocol.effects import ResponseKind
 from creekdb.server.observability import metrics
 from creekdb.wire.addresses import is_loopback
+from creekdb.wire.json_values import to_json
 from creekdb.wire.messages import CallRequest
 from creekdb.wire.reject_reason import RejectReason
 

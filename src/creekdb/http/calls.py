@@ -11,10 +11,10 @@ from typing import Any, Final
 
 import msgspec
 
-from creekdb.http.schema import to_json
 from creekdb.protocol.effects import Response, ResponseKind
 from creekdb.protocol.ids.version_vector import Dot
 from creekdb.server.calls.dispatcher import CallDispatcher, ClientCalls
+from creekdb.wire.json_values import to_json
 from creekdb.wire.messages import CallRequest, Rejected
 from creekdb.wire.reject_reason import RejectReason
 

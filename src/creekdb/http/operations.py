@@ -6,8 +6,9 @@ from typing import Any, NamedTuple, get_type_hints
 
 from creekdb.errors import BadValue, UnknownName
 from creekdb.execution.datatype import DataType
-from creekdb.http.schema import ANY_SCHEMA, Schema, SchemaMismatch, coerce, from_json, schema_of
+from creekdb.http.schema import ANY_SCHEMA, Schema, SchemaMismatch, coerce, schema_of
 from creekdb.wire.deduplication import INTERNAL_PREFIX
+from creekdb.wire.json_values import from_json
 
 
 class OperationParameter(NamedTuple):

@@ -1,58 +1,70 @@
-"""Tables between the stages, with the types of their columns.
+"""Tables of the pipeline, with the type and the meaning of each column.
 
 Times are integer microseconds of the run's own clock, since integers are exact and their
-percentiles are cheap. Only columns declared as nullable may be null.
-
-`run` names a run in every table. It is the name of the run directory.
+percentiles are cheap. `run` names a run in every table. The description of a column is stored in
+the files, and the documentation page of the tables is generated from it.
 """
 
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import pyarrow as pa
 
 NULLABLE: Final = True
-_Column: TypeAlias = tuple[str, pa.DataType] | tuple[str, pa.DataType, bool]
+_Column: TypeAlias = tuple[str, pa.DataType, str] | tuple[str, pa.DataType, str, bool]
 
 
 def _table(*columns: _Column) -> pa.Schema:
-    return pa.schema([pa.field(name, kind, bool(flags)) for name, kind, *flags in columns])
+    return pa.schema(
+        [
+            pa.field(name, kind, bool(flags), {"description": description})
+            for name, kind, description, *flags in columns
+        ]
+    )
 
+
+def description(field: pa.Field) -> str:
+    """Return the meaning of a column, or an empty text for the columns of TPC-C."""
+    text: bytes = (field.metadata or {}).get(b"description", b"")
+    return text.decode()
+
+
+_RUN: Final = ("run", pa.string(), "name of the run")
 
 _EXPERIMENT_FIELDS: Final = (
-    ("source", pa.string()),  # simulated or live
-    ("scheme", pa.string()),
-    ("layout", pa.string(), NULLABLE),
-    ("warehouses", pa.int32(), NULLABLE),
-    ("load_tps", pa.float64(), NULLABLE),
-    ("strong_share", pa.float64(), NULLABLE),  # null: every Payment is strong
-    ("exec_scale", pa.float64()),
-    ("replicas", pa.int32()),
-    ("cores", pa.int32()),
-    ("local_reads", pa.bool_()),
-    ("faults", pa.string()),  # fault language, separated by semicolons; may be empty
-    ("duration_us", pa.int64()),
+    ("source", pa.string(), "`simulated` or `live`"),
+    ("scheme", pa.string(), "replication scheme"),
+    ("layout", pa.string(), "registers that hold a row of TPC-C; null without TPC-C", NULLABLE),
+    ("warehouses", pa.int32(), "size of TPC-C; null without TPC-C", NULLABLE),
+    ("load_tps", pa.float64(), "operations per second; null with closed-loop clients", NULLABLE),
+    ("strong_share", pa.float64(), "strong operations; null if every Payment is strong", NULLABLE),
+    ("exec_scale", pa.float64(), "factor of all execution times"),
+    ("replicas", pa.int32(), "number of replicas"),
+    ("cores", pa.int32(), "cores of each replica"),
+    ("local_reads", pa.bool_(), "true if read-only weak operations run at one replica alone"),
+    ("faults", pa.string(), "faults with their times, separated by semicolons; may be empty"),
+    ("duration_us", pa.int64(), "time in which clients invoke operations"),
 )
 EXPERIMENT_COLUMNS: Final = tuple(field[0] for field in _EXPERIMENT_FIELDS)
 """Columns that are equal in runs that differ only in their seed."""
 
 RUNS: Final = _table(
-    ("run", pa.string()),
+    _RUN,
     *_EXPERIMENT_FIELDS,
-    ("seed", pa.int64()),
-    ("begin_us", pa.int64()),  # start of the measurement window
-    ("end_us", pa.int64()),
+    ("seed", pa.int64(), "seed of all random choices"),
+    ("begin_us", pa.int64(), "start of the measurement window"),
+    ("end_us", pa.int64(), "end of the measurement window"),
     # COUNTER_COLUMNS: null without counters, as in a bare history.
-    ("executions", pa.int64(), NULLABLE),  # over all replicas
-    ("to_execute", pa.int64(), NULLABLE),  # minimum number of executions, without re-execution
-    ("busy_us", pa.int64(), NULLABLE),  # over all cores, in the measurement window
-    ("core_us", pa.int64(), NULLABLE),  # capacity of all cores in the measurement window
-    ("bytes", pa.int64(), NULLABLE),  # sent by all replicas in the measurement window
-    ("capacity_bytes", pa.int64(), NULLABLE),
-    ("messages", pa.int64(), NULLABLE),  # sent by all replicas in the measurement window
-    ("trace_hash", pa.string()),  # empty for a live run
-    ("unsettled", pa.string(), NULLABLE),  # reason why the run did not converge; null if it did
-    ("violated", pa.string()),  # violated TPC-C conditions, one per line
-    ("command", pa.string()),  # command that repeats the run
+    ("executions", pa.int64(), "executions at all replicas", NULLABLE),
+    ("to_execute", pa.int64(), "minimum number of executions, without re-execution", NULLABLE),
+    ("busy_us", pa.int64(), "busy time of all cores in the measurement window", NULLABLE),
+    ("core_us", pa.int64(), "capacity of all cores in the measurement window", NULLABLE),
+    ("bytes", pa.int64(), "bytes sent by all replicas in the measurement window", NULLABLE),
+    ("capacity_bytes", pa.int64(), "capacity of all links in the measurement window", NULLABLE),
+    ("messages", pa.int64(), "messages sent by all replicas in that window", NULLABLE),
+    ("trace_hash", pa.string(), "hash over all inputs of all replicas; empty for a live run"),
+    ("unsettled", pa.string(), "reason why the run did not converge; null if it did", NULLABLE),
+    ("violated", pa.string(), "violated TPC-C conditions, one per line"),
+    ("command", pa.string(), "command that repeats the run"),
 )
 COUNTER_COLUMNS: Final = tuple(
     RUNS.names[RUNS.names.index("executions") : RUNS.names.index("trace_hash")]
@@ -60,68 +72,86 @@ COUNTER_COLUMNS: Final = tuple(
 """Columns of RUNS that come from counters."""
 
 OPERATIONS: Final = _table(
-    ("run", pa.string()),
-    ("replica", pa.int32()),
-    ("incarnation", pa.int32()),
-    ("event", pa.int64()),  # identifier, together with `replica`; negative if local to the replica
-    ("session", pa.int64()),
-    ("kind", pa.string()),
-    ("strong", pa.bool_()),
-    ("invoked_us", pa.int64()),
-    ("tentative_us", pa.int64(), NULLABLE),  # first tentative response
-    ("stable_us", pa.int64(), NULLABLE),
-    ("final_us", pa.int64(), NULLABLE),
-    ("speculated_us", pa.int64(), NULLABLE),  # speculative result that the scheme withheld
-    ("failed", pa.bool_(), NULLABLE),  # the last response is an error; null without a response
-    ("accurate", pa.bool_(), NULLABLE),  # like `exact`, except for order numbers
-    ("exact", pa.bool_(), NULLABLE),  # first and last response are equal
-    ("commit_index", pa.int64(), NULLABLE),  # position in the committed order
+    _RUN,
+    ("replica", pa.int32(), "replica that was called"),
+    ("incarnation", pa.int32(), "number of restarts of the replica before the call"),
+    ("event", pa.int64(), "identifier, with `replica`; negative if local to the replica"),
+    ("session", pa.int64(), "client session"),
+    ("kind", pa.string(), "name of the operation"),
+    ("strong", pa.bool_(), "true for strong operations"),
+    ("arguments", pa.string(), "arguments, as a JSON array"),
+    ("invoked_us", pa.int64(), "time of the call"),
+    ("tentative_us", pa.int64(), "time of the first tentative response", NULLABLE),
+    ("stable_us", pa.int64(), "time of the stable response", NULLABLE),
+    ("final_us", pa.int64(), "time of the final response to a weak operation", NULLABLE),
+    ("speculated_us", pa.int64(), "time of a speculative result that was withheld", NULLABLE),
+    (
+        "first_response",
+        pa.string(),
+        'first response, as JSON: a value, or `{"$error": "…"}`; null without a response',
+        NULLABLE,
+    ),
+    ("last_response", pa.string(), "last response, in the same form", NULLABLE),
+    ("failed", pa.bool_(), "true if the last response is an error", NULLABLE),
+    ("accurate", pa.bool_(), "like `exact`, except for order numbers of TPC-C", NULLABLE),
+    ("exact", pa.bool_(), "true if the first and the last response are equal", NULLABLE),
+    ("commit_index", pa.int64(), "position in the committed order, from 0", NULLABLE),
 )
 
 ORDERS: Final = _table(
-    ("run", pa.string()),
-    ("replica", pa.int32()),  # replica that committed the request
-    ("index", pa.int64()),
-    ("origin", pa.int32()),  # identifier of the request, together with `event`
-    ("event", pa.int64()),
+    _RUN,
+    ("replica", pa.int32(), "replica that committed the request"),
+    ("index", pa.int64(), "position in the committed order, from 0"),
+    ("origin", pa.int32(), "replica that issued the request"),
+    ("event", pa.int64(), "number of the request there"),
 )
 
 SAMPLES: Final = _table(
-    ("run", pa.string()),
-    ("replica", pa.int32()),
-    ("at_us", pa.int64()),
-    ("committed", pa.int64()),
-    ("tentative", pa.int64()),
-    ("executions", pa.int64()),  # since the start of the run, like the columns below
-    ("busy_us", pa.int64()),
-    ("bytes", pa.int64()),
+    _RUN,
+    ("replica", pa.int32(), "sampled replica"),
+    ("at_us", pa.int64(), "time of the sample"),
+    ("committed", pa.int64(), "length of the committed order"),
+    ("tentative", pa.int64(), "number of tentative requests"),
+    ("executions", pa.int64(), "executions since the start of the run"),
+    ("busy_us", pa.int64(), "busy time of all cores since the start of the run"),
+    ("bytes", pa.int64(), "bytes sent since the start of the run"),
+)
+
+FINAL_STATES: Final = _table(
+    _RUN,
+    ("replica", pa.int32(), "member of the cluster at the end of the run"),
+    ("first", pa.int64(), "position of the first committed request that the replica still lists"),
+    ("committed", pa.int64(), "number of committed requests that the replica lists"),
+    ("tentative", pa.int64(), "number of tentative requests"),
+    ("order_digest", pa.string(), "hash of the listed committed requests"),
+    ("state_digest", pa.string(), "hash of all registers"),
 )
 
 MEASURES: Final = _table(
-    ("run", pa.string()),
+    _RUN,
     *_EXPERIMENT_FIELDS,
-    ("seed", pa.int64()),
-    ("asked", pa.int64()),  # operations invoked in the measurement window
-    ("throughput_tps", pa.float64(), NULLABLE),
-    ("saturated", pa.bool_(), NULLABLE),  # null with closed-loop clients
-    ("backlog", pa.int64()),
-    ("accuracy", pa.float64(), NULLABLE),
-    ("exact_accuracy", pa.float64(), NULLABLE),
-    ("execution_ratio", pa.float64(), NULLABLE),
-    ("cpu_utilisation", pa.float64(), NULLABLE),
-    ("network_utilisation", pa.float64(), NULLABLE),
-    ("messages_per_operation", pa.float64(), NULLABLE),
+    ("seed", pa.int64(), "seed of all random choices"),
+    ("asked", pa.int64(), "operations invoked in the measurement window"),
+    ("throughput_tps", pa.float64(), "completed operations per second", NULLABLE),
+    ("saturated", pa.bool_(), "true if the load exceeds the capacity; null in closed loops", True),
+    ("backlog", pa.int64(), "operations without a response at the end of the window"),
+    ("accuracy", pa.float64(), "share of accurate first responses to weak operations", NULLABLE),
+    ("exact_accuracy", pa.float64(), "share of exact first responses", NULLABLE),
+    ("execution_ratio", pa.float64(), "executions over their minimum", NULLABLE),
+    ("cpu_utilisation", pa.float64(), "busy share of all cores", NULLABLE),
+    ("network_utilisation", pa.float64(), "used share of all links", NULLABLE),
+    ("messages_per_operation", pa.float64(), "messages between replicas per operation", NULLABLE),
 )
 
 LATENCIES: Final = _table(
-    ("run", pa.string()),
-    ("answer", pa.string()),  # one of RESPONSE_KINDS
-    ("kind", pa.string()),  # kind of operation, or ALL_KINDS
-    ("answers", pa.int64()),
-    ("mean_us", pa.float64()),
-    ("p50_us", pa.int64()),
-    ("p95_us", pa.int64()),
-    ("p99_us", pa.int64()),
+    _RUN,
+    ("answer", pa.string(), "kind of response, such as `weak_tentative` or `strong_stable`"),
+    ("kind", pa.string(), "name of the operation, or `all`"),
+    ("answers", pa.int64(), "number of responses"),
+    ("mean_us", pa.float64(), "mean latency"),
+    ("p50_us", pa.int64(), "median latency, by nearest rank"),
+    ("p95_us", pa.int64(), "95th percentile"),
+    ("p99_us", pa.int64(), "99th percentile"),
 )
 ALL_KINDS: Final = "all"
 RESPONSE_KINDS: Final = (
@@ -140,42 +170,52 @@ is the response that the client waits for, of weak and strong operations.
 """
 
 OVER_TIME: Final = _table(
-    ("run", pa.string()),
-    ("replica", pa.int32()),
-    ("answer", pa.string()),  # response that the client waits for: weak_tentative or strong_stable
-    ("at_us", pa.int64()),  # start of the step, relative to `begin_us`
-    ("length_us", pa.int64()),  # length of the step
-    ("done", pa.int64()),  # responses in the step
-    ("asked", pa.int64()),  # operations invoked in the step that got a response at any time
-    ("p50_us", pa.int64(), NULLABLE),  # latency of those operations; null without any
-    ("max_us", pa.int64(), NULLABLE),
+    _RUN,
+    ("replica", pa.int32(), "replica that was called"),
+    ("answer", pa.string(), "awaited response: `weak_tentative` or `strong_stable`"),
+    ("at_us", pa.int64(), "start of the step, relative to `begin_us`"),
+    ("length_us", pa.int64(), "length of the step"),
+    ("done", pa.int64(), "responses in the step"),
+    ("asked", pa.int64(), "operations invoked in the step that got a response at any time"),
+    ("p50_us", pa.int64(), "median latency of those operations; null without any", NULLABLE),
+    ("max_us", pa.int64(), "highest latency of those operations", NULLABLE),
 )
 """Time steps of live runs and of runs with faults."""
 
 SUMMARY: Final = _table(
     *_EXPERIMENT_FIELDS,
-    ("measure", pa.string()),  # a column of MEASURES, or a response kind with its statistic
-    ("seeds", pa.int64()),
-    ("mean", pa.float64()),
-    ("low", pa.float64(), NULLABLE),  # confidence interval of 95 %
-    ("high", pa.float64(), NULLABLE),
+    ("measure", pa.string(), "a column of `measures`, or a kind of response with its statistic"),
+    ("seeds", pa.int64(), "number of runs"),
+    ("mean", pa.float64(), "mean over the runs"),
+    ("low", pa.float64(), "lower end of the 95 % confidence interval", NULLABLE),
+    ("high", pa.float64(), "upper end of the 95 % confidence interval", NULLABLE),
 )
 
 PEAKS: Final = _table(
     *(column for column in _EXPERIMENT_FIELDS if column[0] not in ("load_tps", "duration_us")),
-    ("seed", pa.int64()),
-    ("peak_tps", pa.float64()),  # throughput at the highest unsaturated load
-    ("load_tps", pa.float64()),
-    ("saturating_tps", pa.float64(), NULLABLE),  # lowest saturating load; null without one
+    ("seed", pa.int64(), "seed of all random choices"),
+    ("peak_tps", pa.float64(), "throughput at the highest unsaturated load"),
+    ("load_tps", pa.float64(), "highest unsaturated load"),
+    ("saturating_tps", pa.float64(), "lowest saturating load; null without one", NULLABLE),
 )
 
 VERDICTS: Final = _table(
-    ("run", pa.string()),
-    ("checker", pa.string()),
-    ("verdict", pa.string()),  # ok, illegal or unknown
-    ("detail", pa.string()),  # counterexample, or reason of `unknown`; empty if ok
-    ("command", pa.string()),
+    _RUN,
+    ("checker", pa.string(), "property that was checked"),
+    ("verdict", pa.string(), "`ok`, `illegal` or `unknown`"),
+    ("detail", pa.string(), "counterexample, or reason of `unknown`; empty if ok"),
+    ("command", pa.string(), "command that repeats the run or the check"),
 )
+
+RUN_SCHEMAS: Final = {
+    "runs": RUNS,
+    "operations": OPERATIONS,
+    "orders": ORDERS,
+    "samples": SAMPLES,
+    "final_states": FINAL_STATES,
+    "run_verdicts": VERDICTS,
+}
+"""Tables that the tasks of `simulate` write, with rows of each run."""
 
 RESULT_SCHEMAS: Final = {
     "measures": MEASURES,
@@ -185,34 +225,48 @@ RESULT_SCHEMAS: Final = {
     "peaks": PEAKS,
     "verdicts": VERDICTS,
 }
-"""Tables over all runs."""
+"""Tables that `measure` and `verify` compute from those of the runs."""
 
 # --- tables of 'creek export': of a cluster, not of a run ---------------------------------------
 
 REGISTERS: Final = _table(
-    ("key", pa.string()),  # as JSON: "lamp", 3 or ["stock", "lamp"]
-    ("key_text", pa.string(), NULLABLE),  # key that is a string
-    ("key_int", pa.int64(), NULLABLE),  # key that is an integer
-    ("key_parts", pa.list_(pa.string()), NULLABLE),  # key that is a tuple: ["stock", "lamp"]
-    ("kind", pa.string()),  # type of the value, one of VALUE_KINDS
-    ("value", pa.string(), NULLABLE),  # as JSON, encoded as over HTTP; null if deleted
-    ("value_bool", pa.bool_(), NULLABLE),  # one of these columns, if the value has such a type
-    ("value_int", pa.int64(), NULLABLE),
-    ("value_float", pa.float64(), NULLABLE),
-    ("value_text", pa.string(), NULLABLE),
-    ("value_bytes", pa.binary(), NULLABLE),
+    ("key", pa.string(), 'key, as JSON: `"lamp"`, `3` or `["stock", "lamp"]`'),
+    ("key_text", pa.string(), "key that is a string", NULLABLE),
+    ("key_int", pa.int64(), "key that is an integer", NULLABLE),
+    ("key_parts", pa.list_(pa.string()), "parts of a key that is a tuple, as strings", NULLABLE),
+    (
+        "kind",
+        pa.string(),
+        "type of the value: `null`, `bool`, `int`, `float`, `text`, `bytes`, `tuple`, `dict`; "
+        "`deleted` for a deleted initial register",
+    ),
+    ("value", pa.string(), "value, as JSON as over HTTP; null if deleted", NULLABLE),
+    ("value_bool", pa.bool_(), "value that is a truth value", NULLABLE),
+    ("value_int", pa.int64(), "value that is an integer of 64 bits", NULLABLE),
+    ("value_float", pa.float64(), "value that is a floating-point number", NULLABLE),
+    ("value_text", pa.string(), "value that is a string", NULLABLE),
+    ("value_bytes", pa.binary(), "value that is a byte string", NULLABLE),
 )
 VALUE_KINDS: Final = ("null", "bool", "int", "float", "text", "bytes", "tuple", "dict", "deleted")
 """Types of a stored value. `deleted` marks an initial register that was deleted."""
 
 COMMITTED: Final = _table(
-    ("index", pa.int64()),  # position in the committed order, from 0
-    ("origin", pa.int32()),  # identifier, together with `event`
-    ("event", pa.int64()),
-    ("timestamp_us", pa.int64()),  # by the clock of the replica that issued it
-    ("strong", pa.bool_()),
-    ("operation", pa.string()),  # name of the operation
-    ("arguments", pa.string()),  # as a JSON array
-    ("client", pa.string(), NULLABLE),  # null: a client without retries, or the cluster itself
-    ("number", pa.int64(), NULLABLE),  # call number of the client
+    ("index", pa.int64(), "position in the committed order, from 0"),
+    ("origin", pa.int32(), "replica that issued the operation"),
+    ("event", pa.int64(), "number of the operation there"),
+    ("timestamp_us", pa.int64(), "time, by the clock of that replica"),
+    ("strong", pa.bool_(), "true for strong operations"),
+    ("operation", pa.string(), "name of the operation"),
+    ("arguments", pa.string(), "arguments, as a JSON array"),
+    ("client", pa.string(), "client; null for operations of the cluster itself", NULLABLE),
+    ("number", pa.int64(), "call number of the client", NULLABLE),
 )
+EXPORT_SCHEMAS: Final = {"state": REGISTERS, "operations": COMMITTED}
+"""Tables of `creek export`."""
+
+PARQUET_OPTIONS: Final[dict[str, Any]] = {
+    "compression": "zstd",
+    "compression_level": 3,
+    "write_page_checksum": True,
+}
+"""Options of all Parquet files that Arrow writes. Readers verify the checksum of each page."""

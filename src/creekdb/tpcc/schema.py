@@ -162,3 +162,16 @@ TABLES: Final = {
         *(ORDERS, ORDER_LINE, ITEM, STOCK),
     )
 }
+
+TEXT_COLUMNS: Final = frozenset(
+    (
+        *("w_name", "w_street_1", "w_street_2", "w_city", "w_state", "w_zip"),
+        *("d_name", "d_street_1", "d_street_2", "d_city", "d_state", "d_zip"),
+        *("c_first", "c_middle", "c_last", "c_street_1", "c_street_2", "c_city", "c_state"),
+        *("c_zip", "c_phone", "c_credit", "c_data"),
+        *("h_data", "ol_dist_info", "i_name", "i_data", "s_dist", "s_data"),
+    )
+)
+"""Columns with texts. All other columns are integers."""
+NULLABLE_COLUMNS: Final = frozenset(("o_carrier_id", "ol_delivery_d"))
+"""Columns that may be None."""

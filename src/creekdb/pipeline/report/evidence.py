@@ -9,23 +9,23 @@ runs of an experiment at one load, the longest counts. Other modules format the 
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from functools import cached_property
 from math import inf, isfinite
-from pathlib import Path
 from statistics import fmean
 from typing import Any, Final, NamedTuple
 
 import msgspec
 import pyarrow as pa
-import pyarrow.parquet as pq
+import pyarrow.compute as pc
 
 from creekdb.errors import StorageFault, UsageError
 from creekdb.evaluation import Experiment
 from creekdb.history import LIVE_SOURCE
 from creekdb.pipeline import schemas
-from creekdb.pipeline.schemas import ALL_KINDS, EXPERIMENT_COLUMNS
-from creekdb.pipeline.stages import output_dir, run_tables
+from creekdb.pipeline.schemas import ALL_KINDS, EXPERIMENT_COLUMNS, RESULT_SCHEMAS
+from creekdb.pipeline.stages.output_dir import FAILED_DIR
+from creekdb.pipeline.storage import Location
 
 ReportRow = dict[str, Any]
 
@@ -48,69 +48,49 @@ class ReportTables(NamedTuple):
     """Cells without a run: `cell`, and the recorded `detail` of the failure."""
 
 
-def read_report_tables(out: Path) -> ReportTables:
+def read_report_tables(out: Location) -> ReportTables:
     """Read all tables of an output directory."""
-    if not out.is_dir():
+    if not out.is_directory():
         raise UsageError(
             f"cannot read {out}: not a directory; name an output of 'creek pipeline simulate'"
         )
-    if not _parquet_files(out / "summary") or not _parquet_files(out / "measures"):
+    if not (out / "summary").names() or not (out / "measures").names():
         raise UsageError(f"{out} holds no measures: run 'creek pipeline measure {out}' first")
-    results = {
-        name: _read_rows(_parquet_files(out / name), schema)
-        for name, schema in schemas.RESULT_SCHEMAS.items()
-    }
+    results = {name: _read_rows(out / name, schema) for name, schema in RESULT_SCHEMAS.items()}
     measured = {row["run"] for row in results["measures"]}
-    directories = [
-        path for path in output_dir.run_directories(out) if path.resolve().name in measured
-    ]
-    runs = _read_rows(_existing_files(directories, "runs"), schemas.RUNS)
-    sampled = {row["run"] for row in runs if row["faults"] or row["source"] == LIVE_SOURCE}
+    runs = [row for row in _read_rows(out / "runs", schemas.RUNS) if row["run"] in measured]
+    sampled = pa.array(
+        [row["run"] for row in runs if row["faults"] or row["source"] == LIVE_SOURCE], pa.string()
+    )
     return ReportTables(
         **results,
         runs=runs,
-        samples=_read_rows(
-            _existing_files(
-                [each for each in directories if each.resolve().name in sampled], "samples"
-            ),
-            schemas.SAMPLES,
-        ),
+        samples=_read_rows(out / "samples", schemas.SAMPLES, pc.field("run").isin(sampled)),
         failed=[
-            {"cell": path.stem, "detail": path.read_text(encoding="utf-8", errors="replace")}
-            for path in sorted((out / output_dir.FAILED_DIR).glob("*.txt"))
+            {
+                "cell": name.removesuffix(".txt"),
+                "detail": (out / FAILED_DIR / name).read_bytes().decode(errors="replace"),
+            }
+            for name in (out / FAILED_DIR).names()
         ],
     )
 
 
-def _parquet_files(table: Path) -> list[Path]:
-    """Return the data files of a table, without Spark's marker files."""
-    paths = table.rglob("*.parquet") if table.is_dir() else iter([table.with_suffix(".parquet")])
-    return sorted(path for path in paths if path.is_file() and not path.name.startswith(("_", ".")))
+def _read_rows(table: Location, schema: pa.Schema, filters: Any = None) -> list[ReportRow]:
+    """Read the rows of a table; a missing table is empty."""
+    return [row for name in table.names() for row in _read_file_rows(table / name, schema, filters)]
 
 
-def _existing_files(directories: Sequence[Path], table: str) -> list[Path]:
-    files = (directory / run_tables.TABLE_FILES[table] for directory in directories)
-    return [file for file in files if file.is_file()]
-
-
-def _read_rows(paths: Sequence[Path], schema: pa.Schema) -> list[ReportRow]:
-    return [row for path in paths for row in _read_file_rows(path, schema)]
-
-
-def _read_file_rows(path: Path, schema: pa.Schema) -> Iterable[ReportRow]:
-    try:
-        table = pq.ParquetFile(path).read()
-    except (pa.ArrowInvalid, OSError) as error:
-        raise StorageFault(f"cannot read {path} as Parquet: {error}") from error
-    types = dict(zip(table.schema.names, table.schema.types, strict=True))
+def _read_file_rows(file: Location, schema: pa.Schema, filters: Any) -> Iterable[ReportRow]:
+    actual = file.read_schema()
     for field in schema:
-        actual = types.get(field.name, "missing")
-        if actual != field.type:
+        kind = actual.field(field.name).type if field.name in actual.names else "missing"
+        if kind != field.type:
             raise StorageFault(
-                f"cannot read {path}: column '{field.name}' must be {field.type} and is {actual}; "
+                f"cannot read {file}: column '{field.name}' must be {field.type} and is {kind}; "
                 "another version of Creek wrote it"
             )
-    for row in table.select(schema.names).to_pylist():
+    for row in file.read_table(schema.names, filters=filters).to_pylist():
         yield {name: None if _is_not_finite(value) else value for name, value in row.items()}
 
 

@@ -10,7 +10,6 @@ from collections import Counter
 from functools import cache, partial
 from hashlib import sha256
 from importlib.resources import files
-from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import vl_convert
@@ -18,7 +17,6 @@ from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
 import creekdb
-from creekdb.atomic_write import atomic_write
 from creekdb.errors import StorageFault
 from creekdb.pipeline.report import formatting
 from creekdb.pipeline.report.charts import curves, theme
@@ -33,6 +31,7 @@ from creekdb.pipeline.report.queries import LATENCY_LOAD_SHARE_MAX
 from creekdb.pipeline.report.summary import headline, transaction_latencies
 from creekdb.pipeline.report.timelines import draw_timelines
 from creekdb.pipeline.report.variations import draw_variations, variation_lines
+from creekdb.pipeline.storage import Location
 
 VEGA_LITE_VERSION: Final = "6.4"
 """Vega-Lite version that altair targets, among those in vl-convert."""
@@ -142,23 +141,22 @@ PNG_SCALE: Final = 2
 
 
 class Report(NamedTuple):
-    """Path of the written page, and its summary."""
+    """Location of the written page, and its summary."""
 
-    page: Path
+    page: Location
     summary: list[str]
     """Lines for a terminal."""
 
 
-def write_report(out: Path) -> Report:
+def write_report(out: Location) -> Report:
     """Write the page, the statements and the pictures; replace those of an earlier report."""
     evidence = Evidence(read_report_tables(out))
     results = evaluate_claims(evidence)
     statements = markdown_table(results, evidence.source)
     try:
         _write_pictures(evidence, out / PICTURES_DIR)
-        (out / CLAIMS_FILE).write_text(statements, encoding="utf-8")
-        with atomic_write(out / PAGE_FILE) as partial:
-            partial.write_text(render_page(evidence, results), encoding="utf-8")
+        (out / CLAIMS_FILE).write_bytes(statements.encode())
+        (out / PAGE_FILE).write_bytes(render_page(evidence, results).encode())
     except OSError as error:
         raise StorageFault(f"cannot write to {out}: {error.strerror or error}") from error
     return Report(
@@ -173,12 +171,11 @@ def _claims_line(results: list[ClaimResult], source: str) -> str:
     return f"{len(results)} statements of the paper, {source} runs: {counts}"
 
 
-def _write_pictures(evidence: Evidence, directory: Path) -> None:
-    directory.mkdir(exist_ok=True)
+def _write_pictures(evidence: Evidence, directory: Location) -> None:
     palette = theme.picture_palette(evidence.schemes)
     for figure in draw_figures(evidence):
         spec = figure.chart.picture_spec(palette)
         svg: str = vl_convert.vegalite_to_svg(spec, vl_version=VEGA_LITE_VERSION)
         png: bytes = vl_convert.vegalite_to_png(spec, vl_version=VEGA_LITE_VERSION, scale=PNG_SCALE)
-        (directory / f"{figure.key}.svg").write_text(svg, encoding="utf-8")
+        (directory / f"{figure.key}.svg").write_bytes(svg.encode())
         (directory / f"{figure.key}.png").write_bytes(png)

@@ -5,7 +5,8 @@ the frame.
 """
 
 import pyarrow as pa
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column
+from pyspark.sql import DataFrame as DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the usual alias
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructField, StructType

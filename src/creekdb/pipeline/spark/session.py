@@ -1,75 +1,67 @@
-"""Spark session with quiet output, settings for this machine, and errors of one line.
+"""Spark session: start in the background, stop, interruption, and errors of one line.
 
-The standard error of the Java process goes to a log file from its start. If Spark cannot start, the
-error quotes the relevant line of the log. If the process exits early, the log file is kept. Errors
-of Spark itself still arrive as exceptions.
+The session has a driver in a Java process of this machine (`driver`), or is one of a Spark Connect
+server (`connect`). Errors of Spark itself arrive as exceptions; `failures` explains them.
 """
 
-import logging
 import os
-import re
 import signal
-import socket
-import subprocess
-import sys
 import tempfile
 import threading
-import warnings
-import zipfile
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from contextlib import ExitStack, contextmanager
+from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NoReturn
+from typing import TYPE_CHECKING, Final, NoReturn, Protocol
 
-import creekdb
-from creekdb.errors import CreekError, HelperEnded, UsageError
-from creekdb.pipeline.spark.java import java_home
+from creekdb.errors import CreekError, UsageError
+from creekdb.pipeline.spark.configuration import SparkOptions
+from creekdb.pipeline.spark.connect import ConnectServer
+from creekdb.pipeline.spark.driver import Driver
 
 if TYPE_CHECKING:
     from signal import _HANDLER
 
     from pyspark.sql import SparkSession as SparkSession
 
-LOCAL_MASTER: Final = "local[*]"
-TASK_ATTEMPTS_MAX: Final = 3
-"""Attempts of a task whose process was lost, on a local master."""
-HEAP_DIVISOR: Final = 4
-"""Divisor of the machine's memory for the Java heap. Python processes use the rest."""
-HEAP_MIB_MIN: Final = 1024
-HEAP_MIB_MAX: Final = 4096
-CONNECT_TIMEOUT_S: Final = 5.0
-EXIT_TIMEOUT_S: Final = 5.0
-"""Time for the Java process to exit after its connection broke, in seconds."""
 INSTALL_HINT: Final = "install them with: pip install 'creekdb[pipeline]'"
 
-_LOG4J_CONFIG: Final = """\
-rootLogger.level = error
-rootLogger.appenderRef.stderr.ref = stderr
-appender.stderr.type = Console
-appender.stderr.name = stderr
-appender.stderr.target = SYSTEM_ERR
-appender.stderr.layout.type = PatternLayout
-appender.stderr.layout.pattern = %m%n%throwable
-logger.gateway.name = org.apache.spark.api.python.PythonGatewayServer
-logger.gateway.level = error
-"""
-_LOOPBACK_SETTINGS: Final = {
-    "spark.driver.host": "127.0.0.1",
-    "spark.driver.bindAddress": "127.0.0.1",
-}
-_EXCEPTION_LINE = re.compile(
-    r"^(?:Exception in thread \"\S+\" |Caused by: |: )?[\w.$]+(?:Exception|Error): (.+)"
-)
+DEFAULT_OPTIONS: Final = SparkOptions()
+
+
+def _discard(line: str) -> None:
+    """Report nothing."""
 
 
 @contextmanager
 def spark_session(
-    master: str = LOCAL_MASTER, name: str = "creek", heap_mib: int | None = None
+    options: SparkOptions | str = DEFAULT_OPTIONS,
+    name: str = "creek",
+    heap_mib: int | None = None,
+    report: Callable[[str], None] = _discard,
 ) -> Iterator["SparkSession"]:
-    """Yield a session on `master`, and stop it at the end.
+    """Yield a session, and stop it at the end.
 
-    A process has one session at a time. An active session is reused, and stays open. The default
-    heap of the driver depends on the machine's memory.
+    A process has one session at a time. An active session is reused, and stays open. A text as
+    `options` is the URL of a master. The default heap of the driver depends on the machine's
+    memory. `report` receives the settings that Creek adds, one line each.
+    """
+    with starting_session(options, name, heap_mib, report) as wait_for_session:
+        yield wait_for_session()
+
+
+@contextmanager
+def starting_session(
+    options: SparkOptions | str = DEFAULT_OPTIONS,
+    name: str = "creek",
+    heap_mib: int | None = None,
+    report: Callable[[str], None] = _discard,
+) -> Iterator[Callable[[], "SparkSession"]]:
+    """Start a session in the background, and yield a function that waits for it.
+
+    Other work can go on before the caller waits. The function raises the errors of the start. The
+    session is stopped at the end, even if the caller never waited for it.
     """
     try:
         from pyspark.sql import SparkSession  # noqa: PLC0415 - optional dependency
@@ -78,64 +70,91 @@ def spark_session(
             f"cannot run the pipeline: packages are missing ({error}); {INSTALL_HINT}"
         ) from None
     if (active := SparkSession.getActiveSession()) is not None:
-        yield active
+        yield lambda: active
         return
-    _check_reachable(master)
+    options = SparkOptions.parse(options)
     with tempfile.TemporaryDirectory(prefix="creek-spark-") as directory:
         scratch = Path(directory)
-        log_file = scratch / "java.log"
-        os.environ["JAVA_HOME"] = str(java_home(scratch))
-        if is_local(master) or "PYSPARK_PYTHON" not in os.environ:
-            os.environ["PYSPARK_PYTHON"] = sys.executable
-        builder = SparkSession.builder.master(_with_task_retries(master)).appName(name)
-        for key, value in _settings(master, scratch, heap_mib or _heap_mib()).items():
-            builder = builder.config(key, value)
-        handler = signal.getsignal(signal.SIGINT)
-        try:
-            with _redirect_stderr(log_file):
-                spark = builder.getOrCreate()
-        except Exception as error:  # noqa: BLE001 - any failure becomes one line
-            raise UsageError(
-                f"Spark cannot start on {master}: {_startup_failure(error, log_file)}"
-            ) from None
-        with _stop_on_exit(spark, log_file), _restore_interrupts(handler):
-            if not is_local(master):
-                spark.sparkContext.addPyFile(str(_package_archive(scratch)))
-            yield spark
+        backend: _Backend
+        if (url := _connect_url(options)) is not None:
+            backend = ConnectServer(url, options, name, scratch, report)
+        else:
+            backend = Driver(options, name, scratch, heap_mib, report)
+        with ExitStack() as stack:
+            wait_for_start = stack.enter_context(_stop_on_exit(backend))
+
+            @cache
+            def wait_for_session() -> "SparkSession":
+                # Work before this point keeps its own handling of interruptions.
+                stack.enter_context(_keep_interrupts())
+                return wait_for_start()
+
+            yield wait_for_session
+
+
+class _Backend(Protocol):
+    """Kind of session: one with a driver of its own, or one of a Connect server."""
+
+    def start(self) -> None:
+        """Start all that takes long; called in a background thread."""
+
+    def session(self) -> "SparkSession":
+        """Return the session after the start; called in the caller's thread."""
+
+    def exit_error(self, error: Exception) -> CreekError | None:
+        """Return a report of the backend's exit if it caused the error."""
+
+    def cancel(self) -> None:
+        """Prevent the rest of a start that goes on."""
+
+    def stop(self) -> None:
+        """Stop the session, after the start has ended."""
 
 
 @contextmanager
-def _stop_on_exit(spark: "SparkSession", log_file: Path) -> Iterator[None]:
-    """Stop Spark, or raise `HelperEnded` if its process exited.
+def _stop_on_exit(backend: _Backend) -> Iterator[Callable[[], "SparkSession"]]:
+    """Start a backend in a thread, yield a function that waits for it, and finally stop it."""
+    started: Future[None] = Future()
 
-    Another thread stops it, since an interruption may have broken this thread's connection.
-    """
-    code: int | None = None
+    def start() -> None:
+        try:
+            backend.start()
+            started.set_result(None)
+        except BaseException as error:  # noqa: BLE001 - raised by the function below
+            started.set_exception(error)
+
+    def wait_for_session() -> "SparkSession":
+        started.result()
+        return backend.session()
+
+    thread = threading.Thread(target=start, name="spark-start")
+    thread.start()
     try:
-        with _log_connection_errors(log_file, spark):
-            yield
+        yield wait_for_session
     except CreekError:
         raise
     except Exception as error:
-        code = _java_exit_code(spark, error)
-        if code is not None:
-            raise HelperEnded(_exit_report(code, log_file)) from error
+        if (report := backend.exit_error(error)) is not None:
+            raise report from error
         raise
     finally:
-        if code is None:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # The process exits with this one in any case.
-                stopping = threading.Thread(target=spark.stop)
-                stopping.start()
-                stopping.join()
+        # Another thread stops it, since an interruption may have broken this thread's connection.
+        stopping = threading.Thread(target=_stop_after, args=(thread, backend), name="spark-stop")
+        stopping.start()
+        stopping.join()
+
+
+def _stop_after(start: threading.Thread, backend: _Backend) -> None:
+    backend.cancel()
+    start.join()
+    backend.stop()
 
 
 @contextmanager
-def _restore_interrupts(handler: "_HANDLER") -> Iterator[None]:
-    """Raise KeyboardInterrupt on SIGINT, and finally restore the `handler` from before Spark.
+def _keep_interrupts() -> Iterator[None]:
+    """Raise KeyboardInterrupt on SIGINT, and finally restore the previous handler.
 
-    Spark's own handler calls Java within another call. Py4J may raise another error if it is
-    interrupted during a call.
+    Py4J may raise another error if it is interrupted during a call.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -147,7 +166,7 @@ def _restore_interrupts(handler: "_HANDLER") -> Iterator[None]:
         interrupted = True
         raise KeyboardInterrupt
 
-    signal.signal(signal.SIGINT, interrupt)
+    handler: _HANDLER = signal.signal(signal.SIGINT, interrupt)
     try:
         yield
     except Exception:
@@ -160,117 +179,28 @@ def _restore_interrupts(handler: "_HANDLER") -> Iterator[None]:
         raise KeyboardInterrupt
 
 
-def _check_reachable(master: str) -> None:
-    """Raise UsageError if no Spark master accepts connections. Spark retries for over a minute."""
-    match = re.fullmatch(r"spark://(.*)", master)
-    if match is None:
-        return
-    problem = "not an address"
-    for address in match[1].split(","):
-        host, _, port = address.rpartition(":")
-        try:
-            socket.create_connection((host, int(port)), CONNECT_TIMEOUT_S).close()
-        except (OSError, ValueError, OverflowError) as error:
-            problem = str(error)
-        else:
-            return
-    raise UsageError(f"cannot connect to a Spark master at {master}: {problem}")
-
-
-def is_local(master: str) -> bool:
-    return master == "local" or master.startswith("local[")
-
-
-def _is_on_this_host(master: str) -> bool:
-    return is_local(master) or "//127.0.0.1" in master or "//localhost" in master
-
-
-def _with_task_retries(master: str) -> str:
-    """Enable retries of tasks with lost processes on a local master."""
-    match = re.fullmatch(r"local\[([^,\]]+)\]", master)
-    return f"local[{match[1]},{TASK_ATTEMPTS_MAX}]" if match else master
-
-
-def _settings(master: str, scratch: Path, heap_mib: int) -> dict[str, str]:
-    log_config = scratch / "log4j2.properties"
-    log_config.write_text(_LOG4J_CONFIG)
-    return {
-        **(_LOOPBACK_SETTINGS if _is_on_this_host(master) else {}),
-        "spark.driver.memory": f"{heap_mib}m",
-        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile=file:{log_config}",
-        "spark.python.unix.domain.socket.enabled": "true",
-        "spark.python.unix.domain.socket.dir": str(scratch),
-        "spark.sql.execution.arrow.pyspark.enabled": "true",
-        "spark.sql.session.timeZone": "UTC",
-        "spark.sql.warehouse.dir": str(scratch / "warehouse"),
-        "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
-        **(_local_settings() if is_local(master) else {}),
-    }
-
-
-def _local_settings() -> dict[str, str]:
-    """Return settings for a local master. Tasks import modules from the same paths as this one."""
-    cwd = os.getcwd()
-    paths = {"spark.executorEnv.PYTHONPATH": cwd} if {"", cwd} & {*sys.path} else {}
-    return {**paths, "spark.sql.shuffle.partitions": str(2 * _core_count())}
-
-
-def _core_count() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-def _heap_mib() -> int:
-    return min(max(_memory_mib() // HEAP_DIVISOR, HEAP_MIB_MIN), HEAP_MIB_MAX)
-
-
-def _memory_mib() -> int:
-    """Return the memory limit of this process: the cgroup's, or else that of the machine."""
-    total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    try:
-        allowed = Path("/sys/fs/cgroup/memory.max").read_text().strip()
-    except OSError:
-        allowed = "max"
-    return min(total, int(allowed) if allowed.isdecimal() else total) // 2**20
-
-
-@contextmanager
-def _redirect_stderr(file: Path) -> Iterator[None]:
-    """Redirect the standard error of this process and its children to `file`."""
-    sys.stderr.flush()
-    saved = os.dup(2)
-    with file.open("wb") as stream:
-        os.dup2(stream.fileno(), 2)
-    try:
-        yield
-    finally:
-        sys.stderr.flush()
-        os.dup2(saved, 2)
-        os.close(saved)
-
-
-@contextmanager
-def _log_connection_errors(file: Path, spark: "SparkSession") -> Iterator[None]:
-    """Append errors of broken connections between this process and Java to `file`."""
-    handler = logging.FileHandler(file)
-    logging.getLogger().addHandler(handler)
-    server: Any = getattr(spark.sparkContext, "_accumulatorServer", None)
-    if server is not None:
-        server.handle_error = lambda *_: logging.exception("connection to Spark failed")
-    try:
-        yield
-    finally:
-        logging.getLogger().removeHandler(handler)
-        handler.close()
+def _connect_url(options: SparkOptions) -> str | None:
+    """Return the URL of a Connect server, or None for a driver of this process."""
+    if options.remote is not None and options.master is not None:
+        raise UsageError(
+            f"cannot use --master {options.master} with --remote {options.remote}: "
+            "a Connect server has its own master; name one of them"
+        )
+    if options.master is not None:
+        return None
+    return options.remote or options.conf.get("spark.remote") or os.environ.get("SPARK_REMOTE")
 
 
 def task_counts(spark: "SparkSession") -> tuple[int, int]:
     """Return the numbers of completed and of all tasks in active stages.
 
-    Both are 0 if Spark has exited; `spark_session` reports that.
+    Both are 0 if Spark has exited, which `spark_session` reports, and on a Connect server.
     """
     from py4j.protocol import Py4JError  # noqa: PLC0415 - optional dependency
+    from pyspark.sql import is_remote  # noqa: PLC0415
 
+    if is_remote():
+        return 0, 0
     tracker = spark.sparkContext.statusTracker()
     try:
         infos = [tracker.getStageInfo(each) for each in tracker.getActiveStageIds()]
@@ -279,54 +209,3 @@ def task_counts(spark: "SparkSession") -> tuple[int, int]:
     stages = [info for info in infos if info is not None]
     done = sum(stage.numCompletedTasks for stage in stages)
     return done, sum(stage.numTasks for stage in stages)
-
-
-def _java_exit_code(spark: "SparkSession", error: Exception) -> int | None:
-    """Return the exit code of the Java process, or None if it runs."""
-    from py4j.protocol import Py4JError, Py4JJavaError  # noqa: PLC0415 - optional dependency
-
-    process: subprocess.Popen[bytes] | None = getattr(spark.sparkContext._gateway, "proc", None)
-    if process is None:
-        return None
-    is_java_exception = isinstance(error, Py4JJavaError)
-    if isinstance(error, ConnectionError | EOFError | Py4JError) and not is_java_exception:
-        with suppress(subprocess.TimeoutExpired):
-            return process.wait(EXIT_TIMEOUT_S)
-    return process.poll()
-
-
-def _exit_report(code: int, log_file: Path) -> str:
-    """Save the log, and return the error text."""
-    cause = f"killed by {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
-    file, name = tempfile.mkstemp(prefix="creek-spark-", suffix=".log")
-    with os.fdopen(file, "wb") as saved:
-        saved.write(log_file.read_bytes())
-    return (
-        f"Spark exited early: {cause}, often because of too little memory (log: {name}); "
-        "repeat the command to resume, completed work is kept"
-    )
-
-
-def _startup_failure(error: Exception, log_file: Path) -> str:
-    """Return the most specific line: the first Java exception, or else the first line."""
-    log_lines = log_file.read_text(errors="replace").splitlines() if log_file.exists() else []
-    for line in (*log_lines, *str(error).splitlines()):
-        if match := _EXCEPTION_LINE.match(line.strip()):
-            return match[1]
-    lines = [line for line in (*str(error).splitlines(), *log_lines) if line.strip()]
-    return lines[0].strip() if lines else type(error).__name__
-
-
-def _package_archive(scratch: Path) -> Path:
-    """Archive this package for executors that may not have it installed.
-
-    Compiled modules are excluded: they cannot be imported from an archive or on other platforms.
-    """
-    package = Path(creekdb.__file__).parent
-    archive = scratch / "creek.zip"
-    with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as file:
-        for path in sorted(package.rglob("*")):
-            compiled = "__pycache__" in path.parts or path.suffix in (".so", ".pyd")
-            if path.is_file() and not compiled:
-                file.write(path, Path("creekdb") / path.relative_to(package))
-    return archive

@@ -11,7 +11,6 @@ registers of the data type and internal registers of the cluster are excluded.
 The directory is written under a temporary name and then renamed, so it is complete or absent.
 """
 
-import json
 from collections.abc import Iterable, Iterator
 from itertools import islice
 from pathlib import Path
@@ -28,8 +27,8 @@ from creekdb.history import merge_recordings
 from creekdb.history.recording import RecordingStarted, read_frames
 from creekdb.history.recording import find_recordings as recordings_in
 from creekdb.history.records import Committed, RbCast
-from creekdb.http.schema import to_json
-from creekdb.pipeline.schemas import COMMITTED, REGISTERS
+from creekdb.pipeline.schemas import COMMITTED, PARQUET_OPTIONS, REGISTERS
+from creekdb.pipeline.stages.run_tables import json_text
 from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.request import Request
 from creekdb.protocol.values import Key
@@ -102,7 +101,7 @@ def export_backup(backup: Path, out: Path, recordings: Iterable[Path] = ()) -> E
 def _write_parquet(directory: Path, schema: pa.Schema, rows: Iterator[dict[str, Any]]) -> int:
     directory.mkdir()
     count = 0
-    with pq.ParquetWriter(directory / "part-0.parquet", schema) as writer:
+    with pq.ParquetWriter(directory / "part-0.parquet", schema, **PARQUET_OPTIONS) as writer:
         while batch := list(islice(rows, ROWS_PER_GROUP)):
             writer.write_table(pa.Table.from_pylist(batch, schema))
             count += len(batch)
@@ -163,7 +162,7 @@ def _operation_row(index: int, request: Request) -> dict[str, Any]:
         "timestamp_us": request.timestamp,
         "strong": request.strong,
         "operation": operation.name,
-        "arguments": _json_text(operation.arguments),
+        "arguments": json_text(operation.arguments),
         "client": client,
         "number": number,
     }
@@ -189,7 +188,7 @@ def _is_internal_key(key: Key) -> bool:
 
 
 def _key_columns(key: Key) -> dict[str, Any]:
-    row: dict[str, Any] = {"key": _json_text(key)}
+    row: dict[str, Any] = {"key": json_text(key)}
     match key:
         case str():
             row["key_text"] = key
@@ -202,7 +201,7 @@ def _key_columns(key: Key) -> dict[str, Any]:
 
 def _register_row(key: Key, value: Any) -> dict[str, Any]:
     kind, column = _VALUE_COLUMNS[type(value)]
-    row = _key_columns(key) | {"kind": kind, "value": _json_text(value)}
+    row = _key_columns(key) | {"kind": kind, "value": json_text(value)}
     if column is not None:
         row[column] = _int64_or_none(value) if kind == "int" else value
     return row
@@ -211,7 +210,3 @@ def _register_row(key: Key, value: Any) -> dict[str, Any]:
 def _int64_or_none(value: int) -> int | None:
     """Return None for an integer outside 64 signed bits."""
     return value if -INT64_END <= value < INT64_END else None
-
-
-def _json_text(value: Any) -> str:
-    return json.dumps(to_json(value), ensure_ascii=False, separators=(",", ":"))

@@ -48,7 +48,7 @@ GRID_KEYS: Final = (*_FIELDS, "transactions")
 
 
 class Cell(NamedTuple):
-    """One run of a grid. Its name is that of the run directory."""
+    """One run of a grid. Its name is that of the run in all tables."""
 
     name: str
     experiment: Experiment

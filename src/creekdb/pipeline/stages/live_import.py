@@ -1,24 +1,34 @@
-"""Import of live runs into an output directory, each with a simulated counterpart.
+"""Stored runs as sources of tables, and live runs with a simulated counterpart each.
 
 The counterpart of a live run is the same experiment, simulated in the paper's environment: the same
 number of replicas, load, faults and fault times. A live run without TPC-C or without a constant
 load has no counterpart.
 """
 
-import shutil
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, Final
+from tempfile import TemporaryDirectory
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from creekdb.errors import CreekError, StorageFault, UsageError
-from creekdb.evaluation import Experiment
+from creekdb.errors import CreekError, UsageError
+from creekdb.evaluation import Experiment, datatype_of_history
 from creekdb.evaluation.measures import parse_tpcc_name
-from creekdb.history import LIVE_SOURCE, load_run_config
+from creekdb.history import LIVE_SOURCE, History, load_run, load_run_config, save_run
+from creekdb.history.run_directory import CONFIG_FILE
 from creekdb.load.live_run import PLANNED_FAULTS
+from creekdb.pipeline.checks.histories import history_verdicts
+from creekdb.pipeline.stages import run_tables
 from creekdb.pipeline.stages.grid import Cell, Grid, cell_name
-from creekdb.pipeline.stages.output_dir import RUNS_DIR
+from creekdb.pipeline.stages.output_dir import (
+    HISTORIES_DIR,
+    committed_batches,
+    prepare_import_dir,
+    remove_batch,
+    run_directories,
+)
+from creekdb.pipeline.storage import Location
 from creekdb.simulation.faults.language import format_fault, parse_faults
 
 COUNTERPART_WARM_UP_US: Final = 1_000_000
@@ -75,24 +85,69 @@ def _simulated_counterpart(config: dict[str, Any]) -> Cell | None:
     return Cell(cell_name(experiment), experiment)
 
 
-def import_live_runs(
-    out: Path, grid: Grid, directories: Sequence[Path], counterparts: Sequence[Cell]
-) -> None:
-    """Copy live runs into the directory of the runs of the grid.
+class StoredRun(NamedTuple):
+    """A run directory, to be added to the tables of an output directory.
 
-    Earlier imports and their counterparts belong to no cell and are removed.
+    With `is_copied`, the output directory receives a copy of it.
     """
-    names = {each.resolve().name for each in directories}
+
+    name: str
+    directory: Path
+    is_copied: bool = False
+
+    def tables(self, out: Location) -> run_tables.RunArrowTables:
+        """Return the rows of the run, with the verdicts of the checkers on its history."""
+        history = load_run(self.directory)
+        checked = str(self.directory)
+        if self.is_copied:
+            copy = out / HISTORIES_DIR / self.name
+            store_history(history, copy)
+            checked = str(copy)
+        datatype = datatype_of_history(history)
+        verdicts = history_verdicts(history, datatype, f"creek check {checked}")
+        return run_tables.tables_of_history(self.name, history, verdicts)
+
+
+def new_stored_runs(out: Location) -> tuple[StoredRun, ...]:
+    """Return the runs of a directory of run directories that its tables lack.
+
+    The output of a grid has none. The directory may also be a single run.
+    """
+    if not prepare_import_dir(out):
+        return ()
+    known = {name for names in committed_batches(out).values() for name in names}
+    directories = [each.resolve() for each in run_directories(out.local_path)]
+    return tuple(StoredRun(each.name, each) for each in directories if each.name not in known)
+
+
+def live_runs(directories: Iterable[Path]) -> tuple[StoredRun, ...]:
+    return tuple(
+        StoredRun(each.resolve().name, each.resolve(), is_copied=True) for each in directories
+    )
+
+
+def store_history(history: History, directory: Location) -> None:
+    """Write a run directory, in place of an earlier one."""
+    with TemporaryDirectory(prefix="creek-history-") as scratch:
+        save_run(history, Path(scratch) / "run")
+        files = sorted((Path(scratch) / "run").iterdir(), key=lambda each: each.name == CONFIG_FILE)
+        for file in files:  # A directory without its configuration is not a run.
+            (directory / file.name).write_bytes(file.read_bytes())
+
+
+def remove_earlier_imports(out: Location, grid: Grid, runs: Iterable[Cell | StoredRun]) -> None:
+    """Remove live runs of earlier commands, and their counterparts, from the tables.
+
+    Each of them is a batch of its own. Live runs among `runs` are imported again.
+    """
     cells = {each.name for each in grid.cells}
+    retained = cells | {each.name for each in runs if isinstance(each, Cell)}
+    names = {each.name for each in runs if isinstance(each, StoredRun)}
     if names & cells:
         name = min(names & cells)
         raise UsageError(f"cannot import {name}: the name is that of a grid cell; rename it")
-    retained = cells | {each.name for each in counterparts}
-    try:
-        for run in (out / RUNS_DIR).iterdir():
-            if run.name not in retained:
-                shutil.rmtree(run)
-        for directory in directories:
-            shutil.copytree(directory, out / RUNS_DIR / directory.resolve().name)
-    except OSError as error:
-        raise StorageFault(f"cannot copy a live run to {out}: {error}") from error
+    for file, contained in committed_batches(out).items():
+        if not retained & set(contained):
+            remove_batch(out, file)
+            for name in contained:
+                (out / HISTORIES_DIR / name).remove()

@@ -31,6 +31,7 @@ from creekdb.evaluation.measures import (
     SATURATION_SHARE,
 )
 from creekdb.history import LIVE_SOURCE
+from creekdb.pipeline.checks.shared_frames import SharedFrames
 from creekdb.pipeline.schemas import (
     ALL_KINDS,
     EXPERIMENT_COLUMNS,
@@ -74,7 +75,8 @@ def central_probability(angle: float, degrees: int) -> float:
 
 
 US_PER_S: Final = 1_000_000
-PERCENTILES: Final = (50, 95, 99)
+MEDIAN: Final = 50
+PERCENTILES: Final = (MEDIAN, 95, 99)
 STATISTICS: Final = ("mean_us", *(f"p{percent}_us" for percent in PERCENTILES))
 SUMMARY_COLUMNS: Final = tuple(MEASURES.names[MEASURES.names.index("asked") + 1 :])
 """Measures of SUMMARY. `saturated` counts as 0 or 1, so its mean is a share of the seeds."""
@@ -109,8 +111,13 @@ def measures(runs: DataFrame, operations: DataFrame) -> DataFrame:
     )
 
 
-def latencies(runs: DataFrame, operations: DataFrame) -> DataFrame:
-    """Return LATENCIES. Equal latencies are counted first, which bounds the rows to be sorted."""
+def latencies(
+    runs: DataFrame, operations: DataFrame, shared: SharedFrames | None = None
+) -> DataFrame:
+    """Return LATENCIES. Equal latencies are counted first, which bounds the rows to be sorted.
+
+    With `shared`, they are counted once, and the frame is valid until `shared` is closed.
+    """
     responses = (
         timed_operations(runs, operations)
         .where(_is_invoked_in_window())
@@ -121,25 +128,10 @@ def latencies(runs: DataFrame, operations: DataFrame) -> DataFrame:
         responses.where("latency_us is not null")
         .groupBy(*keys, "latency_us")
         .agg(F.count("*").alias("times"))
-        .withColumn("kind", F.explode(F.array("kind", F.lit(ALL_KINDS))))
-        .groupBy(*keys, "latency_us")
-        .agg(F.sum("times").alias("times"))
     )
-    group = Window.partitionBy(*keys)
-    ranked = counted.withColumns(
-        {
-            "rank": F.sum("times").over(group.orderBy("latency_us")),
-            "answers": F.sum("times").over(group),
-        }
-    )
-    return conform_to_schema(
-        ranked.groupBy(*keys).agg(
-            F.sum("times").alias("answers"),
-            (F.sum(F.col("latency_us") * F.col("times")) / F.sum("times")).alias("mean_us"),
-            *(_percentile(percent).alias(f"p{percent}_us") for percent in PERCENTILES),
-        ),
-        LATENCIES,
-    )
+    stored = shared.share(counted) if shared is not None else counted
+    of_all = stored.withColumn("kind", F.explode(F.array("kind", F.lit(ALL_KINDS))))
+    return conform_to_schema(latency_statistics(of_all, keys, PERCENTILES), LATENCIES)
 
 
 def summary(measures: DataFrame, latencies: DataFrame) -> DataFrame:
@@ -221,8 +213,10 @@ def _response_latencies() -> Column:
         "stable": F.when(strong, F.col("stable_us")).otherwise(final_us),
         "speculated": F.col("speculated_us"),
     }
-    strength = F.when(strong, "strong").otherwise("weak")
-    responses = [(F.concat_ws("_", strength, F.lit(name)), at) for name, at in times_us.items()]
+    responses = [
+        (F.when(strong, f"strong_{name}").otherwise(f"weak_{name}"), at)
+        for name, at in times_us.items()
+    ]
     responses.append((F.lit("all_done"), F.col("done_us")))
     return F.array(
         *(
@@ -232,10 +226,63 @@ def _response_latencies() -> Column:
     )
 
 
-def _percentile(percent: int) -> Column:
-    """Return a percentile by nearest rank."""
-    reached = F.col("rank") * 100 >= F.col("answers") * percent
-    return F.min(F.when(reached, F.col("latency_us")))
+# --- statistics of counted latencies -----------------------------------------------------------
+
+
+LATENCIES_PER_SLOT: Final = 4096
+"""Width of a slot of latencies, in microseconds."""
+
+
+def latency_statistics(
+    counted: DataFrame,
+    keys: tuple[str, ...],
+    percentiles: tuple[int, ...],
+    slot_us: int = LATENCIES_PER_SLOT,
+) -> DataFrame:
+    """Return number, mean, maximum and percentiles of the latencies of each group.
+
+    `counted` has a latency and its frequency in each row. A percentile is a value by nearest rank:
+    slots of adjacent latencies are counted, and only the slots that hold a percentile are sorted.
+    """
+    slots = counted.withColumn("slot", F.expr(f"latency_us div {slot_us}"))
+    totals = slots.groupBy(*keys, "slot").agg(
+        F.sum("times").alias("slot_times"),
+        F.sum(F.col("latency_us") * F.col("times")).alias("sum_us"),
+        F.max("latency_us").alias("max_us"),
+    )
+    group = Window.partitionBy(*keys)
+    ranks = [
+        f"struct({each} as percent, (answers * {each} + 99) div 100 as rank)"
+        for each in percentiles
+    ]
+    wanted = (
+        totals.select(
+            *(*keys, "slot", "slot_times"),
+            F.sum("slot_times").over(group.orderBy("slot")).alias("reached"),
+            F.sum("slot_times").over(group).alias("answers"),
+            F.sum("sum_us").over(group).alias("sum_us"),
+            F.max("max_us").over(group).alias("max_us"),
+        )
+        .selectExpr("*", f"inline(array({', '.join(ranks)}))")
+        .where("rank between reached - slot_times + 1 and reached")
+        .withColumn("before", F.expr("reached - slot_times"))
+        .drop("reached", "slot_times")
+    )
+    slot = Window.partitionBy(*keys, "slot", "percent").orderBy("latency_us")
+    found = (
+        slots.join(wanted, [*keys, "slot"])
+        .withColumn("reached", F.col("before") + F.sum("times").over(slot))
+        .where("reached >= rank")
+    )
+    return found.groupBy(*keys).agg(
+        F.max("answers").alias("answers"),
+        F.expr("max(sum_us) / max(answers)").alias("mean_us"),
+        F.max("max_us").alias("max_us"),
+        *(
+            F.expr(f"min(latency_us) filter (where percent = {each})").alias(f"p{each}_us")
+            for each in percentiles
+        ),
+    )
 
 
 # --- one pass over the operations of a run -----------------------------------------------------
@@ -322,8 +369,10 @@ TIME_STEPS: Final = 30
 TIME_STEP_KEYS: Final = ("run", "replica", "answer", "step")
 
 
-def over_time(runs: DataFrame, operations: DataFrame) -> DataFrame:
-    """Return OVER_TIME, for live runs and runs with faults."""
+def over_time(
+    runs: DataFrame, operations: DataFrame, shared: SharedFrames | None = None
+) -> DataFrame:
+    """Return OVER_TIME, for live runs and runs with faults; `shared` is that of `latencies`."""
     selected = runs.where((F.col("faults") != "") | (F.col("source") == LIVE_SOURCE))
     completed = (
         timed_operations(selected, operations)
@@ -332,31 +381,35 @@ def over_time(runs: DataFrame, operations: DataFrame) -> DataFrame:
         .withColumn("latency_us", F.col("done_us") - F.col("invoked_us"))
     )
     keys = ("run", "replica", "answer")
-    no_latency = F.lit(None).cast("bigint").alias("latency_us")
-    done = completed.select(*keys, _step_index("done_us"), F.lit(1).alias("done"), no_latency)
-    invoked = completed.select(
-        *keys, _step_index("invoked_us"), F.lit(0).alias("done"), "latency_us"
+    is_step = F.col("step").between(0, TIME_STEPS - 1)
+    done = (
+        completed.select(*keys, _step_index("done_us"))
+        .where(is_step)
+        .groupBy(*TIME_STEP_KEYS)
+        .agg(F.count("*").alias("done"))
     )
+    counted = (
+        completed.select(*keys, _step_index("invoked_us"), "latency_us")
+        .where(is_step)
+        .groupBy(*TIME_STEP_KEYS, "latency_us")
+        .agg(F.count("*").alias("times"))
+    )
+    stored = shared.share(counted) if shared is not None else counted
+    invoked = latency_statistics(stored, TIME_STEP_KEYS, (MEDIAN,))
     grouped = (
-        done.unionByName(invoked)
-        .where(F.col("step").between(0, TIME_STEPS - 1))
+        done.unionByName(invoked, allowMissingColumns=True)
         .groupBy(*TIME_STEP_KEYS)
         .agg(
-            F.sum("done").alias("done"),
-            F.count("latency_us").alias("asked"),
-            F.sort_array(F.collect_list("latency_us")).alias("sorted"),
+            F.coalesce(F.max("done"), F.lit(0)).alias("done"),
+            F.coalesce(F.max("answers"), F.lit(0)).alias("asked"),
+            F.max(f"p{MEDIAN}_us").alias("p50_us"),
+            F.max("max_us").alias("max_us"),
         )
     )
     length_us = F.floor((F.col("end_us") - F.col("begin_us")) / TIME_STEPS)
     windows = F.broadcast(selected.select("run", length_us.alias("length_us")))
     return conform_to_schema(
-        grouped.join(windows, "run").withColumns(
-            {
-                "at_us": F.col("step") * F.col("length_us"),
-                "p50_us": _value_at_rank("sorted", F.ceil(F.size("sorted") / 2)),
-                "max_us": _value_at_rank("sorted", F.size("sorted")),
-            }
-        ),
+        grouped.join(windows, "run").withColumn("at_us", F.col("step") * F.col("length_us")),
         OVER_TIME,
     )
 
@@ -364,8 +417,3 @@ def over_time(runs: DataFrame, operations: DataFrame) -> DataFrame:
 def _step_index(at: str) -> Column:
     since_us = F.col(at) - F.col("begin_us")
     return F.floor(since_us * TIME_STEPS / (F.col("end_us") - F.col("begin_us"))).alias("step")
-
-
-def _value_at_rank(numbers: str, rank: Column) -> Column:
-    """Return the number with that rank, from 1; null for an empty array."""
-    return F.when(F.size(numbers) > 0, F.element_at(numbers, rank.cast("int")))

@@ -1,42 +1,39 @@
 """Output directory of a pipeline.
 
-    pipeline.json    grid of the directory: its cells, and a hash of the simulating code
-    runs/CELL/       run directory of each completed cell
-    failed/CELL.txt  error and replay command of each failed cell
+    pipeline.json              grid of the directory: its cells, and a hash of the simulating code
+    TABLE/part-BATCH.parquet   rows of the runs of one batch, for each table of `RUN_SCHEMAS`
+    histories/RUN/             run directory of each run with recorded events
+    failed/CELL.txt            error and replay command of each failed cell
+
+The tasks of `simulate` write one file per table and batch. The file of `runs` comes last and
+commits the batch: the other files of an uncommitted batch are ignored, and removed by the next
+preparation. Other stages write their tables into the same directory.
 
 A directory belongs to one grid. The same grid, or one with additional cells, resumes it. Another
-grid, another version of the code or foreign files are rejected, never mixed. Other stages write
-their tables into the same directory.
+grid, another version of the code or foreign files are rejected, never mixed.
 """
 
 import hashlib
 import json
-import shutil
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import msgspec
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 import creekdb
-from creekdb.atomic_write import atomic_write
 from creekdb.errors import StorageFault, UsageError
-from creekdb.history import load_run_config
-from creekdb.pipeline.spark.frames import spark_schema
-from creekdb.pipeline.stages import run_tables
-from creekdb.pipeline.stages.grid import Cell, Grid
+from creekdb.pipeline.schemas import RESULT_SCHEMAS, RUN_SCHEMAS
+from creekdb.pipeline.stages.grid import Grid
+from creekdb.pipeline.storage import Location
 
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
-
-SCHEMA_VERSION: Final = 1
+SCHEMA_VERSION: Final = 2
 MANIFEST_FILE: Final = "pipeline.json"
-RUNS_DIR: Final = "runs"
+HISTORIES_DIR: Final = "histories"
 FAILED_DIR: Final = "failed"
-ATTEMPTS_DIR: Final = ".attempts"
-"""Directory in which tasks write a run before they move it to RUNS_DIR."""
+COMMITTING_TABLE: Final = "runs"
+"""Table whose file is written last and commits a batch."""
 
 _UNHASHED_PACKAGES: Final = (
     "cli",
@@ -62,7 +59,7 @@ def code_hash() -> str:
     return digest.hexdigest()[:16]
 
 
-def prepare_output_dir(out: Path, grid: Grid, force: bool = False) -> None:
+def prepare_output_dir(out: Location, grid: Grid, force: bool = False) -> None:
     """Create the directory for a grid, or validate that it belongs to the grid.
 
     `force` removes the output of another grid. Foreign files are never removed.
@@ -74,30 +71,58 @@ def prepare_output_dir(out: Path, grid: Grid, force: bool = False) -> None:
         "grid": grid.name,
         "cells": json.loads(msgspec.json.encode(dict(grid.cells))),
     }
-    if out.exists() and not out.is_dir():
+    if out.is_file():
         raise UsageError(f"{out} is not a directory; name another")
     try:
-        is_used = out.exists() and any(out.iterdir())
-        if is_used and (problem := _mismatch_reason(out, manifest)) is not None:
-            if not force or not (out / MANIFEST_FILE).is_file():
+        if out.names() and (problem := _mismatch_reason(out, manifest)) is not None:
+            if not force or not _is_replaceable(out):
                 raise UsageError(problem)
-            shutil.rmtree(out)
-        for directory in (out, out / RUNS_DIR, out / FAILED_DIR):
-            directory.mkdir(parents=True, exist_ok=True)
-        shutil.rmtree(out / ATTEMPTS_DIR, ignore_errors=True)
-        (out / ATTEMPTS_DIR).mkdir()
-        with atomic_write(out / MANIFEST_FILE) as partial:
-            partial.write_text(json.dumps(manifest, indent=2) + "\n", encoding="utf-8")
+            out.remove()
+        text = json.dumps(manifest, indent=2) + "\n"
+        (out / MANIFEST_FILE).write_bytes(text.encode())
+        prepare_tables(out)
     except OSError as error:
-        raise StorageFault(f"cannot write to {out}: {error.strerror}") from error
+        raise StorageFault(f"cannot write to {out}: {error.strerror or error}") from error
 
 
-def _mismatch_reason(out: Path, manifest: dict[str, Any]) -> str | None:
+def _is_replaceable(out: Location) -> bool:
+    """True if the directory holds nothing but the output of a pipeline."""
+    try:
+        manifest = json.loads((out / MANIFEST_FILE).read_bytes())
+    except FileNotFoundError:
+        return False
+    except ValueError:  # damaged
+        return True
+    return not isinstance(manifest, dict) or manifest.get("grid", "") is not None
+
+
+def prepare_import_dir(out: Location) -> bool:
+    """Prepare a directory of run directories for their tables; return False for that of a grid."""
+    file = out / MANIFEST_FILE
+    try:
+        if file.is_file():
+            manifest = json.loads(file.read_bytes())
+            return isinstance(manifest, dict) and manifest.get("grid", "") is None
+        if not run_directories(out.local_path):
+            raise UsageError(f"{out} holds no runs; name an output of 'creek pipeline simulate'")
+        text = json.dumps({"schema_version": SCHEMA_VERSION, "grid": None, "cells": {}}, indent=2)
+        file.write_bytes(f"{text}\n".encode())
+        prepare_tables(out)
+    except ValueError as error:
+        raise StorageFault(f"{file} is damaged: it is not JSON; remove it") from error
+    except OSError as error:
+        raise StorageFault(f"cannot write to {out}: {error.strerror or error}") from error
+    return True
+
+
+def _mismatch_reason(out: Location, manifest: dict[str, Any]) -> str | None:
     """Return the reason why a directory does not belong to a grid, or None."""
     if not (out / MANIFEST_FILE).is_file():
         return f"{out} holds files that are not of a pipeline; name another directory"
     try:
         stored = json.loads((out / MANIFEST_FILE).read_bytes())
+        if stored["grid"] is None:
+            return f"{out} holds the tables of imported runs; name another directory"
         cells = {name: manifest["cells"].get(name) for name in stored["cells"]}
         expected = {**manifest, "cells": cells}  # The grid may have additional cells.
         keys = ("schema_version", "cells", "code")
@@ -116,44 +141,66 @@ def _mismatch_reason(out: Path, manifest: dict[str, Any]) -> str | None:
     return f"{out} holds {content}; name another directory, or replace it with --force"
 
 
-# --- run directories ------------------------------------------------------------------------------
+# --- tables of runs -----------------------------------------------------------------------------
+
+
+def part_file(batch: str) -> str:
+    return f"part-{batch}.parquet"
+
+
+def prepare_tables(out: Location) -> None:
+    """Create the directories of the tables, and remove the files of uncommitted batches."""
+    committed = set((out / COMMITTING_TABLE).names())
+    for table in RUN_SCHEMAS:
+        (out / table).make_directory()
+        for name in (out / table).names():
+            if name not in committed:
+                (out / table / name).remove()
+    (out / FAILED_DIR).make_directory()
+
+
+def committed_batches(out: Location) -> dict[str, list[str]]:
+    """Return the names of the runs in each committed file of `runs`, by file name.
+
+    A file that cannot be read raises StorageFault.
+    """
+    directory = out / COMMITTING_TABLE
+    return {
+        name: (directory / name).read_table(["run"])["run"].to_pylist()
+        for name in directory.names()
+    }
+
+
+def remove_batch(out: Location, file: str) -> None:
+    """Remove the files of a batch. The committing one comes first."""
+    for table in RUN_SCHEMAS:
+        (out / table / file).remove()
+
+
+def check_batch(out: Location, file: str) -> None:
+    """Raise StorageFault unless all files of a batch are complete, with the declared columns."""
+    for table, schema in RUN_SCHEMAS.items():
+        location = out / table / file
+        if not location.is_file():
+            raise StorageFault(f"{location} is missing")
+        if not location.read_schema().equals(schema):
+            raise StorageFault(f"{location} is damaged: its columns differ from those of {table}")
+
+
+def write_batch(out: Location, batch: str, tables: Mapping[str, pa.Table]) -> None:
+    """Write the files of a batch, and commit it with the last one."""
+    for table in reversed(RUN_SCHEMAS):
+        (out / table / part_file(batch)).write_table(tables[table])
 
 
 def run_directories(path: Path) -> list[Path]:
-    """Return the runs of an output directory or of any directory of runs, or the run itself."""
+    """Return the run directories in a directory, or the directory itself if it is one."""
     if (path / "config.json").is_file():
         return [path]
-    parent = path / RUNS_DIR if (path / MANIFEST_FILE).is_file() else path
-    if not parent.is_dir():
-        raise UsageError(f"{path} holds no runs")
-    return sorted(each for each in parent.iterdir() if (each / "config.json").is_file())
+    return sorted(each for each in path.iterdir() if (each / "config.json").is_file())
 
 
-def check_run_directory(directory: Path) -> None:
-    """Raise UsageError or StorageFault unless it is a run of this version with complete tables."""
-    load_run_config(directory)
-    for name, relative in run_tables.TABLE_FILES.items():
-        file = directory / relative
-        if not file.is_file():
-            raise StorageFault(f"{directory} has no {relative}")
-        if not parquet_schema(file).equals(run_tables.RUN_TABLE_SCHEMAS[name]):
-            raise StorageFault(f"{file} is damaged: its columns differ from those of {name}")
-
-
-def parquet_schema(file: Path) -> pa.Schema:
-    """Return the schema of a complete file. A truncated file lacks the footer with its schema."""
-    try:
-        return pq.read_schema(file)
-    except (OSError, pa.ArrowException) as error:
-        raise StorageFault(f"{file} is damaged: {str(error).splitlines()[0]}") from error
-
-
-def read_run_table(spark: "SparkSession", directories: Sequence[Path], name: str) -> "DataFrame":
-    """Read one table (`runs`, `operations`, `orders` or `samples`) of all runs."""
-    schema = spark_schema(run_tables.RUN_TABLE_SCHEMAS[name])
-    files = [str((each / run_tables.TABLE_FILES[name]).resolve()) for each in directories]
-    return spark.read.schema(schema).parquet(*files)
-
-
-def is_cell_done(out: Path, cell: Cell) -> bool:
-    return (out / RUNS_DIR / cell.name).is_dir()
+def remove_results(out: Location, tables: Iterable[str] = RESULT_SCHEMAS) -> None:
+    """Remove tables that no longer describe the runs of the directory."""
+    for table in tables:
+        (out / table).remove()

@@ -1,18 +1,19 @@
 """TPC-C's initial data as Parquet: written by Spark tasks (`generate`), and read by simulations.
 
     population.json             seed, number of warehouses, and completeness
-    TABLE/part-NNNNN.parquet    rows of warehouse NNNNN, or of several warehouses from NNNNN on
+    TABLE/part-NNNNN.parquet    rows of consecutive warehouses, from warehouse NNNNN on
 
-The name of a file determines its content, and its rows are in the order of their keys. Files are
-therefore equal, byte for byte, on any number of machines.
+Each warehouse has a row group of its own, in which the rows are in the order of their keys. A small
+table, with few rows per warehouse, has one row group per file. Names and contents of the files
+depend only on the seed and the number of warehouses, so they are equal, byte for byte, on any
+number of machines.
 
 `LoadedPopulation` reads the files and replaces `creekdb.tpcc.Population`: a simulation on it is
-equal, event by event. It reads a file on the first access to one of its rows, and caches it.
+equal, event by event. It reads a row group on the first access to one of its rows, and caches it.
 """
 
 import json
-import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
@@ -21,21 +22,60 @@ import numpy
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from creekdb.atomic_write import atomic_write
 from creekdb.errors import StorageFault, UsageError
+from creekdb.pipeline.schemas import PARQUET_OPTIONS
+from creekdb.pipeline.storage import Location
 from creekdb.tpcc import Population
 from creekdb.tpcc.population.column_arrays import compute_columns
 from creekdb.tpcc.population.rows import check_population
-from creekdb.tpcc.schema import CUSTOMERS, ORDER_LINE, ORDERS, TABLES, TableSchema
+from creekdb.tpcc.schema import (
+    CUSTOMERS,
+    NULLABLE_COLUMNS,
+    ORDER_LINE,
+    ORDERS,
+    TABLES,
+    TEXT_COLUMNS,
+    TableSchema,
+)
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import Row, SparkSession
 
-SCHEMA_VERSION: Final = 1
+SCHEMA_VERSION: Final = 2
 MANIFEST_FILE: Final = "population.json"
-WAREHOUSES_PER_FILE: Final = {"warehouse": 10_000, "district": 1_000}
-"""Warehouses per file of tables with few rows; other tables have one. ITEM is a single file."""
-ROWS_PER_GROUP: Final = 50_000
+
+
+def _arrow_schema(table: TableSchema) -> pa.Schema:
+    return pa.schema(
+        pa.field(
+            name, pa.string() if name in TEXT_COLUMNS else pa.int64(), name in NULLABLE_COLUMNS
+        )
+        for name in (*table.key, *table.columns)
+    )
+
+
+POPULATION_SCHEMAS: Final = {name: _arrow_schema(table) for name, table in TABLES.items()}
+"""Columns of the files, by table: those of the key, then the others."""
+
+_TABLES_BY_SIZE: Final = (
+    *("order_line", "customer", "stock", "history", "orders", "item"),
+    *("new_order", "district", "warehouse"),
+)
+WAREHOUSES_PER_FILE_MAX: Final = {
+    "order_line": 5,
+    "customer": 15,
+    "stock": 15,
+    "history": 50,
+    "orders": 50,
+    "new_order": 150,
+    "district": 1_000,
+    "warehouse": 10_000,
+}
+"""Warehouses per file. A file has at most about 1.5 million rows and 80 MB."""
+SINGLE_GROUP_TABLES: Final = frozenset(("item", "district", "warehouse"))
+"""Tables with one row group per file, because they have few rows per warehouse or no warehouse."""
+FILES_MIN: Final = 8
+"""Number of files of a large table, if it has so many warehouses. Each file is a task."""
 
 
 class PopulationFile(NamedTuple):
@@ -43,6 +83,7 @@ class PopulationFile(NamedTuple):
 
     table: str
     number: int
+    """First warehouse of the file."""
     first_unit: int
     """First unit of the file (see `creekdb.tpcc.population.column_arrays`)."""
     end_unit: int
@@ -51,67 +92,113 @@ class PopulationFile(NamedTuple):
     def relative_path(self) -> str:
         return f"{self.table}/part-{self.number:05d}.parquet"
 
+    @property
+    def warehouses(self) -> range:
+        """Warehouses of the file. ITEM counts as a single warehouse."""
+        units = TABLES[self.table].initial_units
+        return range(self.number, self.number + (self.end_unit - self.first_unit) // units)
 
-_TABLES_BY_SIZE: Final = (
-    *("order_line", "customer", "stock", "history", "orders", "item"),
-    *("new_order", "district", "warehouse"),
-)
+    @property
+    def row_groups(self) -> "list[PopulationFile]":
+        """Sections of the file, each of which is a row group."""
+        if self.table in SINGLE_GROUP_TABLES:
+            return [self]
+        units = TABLES[self.table].initial_units
+        return [PopulationFile(self.table, w, (w - 1) * units, w * units) for w in self.warehouses]
 
 
-def population_files(population: Population) -> Iterator[PopulationFile]:
-    """Yield all files of a population, large ones first."""
+def population_files(warehouses: int) -> Iterator[PopulationFile]:
+    """Yield all files of a population, expensive ones first."""
     for name in _TABLES_BY_SIZE:
-        table = TABLES[name]
-        if not table.has_warehouse:
-            yield PopulationFile(name, 1, 0, table.initial_units)
-            continue
-        step = WAREHOUSES_PER_FILE.get(name, 1)
-        for first in range(0, population.warehouses, step):
-            end = min(first + step, population.warehouses)
-            units = table.initial_units
-            yield PopulationFile(name, first + 1, first * units, end * units)
+        last = warehouses if TABLES[name].has_warehouse else 1
+        for first in range(1, last + 1, _warehouses_per_file(name, warehouses)):
+            yield population_file(name, first, warehouses)
 
 
-def generate(spark: "SparkSession", out: Path, warehouses: int, seed: int = 0) -> int:
-    """Write all files into a prepared directory, and return the number of rows."""
-    population = Population(seed, warehouses)
-    tasks = [(seed, warehouses, part, str(out.resolve())) for part in population_files(population)]
-    context = spark.sparkContext
-    rows: int = context.parallelize(tasks, len(tasks)).map(write_population_file).sum()
-    _write_manifest(out, warehouses, seed, complete=True)
-    return rows
+def population_file(table: str, w: int, warehouses: int) -> PopulationFile:
+    """Return the file with the rows of a warehouse."""
+    units = TABLES[table].initial_units
+    if not TABLES[table].has_warehouse:
+        return PopulationFile(table, 1, 0, units)
+    step = _warehouses_per_file(table, warehouses)
+    first = (w - 1) // step * step
+    return PopulationFile(table, first + 1, first * units, min(first + step, warehouses) * units)
 
 
-def prepare_population_dir(out: Path, warehouses: int, seed: int, force: bool = False) -> None:
-    """Create the directory for a population, or validate that it belongs to the population.
+def _warehouses_per_file(table: str, warehouses: int) -> int:
+    """Return the maximum, or less for a small population, so that there are enough tasks."""
+    if not TABLES[table].has_warehouse:
+        return 1
+    limit = WAREHOUSES_PER_FILE_MAX[table]
+    return min(limit, max(limit // FILES_MIN, -(-warehouses // FILES_MIN), 1))
 
-    Its existing files are written again. Foreign files are never removed.
-    """
-    check_population(seed, warehouses)
-    if out.exists() and not out.is_dir():
-        raise UsageError(f"{out} is not a directory; name another")
-    if out.exists() and any(out.iterdir()):
-        if not (out / MANIFEST_FILE).is_file():
-            raise UsageError(
-                f"{out} holds files that are not of a population; name another directory"
-            )
-        stored = read_manifest(out)
-        if (stored["warehouses"], stored["seed"]) != (warehouses, seed):
-            if not force:
-                raise UsageError(
-                    f"{out} holds another population (warehouses {stored['warehouses']}, seed "
-                    f"{stored['seed']}); name another directory, or replace it with --force"
-                )
-            shutil.rmtree(out)
+
+# --- files: all access to them ------------------------------------------------------------------
+
+
+def _write_file(file: Location, content: bytes | pa.Buffer) -> None:
+    """Write a file, in place of an earlier one. Several tasks may write the same file."""
     try:
-        for table in TABLES:
-            (out / table).mkdir(parents=True, exist_ok=True)
-        _write_manifest(out, warehouses, seed, complete=False)
+        file.write_bytes(content)
     except OSError as error:
-        raise StorageFault(f"cannot write to {out}: {error.strerror}") from error
+        raise StorageFault(
+            f"cannot write {file}: {error.strerror or error}; name a directory that all executors "
+            "can write"
+        ) from error
 
 
-def read_manifest(directory: Path) -> dict[str, Any]:
+def _make_empty_directory(directory: Location) -> None:
+    try:
+        directory.remove()
+        directory.make_directory()
+    except OSError as error:
+        raise StorageFault(
+            f"cannot write to {directory}: {error.strerror or error}; name another directory"
+        ) from error
+
+
+class PopulationReader:
+    """Reader of one file. It raises StorageFault if the file is missing or damaged."""
+
+    def __init__(self, directory: Location, part: PopulationFile) -> None:
+        self._path = directory / part.relative_path
+        try:
+            self._file = self._path.open_parquet()
+        except FileNotFoundError as error:
+            raise StorageFault(f"{self._path} is missing") from error
+        except (OSError, ValueError, pa.ArrowException) as error:
+            raise self._damage(error) from error
+        if not self._file.schema_arrow.equals(POPULATION_SCHEMAS[part.table]):
+            raise self._damage(f"its columns differ from those of {part.table}")
+        if self._file.num_row_groups != len(part.row_groups):
+            raise self._damage(f"it has {self._file.num_row_groups} row groups")
+
+    def __enter__(self) -> "PopulationReader":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._file.close()
+
+    def read_group(self, number: int, columns: Sequence[str] | None = None) -> pa.Table:
+        """Return a row group, by its position in the file."""
+        try:
+            return self._file.read_row_group(number, columns and [*columns])
+        except (OSError, ValueError, pa.ArrowException) as error:
+            raise self._damage(error) from error
+
+    def check_row_count(self, number: int, expected: int) -> None:
+        rows = self._file.metadata.row_group(number).num_rows
+        if rows != expected:
+            raise self._damage(f"it has {rows} rows instead of {expected} in row group {number}")
+
+    def _damage(self, cause: object) -> StorageFault:
+        reason = (str(cause).splitlines() or [type(cause).__name__])[0]
+        return StorageFault(
+            f"{self._path} is damaged: {reason}; repeat the 'creek pipeline generate' that wrote it"
+        )
+
+
+def read_manifest(directory: Location) -> dict[str, Any]:
     """Return seed, warehouses and completeness of a population."""
     if not (directory / MANIFEST_FILE).is_file():
         raise UsageError(f"{directory} is not a population: it has no {MANIFEST_FILE}")
@@ -121,51 +208,168 @@ def read_manifest(directory: Path) -> dict[str, Any]:
         manifest = {name: content[name] for name in names}
         check_population(manifest["seed"], manifest["warehouses"])
     except (OSError, ValueError, KeyError, TypeError, UsageError) as error:
-        raise StorageFault(f"{directory / MANIFEST_FILE} is damaged: {error}") from error
+        raise StorageFault(
+            f"{directory / MANIFEST_FILE} is damaged: {error}; write the population again with "
+            "'creek pipeline generate --force'"
+        ) from error
     if version != SCHEMA_VERSION:
         raise UsageError(
-            f"{directory} was written in schema version {version}; this Creek reads "
-            f"{SCHEMA_VERSION}"
+            f"{directory} was written in schema version {version}, but this Creek reads "
+            f"{SCHEMA_VERSION}; write it again with 'creek pipeline generate --force'"
         )
     return manifest
 
 
-def _write_manifest(out: Path, warehouses: int, seed: int, complete: bool) -> None:
+def read_complete_manifest(directory: Location) -> dict[str, Any]:
+    """Return the manifest; raise UsageError if the generation was interrupted or failed."""
+    manifest = read_manifest(directory)
+    if manifest["complete"] is not True:
+        raise UsageError(
+            f"{directory} is not complete; repeat the 'creek pipeline generate' that wrote it"
+        )
+    return manifest
+
+
+def unexpected_files(directory: Location, warehouses: int) -> list[str]:
+    """Return the relative paths of files in table directories that a population does not have."""
+    expected = {part.relative_path for part in population_files(warehouses)}
+    present = (f"{table}/{name}" for table in TABLES for name in (directory / table).names())
+    return [path for path in present if path not in expected]
+
+
+def _write_manifest(out: Location, warehouses: int, seed: int, complete: bool) -> None:
     manifest = {
         "schema_version": SCHEMA_VERSION,
         "warehouses": warehouses,
         "seed": seed,
         "complete": complete,
     }
-    with atomic_write(out / MANIFEST_FILE) as partial:
-        partial.write_text(json.dumps(manifest, indent=2) + "\n", encoding="utf-8")
+    _write_file(out / MANIFEST_FILE, (json.dumps(manifest, indent=2) + "\n").encode())
 
 
-# --- tasks ------------------------------------------------------------------------------------
+# --- generation ---------------------------------------------------------------------------------
 
 
-def write_population_file(task: tuple[int, int, PopulationFile, str]) -> int:
+def prepare_population_dir(out: Location, warehouses: int, seed: int, force: bool = False) -> None:
+    """Create the directory for a population without rows, which readers reject as incomplete.
+
+    The tables of an earlier generation are removed. A directory of another population is rejected,
+    except with `force`. A directory of other content is always rejected.
+    """
+    check_population(seed, warehouses)
+    if out.is_file():
+        raise UsageError(f"{out} is not a directory; name another")
+    if out.names():
+        if not (out / MANIFEST_FILE).is_file():
+            raise UsageError(
+                f"{out} holds files that are not of a population; name another directory"
+            )
+        if not force:
+            _check_same_population(out, warehouses, seed)
+    _write_manifest(out, warehouses, seed, complete=False)
+    for table in TABLES:
+        _make_empty_directory(out / table)
+
+
+def _check_same_population(out: Location, warehouses: int, seed: int) -> None:
+    stored = read_manifest(out)
+    if (stored["warehouses"], stored["seed"]) != (warehouses, seed):
+        raise UsageError(
+            f"{out} holds another population (warehouses {stored['warehouses']}, seed "
+            f"{stored['seed']}); name another directory, or replace it with --force"
+        )
+
+
+def generate(spark: "SparkSession", out: Location, warehouses: int, seed: int = 0) -> int:
+    """Write all files into a prepared directory, and return the number of rows."""
+    files = list(population_files(warehouses))
+    task = partial(_write_task, seed, warehouses, out)
+    results = run_tasks(spark, len(files), task, _WRITTEN)
+    for error in filter(None, (row.error for row in results)):
+        raise StorageFault(error)
+    present = {f"{table}/{name}" for table in TABLES for name in (out / table).names()}
+    for part in files:
+        if part.relative_path not in present:
+            raise StorageFault(
+                f"{part.relative_path} was written, but is not in {out}; name a directory that "
+                "all executors share"
+            )
+    _write_manifest(out, warehouses, seed, complete=True)
+    return sum(row.rows for row in results)
+
+
+# --- tasks --------------------------------------------------------------------------------------
+
+TaskRow: TypeAlias = Mapping[str, Any]
+
+
+def run_tasks(
+    spark: "SparkSession",
+    count: int,
+    task: Callable[[int], Sequence[TaskRow]],
+    schema: pa.Schema,
+) -> "list[Row]":
+    """Call `task` with each number below `count`, and return the rows of all calls."""
+    from creekdb.pipeline.spark.frames import spark_schema  # noqa: PLC0415 - needs Spark
+
+    numbers = spark.range(0, count, 1, count)
+    function = partial(_run_batches, task, schema)
+    return numbers.mapInArrow(function, spark_schema(schema)).collect()
+
+
+def _run_batches(
+    task: Callable[[int], Sequence[TaskRow]],
+    schema: pa.Schema,
+    batches: Iterator[pa.RecordBatch],
+) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        for number in batch.column(0).to_pylist():
+            yield pa.RecordBatch.from_pylist([*task(number)], schema=schema)
+
+
+_WRITTEN: Final = pa.schema(
+    [pa.field("rows", pa.int64(), False), pa.field("error", pa.string(), True)]
+)
+
+
+def _write_task(seed: int, warehouses: int, out: Location, number: int) -> list[TaskRow]:
+    part = list(population_files(warehouses))[number]
+    try:
+        rows = write_population_file(Population(seed, warehouses), part, out)
+    except StorageFault as error:
+        return [{"rows": 0, "error": str(error)}]
+    return [{"rows": rows, "error": None}]
+
+
+def write_population_file(population: Population, part: PopulationFile, out: Location) -> int:
     """Write one file, and return its number of rows."""
-    seed, warehouses, part, out = task
-    table = arrow_table(Population(seed, warehouses), part)
-    with atomic_write(Path(out) / part.relative_path) as partial:
-        pq.write_table(table, partial, compression="zstd", row_group_size=ROWS_PER_GROUP)
-    rows: int = table.num_rows
+    buffer, rows = pa.BufferOutputStream(), 0
+    with pq.ParquetWriter(buffer, POPULATION_SCHEMAS[part.table], **PARQUET_OPTIONS) as writer:
+        for group in part.row_groups:
+            table = arrow_table(population, group)
+            writer.write_table(table, row_group_size=max(table.num_rows, 1))
+            rows += table.num_rows
+    _write_file(out / part.relative_path, buffer.getvalue())
     return rows
 
 
 def arrow_table(population: Population, part: PopulationFile) -> pa.Table:
+    """Return the rows of a file, or of a section of it."""
+    schema = POPULATION_SCHEMAS[part.table]
     columns = compute_columns(population, part.table, part.first_unit, part.end_unit)
-    return pa.table({name: _arrow_array(values) for name, values in columns.items()})
+    arrays = [_arrow_array(columns[field.name], field.type) for field in schema]
+    return pa.Table.from_arrays(arrays, schema=schema)
 
 
-def _arrow_array(values: Any) -> pa.Array:
-    if values.dtype.kind == "S":
-        return pa.array(values, pa.binary()).cast(pa.string())
+def _arrow_array(values: Any, kind: pa.DataType) -> pa.Array:
+    if pa.types.is_string(kind):
+        return pa.array(values, pa.binary()).cast(kind)
     if isinstance(values, numpy.ma.MaskedArray):
-        return pa.array(values.data, pa.int64(), mask=numpy.ma.getmaskarray(values))
-    return pa.array(values, pa.int64())
+        return pa.array(values.data, kind, mask=numpy.ma.getmaskarray(values))
+    return pa.array(values, kind)
 
+
+# --- populations from files ---------------------------------------------------------------------
 
 PopulationRow: TypeAlias = tuple[Any, ...]
 
@@ -173,15 +377,11 @@ PopulationRow: TypeAlias = tuple[Any, ...]
 class LoadedPopulation(Population):
     """Population that is read from files instead of computed."""
 
-    def __init__(self, directory: Path) -> None:
-        manifest = read_manifest(directory)
-        if not manifest["complete"]:
-            raise UsageError(
-                f"{directory} is not complete; repeat the 'creek pipeline generate' that wrote it"
-            )
+    def __init__(self, path: Path | Location) -> None:
+        directory = Location.parse(path)
+        manifest = read_complete_manifest(directory)
         super().__init__(manifest["seed"], manifest["warehouses"])
         self._directory = directory
-        self._files = {(part.table, part.number): part for part in population_files(self)}
         self._columns = lru_cache(None)(self._read_columns)
         self._line_offsets = lru_cache(None)(self._read_line_offsets)
         self._name_index = lru_cache(None)(self._read_name_index)
@@ -219,34 +419,26 @@ class LoadedPopulation(Population):
 
     def _row_at(self, table: TableSchema, w: int, offset: int) -> PopulationRow:
         """Return the row at an offset from the first row of a warehouse."""
-        warehouses_before = (w - 1) % WAREHOUSES_PER_FILE.get(table.name, 1)
-        offset += warehouses_before * table.initial_units
-        columns = self._columns(table.name, w - warehouses_before)
+        first = w
+        if table.name in SINGLE_GROUP_TABLES:
+            first = population_file(table.name, w, self.warehouses).number
+            offset += (w - first) * table.initial_units
+        columns = self._columns(table.name, first)
         return tuple([column[offset].as_py() for column in columns])
 
-    def _read_columns(self, table: str, number: int) -> list[pa.Array]:
-        """Read the columns of a file, without those of the key."""
-        content = self._read_file(table, number)
+    def _read_columns(self, table: str, w: int) -> list[pa.Array]:
+        """Read the columns of a row group, by its first warehouse, without those of the key."""
+        part = population_file(table, w, self.warehouses)
+        number = w - part.number
+        if table == "order_line":
+            rows = int(self._line_offsets(w)[-1])
+        else:
+            group = part.row_groups[number]
+            rows = group.end_unit - group.first_unit
+        with PopulationReader(self._directory, part) as reader:
+            reader.check_row_count(number, rows)
+            content = reader.read_group(number, TABLES[table].columns)
         return [content.column(name).combine_chunks() for name in TABLES[table].columns]
-
-    def _read_file(self, table: str, number: int) -> pa.Table:
-        part = self._files[table, number]
-        file = self._directory / part.relative_path
-        try:
-            content = pq.read_table(file)
-        except FileNotFoundError as error:
-            raise StorageFault(f"{file} is missing") from error
-        except (OSError, pa.ArrowException) as error:
-            raise StorageFault(f"{file} is damaged: {str(error).splitlines()[0]}") from error
-        self._check_file(part, file, content)
-        return content
-
-    def _check_file(self, part: PopulationFile, file: Path, content: pa.Table) -> None:
-        table = TABLES[part.table]
-        if content.column_names != [*table.key, *table.columns]:
-            raise StorageFault(f"{file} is damaged: its columns differ from those of {table.name}")
-        if table.name != "order_line" and content.num_rows != part.end_unit - part.first_unit:
-            raise StorageFault(f"{file} is damaged: it has {content.num_rows} rows")
 
     # --- indexes over a district or a warehouse -------------------------------------------------
 

@@ -1,27 +1,28 @@
-"""Tables of one run, by `schemas`, and their files in its run directory.
+"""Tables with the rows of one run, by `schemas`.
 
-    run.parquet                  RUNS, one row
-    operations/part-0.parquet    OPERATIONS, in the order of invocation
-    replicas/orders.parquet      ORDERS, by replica and position
-    replicas/samples.parquet     SAMPLES, by time and replica
+    runs           one row
+    operations     in the order of invocation
+    orders         by replica and position
+    samples        by time and replica
+    final_states   by replica
+    run_verdicts   by checker
 
-Measures and relational checks read these tables. The history in the same directory
-(`creekdb.history.run_directory`) holds all events. A simulation yields both. `tables_of_history`
-derives the tables from a history alone, for instance of a live run; columns that only counters of
-the simulator provide are then null.
+`tables_of_simulation` uses everything that a simulation yields. `tables_of_history` derives the
+tables from a history alone, for instance of a live run; columns that only counters of the simulator
+provide are then null.
 """
 
+import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
+from hashlib import blake2b
 from typing import Any, Final, NamedTuple, TypeAlias
 
+import msgspec
 import pyarrow as pa
-import pyarrow.parquet as pq
 from msgspec.structs import astuple
 
 from creekdb import tpcc
-from creekdb.atomic_write import atomic_write
 from creekdb.evaluation import measures
 from creekdb.history import (
     LIVE_SOURCE,
@@ -30,32 +31,30 @@ from creekdb.history import (
     History,
     LoggedEvent,
     OperationRecord,
+    Outcome,
     SpeculativelyExecuted,
-    load_run,
 )
-from creekdb.pipeline.schemas import COUNTER_COLUMNS, OPERATIONS, ORDERS, RUNS, SAMPLES
+from creekdb.pipeline.schemas import (
+    COUNTER_COLUMNS,
+    FINAL_STATES,
+    OPERATIONS,
+    ORDERS,
+    RUNS,
+    SAMPLES,
+    VERDICTS,
+)
 from creekdb.simulation.faults.language import format_fault
 from creekdb.simulation.kernel.cluster import SimulationRun
 from creekdb.simulation.kernel.scenario import Scenario, scenario_from_config
 from creekdb.simulation.observation.recorder import Speculation
 from creekdb.simulation.observation.samples import ReplicaSample
 from creekdb.wire.deduplication import unwrap_call
+from creekdb.wire.json_values import to_json
 
 CommitOrder: TypeAlias = Sequence[tuple[int, Dot]]
 """Positions and requests that a replica committed."""
-
-TABLE_FILES: Final = {
-    "runs": "run.parquet",
-    "operations": "operations/part-0.parquet",
-    "orders": "replicas/orders.parquet",
-    "samples": "replicas/samples.parquet",
-}
-RUN_TABLE_SCHEMAS: Final = {
-    "runs": RUNS,
-    "operations": OPERATIONS,
-    "orders": ORDERS,
-    "samples": SAMPLES,
-}
+VerdictRow: TypeAlias = Mapping[str, str]
+"""Row of VERDICTS without the name of the run."""
 
 _SIMULATION_KEYS: Final = {"clients", "cpu", "network"}
 """Keys in the configuration of a simulation that a live cluster does not have."""
@@ -68,6 +67,8 @@ class RunArrowTables(NamedTuple):
     operations: pa.Table
     orders: pa.Table
     samples: pa.Table
+    final_states: pa.Table
+    run_verdicts: pa.Table
 
 
 def tables_of_simulation(
@@ -75,9 +76,13 @@ def tables_of_simulation(
     scenario: Scenario,
     run: SimulationRun,
     violated: Iterable[str] = (),
+    verdicts: Iterable[VerdictRow] = (),
     command: str = "",
 ) -> RunArrowTables:
-    """Return the tables of a completed simulation; `violated` lists violated TPC-C conditions."""
+    """Return the tables of a completed simulation.
+
+    `violated` lists violated TPC-C conditions, `verdicts` those of the history checkers.
+    """
     window = run.window
     seconds = window.duration_us / 1_000_000
     row = {
@@ -97,10 +102,13 @@ def tables_of_simulation(
         "violated": "\n".join(violated),
         "command": command,
     }
-    return _build_tables(row, run.history, run.speculations, run.commit_orders, run.samples)
+    observed = _Observations(run.speculations, run.commit_orders, run.samples)
+    return _build_tables(row, run.history, observed, verdicts)
 
 
-def tables_of_history(name: str, history: History) -> RunArrowTables:
+def tables_of_history(
+    name: str, history: History, verdicts: Iterable[VerdictRow] = ()
+) -> RunArrowTables:
     """Return the tables of a stored run, simulated or live."""
     row = {
         "run": name,
@@ -111,53 +119,48 @@ def tables_of_history(name: str, history: History) -> RunArrowTables:
         "violated": "",
         "command": history.config.get("command", ""),
     }
-    return _build_tables(
-        row, history, _speculations(history), _commit_orders(history), _live_samples(history)
+    observed = _Observations(
+        _speculations(history), _commit_orders(history), _live_samples(history)
     )
+    return _build_tables(row, history, observed, verdicts)
 
 
-def write_run_tables(tables: RunArrowTables, directory: Path) -> None:
-    """Write the tables of a run. RUNS comes last: its presence implies that of the others."""
-    for name in reversed(RunArrowTables._fields):
-        file = directory / TABLE_FILES[name]
-        file.parent.mkdir(exist_ok=True)
-        with atomic_write(file) as partial:
-            pq.write_table(getattr(tables, name), partial, compression="zstd")
-
-
-def ensure_run_tables(directory: Path) -> None:
-    """Add tables to a run without any: of a live cluster, or of `creek simulate`."""
-    if not (directory / TABLE_FILES["runs"]).exists():
-        tables = tables_of_history(directory.resolve().name, load_run(directory))
-        write_run_tables(tables, directory)
+def concatenate(runs: Sequence[RunArrowTables]) -> RunArrowTables:
+    """Return the rows of several runs as one set of tables."""
+    return RunArrowTables(*map(pa.concat_tables, zip(*runs, strict=True)))
 
 
 # --- rows -------------------------------------------------------------------------------------
 
 
+class _Observations(NamedTuple):
+    """Observations of a run, from a simulation or a history."""
+
+    speculations: Mapping[Dot, Speculation]
+    orders: Sequence[CommitOrder]
+    samples: Sequence[ReplicaSample]
+
+
 def _build_tables(
     row: Mapping[str, Any],
     history: History,
-    speculations: Mapping[Dot, Speculation],
-    orders: Sequence[CommitOrder],
-    samples: Sequence[ReplicaSample],
+    observed: _Observations,
+    verdicts: Iterable[VerdictRow],
 ) -> RunArrowTables:
     name = row["run"]
     return RunArrowTables(
         runs=pa.Table.from_pylist([dict(row)], schema=RUNS),
-        operations=_operation_table(name, history, speculations, orders),
-        orders=_order_table(name, orders),
-        samples=_arrow_table(SAMPLES, [(name, *astuple(each)) for each in samples]),
+        operations=_operation_table(name, history, observed),
+        orders=_order_table(name, observed.orders),
+        samples=_arrow_table(SAMPLES, [(name, *astuple(each)) for each in observed.samples]),
+        final_states=_final_state_table(name, history),
+        run_verdicts=pa.Table.from_pylist([{"run": name, **each} for each in verdicts], VERDICTS),
     )
 
 
-def _operation_table(
-    name: str,
-    history: History,
-    speculations: Mapping[Dot, Speculation],
-    orders: Sequence[CommitOrder],
-) -> pa.Table:
-    positions = {id: index for order in reversed(orders) for index, id in order}
+def _operation_table(name: str, history: History, observed: _Observations) -> pa.Table:
+    speculations = observed.speculations
+    positions = {id: index for order in reversed(observed.orders) for index, id in order}
     # After a crash, a later request may reuse the identifier of a lost one. The later one counts.
     last_incarnation = {each.id: each.incarnation for each in history.operations}
     layout, _ = measures.parse_tpcc_name(history.datatype)
@@ -166,19 +169,23 @@ def _operation_table(
     def row(each: OperationRecord) -> tuple[Any, ...]:
         speculation = speculations.get(each.id)
         is_lost = each.incarnation != last_incarnation[each.id]
+        operation = unwrap_call(each.operation)
         return (
             name,
             each.replica,
             each.incarnation,
             each.id.event,
             each.session,
-            unwrap_call(each.operation).name,
+            operation.name,
             each.strong,
+            json_text(operation.arguments),
             each.invoked_us,
             each.tentative.at_us if each.tentative else None,
             each.stable.at_us if each.stable else None,
             each.final.at_us if each.final else None,
             speculation.at_us if speculation and not is_lost else None,
+            _response_text(each.responses[0].outcome) if each.responses else None,
+            _response_text(each.responses[-1].outcome) if each.responses else None,
             each.responses[-1].outcome.error is not None if each.responses else None,
             measures.is_accurate(each, speculations, comparable),
             measures.is_accurate(each, speculations, measures.full_response),
@@ -186,6 +193,45 @@ def _operation_table(
         )
 
     return _arrow_table(OPERATIONS, [row(each) for each in history.operations])
+
+
+def json_text(value: Any) -> str:
+    """Return a stored value as JSON, encoded as over HTTP."""
+    return json.dumps(to_json(value), ensure_ascii=False, separators=(",", ":"))
+
+
+def _response_text(outcome: Outcome) -> str:
+    return json_text({"$error": outcome.error} if outcome.error is not None else outcome.value)
+
+
+def _final_state_table(name: str, history: History) -> pa.Table:
+    digests: dict[int, str] = {}
+    """Digests of states by identity: replicas with equal states share one object."""
+    for final in history.final_states:
+        if id(final.state) not in digests:
+            digests[id(final.state)] = _digest(sorted(map(_encode, final.state)))
+    return _arrow_table(
+        FINAL_STATES,
+        [
+            (
+                name,
+                final.replica,
+                final.first,
+                len(final.committed),
+                len(final.tentative),
+                _digest(final.committed),
+                digests[id(final.state)],
+            )
+            for final in history.final_states
+        ],
+    )
+
+
+_encode: Final = msgspec.msgpack.Encoder(order="deterministic").encode
+
+
+def _digest(value: Any) -> str:
+    return blake2b(_encode(value), digest_size=16).hexdigest()
 
 
 def _order_table(name: str, orders: Sequence[CommitOrder]) -> pa.Table:

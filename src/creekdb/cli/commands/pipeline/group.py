@@ -4,11 +4,11 @@ Spark and its dependencies are optional packages, imported when a command needs 
 """
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from time import monotonic
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 import click
 from rich.console import Console, RenderableType
@@ -24,6 +24,7 @@ from creekdb.cli.exit_codes import FAILURE, SUCCESS
 from creekdb.cli.lazy_group import LazyGroup
 from creekdb.cli.options import add_working_directory_to_path
 from creekdb.cli.output import pluralize, print_lines, stderr_console
+from creekdb.cli.submit import SCRIPT
 from creekdb.errors import UsageError
 from creekdb.evaluation.measures import parse_tpcc_name
 from creekdb.execution.datatype import DataType
@@ -31,16 +32,49 @@ from creekdb.simulation.kernel.scenario import Scenario
 from creekdb.tpcc import datatype_on_population
 
 if TYPE_CHECKING:
+    from creekdb.pipeline.spark.configuration import SparkOptions
     from creekdb.pipeline.spark.session import SparkSession
-    from creekdb.pipeline.stages.simulate import CellFailure, GridProgress
+    from creekdb.pipeline.stages.simulate import GridProgress, RunFailure
+    from creekdb.pipeline.storage import Location
 
 POLL_INTERVAL_S: Final = 0.5
+SMALL_POPULATION: Final = 20
+"""Upper bound for the warehouses of a population that takes Spark some seconds."""
 
 WorkResult = TypeVar("WorkResult")
 
-MASTER: Final = option(
-    "Spark master: this machine, or a cluster such as spark://host:7077.", "local[*]", metavar="URL"
-)
+
+class SparkArguments(NamedTuple):
+    """Options of every command that runs on Spark."""
+
+    master: str | None = option(
+        "Spark master, such as spark://host:7077.  "
+        "[default: that of spark-submit or spark-defaults.conf, or else local[*]]",
+        metavar="URL",
+    )
+    remote: str | None = option(
+        "Spark Connect server, such as sc://host:15002, in place of a master.  "
+        "[default: SPARK_REMOTE]",
+        metavar="URL",
+    )
+    conf: tuple[str, ...] = option(
+        "Setting of Spark, before those of spark-submit and its files. May be repeated.",
+        metavar="KEY=VALUE",
+    )
+    py_files: tuple[str, ...] = option(
+        "Python files and archives for the executors, separated by commas.", metavar="FILES"
+    )
+    archives: tuple[str, ...] = option(
+        "Archives that executors unpack, separated by commas. 'creek pipeline pack' writes one "
+        "with all packages.",
+        metavar="FILE#NAME",
+    )
+    driver_memory: str | None = option("Heap of the driver, such as 2g.", metavar="SIZE")
+    verbose: bool = option(
+        "Print the settings of Spark that Creek adds, one per line.", flag="-v --verbose"
+    )
+
+
 FORCE: Final = option("Replace the output of another grid.")
 GRID_SETTINGS: Final[dict[str, str]] = {
     "help": "Experiments: those of the paper, a selection of them, or a TOML or JSON file.",
@@ -60,7 +94,7 @@ STAGE_MODULES: Final = {
 @click.group(
     cls=LazyGroup,
     modules=STAGE_MODULES,
-    sections={"Commands": ("run", "simulate", "measure", "verify", "report", "generate")},
+    sections={"Commands": ("run", "simulate", "measure", "verify", "report", "generate", "pack")},
     short_help="Run experiments at scale, on Spark.",
 )
 def pipeline() -> None:
@@ -76,6 +110,7 @@ def pipeline() -> None:
       creek pipeline verify runs/quick
       creek pipeline report runs/quick --open
       creek pipeline generate --warehouses 5 --out runs/population
+      creek pipeline pack --out environment.tar.gz
     """
     add_working_directory_to_path()
 
@@ -84,10 +119,10 @@ def pipeline() -> None:
 @declared
 def generate(
     *,
-    warehouses: int = option("Number of warehouses; each takes about 20 MB.", required=True),
+    warehouses: int = option("Number of warehouses; each takes about 13 MB.", required=True),
     seed: int = option("Seed of the random rows.", 0),
-    out: Path = option("Output directory.", required=True),
-    master: str = MASTER,
+    out: str = option("Output directory, or a URI.", required=True),
+    spark_arguments: SparkArguments,
     force: bool = option("Replace another population in the directory."),
 ) -> int:
     """Write TPC-C's nine tables as Parquet, and check them with Spark.
@@ -102,17 +137,15 @@ def generate(
     """
     with require_packages():
         from creekdb.pipeline.stages import population, population_checks  # noqa: PLC0415
-    population.prepare_population_dir(out, warehouses, seed, force)
-    with spark_session(master, "creek: generate") as spark:
+        from creekdb.pipeline.storage import Location  # noqa: PLC0415
+    directory = Location.parse(out)
+    population.prepare_population_dir(directory, warehouses, seed, force)
+    with spark_session(spark_arguments, "creek: generate", warehouses <= SMALL_POPULATION) as spark:
         rows = run_with_status(
-            "writing", lambda: population.generate(spark, out, warehouses, seed), spark
+            "writing", lambda: population.generate(spark, directory, warehouses, seed), spark
         )
         problems = run_with_status(
-            "checking",
-            lambda: population_checks.find_problems(
-                population_checks.read_population_tables(spark, out), warehouses
-            ),
-            spark,
+            "checking", lambda: population_checks.find_violations(spark, directory), spark
         )
     click.echo(f"{rows} rows of {pluralize(warehouses, 'warehouse')}, seed {seed}, in {out}")
     if not problems:
@@ -126,17 +159,19 @@ def generate(
 def simulate(
     *,
     grid_name: str = option(required=True, **GRID_SETTINGS),
-    out: Path = option(
-        "Output directory. Runs that it already contains are not simulated again.", required=True
+    out: str = option(
+        "Output directory, or a URI. Runs that it already contains are not simulated again.",
+        required=True,
     ),
-    master: str = MASTER,
+    spark_arguments: SparkArguments,
     force: bool = FORCE,
 ) -> int:
-    """Simulate every experiment of a grid, each as a Spark task.
+    """Simulate every experiment of a grid, as Spark tasks.
 
     A grid is a list of blocks. A block assigns one or several values to fields of an experiment and
-    stands for all combinations. Each experiment writes a run directory to OUT/runs. After an
-    interruption, the same command continues. Exits with 1 if an experiment failed.
+    stands for all combinations. The runs become rows of the tables in OUT. Histories of recorded
+    runs are in OUT/histories. After an interruption, the same command continues. Exits with 1 if an
+    experiment failed.
 
     \b
     Examples:
@@ -159,20 +194,56 @@ def simulate(
         from creekdb.pipeline.stages.grid import load_grid  # noqa: PLC0415
         from creekdb.pipeline.stages.output_dir import prepare_output_dir  # noqa: PLC0415
         from creekdb.pipeline.stages.simulate import simulate as simulate_cells  # noqa: PLC0415
+        from creekdb.pipeline.storage import Location  # noqa: PLC0415
     grid = load_grid(grid_name)
-    prepare_output_dir(out, grid, force)
+    directory = Location.parse(out)
+    prepare_output_dir(directory, grid, force)
     with (
-        resume_hint(out),
-        spark_session(master, f"creek: {grid_name}") as spark,
+        resume_hint(directory),
+        spark_session(spark_arguments, f"creek: {grid_name}") as spark,
         simulation_progress() as on_progress,
     ):
-        failures = simulate_cells(spark, grid.cells, out, on_progress, print_error)
-    print_simulated(len(grid.cells), failures, out)
+        failures = simulate_cells(spark, grid.cells, directory, on_progress, print_error)
+    print_simulated(len(grid.cells), failures, directory)
     return FAILURE if failures else SUCCESS
 
 
+@pipeline.command(short_help="Pack the packages that executors need.")
+@declared
+def pack(
+    *,
+    out: Path = option("Archive to write, a file ending in .tar.gz.", required=True),
+    additional: tuple[str, ...] = option(
+        "Further package that your data types need. May be repeated.",
+        flag="--with",
+        metavar="PACKAGE",
+    ),
+) -> int:
+    """Write an archive of the packages that Spark's executors need.
+
+    Executors need Python of the same version as this machine, and the same platform. They need no
+    other package: the archive contains those of this environment, and Creek sends its own code.
+
+    \b
+    Example:
+      creek pipeline pack --out environment.tar.gz
+      creek pipeline run --master spark://host:7077 \\
+                         --archives environment.tar.gz#environment
+    """
+    with require_packages():
+        from creekdb.pipeline.spark.configuration import ENVIRONMENT_NAME  # noqa: PLC0415
+        from creekdb.pipeline.spark.executors import pack_environment  # noqa: PLC0415
+    packed = pack_environment(out, additional)
+    packages = ", ".join(packed.packages)
+    click.echo(f"{packed.path}: {packages}, for Python {packed.python} ({packed.size:,} bytes)")
+    archives = f"--archives {packed.path}#{ENVIRONMENT_NAME}"
+    click.echo(f"  creek pipeline run --master spark://HOST:7077 {archives}")
+    click.echo(f"  spark-submit --master spark://HOST:7077 {archives} {SCRIPT} pipeline run")
+    return SUCCESS
+
+
 @contextmanager
-def resume_hint(out: Path) -> Iterator[None]:
+def resume_hint(out: "Location") -> Iterator[None]:
     """Print on an interruption that completed runs are saved."""
     try:
         yield
@@ -181,10 +252,10 @@ def resume_hint(out: Path) -> Iterator[None]:
         raise
 
 
-def print_simulated(cells: int, failures: Sequence["CellFailure"], out: Path) -> None:
+def print_simulated(cells: int, failures: Sequence["RunFailure"], out: "Location") -> None:
     click.echo(f"{cells - len(failures)} of {pluralize(cells, 'experiment')} simulated, in {out}")
     for failure in failures:
-        print_lines([Text(f"{failure.cell.name} failed: {failure.reason}", style="red")])
+        print_lines([Text(f"{failure.source.name} failed: {failure.reason}", style="red")])
         click.echo(f"  replay it with: {failure.command}")
 
 
@@ -217,23 +288,64 @@ def require_packages() -> Iterator[None]:
         ) from error
 
 
+def spark_options(arguments: SparkArguments, small_job: bool = True) -> "SparkOptions":
+    """Return the options of a session. `small_job`: Java compiles less, for jobs of seconds."""
+    from creekdb.pipeline.spark.configuration import SparkOptions, parse_conf  # noqa: PLC0415
+
+    return SparkOptions(
+        master=arguments.master,
+        remote=arguments.remote,
+        conf=parse_conf(arguments.conf),
+        py_files=_split_lists(arguments.py_files),
+        archives=_split_lists(arguments.archives),
+        driver_memory=arguments.driver_memory,
+        small_job=small_job,
+    )
+
+
+def _split_lists(values: Iterable[str]) -> tuple[str, ...]:
+    return tuple(each for value in values for each in value.split(",") if each)
+
+
 @contextmanager
-def spark_session(master: str, name: str) -> Iterator["SparkSession"]:
+def spark_session(
+    arguments: SparkArguments, name: str, small_job: bool = True
+) -> Iterator["SparkSession"]:
     """Open a Spark session, with a notice while it starts.
 
-    The notice is a static line, because other output on stderr is attributed to Spark meanwhile.
+    A failure of Spark that has a known cause is raised as an error of one line.
     """
-    from creekdb.pipeline.spark.session import spark_session  # noqa: PLC0415
+    with starting_spark(arguments, name, small_job) as wait_for_spark:
+        yield wait_for_spark()
 
+
+@contextmanager
+def starting_spark(
+    arguments: SparkArguments, name: str, small_job: bool = True
+) -> Iterator[Callable[[], "SparkSession"]]:
+    """Start Spark in the background; yield a function that waits for it, with a notice."""
+    from creekdb.pipeline.spark.failures import explained_failures  # noqa: PLC0415
+    from creekdb.pipeline.spark.session import starting_session  # noqa: PLC0415
+
+    options = spark_options(arguments, small_job)
     console = stderr_console()
-    with ExitStack() as stack:
-        if _can_redraw(console):
-            console.print("starting Spark ...", end="")
-        try:
-            spark = stack.enter_context(spark_session(master, name))
-        finally:
-            console.control(Control((ControlType.ERASE_IN_LINE, 2), ControlType.CARRIAGE_RETURN))
-        yield spark
+
+    def report(line: str) -> None:
+        if arguments.verbose:
+            click.echo(line, err=True)
+
+    with explained_failures(), starting_session(options, name, None, report) as wait_for_session:
+
+        def wait_for_spark() -> "SparkSession":
+            if _can_redraw(console):
+                console.print("starting Spark ...", end="")
+            try:
+                return wait_for_session()
+            finally:
+                erase = Control((ControlType.ERASE_IN_LINE, 2), ControlType.CARRIAGE_RETURN)
+                console.control(erase)
+
+        yield wait_for_spark
 
 
 def run_with_status(

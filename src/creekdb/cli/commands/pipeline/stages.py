@@ -1,10 +1,9 @@
 """`creek pipeline measure`, `verify`, `report` and `run`: stages that evaluate simulated runs."""
 
 import webbrowser
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 from rich.table import Table
@@ -13,7 +12,7 @@ from rich.text import Text
 from creekdb.cli.commands.pipeline.group import (
     FORCE,
     GRID_SETTINGS,
-    MASTER,
+    SparkArguments,
     print_error,
     print_simulated,
     require_packages,
@@ -21,10 +20,10 @@ from creekdb.cli.commands.pipeline.group import (
     run_with_status,
     simulation_progress,
     spark_session,
+    starting_spark,
 )
 from creekdb.cli.declaration import argument, declared, option
 from creekdb.cli.exit_codes import FAILURE, SUCCESS
-from creekdb.cli.options import EXISTING_DIRECTORY
 from creekdb.cli.output import (
     command_name,
     new_table,
@@ -34,29 +33,34 @@ from creekdb.cli.output import (
     print_table,
     stderr_console,
 )
+from creekdb.errors import StorageFault, UsageError
 
-COUNTEREXAMPLES_MAX: Final = 10
-"""Upper bound for the counterexamples printed; the table of verdicts contains all."""
+if TYPE_CHECKING:
+    from creekdb.pipeline.spark.frames import DataFrame
+    from creekdb.pipeline.spark.session import SparkSession
+    from creekdb.pipeline.stages.results import MeasureResult, VerifyResult
+    from creekdb.pipeline.storage import Location
+
 VERDICT_STYLES: Final = {"ok": "green", "unknown": "yellow", "illegal": "red"}
 
-OUT: Final = argument(type=EXISTING_DIRECTORY)
+OUT: Final = argument(metavar="OUT")
 STRICT: Final = option("Fail on a run that cannot be read, instead of skipping it.")
 
 
 @click.command(short_help="Measure the runs of a directory.")
 @declared
 def measure(
-    out: Path = OUT,
+    out: str = OUT,
     *,
-    master: str = MASTER,
+    spark_arguments: SparkArguments,
     strict: bool = STRICT,
     as_json: bool = option("Print measures and peaks as JSON.", flag="--json"),
 ) -> int:
     """Measure all runs in OUT: throughput, latencies, accuracy, ratios, and peaks.
 
     OUT is the output of 'simulate', or any directory of run directories, such as runs of a live
-    cluster. The tables are saved with the runs, as Parquet: measures, latencies, summary (means
-    over seeds, with confidence intervals) and peaks.
+    cluster. It may be a URI, such as s3a://bucket/runs. The tables are saved with the runs, as
+    Parquet: measures, latencies, summary (means over seeds, with confidence intervals) and peaks.
 
     \b
     Examples:
@@ -64,33 +68,37 @@ def measure(
       creek pipeline measure runs/quick --json | jq '.peaks[].peak_tps'
     """
     with require_packages():
-        from creekdb.pipeline.stages.results import measure_runs  # noqa: PLC0415
-    with spark_session(master, "creek: measure") as spark:
-        measured = run_with_status("measuring", lambda: measure_runs(spark, out, strict), spark)
-    measures = [row.asDict() for row in measured.measures]
-    peaks = [row.asDict() for row in measured.peaks]
-    print_skipped(measured.skipped)
+        from creekdb.pipeline.stages.results import measure_runs, read_result  # noqa: PLC0415
+    location = existing_directory(out)
+    with spark_session(spark_arguments, "creek: measure") as spark:
+        skipped = import_runs(spark, location, strict)
+        measured = run_with_status("measuring", lambda: measure_runs(spark, location), spark)
+        if as_json:
+            tables = {"measures": measured.measures, "peaks": read_result(spark, location, "peaks")}
+            rows = {name: _rows(frame) for name, frame in tables.items()}
+    print_skipped(skipped)
     if as_json:
-        print_json({"measures": measures, "peaks": peaks, "skipped": measured.skipped})
+        print_json({**rows, "skipped": skipped})
     else:
-        print_measured(measures, peaks, out)
+        print_measured(measured, location)
     return SUCCESS
 
 
 @click.command(short_help="Check the runs of a directory.")
 @declared
 def verify(
-    out: Path = OUT,
+    out: str = OUT,
     *,
-    master: str = MASTER,
+    spark_arguments: SparkArguments,
     strict: bool = STRICT,
     as_json: bool = option("Print every verdict as JSON.", flag="--json"),
 ) -> int:
     """Check all runs in OUT for every property that Creek guarantees.
 
-    Orders, real time and sessions are checked on the tables of the runs, of any length; the other
-    properties on the recorded histories. The verdicts are saved with the runs, as Parquet. Exits
-    with 1 if one of them is illegal.
+    Orders, real time, sessions and convergence are checked on the tables of the runs, of any
+    length. The other properties are checked on recorded histories, by the task that simulates or
+    imports a run. The verdicts are saved with the runs, as Parquet. Exits with 1 if one of them is
+    illegal.
 
     \b
     Examples:
@@ -99,36 +107,68 @@ def verify(
     """
     with require_packages():
         from creekdb.pipeline.stages.results import verify_runs  # noqa: PLC0415
-    with spark_session(master, "creek: verify") as spark:
-        verified = run_with_status("verifying", lambda: verify_runs(spark, out, strict), spark)
-    verdicts = [row.asDict() for row in verified.verdicts]
-    print_skipped(verified.skipped)
+    location = existing_directory(out)
+    with spark_session(spark_arguments, "creek: verify") as spark:
+        skipped = import_runs(spark, location, strict)
+        verified = run_with_status("verifying", lambda: verify_runs(spark, location), spark)
+        rows = _rows(verified.verdicts) if as_json else []
+    print_skipped(skipped)
     if as_json:
-        print_json({"verdicts": verdicts, "skipped": verified.skipped})
+        print_json({"verdicts": rows, "skipped": skipped})
     else:
-        print_verified(verdicts, out)
-    return FAILURE if _illegal(verdicts) else SUCCESS
+        print_verified(verified, location)
+    return FAILURE if verified.illegal else SUCCESS
 
 
-def print_measured(
-    measures: Sequence[Mapping[str, Any]], peaks: Sequence[Mapping[str, Any]], out: Path
-) -> None:
-    print_table(_scheme_table(measures))
-    if peaks:
-        print_table(_peak_table(peaks))
-    click.echo(f"{pluralize(len(measures), 'run')} measured; the tables are in {out}")
+def existing_directory(out: str) -> "Location":
+    with require_packages():
+        from creekdb.pipeline.storage import Location  # noqa: PLC0415
+    location = Location.parse(out)
+    if not location.is_directory():
+        raise UsageError(f"cannot read {location}: it does not exist; name an output of 'simulate'")
+    return location
 
 
-def print_verified(verdicts: Sequence[Mapping[str, Any]], out: Path) -> None:
-    illegal = _illegal(verdicts)
-    print_table(_verdict_table(verdicts))
-    if any(each["verdict"] == "unknown" for each in verdicts):
+def import_runs(spark: "SparkSession", out: "Location", strict: bool) -> list[str]:
+    """Add run directories to the tables; return the reasons why some were skipped."""
+    from creekdb.pipeline.stages.live_import import new_stored_runs  # noqa: PLC0415
+    from creekdb.pipeline.stages.simulate import simulate  # noqa: PLC0415
+
+    runs = new_stored_runs(out)
+    if not runs:
+        return []
+    failures = run_with_status(
+        "importing", lambda: simulate(spark, (), out, additional=runs), spark
+    )
+    skipped = [failure.reason for failure in failures]
+    if skipped and (strict or len(skipped) == len(runs)):
+        raise StorageFault(skipped[0])
+    return skipped
+
+
+def _rows(frame: "DataFrame") -> list[dict[str, Any]]:
+    return [row.asDict() for row in frame.toLocalIterator()]
+
+
+def print_measured(measured: "MeasureResult", out: "Location") -> None:
+    table = _result_table("scheme", "runs", "saturated", "operations")
+    for scheme, runs, saturated, operations in measured.schemes:
+        table.add_row(scheme, str(runs), str(saturated), f"{operations:,}")
+    print_table(table)
+    if measured.peaks:
+        print_table(_peak_table([row.asDict() for row in measured.peaks]))
+    click.echo(f"{pluralize(measured.runs, 'run')} measured; the tables are in {out}")
+
+
+def print_verified(verified: "VerifyResult", out: "Location") -> None:
+    print_table(_verdict_table(verified))
+    if any(row["verdict"] == "unknown" for row in verified.counts):
         note = "unknown is not a violation: the run lacks the records for this check"
         print_lines([Text(note, "dim")])
-    print_lines(_counterexample_lines(illegal))
-    runs = pluralize(len({each["run"] for each in verdicts}), "run")
-    result = pluralize(len(illegal), "illegal verdict") if illegal else "no violation"
-    click.echo(f"{runs} checked, {result}; the verdicts are in {out / 'verdicts'}")
+    print_lines(_counterexample_lines(verified))
+    runs = pluralize(verified.runs, "run")
+    illegal = pluralize(verified.illegal, "illegal verdict") if verified.illegal else "no violation"
+    click.echo(f"{runs} checked, {illegal}; the verdicts are in {out / 'verdicts'}")
 
 
 def print_skipped(skipped: Sequence[str]) -> None:
@@ -140,73 +180,50 @@ def _result_table(*columns: str) -> Table:
     return new_table(*columns, left=columns[:1], min_width=9)
 
 
-# --- measures ----------------------------------------------------------------------------------
-
-
-def _scheme_table(measures: Sequence[Mapping[str, Any]]) -> Table:
-    table = _result_table("scheme", "runs", "saturated", "operations")
-    for scheme in sorted({each["scheme"] for each in measures}):
-        runs = [each for each in measures if each["scheme"] == scheme]
-        saturated = sum(bool(each["saturated"]) for each in runs)
-        operations = sum(each["asked"] for each in runs)
-        table.add_row(scheme, str(len(runs)), str(saturated), f"{operations:,}")
-    return table
-
-
-_PEAK_COLUMNS: Final = ("seed", "peak_tps", "load_tps", "saturating_tps")
-
-
 def _peak_table(peaks: Sequence[Mapping[str, Any]]) -> Table:
-    """Return the peaks by the varied parameters, averaged over seeds."""
-    parameters = [name for name in peaks[0] if name not in _PEAK_COLUMNS]
+    """Return the mean peaks over seeds, by the parameters that vary."""
     varied = [
-        name for name in parameters if name == "scheme" or len({row[name] for row in peaks}) > 1
+        name
+        for name in peaks[0]
+        if name not in ("seeds", "peak_tps")
+        and (name == "scheme" or len({row[name] for row in peaks}) > 1)
     ]
     table = _result_table(*(name.replace("_", " ") for name in varied), "seeds", "peak per second")
-    groups: dict[tuple[Any, ...], list[float]] = {}
     for row in peaks:
-        groups.setdefault(tuple(row[name] for name in varied), []).append(row["peak_tps"])
-    for values, group in groups.items():
-        cells = ("-" if value is None else f"{value}" for value in values)
-        table.add_row(*cells, str(len(group)), f"{sum(group) / len(group):,.0f}")
+        cells = ("-" if row[name] is None else f"{row[name]}" for name in varied)
+        table.add_row(*cells, str(row["seeds"]), f"{row['peak_tps']:,.0f}")
     return table
 
 
-# --- verdicts ----------------------------------------------------------------------------------
-
-
-def _illegal(verdicts: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    return [each for each in verdicts if each["verdict"] == "illegal"]
-
-
-def _verdict_table(verdicts: Iterable[Mapping[str, Any]]) -> Table:
+def _verdict_table(verified: "VerifyResult") -> Table:
     table = _result_table("checker", *VERDICT_STYLES)
-    counts = Counter((each["checker"], each["verdict"]) for each in verdicts)
+    counts = {(row["checker"], row["verdict"]): row["runs"] for row in verified.counts}
     for checker in sorted({checker for checker, _ in counts}):
         cells = (
-            Text(str(counts[checker, verdict]), style if counts[checker, verdict] else "dim")
+            Text(str(count), style if count else "dim")
             for verdict, style in VERDICT_STYLES.items()
+            for count in [counts.get((checker, verdict), 0)]
         )
         table.add_row(checker.replace("_", " "), *cells)
     return table
 
 
-def _counterexample_lines(illegal: Sequence[Mapping[str, Any]]) -> list[Text]:
+def _counterexample_lines(verified: "VerifyResult") -> list[Text]:
     lines: list[Text] = []
-    for each in illegal[:COUNTEREXAMPLES_MAX]:
-        lines.append(Text(f"✗ {each['run']}: {each['checker'].replace('_', ' ')}", style="red"))
-        lines += [Text(f"    {line}") for line in each["detail"].splitlines()]
-        command = each["command"].replace("creek", command_name(), 1)
+    for row in verified.counterexamples:
+        lines.append(Text(f"✗ {row['run']}: {row['checker'].replace('_', ' ')}", style="red"))
+        lines += [Text(f"    {line}") for line in row["detail"].splitlines()]
+        command = row["command"].replace("creek", command_name(), 1)
         lines.append(Text(f"    reproduce it with: {command}", style="dim"))
-    if len(illegal) > COUNTEREXAMPLES_MAX:
-        lines.append(Text(f"… and {len(illegal) - COUNTEREXAMPLES_MAX} more"))
+    if (more := verified.illegal - len(verified.counterexamples)) > 0:
+        lines.append(Text(f"… and {more} more"))
     return lines
 
 
 @click.command(short_help="Write the report.")
 @declared
 def report(
-    out: Path, *, is_opened: bool = option("Open the report in a browser.", flag="--open")
+    out: str = OUT, *, is_opened: bool = option("Open the report in a browser.", flag="--open")
 ) -> int:
     """Write a report of the measures and verdicts in OUT, with the paper's figures redrawn.
 
@@ -222,10 +239,10 @@ def report(
     """
     with require_packages():
         from creekdb.pipeline.report import write_report  # noqa: PLC0415
-    written = write_report(out)
+    written = write_report(existing_directory(out))
     print_lines(map(Text, [*written.summary, str(written.page)]))
     if is_opened:
-        webbrowser.open(written.page.resolve().as_uri())
+        webbrowser.open(written.page.uri)
     return SUCCESS
 
 
@@ -237,13 +254,16 @@ DEFAULT_DIRECTORY: Final = "runs"
 def run(
     *,
     grid_name: str = option(default="quick", **GRID_SETTINGS),
-    out: Path | None = option(
-        f"Output directory.  [default: {DEFAULT_DIRECTORY}/NAME-OF-THE-GRID]"
+    out: str | None = option(
+        f"Output directory, or a URI.  [default: {DEFAULT_DIRECTORY}/NAME-OF-THE-GRID]"
     ),
     live: tuple[Path, ...] = option(
         "Run directory of a live cluster to compare with. May be repeated.", metavar="RUN"
     ),
-    master: str = MASTER,
+    record_live: Path | None = option(
+        "Record such a run first, in place of an earlier one, like 'creek live-run'.", metavar="RUN"
+    ),
+    spark_arguments: SparkArguments,
     force: bool = FORCE,
 ) -> int:
     """Simulate a grid of experiments, measure and verify all runs, and write a report.
@@ -259,47 +279,63 @@ def run(
       creek pipeline run                    a few of the paper's experiments
       creek pipeline run --grid paper       all of them: one to two hours
       creek pipeline run --grid mine.toml --out runs/mine
+      creek pipeline run --record-live runs/live
       creek live-run --out runs/live && creek pipeline run --live runs/live
     """
     with require_packages():
         from creekdb.pipeline.report import write_report  # noqa: PLC0415
+        from creekdb.pipeline.stages import live_import  # noqa: PLC0415
         from creekdb.pipeline.stages.grid import load_grid  # noqa: PLC0415
-        from creekdb.pipeline.stages.live_import import (  # noqa: PLC0415
-            import_live_runs,
-            load_live_configs,
-            simulated_counterparts,
-        )
         from creekdb.pipeline.stages.output_dir import prepare_output_dir  # noqa: PLC0415
         from creekdb.pipeline.stages.results import measure_runs, verify_runs  # noqa: PLC0415
         from creekdb.pipeline.stages.simulate import simulate  # noqa: PLC0415
+        from creekdb.pipeline.storage import Location  # noqa: PLC0415
     grid = load_grid(grid_name)
-    directory = out or Path(DEFAULT_DIRECTORY) / Path(grid_name).stem
-    counterparts = simulated_counterparts(load_live_configs(live).values())
+    live_import.load_live_configs(live)
+    directory = Location.parse(out or f"{DEFAULT_DIRECTORY}/{Path(grid_name).stem}")
     prepare_output_dir(directory, grid, force)
-    if live:
-        import_live_runs(directory, grid, live, counterparts)
-    cells = tuple({each.name: each for each in (*grid.cells, *counterparts)}.values())
-    suffix = f" and {pluralize(len(live), 'live run')}" if live else ""
-    click.echo(f"{pluralize(len(cells), 'experiment')}{suffix}, Spark at {master}, to {directory}")
-    with resume_hint(directory), spark_session(master, f"creek: {grid_name}") as spark:
+    name = f"creek: {grid_name}"
+    with resume_hint(directory), starting_spark(spark_arguments, name) as wait_for_spark:
+        if record_live is not None:  # Meanwhile, Spark starts.
+            record_live_run(record_live)
+            live = (*live, record_live)
+        counterparts = live_import.simulated_counterparts(
+            live_import.load_live_configs(live).values()
+        )
+        imported = live_import.live_runs(live)
+        live_import.remove_earlier_imports(directory, grid, (*counterparts, *imported))
+        names = {each.name for each in grid.cells}
+        counterparts = tuple(each for each in counterparts if each.name not in names)
+        experiments = len(grid.cells) + len(counterparts)
+        suffix = f" and {pluralize(len(live), 'live run')}" if live else ""
+        click.echo(f"{pluralize(experiments, 'experiment')}{suffix}, to {directory}")
+        spark = wait_for_spark()
         with simulation_progress() as on_progress:
-            failures = simulate(spark, cells, directory, on_progress, print_error)
-        print_simulated(len(cells), failures, directory)
+            failures = simulate(
+                spark,
+                grid.cells,
+                directory,
+                on_progress,
+                print_error,
+                additional=(*counterparts, *imported),
+            )
+        print_simulated(experiments, failures, directory)
         measured = run_with_status(
             "measuring", lambda: measure_runs(spark, directory), spark, always=True
         )
-        print_skipped(measured.skipped)
-        print_measured(
-            [row.asDict() for row in measured.measures],
-            [row.asDict() for row in measured.peaks],
-            directory,
-        )
+        print_measured(measured, directory)
         verified = run_with_status(
             "verifying", lambda: verify_runs(spark, directory), spark, always=True
         )
-    verdicts = [row.asDict() for row in verified.verdicts]
-    print_verified(verdicts, directory)
+    print_verified(verified, directory)
     written = run_with_status("drawing", lambda: write_report(directory), always=True)
     print_lines(map(Text, written.summary))
     print_lines([Text.assemble("the report is ", (str(written.page), "bold"))])
-    return FAILURE if failures or _illegal(verdicts) else SUCCESS
+    return FAILURE if failures or verified.illegal else SUCCESS
+
+
+def record_live_run(out: Path) -> None:
+    """Record a live run with the defaults of 'creek live-run'."""
+    from creekdb.cli.commands.live_run import live_run  # noqa: PLC0415
+
+    live_run.main(["--out", str(out), "--force"], "live-run", standalone_mode=False)

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from creekdb.errors import BadValue
-from creekdb.http.schema import from_json, to_json
 from creekdb.protocol.values import is_same_value
+from creekdb.wire.json_values import from_json, to_json
 
 SCALARS = (
     st.none()

@@ -29,6 +29,7 @@ from pyspark.sql import SparkSession
 from benchmarks.pipeline_tables import make_tables
 from benchmarks.result import Benchmark, Result
 from benchmarks.scale import Scale
+from creekdb.pipeline.spark.configuration import SparkOptions
 from creekdb.pipeline.spark.session import spark_session
 from creekdb.pipeline.stages.results import measure_runs, verify_runs
 from tests.pipeline.standalone_cluster import standalone_cluster
@@ -58,13 +59,18 @@ class Cost(NamedTuple):
         return self.cpu_s * MILLION / self.operations
 
 
+def options(master: str) -> SparkOptions:
+    """Return the options of a session whose executors use the interpreter of this process."""
+    return SparkOptions(master=master, conf={"spark.pyspark.python": sys.executable})
+
+
 def measure_sizes(sizes: Sequence[int]) -> Iterator[Cost]:
     """Run all stages with each number of operations and each shape."""
     with tempfile.TemporaryDirectory(prefix="creek-benchmark-") as name:
         directory = Path(name)
         with (
             standalone_cluster(directory, WORKERS) as cluster,
-            spark_session(cluster.url, "creek benchmark", HEAP_MIB) as spark,
+            spark_session(options(cluster.url), "creek benchmark", HEAP_MIB) as spark,
         ):
             for shape in SHAPES:
                 list(_measure_size(spark, shape, sizes[0] // WARM_UP_DIVISOR, directory / "out"))

@@ -13,6 +13,7 @@ import argparse
 import asyncio
 import resource
 import shutil
+import signal
 import sys
 import tempfile
 import time
@@ -378,6 +379,8 @@ def main() -> int:
         help="directory for the data of the runs (default: a new temporary directory)",
     )
     arguments = parser.parse_args()
+    # A background job of a shell ignores SIGINT, and so would replicas that are stopped early.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     out = arguments.out or Path(tempfile.mkdtemp(prefix="creek-chaos-"))
     print(f"seed {arguments.seed}, in {out}", flush=True)
     deadline = time.monotonic() + 60 * arguments.minutes

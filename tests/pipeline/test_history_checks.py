@@ -9,7 +9,7 @@ import pytest
 from creekdb.checkers import CHECKERS, Illegal, check_all
 from creekdb.evaluation import Experiment, build_simulation, datatype_of_history
 from creekdb.history import History
-from creekdb.pipeline.checks.histories import history_verdicts
+from creekdb.pipeline.checks.histories import OPERATIONS_MAX, history_verdicts
 from creekdb.pipeline.checks.verdict_names import (
     ILLEGAL,
     MISSING_EVENTS_CHECK,
@@ -35,8 +35,8 @@ def fuzzed() -> History:
     return build_simulation(scenario_from_seed(3, "creek")).run().history
 
 
-def verdicts(history: History, **options: int) -> dict[str, str]:
-    rows = history_verdicts(history, datatype_of_history(history), COMMAND, **options)
+def verdicts(history: History, operations_max: int = OPERATIONS_MAX) -> dict[str, str]:
+    rows = history_verdicts(history, datatype_of_history(history), COMMAND, operations_max)
     assert {row["command"] for row in rows} == {COMMAND}
     return {row["checker"]: row["verdict"] for row in rows}
 

@@ -7,6 +7,7 @@ Measured runs record committed orders and final states, which the relational che
 replica events. One verdict `unknown` then stands for all other checkers.
 """
 
+from collections.abc import Sequence
 from typing import Final
 
 from creekdb.checkers import CHECKERS, Illegal, Inconclusive, Ok, RunIndex, Verdict
@@ -31,8 +32,12 @@ def history_verdicts(
     datatype: DataType | None,
     command: str,
     operations_max: int = OPERATIONS_MAX,
+    violated: Sequence[str] | None = None,
 ) -> list[dict[str, str]]:
-    """Return rows of VERDICTS without the run's name; `command` repeats the check or the run."""
+    """Return rows of VERDICTS without the run's name; `command` repeats the check or the run.
+
+    `violated` lists the violated TPC-C conditions, if the caller has checked them already.
+    """
     if not any(log.events for log in history.logs):
         results: list[Verdict] = [Inconclusive(MISSING_EVENTS_CHECK, _missing_events_reason())]
     elif len(history.operations) > operations_max:
@@ -45,7 +50,9 @@ def history_verdicts(
         run = RunIndex(history, datatype)
         results = [check(run) for check in CHECKERS]
         if datatype is not None and isinstance(datatype.base, PopulationBase):
-            results.append(_check_conditions(history, datatype))
+            if violated is None:
+                violated = violated_conditions(history, datatype)
+            results.append(_conditions_verdict(violated))
     return [_verdict_row(each, command) for each in results]
 
 
@@ -59,11 +66,8 @@ def _missing_events_reason() -> str:
     return f"no replica events were recorded; these checkers require them: {missing}"
 
 
-def _check_conditions(history: History, datatype: DataType) -> Verdict:
-    problems = violated_conditions(history, datatype)
-    if problems:
-        return Illegal(TPCC_CONDITIONS, "\n".join(problems))
-    return Ok(TPCC_CONDITIONS)
+def _conditions_verdict(violated: Sequence[str]) -> Verdict:
+    return Illegal(TPCC_CONDITIONS, "\n".join(violated)) if violated else Ok(TPCC_CONDITIONS)
 
 
 def _verdict_row(verdict: Verdict, command: str) -> dict[str, str]:

@@ -15,7 +15,7 @@ grid, another version of the code or foreign files are rejected, never mixed.
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -24,7 +24,7 @@ import pyarrow as pa
 
 import creekdb
 from creekdb.errors import StorageFault, UsageError
-from creekdb.pipeline.schemas import RESULT_SCHEMAS, RUN_SCHEMAS
+from creekdb.pipeline.schemas import RUN_SCHEMAS
 from creekdb.pipeline.stages.grid import Grid
 from creekdb.pipeline.storage import Location
 
@@ -198,9 +198,3 @@ def run_directories(path: Path) -> list[Path]:
     if (path / "config.json").is_file():
         return [path]
     return sorted(each for each in path.iterdir() if (each / "config.json").is_file())
-
-
-def remove_results(out: Location, tables: Iterable[str] = RESULT_SCHEMAS) -> None:
-    """Remove tables that no longer describe the runs of the directory."""
-    for table in tables:
-        (out / table).remove()

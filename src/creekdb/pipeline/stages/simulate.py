@@ -361,7 +361,7 @@ def simulate_cell(cell: Cell, out: Location) -> run_tables.RunArrowTables:
         run = build_simulation(scenario, resolved=datatype).run()
         problems = violated_conditions(run.history, datatype)
         check_command = f"creek check {directory}" if cell.experiment.recorded else command
-        verdicts = history_verdicts(run.history, datatype, check_command)
+        verdicts = history_verdicts(run.history, datatype, check_command, violated=problems)
         tables = run_tables.tables_of_simulation(
             cell.name, scenario, run, problems, verdicts, command
         )

@@ -13,7 +13,7 @@ equal, event by event. It reads a row group on the first access to one of its ro
 """
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
@@ -24,6 +24,7 @@ import pyarrow.parquet as pq
 
 from creekdb.errors import StorageFault, UsageError
 from creekdb.pipeline.schemas import PARQUET_OPTIONS
+from creekdb.pipeline.spark.tasks import TaskRow, run_tasks
 from creekdb.pipeline.storage import Location
 from creekdb.tpcc import Population
 from creekdb.tpcc.population.column_arrays import compute_columns
@@ -39,7 +40,7 @@ from creekdb.tpcc.schema import (
 )
 
 if TYPE_CHECKING:
-    from pyspark.sql import Row, SparkSession
+    from pyspark.sql import SparkSession
 
 SCHEMA_VERSION: Final = 2
 MANIFEST_FILE: Final = "population.json"
@@ -299,33 +300,6 @@ def generate(spark: "SparkSession", out: Location, warehouses: int, seed: int = 
 
 
 # --- tasks --------------------------------------------------------------------------------------
-
-TaskRow: TypeAlias = Mapping[str, Any]
-
-
-def run_tasks(
-    spark: "SparkSession",
-    count: int,
-    task: Callable[[int], Sequence[TaskRow]],
-    schema: pa.Schema,
-) -> "list[Row]":
-    """Call `task` with each number below `count`, and return the rows of all calls."""
-    from creekdb.pipeline.spark.frames import spark_schema  # noqa: PLC0415 - needs Spark
-
-    numbers = spark.range(0, count, 1, count)
-    function = partial(_run_batches, task, schema)
-    return numbers.mapInArrow(function, spark_schema(schema)).collect()
-
-
-def _run_batches(
-    task: Callable[[int], Sequence[TaskRow]],
-    schema: pa.Schema,
-    batches: Iterator[pa.RecordBatch],
-) -> Iterator[pa.RecordBatch]:
-    for batch in batches:
-        for number in batch.column(0).to_pylist():
-            yield pa.RecordBatch.from_pylist([*task(number)], schema=schema)
-
 
 _WRITTEN: Final = pa.schema(
     [pa.field("rows", pa.int64(), False), pa.field("error", pa.string(), True)]

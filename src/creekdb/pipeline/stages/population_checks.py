@@ -17,15 +17,14 @@ from pyspark.sql import DataFrame, SparkSession
 
 from creekdb.errors import StorageFault
 from creekdb.pipeline.spark.frames import spark_schema
+from creekdb.pipeline.spark.tasks import TaskRow, run_tasks
 from creekdb.pipeline.stages.population import (
     POPULATION_SCHEMAS,
     PopulationFile,
     PopulationReader,
-    TaskRow,
     population_file,
     population_files,
     read_complete_manifest,
-    run_tasks,
     unexpected_files,
 )
 from creekdb.pipeline.storage import Location

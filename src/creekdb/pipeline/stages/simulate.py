@@ -21,7 +21,7 @@ import threading
 import time
 import traceback
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future, wait
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
@@ -32,6 +32,7 @@ from creekdb.errors import CreekError, StorageFault
 from creekdb.evaluation import build_simulation, violated_conditions
 from creekdb.execution.python_runtime import reduced_gc
 from creekdb.pipeline.checks.histories import history_verdicts
+from creekdb.pipeline.spark.tasks import TaskRow, run_tasks
 from creekdb.pipeline.stages import output_dir, run_tables
 from creekdb.pipeline.stages.grid import Cell
 from creekdb.pipeline.stages.live_import import StoredRun, store_history
@@ -56,7 +57,6 @@ _LOST_TASK = re.compile(r"Task (\d+) in stage")
 _RESULT_SCHEMA: Final = pa.schema(
     [("name", pa.string()), ("reason", pa.string()), ("is_storage_fault", pa.bool_())]
 )
-_RESULT_COLUMNS: Final = "name string, reason string, is_storage_fault boolean"
 
 
 class Batch(NamedTuple):
@@ -195,15 +195,15 @@ def _run_job(
     job: Future[list[tuple[str, str, bool]]] = Future()
     tasks, write_tables = tuple(batches), run_batch
 
-    def run_task(number: int) -> list[tuple[str, str, bool]]:
-        return write_tables(tasks[number], out)
+    def run_task(number: int) -> list[TaskRow]:
+        rows = write_tables(tasks[number], out)
+        return [dict(zip(_RESULT_SCHEMA.names, row, strict=True)) for row in rows]
 
     def wait_for_spark() -> None:
         try:
             spark.addTag(JOB_TAG)
-            numbers = spark.range(0, len(tasks), 1, len(tasks))
-            results = numbers.mapInArrow(lambda rows: _run_tasks(rows, run_task), _RESULT_COLUMNS)
-            job.set_result([tuple(row) for row in results.collect()])
+            results = run_tasks(spark, len(tasks), run_task, _RESULT_SCHEMA)
+            job.set_result([tuple(row) for row in results])
         except Exception as error:  # noqa: BLE001 - raised below
             job.set_exception(error)
 
@@ -281,15 +281,6 @@ def _progress(
 
 
 # --- tasks ------------------------------------------------------------------------------------
-
-
-def _run_tasks(
-    rows: Iterable[pa.RecordBatch], run_task: Callable[[int], list[tuple[str, str, bool]]]
-) -> Iterator[pa.RecordBatch]:
-    for each in rows:
-        for number in each["id"].to_pylist():
-            columns = zip(*run_task(number), strict=True)
-            yield pa.RecordBatch.from_arrays(list(map(pa.array, columns)), schema=_RESULT_SCHEMA)
 
 
 def run_batch(batch: Batch, out: Location) -> list[tuple[str, str, bool]]:

@@ -6,8 +6,8 @@ The stages are those of `creek pipeline`; `generate` writes the tables with Spar
 
 The costs of a stage are the processor time and the sampled peak memory of all processes: driver,
 master, workers, executors and Python. Memory is the proportional set size, which counts shared
-pages once. Before the first measurement, all stages run on tables of a fifth of the smallest size,
-so that the virtual machines have started and compiled the code. This start-up is not part of any
+pages once. Before the first measurement, all stages run on tables of the smallest size, so that the
+virtual machines have started and compiled the code. This start-up is not part of any
 figure; the fixed costs of each job are.
 
     python -m benchmarks.pipeline_scale [SIZE]...   the table of the documentation, as Markdown
@@ -39,7 +39,6 @@ WORKERS: Final = 2
 HEAP_MIB: Final = 1024
 OPERATIONS_PER_SHORT_RUN: Final = 1_000
 MILLION: Final = 1_000_000
-WARM_UP_DIVISOR: Final = 5
 SAMPLE_INTERVAL_S: Final = 0.5
 DEFAULT_SIZES: Final = (1_000_000, 5_000_000, 20_000_000)
 STAGES: Final = ("generate", "measure", "verify")
@@ -73,7 +72,7 @@ def measure_sizes(sizes: Sequence[int]) -> Iterator[Cost]:
             spark_session(options(cluster.url), "creek benchmark", HEAP_MIB) as spark,
         ):
             for shape in SHAPES:
-                list(_measure_size(spark, shape, sizes[0] // WARM_UP_DIVISOR, directory / "out"))
+                list(_measure_size(spark, shape, sizes[0], directory / "out"))
             for shape in SHAPES:
                 for operations in sizes:
                     yield from _measure_size(spark, shape, operations, directory / "out")

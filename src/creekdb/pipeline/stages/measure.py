@@ -31,7 +31,6 @@ from creekdb.evaluation.measures import (
     SATURATION_SHARE,
 )
 from creekdb.history import LIVE_SOURCE
-from creekdb.pipeline.checks.shared_frames import SharedFrames
 from creekdb.pipeline.schemas import (
     ALL_KINDS,
     EXPERIMENT_COLUMNS,
@@ -111,12 +110,11 @@ def measures(runs: DataFrame, operations: DataFrame) -> DataFrame:
     )
 
 
-def latencies(
-    runs: DataFrame, operations: DataFrame, shared: SharedFrames | None = None
-) -> DataFrame:
+def latencies(runs: DataFrame, operations: DataFrame) -> DataFrame:
     """Return LATENCIES. Equal latencies are counted first, which bounds the rows to be sorted.
 
-    With `shared`, they are counted once, and the frame is valid until `shared` is closed.
+    They are counted twice. Stored counts would cost more: Spark does not merge the small
+    partitions of a stored frame, and runs one task for each of them in every later step.
     """
     responses = (
         timed_operations(runs, operations)
@@ -129,8 +127,7 @@ def latencies(
         .groupBy(*keys, "latency_us")
         .agg(F.count("*").alias("times"))
     )
-    stored = shared.share(counted) if shared is not None else counted
-    of_all = stored.withColumn("kind", F.explode(F.array("kind", F.lit(ALL_KINDS))))
+    of_all = counted.withColumn("kind", F.explode(F.array("kind", F.lit(ALL_KINDS))))
     return conform_to_schema(latency_statistics(of_all, keys, PERCENTILES), LATENCIES)
 
 
@@ -369,10 +366,8 @@ TIME_STEPS: Final = 30
 TIME_STEP_KEYS: Final = ("run", "replica", "answer", "step")
 
 
-def over_time(
-    runs: DataFrame, operations: DataFrame, shared: SharedFrames | None = None
-) -> DataFrame:
-    """Return OVER_TIME, for live runs and runs with faults; `shared` is that of `latencies`."""
+def over_time(runs: DataFrame, operations: DataFrame) -> DataFrame:
+    """Return OVER_TIME, for live runs and runs with faults."""
     selected = runs.where((F.col("faults") != "") | (F.col("source") == LIVE_SOURCE))
     completed = (
         timed_operations(selected, operations)
@@ -394,8 +389,7 @@ def over_time(
         .groupBy(*TIME_STEP_KEYS, "latency_us")
         .agg(F.count("*").alias("times"))
     )
-    stored = shared.share(counted) if shared is not None else counted
-    invoked = latency_statistics(stored, TIME_STEP_KEYS, (MEDIAN,))
+    invoked = latency_statistics(counted, TIME_STEP_KEYS, (MEDIAN,))
     grouped = (
         done.unionByName(invoked, allowMissingColumns=True)
         .groupBy(*TIME_STEP_KEYS)

@@ -144,11 +144,8 @@ def measure_runs(spark: SparkSession, out: LocationLike) -> MeasureResult:
     with _storage_faults(f"cannot measure {out}"):
         count = runs.count()
         measures = _write_and_reread(measure.measures(runs, operations), out, "measures", count)
-        with SharedFrames() as shared:
-            by_kind = measure.latencies(runs, operations, shared)
-            latencies = _write_and_reread(by_kind, out, "latencies", count)
-        with SharedFrames() as shared:
-            write_result(measure.over_time(runs, operations, shared), out, "over_time", count)
+        latencies = _write_and_reread(measure.latencies(runs, operations), out, "latencies", count)
+        write_result(measure.over_time(runs, operations), out, "over_time", count)
         write_result(measure.summary(measures, latencies), out, "summary", count)
         peaks = _write_and_reread(measure.peaks(measures), out, "peaks", count)
         return MeasureResult(count, _scheme_rows(measures), _peak_rows(peaks), measures)

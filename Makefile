@@ -63,8 +63,8 @@ fuzz: $(INSTALLED) ## Search for a seed that breaks the protocol: make fuzz SEED
 mutants: $(INSTALLED) ## Check that the fuzzer catches every planted fault of the protocol
 	@$(BIN)/python tests/mutants/run.py $(ARGS)
 
-chaos: $(INSTALLED) ## Kill, pause and partition real processes: make chaos ARGS="--minutes 60 --seed 7"
-	@$(BIN)/python -m tests.cluster.chaos $(ARGS)
+chaos: $(INSTALLED) ## Inject faults into real processes: make chaos ARGS="--minutes 60 --seed 7"
+	@$(BIN)/creek torture $(ARGS)
 
 bench: compiled $(RIVALS) ## Measure the costs that must hold
 	@$(COMPILED) $(BIN)/python -m benchmarks $(ARGS)

@@ -16,10 +16,9 @@ from creekdb.client import Database
 from creekdb.evaluation import datatype_of_history
 from creekdb.history import History, merge_recordings
 from creekdb.load.local_cluster import free_port
+from creekdb.torture.links import LinkProxies
+from creekdb.torture.processes import ReplicaProcesses, is_quiescent
 from tests.cluster.client_load import ClientLoad
-from tests.cluster.in_process_cluster import is_quiescent
-from tests.cluster.link_proxies import LinkProxies
-from tests.cluster.processes import ReplicaProcesses
 
 TICK_MS = 10
 STEP_TIMEOUT_S = 60.0

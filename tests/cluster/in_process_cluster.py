@@ -10,16 +10,10 @@ from creekdb.client import Database, connect
 from creekdb.load.local_cluster import free_port
 from creekdb.server.runtime.config import ServerConfig
 from creekdb.server.runtime.server import DEFAULT_LIMITS, Server, ServerLimits
+from creekdb.torture.processes import is_quiescent
 
 TIMEOUT_S = 60.0
 """Upper bound for every wait of a test, in seconds. No step takes that long on a slow machine."""
-
-
-def is_quiescent(statuses: list[dict[str, Any]]) -> bool:
-    """True if all replicas have committed the same length and have nothing left to do."""
-    return len({each["committed"] for each in statuses}) == 1 and not any(
-        each["tentative"] or each["backlog"] for each in statuses
-    )
 
 
 class InProcessCluster:

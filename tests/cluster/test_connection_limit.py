@@ -8,10 +8,10 @@ import pytest
 
 from creekdb.client import NotDone, connect
 from creekdb.server.transport.client_connection import CONNECTION_LIMIT_FRAME
+from creekdb.torture.processes import ReplicaProcesses
 from creekdb.wire.addresses import parse_address
 from creekdb.wire.counters import ServerCounter
 from tests.cluster.in_process_cluster import TIMEOUT_S, running_cluster
-from tests.cluster.processes import ReplicaProcesses
 
 OPEN_FILES_MAX = 120
 """Open files of the replica. Half of them are reserved, not for clients."""

@@ -9,8 +9,8 @@ import pytest
 from creekdb.client import NotDone, Unknown
 from creekdb.errors import NotDeterministic
 from creekdb.server.runtime.server import Server
+from creekdb.torture.processes import ReplicaProcesses
 from tests.cluster.in_process_cluster import TIMEOUT_S, InProcessCluster, running_cluster
-from tests.cluster.processes import ReplicaProcesses
 
 EXACT = "tests.cluster.nondeterministic_types:exact"
 ROUNDED = "tests.cluster.nondeterministic_types:rounded"

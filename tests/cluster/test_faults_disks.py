@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from creekdb.client import NotDone
+from creekdb.torture import disk_faults
 from creekdb.wire.reject_reason import RejectReason
-from tests.cluster import disk_faults
 from tests.cluster.fault_scenario import ScenarioCluster, fault_scenario
 
 OTHER_REPLICAS = [(1, 2), (2, 1)]

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from creekdb.client.failure_detector import PROBE_LIMITS
+from creekdb.torture.processes import ReplicaProcesses
 from tests.cluster.fault_scenario import fault_scenario
 from tests.cluster.in_process_cluster import TIMEOUT_S
-from tests.cluster.processes import ReplicaProcesses
 
 
 @pytest.mark.parametrize("victims", [((0,), (1,), (2,)), ((0, 1, 2), (0, 1, 2))])

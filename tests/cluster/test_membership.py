@@ -23,11 +23,11 @@ from creekdb.server.membership.join_ticket import (
 )
 from creekdb.server.runtime.server import Server, ServerLimits
 from creekdb.server.transport.peer_link import PeerLimits
+from creekdb.torture.processes import ReplicaProcesses
 from creekdb.wire.counters import ServerCounter
 from creekdb.wire.reject_reason import RejectReason
 from tests.cluster.fault_scenario import fault_scenario
 from tests.cluster.in_process_cluster import TIMEOUT_S, running_cluster
-from tests.cluster.processes import ReplicaProcesses
 
 THREE_MEMBERS = Configuration(0, ((0, "a:1"), (1, "b:1"), (2, "c:1")))
 

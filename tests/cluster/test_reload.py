@@ -14,9 +14,9 @@ from creekdb.server.runtime import server
 from creekdb.server.runtime.config import SecurityConfig
 from creekdb.server.runtime.server import Server
 from creekdb.server.security.certificates import CertificatePair, issue, new_authority
+from creekdb.torture.processes import ReplicaProcesses
 from creekdb.wire.addresses import parse_address
 from tests.cluster.in_process_cluster import TIMEOUT_S, running_cluster
-from tests.cluster.processes import ReplicaProcesses
 
 LOCALHOST = ("127.0.0.1",)
 

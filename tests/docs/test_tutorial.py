@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cluster.in_process_cluster import is_quiescent
+from creekdb.torture.processes import is_quiescent
 from tests.cluster.ports import free_ports
 from tests.docs.page_runner import TIMEOUT_S, PageRunner
 from tests.docs.pages import ROOT, Block, Command, blocks, commands

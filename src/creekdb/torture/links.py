@@ -1,4 +1,4 @@
-"""Proxies between replicas whose links can be cut, each in one direction.
+"""Proxies between replicas whose links can be cut, slowed or reset, each in one direction.
 
 Every pair of initial members has one `LinkProxy` per direction, at an address of its own. A replica
 sends only on connections that it dialled, so a cut stops exactly one direction.
@@ -8,7 +8,7 @@ connection there and forwards it through the link of the sender.
 """
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from itertools import permutations
 
@@ -34,6 +34,8 @@ class LinkProxy:
         self._is_open = asyncio.Event()
         self._is_open.set()
         self._is_refusing = False
+        self._delay_s = 0.0
+        self._is_resetting = False
 
     async def start(self) -> None:
         self._server = await asyncio.start_server(self.accept, "127.0.0.1", 0)
@@ -56,8 +58,17 @@ class LinkProxy:
             self._is_refusing = True
             self._drop_connections()
 
+    def slow_down(self, delay_s: float) -> None:
+        """Delay every chunk of bytes, and thus limit the throughput too."""
+        self._delay_s = delay_s
+
+    def reset_connections(self) -> None:
+        """Forward half of each further chunk, then abort its connection within a frame."""
+        self._is_resetting = True
+
     def heal(self) -> None:
-        self._is_refusing = False
+        self._is_refusing = self._is_resetting = False
+        self._delay_s = 0.0
         self._is_open.set()
 
     def _drop_connections(self) -> None:
@@ -107,6 +118,13 @@ class LinkProxy:
     async def _pump(self, source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
         while chunk := await source.read(CHUNK_BYTES):
             await self._is_open.wait()
+            if self._delay_s:
+                await asyncio.sleep(self._delay_s)
+            if self._is_resetting and len(chunk) > 1:
+                sink.write(chunk[: len(chunk) // 2])
+                await sink.drain()
+                sink.transport.abort()
+                return
             sink.write(chunk)
             await sink.drain()
 
@@ -193,10 +211,30 @@ class LinkProxies:
 
     def cut(self, sender: int, receiver: int, silently: bool = False) -> None:
         """Cut the link in this direction only."""
+        for link in self._find(sender, receiver):
+            link.cut(silently)
+
+    def slow_down(self, replica: int, delay_s: float) -> None:
+        """Delay the bytes of all links from and to this replica."""
+        for link in self._links_of(replica):
+            link.slow_down(delay_s)
+
+    def reset_connections(self, replica: int) -> None:
+        """Abort the connections from and to this replica whenever one transmits."""
+        for link in self._links_of(replica):
+            link.reset_connections()
+
+    def _links_of(self, replica: int) -> Iterator[LinkProxy]:
+        for sender, receiver in permutations((*self._initial, *self._proxies), 2):
+            if replica in (sender, receiver):
+                yield from self._find(sender, receiver)
+
+    def _find(self, sender: int, receiver: int) -> Iterator[LinkProxy]:
+        """Yield the link, or nothing if the replicas are connected directly."""
         if receiver in self._proxies:
-            self._proxies[receiver].link(sender).cut(silently)
+            yield self._proxies[receiver].link(sender)
         elif (sender, receiver) in self._links:
-            self._links[sender, receiver].cut(silently)
+            yield self._links[sender, receiver]
 
     def partition(self, side: Iterable[int], silently: bool = False) -> None:
         """Cut all links between these replicas and the others, in both directions."""

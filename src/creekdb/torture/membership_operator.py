@@ -1,4 +1,4 @@
-"""Operator that changes the members of a scenario's cluster with `creek` commands.
+"""Operator that changes the members of a cluster with `creek` commands.
 
 Each change runs in the background and may be rejected or interrupted. The member list then shows
 whether it took effect. `finish` restores consistency at the end. A member without a join ticket in
@@ -17,65 +17,78 @@ from typing import Any
 import msgspec
 
 from creekdb.server.membership.join_ticket import read_ticket, write_ticket
-from tests.cluster.fault_scenario import STEP_TIMEOUT_S, ScenarioCluster
-from tests.cluster.in_process_cluster import is_quiescent
-from tests.cluster.processes import CREEK, ReplicaLocation
+from creekdb.torture.links import LinkProxies
+from creekdb.torture.processes import (
+    CREEK,
+    TIMEOUT_S,
+    ReplicaLocation,
+    ReplicaProcesses,
+    is_quiescent,
+)
 
 SPARE_LOCATIONS = 4
 """Number of locations for new replicas."""
 COMMAND_TIMEOUT_S = (0.3, 1.2)
 """Range of the timeout of an interrupted command, in seconds. Its start takes most of that time."""
-LOAD_OPERATIONS = 30
-"""Number of operations that clients call at a new replica."""
 
 
 class Operator:
     """Source of membership changes.
 
-    Random draws happen at the time of the request. `log` receives a line for each change.
+    Random draws happen at the time of the request. A request returns the task of the change, whose
+    result is a line that describes it. `on_added` is called with each new replica.
     """
 
     def __init__(
-        self, cluster: ScenarioCluster, random: Random, log: Callable[[str], None]
+        self,
+        processes: ReplicaProcesses,
+        links: LinkProxies,
+        random: Random,
+        on_added: Callable[[int], None],
     ) -> None:
-        self._cluster = cluster
-        self._processes = cluster.processes
+        self._processes = processes
+        self._links = links
         self._random = random
-        self._log = log
+        self._on_added = on_added
         self.locations = [
             self._processes.location(f"new-{number}") for number in range(SPARE_LOCATIONS)
         ]
         """Locations of all replicas that may be added. Clients use them from the start."""
         self._free = list(self.locations)
-        self._changes: list[asyncio.Task[None]] = []
+        self._changes: list[asyncio.Task[str]] = []
         self.has_changed = False
         """True if a membership change was requested."""
 
     # --- requests -----------------------------------------------------------------------------
 
-    def add(self) -> None:
-        if self._free:
-            self._start(
-                self._add("add", self._free.pop(), self._draw_addresses(), self._draw_timeout())
-            )
+    @property
+    def has_free_location(self) -> bool:
+        """True if a further replica can be added."""
+        return bool(self._free)
 
-    def replace(self, replica: int) -> None:
-        if self._free:
-            change = f"replace {replica}"
-            self._start(
-                self._add(change, self._free.pop(), self._draw_addresses(), self._draw_timeout())
-            )
+    def add(self) -> "asyncio.Task[str]":
+        return self._start(
+            self._add("add", self._free.pop(), self._draw_addresses(), self._draw_timeout())
+        )
 
-    def join(self) -> None:
-        if self._free and (at := self._draw_addresses()):
-            self._start(self._join(self._free.pop(), at, self._draw_timeout()))
+    def replace(self, replica: int) -> "asyncio.Task[str]":
+        change = f"replace {replica}"
+        return self._start(
+            self._add(change, self._free.pop(), self._draw_addresses(), self._draw_timeout())
+        )
 
-    def remove(self, replica: int) -> None:
-        self._start(self._remove(replica, self._draw_addresses(excluding=replica)))
+    def join(self, at: int) -> "asyncio.Task[str]":
+        address = self._processes.addresses(at)[1]
+        return self._start(self._join(self._free.pop(), address, self._draw_timeout()))
 
-    def _start(self, change: Coroutine[Any, Any, None]) -> None:
+    def remove(self, replica: int) -> "asyncio.Task[str]":
+        return self._start(self._remove(replica, self._draw_addresses(excluding=replica)))
+
+    def _start(self, change: Coroutine[Any, Any, str]) -> "asyncio.Task[str]":
         self.has_changed = True
-        self._changes.append(asyncio.create_task(change))
+        task = asyncio.create_task(change)
+        self._changes.append(task)
+        return task
 
     def _draw_addresses(self, excluding: int | None = None) -> list[str]:
         """Return `--at` options for all running replicas in random order."""
@@ -94,29 +107,26 @@ class Operator:
 
     async def _add(
         self, change: str, location: ReplicaLocation, at: list[str], timeout_s: float | None
-    ) -> None:
-        proxy, address = await self._cluster.links.open_proxy(location.peer_address)
+    ) -> str:
+        proxy, address = await self._links.open_proxy(location.peer_address)
         arguments = ["member", *change.split(), address, "--data", str(location.data_dir), *at]
         output_line = await self._command(*arguments, timeout_s=timeout_s)
         ticket = read_ticket(location.data_dir)
         if ticket is None:
-            self._log(f"{change}: {output_line}")
-            return
-        link_addresses = await self._cluster.links.add(ticket.replica, proxy)
+            return f"{change}: {output_line}"
+        link_addresses = await self._links.add(ticket.replica, proxy)
         members = tuple(
             (each, link_addresses.get(each, address)) for each, address in ticket.members
         )
         changed = msgspec.structs.replace(ticket, members=members, address=location.peer_address)
         write_ticket(changed, location.data_dir)
-        self._log(f"{change}, as {ticket.replica}: {output_line}")
         self._processes.adopt(ticket.replica, location)
-        await self._load(ticket.replica)
+        self._on_added(ticket.replica)
+        return f"{change}, as {ticket.replica}: {output_line}"
 
-    async def _join(
-        self, location: ReplicaLocation, at: list[str], timeout_s: float | None
-    ) -> None:
+    async def _join(self, location: ReplicaLocation, at: str, timeout_s: float | None) -> str:
         """Start a replica with `--join`. Peers dial it directly, so its links cannot be cut."""
-        process = self._processes.start_unnumbered(location, "--join", at[1])
+        process = self._processes.start_unnumbered(location, "--join", at)
         with suppress(TimeoutError):
             async with asyncio.timeout(timeout_s):
                 while process.poll() is None and read_ticket(location.data_dir) is None:
@@ -124,20 +134,14 @@ class Operator:
         ticket = read_ticket(location.data_dir)
         if ticket is None:
             process.kill()
-            self._log(f"join: exited with {process.wait()}")
-            return
-        self._log(f"join, as {ticket.replica}")
+            return f"join: exited with {process.wait()}"
         self._processes.adopt(ticket.replica, location, process)
-        await self._load(ticket.replica)
+        self._on_added(ticket.replica)
+        return f"join, as {ticket.replica}"
 
-    async def _load(self, replica: int) -> None:
-        others = [each for each in self._processes.all if each != replica]
-        at = [(replica, *others)] * 2
-        await self._cluster.load(LOAD_OPERATIONS, at=at, extra_locations=self.locations)
-
-    async def _remove(self, replica: int, at: list[str]) -> None:
+    async def _remove(self, replica: int, at: list[str]) -> str:
         output_line = await self._command("member", "remove", str(replica), *at)
-        self._log(f"remove {replica}: {output_line}")
+        return f"remove {replica}: {output_line}"
 
     async def _command(self, *arguments: str, timeout_s: float | None = None) -> str:
         """Run a command, and return the last line of its output."""
@@ -161,12 +165,12 @@ class Operator:
     async def finish(self) -> None:
         """Wait until the members are the running replicas and no change is in progress.
 
-        All faults must be healed, and all replicas that can run must have been started.
+        All faults must be healed, all replicas that can run must have been started, and no client
+        may call.
         """
         await asyncio.gather(*self._changes)
         self._changes.clear()
-        await self._cluster.finish_loads()
-        async with asyncio.timeout(STEP_TIMEOUT_S):
+        async with asyncio.timeout(TIMEOUT_S):
             while not await self._is_consistent():
                 await asyncio.sleep(0.02)
 

@@ -1,4 +1,4 @@
-"""Replicas as real processes, which a test can kill or freeze at any moment."""
+"""Replicas as processes of this machine, which can be killed or frozen at any moment."""
 
 import asyncio
 import os
@@ -9,14 +9,28 @@ import sys
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from creekdb.client import Database, NotDone, connect
+from creekdb.errors import CreekError
 from creekdb.load.local_cluster import free_port
-from tests.cluster.in_process_cluster import TIMEOUT_S, is_quiescent
 
-CREEK = ("-m", "creekdb")
-REMOVED = "was removed from its cluster"
+TIMEOUT_S: Final = 60.0
+"""Upper bound for a start, a stop or a status request, in seconds."""
+CREEK: Final = ("-m", "creekdb")
+REMOVED: Final = "was removed from its cluster"
+OUTPUT_TAIL_CHARACTERS: Final = 2000
+
+
+class UnexpectedExit(CreekError):
+    """A replica exited without being stopped or removed."""
+
+
+def is_quiescent(statuses: list[dict[str, Any]]) -> bool:
+    """True if all replicas have committed the same length and have nothing left to do."""
+    return len({each["committed"] for each in statuses}) == 1 and not any(
+        each["tentative"] or each["backlog"] for each in statuses
+    )
 
 
 class ReplicaLocation(NamedTuple):
@@ -25,6 +39,12 @@ class ReplicaLocation(NamedTuple):
     peer_address: str
     client_address: str
     data_dir: Path
+    http_address: str | None = None
+
+    @property
+    def control_path(self) -> Path:
+        """Path of the clock and disk control (`replica_control`)."""
+        return self.data_dir.with_suffix(".control")
 
     @property
     def output_path(self) -> Path:
@@ -37,7 +57,8 @@ class ReplicaProcesses:
     `link_address` maps sender and receiver to the address that the sender dials. By default this is
     the address at which the receiver listens. `programs` replaces `creek` and `configs` sets
     `--config`, both by replica. `trusted` is the authority that clients trust. `environment` holds
-    variables for all replicas.
+    variables for all replicas. With `has_http`, replicas serve HTTP. With `has_control`, their
+    clocks and disks are subject to a control file (`replica_control`).
     """
 
     def __init__(
@@ -51,8 +72,12 @@ class ReplicaProcesses:
         configs: Mapping[int, Path] | None = None,
         trusted: Path | None = None,
         environment: Mapping[str, str] | None = None,
+        has_http: bool = False,
+        has_control: bool = False,
     ) -> None:
         self.directory = directory
+        self._has_http = has_http
+        self._has_control = has_control
         self._options = options
         self._locations: dict[int, ReplicaLocation] = {}
         """Locations of all replicas that ever existed, by number."""
@@ -94,16 +119,25 @@ class ReplicaProcesses:
             if replica not in self._initial:
                 self.start_joined(replica)
                 continue
-            command = [sys.executable, *self._programs.get(replica, CREEK), "serve"]
-            command += ["--replica", str(replica)]
+            location = self._locations[replica]
+            program = self._programs.get(replica) or self._program(location)
+            command = [sys.executable, *program, "serve", "--replica", str(replica)]
             if replica in self._configs:
                 command += ["--config", str(self._configs[replica])]
             for member, address in self._initial.items():
                 dialled = address if member == replica else self._link_address(replica, member)
                 command += ["--member", f"{member}={dialled}"]
-            command += ["--clients", self._locations[replica].client_address, *self._options]
-            command += ["--data", str(self.data_dir(replica))]
+            command += ["--data", str(location.data_dir), *self._service_options(location)]
             self._run(replica, command)
+
+    def _program(self, location: ReplicaLocation) -> tuple[str, ...]:
+        if not self._has_control:
+            return CREEK
+        return ("-m", "creekdb.torture.replica_control", str(location.control_path))
+
+    def _service_options(self, location: ReplicaLocation) -> list[str]:
+        http = ["--http", location.http_address] if location.http_address else []
+        return ["--clients", location.client_address, *http, *self._options]
 
     def _run(self, replica: int, command: list[str]) -> None:
         self._running[replica] = self._spawn(command, self._locations[replica])
@@ -127,7 +161,9 @@ class ReplicaProcesses:
     def location(self, name: str, peer_address: str | None = None) -> ReplicaLocation:
         """Reserve addresses for a replica."""
         peer_address = peer_address or f"127.0.0.1:{free_port()}"
-        return ReplicaLocation(peer_address, f"127.0.0.1:{free_port()}", self.directory / name)
+        http_address = f"127.0.0.1:{free_port()}" if self._has_http else None
+        client_address = f"127.0.0.1:{free_port()}"
+        return ReplicaLocation(peer_address, client_address, self.directory / name, http_address)
 
     def start_unnumbered(self, location: ReplicaLocation, *options: str) -> subprocess.Popen[bytes]:
         """Start a replica that joins and receives its number later."""
@@ -158,25 +194,26 @@ class ReplicaProcesses:
         self._run(replica, self._joined_command(self._locations[replica], *options))
 
     def _joined_command(self, location: ReplicaLocation, *options: str) -> list[str]:
-        command = [sys.executable, *CREEK, "serve", *options]
+        command = [sys.executable, *self._program(location), "serve", *options]
         command += ["--listen", location.peer_address, "--data", str(location.data_dir)]
-        return [*command, "--clients", location.client_address, *self._options]
+        return [*command, *self._service_options(location)]
 
     def collect_removed(self, unable_to_log: Iterable[int] = ()) -> tuple[int, ...]:
         """Retire the replicas that exited since the last call because they were removed.
 
-        The output of each must report the removal, except for those in `unable_to_log`.
+        The output of each must report the removal, except for those in `unable_to_log`. Raises
+        `UnexpectedExit`.
         """
         exit_codes = {each: process.poll() for each, process in self._running.items()}
         removed = tuple(each for each, code in exit_codes.items() if code is not None)
         for each in removed:
             output = self.output(each)
-            assert exit_codes[each] == 0, (
-                f"replica {each} exited with {exit_codes[each]}: {output[-2000:]}"
-            )
-            assert REMOVED in output or each in unable_to_log, (
-                f"replica {each} exited: {output[-2000:]}"
-            )
+            has_reported = REMOVED in output or each in unable_to_log
+            if exit_codes[each] != 0 or not has_reported:
+                raise UnexpectedExit(
+                    f"replica {each} exited with {exit_codes[each]}: "
+                    f"{output[-OUTPUT_TAIL_CHARACTERS:]}"
+                )
             del self._running[each]
         self._retired.update(removed)
         return removed
@@ -217,6 +254,9 @@ class ReplicaProcesses:
             while process.poll() is None:
                 await asyncio.sleep(0.02)
         return self._running.pop(replica).returncode
+
+    def location_of(self, replica: int) -> ReplicaLocation:
+        return self._locations[replica]
 
     def process_id(self, replica: int) -> int:
         return self._running[replica].pid

@@ -1,0 +1,189 @@
+"""`creek torture`: random faults on real processes, with every checker."""
+
+import shlex
+import signal
+import sys
+import tempfile
+from pathlib import Path
+
+import click
+from rich.progress import BarColumn, TimeElapsedColumn
+from rich.text import Text
+
+from creekdb.checkers import verdict_rows
+from creekdb.cli.declaration import argument, declared, option
+from creekdb.cli.exit_codes import FAILURE, SUCCESS
+from creekdb.cli.options import AS_JSON, NEW_DIRECTORY, add_working_directory_to_path
+from creekdb.cli.output import ProgressBar, command_name, pluralize, print_json, print_lines
+from creekdb.cli.views.run_summary import verdict_lines
+from creekdb.errors import UsageError
+from creekdb.server.runtime.config import load_datatype
+from creekdb.torture.campaign import (
+    TortureConfig,
+    TortureResult,
+    run_torture,
+    save_result,
+)
+from creekdb.torture.clients import CallRecord
+from creekdb.torture.nemesis import InjectedFault
+from creekdb.torture.plan import REPLICAS_MAX
+from creekdb.torture.report import REPORT_FILE, render_report
+from creekdb.torture.round import RUN_DIRECTORY, RoundResult, Subject
+from creekdb.torture.workload import workload_of
+
+
+@click.command(short_help="Inject random faults into real processes, and check them.")
+@declared
+def torture(
+    datatype: str = argument(required=False, default="kv", metavar="[DATATYPE]"),
+    *,
+    minutes: float = option(
+        "Duration, in minutes. The last round may exceed it.",
+        5.0,
+        click.FloatRange(0, 10_000, min_open=True),
+    ),
+    seed: int = option("Seed of the faults.", 1, click.IntRange(0)),
+    replicas: int | None = option(
+        "Number of replicas.  [default: 3 or 5, drawn for each round]",
+        type=click.IntRange(1, REPLICAS_MAX),
+    ),
+    workload: str | None = option(
+        "Function that draws the calls, as module:function.  [default: by signatures]",
+        metavar="NAME",
+    ),
+    out: Path | None = option(
+        "New directory for the report and for failed runs.  [default: a temporary one]",
+        type=NEW_DIRECTORY,
+    ),
+    as_json: bool = AS_JSON,
+) -> int:
+    """Run replicas of DATATYPE as processes of this machine, and call them over TCP and HTTP.
+    Meanwhile, inject faults into processes, links, disks and clocks, change the members, restart
+    replicas and take backups. DATATYPE is bank, kv and so on, or module:variable, also from the
+    working directory.
+
+    The faults come from the seed, a round of 45 seconds after the other. Each round heals all
+    faults, waits until the replicas converge, and runs every checker. Exits with 1 at the first
+    round that fails, and keeps its directory. The report has a timeline of the faults, the
+    latencies and the throughput.
+
+    Calls are drawn from the signatures of the operations. With --workload, they come from your
+    function, which receives a random.Random and returns the name of an operation, its arguments,
+    and True for a strong call.
+
+    \b
+    Examples:
+      creek torture --minutes 20 --seed 7
+      creek torture bank --replicas 5 --out runs/torture
+      creek torture shop:shop --workload shop:draw_call --minutes 1
+    """
+    add_working_directory_to_path()
+    declared_type = load_datatype(datatype)
+    subject = Subject(datatype, declared_type, workload_of(datatype, declared_type, workload))
+    directory = _new_directory(out)
+    # A background job of a shell ignores SIGINT, and so would replicas that are stopped early.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    config = TortureConfig(
+        minutes=minutes,
+        seed=seed,
+        replicas=replicas,
+        command=shlex.join(["creek", *sys.argv[1:]]),
+    )
+    with _TortureProgress(60 * minutes) as observer:
+        result = run_torture(config, subject, directory, observer)
+    save_result(result, directory)
+    report = directory / REPORT_FILE
+    report.write_text(render_report(result))
+    if as_json:
+        print_json(_json_summary(result, directory, report))
+    else:
+        _print_summary(result, directory, report)
+    return FAILURE if result.has_failed else SUCCESS
+
+
+def _new_directory(out: Path | None) -> Path:
+    if out is None:
+        return Path(tempfile.mkdtemp(prefix="creek-torture-"))
+    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise UsageError(f"cannot write to {out}: it is not an empty directory; name a new one")
+    out.mkdir(parents=True, exist_ok=True)
+    return out
+
+
+def _print_summary(result: TortureResult, directory: Path, report: Path) -> None:
+    print_lines(verdict_lines(result.verdicts))
+    click.echo(
+        f"{pluralize(result.faults, 'fault')}, {pluralize(result.calls, 'call')}, "
+        f"{pluralize(len(result.rounds), 'round')} in {result.duration_s / 60:.1f} minutes"
+    )
+    click.echo(f"report: {report}")
+    if result.has_failed:
+        failed = result.rounds[-1]
+        for each in failed.failures:
+            click.echo(f"round {failed.number} failed: {each}", err=True)
+        kept = directory / f"round-{failed.number}"
+        click.echo(f"seed {result.seed} failed in round {failed.number}, kept in {kept}", err=True)
+        if (kept / RUN_DIRECTORY).exists():
+            click.echo(f"check it with '{command_name()} check {kept / RUN_DIRECTORY}'", err=True)
+
+
+def _json_summary(result: TortureResult, directory: Path, report: Path) -> dict[str, object]:
+    kinds = [fault.kind.value for each in result.rounds for fault in each.faults]
+    return {
+        "datatype": result.datatype,
+        "seed": result.seed,
+        "duration_s": result.duration_s,
+        "rounds": len(result.rounds),
+        "calls": result.calls,
+        "faults": result.faults,
+        "faults_by_kind": {kind: kinds.count(kind) for kind in sorted(set(kinds))},
+        "verdicts": verdict_rows(result.verdicts),
+        "failures": [text for each in result.rounds for text in each.failures],
+        "failed": result.has_failed,
+        "directory": str(directory),
+        "report": str(report),
+    }
+
+
+class _TortureProgress(ProgressBar):
+    """Rounds as lines, and the time as a bar on a terminal."""
+
+    def __init__(self, total_s: float) -> None:
+        super().__init__(
+            *(BarColumn(), TimeElapsedColumn(), "round {task.fields[round]}:"),
+            *("{task.fields[stage]}, {task.fields[faults]} faults, {task.fields[calls]} calls"),
+            total=total_s,
+            round=0,
+            stage="starting",
+            faults=0,
+            calls=0,
+        )
+        self._faults = 0
+        self._calls = 0
+
+    def on_round(self, number: int, replicas: int, elapsed_s: float) -> None:
+        self.update(round=number, completed=elapsed_s)
+
+    def on_stage(self, text: str) -> None:
+        self.update(stage=text)
+
+    def on_fault(self, fault: InjectedFault) -> None:
+        self._faults += 1
+        self.update(faults=self._faults, completed=fault.end_s)
+
+    def on_call(self, record: CallRecord) -> None:
+        self._calls += 1
+        self.update(calls=self._calls)
+
+    def on_result(self, result: RoundResult) -> None:
+        faults = "; ".join(f"{each.kind.value} ({each.detail})" for each in result.faults)
+        outcome = "failed" if result.has_failed else "ok"
+        style = "bold red" if result.has_failed else "dim"
+        self.print(
+            Text.assemble(
+                (f"round {result.number} {outcome}", style),
+                f": {pluralize(result.replicas, 'replica')}, "
+                f"{result.end_s - result.begin_s:.0f} s, "
+                f"{pluralize(result.calls, 'call')}; {faults}",
+            )
+        )

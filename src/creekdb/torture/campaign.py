@@ -1,0 +1,166 @@
+"""Rounds of a torture until its time is over or a round fails, with the data of the report."""
+
+import shutil
+import time
+from collections import defaultdict
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Final, Protocol
+
+import msgspec
+
+from creekdb.atomic_write import atomic_write
+from creekdb.checkers import Ok, Verdict
+from creekdb.errors import StorageFault
+from creekdb.history.percentiles import percentile
+from creekdb.torture.clients import CallRecord
+from creekdb.torture.plan import ROUND_S, plan_round
+from creekdb.torture.round import RoundObserver, RoundResult, Subject, run_round
+
+RESULT_FILE: Final = "torture.json"
+
+
+class SecondSample(msgspec.Struct, frozen=True, kw_only=True):
+    """Calls that ended in one second of the torture. Latencies are in milliseconds."""
+
+    second: int
+    weak: int
+    strong: int
+    failed: int
+    """Calls that were rejected or had no response in time."""
+    weak_p50_ms: float | None
+    weak_p99_ms: float | None
+    strong_p50_ms: float | None
+    strong_p99_ms: float | None
+
+
+class TortureResult(msgspec.Struct, frozen=True, kw_only=True):
+    """Outcome of a torture, and the data of its report."""
+
+    datatype: str
+    seed: int
+    command: str
+    """Command line that repeats the torture."""
+    duration_s: float
+    rounds: tuple[RoundResult, ...]
+    samples: tuple[SecondSample, ...]
+
+    @property
+    def has_failed(self) -> bool:
+        return any(each.has_failed for each in self.rounds)
+
+    @property
+    def faults(self) -> int:
+        return sum(len(each.faults) for each in self.rounds)
+
+    @property
+    def calls(self) -> int:
+        return sum(each.calls for each in self.rounds)
+
+    @property
+    def verdicts(self) -> tuple[Verdict, ...]:
+        """The worst verdict of each checker over all rounds."""
+        worst: dict[str, Verdict] = {}
+        for each in (verdict for result in self.rounds for verdict in result.verdicts):
+            if each.checker not in worst or isinstance(worst[each.checker], Ok):
+                worst[each.checker] = each
+        return tuple(worst.values())
+
+
+class TortureConfig(msgspec.Struct, frozen=True, kw_only=True):
+    minutes: float
+    seed: int
+    replicas: int | None
+    """Number of replicas, or None to draw it for each round."""
+    command: str = ""
+
+
+class TortureObserver(RoundObserver, Protocol):
+    """Observer of the progress of a torture."""
+
+    def on_round(self, number: int, replicas: int, elapsed_s: float) -> None:
+        """Handle the start of a round."""
+
+    def on_result(self, result: RoundResult) -> None: ...
+
+
+def run_torture(
+    config: TortureConfig, subject: Subject, directory: Path, observer: TortureObserver
+) -> TortureResult:
+    """Run rounds until the time is over, or until one fails.
+
+    The directory of a failed round is kept, with the data and the output of its replicas.
+    """
+    started_s = time.monotonic()
+
+    def now() -> float:
+        return time.monotonic() - started_s
+
+    limit_s = 60 * config.minutes
+    rounds: list[RoundResult] = []
+    records: list[CallRecord] = []
+    while not rounds or (now() < limit_s and not rounds[-1].has_failed):
+        plan = plan_round(config.seed, len(rounds), config.replicas, min(ROUND_S, limit_s))
+        observer.on_round(plan.number, plan.replicas, now())
+        round_directory = directory / f"round-{plan.number}"
+        result, calls = run_round(plan, subject, round_directory, now, observer)
+        rounds.append(result)
+        records += calls
+        observer.on_result(result)
+        if not result.has_failed:
+            shutil.rmtree(round_directory)
+    return TortureResult(
+        datatype=subject.name,
+        seed=config.seed,
+        command=config.command,
+        duration_s=now(),
+        rounds=tuple(rounds),
+        samples=samples_of(records),
+    )
+
+
+def samples_of(records: Iterable[CallRecord]) -> tuple[SecondSample, ...]:
+    """Return the calls by the second in which they ended. Seconds without calls are left out."""
+    by_second: dict[int, list[CallRecord]] = defaultdict(list)
+    for record in records:
+        by_second[int(record.sent_s + record.duration_s)].append(record)
+    return tuple(_sample(second, calls) for second, calls in sorted(by_second.items()))
+
+
+def _sample(second: int, calls: list[CallRecord]) -> SecondSample:
+    weak, strong = (
+        sorted(
+            round(1e6 * each.duration_s)
+            for each in calls
+            if each.has_response and each.strong is kind
+        )
+        for kind in (False, True)
+    )
+    return SecondSample(
+        second=second,
+        weak=len(weak),
+        strong=len(strong),
+        failed=len(calls) - len(weak) - len(strong),
+        weak_p50_ms=_percentile_ms(weak, 50),
+        weak_p99_ms=_percentile_ms(weak, 99),
+        strong_p50_ms=_percentile_ms(strong, 50),
+        strong_p99_ms=_percentile_ms(strong, 99),
+    )
+
+
+def _percentile_ms(ordered_us: list[int], percent: int) -> float | None:
+    return round(percentile(ordered_us, percent) / 1000, 3) if ordered_us else None
+
+
+def save_result(result: TortureResult, directory: Path) -> None:
+    """Write the result, so that the report can be rendered again."""
+    path = directory / RESULT_FILE
+    try:
+        with atomic_write(path) as partial:
+            partial.write_bytes(msgspec.json.encode(result))
+    except OSError as error:
+        raise StorageFault(f"cannot write {path}: {error.strerror}") from error
+
+
+def load_result(path: Path) -> TortureResult:
+    return msgspec.json.decode(path.read_bytes(), type=TortureResult)

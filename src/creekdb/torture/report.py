@@ -1,0 +1,325 @@
+"""Report of a torture: one self-contained page with a timeline.
+
+The faults are bars above. Latency and throughput follow below, on the same time axis. Grey bands
+are the times without faults, in which a round starts, converges and is checked.
+"""
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from html import escape
+from typing import Final, NamedTuple
+
+from creekdb.checkers import Illegal, Ok
+from creekdb.torture.campaign import SecondSample, TortureResult
+from creekdb.torture.nemesis import InjectedFault
+from creekdb.torture.plan import GROUPS, FaultGroup, FaultKind
+
+REPORT_FILE: Final = "report.html"
+LEFT: Final = 86
+"""Space for the labels of the axes, in pixels."""
+RIGHT: Final = 16
+WIDTH_MIN: Final = 1100
+PIXELS_PER_S: Final = 7.0
+LANE: Final = 17
+"""Height of a row of faults, in pixels."""
+LABEL_PIXELS: Final = 5.9
+"""Width of a character of a label, in pixels."""
+PLOT_HEIGHT: Final = 150
+GAP: Final = 34
+COLOURS: Final = {
+    FaultGroup.PROCESS: "#b3261e",
+    FaultGroup.NETWORK: "#1f6feb",
+    FaultGroup.DISK: "#8250df",
+    FaultGroup.CLOCK: "#9a6700",
+    FaultGroup.MEMBERS: "#1a7f37",
+    FaultGroup.OPERATION: "#57606a",
+}
+WEAK: Final = "#0f766e"
+STRONG: Final = "#c2410c"
+FAILED: Final = "#b3261e"
+_STYLE: Final = """
+body { font: 15px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 1600px; color: #1f2328;
+  background: #fff; padding: 0 1rem; }
+h1 { font-size: 1.5rem; margin-bottom: .2rem } h2 { font-size: 1.1rem; margin-top: 2rem }
+.ok { color: #1a7f37 } .illegal { color: #b3261e; font-weight: 600 }
+.chart { overflow-x: auto; border: 1px solid #d0d7de; border-radius: 6px; padding: 8px }
+svg text { font: 11px system-ui, sans-serif; fill: #57606a } svg .title { font-weight: 600;
+  fill: #1f2328 } svg .fault { fill: #1f2328 }
+table { border-collapse: collapse } td, th { padding: .15rem .9rem .15rem 0; text-align: left;
+  vertical-align: top } th { font-weight: 600; border-bottom: 1px solid #d0d7de }
+pre { background: #f6f8fa; padding: .8rem; overflow-x: auto } .key span { margin-right: 1.2rem }
+"""
+
+
+class _Axis(NamedTuple):
+    """Mapping of seconds to pixels."""
+
+    duration_s: float
+    width: float
+
+    def x(self, at_s: float) -> float:
+        return round(LEFT + at_s / self.duration_s * (self.width - LEFT - RIGHT), 1)
+
+
+class _Bar(NamedTuple):
+    """A fault in its row."""
+
+    fault: InjectedFault
+    lane: int
+
+
+def render_report(result: TortureResult) -> str:
+    """Return the report as one HTML page that needs no other file."""
+    verdict = (
+        '<span class="illegal">a violation was found</span>'
+        if result.has_failed
+        else '<span class="ok">no violation was found</span>'
+    )
+    summary = (
+        f"{result.faults} faults, {result.calls} calls, {len(result.rounds)} rounds in "
+        f"{result.duration_s / 60:.1f} minutes: {verdict}"
+    )
+    title = f"Torture of {escape(result.datatype)}, seed {result.seed}"
+    parts = [
+        f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{title}</title>',
+        f"<style>{_STYLE}</style></head><body><h1>{title}</h1><p>{summary}</p>",
+        *_failure_parts(result),
+        f'<h2>Timeline</h2>{_key()}<div class="chart">{render_timeline(result)}</div>',
+        f"<h2>Checks</h2>{_checks_table(result)}",
+        f"<h2>Faults</h2>{_faults_table(result)}",
+        f"<h2>Repeat it</h2><pre>{escape(result.command)}</pre></body></html>",
+    ]
+    return "\n".join(parts)
+
+
+# --- timeline ---------------------------------------------------------------------------------
+
+
+def render_timeline(result: TortureResult) -> str:
+    """Return the timeline as an SVG picture."""
+    duration_s = max(result.duration_s, 1.0)
+    axis = _Axis(duration_s, max(WIDTH_MIN, LEFT + RIGHT + duration_s * PIXELS_PER_S))
+    bars = _place_bars([fault for each in result.rounds for fault in each.faults], axis)
+    lanes_top = 24
+    latency_top = lanes_top + LANE * (1 + max((bar.lane for bar in bars), default=0)) + GAP
+    throughput_top = latency_top + PLOT_HEIGHT + GAP
+    bottom = throughput_top + PLOT_HEIGHT
+    height = bottom + 26
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{axis.width:g}" height="{height}" '
+        f'viewBox="0 0 {axis.width:g} {height}" role="img" aria-label="faults, latency and '
+        'throughput over time">',
+        *_bands(result, axis, lanes_top, bottom),
+        *_time_axis(axis, lanes_top, bottom),
+        f'<text class="title" x="4" y="{lanes_top + 12}">faults</text>',
+        *(_bar_element(bar, axis, lanes_top) for bar in bars),
+        *_latency_plot(result.samples, axis, latency_top),
+        *_throughput_plot(result.samples, axis, throughput_top),
+        "</svg>",
+    ]
+    return "\n".join(parts)
+
+
+def _place_bars(faults: Iterable[InjectedFault], axis: _Axis) -> list[_Bar]:
+    """Assign each fault to the first row where neither its bar nor its label overlaps another."""
+    ends: list[float] = []
+    bars: list[_Bar] = []
+    for fault in sorted(faults, key=lambda each: each.begin_s):
+        begin = axis.x(fault.begin_s)
+        end = max(axis.x(fault.end_s), begin + 12 + LABEL_PIXELS * len(_label(fault)))
+        lane = next((index for index, each in enumerate(ends) if each < begin), len(ends))
+        ends[lane : lane + 1] = [end + 4]
+        bars.append(_Bar(fault, lane))
+    return bars
+
+
+def _label(fault: InjectedFault) -> str:
+    if not fault.detail[:1].isdigit() or fault.kind is FaultKind.ROLLING_RESTART:
+        return fault.kind.value
+    side, is_partition, _ = fault.detail.partition(" from ")
+    return f"{fault.kind.value} {side if is_partition else side.partition(',')[0]}"
+
+
+def _bar_element(bar: _Bar, axis: _Axis, top: float) -> str:
+    fault = bar.fault
+    begin = axis.x(fault.begin_s)
+    width = max(3.0, axis.x(fault.end_s) - begin)
+    y = top + bar.lane * LANE
+    hint = f"{fault.kind.value}: {fault.detail}, {fault.begin_s:.1f} to {fault.end_s:.1f} s"
+    return (
+        f"<g><title>{escape(hint)}</title>"
+        f'<rect x="{begin:g}" y="{y + 2:g}" width="{width:.1f}" height="{LANE - 4}" rx="2" '
+        f'fill="{COLOURS[GROUPS[fault.kind]]}" fill-opacity="0.35"/>'
+        f'<rect x="{begin:g}" y="{y + 2:g}" width="3" height="{LANE - 4}" '
+        f'fill="{COLOURS[GROUPS[fault.kind]]}"/>'
+        f'<text class="fault" x="{begin + 6:g}" y="{y + 12:g}">{escape(_label(fault))}</text></g>'
+    )
+
+
+def _bands(result: TortureResult, axis: _Axis, top: float, bottom: float) -> list[str]:
+    """Return the grey bands between the faults of the rounds."""
+    edges = [0.0]
+    for each in result.rounds:
+        first_s = min((fault.begin_s for fault in each.faults), default=each.faults_end_s)
+        edges += [first_s, each.faults_end_s]
+    edges.append(result.duration_s)
+    return [
+        f'<rect x="{axis.x(begin_s):g}" y="{top:g}" height="{bottom - top:g}" '
+        f'width="{max(0.0, axis.x(end_s) - axis.x(begin_s)):.1f}" fill="#eaeef2"/>'
+        for begin_s, end_s in zip(edges[::2], edges[1::2], strict=True)
+    ]
+
+
+def _time_axis(axis: _Axis, top: float, bottom: float) -> list[str]:
+    step_s = next(
+        step for step in (5, 10, 30, 60, 120, 300, 600, math.inf) if axis.duration_s / step <= 24
+    )
+    parts = []
+    for tick in range(int(axis.duration_s // step_s) + 1):
+        at_s = int(tick * step_s)
+        x = axis.x(at_s)
+        parts.append(
+            f'<line x1="{x:g}" x2="{x:g}" y1="{top:g}" y2="{bottom:g}" stroke="#d0d7de" '
+            f'stroke-width="0.6"/><text x="{x:g}" y="{bottom + 16:g}" text-anchor="middle">'
+            f"{at_s // 60}:{at_s % 60:02}</text>"
+        )
+    return parts
+
+
+Value = Callable[[SecondSample], float | None]
+
+
+def _latency_plot(samples: Sequence[SecondSample], axis: _Axis, top: float) -> list[str]:
+    """Plot latencies on a logarithmic scale from 0.1 ms to 10 s."""
+    low, high = -1.0, 4.0
+
+    def y(value_ms: float) -> float:
+        position = (min(high, max(low, math.log10(max(value_ms, 1e-9)))) - low) / (high - low)
+        return round(top + PLOT_HEIGHT * (1 - position), 1)
+
+    ticks = [(0.1, "0.1 ms"), (1, "1 ms"), (10, "10 ms"), (100, "100 ms"), (1000, "1 s")]
+    curves: tuple[tuple[Value, str, str], ...] = (
+        (lambda each: each.strong_p99_ms, STRONG, "0.4"),
+        (lambda each: each.strong_p50_ms, STRONG, "1"),
+        (lambda each: each.weak_p99_ms, WEAK, "0.4"),
+        (lambda each: each.weak_p50_ms, WEAK, "1"),
+    )
+    return [
+        f'<text class="title" x="4" y="{top - 8:g}">latency per second, p50 and p99 (pale)</text>',
+        *_grid(axis, [(y(value), text) for value, text in (*ticks, (10_000, "10 s"))]),
+        *(
+            _curve(samples, value, axis, y, f'stroke="{colour}" stroke-opacity="{opacity}"')
+            for value, colour, opacity in curves
+        ),
+    ]
+
+
+def _throughput_plot(samples: Sequence[SecondSample], axis: _Axis, top: float) -> list[str]:
+    highest = max((each.weak + each.strong + each.failed for each in samples), default=1)
+    limit = max(10, math.ceil(highest / 10) * 10)
+
+    def y(value: float) -> float:
+        return round(top + PLOT_HEIGHT * (1 - value / limit), 1)
+
+    seconds = {each.second: each for each in samples}
+    absent = SecondSample(
+        second=0,
+        weak=0,
+        strong=0,
+        failed=0,
+        weak_p50_ms=None,
+        weak_p99_ms=None,
+        strong_p50_ms=None,
+        strong_p99_ms=None,
+    )
+    steps = [(second, seconds.get(second, absent)) for second in range(int(axis.duration_s) + 1)]
+    bar_width = max(1.0, axis.x(1) - axis.x(0) - 0.5)
+    parts = [
+        f'<text class="title" x="4" y="{top - 8:g}">calls per second with a response, and without '
+        "one (red)</text>",
+        *_grid(axis, [(y(limit * share / 2), f"{limit * share // 2}") for share in range(3)]),
+    ]
+    for second, sample in steps:
+        base = 0
+        for count, colour in (
+            (sample.weak, WEAK),
+            (sample.strong, STRONG),
+            (sample.failed, FAILED),
+        ):
+            if count:
+                parts.append(
+                    f'<rect x="{axis.x(second):g}" y="{y(base + count):g}" '
+                    f'width="{bar_width:.1f}" height="{y(base) - y(base + count):.1f}" '
+                    f'fill="{colour}" fill-opacity="0.7"/>'
+                )
+            base += count
+    return parts
+
+
+def _grid(axis: _Axis, ticks: Iterable[tuple[float, str]]) -> list[str]:
+    return [
+        f'<line x1="{LEFT}" x2="{axis.width - RIGHT:g}" y1="{y:g}" y2="{y:g}" stroke="#d0d7de" '
+        f'stroke-width="0.6"/><text x="{LEFT - 6}" y="{y + 4:g}" text-anchor="end">{text}</text>'
+        for y, text in ticks
+    ]
+
+
+def _curve(
+    samples: Sequence[SecondSample],
+    value: Value,
+    axis: _Axis,
+    y: Callable[[float], float],
+    style: str,
+) -> str:
+    """Return one line, interrupted where a second has no such call."""
+    steps: list[str] = []
+    previous: int | None = None
+    for each in samples:
+        plotted = value(each)
+        if plotted is None:
+            continue
+        command = "L" if previous == each.second - 1 else "M"
+        steps.append(f"{command}{axis.x(each.second + 0.5):g},{y(plotted):g}h0.1")
+        previous = each.second
+    return f'<path d="{"".join(steps)}" fill="none" stroke-width="1.5" {style}/>'
+
+
+# --- text -------------------------------------------------------------------------------------
+
+
+def _key() -> str:
+    entries = [*((group.value, COLOURS[group]) for group in FaultGroup)]
+    entries += [("weak calls", WEAK), ("strong calls", STRONG), ("no faults", "#d0d7de")]
+    spans = (f'<span><b style="color:{colour}">■</b> {text}</span>' for text, colour in entries)
+    return f'<p class="key">{"".join(spans)}</p>'
+
+
+def _failure_parts(result: TortureResult) -> Iterable[str]:
+    for each in result.rounds:
+        texts = [*each.failures, *(v.describe() for v in each.verdicts if isinstance(v, Illegal))]
+        for text in texts:
+            yield f'<h2 class="illegal">Round {each.number} failed</h2><pre>{escape(text)}</pre>'
+
+
+def _checks_table(result: TortureResult) -> str:
+    rows = []
+    for verdict in result.verdicts:
+        style = "ok" if isinstance(verdict, Ok) else "illegal"
+        text = verdict.describe().partition("\n")[0].partition(verdict.checker)
+        rows.append(
+            f"<tr><td>{escape(verdict.checker)}</td>"
+            f'<td class="{style}">{escape(text[0].strip())}{escape(text[2])}</td></tr>'
+        )
+    return f"<table>{''.join(rows)}</table>"
+
+
+def _faults_table(result: TortureResult) -> str:
+    rows = [
+        f"<tr><td>{each.number}</td><td>{fault.begin_s:.1f} s</td>"
+        f"<td>{fault.end_s - fault.begin_s:.1f} s</td><td>{escape(fault.kind.value)}</td>"
+        f"<td>{escape(fault.detail)}</td></tr>"
+        for each in result.rounds
+        for fault in sorted(each.faults, key=lambda fault: fault.begin_s)
+    ]
+    head = "<tr><th>round</th><th>at</th><th>for</th><th>fault</th><th>detail</th></tr>"
+    return f"<table>{head}{''.join(rows)}</table>"

@@ -1,0 +1,365 @@
+"""One round of a torture: a new cluster, clients and faults, then convergence and all checks."""
+
+import asyncio
+import contextlib
+from collections.abc import Callable
+from contextlib import AsyncExitStack
+from pathlib import Path
+from random import Random
+from typing import Any, Final, NamedTuple, Protocol
+
+import msgspec
+
+from creekdb.checkers import Illegal, Ok, Verdict, check_all, verdict_rows
+from creekdb.errors import CreekError
+from creekdb.evaluation import datatype_of_history
+from creekdb.execution.datatype import DataType
+from creekdb.execution.keys import CALLS_PREFIX
+from creekdb.history import History, merge_recordings, save_run, save_verdicts
+from creekdb.http.operations import OperationCatalog
+from creekdb.load.local_cluster import free_port
+from creekdb.protocol.membership.configuration import MEMBERSHIP_KEY
+from creekdb.protocol.values import is_same_value
+from creekdb.server.backup.format import read_registers
+from creekdb.server.backup.restore import restore
+from creekdb.torture.accounting import check_accounts
+from creekdb.torture.clients import (
+    CALL_TIMEOUT_S,
+    CallRecord,
+    ClientPool,
+    HttpSession,
+    TcpSession,
+)
+from creekdb.torture.links import LinkProxies
+from creekdb.torture.membership_operator import Operator
+from creekdb.torture.nemesis import InjectedFault, Nemesis
+from creekdb.torture.plan import RoundPlan
+from creekdb.torture.processes import TIMEOUT_S, ReplicaProcesses, is_quiescent
+from creekdb.torture.workload import CallSource, accountable_kv_call
+
+TICK_MS: Final = 10
+TCP_CLIENTS: Final = 4
+HTTP_CLIENTS: Final = 2
+RUN_DIRECTORY: Final = "run"
+CALLS_FILE: Final = "calls.jsonl"
+"""File in the run directory with the calls as clients observed them, one JSON object per line."""
+RESTORED_CLUSTER: Final = "creek-restored"
+
+
+class RoundObserver(Protocol):
+    """Observer of the progress of a round."""
+
+    def on_stage(self, text: str) -> None: ...
+
+    def on_fault(self, fault: InjectedFault) -> None: ...
+
+    def on_call(self, record: CallRecord) -> None: ...
+
+
+class Subject(NamedTuple):
+    """Data type under torture, with its workload."""
+
+    name: str
+    """Name or import path of the data type."""
+    datatype: DataType
+    source: CallSource
+
+
+class RoundResult(msgspec.Struct, frozen=True, kw_only=True):
+    """Outcome of a round. Times are in seconds from the start of the torture."""
+
+    number: int
+    replicas: int
+    begin_s: float
+    faults_end_s: float
+    """Time at which the last fault was healed."""
+    end_s: float
+    faults: tuple[InjectedFault, ...]
+    calls: int
+    failures: tuple[str, ...]
+    """Causes for which the round failed before the checkers could run."""
+    verdicts: tuple[Verdict, ...]
+
+    @property
+    def has_failed(self) -> bool:
+        return bool(self.failures) or any(isinstance(each, Illegal) for each in self.verdicts)
+
+
+def run_round(
+    plan: RoundPlan,
+    subject: Subject,
+    directory: Path,
+    now: Callable[[], float],
+    observer: RoundObserver,
+) -> tuple[RoundResult, list[CallRecord]]:
+    """Run and check one round. All processes have ended when it returns or raises."""
+    run = _Round(plan, subject, directory, now, observer)
+    begin_s = now()
+    failures: tuple[str, ...] = ()
+    verdicts: tuple[Verdict, ...] = ()
+    try:
+        asyncio.run(run.run())
+        observer.on_stage("checking")
+        verdicts = run.check()
+    except* (CreekError, TimeoutError, OSError) as errors:
+        failures = tuple(f"{type(each).__name__}: {each}" for each in _leaves(errors))
+    result = RoundResult(
+        number=plan.number,
+        replicas=plan.replicas,
+        begin_s=begin_s,
+        faults_end_s=run.faults_end_s or now(),
+        end_s=now(),
+        faults=tuple(run.faults),
+        calls=len(run.records),
+        failures=failures,
+        verdicts=verdicts,
+    )
+    return result, run.records
+
+
+def _leaves(errors: BaseExceptionGroup[Any]) -> list[BaseException]:
+    return [
+        leaf
+        for each in errors.exceptions
+        for leaf in (_leaves(each) if isinstance(each, BaseExceptionGroup) else [each])
+    ]
+
+
+class _Round:
+    def __init__(
+        self,
+        plan: RoundPlan,
+        subject: Subject,
+        directory: Path,
+        now: Callable[[], float],
+        observer: RoundObserver,
+    ) -> None:
+        self._plan = plan
+        self._subject = subject
+        self._directory = directory
+        self._now = now
+        self._observer = observer
+        self._recordings = directory / "recorded"
+        self.faults: list[InjectedFault] = []
+        self.records: list[CallRecord] = []
+        self.faults_end_s: float | None = None
+        self._backup_verdict: Verdict = Ok("backups")
+
+    # --- live part ------------------------------------------------------------------------------
+
+    async def run(self) -> None:
+        plan = self._plan
+        (self._directory / "backups").mkdir(parents=True)
+        members = [f"127.0.0.1:{free_port()}" for _ in range(plan.replicas)]
+        async with AsyncExitStack() as stack:
+            links = await stack.enter_async_context(LinkProxies(members))
+            processes = ReplicaProcesses(
+                self._directory,
+                plan.replicas,
+                *("--tick-ms", str(TICK_MS), "--datatype", self._subject.name),
+                *("--record", str(self._recordings), "--record-orders", *plan.options),
+                members=members,
+                link_address=links.address,
+                environment={"CREEK_CHECKPOINT_EVERY": str(plan.checkpoint_every)},
+                has_http=True,
+                has_control=True,
+            )
+            self._observer.on_stage("starting the replicas")
+            stack.enter_context(processes)
+            await _until_ready(processes)
+            await self._torture(processes, links, stack)
+            self._observer.on_stage("stopping the replicas")
+            codes = {each: processes.stop(each) for each in processes.running}
+            if any(codes.values()):
+                raise CreekError(f"replicas exited with {codes} when they were stopped")
+
+    async def _torture(
+        self, processes: ReplicaProcesses, links: LinkProxies, stack: AsyncExitStack
+    ) -> None:
+        plan = self._plan
+        pool = ClientPool(self._subject.source, self._now, self._observer.on_call)
+        stack.push_async_callback(pool.cancel)
+        self.records = pool.records
+        clients = _Clients(plan, self._subject, processes, pool, stack)
+        operator = Operator(processes, links, Random(f"members {plan.number}"), clients.on_added)
+        clients.operator = operator
+        await clients.start("", TCP_CLIENTS, HTTP_CLIENTS)
+        nemesis = Nemesis(
+            plan,
+            processes,
+            links,
+            operator,
+            self._now,
+            self._observer.on_fault,
+            self._directory / "backups",
+        )
+        self.faults = nemesis.injected
+        self._observer.on_stage("injecting faults")
+        await nemesis.run()
+        self.faults_end_s = self._now()
+        self._observer.on_stage("waiting for convergence")
+        links.heal()
+        nemesis.collect_removed()
+        processes.start(*sorted(set(processes.all) - set(processes.running)))
+        await clients.finish()
+        await pool.stop()
+        await operator.finish()
+        await _until_ready(processes)
+        if plan.lost_disk is not None:
+            await nemesis.lose_disk(plan.lost_disk)
+            after = ClientPool(self._subject.source, self._now, self._observer.on_call)
+            stack.push_async_callback(after.cancel)
+            after.records = pool.records
+            clients.pool = after
+            await clients.start("after a lost disk, ", 2, 1)
+            await asyncio.sleep(min(plan.lost_disk.duration_s, plan.duration_s))
+            await after.stop()
+            await operator.finish()
+        await _until(processes, is_quiescent)
+        if nemesis.backups:
+            self._observer.on_stage("restoring a backup")
+            self._backup_verdict = await self._check_backup(nemesis.backups[-1])
+
+    async def _check_backup(self, path: Path) -> Verdict:
+        """Restore the backup in a new cluster of one replica, and compare its state."""
+        directory = self._directory / "restored"
+        directory.mkdir()
+        await asyncio.to_thread(
+            restore,
+            path,
+            {0: directory / "0"},
+            cluster=RESTORED_CLUSTER,
+            members=(0,),
+            datatype=self._subject.datatype.name,
+        )
+        options = ("--cluster", RESTORED_CLUSTER, "--datatype", self._subject.name)
+        recorded = directory / "recorded"
+        with ReplicaProcesses(directory, 1, *options, "--record", str(recorded)) as processes:
+            await processes.until_quiescent()
+            processes.stop(0)
+        restored = _user_state(merge_recordings(recorded).final_states[0].state)
+        expected = _user_state(tuple(read_registers(path)))
+        if is_same_value(tuple(restored.items()), tuple(expected.items())):
+            return Ok("backups")
+        differing = [key for key in restored | expected if restored.get(key) != expected.get(key)]
+        return Illegal("backups", f"the restored state differs in the register {differing[0]!r}")
+
+    # --- checks ---------------------------------------------------------------------------------
+
+    def check(self) -> tuple[Verdict, ...]:
+        """Save the run, run every checker on it, and save the verdicts too."""
+        history = merge_recordings(self._recordings)
+        run_directory = self._directory / RUN_DIRECTORY
+        save_run(history, run_directory, self._add_calls)
+        verdicts = (
+            *check_all(history, datatype_of_history(history)),
+            self._quiescence_verdict(history),
+            self._backup_verdict,
+        )
+        if self._subject.source is accountable_kv_call:
+            state = _user_state(history.final_states[0].state)
+            verdicts += (check_accounts(self.records, state),)
+        save_verdicts(run_directory, verdict_rows(verdicts))
+        return verdicts
+
+    def _add_calls(self, directory: Path) -> None:
+        encode = msgspec.json.Encoder(enc_hook=repr).encode
+        lines = b"".join(encode(each) + b"\n" for each in self.records)
+        (directory / CALLS_FILE).write_bytes(lines)
+
+    def _quiescence_verdict(self, history: History) -> Verdict:
+        if history.quiescent:
+            return Ok("quiescence")
+        return Illegal("quiescence", "replicas had work left after all faults were healed")
+
+
+class _Clients:
+    """Sessions of a round, including those at replicas that are added later."""
+
+    def __init__(
+        self,
+        plan: RoundPlan,
+        subject: Subject,
+        processes: ReplicaProcesses,
+        pool: ClientPool,
+        stack: AsyncExitStack,
+    ) -> None:
+        self._random = Random(f"clients {plan.number}")
+        self._catalog = OperationCatalog(subject.datatype)
+        self._processes = processes
+        self._stack = stack
+        self._additions: list[asyncio.Task[None]] = []
+        self._round = plan.number
+        self.pool = pool
+        self.operator: Operator | None = None
+
+    async def start(self, prefix: str, tcp: int, http: int) -> None:
+        for number in range(tcp):
+            await self._start_tcp(f"{prefix}round {self._round} tcp {number}", self._draw_order())
+        for number in range(http):
+            name = f"{prefix}round {self._round} http {number}"
+            addresses = [
+                self._processes.location_of(each).http_address for each in self._draw_order()
+            ]
+            session = HttpSession(name, [each for each in addresses if each], self._catalog)
+            self.pool.start(name, session)
+
+    def on_added(self, replica: int) -> None:
+        name = f"round {self._round} at {replica}"
+        order = [replica, *(each for each in self._processes.all if each != replica)]
+        self._additions.append(asyncio.create_task(self._start_tcp(name, order)))
+
+    async def finish(self) -> None:
+        """Wait until the clients of added replicas are connected."""
+        await asyncio.gather(*self._additions)
+
+    async def _start_tcp(self, name: str, replicas: list[int]) -> None:
+        locations = self.operator.locations if self.operator else ()
+        database = self._processes.client(
+            *replicas, extra_locations=locations, timeout=CALL_TIMEOUT_S, patience=TIMEOUT_S
+        )
+        self.pool.start(name, TcpSession(await self._stack.enter_async_context(database)))
+
+    def _draw_order(self) -> list[int]:
+        return self._random.sample(self._processes.all, len(self._processes.all))
+
+
+async def _until(
+    processes: ReplicaProcesses, condition: Callable[[list[dict[str, Any]]], bool]
+) -> None:
+    statuses: list[dict[str, Any]] = []
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(TIMEOUT_S):
+            while True:
+                processes.collect_removed()
+                polled = [processes.status_unless_exited(each) for each in processes.running]
+                statuses = [each for each in await asyncio.gather(*polled) if each is not None]
+                if condition(statuses):
+                    return
+                await asyncio.sleep(0.05)
+    raise CreekError(f"the replicas did not converge within {TIMEOUT_S:g} s: {statuses}")
+
+
+async def _until_ready(processes: ReplicaProcesses) -> None:
+    """Wait until all running replicas have joined and are connected to each other."""
+    others = len(processes.running) - 1
+    await _until(
+        processes,
+        lambda statuses: all(
+            len(each["connected"]) >= others and each["waits_for"] is None for each in statuses
+        ),
+    )
+
+
+def _user_state(registers: tuple[tuple[Any, Any], ...]) -> dict[Any, Any]:
+    """Return the registers, sorted, without those of deduplication and membership."""
+    return dict(
+        sorted(
+            (
+                (key, value)
+                for key, value in registers
+                if not (isinstance(key, tuple) and key[0] == CALLS_PREFIX) and key != MEMBERSHIP_KEY
+            ),
+            key=lambda item: repr(item[0]),
+        )
+    )

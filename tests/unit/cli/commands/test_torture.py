@@ -1,0 +1,39 @@
+"""Errors of `creek torture` in one line, before a replica starts."""
+
+from pathlib import Path
+
+import pytest
+
+from creekdb.cli import main
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["no_such_module:shop"], "there is no module 'no_such_module'"),
+        (["bnak"], "bank"),
+        (["creekdb.errors:CreekError"], "creekdb.errors:CreekError"),
+        (["--replicas", "8"], "1<=x<=7"),
+        (["--minutes", "0"], "0<x<=10000"),
+        (["--workload", "no_such_module:draw"], "there is no module 'no_such_module'"),
+    ],
+)
+def test_bad_input_is_reported_in_one_line(
+    arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["torture", *arguments]) == 2
+
+    error = capsys.readouterr().err
+    assert message in error
+    assert error.count("\n") == 1
+
+
+def test_a_directory_with_files_is_rejected(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "file").touch()
+
+    assert main(["torture", "--out", str(tmp_path / "out")]) == 2
+
+    assert "it is not an empty directory" in capsys.readouterr().err

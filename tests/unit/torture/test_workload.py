@@ -1,0 +1,112 @@
+"""Calls drawn from signatures, and workloads of users."""
+
+import sys
+from pathlib import Path
+from random import Random
+from typing import Any, Literal
+
+import pytest
+
+from creekdb import DataType, datatypes
+from creekdb.errors import UsageError
+from creekdb.execution.transaction import Transaction
+from creekdb.http.operations import OperationCatalog
+from creekdb.http.schema import schema_of
+from creekdb.torture.workload import draw_arguments, draw_value, workload_of
+
+SHOP = DataType("shop")
+
+
+@SHOP.operation
+def order(
+    tx: Transaction, item: str, count: int, size: Literal["S", "L"] = "S", *notes: str
+) -> int:
+    return count
+
+
+@pytest.fixture
+def user_module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    (tmp_path / "torture_calls.py").write_text(
+        "constant = 3\n"
+        "def draw(random): return 'order', ('lamp', random.randint(1, 3)), True\n"
+        "def unknown(random): return 'steal', (), False\n"
+        "def malformed(random): return 'order'\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "torture_calls", raising=False)
+    return "torture_calls"
+
+
+def test_arguments_match_the_annotations_and_cover_optional_parameters() -> None:
+    operation = OperationCatalog(SHOP).find("order")
+
+    drawn = [draw_arguments(operation, Random(seed)) for seed in range(200)]
+
+    assert {len(each) for each in drawn} >= {2, 3, 4, 5}
+    for item, count, *rest in drawn:
+        assert isinstance(item, str)
+        assert isinstance(count, int)
+        assert not rest or rest[0] in ("S", "L")
+        assert all(isinstance(each, str) for each in rest[1:])
+
+
+@pytest.mark.parametrize(
+    ("annotation", "kind"),
+    [
+        (int, int),
+        (float, float),
+        (str, str),
+        (bool, bool),
+        (bytes, bytes),
+        (None, type(None)),
+        (list[int], tuple),
+        (tuple[int, str], tuple),
+        (dict[str, int], dict),
+    ],
+)
+def test_a_drawn_value_has_the_annotated_type(annotation: Any, kind: type) -> None:
+    schema = schema_of(annotation)
+
+    assert {type(draw_value(schema, Random(seed))) for seed in range(20)} == {kind}
+
+
+def test_a_union_gives_values_of_each_type() -> None:
+    schema = schema_of(int | None)
+
+    assert {type(draw_value(schema, Random(seed))) for seed in range(50)} == {int, type(None)}
+
+
+@pytest.mark.parametrize("name", [*datatypes.DATATYPES, "shop"])
+def test_calls_of_a_data_type_can_be_made_weak_and_strong(name: str) -> None:
+    datatype = datatypes.DATATYPES.get(name, SHOP)
+    source = workload_of(name, datatype)
+
+    calls = [source(Random(seed), "client") for seed in range(100)]
+
+    for call in calls:
+        assert datatype.can_run(call.operation, len(call.arguments))
+    assert {call.strong for call in calls} == {True, False}
+
+
+def test_a_user_function_draws_the_calls(user_module: str) -> None:
+    source = workload_of("shop:shop", SHOP, f"{user_module}:draw")
+
+    call = source(Random(1), "client")
+
+    assert (call.operation, call.arguments[0], call.strong) == ("order", "lamp", True)
+
+
+@pytest.mark.parametrize(
+    ("function", "message"),
+    [
+        ("missing", "has no function 'missing'"),
+        ("constant", "has no function 'constant'"),
+        ("unknown", "steal"),
+        ("malformed", "return the name of the operation"),
+    ],
+)
+def test_a_wrong_user_function_is_rejected_before_a_replica_starts(
+    user_module: str, function: str, message: str
+) -> None:
+    with pytest.raises(UsageError, match=message):
+        workload_of("shop:shop", SHOP, f"{user_module}:{function}")

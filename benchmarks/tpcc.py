@@ -5,11 +5,16 @@ simulator. Each transaction is timed alone, and the cheapest of several repetiti
 kind.
 """
 
+import sys
 from collections.abc import Callable, Iterator
 from functools import partial
+from importlib.util import module_from_spec, spec_from_file_location
 from itertools import cycle, islice
+from pathlib import Path
 from time import process_time_ns
+from types import ModuleType
 from typing import Any, cast
+from unittest.mock import patch
 
 from benchmarks.result import Benchmark, Result
 from benchmarks.scale import Scale
@@ -27,9 +32,10 @@ from creekdb.tpcc import (
     Population,
     TransactionInputs,
     datatype_on_population,
+    transactions,
 )
+from creekdb.tpcc import layout as compiled_layout
 from creekdb.tpcc.datatype import READ_TRANSACTIONS, UPDATE_TRANSACTIONS
-from creekdb.tpcc.layout import TpccTables
 
 SEED = 1
 WAREHOUSES = 5
@@ -53,10 +59,27 @@ class RecordingState(Sequential):
 
 
 def functions(layout: str) -> Functions:
-    tables = TpccTables(layout)
-    return {
-        each.__name__: partial(each, tables) for each in (*UPDATE_TRANSACTIONS, *READ_TRANSACTIONS)
-    }
+    """Return the transactions. Their modules are interpreted, since compiled code accepts only a
+    `Transaction`."""
+    interpreted_layout = _interpreted(compiled_layout)
+    with patch.dict(sys.modules, {compiled_layout.__name__: interpreted_layout}):
+        interpreted = _interpreted(transactions)
+    tables = interpreted_layout.TpccTables(layout)
+    names = [each.__name__ for each in (*UPDATE_TRANSACTIONS, *READ_TRANSACTIONS)]
+    return {name: partial(getattr(interpreted, name), tables) for name in names}
+
+
+def _interpreted(module: ModuleType) -> ModuleType:
+    """Return another copy of the module, from its source."""
+    assert module.__file__ is not None
+    name = module.__name__.rpartition(".")[2]
+    path = Path(module.__file__).with_name(f"{name}.py")
+    spec = spec_from_file_location(f"interpreted_{name}", path)
+    assert spec is not None
+    assert spec.loader is not None
+    copy = module_from_spec(spec)
+    spec.loader.exec_module(copy)
+    return copy
 
 
 def workload(layout: str, count: int) -> tuple[dict[Key, Any], list[Request]]:
@@ -73,9 +96,7 @@ def workload(layout: str, count: int) -> tuple[dict[Key, Any], list[Request]]:
     return state.initial, requests
 
 
-def run(
-    state: dict[Key, Any], requests: list[Request], transactions: Functions
-) -> dict[str, float]:
+def run(state: dict[Key, Any], requests: list[Request], by_name: Functions) -> dict[str, float]:
     """Return the average nanoseconds of each kind."""
     durations_ns: dict[str, list[int]] = {}
     with without_collector():
@@ -83,7 +104,7 @@ def run(
             operation = request.operation
             start = process_time_ns()
             transaction = cast(Transaction, BareTransaction(state, request.timestamp))
-            transactions[operation.name](transaction, *operation.arguments)
+            by_name[operation.name](transaction, *operation.arguments)
             durations_ns.setdefault(operation.name, []).append(process_time_ns() - start)
     return {kind: sum(each) / len(each) for kind, each in durations_ns.items()}
 
@@ -91,8 +112,8 @@ def run(
 def measure(scale: Scale) -> Iterator[Result]:
     for layout in LAYOUTS:
         state, requests = workload(layout, scale.timed)
-        transactions = functions(layout)
-        repetitions = [run(dict(state), requests, transactions) for _ in range(scale.repeats)]
+        by_name = functions(layout)
+        repetitions = [run(dict(state), requests, by_name) for _ in range(scale.repeats)]
         cheapest = {kind: min(each[kind] for each in repetitions) / 1000 for kind in repetitions[0]}
         costs_text = ", ".join(
             f"{kind} {cheapest[kind]:.0f}" for kind in TRANSACTION_SHARES if kind in cheapest

@@ -1,6 +1,8 @@
 """In-process cluster with HTTP servers, and a minimal HTTP client."""
 
+import asyncio
 import json
+import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -11,7 +13,7 @@ import aiohttp
 from creekdb.http import HttpServer
 from creekdb.http.requests import HttpLimits
 from creekdb.server.runtime.server import DEFAULT_LIMITS, ServerLimits
-from tests.cluster.in_process_cluster import InProcessCluster, running_cluster
+from tests.cluster.in_process_cluster import TIMEOUT_S, InProcessCluster, running_cluster
 
 
 class HttpResponse(NamedTuple):
@@ -83,6 +85,53 @@ class HttpCluster:
         await self._session.close()
         for http_server in self.http_servers.values():
             await http_server.stop()
+
+
+class RawConnection:
+    """TCP connection that sends bytes as they are."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.writer = writer
+        self._reader = reader
+
+    def send(self, data: bytes) -> None:
+        self.writer.write(data)
+
+    async def response(self, *, has_body: bool = True) -> HttpResponse:
+        head = (await self._reader.readuntil(b"\r\n\r\n")).decode().split("\r\n")
+        headers = dict(line.split(": ", 1) for line in head[1:] if line)
+        size = int(headers.get("Content-Length", 0)) if has_body else 0
+        body = await self._reader.readexactly(size)
+        is_json = headers.get("Content-Type", "").endswith("json") and bool(body)
+        status = int(head[0].split(" ")[1])
+        return HttpResponse(status, json.loads(body) if is_json else body, headers)
+
+    async def rest(self) -> bytes:
+        """Return all further bytes after the server has closed the connection."""
+        try:
+            return await self._reader.read()
+        except ConnectionResetError:
+            return b""
+
+
+@asynccontextmanager
+async def raw_connection(
+    http: HttpCluster, data: bytes = b"", *, receive_buffer: int | None = None
+) -> AsyncIterator[RawConnection]:
+    """Connect and send `data`. Each wait for the server is bounded."""
+    with socket.socket() as client:
+        if receive_buffer is not None:
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
+        client.setblocking(False)
+        address = ("127.0.0.1", http.http_servers[0].port)
+        await asyncio.get_running_loop().sock_connect(client, address)
+        reader, writer = await asyncio.open_connection(sock=client)
+        writer.write(data)
+        try:
+            async with asyncio.timeout(TIMEOUT_S):
+                yield RawConnection(reader, writer)
+        finally:
+            writer.transport.abort()
 
 
 def parse_events(text: str) -> list[Event]:

@@ -112,6 +112,22 @@ async def test_pages_above_the_limit_are_rejected(tmp_path: Path) -> None:
             break
 
 
+async def test_pages_of_other_sites_open_no_stream_without_an_origin(tmp_path: Path) -> None:
+    """A browser sends no `Origin` for an image or for a response that the page cannot read."""
+    async with http_cluster(tmp_path) as http:
+        call = (await http.post("/operations/open", {"name": "ann"})).body["call"]
+        for site in ("cross-site", "same-site"):
+            headers = {"Sec-Fetch-Site": site}
+            for path in ("/watch", f"/calls/{call}/events", f"/calls/{call}", "/state", "/health"):
+                async with http.open("GET", path, headers=headers) as response:
+                    assert response.status == FOREIGN_ORIGIN.rule.http_status, path
+            assert (await http.get("/", headers=headers)).status == 200  # a link to the page
+        for site in ("same-origin", "none"):
+            async for event in page_events(http, headers={"Sec-Fetch-Site": site}):
+                assert event.name == "about"
+                break
+
+
 async def test_pages_of_peers_may_watch_and_call_under_dev_control(tmp_path: Path) -> None:
     async with http_cluster(tmp_path) as http:
         server = http.cluster.servers[0]

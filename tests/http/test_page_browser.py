@@ -5,8 +5,10 @@ import os
 import re
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -308,3 +310,67 @@ def test_the_documented_commands_call_the_operations(browser: Browser, tmp_path:
             assert json.loads(output)["kind"] == kind
         assert page.evaluate("document.documentElement.scrollWidth") == PHONE["width"]
         expect(page.get_by_role("heading", name="GET /state")).to_be_visible()
+
+
+class EmptyPageHandler(BaseHTTPRequestHandler):
+    """Serves an empty page for every path."""
+
+    def do_GET(self) -> None:
+        self.send_response(200)
+        self.send_header("Content-Type", "text/html")
+        self.end_headers()
+
+    def log_message(self, format: str, *arguments: object) -> None: ...
+
+
+@pytest.fixture
+def other_port() -> Iterator[int]:
+    """Port of a site that does not belong to the cluster."""
+    with ThreadingHTTPServer(("127.0.0.1", 0), EmptyPageHandler) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield server.server_port
+        server.shutdown()
+        thread.join()
+
+
+OPEN_STREAMS = """
+async (stream) => {
+    const ended = (name, end) => Promise.race([
+        end.then(() => `${name} ended`),
+        new Promise(resolve => setTimeout(resolve, 5000, `${name} is open`)),
+    ]);
+    const image = new Image();
+    const shown = new Promise(resolve => { image.onload = image.onerror = resolve; });
+    image.src = stream;
+    const script = document.createElement("script");
+    const run = new Promise(resolve => { script.onload = script.onerror = resolve; });
+    script.src = stream;
+    document.head.append(script);
+    const frame = document.createElement("iframe");
+    const framed = new Promise(resolve => { frame.onload = resolve; });
+    frame.src = stream;
+    document.body.append(frame);
+    const read = fetch(stream).then(answer => answer.text(), () => "rejected");
+    const unread = fetch(stream, { mode: "no-cors" }).then(answer => answer.text());
+    return Promise.all([
+        ended("image", shown), ended("script", run), ended("iframe", framed),
+        ended("fetch", read), ended("no-cors fetch", unread),
+    ]);
+}
+"""
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
+def test_a_page_of_another_site_opens_no_stream(
+    browser: Browser, cluster: str, other_port: int, host: str
+) -> None:
+    """`localhost` is another site than 127.0.0.1; another port is the same site."""
+    with browser.new_context() as context:
+        page = context.new_page()
+        page.goto(f"http://{host}:{other_port}/")
+        names = ("image", "script", "iframe", "fetch", "no-cors fetch")
+        opened = page.evaluate(OPEN_STREAMS, f"{cluster}watch")
+        assert opened == [f"{name} ended" for name in names]
+        page.evaluate("address => { location.href = address; }", cluster)  # like a link
+        expect(page.locator("#headline")).to_have_text(CONNECTED_HEADLINE)

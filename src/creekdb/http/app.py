@@ -13,13 +13,21 @@ import msgspec
 from aiohttp import web
 
 from creekdb.errors import BadValue, UnknownName
-from creekdb.http import openapi, requests, responses
+from creekdb.http import openapi, requests
 from creekdb.http.backend import ReplicaBackend
 from creekdb.http.calls import LAST_KINDS, CallRegistry, HttpCall, response_body
 from creekdb.http.operations import OperationCatalog
-from creekdb.http.page.routes import CORS_HEADERS, PageRoutes, is_same_origin
+from creekdb.http.page.routes import CORS_HEADERS, PageRoutes
 from creekdb.http.requests import HttpLimits, InvokeRequest
-from creekdb.http.responses import EVENT_STREAM, HttpProblem, RejectedCall, sse_event
+from creekdb.http.responses import (
+    COMMON_HEADERS,
+    EVENT_STREAM,
+    HttpProblem,
+    RejectedCall,
+    json_response,
+    problem_response,
+    sse_event,
+)
 from creekdb.protocol.effects import ResponseKind
 from creekdb.server.observability import metrics
 from creekdb.wire.addresses import is_loopback
@@ -69,7 +77,7 @@ class HttpApi:
         app.on_response_prepare.append(self._page.add_cors_headers)
         self._page.add_routes(app)
         app.router.add_post("/operations/{name}", self.invoke)
-        app.router.add_get("/calls/{id}/events", self.events)
+        app.router.add_get("/calls/{id}/events", self.events, allow_head=False)
         app.router.add_get("/state", self.state)
         app.router.add_get("/metrics", self.metrics)
         documents: dict[str, Callable[[web.Request], Any]] = {
@@ -95,6 +103,11 @@ class HttpApi:
         self.responses_by_status[response.status] += 1
         return response
 
+    def count_problem(self, problem: HttpProblem) -> None:
+        """Count a problem that was reported before a route was found."""
+        self.responses_by_status[problem.status] += 1
+        self._backend.sources.dispatcher.count(problem.reason)
+
     async def _respond(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         try:
             self._authorize(request)
@@ -104,43 +117,37 @@ class HttpApi:
         except HttpProblem as problem:
             if problem.is_counted:
                 self._backend.sources.dispatcher.count(problem.reason)
-            return _problem_response(problem)
+            return problem_response(problem)
         except web.HTTPMethodNotAllowed as error:
             allowed = ", ".join(sorted(error.allowed_methods))
             detail = f"{request.method} is not supported; use {allowed}"
             unsupported = HttpProblem(RejectReason.UNSUPPORTED_METHOD, detail)
-            return _problem_response(unsupported, Allow=allowed)
+            return problem_response(unsupported, Allow=allowed)
         except web.HTTPNotFound:
             detail = "see /docs for the paths, or /openapi.json for their description"
-            return _problem_response(HttpProblem(RejectReason.UNKNOWN_PATH, detail))
+            return problem_response(HttpProblem(RejectReason.UNKNOWN_PATH, detail))
         except ConnectionError:
             raise  # the client has disconnected
         except Exception:  # noqa: BLE001 - every error is reported to the client and logged
             _log.exception("%s %s failed", request.method, request.path)
             detail = "unexpected error; see the log of this replica"
-            return _problem_response(HttpProblem(RejectReason.INTERNAL_ERROR, detail))
+            return problem_response(HttpProblem(RejectReason.INTERNAL_ERROR, detail))
 
     def _authorize(self, request: web.Request) -> None:
-        requests_max = self._limits.requests_max
-        if self.active_requests > requests_max:
+        requests_max, is_probe = self._limits.requests_max, request.path in PUBLIC_PATHS
+        if self.active_requests > requests_max and not is_probe:
             raise HttpProblem(
                 RejectReason.BUSY, f"{requests_max} requests are in progress; retry later"
             )
-        origin = request.headers.get("Origin")
-        if origin is not None and not (
-            is_same_origin(origin, request) or self._page.is_from_peer_page(request)
-        ):
+        if self._page.is_from_foreign_page(request):
+            origin = request.headers.get("Origin", "another site")
             detail = f"the origin is {origin}, but the host is {request.host}"
             raise HttpProblem(RejectReason.FOREIGN_ORIGIN, detail)
         if self._backend.is_loopback_only() and not _has_loopback_host(request):
             # DNS rebinding: a page of another site whose host name resolves to this machine.
             detail = f"the host is {request.host}, but only localhost is served; use localhost"
             raise HttpProblem(RejectReason.FOREIGN_ORIGIN, detail)
-        if (
-            request.method == "OPTIONS"
-            or request.path in PUBLIC_PATHS
-            or self._page.is_public(request)
-        ):
+        if request.method == "OPTIONS" or is_probe or self._page.is_public(request):
             return
         if not self._backend.tokens.can_call(requests.bearer_token(request)):
             raise HttpProblem(
@@ -193,7 +200,7 @@ class HttpApi:
         if response is None and call.rejection is not None:  # waiting longer would not help
             raise RejectedCall(call.rejection, call.body())
         if response is None:
-            return _json_response(call.body(), 202, headers)
+            return json_response(call.body(), 202, headers)
         if call.has_single_response:  # no further response can be requested
             self.calls.remove(call)
             headers = {}
@@ -202,7 +209,7 @@ class HttpApi:
             reason, error = RejectReason.OPERATION_RAISED, body.pop("error")
             is_last = response.kind in LAST_KINDS
             raise HttpProblem(reason, error, certainly_not_done=is_last, extra=body)
-        return _json_response(body, 200, headers)
+        return json_response(body, 200, headers)
 
     async def _wait_durable(self, call: HttpCall) -> None:
         """Wait until the call is durable; return at once if durability is 'memory'.
@@ -295,7 +302,7 @@ class HttpApi:
             detail = "the latest committed requests are not on the disk of this replica"
             raise HttpProblem(RejectReason.DISK, detail)
         after = msgspec.json.encode(items[-1]["key"]).decode() if has_more else None
-        return _json_response({"at": at, **bounds, "items": items, "next": after})
+        return json_response({"at": at, **bounds, "items": items, "next": after})
 
     def _readiness(self) -> dict[str, bool]:
         reasons = self._backend.readiness_problems()
@@ -335,28 +342,8 @@ async def _serve_document(
     document: Callable[[web.Request], Any], request: web.Request
 ) -> web.StreamResponse:
     requests.reject_query_parameters(request)
-    return _json_response(document(request))
-
-
-def _json_response(
-    body: Any,
-    status: int = 200,
-    headers: dict[str, str] | None = None,
-    content_type: str = "application/json",
-) -> web.Response:
-    return web.Response(
-        body=msgspec.json.encode(body) + b"\n",
-        status=status,
-        headers={**(headers or {}), "Content-Type": content_type},
-    )
-
-
-def _problem_response(problem: HttpProblem, **headers: str) -> web.Response:
-    headers |= problem.headers()
-    return _json_response(problem.body(), problem.status, headers, responses.PROBLEM_CONTENT_TYPE)
+    return json_response(document(request))
 
 
 async def _add_common_headers(request: web.Request, response: web.StreamResponse) -> None:
-    response.headers["Server"] = "creek"
-    response.headers["Cache-Control"] = "no-store"
-    response.headers["X-Content-Type-Options"] = "nosniff"
+    response.headers.update(COMMON_HEADERS)

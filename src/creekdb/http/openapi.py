@@ -13,7 +13,12 @@ from creekdb.http.responses import EVENT_STREAM, PROBLEM_CONTENT_TYPE
 from creekdb.http.schema import Schema
 from creekdb.wire.reject_reason import RejectReason
 
-_COMMON_PROBLEMS: Final = (RejectReason.MALFORMED, RejectReason.FOREIGN_ORIGIN, RejectReason.BUSY)
+_COMMON_PROBLEMS: Final = (
+    RejectReason.MALFORMED,
+    RejectReason.FOREIGN_ORIGIN,
+    RejectReason.HEADER_TOO_LARGE,
+    RejectReason.BUSY,
+)
 _AUTHORIZED_PROBLEMS: Final = (*_COMMON_PROBLEMS, RejectReason.TOKEN)
 _CALL_PROBLEMS: Final = (
     RejectReason.UNKNOWN_OPERATION,

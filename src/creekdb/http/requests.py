@@ -37,6 +37,18 @@ class HttpLimits(NamedTuple):
     body_bytes_max: int = CLIENT_FRAME_BYTES_MAX
     body_timeout_s: float = 30.0
     """Upper bound for the time in which a body must arrive, in seconds."""
+    header_line_bytes_max: int = 8190
+    """Upper bound for the request line and for each header, in bytes."""
+    headers_max: int = 128
+    """Upper bound for the headers of a request."""
+    idle_timeout_s: float = 75.0
+    """Upper bound for the time until the next request header is complete, in seconds."""
+    write_timeout_s: float = 60.0
+    """Upper bound for the time in which a client must read a response, in seconds."""
+    linger_timeout_s: float = 5.0
+    """Time for which the rest of a rejected body is read and ignored, in seconds."""
+    shutdown_timeout_s: float = 1.0
+    """Upper bound for the time that open requests get to finish at a stop, in seconds."""
     connections_max: int = 2048
     requests_max: int = 1024
     """Upper bound for concurrent requests, including open event streams."""
@@ -191,6 +203,12 @@ def bearer_token(request: web.Request) -> str:
 
 async def read_json_body(request: web.Request, limits: HttpLimits) -> Any:
     """Return the decoded JSON body; an empty body stands for an empty object."""
+    encoding = request.headers.get("Content-Encoding", "identity")
+    if encoding.lower() != "identity":
+        raise HttpProblem(
+            RejectReason.MEDIA_TYPE,
+            f"Content-Encoding '{encoding}' is not supported; send the body uncompressed",
+        )
     try:
         async with asyncio.timeout(limits.body_timeout_s):
             body = await request.read()
@@ -198,6 +216,8 @@ async def read_json_body(request: web.Request, limits: HttpLimits) -> Any:
         raise HttpProblem(
             RejectReason.BODY_TIMEOUT, f"the body did not arrive within {limits.body_timeout_s:g} s"
         ) from error
+    except web.RequestPayloadError as error:
+        raise _malformed(f"the body is not valid HTTP: {error}") from error
     except web.HTTPRequestEntityTooLarge as error:
         raise HttpProblem(
             RejectReason.TOO_LARGE, f"the body exceeds {limits.body_bytes_max} bytes"

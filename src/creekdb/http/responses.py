@@ -1,4 +1,4 @@
-"""Server-sent events, and problems as RFC 9457 defines them (`application/problem+json`).
+"""Responses: JSON, server-sent events, and problems of RFC 9457 (`application/problem+json`).
 
 `certainly_not_done` is true if the operation was not and will not be executed, so that a retry is
 safe. Otherwise the operation may have been executed, or may be executed later. A retry is then safe
@@ -6,15 +6,23 @@ only with a client name and a call number.
 """
 
 from collections.abc import Mapping
+from http import HTTPStatus
 from typing import Any, Final
 
 import msgspec
+from aiohttp import web
 
 from creekdb.errors import CreekError
 from creekdb.wire.messages import Rejected
 from creekdb.wire.reject_reason import RejectReason
 
 EVENT_STREAM: Final = "text/event-stream"
+COMMON_HEADERS: Final = {
+    "Server": "creek",
+    "Cache-Control": "no-store",
+    "X-Content-Type-Options": "nosniff",
+}
+"""Headers of every response."""
 
 
 def sse_event(name: str, data: Any) -> bytes:
@@ -40,7 +48,8 @@ class HttpProblem(CreekError):
         certainly_not_done: bool | None = None,
         extra: Mapping[str, Any] | None = None,
     ) -> None:
-        super().__init__(detail)
+        # Headers of a request may contain bytes that are not UTF-8, as surrogates.
+        super().__init__(detail.encode(errors="backslashreplace").decode())
         status, is_certain = reason.rule.http_status, reason.rule.is_certain
         assert status is not None, f"no HTTP request is rejected with '{reason}'"
         self.reason = reason
@@ -81,3 +90,36 @@ class RejectedCall(HttpProblem):
             certainly_not_done=rejected.is_certain,
             extra=extra,
         )
+
+
+def json_response(
+    body: Any,
+    status: int = 200,
+    headers: Mapping[str, str] | None = None,
+    content_type: str = "application/json",
+) -> web.Response:
+    return web.Response(
+        body=msgspec.json.encode(body) + b"\n",
+        status=status,
+        headers={**COMMON_HEADERS, **(headers or {}), "Content-Type": content_type},
+    )
+
+
+def problem_response(problem: HttpProblem, **headers: str) -> web.Response:
+    headers |= problem.headers()
+    return json_response(problem.body(), problem.status, headers, PROBLEM_CONTENT_TYPE)
+
+
+def encode_problem(problem: HttpProblem) -> bytes:
+    """Return the problem as the last response of a connection."""
+    body = msgspec.json.encode(problem.body()) + b"\n"
+    headers = {
+        **COMMON_HEADERS,
+        **problem.headers(),
+        "Content-Type": PROBLEM_CONTENT_TYPE,
+        "Content-Length": str(len(body)),
+        "Connection": "close",
+    }
+    lines = [f"HTTP/1.1 {problem.status} {HTTPStatus(problem.status).phrase}"]
+    lines += [f"{name}: {value}" for name, value in headers.items()]
+    return "\r\n".join([*lines, "\r\n"]).encode() + body

@@ -2,25 +2,18 @@
 
 import asyncio
 from importlib.metadata import version
-from typing import Final
-
-from aiohttp import web
 
 from creekdb.http.app import HttpApi
 from creekdb.http.backend import ReplicaBackend
+from creekdb.http.connections import BUSY_RESPONSE, HttpConnections
 from creekdb.http.operations import OperationCatalog
 from creekdb.http.page.feed import PageFeed
 from creekdb.http.page.routes import PageRoutes
 from creekdb.http.requests import HttpLimits
 from creekdb.server.runtime.server import Server
-from creekdb.server.transport.listeners import RejectedConnection
 from creekdb.wire.addresses import format_address
 from creekdb.wire.dev_control import DevControl
 from creekdb.wire.event_log import EventName
-from creekdb.wire.reject_reason import RejectReason
-
-SHUTDOWN_TIMEOUT_S: Final = 1.0
-"""Upper bound for the time that open requests get to finish at a stop, in seconds."""
 
 
 class HttpServer:
@@ -28,8 +21,7 @@ class HttpServer:
 
     def __init__(self, server: Server, limits: HttpLimits | None = None) -> None:
         self._server = server
-        self._limits = limits or HttpLimits()
-        sources, tokens, limits = server.sources, server.tokens, self._limits
+        sources, tokens, limits = server.sources, server.tokens, limits or HttpLimits()
         operations, release = OperationCatalog(server.dispatcher.datatype), version("creekdb")
         self.feed = PageFeed(
             sources,
@@ -42,16 +34,18 @@ class HttpServer:
         page = PageRoutes(self.feed, tokens, sources.peers.http_urls, self._dev_control, limits)
         backend = ReplicaBackend(sources, tokens, server.limits.backup.durable_timeout_s)
         self.api = HttpApi(backend, operations, page, release, limits)
-        self._runner = web.AppRunner(
-            self.api.application(), access_log=None, shutdown_timeout=SHUTDOWN_TIMEOUT_S
-        )
+        self._connections = HttpConnections(self.api.application(), limits, self.api.count_problem)
         self._listener: asyncio.Server | None = None
         self.port = 0
 
     async def start(self) -> None:
         config = self._server.config
-        await self._runner.setup()
-        self._listener = await self._server.listeners.open(self._accept, config.http, mutual=False)
+        await self._connections.start()
+        self._listener = await self._server.listeners.open(
+            *(self._connections.accept, config.http),
+            mutual=False,
+            rejection_frame=BUSY_RESPONSE,
+        )
         host, self.port, *_ = self._listener.sockets[0].getsockname()
         address = format_address(host, self.port)
         url = f"{'https' if config.is_secured else 'http'}://{address}"
@@ -65,16 +59,8 @@ class HttpServer:
             self._listener.close()
         self.api.calls.close_all()
         await self.feed.stop()
-        await self._runner.cleanup()
+        await self._connections.stop()
 
     @property
     def connections(self) -> int:
-        server = self._runner.server
-        return 0 if server is None else len(server.connections)
-
-    def _accept(self) -> asyncio.Protocol:
-        server = self._runner.server
-        if server is None or self.connections >= self._limits.connections_max:
-            self._server.dispatcher.count(RejectReason.BUSY)
-            return RejectedConnection()
-        return server()
+        return len(self._connections)

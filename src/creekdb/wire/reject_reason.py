@@ -70,6 +70,10 @@ class RejectReason(StrEnum):
     MEDIA_TYPE = "media_type", RejectRule("The body is not JSON", 415)
     BAD_ARGUMENTS = "bad_arguments", RejectRule("The arguments do not match the operation", 422)
     DEADLINE = "deadline", RejectRule("The dependencies of the call did not arrive in time", 424)
+    HEADER_TOO_LARGE = (
+        "header_too_large",
+        RejectRule("The request line or the headers are too large", 431),
+    )
     INTERNAL_ERROR = "internal", RejectRule("Internal error of this replica", 500, is_certain=False)
     BUSY = "busy", RejectRule("The replica is overloaded", _RETRY_LATER)
     DISK = (

@@ -14,8 +14,16 @@ SOURCES = ROOT / "src" / "creekdb"
 ENCODED_VALUES = (
     *("malformed", "token", "origin", "not_found", "unknown_operation", "unknown_call"),
     *("state_to_come", "method", "slow", "operation_raised", "untold", "state_gone", "too_large"),
-    *("media_type", "bad_arguments", "deadline", "internal", "busy", "disk", "stopping"),
-    *("no_majority", "not_ready", "version", "datatype", "unexpected_tls", "unexpected_http"),
+    *("media_type", "bad_arguments", "deadline", "header_too_large", "internal", "busy", "disk"),
+    *(
+        "stopping",
+        "no_majority",
+        "not_ready",
+        "version",
+        "datatype",
+        "unexpected_tls",
+        "unexpected_http",
+    ),
     *("unreachable", "closed"),
 )
 WORDS_WITH_OTHER_MEANINGS = {

@@ -6,6 +6,7 @@ Only those pages receive the secret. Bodies are JSON, so that no HTML form of an
 one.
 """
 
+import asyncio
 import hmac
 from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
@@ -15,7 +16,10 @@ import msgspec
 from aiohttp import web
 
 from creekdb.errors import CreekError
+from creekdb.http.connections import HttpConnections
 from creekdb.http.page.routes import numeric_origin
+from creekdb.http.requests import HttpLimits
+from creekdb.http.responses import PROBLEM_CONTENT_TYPE
 
 SECRET_HEADER: Final = "Creek-Trial"
 BODY_MAX: Final = 64 * 1024
@@ -60,16 +64,21 @@ class FaultControlServer:
         )
         for path, body, inject in actions:
             app.router.add_post(path, partial(_inject, body, inject))
-        self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.2)
+        limits = HttpLimits(shutdown_timeout_s=0.2)
+        self._connections = HttpConnections(app, limits, count=lambda _: None)
+        self._listener: asyncio.Server | None = None
         self.address = ""
 
     async def start(self) -> None:
-        await self._runner.setup()
-        await web.TCPSite(self._runner, HOST, 0).start()
-        self.address = f"http://{HOST}:{self._runner.addresses[0][1]}"
+        await self._connections.start()
+        loop = asyncio.get_running_loop()
+        self._listener = await loop.create_server(self._connections.accept, HOST, 0)
+        self.address = f"http://{HOST}:{self._listener.sockets[0].getsockname()[1]}"
 
     async def stop(self) -> None:
-        await self._runner.cleanup()
+        if self._listener is not None:
+            self._listener.close()
+        await self._connections.stop()
 
     # --- every request ------------------------------------------------------------------------
 
@@ -119,4 +128,4 @@ async def _inject(
 
 def _error_response(status: int, detail: str) -> web.Response:
     body = msgspec.json.encode({"status": status, "detail": detail})
-    return web.Response(status=status, body=body, content_type="application/json")
+    return web.Response(status=status, body=body, content_type=PROBLEM_CONTENT_TYPE)

@@ -59,13 +59,25 @@ class PageRoutes:
         for path in PAGE_FILES:
             app.router.add_get(path, self.page)
         app.router.add_get(ASSETS_PATH + "{name}", self.asset)
-        app.router.add_get(WATCH_PATH, self.watch)
+        app.router.add_get(WATCH_PATH, self.watch, allow_head=False)
 
     # --- authorisation ------------------------------------------------------------------------
 
     def is_public(self, request: web.Request) -> bool:
         """True if the path requires no token."""
         return request.path in PAGE_FILES or request.path.startswith(ASSETS_PATH)
+
+    def is_from_foreign_page(self, request: web.Request) -> bool:
+        """True if a page of another site sent the request, which must then be rejected.
+
+        Browsers send `Origin` unless a page embeds the response, like an image, or cannot read it.
+        `Sec-Fetch-Site` distinguishes these requests. A link to a page of Creek is allowed.
+        """
+        origin = request.headers.get("Origin")
+        if origin is not None:
+            return not (is_same_origin(origin, request) or self.is_from_peer_page(request))
+        is_own = request.headers.get("Sec-Fetch-Site", "none") in ("same-origin", "none")
+        return not (is_own or self.is_public(request))
 
     def is_from_peer_page(self, request: web.Request) -> bool:
         """True if a page of another replica sent the request and may request this path."""

@@ -84,6 +84,15 @@ class Call(msgspec.Struct):
     answers: list[Answer]
 
 
+class Event(msgspec.Struct):
+    """Server-sent event of a call."""
+
+    event: Annotated[
+        str, Meta(description="`issued`, the kind of a response, or the name of a problem.")
+    ]
+    data: Annotated[str, Meta(description="The call, a response or a problem, as JSON.")]
+
+
 class Register(msgspec.Struct):
     key: Any
     value: Any
@@ -100,7 +109,7 @@ class State(msgspec.Struct):
 
 
 _, _SCHEMAS = msgspec.json.schema_components(
-    (Problem, Call, State), ref_template="#/components/schemas/{name}"
+    (Problem, Call, Event, State), ref_template="#/components/schemas/{name}"
 )
 
 
@@ -167,7 +176,7 @@ def _operation_path(operation: OperationSpec, parameters: list[dict[str, Any]]) 
                 "headers": _LOCATION_HEADER,
                 "content": {
                     **_content(_call_response_schema(operation)),
-                    **_content(_TEXT, EVENT_STREAM),
+                    **_content(Event, EVENT_STREAM),
                 },
             },
             "202": {
@@ -257,7 +266,7 @@ def _read_paths(limits: HttpLimits) -> dict[str, Any]:
             "follow_call",
             "The responses of a call as server-sent events: `issued`, `tentative`, `stable` or "
             "`final`. The event `untold` is a problem: this replica no longer has the response.",
-            _content(_TEXT, EVENT_STREAM),
+            _content(Event, EVENT_STREAM),
             RejectReason.UNKNOWN_CALL,
             parameters=call_id,
         ),

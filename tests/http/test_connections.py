@@ -1,7 +1,10 @@
 """Limits of HTTP connections: slow, silent and malformed clients do not affect others."""
 
 import asyncio
+import random
+import re
 import zlib
+from collections import Counter
 from contextlib import AsyncExitStack
 from http import HTTPStatus
 from pathlib import Path
@@ -20,6 +23,7 @@ HALF_BODY = b"POST /operations/total HTTP/1.1\r\n" + HOST + b"Content-Length: 2\
 UNREAD_COUNT = 1000
 UNREAD_REQUESTS = (b"GET /openapi.json HTTP/1.1\r\n" + HOST + b"\r\n") * UNREAD_COUNT
 """Requests whose responses exceed the buffers of the system."""
+RESPONSE_HEAD = re.compile(rb"HTTP/\d\.\d (\d{3}) (.*?)\r\n\r\n", re.DOTALL)
 HEADER_LINE_MAX, HEADERS_MAX = HttpLimits().header_line_bytes_max, HttpLimits().headers_max
 
 MALFORMED = RejectReason.MALFORMED
@@ -129,6 +133,68 @@ async def test_a_closed_page_writes_no_traceback(
         async with asyncio.timeout(TIMEOUT_S):
             while feed.open_pages:
                 await asyncio.sleep(0.01)
+    assert not [each for each in caplog.records if each.exc_info]
+
+
+async def test_a_client_that_disconnects_within_a_body_writes_no_traceback(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with http_cluster(tmp_path) as http:
+        api = http.http_servers[0].api
+        async with raw_connection(http, HALF_BODY):
+            while not api.active_requests:
+                await asyncio.sleep(0.01)
+        async with asyncio.timeout(TIMEOUT_S):
+            while http.http_servers[0].connections or api.active_requests:
+                await asyncio.sleep(0.01)
+    assert not [each for each in caplog.records if each.exc_info]
+
+
+VALID_REQUESTS = (
+    b"GET /state?limit=3&prefix=%5B%22account%22%5D HTTP/1.1\r\n" + HOST + b"\r\n",
+    b"GET /calls/0.1 HTTP/1.1\r\n" + HOST + b"Origin: http://127.0.0.1\r\n\r\n",
+    b"POST /operations/open?wait=final&timeout=0.1&after=0.1 HTTP/1.1\r\n"
+    + HOST
+    + b"Creek-Client: till\r\nCreek-Call: 7\r\nAuthorization: Bearer x\r\n"
+    + b'Content-Type: application/json\r\nContent-Length: 15\r\n\r\n{"name": "ann"}',
+    b"POST /operations/deposit HTTP/1.1\r\n"
+    + HOST
+    + b"Content-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n"
+    + b'10\r\n{"name": "ann", \r\nd\r\n"amount": 1.0}\r\n0\r\n\r\n',
+)
+TOKENS = (b"\r\n", b"\x00", b"\xff", b":", b"%", b"[", b'"', b"9" * 30, b" HTTP/1.0", b"\r\n\r\n")
+
+
+def mutate(rng: random.Random, request: bytes) -> bytes:
+    """Delete, repeat, replace and insert bytes at a few random positions."""
+    for _ in range(rng.randint(1, 3)):
+        start = rng.randrange(len(request))
+        stop = min(len(request), start + rng.randint(0, 8))
+        middle = rng.choice((b"", request[start:stop] * 2, rng.choice(TOKENS), rng.randbytes(2)))
+        request = request[:start] + middle + request[stop:]
+    return request
+
+
+async def test_mutated_requests_cause_no_internal_error(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    short = HttpLimits(body_timeout_s=0.05, idle_timeout_s=0.05, linger_timeout_s=0.05)
+    rng = random.Random(21)
+    async with http_cluster(tmp_path, limits=short) as http:
+
+        async def exchange(request: bytes) -> bytes:
+            async with raw_connection(http, request) as connection:
+                return await connection.rest()
+
+        statuses: Counter[bytes] = Counter()
+        for _ in range(20):
+            requests = [mutate(rng, rng.choice(VALID_REQUESTS)) for _ in range(25)]
+            for received in await asyncio.gather(*map(exchange, requests)):
+                for status, headers in re.findall(RESPONSE_HEAD, received):
+                    statuses[status] += 1
+                    assert status < b"400" or b"application/problem+json" in headers
+        assert {b"200", b"400", b"404"} <= {*statuses}
+        assert b"500" not in statuses
     assert not [each for each in caplog.records if each.exc_info]
 
 

@@ -1,13 +1,16 @@
 """Fault control of `creek up`, which only pages of its own cluster may use."""
 
+import asyncio
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from typing import Any
 
 import aiohttp
+import pytest
 
 from creekdb.errors import UsageError
 from creekdb.http.page.fault_control import FaultControlServer
+from tests.cluster.in_process_cluster import TIMEOUT_S
 
 PAGE = "http://127.0.0.1:7300"
 PAGE_HEADERS = {"Origin": PAGE, "Creek-Trial": "s3cret"}
@@ -63,6 +66,21 @@ async def test_a_page_of_the_cluster_injects_and_heals_faults() -> None:
         ("start", 2),
         ("heal", [(0, 1)]),
     ]
+
+
+async def test_malformed_requests_are_problems_and_write_no_traceback(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async with control_session(RecordingFaults()) as session:
+        address = str(session._base_url).removeprefix("http://").rstrip("/")
+        reader, writer = await asyncio.open_connection(*address.split(":"))
+        writer.write(b"GET /kill HTTP/1.1\r\n\r\n")
+        async with asyncio.timeout(TIMEOUT_S):
+            response = await reader.read()
+        writer.close()
+    assert b" 400 " in response
+    assert b"application/problem+json" in response
+    assert not caplog.records
 
 
 async def test_foreign_and_invalid_requests_are_rejected() -> None:

@@ -261,12 +261,15 @@ async def test_a_client_that_does_not_read_is_disconnected(tmp_path: Path) -> No
 async def test_a_client_that_does_not_read_does_not_exclude_others(tmp_path: Path) -> None:
     async with (
         http_cluster(tmp_path, limits=HttpLimits(connections_max=1)) as http,
-        raw_connection(http, UNREAD_REQUESTS, receive_buffer=4096),
+        raw_connection(http, UNREAD_REQUESTS, receive_buffer=4096) as connection,
     ):
-        while not http.http_servers[0].connections:
-            await asyncio.sleep(0.01)
-        while (await http.get("/health")).status != 200:  # until the buffers are full
-            await asyncio.sleep(0.01)
+        connection.writer.transport.pause_reading()  # type: ignore[attr-defined]
+        served, responses = -1, http.http_servers[0].api.responses_by_status
+        while served != responses[HTTPStatus.OK] or not served:  # until the buffers are full
+            served = responses[HTTPStatus.OK]
+            await asyncio.sleep(0.1)
+        while (await http.get("/health")).status != 200:  # a request was still in progress
+            await asyncio.sleep(0.1)
 
 
 # --- other properties of HTTP -----------------------------------------------------------------

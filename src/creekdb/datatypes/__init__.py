@@ -8,7 +8,7 @@ from collections.abc import Callable
 from random import Random
 from typing import Any, TypeAlias
 
-from creekdb.datatypes import bank, counter, kv, lists, register
+from creekdb.datatypes import bank, counter, kv, lists, register, transactions
 from creekdb.errors import UnknownName
 from creekdb.execution.datatype import DataType as DataType
 
@@ -16,7 +16,15 @@ OperationSampler: TypeAlias = Callable[[Random], tuple[str, tuple[Any, ...]]]
 """Draws the name and the arguments of an operation."""
 
 DATATYPES: dict[str, DataType] = {
-    each.name: each for each in (register.REGISTER, counter.COUNTER, lists.LIST, kv.KV, bank.BANK)
+    each.name: each
+    for each in (
+        register.REGISTER,
+        counter.COUNTER,
+        lists.LIST,
+        kv.KV,
+        bank.BANK,
+        transactions.TRANSACTIONS,
+    )
 }
 
 SAMPLERS: dict[str, OperationSampler] = {
@@ -25,6 +33,7 @@ SAMPLERS: dict[str, OperationSampler] = {
     lists.LIST.name: lists.sample,
     kv.KV.name: kv.sample,
     bank.BANK.name: bank.sample,
+    transactions.TRANSACTIONS.name: transactions.sample,
 }
 
 

@@ -11,9 +11,9 @@ import msgspec
 
 from creekdb.atomic_write import atomic_write
 from creekdb.checkers import Ok, Verdict
+from creekdb.checkers.blackbox.observations import ObservedCall
 from creekdb.errors import StorageFault
 from creekdb.history.percentiles import percentile
-from creekdb.torture.clients import CallRecord
 from creekdb.torture.plan import ROUND_S, plan_round
 from creekdb.torture.round import RoundObserver, RoundResult, Subject, run_round
 
@@ -21,7 +21,10 @@ RESULT_FILE: Final = "torture.json"
 
 
 class SecondSample(msgspec.Struct, frozen=True, kw_only=True):
-    """Calls that ended in one second of the torture. Latencies are in milliseconds."""
+    """Calls that ended in one second of the torture. Latencies are in milliseconds.
+
+    A call without a response counts in the second of its invocation.
+    """
 
     second: int
     weak: int
@@ -98,14 +101,14 @@ def run_torture(
 
     limit_s = 60 * config.minutes
     rounds: list[RoundResult] = []
-    records: list[CallRecord] = []
+    observed: list[ObservedCall] = []
     while not rounds or (now() < limit_s and not rounds[-1].has_failed):
         plan = plan_round(config.seed, len(rounds), config.replicas, min(ROUND_S, limit_s))
         observer.on_round(plan.number, plan.replicas, now())
         round_directory = directory / f"round-{plan.number}"
         result, calls = run_round(plan, subject, round_directory, now, observer)
         rounds.append(result)
-        records += calls
+        observed += calls
         observer.on_result(result)
         if not result.has_failed:
             shutil.rmtree(round_directory)
@@ -115,24 +118,25 @@ def run_torture(
         command=config.command,
         duration_s=now(),
         rounds=tuple(rounds),
-        samples=samples_of(records),
+        samples=samples_of(observed),
     )
 
 
-def samples_of(records: Iterable[CallRecord]) -> tuple[SecondSample, ...]:
+def samples_of(calls: Iterable[ObservedCall]) -> tuple[SecondSample, ...]:
     """Return the calls by the second in which they ended. Seconds without calls are left out."""
-    by_second: dict[int, list[CallRecord]] = defaultdict(list)
-    for record in records:
-        by_second[int(record.sent_s + record.duration_s)].append(record)
-    return tuple(_sample(second, calls) for second, calls in sorted(by_second.items()))
+    by_second: dict[int, list[ObservedCall]] = defaultdict(list)
+    for call in calls:
+        end_us = call.invoked_us if call.responded_us is None else call.responded_us
+        by_second[end_us // 1_000_000].append(call)
+    return tuple(_sample(second, ended) for second, ended in sorted(by_second.items()))
 
 
-def _sample(second: int, calls: list[CallRecord]) -> SecondSample:
+def _sample(second: int, calls: list[ObservedCall]) -> SecondSample:
     weak, strong = (
         sorted(
-            round(1e6 * each.duration_s)
+            each.responded_us - each.invoked_us
             for each in calls
-            if each.has_response and each.strong is kind
+            if each.has_response and each.responded_us is not None and each.strong is kind
         )
         for kind in (False, True)
     )

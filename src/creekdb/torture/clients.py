@@ -1,142 +1,61 @@
-"""Closed-loop clients over TCP and HTTP that record every call and its outcome."""
+"""Closed-loop clients that record every call as they observe it."""
 
 import asyncio
 import contextlib
-import time
-from collections.abc import Callable, Sequence
-from contextlib import suppress
-from enum import StrEnum
+from collections.abc import Callable
 from random import Random
-from typing import Any, Final, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 import msgspec
 
-from creekdb.client import Database, NotDone, OperationFailed, Unknown
-from creekdb.http.operations import OperationCatalog
+from creekdb.checkers.blackbox.observations import CallStatus, FinalObservation, ObservedCall
+from creekdb.client import Call, CallFailed, Database, NotDone, OperationFailed, Unknown
+from creekdb.execution.datatype import DataType
 from creekdb.load.workload import WorkloadCall
 from creekdb.torture.workload import CallSource
-from creekdb.wire.addresses import parse_address
-from creekdb.wire.json_values import to_json
 
+FINAL_KIND: Final = "final"
 CALL_TIMEOUT_S: Final = 10.0
 """Upper bound for one call and its retries, in seconds."""
 THINK_TIME_MAX_S: Final = 0.1
 """Upper bound for the pause of a client between two calls, in seconds."""
-RETRY_S: Final = 0.1
-"""Pause before an HTTP client uses the next replica, in seconds."""
+FINAL_FRACTION: Final = 0.3
+"""Fraction of the weak calls whose final response the client awaits, if there can be one."""
 
 
-class CallStatus(StrEnum):
-    OK = "ok"
-    ERROR = "error"
-    """The operation raised an error, which is its response."""
-    REJECTED = "rejected"
-    """The call was certainly not executed."""
-    UNKNOWN = "unknown"
+class CallOutcome(NamedTuple):
+    """First response to a weak call, or stable response to a strong one."""
 
-
-class CallRecord(msgspec.Struct, frozen=True):
-    """One call as its client observed it. Times are in seconds from the start of the torture."""
-
-    client: str
-    operation: str
-    arguments: tuple[Any, ...]
-    strong: bool
-    sent_s: float
-    duration_s: float
     status: CallStatus
     value: Any
-
-    @property
-    def has_response(self) -> bool:
-        return self.status in (CallStatus.OK, CallStatus.ERROR)
+    call: Call | None = None
+    """The call, if a final response may follow."""
 
 
 class Session(Protocol):
     """Connection of a client."""
 
-    async def call(self, call: WorkloadCall) -> tuple[CallStatus, Any]: ...
+    async def call(self, call: WorkloadCall) -> CallOutcome: ...
 
 
 class TcpSession:
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, datatype: DataType) -> None:
         self._database = database
+        self._datatype = datatype
 
-    async def call(self, call: WorkloadCall) -> tuple[CallStatus, Any]:
+    async def call(self, call: WorkloadCall) -> CallOutcome:
         proxy = self._database.strong if call.strong else self._database.weak
+        sent: Call = getattr(proxy, call.operation)(*call.arguments)
+        has_final = not call.strong and not self._datatype.is_readonly(call.operation)
+        followed = sent if has_final else None
         try:
-            return CallStatus.OK, await getattr(proxy, call.operation)(*call.arguments)
+            return CallOutcome(CallStatus.OK, await sent, followed)
         except OperationFailed as error:
-            return CallStatus.ERROR, str(error)
+            return CallOutcome(CallStatus.ERROR, str(error), followed)
         except NotDone as error:
-            return CallStatus.REJECTED, error.reason
+            return CallOutcome(CallStatus.REJECTED, error.reason)
         except Unknown as error:
-            return CallStatus.UNKNOWN, str(error)
-
-
-class HttpSession:
-    """Client of the HTTP API that retries a call at the next replica, under the same number."""
-
-    def __init__(self, name: str, addresses: Sequence[str], operations: OperationCatalog) -> None:
-        self._name = name
-        self._addresses = list(addresses)
-        self._operations = operations
-        self._number = 0
-
-    async def call(self, call: WorkloadCall) -> tuple[CallStatus, Any]:
-        self._number += 1
-        request = self._request(call)
-        with suppress(TimeoutError):
-            async with asyncio.timeout(CALL_TIMEOUT_S):
-                while True:
-                    with suppress(OSError, asyncio.IncompleteReadError, ValueError):
-                        status, body = await _exchange(self._addresses[0], request)
-                        if status == 200:
-                            outcome = msgspec.json.decode(body)
-                            failed = outcome["error"] is not None
-                            value = outcome["error"] if failed else outcome["value"]
-                            return CallStatus.ERROR if failed else CallStatus.OK, value
-                    self._addresses.append(self._addresses.pop(0))
-                    await asyncio.sleep(RETRY_S)
-        return CallStatus.UNKNOWN, "no response in time"
-
-    def _request(self, call: WorkloadCall) -> bytes:
-        body = msgspec.json.encode(self._named_arguments(call))
-        consistency = "strong" if call.strong else "weak"
-        head = (
-            f"POST /operations/{call.operation}?consistency={consistency} HTTP/1.1\r\n"
-            "Host: localhost\r\nConnection: close\r\nContent-Type: application/json\r\n"
-            f"Creek-Client: {self._name}\r\nCreek-Call: {self._number}\r\n"
-            f"Content-Length: {len(body)}\r\n\r\n"
-        )
-        return head.encode() + body
-
-    def _named_arguments(self, call: WorkloadCall) -> dict[str, Any]:
-        named: dict[str, Any] = {}
-        remaining = list(call.arguments)
-        for parameter in self._operations.find(call.operation).parameters:
-            if not remaining:
-                break
-            if parameter.is_variadic:
-                named[parameter.name] = to_json(tuple(remaining))
-                break
-            named[parameter.name] = to_json(remaining.pop(0))
-        return named
-
-
-async def _exchange(address: str, request: bytes) -> tuple[int, bytes]:
-    """Send one request, and return the status and the body of its response."""
-    reader, writer = await asyncio.open_connection(*parse_address(address))
-    try:
-        writer.write(request)
-        head = await reader.readuntil(b"\r\n\r\n")
-        lines = head.decode("latin-1").split("\r\n")
-        status = int(lines[0].split()[1])
-        lengths = [line for line in lines if line.lower().startswith("content-length:")]
-        body = await reader.readexactly(int(lengths[0].partition(":")[2])) if lengths else b""
-        return status, body
-    finally:
-        writer.transport.abort()
+            return CallOutcome(CallStatus.UNKNOWN, str(error))
 
 
 class ClientPool:
@@ -146,23 +65,28 @@ class ClientPool:
         self,
         source: CallSource,
         now: Callable[[], float],
-        on_call: Callable[[CallRecord], None] = lambda record: None,
+        on_call: Callable[[ObservedCall], None] = lambda call: None,
     ) -> None:
         self._source = source
         self._now = now
         self._on_call = on_call
         self._tasks: list[asyncio.Task[None]] = []
         self._is_stopping = asyncio.Event()
-        self.records: list[CallRecord] = []
+        self.calls: list[ObservedCall] = []
         """All calls with an outcome, in the order of their outcomes."""
 
     def start(self, name: str, session: Session) -> None:
         self._tasks.append(asyncio.create_task(self._run(name, session)))
 
     async def stop(self) -> None:
-        """Wait for the calls in progress, and raise the error of a client that failed."""
+        """Wait for the calls in progress, and raise the error of a client that failed.
+
+        Further clients may be started afterwards.
+        """
         self._is_stopping.set()
         await asyncio.gather(*self._tasks)
+        self._tasks.clear()
+        self._is_stopping.clear()
 
     async def cancel(self) -> None:
         for task in self._tasks:
@@ -171,22 +95,54 @@ class ClientPool:
 
     async def _run(self, name: str, session: Session) -> None:
         random = Random(name)
-        while not self._is_stopping.is_set():
-            call = self._source(random, name)
-            sent_s, started_s = self._now(), time.perf_counter()
-            status, value = await session.call(call)
-            record = CallRecord(
-                client=name,
-                operation=call.operation,
-                arguments=call.arguments,
-                strong=call.strong,
-                sent_s=sent_s,
-                duration_s=time.perf_counter() - started_s,
-                status=status,
-                value=value,
-            )
-            self.records.append(record)
-            self._on_call(record)
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(random.random() * THINK_TIME_MAX_S):
-                    await self._is_stopping.wait()
+        async with asyncio.TaskGroup() as finals:
+            while not self._is_stopping.is_set():
+                call = self._source(random, name)
+                invoked_us = self._now_us()
+                outcome = await session.call(call)
+                observed = self._observed(name, call, invoked_us, outcome)
+                if outcome.call is not None and random.random() < FINAL_FRACTION:
+                    finals.create_task(self._await_final(observed, outcome.call))
+                else:
+                    self._record(observed)
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(random.random() * THINK_TIME_MAX_S):
+                        await self._is_stopping.wait()
+
+    def _now_us(self) -> int:
+        return int(1e6 * self._now())
+
+    def _observed(
+        self, client: str, call: WorkloadCall, invoked_us: int, outcome: CallOutcome
+    ) -> ObservedCall:
+        is_unknown = outcome.status is CallStatus.UNKNOWN
+        return ObservedCall(
+            client=client,
+            operation=call.operation,
+            arguments=call.arguments,
+            strong=call.strong,
+            invoked_us=invoked_us,
+            responded_us=None if is_unknown else self._now_us(),
+            status=outcome.status,
+            value=outcome.value,
+        )
+
+    async def _await_final(self, observed: ObservedCall, call: Call) -> None:
+        """Record the call with its final response, or without it if it does not arrive."""
+        final = None
+        with contextlib.suppress(CallFailed, TimeoutError):
+            async with asyncio.timeout(CALL_TIMEOUT_S):
+                async for response in call:
+                    if response.kind == FINAL_KIND:
+                        is_error = response.error is not None
+                        final = FinalObservation(
+                            responded_us=self._now_us(),
+                            status=CallStatus.ERROR if is_error else CallStatus.OK,
+                            value=response.error if is_error else response.value,
+                            changed=response.changed,
+                        )
+        self._record(msgspec.structs.replace(observed, final=final))
+
+    def _record(self, observed: ObservedCall) -> None:
+        self.calls.append(observed)
+        self._on_call(observed)

@@ -21,7 +21,7 @@ FAULT_DURATION_S: Final = (0.4, 5.0)
 """Range of the duration of a fault, in seconds."""
 REPLICAS_MAX: Final = 7
 DISK_LOSS_FRACTION: Final = 0.35
-"""Fraction of the rounds that end with the loss of a disk."""
+"""Fraction of the rounds that end with the loss of data on a disk."""
 
 
 class FaultGroup(StrEnum):
@@ -53,6 +53,7 @@ class FaultKind(StrEnum):
     SLOW_DISK = "slow disk"
     TORN_WRITE = "torn write"
     LOST_DISK = "lost disk"
+    ROLLED_BACK_DISK = "rolled-back disk"
     CLOCK_STEP = "clock step"
     ADD_MEMBER = "add member"
     JOIN_MEMBER = "join member"
@@ -93,6 +94,7 @@ _DISK = (
         FaultKind.SLOW_DISK,
         FaultKind.TORN_WRITE,
         FaultKind.LOST_DISK,
+        FaultKind.ROLLED_BACK_DISK,
     ),
 )
 _MEMBERS = (
@@ -113,11 +115,16 @@ GROUPS: Final[dict[FaultKind, FaultGroup]] = {
     for kind in kinds
 }
 """Group of every kind of fault."""
+DISK_LOSSES: Final = (FaultKind.LOST_DISK,)
+"""Kinds of the loss of data at the end of a round.
+
+`ROLLED_BACK_DISK` belongs here as soon as a replica always detects an older copy of its data.
+"""
 DECK: Final = (
-    *(kind for kind in FaultKind if kind is not FaultKind.LOST_DISK),
+    *(kind for kind in FaultKind if kind not in (FaultKind.LOST_DISK, FaultKind.ROLLED_BACK_DISK)),
     *(FaultKind.BACKUP, FaultKind.KILL, FaultKind.PARTITION),
 )
-"""Faults that are dealt in random order. A disk is lost at the end of a round only."""
+"""Faults that are dealt in random order. Data of a disk are lost at the end of a round only."""
 
 
 class PlannedFault(msgspec.Struct, frozen=True):
@@ -139,8 +146,8 @@ class RoundPlan(msgspec.Struct, frozen=True):
     """Options of `creek serve`, for all replicas."""
     duration_s: float
     faults: tuple[PlannedFault, ...]
-    lost_disk: PlannedFault | None
-    """Loss of a disk after all other faults have been healed, or None."""
+    disk_loss: PlannedFault | None
+    """Loss of data after all other faults have been healed, or None."""
 
 
 def plan_round(
@@ -166,7 +173,9 @@ def plan_round(
         )
         for index, kind in enumerate(kinds)
     )
-    lost_disk = PlannedFault(FaultKind.LOST_DISK, duration_s, 1.0, f"{seed} {number} lost disk")
+    has_disk_loss = random.random() < DISK_LOSS_FRACTION
+    kind = random.choice(DISK_LOSSES)
+    disk_loss = PlannedFault(kind, duration_s, 1.0, f"{seed} {number} lost disk")
     return RoundPlan(
         number=number,
         replicas=replicas or drawn_replicas,
@@ -174,7 +183,7 @@ def plan_round(
         options=options,
         duration_s=duration_s,
         faults=faults,
-        lost_disk=lost_disk if random.random() < DISK_LOSS_FRACTION else None,
+        disk_loss=disk_loss if has_disk_loss else None,
     )
 
 

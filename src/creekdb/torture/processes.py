@@ -219,8 +219,8 @@ class ReplicaProcesses:
         return removed
 
     def destroy(self, replica: int) -> None:
-        """Kill the replica for good and delete its data directory."""
-        self.kill(replica)
+        """Kill the replica for good, if it runs, and delete its data directory."""
+        self.kill(*({replica} & self._running.keys()))
         self._retired.add(replica)
         shutil.rmtree(self.data_dir(replica))
 

@@ -296,9 +296,16 @@ def _key() -> str:
 
 def _failure_parts(result: TortureResult) -> Iterable[str]:
     for each in result.rounds:
-        texts = [*each.failures, *(v.describe() for v in each.verdicts if isinstance(v, Illegal))]
-        for text in texts:
+        failures = [(text, "") for text in each.failures]
+        failures += [
+            (verdict.describe(), each.pictures.get(verdict.checker, ""))
+            for verdict in each.verdicts
+            if isinstance(verdict, Illegal)
+        ]
+        for text, picture in failures:
             yield f'<h2 class="illegal">Round {each.number} failed</h2><pre>{escape(text)}</pre>'
+            if picture:
+                yield f'<div class="chart">{picture}</div>'
 
 
 def _checks_table(result: TortureResult) -> str:

@@ -11,6 +11,7 @@ from typing import Any, Final, NamedTuple, Protocol
 import msgspec
 
 from creekdb.checkers import Illegal, Ok, Verdict, check_all, verdict_rows
+from creekdb.checkers.blackbox.observations import ObservedCall, ObservedRun
 from creekdb.errors import CreekError
 from creekdb.evaluation import datatype_of_history
 from creekdb.execution.datatype import DataType
@@ -22,27 +23,22 @@ from creekdb.protocol.membership.configuration import MEMBERSHIP_KEY
 from creekdb.protocol.values import is_same_value
 from creekdb.server.backup.format import read_registers
 from creekdb.server.backup.restore import restore
-from creekdb.torture.accounting import check_accounts
-from creekdb.torture.clients import (
-    CALL_TIMEOUT_S,
-    CallRecord,
-    ClientPool,
-    HttpSession,
-    TcpSession,
-)
+from creekdb.torture.blackbox import judge
+from creekdb.torture.clients import CALL_TIMEOUT_S, ClientPool, TcpSession
+from creekdb.torture.http_session import HttpSession, read_state
 from creekdb.torture.links import LinkProxies
 from creekdb.torture.membership_operator import Operator
 from creekdb.torture.nemesis import InjectedFault, Nemesis
-from creekdb.torture.plan import RoundPlan
+from creekdb.torture.plan import FaultKind, PlannedFault, RoundPlan
 from creekdb.torture.processes import TIMEOUT_S, ReplicaProcesses, is_quiescent
-from creekdb.torture.workload import CallSource, accountable_kv_call
+from creekdb.torture.workload import CallSource
 
 TICK_MS: Final = 10
 TCP_CLIENTS: Final = 4
 HTTP_CLIENTS: Final = 2
 RUN_DIRECTORY: Final = "run"
 CALLS_FILE: Final = "calls.jsonl"
-"""File in the run directory with the calls as clients observed them, one JSON object per line."""
+"""File in the run directory with the `ObservedCall`s of the clients, one JSON object per line."""
 RESTORED_CLUSTER: Final = "creek-restored"
 
 
@@ -53,7 +49,7 @@ class RoundObserver(Protocol):
 
     def on_fault(self, fault: InjectedFault) -> None: ...
 
-    def on_call(self, record: CallRecord) -> None: ...
+    def on_call(self, call: ObservedCall) -> None: ...
 
 
 class Subject(NamedTuple):
@@ -79,6 +75,8 @@ class RoundResult(msgspec.Struct, frozen=True, kw_only=True):
     failures: tuple[str, ...]
     """Causes for which the round failed before the checkers could run."""
     verdicts: tuple[Verdict, ...]
+    pictures: dict[str, str] = {}
+    """Pictures of counterexamples as SVG, by checker."""
 
     @property
     def has_failed(self) -> bool:
@@ -91,7 +89,7 @@ def run_round(
     directory: Path,
     now: Callable[[], float],
     observer: RoundObserver,
-) -> tuple[RoundResult, list[CallRecord]]:
+) -> tuple[RoundResult, list[ObservedCall]]:
     """Run and check one round. All processes have ended when it returns or raises."""
     run = _Round(plan, subject, directory, now, observer)
     begin_s = now()
@@ -110,11 +108,12 @@ def run_round(
         faults_end_s=run.faults_end_s or now(),
         end_s=now(),
         faults=tuple(run.faults),
-        calls=len(run.records),
+        calls=len(run.calls),
         failures=failures,
         verdicts=verdicts,
+        pictures=run.pictures,
     )
-    return result, run.records
+    return result, run.calls
 
 
 def _leaves(errors: BaseExceptionGroup[Any]) -> list[BaseException]:
@@ -141,8 +140,10 @@ class _Round:
         self._observer = observer
         self._recordings = directory / "recorded"
         self.faults: list[InjectedFault] = []
-        self.records: list[CallRecord] = []
+        self.calls: list[ObservedCall] = []
+        self.pictures: dict[str, str] = {}
         self.faults_end_s: float | None = None
+        self._final_states: dict[str, dict[Any, Any]] = {}
         self._backup_verdict: Verdict = Ok("backups")
 
     # --- live part ------------------------------------------------------------------------------
@@ -179,7 +180,7 @@ class _Round:
         plan = self._plan
         pool = ClientPool(self._subject.source, self._now, self._observer.on_call)
         stack.push_async_callback(pool.cancel)
-        self.records = pool.records
+        self.calls = pool.calls
         clients = _Clients(plan, self._subject, processes, pool, stack)
         operator = Operator(processes, links, Random(f"members {plan.number}"), clients.on_added)
         clients.operator = operator
@@ -205,20 +206,27 @@ class _Round:
         await pool.stop()
         await operator.finish()
         await _until_ready(processes)
-        if plan.lost_disk is not None:
-            await nemesis.lose_disk(plan.lost_disk)
-            after = ClientPool(self._subject.source, self._now, self._observer.on_call)
-            stack.push_async_callback(after.cancel)
-            after.records = pool.records
-            clients.pool = after
-            await clients.start("after a lost disk, ", 2, 1)
-            await asyncio.sleep(min(plan.lost_disk.duration_s, plan.duration_s))
-            await after.stop()
+        if plan.disk_loss is not None:
+            await self._lose_data(plan.disk_loss, nemesis, clients)
             await operator.finish()
         await _until(processes, is_quiescent)
+        for replica in processes.running:
+            address = processes.location_of(replica).http_address
+            assert address is not None
+            self._final_states[str(replica)] = await read_state(address)
         if nemesis.backups:
             self._observer.on_stage("restoring a backup")
             self._backup_verdict = await self._check_backup(nemesis.backups[-1])
+
+    async def _lose_data(self, fault: PlannedFault, nemesis: Nemesis, clients: "_Clients") -> None:
+        """Lose data of a quiescent cluster, and call the replica that has recovered."""
+        duration_s = min(fault.duration_s, self._plan.duration_s)
+        if fault.kind is FaultKind.LOST_DISK:
+            await nemesis.lose_disk(fault)
+        else:
+            async with nemesis.roll_back_disk(fault):
+                await clients.run_for(duration_s, "before a rolled-back disk, ")
+        await clients.run_for(duration_s, "after lost data, ")
 
     async def _check_backup(self, path: Path) -> Verdict:
         """Restore the backup in a new cluster of one replica, and compare its state."""
@@ -251,21 +259,28 @@ class _Round:
         history = merge_recordings(self._recordings)
         run_directory = self._directory / RUN_DIRECTORY
         save_run(history, run_directory, self._add_calls)
+        observed = ObservedRun(
+            datatype=self._subject.name,
+            calls=tuple(sorted(self.calls, key=lambda each: each.invoked_us)),
+            final_states=self._final_states,
+        )
+        judgements = judge(observed)
+        self.pictures = {
+            verdict.checker: picture for verdict, picture in judgements if picture is not None
+        }
         verdicts = (
             *check_all(history, datatype_of_history(history)),
+            *(verdict for verdict, _ in judgements),
             self._quiescence_verdict(history),
             self._backup_verdict,
         )
-        if self._subject.source is accountable_kv_call:
-            state = _user_state(history.final_states[0].state)
-            verdicts += (check_accounts(self.records, state),)
         save_verdicts(run_directory, verdict_rows(verdicts))
         return verdicts
 
     def _add_calls(self, directory: Path) -> None:
         encode = msgspec.json.Encoder(enc_hook=repr).encode
-        lines = b"".join(encode(each) + b"\n" for each in self.records)
-        (directory / CALLS_FILE).write_bytes(lines)
+        calls = sorted(self.calls, key=lambda each: each.invoked_us)
+        (directory / CALLS_FILE).write_bytes(b"".join(encode(each) + b"\n" for each in calls))
 
     def _quiescence_verdict(self, history: History) -> Verdict:
         if history.quiescent:
@@ -285,12 +300,13 @@ class _Clients:
         stack: AsyncExitStack,
     ) -> None:
         self._random = Random(f"clients {plan.number}")
+        self._datatype = subject.datatype
         self._catalog = OperationCatalog(subject.datatype)
         self._processes = processes
         self._stack = stack
         self._additions: list[asyncio.Task[None]] = []
         self._round = plan.number
-        self.pool = pool
+        self._pool = pool
         self.operator: Operator | None = None
 
     async def start(self, prefix: str, tcp: int, http: int) -> None:
@@ -302,7 +318,14 @@ class _Clients:
                 self._processes.location_of(each).http_address for each in self._draw_order()
             ]
             session = HttpSession(name, [each for each in addresses if each], self._catalog)
-            self.pool.start(name, session)
+            self._pool.start(name, session)
+
+    async def run_for(self, duration_s: float, prefix: str) -> None:
+        """Run new clients, and return when the cluster is quiescent again."""
+        await self.start(prefix, 2, 1)
+        await asyncio.sleep(duration_s)
+        await self._pool.stop()
+        await _until(self._processes, is_quiescent)
 
     def on_added(self, replica: int) -> None:
         name = f"round {self._round} at {replica}"
@@ -318,7 +341,8 @@ class _Clients:
         database = self._processes.client(
             *replicas, extra_locations=locations, timeout=CALL_TIMEOUT_S, patience=TIMEOUT_S
         )
-        self.pool.start(name, TcpSession(await self._stack.enter_async_context(database)))
+        connected = await self._stack.enter_async_context(database)
+        self._pool.start(name, TcpSession(connected, self._datatype))
 
     def _draw_order(self) -> list[int]:
         return self._random.sample(self._processes.all, len(self._processes.all))

@@ -1,14 +1,17 @@
 """Calls of a torture: of a ready-made data type, of a user's function, or drawn from signatures.
 
-For the key-value store, every client has keys of its own. The number of acknowledged increments and
-the acknowledged puts can thus be compared with the final state (`accounting`).
+The calls of the key-value store and of transactions let clients identify the writes in responses
+and in the final states (`creekdb.checkers.blackbox`). Keys are replaced over time, so that each has
+a short history, which can be checked quickly.
 """
 
 from collections.abc import Callable
+from itertools import count
 from random import Random
 from typing import Any, Final, TypeAlias
 
 from creekdb import datatypes
+from creekdb.datatypes.transactions import draw_micro_operation
 from creekdb.errors import BadValue, UsageError
 from creekdb.execution.datatype import DataType
 from creekdb.execution.module_loader import import_user_module
@@ -23,6 +26,12 @@ NUMBERS: Final = (0, 1, 1, 2, 3, 5, 10, 100, -1)
 ITEMS_MAX: Final = 3
 """Upper bound for the length of drawn arrays."""
 TPCC_REPLICAS: Final = 1
+CALLS_PER_KEY: Final = 100
+"""Number of calls of all clients after which other keys are used."""
+SHARED_KEYS: Final = 3
+"""Number of shared keys at a time."""
+MICRO_OPERATIONS_MAX: Final = 4
+STRONG_TRANSACTION_FRACTION: Final = 0.7
 
 CallSource: TypeAlias = Callable[[Random, str], WorkloadCall]
 """Function that draws the next call of the named client."""
@@ -33,7 +42,9 @@ def workload_of(name: str, datatype: DataType, function: str | None = None) -> C
     if function is not None:
         return _user_workload(function, datatype)
     if name == "kv":
-        return accountable_kv_call
+        return KvCalls()
+    if name == "transactions":
+        return TransactionCalls()
     if name.startswith("tpcc"):
         transactions = tpcc_workload(name, TPCC_REPLICAS, None, seed=0)
         return lambda random, client: transactions(0)
@@ -47,19 +58,52 @@ def _is_strong(random: Random) -> bool:
     return random.random() < STRONG_FRACTION
 
 
-def accountable_kv_call(random: Random, client: str) -> WorkloadCall:
-    """Draw a call of the key-value store on keys of this client."""
-    strong = _is_strong(random)
-    match random.choices(("put", "increment", "get", "scan"), (4, 4, 1, 1))[0]:
-        case "put":
-            number = random.randrange(2**48)
-            return WorkloadCall("put", (f"{client} put {number}", number), strong)
-        case "increment":
-            return WorkloadCall("increment", (f"{client} count",), strong)
-        case "get":
-            return WorkloadCall("get", (f"{client} count",), strong)
-        case _:
-            return WorkloadCall("scan", (f"{client} c",), strong)
+class KvCalls:
+    """Calls of the key-value store by all clients of a torture.
+
+    A log has keys that are written once, by different clients, which scan it. Each client counts
+    in a counter of its own. All clients overwrite and read the shared keys, with unique values.
+    """
+
+    def __init__(self) -> None:
+        self._drawn = count()
+
+    def __call__(self, random: Random, client: str) -> WorkloadCall:
+        number, strong = next(self._drawn), _is_strong(random)
+        log = f"log {number // CALLS_PER_KEY}"
+        shared = f"shared {number // CALLS_PER_KEY}.{random.randrange(SHARED_KEYS)}"
+        kinds = ("log", "increment", "get", "scan", "put shared", "get shared")
+        match random.choices(kinds, (4, 4, 1, 2, 2, 2))[0]:
+            case "log":
+                return WorkloadCall("put", (f"{log} {client} {number}", number), strong)
+            case "increment":
+                return WorkloadCall("increment", (f"{client} count",), strong)
+            case "get":
+                return WorkloadCall("get", (f"{client} count",), strong)
+            case "scan":
+                return WorkloadCall("scan", (random.choice((f"{log} ", f"{client} c")),), strong)
+            case "put shared":
+                return WorkloadCall("put", (shared, number), strong)
+            case _:
+                return WorkloadCall("get", (shared,), strong)
+
+
+class TransactionCalls:
+    """Transactions on lists and registers by all clients of a torture, most of them strong."""
+
+    def __init__(self) -> None:
+        self._drawn = count()
+
+    def __call__(self, random: Random, client: str) -> WorkloadCall:
+        drawn = (self._draw(random) for _ in range(random.randint(1, MICRO_OPERATIONS_MAX)))
+        is_strong = random.random() < STRONG_TRANSACTION_FRACTION
+        return WorkloadCall("run", tuple(drawn), is_strong)
+
+    def _draw(self, random: Random) -> tuple[str, str, Any]:
+        number, is_list = next(self._drawn), random.random() < 0.7
+        kind = "list" if is_list else "register"
+        key = f"{kind} {number // CALLS_PER_KEY}.{random.randrange(SHARED_KEYS)}"
+        return draw_micro_operation(random, key, is_list, number)
 
 
 # --- a user's function ------------------------------------------------------------------------

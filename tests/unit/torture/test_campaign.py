@@ -3,24 +3,32 @@
 from pathlib import Path
 
 from creekdb.checkers import Illegal, Ok
+from creekdb.checkers.blackbox.observations import CallStatus, ObservedCall
 from creekdb.torture.campaign import load_result, samples_of, save_result
-from creekdb.torture.clients import CallRecord, CallStatus
 from tests.unit.torture.recorded_torture import recorded_torture
 
 
-def call(sent_s: float, duration_s: float, strong: bool, status: CallStatus) -> CallRecord:
-    return CallRecord("c", "get", ("a",), strong, sent_s, duration_s, status, None)
+def call(begin_us: int, end_us: int | None, strong: bool, status: CallStatus) -> ObservedCall:
+    return ObservedCall(
+        client="c",
+        operation="get",
+        arguments=("a",),
+        strong=strong,
+        invoked_us=begin_us,
+        responded_us=end_us,
+        status=status,
+    )
 
 
 def test_calls_are_sampled_in_the_second_in_which_they_ended() -> None:
-    records = [
-        call(0.1, 0.001, False, CallStatus.OK),
-        call(0.2, 0.003, False, CallStatus.ERROR),
-        call(0.9, 0.2, True, CallStatus.OK),
-        call(0.9, 0.3, True, CallStatus.UNKNOWN),
+    calls = [
+        call(100_000, 101_000, False, CallStatus.OK),
+        call(200_000, 203_000, False, CallStatus.ERROR),
+        call(900_000, 1_100_000, True, CallStatus.OK),
+        call(1_900_000, None, True, CallStatus.UNKNOWN),
     ]
 
-    first, second = samples_of(records)
+    first, second = samples_of(calls)
 
     assert (first.second, first.weak, first.strong, first.failed) == (0, 2, 0, 0)
     assert (first.weak_p99_ms, first.strong_p50_ms) == (3.0, None)

@@ -1,6 +1,6 @@
 """Plans of a torture."""
 
-from creekdb.torture.plan import DECK, GROUPS, FaultKind, plan_round
+from creekdb.torture.plan import DECK, DISK_LOSSES, GROUPS, FaultKind, plan_round
 
 ROUNDS = range(20)
 
@@ -14,8 +14,8 @@ def test_rounds_have_every_kind_of_fault() -> None:
     plans = [plan_round(7, each) for each in ROUNDS]
 
     kinds = {fault.kind for plan in plans for fault in plan.faults}
-    assert kinds == set(FaultKind) - {FaultKind.LOST_DISK}
-    assert any(plan.lost_disk for plan in plans)
+    assert kinds == set(FaultKind) - {FaultKind.LOST_DISK, FaultKind.ROLLED_BACK_DISK}
+    assert {plan.disk_loss.kind for plan in plans if plan.disk_loss} == set(DISK_LOSSES)
 
 
 def test_every_kind_occurs_before_the_deck_is_dealt_again() -> None:

@@ -3,6 +3,8 @@
 import re
 from xml.etree import ElementTree
 
+import msgspec
+
 from creekdb.checkers import Illegal, Ok
 from creekdb.torture.report import render_report, render_timeline
 from tests.unit.torture.recorded_torture import recorded_torture
@@ -43,6 +45,17 @@ def test_the_page_shows_the_counterexample_and_the_command() -> None:
     assert "Round 1 failed" in page
     assert "x &lt; y was lost" in page
     assert "creek torture --seed 7" in page
+
+
+def test_the_page_shows_the_picture_of_a_counterexample() -> None:
+    result = recorded_torture(Ok("sessions"), Illegal("transactions", "G2"))
+    pictures = {"transactions": "<svg>cycle</svg>", "replay": "<svg>other</svg>"}
+    rounds = [msgspec.structs.replace(each, pictures=pictures) for each in result.rounds]
+
+    page = render_report(msgspec.structs.replace(result, rounds=tuple(rounds)))
+
+    assert page.count("<svg>cycle</svg>") == 1
+    assert "<svg>other</svg>" not in page
 
 
 def test_the_page_shows_failures_before_the_checks() -> None:

@@ -1,6 +1,7 @@
 """Calls drawn from signatures, and workloads of users."""
 
 import sys
+from collections import Counter
 from pathlib import Path
 from random import Random
 from typing import Any, Literal
@@ -12,7 +13,15 @@ from creekdb.errors import UsageError
 from creekdb.execution.transaction import Transaction
 from creekdb.http.operations import OperationCatalog
 from creekdb.http.schema import schema_of
-from creekdb.torture.workload import draw_arguments, draw_value, workload_of
+from creekdb.torture.workload import (
+    CALLS_PER_KEY,
+    SHARED_KEYS,
+    KvCalls,
+    TransactionCalls,
+    draw_arguments,
+    draw_value,
+    workload_of,
+)
 
 SHOP = DataType("shop")
 
@@ -110,3 +119,30 @@ def test_a_wrong_user_function_is_rejected_before_a_replica_starts(
 ) -> None:
     with pytest.raises(UsageError, match=message):
         workload_of("shop:shop", SHOP, f"{user_module}:{function}")
+
+
+def test_kv_calls_have_keys_that_are_written_once_counted_or_shared() -> None:
+    source, random = KvCalls(), Random(1)
+    calls = [source(random, f"client {number % 4}") for number in range(400)]
+    keys = [each.arguments[0] for each in calls if each.operation in ("put", "increment")]
+    values = [each.arguments[1] for each in calls if each.operation == "put"]
+
+    log = [key for key in keys if key.startswith("log ")]
+    assert len(set(log)) == len(log) > 50
+    assert {key for key in keys if key.endswith(" count")} == {
+        f"client {n} count" for n in range(4)
+    }
+    assert len({key for key in keys if key.startswith("shared ")}) == 4 * SHARED_KEYS
+    assert len(set(values)) == len(values)
+
+
+def test_transactions_write_unique_values_on_keys_that_are_replaced() -> None:
+    source, random = TransactionCalls(), Random(1)
+    calls = [source(random, "client") for _ in range(300)]
+    operations = [each for call in calls for each in call.arguments]
+    values = [value for name, _, value in operations if name != "r"]
+
+    assert len(set(values)) == len(values)
+    assert {name for name, _, _ in operations} == {"append", "w", "r"}
+    per_key = Counter(key for _, key, _ in operations)
+    assert max(per_key.values()) < CALLS_PER_KEY

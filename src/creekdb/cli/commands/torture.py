@@ -11,6 +11,7 @@ from rich.progress import BarColumn, TimeElapsedColumn
 from rich.text import Text
 
 from creekdb.checkers import verdict_rows
+from creekdb.checkers.blackbox.observations import ObservedCall
 from creekdb.cli.declaration import argument, declared, option
 from creekdb.cli.exit_codes import FAILURE, SUCCESS
 from creekdb.cli.options import AS_JSON, NEW_DIRECTORY, add_working_directory_to_path
@@ -24,7 +25,6 @@ from creekdb.torture.campaign import (
     run_torture,
     save_result,
 )
-from creekdb.torture.clients import CallRecord
 from creekdb.torture.nemesis import InjectedFault
 from creekdb.torture.plan import REPLICAS_MAX
 from creekdb.torture.report import REPORT_FILE, render_report
@@ -171,7 +171,7 @@ class _TortureProgress(ProgressBar):
         self._faults += 1
         self.update(faults=self._faults, completed=fault.end_s)
 
-    def on_call(self, record: CallRecord) -> None:
+    def on_call(self, call: ObservedCall) -> None:
         self._calls += 1
         self.update(calls=self._calls)
 

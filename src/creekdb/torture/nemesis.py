@@ -6,7 +6,6 @@ share one claim. A fault waits until its claim is free, and is skipped at the en
 
 import asyncio
 import resource
-import shutil
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, suppress
 from pathlib import Path
@@ -23,12 +22,7 @@ from creekdb.torture import disk_faults
 from creekdb.torture.links import LinkProxies
 from creekdb.torture.membership_operator import Operator
 from creekdb.torture.plan import FaultKind, PlannedFault, RoundPlan
-from creekdb.torture.processes import (
-    OUTPUT_TAIL_CHARACTERS,
-    TIMEOUT_S,
-    ReplicaProcesses,
-    UnexpectedExit,
-)
+from creekdb.torture.processes import TIMEOUT_S, ReplicaProcesses, UnexpectedExit
 from creekdb.torture.replica_control import ReplicaControl, write_control
 from creekdb.wire.addresses import parse_address
 
@@ -44,8 +38,6 @@ CONNECTIONS: Final = 400
 LINK_DELAY_S: Final = (0.02, 0.3)
 DISK_DELAY_S: Final = (0.02, 0.4)
 CLOCK_STEPS_S: Final = (-3_600, -60, -10, 10, 60, 3_600)
-DATA_LOST: Final = "data lost"
-"""Part of the output of a replica that detects the loss of its data."""
 INTERRUPTED_CODES: Final = (-2, 130)
 """Exit codes of a process that was interrupted before it installed its signal handler."""
 
@@ -58,10 +50,6 @@ class InjectedFault(msgspec.Struct, frozen=True):
     """Targets of the fault, and its parameters."""
     begin_s: float
     end_s: float
-
-
-class UndetectedRollback(CreekError):
-    """A replica does not detect that its data directory is an older copy."""
 
 
 class _NoTarget(Exception):
@@ -113,9 +101,10 @@ class Nemesis:
                 await asyncio.sleep(fault.duration_s)
         except _NoTarget:
             return
-        self._record(fault.kind, detail, begin_s)
+        self.record(fault.kind, detail, begin_s)
 
-    def _record(self, kind: FaultKind, detail: str, begin_s: float) -> None:
+    def record(self, kind: FaultKind, detail: str, begin_s: float) -> None:
+        """Record a fault that has been healed."""
         injected = InjectedFault(kind, detail, begin_s, self._now())
         self.injected.append(injected)
         self._on_fault(injected)
@@ -464,93 +453,6 @@ class Nemesis:
         except (CallFailed, CreekError, OSError, TimeoutError) as error:
             outcome = f"failed: {type(error).__name__}"
         yield outcome
-
-    # --- loss of data ---------------------------------------------------------------------------
-
-    @property
-    def _can_lose_disk(self) -> bool:
-        """True if a replica can recover from an empty disk, or can be replaced."""
-        has_majority = len(self._processes.all) > 2 and self._operator.has_free_location
-        return not self._operator.has_changed or has_majority
-
-    async def lose_disk(self, fault: PlannedFault) -> None:
-        """Lose a disk while the cluster is quiescent.
-
-        Requests that only this replica has would be lost with its disk.
-        """
-        random, begin_s = Random(fault.seed), self._now()
-        victim = random.choice(self._processes.all)
-        if self._can_lose_disk:
-            self._processes.kill(victim)
-            detail = await self._recover_without_disk(random, victim)
-            self._record(FaultKind.LOST_DISK, detail, begin_s)
-
-    async def _recover_without_disk(self, random: Random, victim: int) -> str:
-        """Recover a replica that does not run with an empty disk, as the operator should."""
-        if self._operator.has_changed:
-            return await self._replace_after_disk_loss(victim)
-        others = sorted({*self._processes.all} - {victim})
-        return await self._restart_without_disk(random, victim, others)
-
-    @asynccontextmanager
-    async def roll_back_disk(self, fault: PlannedFault) -> AsyncIterator[None]:
-        """Replace a data directory by an older copy, while the cluster is quiescent.
-
-        The calls inside of this context are missing from the copy. The replica must detect the loss
-        and exit. Then it recovers from an empty disk.
-        """
-        random, begin_s = Random(fault.seed), self._now()
-        victim = random.choice(self._processes.all)
-        data, copy = self._processes.data_dir(victim), self._backup_dir / f"disk of {victim}"
-        self._processes.kill(victim)
-        shutil.copytree(data, copy)
-        self._processes.start(victim)
-        yield
-        if not self._can_lose_disk:
-            return
-        self._processes.kill(victim)
-        shutil.rmtree(data)
-        shutil.move(copy, data)
-        self._processes.start(victim)
-        await self._require_detection(victim)
-        detail = await self._recover_without_disk(random, victim)
-        self._record(FaultKind.ROLLED_BACK_DISK, detail, begin_s)
-
-    async def _require_detection(self, victim: int) -> None:
-        try:
-            code = await self._processes.exit_code(victim)
-        except TimeoutError:
-            raise UndetectedRollback(
-                f"replica {victim} runs with an older copy of its data"
-            ) from None
-        output = self._processes.output(victim)
-        if code == 0 or DATA_LOST not in output:
-            raise UnexpectedExit(
-                f"replica {victim} exited with {code}: {output[-OUTPUT_TAIL_CHARACTERS:]}"
-            )
-
-    async def _restart_without_disk(self, random: Random, victim: int, others: list[int]) -> str:
-        down = random.sample(others, random.choice((0, 1)))
-        self._processes.kill(*down)
-        shutil.rmtree(self._processes.data_dir(victim))
-        self._processes.start(victim)
-        await asyncio.sleep(random.uniform(*PAUSE_S))
-        if random.random() < 0.5:  # during recovery
-            self._processes.kill(victim)
-            self._processes.start(victim)
-        self._processes.start(*down)
-        return f"{victim}{f' while {down[0]} is down' if down else ''}"
-
-    async def _replace_after_disk_loss(self, victim: int) -> str:
-        """Replace a replica that cannot recover its disk, since the members were changed."""
-        self._processes.destroy(victim)
-        async with asyncio.timeout(TIMEOUT_S):
-            while any(
-                victim in each["connected"]
-                for each in await self._processes.statuses(*self._processes.running)
-            ):
-                await asyncio.sleep(POLL_S)
-        return await self._operator.replace(victim)
 
     _injections: Final[dict[FaultKind, Callable[..., AbstractAsyncContextManager[Any]]]] = {
         FaultKind.KILL: _kill_one,

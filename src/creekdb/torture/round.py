@@ -25,6 +25,7 @@ from creekdb.server.backup.format import read_registers
 from creekdb.server.backup.restore import restore
 from creekdb.torture.blackbox import judge
 from creekdb.torture.clients import CALL_TIMEOUT_S, ClientPool, TcpSession
+from creekdb.torture.data_loss import DataLoss
 from creekdb.torture.http_session import HttpSession, read_state
 from creekdb.torture.links import LinkProxies
 from creekdb.torture.membership_operator import Operator
@@ -207,7 +208,8 @@ class _Round:
         await operator.finish()
         await _until_ready(processes)
         if plan.disk_loss is not None:
-            await self._lose_data(plan.disk_loss, nemesis, clients)
+            loss = DataLoss(processes, operator, self._directory / "backups", self._recordings)
+            await self._lose_data(plan.disk_loss, loss, nemesis, clients)
             await operator.finish()
         await _until(processes, is_quiescent)
         for replica in processes.running:
@@ -218,14 +220,20 @@ class _Round:
             self._observer.on_stage("restoring a backup")
             self._backup_verdict = await self._check_backup(nemesis.backups[-1])
 
-    async def _lose_data(self, fault: PlannedFault, nemesis: Nemesis, clients: "_Clients") -> None:
+    async def _lose_data(
+        self, fault: PlannedFault, loss: DataLoss, nemesis: Nemesis, clients: "_Clients"
+    ) -> None:
         """Lose data of a quiescent cluster, and call the replica that has recovered."""
         duration_s = min(fault.duration_s, self._plan.duration_s)
+        random, begin_s = Random(fault.seed), self._now()
         if fault.kind is FaultKind.LOST_DISK:
-            await nemesis.lose_disk(fault)
+            detail = await loss.lose_disk(random)
         else:
-            async with nemesis.roll_back_disk(fault):
-                await clients.run_for(duration_s, "before a rolled-back disk, ")
+            copy = loss.copy_disk(random)
+            await clients.run_for(duration_s, "before a rolled-back disk, ")
+            detail = await loss.roll_back_disk(copy, random)
+        if detail is not None:
+            nemesis.record(fault.kind, detail, begin_s)
         await clients.run_for(duration_s, "after lost data, ")
 
     async def _check_backup(self, path: Path) -> Verdict:

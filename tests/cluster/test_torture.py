@@ -8,6 +8,7 @@ from typing import Any
 
 ROOT = Path(__file__).parents[2]
 TIMEOUT_S = 120.0
+BLACK_BOX_CHECKERS = ("exactly once", "final states", "sessions")
 
 
 def torture(out: Path, *arguments: str) -> tuple[int, dict[str, Any]]:
@@ -30,6 +31,7 @@ def test_a_short_torture_passes_every_checker(tmp_path: Path) -> None:
 
     assert (code, summary["failures"]) == (0, [])
     assert {each["verdict"] for each in summary["verdicts"]} == {"ok"}
+    assert {each["checker"] for each in summary["verdicts"]} >= {"replay", *BLACK_BOX_CHECKERS}
     assert summary["faults"] >= 1
     assert summary["calls"] > 0
     assert "no violation was found" in (tmp_path / "out" / "report.html").read_text()

@@ -1,6 +1,7 @@
 """Transactions as clients observed them, from calls whose arguments are micro-operations.
 
-A micro-operation is `("append", key, value)`, `("w", key, value)` or `("r", key, None)`. The
+A micro-operation is `("append", key, value)`, `("w", key, value)` or `("r", key, None)`. They are
+the arguments of the call, or one list of them is its only argument, as in histories of Jepsen. The
 response repeats the micro-operations, with the values that were read. A key is either a list or a
 register. Values that are written under one key must be unique, so that each read names its writer.
 """
@@ -86,7 +87,10 @@ def transactions_of(run: ObservedRun) -> list[Transaction]:
 
 
 def _transaction(number: int, call: ObservedCall) -> Transaction:
-    requested = tuple(_micro_operations(call.arguments))
+    arguments = call.arguments
+    if len(arguments) == 1 and arguments[0] and isinstance(arguments[0][0], list | tuple):
+        (arguments,) = arguments
+    requested = tuple(_micro_operations(arguments))
     response: ObservedCall | FinalObservation | None = call if call.strong else call.final
     if call.status is CallStatus.REJECTED:
         response = call

@@ -25,6 +25,13 @@ def test_calls_that_were_stored_as_json_give_the_same_transactions() -> None:
     assert transactions_of(run_of(stored)) == transactions_of(run_of(call))
 
 
+def test_one_list_of_micro_operations_may_be_the_only_argument() -> None:
+    call = transaction([("append", "x", 1), ("r", "x", (1,))], 5, 9)
+    wrapped = msgspec.structs.replace(call, operation="txn", arguments=(list(call.arguments),))
+
+    assert transactions_of(run_of(wrapped)) == transactions_of(run_of(call))
+
+
 def test_only_a_committed_transaction_has_reads_and_an_end() -> None:
     outcomes = {
         CallStatus.OK: TransactionOutcome.COMMITTED,

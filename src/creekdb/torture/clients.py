@@ -75,8 +75,13 @@ class ClientPool:
         self.calls: list[ObservedCall] = []
         """All calls with an outcome, in the order of their outcomes."""
 
-    def start(self, name: str, session: Session) -> None:
-        self._tasks.append(asyncio.create_task(self._run(name, session)))
+    def start(self, name: str, session: Session, *, is_weak: bool = False) -> None:
+        """Start a client. If it is weak, it makes weak calls only, and no partition stops it."""
+        source = self._draw_weak if is_weak else self._source
+        self._tasks.append(asyncio.create_task(self._run(name, session, source)))
+
+    def _draw_weak(self, random: Random, client: str) -> WorkloadCall:
+        return msgspec.structs.replace(self._source(random, client), strong=False)
 
     async def stop(self) -> None:
         """Wait for the calls in progress, and raise the error of a client that failed.
@@ -93,11 +98,11 @@ class ClientPool:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    async def _run(self, name: str, session: Session) -> None:
+    async def _run(self, name: str, session: Session, source: CallSource) -> None:
         random = Random(name)
         async with asyncio.TaskGroup() as finals:
             while not self._is_stopping.is_set():
-                call = self._source(random, name)
+                call = source(random, name)
                 invoked_us = self._now_us()
                 outcome = await session.call(call)
                 observed = self._observed(name, call, invoked_us, outcome)

@@ -3,12 +3,14 @@
 import asyncio
 from collections.abc import Sequence
 from contextlib import suppress
+from random import Random
 from typing import Any, Final
 from urllib.parse import quote
 
 import msgspec
 
 from creekdb.checkers.blackbox.observations import CallStatus
+from creekdb.errors import CreekError
 from creekdb.http.operations import OperationCatalog
 from creekdb.load.workload import WorkloadCall
 from creekdb.torture.clients import CALL_TIMEOUT_S, CallOutcome
@@ -19,25 +21,33 @@ RETRY_S: Final = 0.1
 """Pause before a client uses the next replica, in seconds."""
 REPLICA_TIMEOUT_S: Final = 3.0
 """Time after which a replica ends its wait for a response, in seconds."""
+MOVE_FRACTION: Final = 0.5
+"""Fraction of the calls before which the client chooses a replica at random."""
+INVALID_STATUSES: Final = (400, 401, 403, 404, 405, 413, 415, 422)
+"""Statuses of requests that no replica accepts."""
 PAGE_REGISTERS: Final = 1000
 
 
 class HttpSession:
     """Session that retries a call at the next replica, under the same number.
 
-    Each call names the latest call of the session on each replica, so that it sees their effects.
+    It often changes the replica, as behind a load balancer. Each call names the latest call of the
+    session on each replica, so that it sees their effects.
     """
 
     def __init__(self, name: str, addresses: Sequence[str], operations: OperationCatalog) -> None:
-        self._name = name
+        self._name = name.replace(" ", "-").replace(",", "")
         self._addresses = list(addresses)
         self._operations = operations
+        self._random = Random(f"{name} moves")
         self._number = 0
         self._latest: dict[int, int] = {}
         """Number of the latest call with a response, by replica."""
 
     async def call(self, call: WorkloadCall) -> CallOutcome:
         self._number += 1
+        if self._random.random() < MOVE_FRACTION:
+            self._random.shuffle(self._addresses)
         request = self._request(call)
         with suppress(TimeoutError):
             async with asyncio.timeout(CALL_TIMEOUT_S):
@@ -46,6 +56,8 @@ class HttpSession:
                         status, body = await exchange(self._addresses[0], request)
                         if status in (200, 409):
                             return self._outcome(status, msgspec.json.decode(body))
+                        if status in INVALID_STATUSES:
+                            raise CreekError(f"the HTTP client sent a bad request: {body!r}")
                     self._addresses.append(self._addresses.pop(0))
                     await asyncio.sleep(RETRY_S)
         return CallOutcome(CallStatus.UNKNOWN, "no response in time")

@@ -36,7 +36,7 @@ from creekdb.torture.workload import CallSource
 
 TICK_MS: Final = 10
 TCP_CLIENTS: Final = 4
-HTTP_CLIENTS: Final = 2
+HTTP_CLIENTS: Final = 4
 RUN_DIRECTORY: Final = "run"
 CALLS_FILE: Final = "calls.jsonl"
 """File in the run directory with the `ObservedCall`s of the clients, one JSON object per line."""
@@ -326,7 +326,7 @@ class _Clients:
                 self._processes.location_of(each).http_address for each in self._draw_order()
             ]
             session = HttpSession(name, [each for each in addresses if each], self._catalog)
-            self._pool.start(name, session)
+            self._pool.start(name, session, is_weak=number % 2 == 0)
 
     async def run_for(self, duration_s: float, prefix: str) -> None:
         """Run new clients, and return when the cluster is quiescent again."""

@@ -9,6 +9,7 @@ import pytest
 
 from creekdb.checkers.blackbox.observations import CallStatus
 from creekdb.datatypes.kv import KV
+from creekdb.errors import CreekError
 from creekdb.http.operations import OperationCatalog
 from creekdb.load.workload import WorkloadCall
 from creekdb.torture.http_session import HttpSession, read_state
@@ -50,7 +51,7 @@ def ok(call: str, value: Any) -> tuple[int, Any]:
 
 
 def session_at(address: str) -> HttpSession:
-    return HttpSession("client", [address], OperationCatalog(KV))
+    return HttpSession("round 0, http 1", [address], OperationCatalog(KV))
 
 
 def test_a_call_names_the_latest_call_of_the_session_on_each_replica() -> None:
@@ -78,6 +79,14 @@ def test_a_rejected_call_is_retried_under_its_number() -> None:
     assert (outcome.status, outcome.value) == (CallStatus.OK, (1, b"x"))
     assert len(replica.requests) == 2
     assert all("Creek-Call: 1\r\n" in each for each in replica.requests)
+    assert all("Creek-Client: round-0-http-1\r\n" in each for each in replica.requests)
+
+
+def test_a_request_that_no_replica_accepts_is_an_error_of_the_client() -> None:
+    replica = PreparedReplica((400, {"title": "The request is malformed"}))
+
+    with pytest.raises(CreekError, match="The request is malformed"):
+        replica.use(lambda address: session_at(address).call(PUT))
 
 
 def test_an_error_of_the_operation_is_its_response() -> None:

@@ -25,12 +25,12 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: $(STALE) help run reproduce story test check format fuzz mutants chaos bench compiled test-compiled docs screenshots install install-live clean
+.PHONY: $(STALE) help run reproduce story test check format fuzz fuzz-decoders mutants chaos bench compiled test-compiled docs screenshots install install-live clean
 
 help: ## Show this list
 	@echo 'make <target> [ARGS="…"]'
 	@echo
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 run: $(INSTALLED) ## Run a live cluster under faults and the paper's experiments on Spark; ends with a report page
 	@echo '1. Live cluster: TPC-C on three replicas with crashes, restarts and a partition (about half a minute)'
@@ -59,6 +59,9 @@ format: $(INSTALLED) ## Format the code and apply the linter's fixes
 
 fuzz: $(INSTALLED) ## Search for a seed that breaks the protocol: make fuzz SEEDS=2000
 	@$(BIN)/creek fuzz --seeds $(SEEDS) $(ARGS)
+
+fuzz-decoders: $(INSTALLED) ## Decode damaged messages and files: make fuzz-decoders ARGS="--minutes 10"
+	@$(BIN)/python -m tests.fuzzing $(ARGS)
 
 mutants: $(INSTALLED) ## Check that the fuzzer catches every planted fault of the protocol
 	@$(BIN)/python tests/mutants/run.py $(ARGS)

@@ -23,6 +23,8 @@ An exception inside an operation is not part of this tree. It is the result of t
 from difflib import get_close_matches
 from typing import Final
 
+DECODE_ERRORS: Final = (ValueError, OverflowError, RecursionError)
+"""Exceptions by which msgspec, json and tomllib reject malformed input."""
 SUGGESTION_CUTOFF: Final = 0.7
 """Least similarity, between 0 and 1, at which another name is suggested."""
 

@@ -92,8 +92,10 @@ class SnapshotAssembler:
     def add(self, part: SnapshotPart) -> None:
         preceding = self._live.count + self._deleted.count
         count = len(part.live) + len(part.deleted)
-        if part.preceding_count != preceding or (
-            preceding and part.remaining_count + count != self._remaining_count
+        if (
+            part.preceding_count != preceding
+            or part.remaining_count < 0
+            or (preceding and part.remaining_count + count != self._remaining_count)
         ):
             raise MalformedMessage("snapshot part does not continue the previous one")
         if preceding + count + part.remaining_count > self._registers_max:

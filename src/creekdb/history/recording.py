@@ -23,7 +23,7 @@ from typing import Any, Final, TypeAlias
 
 import msgspec
 
-from creekdb.errors import StorageFault, UsageError
+from creekdb.errors import DECODE_ERRORS, StorageFault, UsageError
 from creekdb.history.records import (
     Dot,
     Key,
@@ -144,7 +144,7 @@ def read_frames(path: Path) -> Iterator[RecordingFrame]:
             return
         try:
             yield _decode(body)
-        except msgspec.DecodeError as error:
+        except DECODE_ERRORS as error:
             raise StorageFault(f"{path} is damaged at byte {offset}: {error}") from error
         offset += FRAME_LENGTH.size + length
 

@@ -20,7 +20,7 @@ from typing import Annotated, Any, TypeVar
 import msgspec
 
 from creekdb.atomic_write import atomic_write
-from creekdb.errors import BadValue, StorageFault, UsageError
+from creekdb.errors import DECODE_ERRORS, BadValue, StorageFault, UsageError
 from creekdb.history.records import (
     Dot,
     FinalState,
@@ -73,7 +73,7 @@ def load_run(path: Path) -> History:
         return _decode(config, zlib.decompress((path / HISTORY_FILE).read_bytes()))
     except OSError as error:
         raise StorageFault(f"cannot read {path / HISTORY_FILE}: {error.strerror}") from error
-    except (zlib.error, msgspec.DecodeError, ValueError, OverflowError, IndexError) as error:
+    except (zlib.error, *DECODE_ERRORS, IndexError) as error:
         raise StorageFault(f"{path / HISTORY_FILE} is damaged: {error}") from error
 
 
@@ -86,7 +86,7 @@ def load_run_config(path: Path) -> dict[str, Any]:
         version, config = header["schema_version"], dict(header["config"])
     except OSError as error:
         raise StorageFault(f"cannot read {path / CONFIG_FILE}: {error.strerror}") from error
-    except (ValueError, KeyError, TypeError) as error:
+    except (*DECODE_ERRORS, KeyError, TypeError) as error:
         raise StorageFault(
             f"{path / CONFIG_FILE} is damaged: it is not the header of a run"
         ) from error

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
 
-from creekdb.errors import MalformedMessage
+from creekdb.errors import DECODE_ERRORS, MalformedMessage
 from creekdb.protocol.ids.version_vector import Dot, Dots
 from creekdb.protocol.request import Batch, Outcome, Request
 from creekdb.protocol.values import SCALAR_TYPES, Key, freeze
@@ -264,9 +264,6 @@ _message_decoder: msgspec.msgpack.Decoder[Message] = msgspec.msgpack.Decoder(Mes
 _record_decoder: msgspec.msgpack.Decoder[Record] = msgspec.msgpack.Decoder(Record)
 
 
-_DECODE_ERRORS = (msgspec.DecodeError, ValueError, OverflowError, RecursionError)
-
-
 def encode(item: Message | Record) -> bytes:
     return _encoder.encode(item)
 
@@ -274,12 +271,12 @@ def encode(item: Message | Record) -> bytes:
 def decode_message(data: bytes) -> Message:
     try:
         return _message_decoder.decode(data)
-    except _DECODE_ERRORS as error:
+    except DECODE_ERRORS as error:
         raise MalformedMessage(str(error)) from error
 
 
 def decode_record(data: bytes) -> Record:
     try:
         return _record_decoder.decode(data)
-    except _DECODE_ERRORS as error:
+    except DECODE_ERRORS as error:
         raise MalformedMessage(str(error)) from error

@@ -293,14 +293,14 @@ class ProtocolStack:
             case Snapshot(checkpoint=checkpoint) | AssembledSnapshot(checkpoint=checkpoint):
                 try:
                     configuration = find_configuration(checkpoint.state)
+                    if configuration is not None and configuration.epoch > self.settings.epoch:
+                        later_settings = self.settings.with_configuration(configuration)
+                        if is_alone:
+                            return MessageRejection.UNAPPROVED_MEMBERS
+                        self.probes.hit(Probe.MEMBERS_LEARNED_FROM_UNKNOWN)
+                        return validation.rejection_reason(message, sender, later_settings)
                 except BadValue:
                     return MessageRejection.BAD_CHECKPOINT
-                if configuration is not None and configuration.epoch > self.settings.epoch:
-                    if is_alone:
-                        return MessageRejection.UNAPPROVED_MEMBERS
-                    self.probes.hit(Probe.MEMBERS_LEARNED_FROM_UNKNOWN)
-                    later_settings = self.settings.with_configuration(configuration)
-                    return validation.rejection_reason(message, sender, later_settings)
             case _:
                 pass
         return MessageRejection.NOT_A_MEMBER

@@ -373,10 +373,10 @@ def _check_promise(
 def _check_checkpoint(checkpoint: Checkpoint, settings: Settings) -> MessageRejection | None:
     try:
         configuration = find_configuration(checkpoint.state)
+        if configuration is not None and configuration.epoch > settings.epoch:
+            settings = settings.with_configuration(configuration)
     except BadValue:
         return MessageRejection.BAD_CHECKPOINT
-    if configuration is not None and configuration.epoch > settings.epoch:
-        settings = settings.with_configuration(configuration)
     keys = {*(key for key, _ in checkpoint.state), *checkpoint.deleted}
     is_valid = (
         _check_dots(checkpoint.ids, settings.all_replicas) is None

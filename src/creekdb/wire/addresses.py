@@ -9,7 +9,7 @@ def parse_address(text: str) -> tuple[str, int]:
     """Parse HOST:PORT. A host that contains colons, as in IPv6, is written in brackets."""
     host, colon, port = text.rpartition(":")
     host = host.strip("[]")
-    if not colon or "/" in host or not port.isdecimal() or int(port) > 65_535:
+    if not colon or "/" in host or not port.isdecimal() or len(port) > 5 or int(port) > 65_535:
         raise BadValue(f"'{text}' is not an address: write HOST:PORT")
     if ":" in host and _parse_ip(host) is None:
         raise BadValue(f"'{text}' is not an address: write [HOST]:PORT")

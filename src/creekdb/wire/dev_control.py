@@ -14,7 +14,7 @@ from typing import Final
 
 import msgspec
 
-from creekdb.errors import MalformedMessage
+from creekdb.errors import DECODE_ERRORS, MalformedMessage
 
 STOP_TIMEOUT_S: Final = 5.0
 """Time in which a replica must stop by itself. One with an endless operation never does."""
@@ -40,7 +40,7 @@ def encode_dev_control(control: DevControl) -> bytes:
 def decode_dev_control(line: bytes) -> DevControl:
     try:
         return msgspec.json.decode(line, type=DevControl)
-    except (msgspec.DecodeError, ValueError) as error:
+    except DECODE_ERRORS as error:
         raise MalformedMessage(f"not a control message of 'creek up': {error}") from error
 
 

@@ -13,7 +13,7 @@ from typing import Any, Final, TypeAlias
 
 import msgspec
 
-from creekdb.errors import MalformedMessage
+from creekdb.errors import DECODE_ERRORS, MalformedMessage
 from creekdb.protocol.checkpoint.stream import SnapshotPart as SnapshotPart
 from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.messages import Message
@@ -267,7 +267,7 @@ def _decode_function(message_type: Any) -> Callable[[bytes], Any]:
     def decode(payload: bytes) -> Any:
         try:
             return decode_payload(payload)
-        except (msgspec.DecodeError, ValueError, OverflowError, RecursionError) as error:
+        except DECODE_ERRORS as error:
             raise MalformedMessage(str(error)) from error
 
     return decode

@@ -105,6 +105,11 @@ def test_too_many_registers_are_rejected() -> None:
         assembler.add(SnapshotPart(0, 2, (("a", 1),), ()))
 
 
+def test_a_part_cannot_evade_the_limit_with_a_negative_count() -> None:
+    with pytest.raises(MalformedMessage, match="does not continue"):
+        new_assembler().add(SnapshotPart(0, -1, (("a", 1),), ()))
+
+
 def test_outcomes_that_exceed_the_limit_are_omitted() -> None:
     outcomes = tuple((Dot(1, each), Outcome("x" * 100)) for each in range(1, 20))
     with_outcomes = Snapshot(Checkpoint(4, 0, Dots(), 9, (), outcomes))

@@ -3,12 +3,14 @@
 from collections.abc import Iterator
 from itertools import pairwise
 
+import msgspec
 import pytest
 
 from creekdb.protocol.checkpoint.snapshot_sender import BACKOFF_FACTOR_MAX
 from creekdb.protocol.checkpoint.stream import LazyCheckpoint, RegisterLoader, lazy_checkpoint_of
 from creekdb.protocol.effects import DataLossKind, DataLost, Effects
 from creekdb.protocol.ids.version_vector import Dot, Dots, DotSet
+from creekdb.protocol.membership.configuration import MEMBERSHIP_KEY
 from creekdb.protocol.messages import (
     Accept,
     Accepted,
@@ -197,6 +199,13 @@ def test_rejections_are_counted_by_reason(harness: StackHarness) -> None:
         MessageRejection.ID_REUSED: 3,
         MessageRejection.NOT_A_MEMBER: 1,
     }
+
+
+def test_an_unknown_member_with_invalid_members_is_rejected(harness: StackHarness) -> None:
+    members = (MEMBERSHIP_KEY, (1, ((9, ""), (0, "")), ()))
+    snapshot = Snapshot(msgspec.structs.replace(checkpoint(5, Dots()), state=(members,)))
+    harness.receive(snapshot, 9)
+    assert harness.stack._shared.rejected == {MessageRejection.BAD_CHECKPOINT: 1}
 
 
 @pytest.mark.parametrize(

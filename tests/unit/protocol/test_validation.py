@@ -1,5 +1,7 @@
 """Validation of messages: rejected messages and their reasons."""
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -7,6 +9,7 @@ from hypothesis import strategies as st
 from creekdb.protocol import validation
 from creekdb.protocol.consensus.omega import NO_BALLOT
 from creekdb.protocol.ids.version_vector import Dot, Dots
+from creekdb.protocol.membership.configuration import MEMBERSHIP_KEY
 from creekdb.protocol.messages import (
     Accept,
     AcceptedValue,
@@ -68,8 +71,10 @@ def snapshot(
     ids: Dots = Dots({0: (1, 3), 2: (4, 5)}),  # noqa: B008 - immutable
     timestamp: int = 9,
     outcomes: tuple[tuple[Dot, Outcome], ...] = (),
+    members: tuple[Any, ...] = (0, ((0, ""), (1, ""), (2, "")), ()),
 ) -> Snapshot:
-    return Snapshot(Checkpoint(instance, length, ids, timestamp, (("a", 1),), outcomes))
+    state = (("a", 1), (MEMBERSHIP_KEY, members))
+    return Snapshot(Checkpoint(instance, length, ids, timestamp, state, outcomes))
 
 
 VALID: dict[str, Message] = {
@@ -239,6 +244,11 @@ INVALID: dict[str, tuple[MessageRejection, Message]] = {
         MessageRejection.BAD_CHECKPOINT,
         snapshot(ids=Dots({0: (4, 1)})),
     ),
+    "a snapshot with unordered members": (
+        MessageRejection.BAD_CHECKPOINT,
+        snapshot(members=(1, ((2, ""), (0, "")), ())),
+    ),
+    "a snapshot without members": (MessageRejection.BAD_CHECKPOINT, snapshot(members=(1, (), ()))),
     "a snapshot with an uncovered outcome": (
         MessageRejection.BAD_CHECKPOINT,
         snapshot(outcomes=((Dot(1, 1), Outcome()),)),

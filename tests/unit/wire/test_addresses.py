@@ -31,6 +31,7 @@ def test_the_default_host_is_loopback() -> None:
         ("[::1]", "HOST:PORT"),
         ("here:port", "HOST:PORT"),
         ("here:70000", "HOST:PORT"),
+        ("here:" + "1" * 5000, "HOST:PORT"),
         ("http://here:80", "HOST:PORT"),
         ("::1", r"\[HOST\]:PORT"),
         ("fe80::2", r"\[HOST\]:PORT"),

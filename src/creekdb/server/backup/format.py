@@ -19,7 +19,7 @@ from typing import Any, BinaryIO, Final, NamedTuple, TypeAlias
 import msgspec
 
 from creekdb.atomic_write import atomic_write
-from creekdb.errors import StorageFault, UsageError
+from creekdb.errors import DECODE_ERRORS, StorageFault, UsageError
 from creekdb.execution.keys import collation_key
 from creekdb.protocol.checkpoint import stream
 from creekdb.protocol.ids.version_vector import Dots
@@ -70,6 +70,10 @@ class RegisterBlock(msgspec.Struct, frozen=True, array_like=True, tag=1):
 
     items: tuple[tuple[Key, Any], ...]
 
+    def __post_init__(self) -> None:
+        items = tuple([(key, freeze(value)) for key, value in self.items])
+        msgspec.structs.force_setattr(self, "items", items)
+
 
 class DeletedBlock(msgspec.Struct, frozen=True, array_like=True, tag=2):
     """Registers of the data type's initial state that have been deleted."""
@@ -88,7 +92,6 @@ BackupBlock: TypeAlias = RegisterBlock | DeletedBlock | OperationBlock
 _encode = msgspec.msgpack.Encoder().encode
 _decode_header = msgspec.msgpack.Decoder(BackupHeader).decode
 _decode_block = msgspec.msgpack.Decoder(BackupBlock).decode
-_DECODE_ERRORS = (msgspec.DecodeError, ValueError, OverflowError, RecursionError)
 
 
 # --- encoding ---------------------------------------------------------------------------------
@@ -198,7 +201,7 @@ def read_header(path: Path) -> BackupHeader:
             return _decode_header(_read_block(file))
     except OSError as error:
         raise StorageFault(f"cannot read {path}: {error.strerror}") from error
-    except _DECODE_ERRORS as error:
+    except DECODE_ERRORS as error:
         raise _damage_error(path, f"its header is invalid ({error})") from error
 
 
@@ -212,7 +215,7 @@ def read_blocks(path: Path) -> Iterator[BackupBlock]:
                 yield _decode_block(body)
     except OSError as error:
         raise StorageFault(f"cannot read {path}: {error.strerror}") from error
-    except _DECODE_ERRORS as error:
+    except DECODE_ERRORS as error:
         raise _damage_error(path, f"a block is invalid ({error})") from error
 
 
@@ -244,8 +247,7 @@ def read_checkpoint(path: Path, header: BackupHeader) -> Checkpoint:
 def read_registers(path: Path) -> Iterator[tuple[Key, Any]]:
     for block in read_blocks(path):
         if isinstance(block, RegisterBlock):
-            for key, value in block.items:
-                yield key, freeze(value)
+            yield from block.items
 
 
 def read_requests(path: Path) -> Iterator[Request]:

@@ -26,7 +26,7 @@ from typing import Any, Final, Literal
 import msgspec
 
 from creekdb import datatypes, tpcc
-from creekdb.errors import BadValue, UnknownName, UsageError
+from creekdb.errors import DECODE_ERRORS, BadValue, UnknownName, UsageError
 from creekdb.execution.datatype import DataType
 from creekdb.execution.module_loader import import_user_module
 from creekdb.protocol.membership.configuration import Configuration
@@ -251,7 +251,7 @@ def read_config(
             values = tomllib.loads(path.read_text(encoding="utf-8"))
         except OSError as error:
             raise UsageError(f"cannot read {path}: {error.strerror}") from error
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        except DECODE_ERRORS as error:
             raise UsageError(f"{path}: {error}") from error
         _reject_unknown_keys(values, path)
     for name in ServerConfig.__struct_fields__:

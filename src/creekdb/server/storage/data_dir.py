@@ -13,7 +13,7 @@ from typing import Final, TypeVar
 import msgspec
 
 from creekdb.atomic_write import atomic_write
-from creekdb.errors import StorageFault, UsageError
+from creekdb.errors import DECODE_ERRORS, StorageFault, UsageError
 
 _StructType = TypeVar("_StructType", bound=msgspec.Struct)
 
@@ -35,7 +35,7 @@ def read_json_file(path: Path, type_: type[_StructType]) -> _StructType | None:
         return None
     except OSError as error:
         raise StorageFault(f"cannot read {path}: {error.strerror}") from error
-    except msgspec.DecodeError as error:
+    except DECODE_ERRORS as error:
         raise StorageFault(f"cannot read {path}: {error}") from error
 
 

@@ -31,7 +31,7 @@ from zlib import crc32
 
 import msgspec
 
-from creekdb.errors import StorageFault
+from creekdb.errors import DECODE_ERRORS, StorageFault
 from creekdb.protocol.messages import Record
 
 FORMAT_VERSION: Final = 2
@@ -312,7 +312,7 @@ def _read_last_segment(path: Path, segment: SegmentHeader, records: list[Record]
 def _decode_records(path: Path, at: int, body: memoryview, records: list[Record]) -> int:
     try:
         decoded = _decode(body)
-    except (msgspec.DecodeError, ValueError, OverflowError, RecursionError) as error:
+    except DECODE_ERRORS as error:
         raise StorageFault(
             f"cannot decode the records of {path} at byte {at}: {error}; "
             "start the release that wrote them"

@@ -4,16 +4,21 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from creekdb.client import Database, connect
 from creekdb.load.local_cluster import free_port
+from creekdb.server.calls.dispatcher import CallLimits
 from creekdb.server.runtime.config import ServerConfig
 from creekdb.server.runtime.server import DEFAULT_LIMITS, Server, ServerLimits
 from creekdb.torture.processes import is_quiescent
 
 TIMEOUT_S = 60.0
 """Upper bound for every wait of a test, in seconds. No step takes that long on a slow machine."""
+
+SHORT_WAITS: Final = ServerLimits(calls=CallLimits(queue_time_s_max=0.2))
+"""Limits of replicas that soon reject a call whose dependencies are missing. The rejection then
+does not race the timeout of the client, which may be long."""
 
 
 class InProcessCluster:
@@ -49,9 +54,9 @@ class InProcessCluster:
         other._members, other._clients = self._members, self._clients
         return other
 
-    async def start(self, *replicas: int, **more: Any) -> None:
+    async def start(self, *replicas: int, limits: ServerLimits | None = None, **more: Any) -> None:
         for replica in replicas or tuple(self._members):
-            server = Server(self.config(replica, **more), self._limits)
+            server = Server(self.config(replica, **more), limits or self._limits)
             await server.start()
             self.servers[replica] = server
 
@@ -79,6 +84,12 @@ class InProcessCluster:
 
         peers.receive = receive_from_others
         return restore
+
+    async def until_moved(self, db: Database, from_replica: int) -> None:
+        """Wait until the client is connected to another replica."""
+        async with asyncio.timeout(TIMEOUT_S):
+            while db.replica in (None, from_replica):
+                await asyncio.sleep(0.01)
 
     async def until_connected(self) -> None:
         """Wait until all running replicas are connected to each other and admit calls."""

@@ -12,14 +12,21 @@ import pytest
 
 from creekdb import NotDone, Unknown, connect
 from creekdb.client.call_router import IN_FLIGHT_MAX
+from creekdb.client.calls import Call
 from creekdb.client.database import RETRY_AFTER_REJECTION_S, Database
+from creekdb.client.proxies import CallProxy, Session
 from creekdb.protocol.effects import Event, Response
 from creekdb.protocol.ids.version_vector import Dot
 from creekdb.server.runtime.config import SecurityConfig
 from creekdb.wire import messages
 from creekdb.wire.deduplication import CALLS_PER_CLIENT_MAX
 from creekdb.wire.reject_reason import RejectReason
-from tests.cluster.in_process_cluster import TIMEOUT_S, InProcessCluster, running_cluster
+from tests.cluster.in_process_cluster import (
+    SHORT_WAITS,
+    TIMEOUT_S,
+    InProcessCluster,
+    running_cluster,
+)
 
 
 async def test_a_session_reads_its_writes_at_every_replica(tmp_path: Path) -> None:
@@ -55,20 +62,38 @@ async def test_a_client_with_a_revoked_token_retries_rarely(tmp_path: Path) -> N
             await db.weak.put("a", 2)
 
 
-async def test_a_session_waits_for_its_writes_at_another_replica(tmp_path: Path) -> None:
+async def write_only_at_replica_0(
+    cluster: InProcessCluster, session: Session[CallProxy[Call]]
+) -> None:
+    """Write a weak request that only replica 0 has, and stop all replicas."""
+    await session.strong.put("a", 1)
+    await cluster.stop(1, 2)
+    await session.weak.put("a", 2)
+    await cluster.stop(0)
+
+
+async def test_a_session_does_not_continue_at_a_replica_without_its_writes(tmp_path: Path) -> None:
     async with running_cluster(tmp_path) as cluster, cluster.client() as db:
         session = db.session()
         assert db.replica == 0
-        await session.strong.put("a", 1)
-        await cluster.stop(1, 2)
-        await session.weak.put("a", 2)  # only replica 0 has this request
-        await cluster.stop(0)
-        await cluster.start(1, 2)
+        await write_only_at_replica_0(cluster, session)
+        await cluster.start(1, 2, limits=SHORT_WAITS)
+        await cluster.until_moved(db, from_replica=0)
         with pytest.raises(NotDone, match="did not arrive in time") as rejection:
-            await session.weak.within(1).get("a")
+            await session.weak.get("a")
         assert rejection.value.reason == RejectReason.DEADLINE
         assert await db.session().weak.get("a") == 1  # other sessions need not wait
+
+
+async def test_a_session_waits_for_its_writes_at_another_replica(tmp_path: Path) -> None:
+    async with running_cluster(tmp_path) as cluster, cluster.client() as db:
+        session = db.session()
+        await write_only_at_replica_0(cluster, session)
+        await cluster.start(1, 2)
+        await cluster.until_moved(db, from_replica=0)
         call = session.weak.get("a")
+        assert await db.session().weak.get("a") == 1  # sent after the call
+        assert not call.has_response
         await cluster.start(0)
         assert await call == 2
 
@@ -468,13 +493,14 @@ async def test_a_client_skips_a_replica_that_has_not_joined(tmp_path: Path) -> N
     async with running_cluster(tmp_path) as cluster:
         await cluster.stop(0, 2)
         shutil.rmtree(tmp_path / "0")
-        await cluster.start(0)  # it waits for replica 2
+        await cluster.start(0, limits=SHORT_WAITS)  # it waits for replica 2
         async with cluster.client(0, 1) as db:
             await db.weak.put("lamp", 3)
             assert db.replica == 1
         async with cluster.client(0) as pinned:
             with pytest.raises(NotDone, match="has not joined yet: the journal was empty"):
-                await pinned.weak.within(0.5).get("lamp")
+                await pinned.weak.get("lamp")
             await cluster.start(2)
+            await cluster.until_connected()
             await pinned.strong.put("lamp", 4)
             assert await pinned.weak.get("lamp") == 4

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from creekdb.client import NotDone, Unknown
-from tests.cluster.in_process_cluster import InProcessCluster
+from tests.cluster.in_process_cluster import SHORT_WAITS, InProcessCluster
 from tests.unit.server.storage.faulty_file_ops import SlowFileOps
 
 
@@ -35,9 +35,10 @@ async def test_a_crash_loses_tentative_calls_and_sessions_notice_only_elsewhere(
         await cluster.stop(0)
         shutil.rmtree(tmp_path / "0")
         (tmp_path / "crashed").rename(tmp_path / "0")
-        await cluster.start(1, 2)
+        await cluster.start(1, 2, limits=SHORT_WAITS)
+        await cluster.until_moved(roaming, from_replica=0)
         with pytest.raises(NotDone, match="did not arrive in time"):
-            await roaming.weak.within(1).get("lost")
+            await roaming.weak.get("lost")
 
         await cluster.start(0)
         await cluster.until_connected()

@@ -9,7 +9,7 @@ import pytest
 from creekdb import NotDone
 from creekdb.client import Database
 from creekdb.client.call_router import CallRouter
-from tests.cluster.in_process_cluster import TIMEOUT_S, InProcessCluster, running_cluster
+from tests.cluster.in_process_cluster import SHORT_WAITS, InProcessCluster, running_cluster
 from tests.unit.schemes.fingerprint import attribute_names
 
 
@@ -45,7 +45,10 @@ def client_of_few_sessions(cluster: InProcessCluster) -> Database:
 
 
 async def test_a_merged_session_still_waits_for_its_writes(tmp_path: Path) -> None:
-    async with running_cluster(tmp_path) as cluster, client_of_few_sessions(cluster) as db:
+    async with (
+        running_cluster(tmp_path, limits=SHORT_WAITS) as cluster,
+        client_of_few_sessions(cluster) as db,
+    ):
         assert db.replica == 0
         first = db.session()
         cluster.servers[0].peers.disconnect((1, 2))
@@ -57,10 +60,9 @@ async def test_a_merged_session_still_waits_for_its_writes(tmp_path: Path) -> No
         assert len(contexts) <= 8
         assert first.weak._options.session not in contexts
         await cluster.stop(0)
-        async with asyncio.timeout(TIMEOUT_S):
-            while db.replica == 0:
-                await asyncio.sleep(0.01)
+        await cluster.until_moved(db, from_replica=0)
         with pytest.raises(NotDone, match="did not arrive in time"):
-            await first.weak.within(0.5).get("a")
+            await first.weak.get("a")
         await cluster.start(0)
+        await cluster.until_quiescent()
         assert await first.weak.get("a") == 1

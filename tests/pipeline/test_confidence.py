@@ -7,8 +7,10 @@ from statistics import NormalDist, mean, stdev
 import pytest
 
 from creekdb.pipeline.stages import measure
-from creekdb.pipeline.stages.measure import CONFIDENCE_LEVEL, t_quantile
+from creekdb.pipeline.stages.measure import t_quantile
 
+CONFIDENCE_LEVEL = 0.95
+"""Level that the report states."""
 DEGREES = [1, 2, 3, 4, 5, 9, 10, 30, 99, 100]
 
 
@@ -24,6 +26,13 @@ def test_low_degrees_of_freedom_match_closed_forms(t: float) -> None:
     assert central_probability(t, 3) == pytest.approx(
         2 / pi * (atan(angle) + angle / (1 + angle * angle))
     )
+
+
+@pytest.mark.parametrize(
+    ("degrees", "quantile"), [(1, 12.706), (2, 4.303), (4, 2.776), (9, 2.262), (30, 2.042)]
+)
+def test_quantiles_are_those_of_printed_tables(degrees: int, quantile: float) -> None:
+    assert t_quantile(degrees) == pytest.approx(quantile, abs=0.0006)
 
 
 @pytest.mark.parametrize("degrees", DEGREES)

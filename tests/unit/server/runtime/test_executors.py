@@ -3,6 +3,7 @@
 import logging
 import threading
 import time
+from contextlib import ExitStack
 
 import pytest
 
@@ -11,6 +12,7 @@ from creekdb.server.runtime.executors import Watchdog
 from creekdb.wire.deduplication import wrap_call
 from creekdb.wire.event_log import EventLog
 
+TIMEOUT_S = 20.0
 OPERATION = wrap_call("ann", 1, Operation("spin", ("lamp", 3)))
 
 
@@ -26,14 +28,15 @@ def test_operation_that_does_not_end_is_reported_with_its_stack(
     def spin() -> None:
         watchdog.begin(OPERATION)
         started.set()
-        released.wait()
+        released.wait(TIMEOUT_S)
         watchdog.end()
 
-    thread = threading.Thread(target=spin)
+    thread = threading.Thread(target=spin, daemon=True)
     thread.start()
-    started.wait()
+    assert started.wait(TIMEOUT_S)
     now = time.monotonic()
-    with caplog.at_level(logging.INFO):
+    with caplog.at_level(logging.INFO), ExitStack() as at_end:
+        at_end.callback(released.set)  # also after a failed assertion
         watchdog.check(now + 1)
         assert not messages(caplog)
         assert watchdog.status()["running"] is None
@@ -47,7 +50,8 @@ def test_operation_that_does_not_end_is_reported_with_its_stack(
         watchdog.check(now + 12)  # reported again after twice the limit
         assert len(messages(caplog)) == 2
         released.set()
-        thread.join()
+        thread.join(TIMEOUT_S)
+        assert not thread.is_alive()
         assert messages(caplog)[2].startswith("spin('lamp', 3) took ")
     assert watchdog.status()["running"] is None
     assert watchdog.status()["long"] == 1
@@ -71,11 +75,14 @@ def test_watchdog_thread_reports_while_the_main_thread_is_busy(
 ) -> None:
     watchdog = Watchdog(0.01, EventLog(0))
     watchdog.start()
-    with caplog.at_level(logging.INFO):
-        watchdog.begin(OPERATION)
-        deadline = time.monotonic() + 20
-        while not watchdog.long_count and time.monotonic() < deadline:
-            pass  # like an operation that never ends
-        watchdog.end()
-    watchdog.stop()
-    assert watchdog.long_count == 1
+    try:
+        with caplog.at_level(logging.INFO):
+            watchdog.begin(OPERATION)
+            deadline = time.monotonic() + TIMEOUT_S
+            while not watchdog.long_count and time.monotonic() < deadline:
+                pass  # like an operation that never ends
+            assert watchdog.long_count == 1
+            assert messages(caplog)[0].startswith("spin('lamp', 3) has been running for ")
+            watchdog.end()
+    finally:
+        watchdog.stop()

@@ -66,3 +66,21 @@ def runs_table(spark: SparkSession, *rows: Row) -> DataFrame:
 
 def operations_table(spark: SparkSession, *rows: Row) -> DataFrame:
     return table(spark, [{**row, "arguments": "[]"} for row in rows], OPERATIONS)
+
+
+def run_row(**changes: Any) -> Row:
+    blank: Row = dict.fromkeys(RUNS.names, 0) | {
+        **dict.fromkeys(("source", "scheme", "faults", "violated", "command"), ""),
+        **dict.fromkeys(("layout", "unsettled")),
+        "run": "run",
+        "local_reads": False,
+        "trace_hash": "abc",
+    }
+    return blank | changes
+
+
+def operation(event: int, **changes: Any) -> Row:
+    blank: Row = dict.fromkeys(OPERATIONS.names)
+    blank |= {"run": "run", "replica": 0, "incarnation": 0, "event": event, "session": 0}
+    blank |= {"kind": "put", "strong": False, "arguments": "[]", "invoked_us": 10 * event}
+    return blank | changes

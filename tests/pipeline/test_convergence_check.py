@@ -7,33 +7,22 @@ from pyspark.sql import SparkSession
 
 from creekdb.pipeline.checks.relational import find_violations
 from creekdb.pipeline.checks.shared_frames import SharedFrames
-from creekdb.pipeline.schemas import FINAL_STATES, OPERATIONS, ORDERS, RUNS
-from tests.pipeline.spark_tables import Row, operations_table, runs_table, table
+from creekdb.pipeline.schemas import FINAL_STATES, ORDERS
+from tests.pipeline.spark_tables import (
+    Row,
+    operation,
+    operations_table,
+    run_row,
+    runs_table,
+    table,
+)
 
 CHECKER = "convergence"
-
-
-def run_row(**changes: Any) -> Row:
-    blank: Row = dict.fromkeys(RUNS.names, 0) | {
-        **dict.fromkeys(("source", "scheme", "faults", "violated", "command"), ""),
-        **dict.fromkeys(("layout", "unsettled")),
-        "run": "run",
-        "local_reads": False,
-        "trace_hash": "abc",
-    }
-    return blank | changes
 
 
 def member(replica: int, **changes: Any) -> Row:
     row: Row = {"run": "run", "replica": replica, "first": 0, "committed": 1, "tentative": 0}
     return row | {"order_digest": "order", "state_digest": "state"} | changes
-
-
-def operation(event: int, **changes: Any) -> Row:
-    blank: Row = dict.fromkeys(OPERATIONS.names)
-    blank |= {"run": "run", "replica": 0, "incarnation": 0, "event": event, "session": 0}
-    blank |= {"kind": "put", "strong": False, "arguments": "[]", "invoked_us": 10 * event}
-    return blank | changes
 
 
 def convergence(

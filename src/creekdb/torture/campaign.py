@@ -10,7 +10,7 @@ from typing import Final, Protocol
 import msgspec
 
 from creekdb.atomic_write import atomic_write
-from creekdb.checkers import Ok, Verdict
+from creekdb.checkers import Illegal, Inconclusive, Ok, Verdict
 from creekdb.checkers.blackbox.observations import ObservedCall
 from creekdb.errors import StorageFault
 from creekdb.history.percentiles import percentile
@@ -65,9 +65,12 @@ class TortureResult(msgspec.Struct, frozen=True, kw_only=True):
         """The worst verdict of each checker over all rounds."""
         worst: dict[str, Verdict] = {}
         for each in (verdict for result in self.rounds for verdict in result.verdicts):
-            if each.checker not in worst or isinstance(worst[each.checker], Ok):
-                worst[each.checker] = each
+            worst[each.checker] = max(worst.get(each.checker, each), each, key=_severity)
         return tuple(worst.values())
+
+
+def _severity(verdict: Verdict) -> int:
+    return (Ok, Inconclusive, Illegal).index(type(verdict))
 
 
 class TortureConfig(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,8 +1,11 @@
 """Samples and stored results of a torture."""
 
+from itertools import permutations
 from pathlib import Path
 
-from creekdb.checkers import Illegal, Ok
+import pytest
+
+from creekdb.checkers import Illegal, Inconclusive, Ok, Verdict
 from creekdb.checkers.blackbox.observations import CallStatus, ObservedCall
 from creekdb.torture.campaign import load_result, samples_of, save_result
 from tests.unit.torture.recorded_torture import recorded_torture
@@ -44,8 +47,27 @@ def test_a_saved_result_is_loaded_unchanged(tmp_path: Path) -> None:
     assert load_result(tmp_path / "torture.json") == result
 
 
-def test_a_violation_of_any_round_outranks_the_other_verdicts() -> None:
-    result = recorded_torture(Ok("replay"), Illegal("replay", "lost"), Ok("replay"))
+OK, UNKNOWN = Ok("replay"), Inconclusive("replay", "too long")
+ILLEGAL = Illegal("replay", "lost")
+
+
+@pytest.mark.parametrize("verdicts", list(permutations((OK, UNKNOWN, ILLEGAL))))
+def test_a_violation_of_any_round_outranks_the_other_verdicts(
+    verdicts: tuple[Verdict, ...],
+) -> None:
+    result = recorded_torture(*verdicts)
 
     assert result.has_failed
-    assert result.verdicts == (Illegal("replay", "lost"),)
+    assert result.verdicts == (ILLEGAL,)
+
+
+@pytest.mark.parametrize("verdicts", list(permutations((OK, UNKNOWN))))
+def test_an_unknown_verdict_of_any_round_outranks_ok(verdicts: tuple[Verdict, ...]) -> None:
+    result = recorded_torture(*verdicts)
+
+    assert not result.has_failed
+    assert result.verdicts == (UNKNOWN,)
+
+
+def test_the_first_of_several_violations_is_reported() -> None:
+    assert recorded_torture(ILLEGAL, Illegal("replay", "again")).verdicts == (ILLEGAL,)

@@ -94,8 +94,14 @@ def test_payment_inputs_of_clause_2_5_1() -> None:
     by_name = [each for each in payments if isinstance(each[4], str)]
 
     assert is_share(len(remote), len(payments), 0.15)
+    assert is_uniform(Counter(each[1] for each in payments).values())
+    assert {each[1] for each in payments} == set(range(1, 11))
+    assert {each[2] for each in remote} == {1, 2, 4, 5}
     assert is_uniform(Counter(each[2] for each in remote).values())
+    # Clause 2.5.1.2: the district of a remote customer is drawn anew.
     assert is_uniform(Counter(each[3] for each in remote).values())
+    assert {each[3] for each in remote} == set(range(1, 11))
+    assert is_share(sum(each[3] == each[1] for each in remote), len(remote), 0.1)
     assert all(each[3] == each[1] for each in at_home)
     assert is_share(len(by_name), len(payments), 0.60)
     assert all(each[4] in LAST_NAME_NUMBERS for each in by_name)

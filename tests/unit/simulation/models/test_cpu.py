@@ -74,6 +74,16 @@ def test_a_slowdown_applies_to_tasks_that_start_later() -> None:
     assert harness.heap.now_us == 10 + 30
 
 
+def test_a_rollback_occupies_its_core_like_an_execution() -> None:
+    harness = CpuHarness(cores=1)
+    harness.cpu.submit(task(1, TaskKind.ROLLBACK))
+    harness.submit(2)
+    harness.heap.run()
+    assert harness.log == [(0, "start", 1), (10, "done", 1), (10, "start", 2), (20, "done", 2)]
+    assert harness.cpu.busy_us == 20
+    assert (harness.cpu.executions, harness.cpu.rollbacks) == (1, 1)
+
+
 def test_executions_cost_all_accesses_and_rollbacks_only_writes() -> None:
     model = CpuModel(execution_us=50, access_us=5, rollback_us=2)
     execution = ExecutionResult(

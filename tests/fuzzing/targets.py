@@ -293,7 +293,7 @@ def _check_config(data: bytes) -> None:
 
 
 @cache
-def _small_history() -> History:
+def small_history() -> History:
     builder = HistoryBuilder(members=2, datatype="kv")
     builder.respond(builder.invoke_weak(0, "put", "a", {"b": (1, b"x")}))
     builder.invoke_strong(1, "get", "a")
@@ -305,7 +305,7 @@ def _small_history() -> History:
 def run_directory() -> tuple[Path, bytes, bytes]:
     """Return a run directory with the bytes of its two files."""
     directory = scratch_directory() / "run"
-    save_run(_small_history(), directory)
+    save_run(small_history(), directory)
     config, history = directory / CONFIG_FILE, directory / HISTORY_FILE
     return directory, config.read_bytes(), history.read_bytes()
 
@@ -315,7 +315,7 @@ def _check_run_history(data: bytes) -> None:
     overwrite(directory / CONFIG_FILE, config)
     overwrite(directory / HISTORY_FILE, data)
     with suppress(StorageFault):
-        assert load_run(directory) == _small_history()
+        assert load_run(directory) == small_history()
 
 
 def _check_sealed_run_history(body: bytes) -> None:

@@ -26,6 +26,9 @@ from creekdb.checkers.verdict import Witness, short_text
 STATES_MAX: Final = 200
 """Upper bound for the states from which the rest of a history is searched."""
 WITNESSES_MAX: Final = 30
+STATES_SHOWN: Final = 4
+TEXT_MAX: Final = 40
+"""Upper bound for the characters of one value in a text."""
 
 
 class Counterexample(NamedTuple):
@@ -53,9 +56,10 @@ class Counterexample(NamedTuple):
 
     def states_text(self) -> str:
         """Return the possible states before the calls, as text."""
-        return " or ".join(short_text(each) for each in self.states[:5]) + (
-            f" or {len(self.states) - 5} more" if len(self.states) > 5 else ""
-        )
+        texts = [_value_text(repr(each)) for each in self.states[:STATES_SHOWN]]
+        if (more := len(self.states) - STATES_SHOWN) > 0:
+            texts.append(f"{more} more")
+        return " or ".join(texts)
 
 
 def shrink(
@@ -179,7 +183,9 @@ def response_text(call: Interval) -> str:
 
 
 def _value_text(value: object) -> str:
-    return value if isinstance(value, str) and value.isprintable() and value else short_text(value)
+    is_plain = isinstance(value, str) and value != "" and value.isprintable()
+    text = str(value) if is_plain else short_text(value)
+    return text if len(text) <= TEXT_MAX else f"{text[: TEXT_MAX - 1]}…"
 
 
 def _witness(call: Interval) -> Witness:

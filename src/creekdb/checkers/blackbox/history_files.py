@@ -45,7 +45,7 @@ def _add_line(line: str, calls: list[ObservedCall], pairing: EventPairing) -> No
 
 def has_event(line: str) -> bool:
     """True if the line is an event, not a call."""
-    if line.startswith(("{:", "#", "INFO")):
+    if line.startswith(("{:", "#jepsen", "INFO")):
         return True
     try:
         fields = msgspec.json.decode(line)

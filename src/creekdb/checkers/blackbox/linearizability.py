@@ -21,7 +21,7 @@ from itertools import pairwise
 from typing import Final, NamedTuple
 
 from creekdb.checkers.blackbox.counterexample import Counterexample, shrink
-from creekdb.checkers.blackbox.models import Keys, Model, NotModelled
+from creekdb.checkers.blackbox.models import KeyRange, Keys, Model, NotModelled
 from creekdb.checkers.blackbox.observations import CallStatus, ObservedCall, ObservedRun
 from creekdb.checkers.blackbox.search import Finding, Interval, search
 from creekdb.checkers.verdict import Illegal, Inconclusive, Ok, Verdict
@@ -32,14 +32,16 @@ STEPS_MAX: Final = 2_000_000
 """Default limit of evaluated steps of the model, for the calls on one object."""
 
 
-class Judgement(NamedTuple):
+class LinearizabilityResult(NamedTuple):
     """Verdict on the calls, and the counterexample if it is illegal."""
 
     verdict: Verdict
     counterexample: Counterexample | None = None
 
 
-def check_linearizability(run: ObservedRun, model: Model, steps_max: int = STEPS_MAX) -> Judgement:
+def check_linearizability(
+    run: ObservedRun, model: Model, steps_max: int = STEPS_MAX
+) -> LinearizabilityResult:
     """Judge each object. An illegal one determines the verdict.
 
     Objects that take many steps are searched last, since a simpler one may be illegal.
@@ -49,10 +51,10 @@ def check_linearizability(run: ObservedRun, model: Model, steps_max: int = STEPS
     for limit in (steps_max // 100, steps_max // 10, steps_max):
         remaining = []
         for calls in undecided:
-            judgement = judge(calls, model, limit)
-            match judgement.verdict:
+            result = judge(calls, model, limit)
+            match result.verdict:
                 case Illegal():
-                    return judgement
+                    return result
                 case Inconclusive(reason=reason):
                     remaining.append(calls)
                     if limit == steps_max:
@@ -60,21 +62,23 @@ def check_linearizability(run: ObservedRun, model: Model, steps_max: int = STEPS
                 case Ok():
                     pass
         undecided = remaining
-    return Judgement(Inconclusive(CHECKER, reasons[0]) if reasons else Ok(CHECKER))
+    return LinearizabilityResult(Inconclusive(CHECKER, reasons[0]) if reasons else Ok(CHECKER))
 
 
-def judge(calls: Sequence[Interval], model: Model, steps_max: int = STEPS_MAX) -> Judgement:
+def judge(
+    calls: Sequence[Interval], model: Model, steps_max: int = STEPS_MAX
+) -> LinearizabilityResult:
     """Judge the calls on one object. A counterexample takes up to `steps_max` more steps."""
     try:
-        result = search(calls, model, steps_max, model.initial)
-        if result.finding is Finding.LINEARIZABLE:
-            return Judgement(Ok(CHECKER))
-        if result.finding is Finding.OUT_OF_STEPS:
-            return Judgement(Inconclusive(CHECKER, _steps_reason(calls, steps_max)))
-        found = shrink(calls, model, result, steps_max)
+        searched = search(calls, model, steps_max, model.initial)
+        if searched.finding is Finding.LINEARIZABLE:
+            return LinearizabilityResult(Ok(CHECKER))
+        if searched.finding is Finding.OUT_OF_STEPS:
+            return LinearizabilityResult(Inconclusive(CHECKER, _steps_reason(calls, steps_max)))
+        found = shrink(calls, model, searched, steps_max)
     except NotModelled as error:
-        return Judgement(Inconclusive(CHECKER, str(error)))
-    return Judgement(Illegal(CHECKER, found.message(), found.witnesses()), found)
+        return LinearizabilityResult(Inconclusive(CHECKER, str(error)))
+    return LinearizabilityResult(Illegal(CHECKER, found.message(), found.witnesses()), found)
 
 
 def _steps_reason(calls: Sequence[Interval], steps_max: int) -> str:
@@ -129,26 +133,37 @@ def partition(calls: Iterable[Interval], model: Model) -> list[list[Interval]]:
 
 def object_numbers(key_sets: Iterable[Keys]) -> dict[Hashable, int]:
     """Number the objects that the keys belong to, from 1. All are one if a set is None."""
-    parents: dict[Hashable, Hashable] = {}
-
-    def root(key: Hashable) -> Hashable:
-        while parents[key] != key:
-            parents[key] = key = parents[parents[key]]
-        return key
-
+    objects = _DisjointSets()
     is_one = False
     for keys in key_sets:
         if keys is None:
             is_one = True
-            continue
-        for key in keys:
-            parents.setdefault(key, key)
-        for key, other in pairwise(keys):
-            parents[root(key)] = root(other)
+        else:
+            objects.join(keys)
     if is_one:
-        return dict.fromkeys(parents, 0)
-    numbers = {key: number for number, key in enumerate(parents, 1)}
-    return {key: numbers[root(key)] for key in parents}
+        return dict.fromkeys(objects.parents, 0)
+    for each in [each for each in objects.parents if isinstance(each, KeyRange)]:
+        objects.join([each, *filter(each.covers, objects.parents)])
+    numbers = {key: number for number, key in enumerate(objects.parents, 1)}
+    return {key: numbers[objects.root(key)] for key in objects.parents}
+
+
+class _DisjointSets:
+    def __init__(self) -> None:
+        self.parents: dict[Hashable, Hashable] = {}
+
+    def root(self, key: Hashable) -> Hashable:
+        parents = self.parents
+        while parents[key] != key:
+            parents[key] = key = parents[parents[key]]
+        return key
+
+    def join(self, keys: Iterable[Hashable]) -> None:
+        listed = list(keys)
+        for key in listed:
+            self.parents.setdefault(key, key)
+        for key, other in pairwise(listed):
+            self.parents[self.root(key)] = self.root(other)
 
 
 def object_number(keys: Keys, numbers: Mapping[Hashable, int]) -> int:

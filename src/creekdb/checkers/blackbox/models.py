@@ -63,8 +63,27 @@ Arguments: TypeAlias = tuple[Any, ...]
 Step: TypeAlias = Callable[[Any, str, Arguments, CallStatus, Any], Any]
 Execute: TypeAlias = Callable[[Any, str, Arguments], tuple[Any, Any]]
 """Returns the state after a call and its value. A raised exception is an error response."""
-Keys: TypeAlias = frozenset[Hashable] | None
-"""Keys that a call may use, or None if it may use all."""
+
+
+class KeyRange(NamedTuple):
+    """Texts that start with `prefix`, from `start` up to but excluding `stop`."""
+
+    prefix: str = ""
+    start: str = ""
+    stop: str | None = None
+
+    def covers(self, key: Hashable) -> bool:
+        """True if the key is in the range."""
+        return (
+            isinstance(key, str)
+            and key.startswith(self.prefix)
+            and self.start <= key
+            and (self.stop is None or key < self.stop)
+        )
+
+
+Keys: TypeAlias = frozenset[str | int | KeyRange] | None
+"""Keys and ranges of keys that a call may use, or None if it may use all."""
 
 
 def all_keys(operation: str, arguments: Arguments) -> Keys:

@@ -12,9 +12,11 @@ from creekdb.checkers.blackbox.models import (
     ANY_VALUE,
     IMPOSSIBLE,
     Arguments,
+    KeyRange,
     Keys,
     Model,
     NotModelled,
+    Registers,
     UnknownOperation,
     datatype_model,
     exact,
@@ -144,16 +146,16 @@ TEXT_OPERATIONS: Final = ("get", "put", "append")
 
 
 def _execute_text_kv(
-    state: frozenset[tuple[str, str]], operation: str, arguments: Arguments
-) -> tuple[frozenset[tuple[str, str]], Any]:
-    texts = dict(state)
+    state: Registers, operation: str, arguments: Arguments
+) -> tuple[Registers, Any]:
+    texts = state.registers
     match operation, arguments:
         case "get", (str() as key,):
             return state, texts.get(key, "")
         case "put", (str() as key, str() as text):
-            return frozenset({**texts, key: text}.items()), None
+            return Registers({**texts, key: text}), None
         case "append", (str() as key, str() as text):
-            return frozenset({**texts, key: texts.get(key, "") + text}.items()), None
+            return Registers({**texts, key: texts.get(key, "") + text}), None
         case _:
             raise _mismatch(operation, arguments, TEXT_OPERATIONS)
 
@@ -168,10 +170,19 @@ def _mismatch(operation: str, arguments: Arguments, known: tuple[str, ...]) -> N
 
 
 def _kv_keys(operation: str, arguments: Arguments) -> Keys:
-    if operation in ("scan", "range"):
-        return None
-    # A key of another type uses no register, since the call raises.
-    return frozenset(each for each in arguments[:1] if type(each) is str)
+    if operation == "scan" and not arguments:
+        return frozenset([KeyRange()])
+    count = 2 if operation == "range" else 1
+    keys = [each for each in arguments[:count] if type(each) is str]
+    if len(keys) < count:
+        return frozenset()  # a key of another type uses no register, since the call raises
+    match operation, keys:
+        case "scan", [prefix]:
+            return frozenset([KeyRange(prefix)])
+        case "range", [start, stop]:
+            return frozenset([KeyRange(start=start, stop=stop)])
+        case _:
+            return frozenset(keys)
 
 
 def _bank_keys(operation: str, arguments: Arguments) -> Keys:
@@ -196,7 +207,7 @@ MODELS: Final = {
         datatype_model(bank.BANK, _bank_keys),
         Model(
             "text-kv",
-            frozenset(),
+            Registers({}),
             step_of(_execute_text_kv),
             _kv_keys,
             frozenset({"get"}),

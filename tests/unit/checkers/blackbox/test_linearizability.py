@@ -215,6 +215,19 @@ def test_calls_are_judged_by_key() -> None:
     assert [len(each) for each in partition(intervals(calls, KV), KV)] == [2, 1, 1]
 
 
+def test_scans_join_the_keys_that_they_cover() -> None:
+    puts = [call("a", "put", key, 1, at=(n, n)) for n, key in enumerate(("ab", "ac", "b", "c"))]
+    for scan, expected in (
+        (call("a", "scan", "a", at=(9, 9)), [3, 1, 1]),
+        (call("a", "scan", at=(9, 9)), [5]),
+        (call("a", "scan", "x", at=(9, 9)), [1, 1, 1, 1, 1]),
+        (call("a", "range", "ac", "c", at=(9, 9)), [1, 3, 1]),
+        (call("a", "scan", 3, at=(9, 9)), [1, 1, 1, 1, 1]),
+    ):
+        found = partition(intervals([*puts, scan], KV), KV)
+        assert [len(each) for each in found] == expected
+
+
 def test_calls_with_two_keys_join_their_objects() -> None:
     bank = get_model("bank")
     calls = [

@@ -2,16 +2,16 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
 import click
 
 from creekdb.atomic_write import atomic_write
 from creekdb.checkers import Verdict, check_all, verdict_rows
-from creekdb.checkers.blackbox import MODELS, STEPS_MAX, Judgement, ObservedRun, judge, read_calls
+from creekdb.checkers.blackbox import Judgement, ObservedRun, judge, read_calls
 from creekdb.cli.declaration import argument, declared, option
 from creekdb.cli.exit_codes import FAILURE, SUCCESS
-from creekdb.cli.model_loader import load_model
+from creekdb.cli.model_loader import ModelArguments, load_model
 from creekdb.cli.options import EXISTING_DIRECTORY, NEW_RUN, add_working_directory_to_path
 from creekdb.cli.output import command_name, pluralize, print_json, print_lines
 from creekdb.cli.views.run_summary import is_legal, verdict_lines
@@ -44,20 +44,6 @@ def gather(recordings: Path = argument(type=EXISTING_DIRECTORY), *, out: Path = 
             "the replicas were not quiescent when they stopped: convergence checks will fail"
         )
     click.echo(f"check it with '{command_name()} check {out}'")
-
-
-class ModelArguments(NamedTuple):
-    """Options of the commands that check observed calls."""
-
-    model: str | None = option(
-        "Model of the calls in a file: a name, or the import path of a model or a data type.",
-        metavar=f"{'|'.join(MODELS)}|module:variable",
-    )
-    steps: int = option(
-        "Upper bound for the steps of the search, for the calls on one object.",
-        STEPS_MAX,
-        click.IntRange(min=1),
-    )
 
 
 @click.command(short_help="Check a saved run, or a history of any system.")
@@ -123,11 +109,8 @@ def _check_run(directory: Path, arguments: ModelArguments) -> tuple[list[Verdict
 
 
 def _check_calls(path: Path, arguments: ModelArguments) -> list[Judgement]:
-    if arguments.model is None:
-        names = ", ".join(MODELS)
-        raise UsageError(f"{path} is a file of calls: name its model with --model ({names})")
-    model = load_model(arguments.model)
-    run = ObservedRun(datatype=arguments.model, calls=read_calls(path))
+    model = load_model(arguments.model, path)
+    run = ObservedRun(datatype=model.name, calls=read_calls(path))
     return judge(run, model, arguments.steps)
 
 

@@ -84,6 +84,7 @@ GRID_SETTINGS: Final[dict[str, str]] = {
 
 
 STAGE_MODULES: Final = {
+    "check": "pipeline.check",
     "measure": "pipeline.stages",
     "verify": "pipeline.stages",
     "report": "pipeline.stages",
@@ -94,7 +95,9 @@ STAGE_MODULES: Final = {
 @click.group(
     cls=LazyGroup,
     modules=STAGE_MODULES,
-    sections={"Commands": ("run", "simulate", "measure", "verify", "report", "generate", "pack")},
+    sections={
+        "Commands": ("run", "simulate", "measure", "verify", "report", "check", "generate", "pack")
+    },
     short_help="Run experiments at scale, on Spark.",
 )
 def pipeline() -> None:
@@ -109,6 +112,7 @@ def pipeline() -> None:
       creek pipeline measure runs/quick
       creek pipeline verify runs/quick
       creek pipeline report runs/quick --open
+      creek pipeline check calls.jsonl --model kv
       creek pipeline generate --warehouses 5 --out runs/population
       creek pipeline pack --out environment.tar.gz
     """

@@ -22,10 +22,11 @@ CHARACTER: Final = 7.9
 LANE: Final = 52
 BAR: Final = 16
 TOP: Final = 84
-GAP: Final = 30
-"""Least distance of two events, in pixels."""
+GAP_MIN: Final = 30
+GAP_MAX: Final = 90
+"""Bounds for the distance of two events, in pixels. A label may need more."""
 MARGIN: Final = 24
-WIDTH_MIN: Final = 840
+WIDTH_MIN: Final = 880
 """Width of the key, in pixels."""
 TICK_DISTANCE: Final = 76
 """Least distance of two times on the axis, in pixels."""
@@ -128,13 +129,14 @@ def _positions(bars: Sequence[_Bar], left: float) -> dict[int, float]:
         if (before := last_in_lane.get(bar.lane)) is not None:
             following[bar.call.start_us].append(before)
         last_in_lane[bar.lane] = bar
+    gap = min(GAP_MAX, max(GAP_MIN, (WIDTH_MIN - left - 4 * MARGIN) / len(times)))
     positions: dict[int, float] = {}
     at = left
     for time in sorted(times):
         for before in following[time]:
             at = max(at, positions[before.call.start_us] + len(before.label) * CHARACTER + 16)
         positions[time] = at
-        at += GAP
+        at += gap
     return positions
 
 

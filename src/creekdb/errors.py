@@ -6,7 +6,8 @@
     │   ├── BadValue            value that is out of range or cannot be serialised
     │   ├── MissingOperation    operation that only other replicas can execute
     │   ├── NotDeterministic    operation whose re-execution gives another result
-    │   └── DirectoryInUse      data directory that another process has locked
+    │   ├── DirectoryInUse      data directory that another process has locked
+    │   └── DuplicateReplica    replica whose number another running replica has
     ├── PeerFault               another process violated the protocol
     │   └── MalformedMessage    bytes that do not decode to a message
     │       └── FrameTooLong    frame whose length exceeds the limit
@@ -61,6 +62,10 @@ class NotDeterministic(UsageError):
 
 class DirectoryInUse(UsageError):
     """Data directory that another process has locked."""
+
+
+class DuplicateReplica(UsageError):
+    """Replica whose number another running replica has, usually because of a copied directory."""
 
 
 class PeerFault(CreekError):

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from creekdb.http.backend import ReplicaBackend
 from tests.cluster.in_process_cluster import TIMEOUT_S, running_cluster
 
 SCHEME = """
@@ -54,6 +55,22 @@ async def starting_replica(directory: Path) -> AsyncIterator["subprocess.Popen[b
     finally:
         process.kill()
         process.wait()
+
+
+async def test_a_restarted_replica_is_not_ready_for_the_reason_that_blocks_its_calls(
+    tmp_path: Path,
+) -> None:
+    async with running_cluster(tmp_path, execution="threads") as cluster:
+        async with cluster.client(0) as db:
+            await db.strong.put("a", 1)
+        await cluster.stop(0)
+        await cluster.start(0)
+        server = cluster.servers[0]
+        problems = ReplicaBackend(server.sources, server.tokens, 1.0).readiness_problems()
+        (blocked,) = [each for each in problems if "does not accept calls yet" in each]
+        assert "empty" not in blocked
+        assert "peers" in blocked or "executes requests" in blocked
+        await cluster.until_connected()
 
 
 async def test_an_interrupt_during_recovery_ends_the_process(tmp_path: Path) -> None:

@@ -35,9 +35,8 @@ class ReplicaBackend:
         rejection = sources.admission.rejection(False, False)
         problems = [] if rejection is None else [rejection[1]]
         if not sources.membership.accepts_calls:
-            problems.append(
-                "the data directory was empty at the start, and the replica has not joined yet"
-            )
+            reason = sources.dispatcher.blocked_reason() or "it has just started"
+            problems.append(f"this replica does not accept calls yet: {reason}")
         leader = sources.driver.replica.view.leader()
         if leader is None:
             problems.append("no leader is elected")

@@ -76,6 +76,15 @@ class PeerHello(msgspec.Struct, frozen=True, array_like=True, tag=1):
     """Operations that the replica can execute. Empty if it does not report them."""
 
 
+class PeerRefused(msgspec.Struct, frozen=True, array_like=True, tag=3):
+    """Reply to the hello of a second replica with the number of a connected one.
+
+    It takes the place of the hello. An older replica treats it as malformed, and redials.
+    """
+
+    message: str
+
+
 class StateDigests(msgspec.Struct, frozen=True, array_like=True, tag=2):
     """Digests of the state after the given numbers of committed requests."""
 
@@ -250,7 +259,9 @@ _RESPONSE_TAG: Final = CallResponse.__struct_config__.tag
 _encode = msgspec.msgpack.Encoder().encode
 
 
-def encode_frame(message: PeerHello | PeerMessage | ClientMessage | ServerMessage) -> bytes:
+def encode_frame(
+    message: PeerHello | PeerRefused | PeerMessage | ClientMessage | ServerMessage,
+) -> bytes:
     return frame_payload(_encode(message))
 
 
@@ -274,6 +285,9 @@ def _decode_function(message_type: Any) -> Callable[[bytes], Any]:
 
 
 decode_peer_hello: Final[Callable[[bytes], PeerHello]] = _decode_function(PeerHello)
+decode_peer_reply: Final[Callable[[bytes], PeerHello | PeerRefused]] = _decode_function(
+    PeerHello | PeerRefused
+)
 decode_peer_message: Final[Callable[[bytes], PeerMessage]] = _decode_function(PeerMessage)
 decode_client_message: Final[Callable[[bytes], ClientMessage]] = _decode_function(ClientMessage)
 decode_server_message: Final[Callable[[bytes], ServerMessage]] = _decode_function(ServerMessage)

@@ -31,6 +31,7 @@ def two_replicas() -> PeerNetwork:
             spawn=TaskSupervisor(lambda error: None).spawn,
             log=lambda replica, line: None,
             on_hello=lambda hello: None,
+            on_duplicate=lambda message: None,
         ),
     )
 

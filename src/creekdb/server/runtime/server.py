@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple, cast
 
 import msgspec
 
-from creekdb.errors import MissingOperation, StorageFault
+from creekdb.errors import DuplicateReplica, MissingOperation, StorageFault
 from creekdb.execution.datatype import DataType
 from creekdb.protocol.checkpoint.stream import AssembledSnapshot
 from creekdb.protocol.membership.configuration import Configuration
@@ -256,6 +256,7 @@ class Server:
             spawn=self.task_supervisor.spawn,
             log=lambda peer, line: self.event_log.warning(EventName.PEER_REFUSED, line, peer=peer),
             on_hello=lambda hello: capabilities.record_peer(hello.replica, hello.operations),
+            on_duplicate=lambda message: self.fail(DuplicateReplica(message)),
         )
         ssl_context = self.listeners.client_context()
         return PeerNetwork(hello, config.peers, ports, ssl_context, self.limits.peers)

@@ -1,8 +1,9 @@
 """Outgoing connection to one other replica.
 
-A replica sends messages only on connections that it has dialled, and receives only a hello on them.
-Frames written in one iteration of the event loop are sent in one call. The link redials a
-broken connection after increasing pauses, or at once when the peer has dialled this replica.
+A replica sends messages only on connections that it has dialled, and receives only the reply to its
+hello on them. Frames written in one iteration of the event loop are sent in one call. The link
+redials a broken connection after increasing pauses, or at once when the peer has dialled this
+replica.
 
 The unsent bytes for a slow peer are bounded. Beyond the bound, messages are dropped and counted.
 The protocol tolerates that like any message loss.
@@ -21,7 +22,13 @@ from creekdb.server.transport.keepalive import HELLO_TIMEOUT_S, enable_keepalive
 from creekdb.wire.addresses import format_address
 from creekdb.wire.counters import ServerCounter
 from creekdb.wire.framing import FrameDecoder, FrameWriter
-from creekdb.wire.messages import PEER_FRAME_BYTES_MAX, PeerHello, decode_peer_hello, encode_frame
+from creekdb.wire.messages import (
+    PEER_FRAME_BYTES_MAX,
+    PeerHello,
+    PeerRefused,
+    decode_peer_reply,
+    encode_frame,
+)
 from creekdb.wire.protocol_frames import MESSAGE_REQUEST_BYTES_MAX
 from creekdb.wire.tls import accepts_tls
 
@@ -55,8 +62,8 @@ class PeerSender:
 
     def __init__(self, hello: PeerHello) -> None:
         loop = asyncio.get_running_loop()
-        self.peer_hello: asyncio.Future[PeerHello | None] = loop.create_future()
-        """Hello of the peer, or None if the connection ended before it."""
+        self.reply: asyncio.Future[PeerHello | PeerRefused | None] = loop.create_future()
+        """Reply of the peer to the hello, or None if the connection ended before it."""
         self.closed: asyncio.Future[None] = loop.create_future()
         self._own_hello = hello
         self._frames = FrameDecoder(PEER_FRAME_BYTES_MAX)
@@ -79,20 +86,20 @@ class PeerSender:
     def data_received(self, data: bytes) -> None:
         try:
             for payload in self._frames.feed(data):
-                if not self.peer_hello.done():
-                    self.peer_hello.set_result(decode_peer_hello(payload))
+                if not self.reply.done():
+                    self.reply.set_result(decode_peer_reply(payload))
         except MalformedMessage:
-            self._resolve_without_hello()
+            self._resolve_without_reply()
             self.close()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._resolve_without_hello()
+        self._resolve_without_reply()
         if not self.closed.done():
             self.closed.set_result(None)
 
-    def _resolve_without_hello(self) -> None:
-        if not self.peer_hello.done():
-            self.peer_hello.set_result(None)
+    def _resolve_without_reply(self) -> None:
+        if not self.reply.done():
+            self.reply.set_result(None)
 
     def eof_received(self) -> None:
         """Close the connection, which is the default."""
@@ -258,7 +265,7 @@ class PeerLink:
                 await loop.create_connection(
                     lambda: protocol, *self._address, ssl=self._peers.ssl_context
                 )
-                hello = await sender.peer_hello
+                hello = await sender.reply
         except ssl.SSLError as error:
             sender.abort()
             reason = tls_error_counter(error)
@@ -282,6 +289,11 @@ class PeerLink:
                 self._report(PeerRejection(ServerCounter.NO_HELLO, PEER_REQUIRES_TLS_MESSAGE))
             else:
                 self._peers.count(ServerCounter.NO_HELLO)
+            return None
+        if isinstance(hello, PeerRefused):
+            sender.close()
+            self._report(PeerRejection(ServerCounter.DUPLICATE_REPLICA, hello.message))
+            self._peers.on_duplicate(hello.message)
             return None
         problem = self._peers.check_hello(hello)
         if problem is None and hello.replica != self._replica:

@@ -33,6 +33,7 @@ from creekdb.wire.messages import (
     DeliveredPeerMessage,
     PeerHello,
     PeerMessage,
+    PeerRefused,
     SnapshotPart,
     common_version,
     decode_peer_hello,
@@ -72,7 +73,6 @@ class PeerReceiver:
         enable_keepalive(self._transport)
         self._hello_timeout.start(self._close_silent)
         self._peers.receivers.add(self)
-        self._transport.write(encode_frame(self._peers.hello))
 
     def data_received(self, data: bytes) -> None:
         self._unread.append(data)
@@ -130,7 +130,7 @@ class PeerReceiver:
         """Close the connection, which is the default."""
 
     def pause_writing(self) -> None:
-        """Do nothing: a receiver writes only its hello."""
+        """Do nothing: a receiver writes only its reply to the hello."""
 
     def resume_writing(self) -> None:
         pass
@@ -153,12 +153,24 @@ class PeerReceiver:
         else:
             self._peers.receive(message, sender)
 
+    def _write(self, reply: PeerHello | PeerRefused) -> None:
+        if self._transport is not None:
+            self._transport.write(encode_frame(reply))
+
     def _close_silent(self) -> None:
         self._peers.count(RejectReason.MALFORMED)
         self.close()
 
     def _handle_hello(self, hello: PeerHello) -> None:
-        problem = self._peers.check_hello(hello) or self._peers.check_duplicate(hello)
+        """Reply to the hello of the dialling replica: by a hello, or as a duplicate by a refusal.
+
+        The reply is the decision about a duplicate. So a replica that has a hello from each member
+        it reaches is the only one with its number there.
+        """
+        problem = self._peers.check_hello(hello)
+        duplicate = None if problem else self._peers.check_duplicate(hello)
+        self._write(self._peers.hello if duplicate is None else PeerRefused(duplicate.message))
+        problem = problem or duplicate
         if problem is None:
             # Messages of an earlier connection must not arrive after those of this one.
             for other in tuple(self._peers.receivers):
@@ -200,6 +212,8 @@ class PeerPorts(NamedTuple):
     """Receives the texts of rejections."""
     on_hello: Callable[[PeerHello], None]
     """Receives the hello of each accepted peer."""
+    on_duplicate: Callable[[str], None]
+    """Receives the refusal of a peer that is connected to another replica with this number."""
 
 
 class PeerNetwork:
@@ -221,6 +235,7 @@ class PeerNetwork:
         self.spawn = ports.spawn
         self.log = ports.log
         self._on_hello = ports.on_hello
+        self.on_duplicate = ports.on_duplicate
         self.ssl_context = ssl_context
         self._is_started = False
         self._highest_replica = max((*addresses, hello.replica))

@@ -83,6 +83,7 @@ async def _redial_pauses(dials: int, lifetime_s: float) -> list[float]:
             spawn=tasks.spawn,
             log=lambda replica, line: None,
             on_hello=lambda hello: None,
+            on_duplicate=lambda message: None,
         ),
     )
     link = PeerLink(peers, 1, (host, port))

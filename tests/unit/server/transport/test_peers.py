@@ -76,6 +76,7 @@ class ReceiverFixture:
                 spawn=TaskSupervisor(lambda error: None).spawn,
                 log=lambda _, line: self.log.append(line),
                 on_hello=lambda hello: None,
+                on_duplicate=lambda message: None,
             ),
         )
         self.transport = StubTransport()

@@ -159,9 +159,9 @@ async def test_a_removed_replica_is_dialled_while_it_is_connected(tmp_path: Path
     limits = ServerLimits(peers=PeerLimits(redial_pause_s_max=0.05))
     async with running_cluster(tmp_path, limits=limits) as cluster, cluster.client(0) as db:
         links = [cluster.servers[each].peers.links[2] for each in (0, 1)]
-        (address,) = {link._address for link in links}
+        (address,) = {link.address for link in links}
         for link in links:
-            link._address = (address[0], 1)  # no process listens there
+            link.address = (address[0], 1)  # no process listens there
             link.abort()
         await db.strong(REMOVE_MEMBER, 2)
         async with asyncio.timeout(TIMEOUT_S):
@@ -174,7 +174,7 @@ async def test_a_removed_replica_is_dialled_while_it_is_connected(tmp_path: Path
                     await asyncio.sleep(0.01)
             assert not cluster.servers[2].stop_requested.is_set()
             for link in links:
-                link._address = address
+                link.address = address
             await cluster.servers[2].stop_requested.wait()
         assert cluster.servers[2].failure is None
 

@@ -16,6 +16,7 @@ from creekdb.server.runtime.server import Server
 from creekdb.server.security.certificates import CertificatePair, issue, new_authority
 from creekdb.torture.processes import ReplicaProcesses
 from creekdb.wire.addresses import parse_address
+from creekdb.wire.messages import encode_frame
 from tests.cluster.in_process_cluster import TIMEOUT_S, running_cluster
 
 LOCALHOST = ("127.0.0.1",)
@@ -112,6 +113,7 @@ async def test_reload_applies_certificates_and_authorities(
         try:
             async with asyncio.timeout(TIMEOUT_S):
                 reader, writer = await asyncio.open_connection(host, port, ssl=context)
+                writer.write(encode_frame(replica.peers.hello))
                 received = await reader.read(1)
                 writer.close()
         except ssl.SSLError:

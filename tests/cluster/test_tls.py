@@ -29,6 +29,8 @@ from creekdb.server.runtime.config import SecurityConfig, read_config
 from creekdb.server.runtime.server import Server, ServerLimits
 from creekdb.server.security.authentication import (
     certificate_expiry_s,
+    certificate_problem,
+    replica_identity,
     server_context,
 )
 from creekdb.server.security.certificates import CertificatePair, issue, new_authority, read_pair
@@ -82,11 +84,22 @@ class CertificateStore(NamedTuple):
     def from_another_authority(self) -> SecurityConfig:
         return self.security(issue(self.other, "stranger", LOCALHOST, 1), "stranger")
 
+    def of_replica(self, cluster: str, replica: int) -> SecurityConfig:
+        identity = replica_identity(cluster, replica)
+        pair = issue(self.authority, "named", LOCALHOST, 1, identity=identity)
+        return self.security(pair, f"{cluster}-{replica}")
+
+    def of_another_number(self) -> SecurityConfig:
+        return self.of_replica("creek", 1)
+
+    def of_another_cluster(self) -> SecurityConfig:
+        return self.of_replica("shop", 2)
+
     def for_another_host(self) -> SecurityConfig:
         return self.security(issue(self.authority, "moved", ("10.1.2.3",), 1), "moved")
 
 
-def never_expires(security: SecurityConfig) -> float:
+def never_expires(security: SecurityConfig, identity: str) -> float:
     return math.inf
 
 
@@ -152,6 +165,10 @@ async def test_the_load_generator_uses_a_token_and_an_authority(
     [
         ("expired", "tls_certificate_has_expired", "certificate has expired"),
         ("from_another_authority", "tls_", "unable to get local issuer certificate"),
+        ("for_another_host", "certificate", "IP address mismatch, certificate is not valid for"),
+        ("for_another_host", "certificate", "nor the host 127.0.0.1"),
+        ("of_another_number", "certificate", "belongs to creek://creek/replica/1, not to creek"),
+        ("of_another_cluster", "certificate", "belongs to creek://shop/replica/2, not to creek"),
     ],
 )
 async def test_a_replica_with_an_invalid_certificate_is_rejected_by_peers(
@@ -188,6 +205,55 @@ async def test_a_replica_with_an_invalid_certificate_is_rejected_by_peers(
         assert await db.strong.put("a", 1) == 0  # the other replicas are a majority
     assert cluster.servers[2].status()["committed"] == before
     await cluster.stop()
+
+
+async def test_replicas_connect_with_the_certificates_of_their_numbers(
+    certificates: CertificateStore, tmp_path: Path
+) -> None:
+    cluster = InProcessCluster(tmp_path)
+    for replica in range(3):
+        await cluster.start(replica, security=certificates.of_replica("creek", replica))
+    await cluster.until_connected()
+    await cluster.stop()
+
+
+@pytest.mark.parametrize(("cluster", "replica"), [("creek", 1), ("shop", 0)])
+async def test_a_replica_does_not_start_with_the_certificate_of_another(
+    cluster: str, replica: int, certificates: CertificateStore, tmp_path: Path
+) -> None:
+    security = certificates.of_replica(cluster, replica)
+    expected = f"belongs to creek://{cluster}/replica/{replica}, not to creek://creek/replica/0"
+    with pytest.raises(UsageError, match=expected):
+        await InProcessCluster(tmp_path, security=security).start(0)
+
+
+@pytest.mark.parametrize(
+    ("names", "is_valid"),
+    [
+        ((("DNS", "A.example"),), True),
+        ((("DNS", "b.example"),), False),
+        ((("DNS", "*.example"),), True),
+        ((("DNS", "*.other"),), False),
+        ((("DNS", "*.a.example"),), False),
+        ((("IP Address", "10.0.0.1"),), False),
+        ((("URI", "spiffe://example/a"), ("DNS", "a.example")), True),
+        ((("URI", "creek://creek/replica/1"), ("DNS", "a.example")), False),
+        ((("URI", "creek://creek/replica/1"), ("URI", "creek://creek/replica/2")), True),
+        ((), False),
+    ],
+)
+def test_a_certificate_belongs_to_its_identities_or_else_to_its_hosts(
+    names: tuple[tuple[str, str], ...], is_valid: bool
+) -> None:
+    identity = replica_identity("creek", 2)
+    problem = certificate_problem({"subjectAltName": names}, identity, "a.example")
+    assert (problem is None) == is_valid
+
+
+def test_addresses_in_certificates_are_compared_as_addresses() -> None:
+    certificate = {"subjectAltName": (("IP Address", "0:0:0:0:0:0:0:1"),)}
+    assert certificate_problem(certificate, "creek://creek/replica/0", "::1") is None
+    assert certificate_problem(certificate, "creek://creek/replica/0", "::2") is not None
 
 
 async def test_a_tls_mismatch_between_peers_is_logged_once(
@@ -431,7 +497,8 @@ def test_local_certificates_cover_all_loopback_names(host: str, tmp_path: Path) 
             directory / f"replica-{replica}.pem", directory / f"replica-{replica}-key.pem"
         )
         names = [str(each.value) for each in _names(pair)[1]]
-        assert sorted(names) == sorted({host, "127.0.0.1", "localhost", "::1"})
+        identity = f"creek://creek/replica/{replica}"
+        assert sorted(names) == sorted({host, "127.0.0.1", "localhost", "::1", identity})
 
 
 async def test_a_client_connects_to_a_local_replica_by_another_name(

@@ -12,6 +12,7 @@ from typing import Any, Final
 from creekdb.cli.config_file import render_config, replica_config
 from creekdb.errors import UsageError
 from creekdb.server.runtime.config import SecurityConfig, ServerConfig, read_config
+from creekdb.server.security.authentication import replica_identity
 from creekdb.server.security.certificates import (
     CertificatePair,
     issue,
@@ -50,7 +51,7 @@ class CertificateFiles:
         Return the configuration of an existing replica, and the numbers of the further ones.
         """
         authority, known = self._read_authority(), self._replicas()
-        template = read_config(self._directory / f"replica-{known[0]}.toml", {}, {})
+        template = self._template(known)
         cluster, datatype = template.cluster, template.datatype
         added = list(range(known[-1] + 1, known[-1] + 1 + len(hosts)))
         for replica, host in zip(added, hosts, strict=True):
@@ -61,10 +62,17 @@ class CertificateFiles:
     def renew(self) -> int:
         """Reissue all certificates with new keys, and return their number."""
         authority, known = self._read_authority(), self._replicas()
+        cluster = self._template(known).cluster
         for replica in known:
             certificate = self._read_pair(f"replica-{replica}").certificate
-            self._write_pair(f"replica-{replica}", renew(authority, certificate, self._days))
+            identity = replica_identity(cluster, replica)
+            pair = renew(authority, certificate, self._days, identity)
+            self._write_pair(f"replica-{replica}", pair)
         return len(known)
+
+    def _template(self, known: Sequence[int]) -> ServerConfig:
+        """Return the configuration of an existing replica."""
+        return read_config(self._directory / f"replica-{known[0]}.toml", {}, {})
 
     def _write_replica(
         self,
@@ -76,7 +84,9 @@ class CertificateFiles:
     ) -> None:
         """Write the files of a replica, with the tokens and administrators of `security`."""
         name = f"replica {replica} of {config['cluster']}"
-        self._write_pair(f"replica-{replica}", issue(authority, name, (host,), self._days))
+        identity = replica_identity(config["cluster"], replica)
+        pair = issue(authority, name, (host,), self._days, identity=identity)
+        self._write_pair(f"replica-{replica}", pair)
         table = {
             "authority": str(self._base / "authority.pem"),
             "certificate": str(self._base / f"replica-{replica}.pem"),

@@ -15,6 +15,8 @@ from enum import StrEnum
 class ServerCounter(StrEnum):
     """Cause for which a replica rejects or drops a connection, a message or a response."""
 
+    CERTIFICATE = "certificate"
+    """The certificate of a peer belongs to another replica."""
     CLUSTER = "cluster"
     """A peer belongs to another cluster."""
     CONNECTION_LIMIT = "connection_limit"

@@ -77,11 +77,13 @@ class PeerHello(msgspec.Struct, frozen=True, array_like=True, tag=1):
 
 
 class PeerRefused(msgspec.Struct, frozen=True, array_like=True, tag=3):
-    """Reply to the hello of a second replica with the number of a connected one.
+    """Reply, in place of a hello, to a replica that must not use the number that it claims.
 
-    It takes the place of the hello. An older replica treats it as malformed, and redials.
+    An older replica treats it as malformed, and redials.
     """
 
+    reason: str
+    """`ServerCounter`, or a value that only a newer replica declares."""
     message: str
 
 

@@ -52,7 +52,7 @@ from creekdb.server.runtime.maintenance import (
 )
 from creekdb.server.runtime.replica_lock import LockedDataType, ReplicaLock
 from creekdb.server.runtime.task_supervisor import TaskSupervisor, is_internal_error
-from creekdb.server.security.authentication import AccessTokens
+from creekdb.server.security.authentication import AccessTokens, replica_identity
 from creekdb.server.storage.data_dir import DataDirOwner, check_owner, record_owner
 from creekdb.server.storage.direct_io import TimedFileOps
 from creekdb.server.storage.journal import Journal
@@ -121,7 +121,8 @@ class Server:
         self._logged_disk_failure = ""
         """Disk failure that was logged last. Empty while the disk works."""
         self.task_supervisor = TaskSupervisor(self._handle_internal_error)
-        self.listeners = Listeners(config.security, self._count_rejection)
+        identity = replica_identity(config.cluster, config.replica)
+        self.listeners = Listeners(config.security, identity, self._count_rejection)
         self.divergence = DivergenceDetector(config.replica, configuration.replica_ids)
         self._datatype = load_datatype(config.datatype)
         fsync_latency = Histogram()

@@ -3,15 +3,24 @@
 Replicas present certificates of one authority to each other. Clients verify a replica's
 certificate and present a token. The token decides whether a client may call operations, and
 whether it may administer the cluster. A failed handshake counts under OpenSSL's explanation.
+
+The certificate of a replica must belong to the number that its hello claims:
+
+- A certificate with names `creek://CLUSTER/replica/NUMBER` belongs to these replicas only.
+- A certificate without such a name, of another authority than `creek certs`, belongs to the
+  replicas whose hosts it names. Replicas that share a host, or a certificate, can then use each
+  other's number.
 """
 
 import hmac
+import ipaddress
 import re
 import ssl
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
+from urllib.parse import quote
 
 from creekdb.errors import UsageError
 from creekdb.server.runtime.config import SecurityConfig
@@ -36,11 +45,53 @@ def client_context(security: SecurityConfig) -> ssl.SSLContext:
     return _load_context(ssl.Purpose.SERVER_AUTH, security)
 
 
-def certificate_expiry_s(security: SecurityConfig) -> float:
+IDENTITY_SCHEME: Final = "creek://"
+
+
+def replica_identity(cluster: str, replica: int) -> str:
+    """Return the name of a replica in its certificate."""
+    return f"{IDENTITY_SCHEME}{quote(cluster, safe='')}/replica/{replica}"
+
+
+def certificate_problem(
+    certificate: Mapping[str, Any], identity: str, host: str | None
+) -> str | None:
+    """Return why a certificate does not belong to a replica, or None if it does.
+
+    `certificate` is a result of `getpeercert`. `host` is the host of the replica, or None if every
+    host is valid.
+    """
+    names: tuple[tuple[str, str], ...] = certificate.get("subjectAltName", ())
+    identities = [
+        value for kind, value in names if kind == "URI" and value.startswith(IDENTITY_SCHEME)
+    ]
+    if identities:
+        if identity in identities:
+            return None
+        return f"the certificate belongs to {', '.join(identities)}, not to {identity}"
+    if host is None or any(_matches_host(kind, value, host) for kind, value in names):
+        return None
+    return f"the certificate names neither {identity} nor the host {host}"
+
+
+def _matches_host(kind: str, name: str, host: str) -> bool:
+    """Return True if a name of a certificate matches a host, as OpenSSL matches a server's."""
+    if kind == "IP Address":
+        with suppress(ValueError):
+            return ipaddress.ip_address(name) == ipaddress.ip_address(host)
+        return False
+    first, _, domain = name.lower().partition(".")
+    if kind != "DNS" or (first == "*" and host.lower().partition(".")[2] != domain):
+        return False
+    return first == "*" or name.lower() == host.lower()
+
+
+def certificate_expiry_s(security: SecurityConfig, identity: str = "") -> float:
     """Return the expiry of this replica's certificate, in seconds since 1970.
 
     Raise `UsageError` if other replicas would reject the certificate. To find out, perform a
-    handshake in memory, with the certificate on both sides.
+    handshake in memory, with the certificate on both sides. `identity` is that of this replica, or
+    empty if its number is not assigned yet.
     """
     server = _load_context(ssl.Purpose.CLIENT_AUTH, security)
     server.verify_mode = ssl.CERT_REQUIRED
@@ -62,6 +113,12 @@ def certificate_expiry_s(security: SecurityConfig) -> float:
         ) from error
     certificate = sides[0].getpeercert()
     assert certificate is not None
+    problem = certificate_problem(certificate, identity, None) if identity else None
+    if problem is not None:
+        raise UsageError(
+            f"security.certificate {security.certificate} would be rejected by the other replicas: "
+            f"{problem}; configure the certificate of this replica"
+        )
     return ssl.cert_time_to_seconds(str(certificate["notAfter"]))
 
 

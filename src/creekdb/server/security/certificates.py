@@ -58,10 +58,15 @@ def read_pair(certificate: Path, key: Path) -> CertificatePair:
     return CertificatePair(found, private_key)
 
 
-def renew(authority: CertificatePair, certificate: x509.Certificate, days: int) -> CertificatePair:
-    """Issue a certificate with the same hosts and name, and a new key."""
+def renew(
+    authority: CertificatePair, certificate: x509.Certificate, days: int, identity: str
+) -> CertificatePair:
+    """Issue a certificate with the same hosts and name, a new key, and this identity."""
     names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
-    return issue(authority, _common_name(certificate), [str(each.value) for each in names], days)
+    hosts = [
+        str(each.value) for each in names if not isinstance(each, x509.UniformResourceIdentifier)
+    ]
+    return issue(authority, _common_name(certificate), hosts, days, identity=identity)
 
 
 def new_authority(name: str, days: int) -> CertificatePair:
@@ -74,9 +79,15 @@ def issue(
     hosts: Iterable[str],
     days: int,
     since: datetime | None = None,
+    identity: str = "",
 ) -> CertificatePair:
-    """Issue a certificate for `hosts`. A loopback host adds all names of this machine."""
+    """Issue a certificate for `hosts`. A loopback host adds all names of this machine.
+
+    With an `identity`, the certificate belongs only to that replica.
+    """
     names = [_general_name(host) for host in _with_loopback_names(hosts)]
+    if identity:
+        names.append(x509.UniformResourceIdentifier(identity))
     extensions = (
         x509.ExtendedKeyUsage((ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH)),
         x509.SubjectAlternativeName(names),

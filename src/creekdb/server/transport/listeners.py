@@ -81,10 +81,16 @@ TLS_HANDSHAKE_TIMEOUT_S: Final = 10.0
 
 
 class Listeners:
-    """Listening sockets of a replica, with its certificate. `count` counts failures."""
+    """Listening sockets of a replica, with its certificate. `count` counts failures.
 
-    def __init__(self, security: SecurityConfig, count: Callable[[str], None]) -> None:
+    The certificate must belong to the replica with this `identity`.
+    """
+
+    def __init__(
+        self, security: SecurityConfig, identity: str, count: Callable[[str], None]
+    ) -> None:
         self._security = security
+        self._identity = identity
         self._count = count
         self._servers: list[asyncio.Server] = []
         self._tls_contexts: list[ssl.SSLContext] = []
@@ -92,9 +98,8 @@ class Listeners:
         self.certificate_expires_s = self._validate_certificate(security)
         """Expiry time of the certificate, in seconds since 1970. None without a certificate."""
 
-    @staticmethod
-    def _validate_certificate(security: SecurityConfig) -> float | None:
-        return certificate_expiry_s(security) if security.authority else None
+    def _validate_certificate(self, security: SecurityConfig) -> float | None:
+        return certificate_expiry_s(security, self._identity) if security.authority else None
 
     def reload_certificates(self, security: SecurityConfig) -> None:
         """Load the certificates for new connections.

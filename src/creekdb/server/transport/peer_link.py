@@ -11,10 +11,10 @@ The protocol tolerates that like any message loss.
 
 import asyncio
 import ssl
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from random import Random
-from typing import TYPE_CHECKING, Final, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from creekdb.errors import MalformedMessage
 from creekdb.server.security.authentication import tls_error_counter
@@ -77,6 +77,11 @@ class PeerSender:
     def is_connected(self) -> bool:
         """True once the connection has been established, even if it has ended."""
         return self._writer.transport is not None
+
+    @property
+    def peer_certificate(self) -> Mapping[str, Any] | None:
+        transport = self._writer.transport
+        return None if transport is None else transport.get_extra_info("peercert")
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         enable_keepalive(self._writer.connect(transport))
@@ -173,7 +178,7 @@ class PeerLink:
         self._peers = peers
         self._limits = peers.limits
         self._replica = replica
-        self._address = address
+        self.address = address
         self._task: asyncio.Task[None] | None = None
         self._sender: PeerSender | None = None
         self._last_logged = ""
@@ -263,7 +268,7 @@ class PeerLink:
         try:
             async with asyncio.timeout(self._limits.dial_timeout_s):
                 await loop.create_connection(
-                    lambda: protocol, *self._address, ssl=self._peers.ssl_context
+                    lambda: protocol, *self.address, ssl=self._peers.ssl_context
                 )
                 hello = await sender.reply
         except ssl.SSLError as error:
@@ -292,13 +297,19 @@ class PeerLink:
             return None
         if isinstance(hello, PeerRefused):
             sender.close()
-            self._report(PeerRejection(ServerCounter.DUPLICATE_REPLICA, hello.message))
-            self._peers.on_duplicate(hello.message)
+            is_duplicate = hello.reason == ServerCounter.DUPLICATE_REPLICA
+            reason = ServerCounter.DUPLICATE_REPLICA if is_duplicate else ServerCounter.CERTIFICATE
+            self._report(PeerRejection(reason, hello.message))
+            if is_duplicate:
+                self._peers.on_duplicate(hello.message)
             return None
         problem = self._peers.check_hello(hello)
         if problem is None and hello.replica != self._replica:
             message = f"replica {hello.replica} responds in place of replica {self._replica}"
             problem = PeerRejection(ServerCounter.MEMBERS, message)
+        if problem is None and self._peers.ssl_context is not None:
+            host, certificate = self.address[0], sender.peer_certificate
+            problem = self._peers.check_certificate(self._replica, certificate, host)
         if problem is not None:
             self._report(problem)
             sender.close()
@@ -313,7 +324,7 @@ class PeerLink:
         if self._peers.ssl_context is not None:
             return False
         return self._last_logged == PEER_REQUIRES_TLS_MESSAGE or await accepts_tls(
-            self._address, self._limits.dial_timeout_s
+            self.address, self._limits.dial_timeout_s
         )
 
     def _report(self, problem: PeerRejection) -> None:
@@ -321,5 +332,5 @@ class PeerLink:
         self._peers.count(problem.reason)
         if problem.message != self._last_logged:
             self._last_logged = problem.message
-            where = f"replica {self._replica} at {format_address(*self._address)}"
+            where = f"replica {self._replica} at {format_address(*self.address)}"
             self._peers.log(self._replica, f"cannot connect to {where}: {problem.message}")

@@ -9,8 +9,8 @@ import gc
 import ssl
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
-from typing import Final, NamedTuple, cast
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, Final, NamedTuple, cast
 
 import msgspec
 
@@ -21,6 +21,7 @@ from creekdb.protocol.checkpoint.stream import AssembledSnapshot, EncodedSnapsho
 from creekdb.protocol.membership.configuration import Configuration
 from creekdb.protocol.messages import Snapshot
 from creekdb.server.runtime.task_supervisor import Spawn
+from creekdb.server.security.authentication import certificate_problem, replica_identity
 from creekdb.server.transport.keepalive import HelloTimeout, enable_keepalive
 from creekdb.server.transport.peer_link import PeerLimits, PeerLink, PeerRejection
 from creekdb.wire.addresses import parse_address
@@ -103,11 +104,15 @@ class PeerReceiver:
                     return
         except FrameTooLong as error:
             protocol = detect_foreign_protocol(error.first_bytes) if self.sender is None else None
-            self._peers.count(protocol or RejectReason.MALFORMED)
-            self.close()
+            self._close_malformed(protocol or RejectReason.MALFORMED)
         except MalformedMessage:
-            self._peers.count(RejectReason.MALFORMED)
-            self.close()
+            self._close_malformed(RejectReason.MALFORMED)
+
+    def _close_malformed(self, reason: str) -> None:
+        if self.sender is None:
+            self._write(self._peers.hello)  # shows another version, or one that uses TLS, the cause
+        self._peers.count(reason)
+        self.close()
 
     def _pause(self, payloads: Iterator[bytes]) -> None:
         """Handle the remaining payloads in the next iteration, because loading parts takes time."""
@@ -153,6 +158,19 @@ class PeerReceiver:
         else:
             self._peers.receive(message, sender)
 
+    def _check_certificate(self, hello: PeerHello) -> PeerRejection | None:
+        """Return the reason to reject the dialling peer for its certificate, and log it."""
+        peers, transport = self._peers, self._transport
+        if transport is None or peers.ssl_context is None:
+            return None
+        address = peers.address_of(hello.replica) or parse_address(hello.peer_address)
+        certificate = transport.get_extra_info("peercert")
+        problem = peers.check_certificate(hello.replica, certificate, address[0])
+        if problem is not None:
+            message = f"rejected a connection that claims to be replica {hello.replica}"
+            peers.log_once(hello.replica, f"{message}: {problem.message}")
+        return problem
+
     def _write(self, reply: PeerHello | PeerRefused) -> None:
         if self._transport is not None:
             self._transport.write(encode_frame(reply))
@@ -162,15 +180,16 @@ class PeerReceiver:
         self.close()
 
     def _handle_hello(self, hello: PeerHello) -> None:
-        """Reply to the hello of the dialling replica: by a hello, or as a duplicate by a refusal.
+        """Reply to the hello of the dialling replica by a hello, or by a refusal of its identity.
 
-        The reply is the decision about a duplicate. So a replica that has a hello from each member
-        it reaches is the only one with its number there.
+        So a replica that has a hello from each member it reaches is the only one with its number
+        there. It finds other causes of a rejection in the hello.
         """
         problem = self._peers.check_hello(hello)
-        duplicate = None if problem else self._peers.check_duplicate(hello)
-        self._write(self._peers.hello if duplicate is None else PeerRefused(duplicate.message))
-        problem = problem or duplicate
+        refusal = None
+        if problem is None:
+            problem = refusal = self._check_certificate(hello) or self._peers.check_duplicate(hello)
+        self._write(self._peers.hello if refusal is None else PeerRefused(*refusal))
         if problem is None:
             # Messages of an earlier connection must not arrive after those of this one.
             for other in tuple(self._peers.receivers):
@@ -254,8 +273,8 @@ class PeerNetwork:
         """Replicas whose links `creek up` has cut, to demonstrate a partition."""
         self._former_members: tuple[int, ...] = ()
         """Removed members."""
-        self._last_duplicate_logged = ""
-        """Last logged message about a duplicate replica."""
+        self._last_logged = ""
+        """Last logged message about a rejected peer."""
         self.sent_bytes = 0
         self.sent_messages = 0
 
@@ -370,6 +389,12 @@ class PeerNetwork:
         for replica in before - self.disconnected:
             self.links[replica].redial_soon()
 
+    def log_once(self, replica: int, message: str) -> None:
+        """Log a message about a rejected peer, unless it was the last one."""
+        if message != self._last_logged:
+            self._last_logged = message
+            self.log(replica, message)
+
     def record_hello(self, hello: PeerHello) -> None:
         self.client_addresses[hello.replica] = hello.client_address
         self.http_urls[hello.replica] = hello.http_url
@@ -400,6 +425,19 @@ class PeerNetwork:
             return PeerRejection(ServerCounter.MEMBERS, message)
         return None
 
+    def check_certificate(
+        self, replica: int, certificate: Mapping[str, Any] | None, host: str
+    ) -> PeerRejection | None:
+        """Return a rejection if a certificate does not belong to the replica at `host`."""
+        identity = replica_identity(self.hello.cluster, replica)
+        problem = certificate_problem(certificate or {}, identity, host)
+        return None if problem is None else PeerRejection(ServerCounter.CERTIFICATE, problem)
+
+    def address_of(self, replica: int) -> tuple[str, int] | None:
+        """Return the address at which this replica dials a peer, or None."""
+        link = self.links.get(replica)
+        return None if link is None else link.address
+
     def check_duplicate(self, hello: PeerHello) -> PeerRejection | None:
         """Return a rejection if another replica with this number is connected, or None."""
         link = self.links.get(hello.replica)
@@ -414,7 +452,5 @@ class PeerNetwork:
             f"two replicas have the number {hello.replica}: one at {link.peer_address}, and a "
             f"rejected one at {hello.peer_address}; stop the latter, or change its number"
         )
-        if message != self._last_duplicate_logged:
-            self._last_duplicate_logged = message
-            self.log(hello.replica, message)
+        self.log_once(hello.replica, message)
         return PeerRejection(ServerCounter.DUPLICATE_REPLICA, message)

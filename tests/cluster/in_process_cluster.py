@@ -39,12 +39,12 @@ class InProcessCluster:
         self.servers: dict[int, Server] = {}
 
     def config(self, replica: int, **more: Any) -> ServerConfig:
+        data = str(self._directory / str(replica))
         return ServerConfig(
             replica=replica,
             members=self._members,
             clients=self._clients[replica],
-            data=str(self._directory / str(replica)),
-            **{**self.settings, **more},
+            **{"data": data, **self.settings, **more},
         )
 
     def at_same_addresses(self, directory: Path, **settings: Any) -> "InProcessCluster":

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from creekdb.errors import UsageError
 from creekdb.http.backend import ReplicaBackend
 from tests.cluster.in_process_cluster import TIMEOUT_S, running_cluster
 
@@ -70,6 +71,22 @@ async def test_a_restarted_replica_is_not_ready_for_the_reason_that_blocks_its_c
         (blocked,) = [each for each in problems if "does not accept calls yet" in each]
         assert "empty" not in blocked
         assert "peers" in blocked or "executes requests" in blocked
+        await cluster.until_connected()
+
+
+async def test_a_directory_of_another_replica_is_rejected_without_its_owner_file(
+    tmp_path: Path,
+) -> None:
+    async with running_cluster(tmp_path) as cluster:
+        async with cluster.client(1) as db:
+            await db.strong.put("a", 1)
+        await cluster.stop()
+        (tmp_path / "1" / "owner.json").unlink()
+        with pytest.raises(UsageError, match="was written by another replica"):
+            await cluster.start(0, data=str(tmp_path / "1"))
+        with pytest.raises(UsageError, match="was written by another replica"):
+            await cluster.start(1, cluster="another")
+        await cluster.start()
         await cluster.until_connected()
 
 

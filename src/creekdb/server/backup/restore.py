@@ -25,6 +25,7 @@ from creekdb.protocol.ids.version_vector import Dots
 from creekdb.protocol.membership.configuration import MEMBERSHIP_KEY
 from creekdb.protocol.messages import Checkpoint, CheckpointRecord
 from creekdb.server.backup.format import BackupHeader, read_checkpoint, read_header
+from creekdb.server.storage.data_dir import DataDirOwner
 from creekdb.server.storage.file_ops import SYSTEM_FILE_OPS, FileOps
 from creekdb.server.storage.journal import Journal
 
@@ -51,9 +52,10 @@ def restore(
     )
     try:
         with ExitStack() as writes:
-            for data_dir in data_dirs.values():
+            for replica, data_dir in data_dirs.items():
+                owner = DataDirOwner(cluster=cluster, replica=replica, datatype=datatype)
                 partial = writes.enter_context(atomic_write(data_dir, durable=True))
-                _write_data_dir(partial, record, file_ops)
+                _write_data_dir(partial, record, owner, file_ops)
     except BaseException as error:
         for data_dir in data_dirs.values():
             shutil.rmtree(data_dir, ignore_errors=True)
@@ -92,8 +94,11 @@ def _reject_nonempty(data_dir: Path) -> None:
         raise UsageError(f"{data_dir} is not empty; use an empty or new data directory")
 
 
-def _write_data_dir(data_dir: Path, record: CheckpointRecord, file_ops: FileOps) -> None:
-    with closing(Journal(data_dir, file_ops=file_ops)) as journal:
+def _write_data_dir(
+    data_dir: Path, record: CheckpointRecord, owner: DataDirOwner, file_ops: FileOps
+) -> None:
+    journal = Journal(data_dir, file_ops=file_ops, owner=owner.segment_owner)
+    with closing(journal):
         journal.open()
         journal.append((record,))
         journal.flush()

@@ -43,7 +43,7 @@ def initial_configuration(config: ServerConfig) -> tuple[ServerConfig, Configura
     return msgspec.structs.replace(config, **from_ticket), ticket.configuration
 
 
-def initialise_journal(data_dir: Path) -> bool:
+def initialise_journal(data_dir: Path, owner: int) -> bool:
     """Record in the journal of an added replica that it has promised nothing.
 
     A replica that has started before and does not find this record has lost its journal. Return
@@ -52,7 +52,7 @@ def initialise_journal(data_dir: Path) -> bool:
     ticket = read_ticket(data_dir)
     if ticket is None or ticket.begun:
         return False
-    with closing(Journal(data_dir)) as journal:
+    with closing(Journal(data_dir, owner=owner)) as journal:
         records = journal.open()
         if replay_records(records).promised == NO_BALLOT:
             journal.append([Promised(JOINED_BALLOT)])

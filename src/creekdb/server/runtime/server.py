@@ -125,6 +125,9 @@ class Server:
         self.listeners = Listeners(config.security, identity, self._count_rejection)
         self.divergence = DivergenceDetector(config.replica, configuration.replica_ids)
         self._datatype = load_datatype(config.datatype)
+        self._owner = DataDirOwner(
+            cluster=config.cluster, replica=config.replica, datatype=self._datatype.name
+        )
         fsync_latency = Histogram()
         self._file_ops = TimedFileOps(fsync_latency, config.io_uring, self._log_journal)
         self.journal = Journal(
@@ -133,6 +136,7 @@ class Server:
             on_failure=self._on_disk_failure,
             log=self._log_journal,
             file_ops=self._file_ops,
+            owner=self._owner.segment_owner,
         )
         records, has_empty_disk = self._open_journal()
         watchdog = self._watchdog = Watchdog(config.operation_limit, self.event_log)
@@ -207,12 +211,9 @@ class Server:
 
     def _open_journal(self) -> tuple[list[Record], bool]:
         """Return the records of the journal. The second item is True if the disk was empty."""
-        config, data_dir = self.config, Path(self.config.data)
-        owner = DataDirOwner(
-            cluster=config.cluster, replica=config.replica, datatype=self._datatype.name
-        )
+        data_dir, owner = Path(self.config.data), self._owner
         check_owner(data_dir, owner)
-        is_joining = initialise_journal(data_dir)
+        is_joining = initialise_journal(data_dir, owner.segment_owner)
         with log_if_slow("reading the journal", self.event_log, self.limits.report_after_s):
             records = self.journal.open()
         record_owner(data_dir, owner)

@@ -3,10 +3,12 @@
 A journal contains the promises of one replica and the operations of one data type. Another replica
 that used it would violate those promises. With another data type, its operations would fail and
 their effects would be lost. Both mistakes happen when directories are copied, or when two
-configurations name the same one.
+configurations name the same one. The owner is therefore recorded in a file, and in every segment of
+the journal: a directory may be copied in part, and over another one.
 """
 
 from contextlib import suppress
+from hashlib import blake2b
 from pathlib import Path
 from typing import Final, TypeVar
 
@@ -48,6 +50,12 @@ class DataDirOwner(msgspec.Struct, frozen=True, kw_only=True):
     cluster: str
     replica: int
     datatype: str
+
+    @property
+    def segment_owner(self) -> int:
+        """Hash that identifies the owner in every journal segment."""
+        text = "\0".join((self.cluster, str(self.replica), self.datatype))
+        return int.from_bytes(blake2b(text.encode(), digest_size=8).digest())
 
     def describe(self) -> str:
         return (

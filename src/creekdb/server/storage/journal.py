@@ -37,7 +37,7 @@ from creekdb.server.storage.segment_writer import (
     SegmentWriter,
     WriteResult,
 )
-from creekdb.server.storage.segments import read_segment_chain
+from creekdb.server.storage.segments import UNKNOWN_OWNER, read_segment_chain
 
 DEFERRED_BYTES_MAX: Final = 1024 * 1024
 """Upper bound for records without a waiter. Beyond it, they are written at once."""
@@ -76,15 +76,18 @@ class Journal:
         on_failure: Callable[[StorageFault], None] = lambda fault: None,
         log: Callable[[str], None] = lambda line: None,
         file_ops: FileOps = SYSTEM_FILE_OPS,
+        owner: int = UNKNOWN_OWNER,
     ) -> None:
+        """`owner` is recorded in each segment. Segments of other owners are rejected."""
         self._directory = directory
+        self._owner = owner
         self._loop = loop
         self._on_durable: Callable[[], None] = lambda: None
         self._on_failure = on_failure
         self._log = log
         self._file_ops = file_ops
         self._group_bytes_max = limits.group_bytes_max
-        self._writer = SegmentWriter(directory, limits.segment_bytes, file_ops, log)
+        self._writer = SegmentWriter(directory, limits.segment_bytes, file_ops, log, owner)
         """Writer of segments. It belongs to the thread that writes the first group."""
         self._directory_lock = DirectoryLock(directory, file_ops)
         self._pending_groups: deque[CommitGroup] = deque()
@@ -127,7 +130,8 @@ class Journal:
     def open(self) -> list[Record]:
         """Return the durable records from the last checkpoint on, in order. Call this once.
 
-        Raise `DirectoryInUse`, or `StorageFault` if the records are damaged or cannot be read.
+        Raise `DirectoryInUse`, `UsageError` if a file does not belong to this journal, or
+        `StorageFault` if the records are damaged or cannot be read.
         """
         try:
             self._directory_lock.open()
@@ -439,7 +443,7 @@ class Journal:
     # --- recovery -----------------------------------------------------------------------------
 
     def _recover(self) -> list[Record]:
-        chain = read_segment_chain(self._directory)
+        chain = read_segment_chain(self._directory, self._owner)
         try:
             self._writer.resume(chain)
         except OSError as error:

@@ -14,8 +14,8 @@ from typing import Final, NamedTuple
 from creekdb.errors import StorageFault
 from creekdb.server.storage.file_ops import FileOps
 from creekdb.server.storage.segments import (
-    SEGMENT_HEADER_BYTES,
     UNFINISHED_SUFFIX,
+    UNKNOWN_OWNER,
     SegmentChain,
     SegmentHeader,
     encode_group,
@@ -90,9 +90,16 @@ class SegmentWriter:
     """
 
     def __init__(
-        self, directory: Path, segment_bytes: int, file_ops: FileOps, log: Callable[[str], None]
+        self,
+        directory: Path,
+        segment_bytes: int,
+        file_ops: FileOps,
+        log: Callable[[str], None],
+        owner: int = UNKNOWN_OWNER,
     ) -> None:
+        """`owner` is recorded in each segment."""
         self._directory = directory
+        self._owner = owner
         self._segment_bytes = segment_bytes
         self._file_ops = file_ops
         self._log = log
@@ -137,7 +144,7 @@ class SegmentWriter:
                 f"truncated {tail.path} at byte {tail.end_offset}: a crash left an incomplete "
                 f"write of {tail.torn_bytes} bytes"
             )
-        if tail.last_group_offset > SEGMENT_HEADER_BYTES:
+        if tail.last_group_offset > tail.header.size_bytes:
             # The sync of the last group may have failed. Only data written again is durable then.
             file_ops.write_fully(self._file, tail.last_group, tail.last_group_offset)
         file_ops.fdatasync(self._file)
@@ -226,7 +233,7 @@ class SegmentWriter:
         self._segment_number += 1
         position, salt = group.first_position, int.from_bytes(os.urandom(4))
         header = SegmentHeader(
-            self._segment_number, position, False, salt, self._skipped_checkpoints
+            self._segment_number, position, False, salt, self._skipped_checkpoints, self._owner
         )
         data = encode_segment_header(header) + encode_group(position, salt, group.payloads)
         file_bytes = self._preallocated_bytes(len(data))
@@ -255,7 +262,7 @@ class SegmentWriter:
         """
         assert slot.segment_number is not None
         salt = int.from_bytes(os.urandom(4))
-        header = SegmentHeader(slot.segment_number, slot.position, True, salt)
+        header = SegmentHeader(slot.segment_number, slot.position, True, salt, owner=self._owner)
         group = encode_group_chunks(slot.position, salt, 1, chunks)
         path = self._directory / segment_file_name(slot.segment_number)
         self._close_file(

@@ -1,6 +1,6 @@
 """Format of journal segments, and how they are read.
 
-    segment  magic, version, number, first position, kind, salt, CRC; then groups
+    segment  magic, version, number, first position, kind, salt, owner, CRC; then groups
     group    magic, first position, length, CRC of the records, CRC of this header; then the
              records, as one msgpack array
     zeros    after the last group: preallocated, so that a sync does not change the file length
@@ -17,10 +17,14 @@ group is written only when this one is on disk. This implies the following rules
 - A slow checkpoint is written concurrently with the segments after it. Their headers state that its
   segment number and its one position may be missing. A missing one was never finished.
 
+The *owner* is a hash of the cluster, the replica and the data type. A segment of another owner is
+rejected, so that files of two data directories never mix. Segments before version 3 have none.
+
 The format relies on bytes on disk to stay intact while others are written next to them.
 """
 
 import gc
+import re
 import struct
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -31,12 +35,15 @@ from zlib import crc32
 
 import msgspec
 
-from creekdb.errors import DECODE_ERRORS, StorageFault
+from creekdb.errors import DECODE_ERRORS, StorageFault, UsageError
 from creekdb.protocol.messages import Record
 
-FORMAT_VERSION: Final = 2
-READABLE_VERSIONS: Final = (1, FORMAT_VERSION)
-"""Versions that can be read. Version 1 has no missing checkpoints and is otherwise equal."""
+FORMAT_VERSION: Final = 3
+READABLE_VERSIONS: Final = (1, 2, FORMAT_VERSION)
+"""Versions that can be read. Version 1 has no missing checkpoints, and versions 1 and 2 have no
+owner. They are otherwise equal."""
+UNKNOWN_OWNER: Final = 0
+"""Owner of segments that every replica may read, and of a journal that may read every segment."""
 SEGMENT_SUFFIX: Final = ".journal"
 UNFINISHED_SUFFIX: Final = ".new"
 
@@ -47,10 +54,13 @@ _CHECKPOINT_KIND = 1
 checkpoints before the segment that may be missing."""
 _GROUP_MAGIC = b"GRP\xc1"
 _GROUP_HEADER = struct.Struct(">4sQQI")
+_OWNER = struct.Struct(">Q")
 _CRC = struct.Struct(">I")
 _ARRAY_HEADER = struct.Struct(">BI")
 _ARRAY_TAG = 0xDD
-SEGMENT_HEADER_BYTES = _SEGMENT_HEADER.size + _CRC.size
+SEGMENT_HEADER_BYTES = _SEGMENT_HEADER.size + _OWNER.size + _CRC.size
+_FIRST_VERSION_WITH_OWNER = 3
+_SEGMENT_NAME = re.compile(r"\d{12}\.journal")
 _GROUP_HEADER_BYTES = _GROUP_HEADER.size + _CRC.size
 
 _decode = msgspec.msgpack.Decoder(list[Record]).decode
@@ -67,6 +77,13 @@ class SegmentHeader(NamedTuple):
     """Initial value of every checksum, so that bytes of another file never pass as a group."""
     skipped_checkpoints: int = 0
     """Number of segments directly before this one that are checkpoints and may be missing."""
+    owner: int = UNKNOWN_OWNER
+    version: int = FORMAT_VERSION
+
+    @property
+    def size_bytes(self) -> int:
+        has_owner = self.version >= _FIRST_VERSION_WITH_OWNER
+        return SEGMENT_HEADER_BYTES if has_owner else SEGMENT_HEADER_BYTES - _OWNER.size
 
 
 class SegmentChain(NamedTuple):
@@ -116,6 +133,7 @@ def encode_segment_header(header: SegmentHeader) -> bytes:
     data = _SEGMENT_HEADER.pack(
         _SEGMENT_MAGIC, FORMAT_VERSION, header.number, header.first_position, kind, header.salt
     )
+    data += _OWNER.pack(header.owner)
     return data + _CRC.pack(crc32(data))
 
 
@@ -200,15 +218,31 @@ def _paused_gc() -> Iterator[None]:
             gc.enable()
 
 
-def read_segment_chain(directory: Path) -> SegmentChain:
-    """Read all segments of a directory without changing it. Raise `StorageFault`."""
+def read_segment_chain(directory: Path, owner: int = UNKNOWN_OWNER) -> SegmentChain:
+    """Read all segments of a directory without changing it.
+
+    Raise `StorageFault`, or `UsageError` if a file does not belong to the journal of `owner`.
+    """
     try:
         paths = sorted(directory.iterdir())
         segment_paths = [path for path in paths if path.suffix == SEGMENT_SUFFIX]
-        obsolete = [path for path in paths if path.suffix == UNFINISHED_SUFFIX]
+        for path in segment_paths:
+            if _SEGMENT_NAME.fullmatch(path.name) is None:
+                raise UsageError(f"{path} is not a segment of a journal; move it away")
+        obsolete = [
+            path
+            for path in paths
+            if path.suffix == UNFINISHED_SUFFIX and _SEGMENT_NAME.fullmatch(path.stem)
+        ]
         segments: list[tuple[Path, SegmentHeader]] = []
         for path in reversed(segment_paths):
             segments.append((path, _read_segment_header(path)))
+            if owner and segments[-1][1].owner not in (owner, UNKNOWN_OWNER):
+                raise UsageError(
+                    f"{path} was written by another replica, or for another cluster or data type; "
+                    "choose the directory of this replica, or an empty one to fetch the state from "
+                    "the others"
+                )
             if segments[-1][1].is_checkpoint:
                 break
         segments.reverse()
@@ -224,7 +258,7 @@ def read_segment_chain(directory: Path) -> SegmentChain:
 def _read_segment_header(path: Path) -> SegmentHeader:
     with path.open("rb") as file:
         data = file.read(SEGMENT_HEADER_BYTES)
-    if len(data) < SEGMENT_HEADER_BYTES:
+    if len(data) < _SEGMENT_HEADER.size:
         raise damage_fault(path, len(data), "the header is truncated")
     magic, version, number, first_position, kind, salt = _SEGMENT_HEADER.unpack_from(data)
     if magic != _SEGMENT_MAGIC:
@@ -234,13 +268,25 @@ def _read_segment_header(path: Path) -> SegmentHeader:
             f"{path} has format version {version}, but this release reads versions up to "
             f"{FORMAT_VERSION}; start the release that wrote the file"
         )
-    if _CRC.unpack_from(data, _SEGMENT_HEADER.size) != (crc32(data[: _SEGMENT_HEADER.size]),):
+    header = SegmentHeader(
+        number,
+        first_position,
+        kind == _CHECKPOINT_KIND,
+        salt,
+        max(0, kind - _CHECKPOINT_KIND),
+        version=version,
+    )
+    if len(data) < header.size_bytes:
+        raise damage_fault(path, len(data), "the header is truncated")
+    checksum_at = header.size_bytes - _CRC.size
+    if _CRC.unpack_from(data, checksum_at) != (crc32(data[:checksum_at]),):
         raise damage_fault(path, 0, "the header checksum is wrong")
     if path.name != segment_file_name(number):
         raise damage_fault(path, 0, f"the header is that of {segment_file_name(number)}")
-    return SegmentHeader(
-        number, first_position, kind == _CHECKPOINT_KIND, salt, max(0, kind - _CHECKPOINT_KIND)
-    )
+    if version < _FIRST_VERSION_WITH_OWNER:
+        return header
+    (owner,) = _OWNER.unpack_from(data, _SEGMENT_HEADER.size)
+    return header._replace(owner=owner)
 
 
 def _read_chain(segments: list[tuple[Path, SegmentHeader]], obsolete: list[Path]) -> SegmentChain:
@@ -277,7 +323,7 @@ def _read_closed_segment(
 ) -> None:
     """Read a segment that others follow."""
     data = path.read_bytes()
-    at, position = SEGMENT_HEADER_BYTES, segment.first_position
+    at, position = segment.size_bytes, segment.first_position
     while position < end_position:
         body = _decode_group_body(data, at, segment, position)
         if body is None:
@@ -293,13 +339,13 @@ def _read_closed_segment(
 def _read_last_segment(path: Path, segment: SegmentHeader, records: list[Record]) -> SegmentTail:
     """Read the last segment, and find its end."""
     data = path.read_bytes()
-    last = end = SEGMENT_HEADER_BYTES
+    last = end = segment.size_bytes
     position = segment.first_position
     while (body := _decode_group_body(data, end, segment, position)) is not None:
         position += _decode_records(path, end, body, records)
         last, end = end, end + _GROUP_HEADER_BYTES + len(body)
     written = len(data.rstrip(b"\0"))
-    if end == SEGMENT_HEADER_BYTES:
+    if end == segment.size_bytes:
         raise damage_fault(path, end, "the first records are damaged")
     if written > end and _has_later_group(data, end, segment, position):
         raise damage_fault(

@@ -17,6 +17,8 @@ TICKET = JoinTicket(
     replica=3, address="127.0.0.1:7203", epoch=1, members=((0, "127.0.0.1:7200"),), former=(1,)
 )
 
+OWNER = 7
+
 
 def test_ticket_is_read_as_written(tmp_path: Path) -> None:
     assert read_ticket(tmp_path) is None
@@ -42,15 +44,15 @@ def read_records(data_dir: Path) -> list[Record]:
 
 
 def test_first_start_records_that_nothing_was_promised(tmp_path: Path) -> None:
-    assert not initialise_journal(tmp_path), "the replica was not added"
+    assert not initialise_journal(tmp_path, OWNER), "the replica was not added"
     assert not list(tmp_path.iterdir())
     write_ticket(TICKET, tmp_path)
-    assert initialise_journal(tmp_path)
+    assert initialise_journal(tmp_path, OWNER)
     assert read_records(tmp_path) == [Promised(JOINED_BALLOT)]
-    assert not initialise_journal(tmp_path)
+    assert not initialise_journal(tmp_path, OWNER)
     for file in tmp_path.glob("*.journal"):
         file.unlink()
-    assert not initialise_journal(tmp_path)
+    assert not initialise_journal(tmp_path, OWNER)
     assert read_records(tmp_path) == [], "a lost promise is not replaced"
 
 
@@ -62,7 +64,7 @@ def test_journal_from_before_the_ticket_is_kept(tmp_path: Path, promised: Ballot
     journal.flush()
     journal.close()
     write_ticket(TICKET, tmp_path)
-    assert not initialise_journal(tmp_path)
+    assert not initialise_journal(tmp_path, OWNER)
     added = [Promised(JOINED_BALLOT)] if promised == NO_BALLOT else []
     assert read_records(tmp_path) == [Promised(promised), *added]
 
@@ -78,7 +80,7 @@ def test_full_disk_prevents_the_first_start(
     with monkeypatch.context() as patch:
         patch.setattr(Journal, "flush", full)
         with pytest.raises(DiskFull):
-            initialise_journal(tmp_path)
+            initialise_journal(tmp_path, OWNER)
     assert read_ticket(tmp_path) == TICKET
-    initialise_journal(tmp_path)
+    initialise_journal(tmp_path, OWNER)
     assert read_records(tmp_path) == [Promised(JOINED_BALLOT)]

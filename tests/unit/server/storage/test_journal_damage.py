@@ -114,7 +114,7 @@ def test_a_missing_segment_is_a_fault(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("offset", "message"),
-    [(0, "not a journal segment"), (8, "version 4278190082"), (16, "header checksum")],
+    [(0, "not a journal segment"), (8, "version 4278190083"), (16, "header checksum")],
 )
 def test_a_damaged_segment_header_is_a_fault(tmp_path: Path, offset: int, message: str) -> None:
     write_journal(tmp_path, records(0, 1))

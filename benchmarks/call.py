@@ -127,6 +127,9 @@ class Membership:
     def connected_members(self) -> list[int]:
         return [*MEMBERS]
 
+    def can_commit(self, silence_s_max: float) -> bool:
+        return True
+
     def blocked_reason(self) -> None:
         return None
 

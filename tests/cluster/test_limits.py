@@ -10,14 +10,11 @@ from creekdb.client import NotDone
 from creekdb.datatypes.kv import KV
 from creekdb.errors import BadValue
 from creekdb.execution.keys import CALLS_PREFIX
-from creekdb.execution.mvcc.entry import RequestEntry
-from creekdb.execution.mvcc.scheduler import QueueDelay
 from creekdb.execution.undo import StateObject
 from creekdb.protocol.ids.version_vector import Dot
-from creekdb.protocol.request import NOOP, Operation, Request
+from creekdb.protocol.request import Operation, Request
 from creekdb.protocol.values import Key
-from creekdb.schemes.creek import CreekReplica
-from creekdb.server.calls.admission_control import TICK_INTERVAL_MAX_S
+from creekdb.server.calls.admission_control import CallQueue
 from creekdb.server.calls.capabilities import DeduplicatingDataType
 from creekdb.server.calls.expiry import INTERVALS_PER_RETENTION, NO_CLIENT
 from creekdb.server.runtime.server import Server
@@ -52,30 +49,37 @@ def expiry_marks(server: Server) -> list[Key]:
     return [key for key in state if isinstance(key, tuple) and key[:2] == (CALLS_PREFIX, NO_CLIENT)]
 
 
-def queue_delay(server: Server) -> QueueDelay:
-    replica = server.driver.replica
-    assert isinstance(replica, CreekReplica)
-    return replica._execution.queue_delay
+def overload(*queues: CallQueue) -> list[Dot]:
+    """Fill queues with calls that have waited for too long, and return these."""
+    calls = [Dot(9, event) for event in range(1, 1000)]
+    for queue in queues:
+        for call in calls:
+            queue.add(call)
+            queue._arrivals[call] = -(10.0**6)
+    return calls
 
 
-def delay_queue(server: Server, ticks: int) -> None:
-    """Make the oldest queued request so many ticks old. It is never executed."""
-    delay = queue_delay(server)
-    request = Request(0, Dot(0, 1), NOOP, strong=False)
-    delay._entries.appendleft((delay._ticks - ticks, RequestEntry(request, ())))
-
-
-async def test_calls_are_rejected_as_busy_while_queued_calls_are_too_old(tmp_path: Path) -> None:
-    async with running_cluster(tmp_path, 1, busy_after=10.0) as cluster, cluster.client() as db:
-        delay_queue(cluster.servers[0], int(10 / TICK_INTERVAL_MAX_S) - 1)
-        await db.weak.put("a", 1)
-        delay_queue(cluster.servers[0], 10**6)
+@pytest.mark.parametrize("name", ["pending", "uncommitted"])
+async def test_calls_are_rejected_as_busy_while_queued_calls_are_too_old(
+    tmp_path: Path, name: str
+) -> None:
+    async with running_cluster(tmp_path, 1, busy_after=1e4) as cluster, cluster.client() as db:
+        admission = cluster.servers[0].admission
+        await db.weak.put("a", 1).final
+        queue = getattr(admission, name)
+        calls = overload(queue)
         for call in (db.weak, db.strong):
             with pytest.raises(NotDone, match="this replica is overloaded") as rejection:
                 await call.put("a", 2)
             assert rejection.value.reason == RejectReason.BUSY
-        queue_delay(cluster.servers[0]).clear()
+        if queue is admission.uncommitted:
+            assert await db.weak.get("a") == 1, "a local read needs no commitment"
+        for each in calls:
+            queue.serve(each)
         assert await db.weak.put("a", 3) == 1
+        await cluster.until_quiescent()
+        assert not admission.pending
+        assert not admission.uncommitted
 
 
 @pytest.mark.parametrize("busy", [False, True])
@@ -85,7 +89,7 @@ async def test_the_leader_expires_old_calls_on_all_replicas(tmp_path: Path, busy
             for number in range(10):
                 await db.strong.put("a", number)
         for server in cluster.servers.values() if busy else ():
-            delay_queue(server, 10**6)
+            overload(server.admission.pending, server.admission.uncommitted)
             rejection = server.admission.rejection(False, False)
             assert rejection is not None
             assert rejection[0] == RejectReason.BUSY

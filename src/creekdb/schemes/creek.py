@@ -102,7 +102,6 @@ class CreekReplica:
             self._proceed()
 
     def tick(self, now: int) -> None:
-        self._execution.queue_delay.tick()
         noop = self._ordering.tick(now)
         if noop is not None:
             self.insert(noop)
@@ -113,7 +112,6 @@ class CreekReplica:
 
     def completed(self, task: Task, execution: ExecutionResult, now: int) -> None:
         """Lines 62-76, on the version store."""
-        self._execution.queue_delay.has_executed = True
         entry = self._execution.scheduler.finish(task.number)
         if entry is None:  # issued before a checkpoint was installed
             self._execution.issue_tasks()
@@ -192,7 +190,6 @@ class CreekReplica:
             entry.session_predecessor = execution.last_by_session.get(session)
             execution.last_by_session[session] = entry
             self._tentative_responses.count_pending(entry)
-            execution.queue_delay.add(entry)
         execution.scheduler.add(entry)
 
     def _collect_committed(self, moved: list[Request]) -> None:

@@ -853,25 +853,6 @@ def test_a_cluster_of_creek_replicas_survives_restarts_and_snapshots() -> None:
     assert probes[Probe.SNAPSHOT_INSTALLED] > 0
 
 
-def test_the_queue_delay_counts_ticks_with_other_executions() -> None:
-    single = SingleReplica(parallelism=1)
-    first, second = single.invoke("put", "a", 1), single.invoke("put", "b", 2, session=1)
-    assert single.replica.view.queue_delay_ticks() == 0
-    for _ in range(5):
-        single.tick()
-    assert single.replica.view.queue_delay_ticks() == 0, "a long execution is not a queue"
-    late = single.receive_request(1, "put", "c", 3)
-    assert single.execute() == first
-    single.tick()
-    assert single.replica.view.queue_delay_ticks() == 1
-    assert single.execute() == late
-    single.tick()
-    single.tick()
-    assert single.replica.view.queue_delay_ticks() == 2
-    assert single.execute() == second
-    assert single.replica.view.queue_delay_ticks() == 0
-
-
 def test_entries_replaced_by_a_snapshot_are_freed_without_garbage_collection() -> None:
     single = SingleReplica()
     for each in range(20):

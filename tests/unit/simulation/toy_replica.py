@@ -122,9 +122,6 @@ class ToyReplica(ReplicaView):
                     Response(request.id, session, kind, Outcome(self._executed))
                 )
 
-    def queue_delay_ticks(self) -> int:
-        return 0
-
     def take_tasks(self) -> tuple[Task, ...]:
         return self._outbox.take_tasks()
 

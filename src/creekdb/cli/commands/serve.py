@@ -104,8 +104,8 @@ CONFIG_HELP: Final = {
     "execution": "Executor of operations: the event loop ('inline'), or a thread of its own, where "
     "long operations block only each other.",
     "operation_limit": "Report an operation that runs longer than this, in seconds.",
-    "busy_after": "Age of the oldest queued call, in seconds, above which new calls are rejected "
-    "as `busy`.",
+    "busy_after": "Longest acceptable wait of a call, in seconds. Calls that would wait longer "
+    "because of an overload are rejected as `busy`.",
     "strong_max": "Upper bound for the strong calls that wait for a stable response.",
     "forget_after": "Expiry of deduplication, in seconds: a later retry of a call is executed "
     "again.",

@@ -7,13 +7,8 @@ Rules:
   executed. Only a newly arrived request can then make it fail again.
 
 The scheduler chooses; other modules execute, validate and install.
-
-`QueueDelay` measures how long client requests wait for execution, to detect overload. It counts
-only ticks in which a request was executed. Its time stands still while a replica is paused or
-executes one long operation: requests that wait for that are served soon after.
 """
 
-from collections import deque
 from itertools import islice
 from typing import Final
 
@@ -90,36 +85,3 @@ class Scheduler:
         return self._waiting.first() is entry and all(
             entry.position < running.position for running in self.running.values()
         )
-
-
-class QueueDelay:
-    """Client requests in the order of their arrival. Some may have been executed."""
-
-    def __init__(self) -> None:
-        self._entries: deque[tuple[int, RequestEntry]] = deque()
-        """Entries, each with the tick count at its arrival."""
-        self._ticks = 0
-        self.has_executed = False
-        """True if a request was executed since the last tick."""
-
-    def add(self, entry: RequestEntry) -> None:
-        self._drop_executed()
-        self._entries.append((self._ticks, entry))
-
-    def clear(self) -> None:
-        self._entries.clear()
-
-    def tick(self) -> None:
-        self._ticks += self.has_executed
-        self.has_executed = False
-        self._drop_executed()
-
-    def delay_ticks(self) -> int:
-        """Return the number of ticks that the oldest request has waited."""
-        self._drop_executed()
-        return self._ticks - self._entries[0][0] if self._entries else 0
-
-    def _drop_executed(self) -> None:
-        entries = self._entries
-        while entries and entries[0][1].outcome is not None:
-            entries.popleft()

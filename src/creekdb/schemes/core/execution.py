@@ -96,6 +96,3 @@ class Execution(ABC):
         """True if all later responses depend on the request, which has a position. Sequential
         executions follow the order."""
         return True
-
-    def queue_delay_ticks(self) -> int:
-        return 0

@@ -25,7 +25,7 @@ from creekdb.execution.mvcc.entry import (
     committed_position,
 )
 from creekdb.execution.mvcc.register_table import CheckpointCursor
-from creekdb.execution.mvcc.scheduler import QueueDelay, Scheduler
+from creekdb.execution.mvcc.scheduler import Scheduler
 from creekdb.execution.mvcc.snapshot import StoreSnapshot
 from creekdb.execution.mvcc.state_loader import StateDigest, StateLoader
 from creekdb.execution.mvcc.version_store import RECENT_READERS_MAX, VersionStore
@@ -56,8 +56,6 @@ class VersionedExecution(Execution):
         self.entries: dict[Dot, RequestEntry] = {}
         self.last_by_session: dict[int, RequestEntry] = {}
         """Last request of each session with an entry."""
-        self.queue_delay = QueueDelay()
-        """Queueing times of the requests issued here."""
         self.readonly = frozenset(
             name for name in datatype.operations if datatype.is_readonly(name)
         )
@@ -99,7 +97,6 @@ class VersionedExecution(Execution):
         """Restart from these registers, without entries. Return the previous entries, cleared."""
         self.store.load(loader)
         self.scheduler.clear()
-        self.queue_delay.clear()
         self.last_by_session.clear()
         self.executed_count = self._written_count = self.merged_count = 0
         self._is_inside_run = False
@@ -261,9 +258,6 @@ class VersionedExecution(Execution):
 
     def state(self) -> dict[Key, Any]:
         return self.datatype.changes(self.store.table.values())
-
-    def queue_delay_ticks(self) -> int:
-        return self.queue_delay.delay_ticks()
 
     def is_idle(self) -> bool:
         return self.scheduler.is_idle()

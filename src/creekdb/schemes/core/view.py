@@ -157,11 +157,6 @@ class ReplicaView:
         """Return the registers after `committed · tentative`, once everything is executed."""
         return self._execution.state()
 
-    def queue_delay_ticks(self) -> int:
-        """Return the queueing time, in ticks, of the oldest request issued here and never executed.
-        Counts only ticks in which other requests were executed."""
-        return self._execution.queue_delay_ticks()
-
     def is_idle(self) -> bool:
         """True if everything on `committed · tentative` is executed."""
         return self._execution.is_idle() and not self._blocked

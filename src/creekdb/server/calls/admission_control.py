@@ -8,10 +8,11 @@ and a call above the bound is rejected with the reason.
 replica accepts a call now.
 """
 
+from collections import deque
 from typing import Any, Final, NamedTuple, Protocol
 
 from creekdb.errors import BadValue, StorageFault, UnknownName
-from creekdb.protocol.ids.version_vector import Dot
+from creekdb.protocol.ids.version_vector import Dot, Dots
 from creekdb.protocol.membership.configuration import Configuration
 from creekdb.protocol.request import Operation
 from creekdb.schemes.core.replica import Replica
@@ -28,11 +29,96 @@ TENTATIVE_REQUESTS_MAX: Final = 1_000_000
 """Upper bound for the requests of all replicas that are not committed."""
 DEPENDENCIES_MAX: Final = 64
 """Upper bound for the dependencies of one call."""
-TICK_INTERVAL_MAX_S: Final = 0.25
+TICK_INTERVAL_MAX_S: Final = 0.5
 """Upper bound for one measured tick interval, in seconds. A longer interval means that the process
 was suspended, not that it was busy."""
-TICK_AVERAGE_WINDOW: Final = 10
-"""Approximate number of ticks in the moving average of the tick interval."""
+
+
+TARGET_SHARE: Final = 0.25
+"""Target waiting time in each queue, as a share of `busy_after`. A call waits in several queues:
+in buffers of connections, for its first response, and for its stable or final response."""
+
+STALL_SHARE: Final = 0.5
+"""Time without a served call after which a queue is stalled, as a share of the target."""
+LONG_STALL_TARGETS: Final = 4
+"""Duration of a stall after which the waiting calls do not count, in target waiting times."""
+AUDIBLE_S: Final = 0.25
+"""Silence after which a member counts as unreachable, in seconds. Two tick intervals are added,
+because an overloaded process receives and sends late."""
+
+
+class CallQueue:
+    """Calls that await a response, in the order of their arrival, bounded by waiting time.
+
+    The queue is *congested* while its oldest call has waited longer than the target. A congested
+    queue has space for as many calls as were served within the last target time. A call that is
+    admitted then waits about as long as the target. So the queue of an overloaded replica stays
+    short, and is empty soon after the load ends. The age of the oldest call alone would be too late
+    a signal: by then, an overload of three times has filled the queue for three times as long.
+
+    The time of the queue stands still while the queue is stalled: calls then wait for something
+    that fewer calls would not change, such as a missing majority. After a long stall, the calls
+    that wait do not count against the space any more.
+    """
+
+    def __init__(self, target_s: float) -> None:
+        self._target_s = target_s
+        self._now_s = 0.0
+        self._arrivals: dict[Dot, float] = {}
+        self._served = 0
+        """Number of calls served since the last tick."""
+        self._served_by_tick: deque[tuple[float, int]] = deque()
+        """End of each tick interval, and the number of calls served in it."""
+        self._served_recently = 0
+        """Sum of the numbers in `_served_by_tick`."""
+        self._stalled_s = 0.0
+        """Time since the last tick in which a call was served."""
+        self._exempt = 0
+        """Number of the oldest calls that do not count against the space."""
+
+    def __len__(self) -> int:
+        return len(self._arrivals)
+
+    def add(self, id: Dot) -> None:
+        self._arrivals[id] = self._now_s
+
+    def serve(self, id: Dot) -> None:
+        """Remove a call that has its response, or will never get one."""
+        if self._arrivals.pop(id, None) is not None:
+            self._served += 1
+            if self._exempt:
+                self._exempt -= 1
+
+    def serve_all(self, ids: Dots) -> None:
+        for id in [id for id in self._arrivals if id in ids]:
+            self.serve(id)
+
+    @property
+    def is_stalled(self) -> bool:
+        """True if calls wait and none was served for a while."""
+        return bool(self._arrivals) and self._stalled_s > self._target_s * STALL_SHARE
+
+    def tick(self, elapsed_s: float, can_progress: bool = False) -> None:
+        """End a tick interval. `can_progress` is True if the queue cannot be stalled."""
+        elapsed_s = min(elapsed_s, TICK_INTERVAL_MAX_S)
+        self._stalled_s = 0.0 if self._served else self._stalled_s + elapsed_s
+        if self.is_stalled and not can_progress:
+            if self._stalled_s > LONG_STALL_TARGETS * self._target_s:
+                self._exempt = len(self._arrivals)
+            return
+        self._now_s += elapsed_s
+        self._served_by_tick.append((self._now_s, self._served))
+        self._served_recently += self._served
+        self._served = 0
+        while self._served_by_tick[0][0] <= self._now_s - self._target_s:
+            self._served_recently -= self._served_by_tick.popleft()[1]
+
+    def has_space(self) -> bool:
+        """True if a call that is added now is likely to be served within about the target time."""
+        arrivals = self._arrivals
+        if not arrivals or len(arrivals) - self._exempt <= self._served_recently:
+            return True
+        return self._now_s - next(iter(arrivals.values())) <= self._target_s
 
 
 class AdmissionLimits(NamedTuple):
@@ -75,6 +161,9 @@ class MembershipPort(Protocol):
 
     def connected_members(self) -> list[int]: ...
 
+    def can_commit(self, silence_s_max: float) -> bool:
+        """True if neither the leader nor a majority has been silent for so long."""
+
     def blocked_reason(self) -> str | None: ...
 
     def validate_change(self, name: str, arguments: tuple[Any, ...]) -> Operation:
@@ -97,22 +186,29 @@ class AdmissionControl:
         self._backlog_max = limits.backlog_max
         self._unwritten_bytes_max = limits.unwritten_bytes_max
         self._strong_max = config.strong_max
-        self._busy_after_s = config.busy_after
-        self._tick_interval_s = config.tick_ms / 1000
-        self._closing_message = ""
-        """Rejection of all calls. Empty until this replica stops."""
+        target_s = config.busy_after * TARGET_SHARE
+        self.pending = CallQueue(target_s)
+        """Calls of this replica's clients that have no response yet."""
+        self.uncommitted = CallQueue(target_s)
+        """Calls of this replica's clients that have no stable or final response yet."""
         self.pending_strong: set[Dot] = set()
         """Strong calls of this replica's clients that have no stable response yet."""
+        self._closing_message = ""
+        """Rejection of all calls. Empty until this replica stops."""
 
     def close(self, message: str) -> None:
         """Reject all calls from now on."""
         self._closing_message = message
 
     def record_tick(self, elapsed_s: float) -> None:
-        """Add a tick interval to the moving average. Overload makes ticks late."""
-        self._tick_interval_s += (
-            min(elapsed_s, TICK_INTERVAL_MAX_S) - self._tick_interval_s
-        ) / TICK_AVERAGE_WINDOW
+        """End a tick interval.
+
+        A replica that is suspended or executes one long operation does not respond at all, and
+        without its leader or a majority nothing is committed. Neither is an overload.
+        """
+        self.pending.tick(elapsed_s)
+        can_commit = self._membership.can_commit(AUDIBLE_S + 2 * elapsed_s)
+        self.uncommitted.tick(elapsed_s, can_commit and not self.pending.is_stalled)
 
     def can_write(self) -> bool:
         """True if the disk keeps up. A disk that hangs without an error must not fill memory."""
@@ -142,10 +238,11 @@ class AdmissionControl:
         if not local_read and not self.can_write():
             message = "the disk of this replica does not keep up; call another replica"
             return RejectReason.DISK, message
-        # A long queue means that calls arrive faster than this replica executes them. A suspended
-        # process or a single long operation does not count: its queue drains soon.
-        queue_delay_s = replica.queue_delay_ticks() * self._tick_interval_s
-        if driver.backlog > self._backlog_max or queue_delay_s > self._busy_after_s:
+        if (
+            driver.backlog > self._backlog_max
+            or not self.pending.has_space()
+            or not (local_read or self.uncommitted.has_space())
+        ):
             return RejectReason.BUSY, "this replica is overloaded; retry later"
         if strong and len(self.pending_strong) >= self._strong_max:
             return self._retention_rejection(

@@ -289,6 +289,9 @@ class CallDispatcher:
             return
         call.id = id
         self._open_calls[id] = call
+        self._admission.pending.add(id)
+        if not local_read:
+            self._admission.uncommitted.add(id)
         if strong:
             self._admission.pending_strong.add(id)
         if self._observer is not None:
@@ -364,11 +367,14 @@ class CallDispatcher:
     def respond(self, responses: Sequence[Response]) -> None:
         """Send responses to the clients of their calls."""
         now_s, observer, open_calls = time.perf_counter(), self._observer, self._open_calls
+        pending, uncommitted = self._admission.pending, self._admission.uncommitted
         for response in responses:
             id = response.id
             if observer is not None:
                 observer.on_response(response)
-            if response.kind is ResponseKind.STABLE:
+            pending.serve(id)
+            if response.kind is not ResponseKind.TENTATIVE:
+                uncommitted.serve(id)
                 self._admission.pending_strong.discard(id)
             call = open_calls.get(id) or self._unattended_calls.get(id)
             if call is not None:
@@ -452,6 +458,8 @@ class CallDispatcher:
                 if event.id in self._queued_by_missing:
                     asyncio.get_running_loop().call_soon(self.release, event.id)
             elif type(event) is CheckpointInstalled:
+                self._admission.pending.serve_all(event.ids)
+                self._admission.uncommitted.serve_all(event.ids)
                 self._admission.pending_strong.difference_update(
                     [id for id in self._admission.pending_strong if id in event.ids]
                 )

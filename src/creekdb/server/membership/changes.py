@@ -177,6 +177,14 @@ class MembershipView:
     def connected_members(self) -> list[int]:
         return self._peers.connected_members()
 
+    def can_commit(self, silence_s_max: float) -> bool:
+        """True if neither the leader nor a majority has been silent for so long."""
+        silence_s = self._peers.silence_by_member_s()
+        audible = [each for each, each_s in silence_s.items() if each_s < silence_s_max]
+        audible.append(self._replica.index)
+        has_majority = 2 * len(audible) > len(self.configuration.members)
+        return has_majority and self._replica.leader() in audible
+
     def validate_change(self, name: str, arguments: tuple[Any, ...]) -> Operation:
         reachable = [self._replica.index, *self._peers.connected_members()]
         return validate_change(name, arguments, self._replica.configuration(), reachable)

@@ -133,7 +133,8 @@ class ServerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     operation_limit: float = 5.0
     """Duration after which a running operation is reported, in seconds."""
     busy_after: float = 2.0
-    """Reject new calls with `busy` while the oldest queued call is older than this, in seconds."""
+    """Longest acceptable waiting time of a call, in seconds. Calls that would wait longer because
+    of an overload are rejected with `busy` (`creekdb.server.calls.admission_control.CallQueue`)."""
     strong_max: int = 10_000
     """Upper bound for the strong calls of clients that await a stable response."""
     forget_after: float = 86_400.0

@@ -119,10 +119,33 @@ class Watchdog:
         )
 
 
-SLICE_S: Final = 0.004
-"""Time slice for tasks before other callbacks of the loop get their turn, in seconds."""
+SLICE_S_MIN: Final = 0.004
+"""Shortest time slice for tasks before other callbacks of the loop get their turn, in seconds."""
+SLICE_S_MAX: Final = 0.1
 JOIN_TIMEOUT_S: Final = 2.0
 """Time limit for joining a thread, in seconds."""
+
+
+class TimeSlices:
+    """Share of the loop's time for tasks.
+
+    A slice is as long as the other callbacks took since the previous slice. So tasks get half of
+    the time of a loop that many messages keep busy, and the replica does not accept work faster
+    than it executes it.
+    """
+
+    def __init__(self) -> None:
+        self._previous_end_s: float | None = None
+        """End of the previous slice, or None if it completed all tasks."""
+
+    def begin(self, now_s: float) -> float:
+        """Begin a slice. Return its deadline."""
+        elapsed_s = 0.0 if self._previous_end_s is None else now_s - self._previous_end_s
+        return now_s + min(max(elapsed_s, SLICE_S_MIN), SLICE_S_MAX)
+
+    def end(self, now_s: float, has_more: bool) -> None:
+        """End a slice. `has_more` is True if tasks wait for the next one."""
+        self._previous_end_s = now_s if has_more else None
 
 
 class Executor(ABC):
@@ -138,6 +161,7 @@ class Executor(ABC):
         """Lock that every other user of the replica must hold."""
         self.executions = 0
         self.execution_time_s = 0.0
+        self._slices = TimeSlices()
         self._watchdog = watchdog
         self._on_internal_error = on_internal_error
         self._loop = asyncio.get_running_loop()
@@ -182,8 +206,9 @@ class InlineExecutor(Executor):
     def _run_slice(self) -> None:
         tasks, watchdog = self._tasks, self._watchdog
         started_s = now_s = time.monotonic()
+        deadline_s = self._slices.begin(now_s)
         try:
-            while tasks and now_s < started_s + SLICE_S:
+            while tasks and now_s < deadline_s:
                 task = tasks.popleft()
                 watchdog.begin(task.request.operation)
                 execution = self._replica.run(task)
@@ -196,6 +221,7 @@ class InlineExecutor(Executor):
             raise
         self.execution_time_s += now_s - started_s
         self._is_scheduled = bool(tasks)
+        self._slices.end(now_s, self._is_scheduled)
         if self._is_scheduled:
             self._loop.call_soon(self._run_slice)
 
@@ -266,14 +292,17 @@ class ThreadExecutor(Executor):
     def _complete_slice(self) -> None:
         """Complete tasks for one slice. A task that finishes later schedules another slice."""
         self._is_completion_scheduled = False
-        deadline_s = time.monotonic() + SLICE_S
+        now_s = time.monotonic()
+        deadline_s = self._slices.begin(now_s)
         while self._completed_tasks and not self._is_halted:
             task, execution = self._completed_tasks.popleft()
             self._in_flight -= 1
             self.executions += 1
             self._completed(task, execution)
-            if time.monotonic() >= deadline_s:
+            now_s = time.monotonic()
+            if now_s >= deadline_s:
                 if not self._is_completion_scheduled:
                     self._is_completion_scheduled = True
                     self._loop.call_soon(self._complete_slice)
-                return
+                break
+        self._slices.end(now_s, bool(self._completed_tasks))

@@ -63,9 +63,6 @@ class FakeView(ReplicaView):
     def can_respond_locally(self, operation: Operation, strong: bool) -> bool:
         return False
 
-    def queue_delay_ticks(self) -> int:
-        return 0
-
     def tentative_length(self) -> int:
         return 0
 
@@ -106,6 +103,9 @@ class FakeReplica:
 
     def connected_members(self) -> list[int]:
         return [2]
+
+    def can_commit(self, silence_s_max: float) -> bool:
+        return True
 
     def validate_change(self, name: str, arguments: tuple[Any, ...]) -> Operation:
         raise NotImplementedError

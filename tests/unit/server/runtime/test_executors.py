@@ -1,4 +1,4 @@
-"""Watchdog: long operations are reported with their name and stack."""
+"""Watchdog: long operations are reported with their name and stack. Time slices of tasks."""
 
 import logging
 import threading
@@ -8,7 +8,7 @@ from contextlib import ExitStack
 import pytest
 
 from creekdb.protocol.request import Operation
-from creekdb.server.runtime.executors import Watchdog
+from creekdb.server.runtime.executors import SLICE_S_MAX, SLICE_S_MIN, TimeSlices, Watchdog
 from creekdb.wire.deduplication import wrap_call
 from creekdb.wire.event_log import EventLog
 
@@ -86,3 +86,14 @@ def test_watchdog_thread_reports_while_the_main_thread_is_busy(
             watchdog.end()
     finally:
         watchdog.stop()
+
+
+def test_tasks_get_half_of_the_time_of_a_busy_loop() -> None:
+    slices = TimeSlices()
+    assert slices.begin(10.0) == 10.0 + SLICE_S_MIN, "the loop was not busy with tasks before"
+    slices.end(10.004, has_more=True)
+    assert slices.begin(10.054) == pytest.approx(10.054 + 0.05)
+    slices.end(10.104, has_more=True)
+    assert slices.begin(11.0) == 11.0 + SLICE_S_MAX
+    slices.end(11.1, has_more=False)
+    assert slices.begin(12.0) == 12.0 + SLICE_S_MIN

@@ -504,3 +504,13 @@ async def test_a_client_skips_a_replica_that_has_not_joined(tmp_path: Path) -> N
             await cluster.until_connected()
             await pinned.strong.put("lamp", 4)
             assert await pinned.weak.get("lamp") == 4
+
+
+async def test_a_session_that_has_only_read_locally_continues_at_another_replica(
+    tmp_path: Path,
+) -> None:
+    async with running_cluster(tmp_path, replicas=2) as cluster, cluster.client(0, 1) as db:
+        session = db.session()
+        assert await session.weak.get("a") is None
+        await cluster.stop(0)
+        assert await session.weak.within(10).put("a", 1) is None

@@ -2,7 +2,10 @@
 
 from typing import Any
 
-from creekdb.execution.mvcc.register_table import CheckpointCursor
+from creekdb.execution.base_state import EmptyBase
+from creekdb.execution.mvcc.register_table import CheckpointCursor, RegisterTable
+from creekdb.execution.mvcc.state_loader import StateLoader
+from creekdb.execution.transaction import ABSENT
 from creekdb.protocol.values import Key
 from tests.unit.execution.mvcc.store_fixture import StoreFixture, loaded_state
 
@@ -57,6 +60,43 @@ def test_a_cursor_is_independent_of_a_state_loaded_meanwhile() -> None:
     fixture.store.load(loaded_state(("b", 2)))
     assert read_all(cursor) == ({"a": 1}, [])
     assert read_all(fixture.store.table.open_cursor()) == ({"b": 2}, [])
+
+
+def test_a_cursor_keeps_the_state_that_a_loaded_one_replaced() -> None:
+    fixture = StoreFixture()
+    execute_stable(fixture, 1, ("put", "a", 1), ("put", "b", 2), ("put", "c", 3))
+    cursor, loader = fixture.store.table.open_cursor(), loaded_state(("a", 7), ("c", 8))
+    assert cursor.take(1) == ([("a", 1)], [])
+    fixture.store.load(loader)
+    for _ in range(10):
+        loader.discard(1)
+    execute_stable(fixture, 2, ("put", "c", 9))
+    assert cursor.take(10) == ([("b", 2), ("c", 3)], [])
+    assert cursor.take(10) is None
+    assert read_all(fixture.store.table.open_cursor()) == ({"a": 7, "c": 9}, [])
+
+
+def test_the_loader_receives_a_replaced_state_without_open_cursors() -> None:
+    fixture = StoreFixture()
+    execute_stable(fixture, 1, ("put", "a", 1))
+    read_all(fixture.store.table.open_cursor())
+    loader = loaded_state(("b", 2))
+    fixture.store.load(loader)
+    assert loader.registers == {"a": 1}
+
+
+def test_registers_of_the_base_that_a_loaded_state_deletes_stay_deleted() -> None:
+    class OneRegister(EmptyBase):
+        def read(self, key: Key) -> Any:
+            return 5 if key == "a" else ABSENT
+
+    table = RegisterTable(OneRegister(), None, with_cursors=True)
+    loader = StateLoader(OneRegister(), with_digest=False, with_order=True)
+    loader.add([("b", 2)], ["a"])
+    table.load(loader)
+    assert table.stable_value("a") is ABSENT
+    assert read_all(table.open_cursor()) == ({"b": 2}, ["a"])
+    assert read_all(table.open_cursor()) == ({"b": 2}, ["a"])
 
 
 def test_a_cursor_compacts_the_key_list() -> None:

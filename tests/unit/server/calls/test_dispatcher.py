@@ -182,6 +182,20 @@ async def test_call_waits_for_its_dependencies_and_passes_them_to_the_replica() 
     assert fixture.replica.invoked_after == [(DEPENDENCY,)] * 2
 
 
+@pytest.mark.parametrize("first", [0, 1, 2])
+async def test_call_waits_for_all_its_dependencies(first: int) -> None:
+    fixture = DispatcherFixture()
+    dependencies = (Dot(1, 7), Dot(2, 5), Dot(1, 9))
+    fixture.call(1, after=dependencies)
+    for index in range(3):
+        assert not fixture.sink.ids
+        arrived = dependencies[(first + index) % 3]
+        fixture.replica.view.arrived.add(arrived)
+        fixture.dispatcher.release(arrived)
+    assert fixture.sink.ids == [Dot(0, 1)]
+    assert fixture.replica.invoked_after == [dependencies]
+
+
 async def test_blocked_reason_is_empty_as_soon_as_the_replica_is_ready() -> None:
     """Clients would otherwise switch to another replica, although the next check unblocks calls."""
     fixture = DispatcherFixture()

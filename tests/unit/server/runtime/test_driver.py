@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, cast
 
-from creekdb.errors import StorageFault
+from creekdb.errors import DiskFull, StorageFault
 from creekdb.protocol.checkpoint.stream import (
     ArrayEncoder,
     EncodedCheckpoint,
@@ -172,6 +172,33 @@ async def test_nothing_is_sent_after_a_loss_of_data() -> None:
     assert lost == [loss]
     assert journal.records == [record], "a record of the first batch only"
     assert (responses, sent) == ([], [])
+
+
+async def test_a_replica_with_a_failed_disk_receives_no_messages_and_no_ticks() -> None:
+    journal, inputs = FakeJournal(), list[str]()
+
+    class ListeningReplica(FakeReplica):
+        def receive(self, message: Message, sender: int, now: int) -> None:
+            inputs.append("message")
+
+        def tick(self, now: int) -> None:
+            inputs.append("tick")
+
+    driver = make_driver(ListeningReplica(Effects(), Effects()), journal, [])
+
+    def input_both() -> None:
+        driver.receive(Progress(1, 0), 1)
+        driver.tick()
+
+    journal.fault = DiskFull("no space left")
+    input_both()
+    assert inputs == []
+    journal.fault = None
+    input_both()
+    assert inputs == ["message", "tick"]
+    driver.halt()
+    input_both()
+    assert inputs == ["message", "tick"]
 
 
 async def test_response_does_not_overtake_one_that_has_just_become_durable() -> None:

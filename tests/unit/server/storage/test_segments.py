@@ -64,6 +64,16 @@ def test_segments_of_another_owner_are_rejected_and_kept(
     assert read_records(tmp_path, other) == 3 + with_checkpoint
 
 
+def test_a_checkpoint_of_another_owner_is_rejected(tmp_path: Path) -> None:
+    journal = Journal(tmp_path, owner=OTHERS[0])
+    journal.open()
+    journal.append([checkpoint_record(1)])
+    journal.flush()
+    journal.close()
+    with pytest.raises(UsageError, match="was written by another replica"):
+        read_records(tmp_path, OURS)
+
+
 @pytest.mark.parametrize("copied", [0, 1, 2])
 def test_one_copied_segment_of_another_owner_is_rejected(tmp_path: Path, copied: int) -> None:
     write_segments(tmp_path / "ours", OURS)

@@ -198,6 +198,18 @@ async def test_a_second_replica_with_the_number_of_a_connected_one_is_rejected()
     assert is_accepted(fixture, ""), "an earlier version sends no address"
 
 
+async def test_the_earlier_connection_of_a_returning_replica_is_closed_and_ignored() -> None:
+    fixture = ReceiverFixture()
+    transport, receiver = StubTransport(), PeerReceiver(fixture.peers)
+    receiver.connection_made(cast(asyncio.BaseTransport, transport))
+    receiver.data_received(messages.encode_frame(THEIRS))
+    assert fixture.transport.is_closed
+    assert not transport.is_closed
+    fixture.receiver.data_received(messages.encode_frame(Progress(6, 6)))  # sent before the close
+    receiver.data_received(messages.encode_frame(Progress(7, 7)))
+    assert fixture.messages == [Progress(7, 7)]
+
+
 async def test_unwanted_registers_are_discarded_gradually() -> None:
     loader = StateLoader(EmptyBase(), with_digest=False)
     loader.add([(each, each) for each in range(REGISTERS_PER_TURN_MAX * 3)], ())

@@ -45,6 +45,7 @@ class ReplicaBackend:
         lag = sources.lag_instances()
         if lag > READY_LAG_MAX:
             problems.append(f"the replica lags by {lag} decided instances")
+        problems.extend(sources.conflicts().values())
         return problems
 
     def committed_items(

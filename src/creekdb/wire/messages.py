@@ -16,6 +16,7 @@ import msgspec
 from creekdb.errors import DECODE_ERRORS, MalformedMessage
 from creekdb.protocol.checkpoint.stream import SnapshotPart as SnapshotPart
 from creekdb.protocol.ids.version_vector import Dot
+from creekdb.protocol.membership.rollback_detection import StateEvidence
 from creekdb.protocol.messages import Message
 from creekdb.protocol.request import Outcome
 from creekdb.protocol.values import freeze
@@ -74,6 +75,9 @@ class PeerHello(msgspec.Struct, frozen=True, array_like=True, tag=1):
     """Oldest supported version; 0 means `version`."""
     operations: tuple[OperationArity, ...] = ()
     """Operations that the replica can execute. Empty if it does not report them."""
+    evidence: StateEvidence | None = None
+    """Evidence against data directories that were replaced by older copies. None if the replica
+    reports none."""
 
 
 class PeerRefused(msgspec.Struct, frozen=True, array_like=True, tag=3):

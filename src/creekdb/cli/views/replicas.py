@@ -115,6 +115,8 @@ def state_text(status: Mapping[str, Any]) -> str:
         return f"joining: awaits {others}" if others else "joining: catching up"
     if not status.get("is_member", True):
         return "not a member"
+    if conflicts := status.get("conflicts"):
+        return f"conflicts with {','.join(conflicts)}"
     reachable = len(status["connected"]) + 1
     return "up" if 2 * reachable > len(status["members"]) else "no majority"
 

@@ -185,6 +185,11 @@ class ReliableBroadcast:
         self._summaries[peer] = Dots()
         self._retain_again(requests)
 
+    def reported_last_event(self, peer: int) -> int:
+        """Return the last event number that the peer has reported of itself, or 0."""
+        summary = self._summaries.get(peer)
+        return 0 if summary is None else summary.last(peer)
+
     def held_back(self) -> tuple[Request, ...]:
         """Return the requests that are received but not delivered yet."""
         return tuple(self._held_back.values())

@@ -220,6 +220,11 @@ class Learner:
             self.request_catch_up(sender, self.first_undecided)
         return newly_decided
 
+    def last_decisions(self, limit: int) -> tuple[int, tuple[Batch, ...]]:
+        """Return the last retained decisions, at most `limit`, and the instance of the first."""
+        first = max(self.first_retained, self.first_undecided - limit)
+        return first, tuple(self.decided[each] for each in range(first, self.first_undecided))
+
     def discard_delivered_by_all(self, stable_instance: int) -> None:
         """Discard delivered decisions. Recovery from the own disk needs `stable_instance` on."""
         delivered_by_all = min(

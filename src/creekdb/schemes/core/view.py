@@ -7,7 +7,8 @@ from creekdb.execution.keys import CollationKey
 from creekdb.protocol.checkpoint.stream import LazyCheckpoint, RegisterLoader
 from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.membership.configuration import Configuration
-from creekdb.protocol.request import Operation, Request
+from creekdb.protocol.membership.rollback_detection import ReportedState
+from creekdb.protocol.request import Batch, Operation, Request
 from creekdb.protocol.values import Key
 from creekdb.schemes.core.execution import Execution, ReplicaVariables
 from creekdb.schemes.core.ordering import Ordering
@@ -70,6 +71,20 @@ class ReplicaView:
     def can_shut_down(self) -> bool:
         """True if the replica was removed and no member depends on its messages any more."""
         return self._stack.can_shut_down
+
+    # --- evidence for other replicas (`StateView`) --------------------------------------------
+
+    def own_state(self) -> ReportedState:
+        return ReportedState(self.last_issued().event, self._stack.cab.learner.delivered)
+
+    def reported_state(self, replica: int) -> ReportedState:
+        """Return the state that the other replica has reported to this one."""
+        last_event = self._stack.reliable_broadcast.reported_last_event(replica)
+        return ReportedState(last_event, self._stack.cab.learner.progress_of(replica))
+
+    def last_decisions(self, limit: int) -> tuple[int, tuple[Batch, ...]]:
+        """Return the last decisions, at most `limit`, and the instance of the first."""
+        return self._stack.cab.learner.last_decisions(limit)
 
     # --- order --------------------------------------------------------------------------------
 

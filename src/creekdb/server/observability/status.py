@@ -42,6 +42,8 @@ class ReplicaSources(NamedTuple):
     """Expiry time of the certificate, in seconds since 1970. None without a certificate."""
     failure: Callable[[], Exception | None]
     """Error that stopped the replica."""
+    conflicts: Callable[[], Mapping[int, str]] = dict
+    """Peers whose state contradicts that of this replica, with an explanation."""
 
     def rejections_by_reason(self) -> dict[str, int]:
         """Return the number of rejected or dropped inputs by reason, of replica and server."""
@@ -87,12 +89,18 @@ class ReplicaSources(NamedTuple):
             "waits_for": replica.awaited_members(),
             "why_closed": self.dispatcher.blocked_reason(),
             "digests": self.divergence.status(),
+            "conflicts": {str(each): text for each, text in self.conflicts().items()},
             "failure": None if failure is None else str(failure),
         }
 
 
 UNLOGGED_REASONS: Final = frozenset(
-    (ServerCounter.PEER_NOT_CONNECTED, ServerCounter.PEER_UNREACHABLE, ServerCounter.NO_HELLO)
+    (
+        ServerCounter.NOT_STARTED,
+        ServerCounter.PEER_NOT_CONNECTED,
+        ServerCounter.PEER_UNREACHABLE,
+        ServerCounter.NO_HELLO,
+    )
 )
 """Reasons that are counted but not logged, because other events report them."""
 REJECTION_HINTS: Final[dict[str, str]] = {

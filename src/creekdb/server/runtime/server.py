@@ -34,6 +34,7 @@ from creekdb.server.membership.changes import (
     initial_configuration,
     initialise_journal,
 )
+from creekdb.server.membership.rollback_guard import GuardPorts, RollbackGuard
 from creekdb.server.observability.divergence import DivergenceDetector
 from creekdb.server.observability.latency import Histogram
 from creekdb.server.observability.recorder import RecordingWriter
@@ -155,7 +156,15 @@ class Server:
             )
         capabilities, tokens = Capabilities(self._datatype), AccessTokens(config.security)
         self.tokens = tokens
+        self.rollback_guard = RollbackGuard(
+            config,
+            replica.view,
+            GuardPorts(self.fail, self._reconnect_except),
+        )
         self.peers = self._build_peers(replica, configuration, capabilities)
+        self._has_dialled_peers = False
+        """True once each member has been dialled. Before, a peer may have evidence that this
+        replica lost data, so the replica receives nothing and sends nothing."""
         self.driver = self._build_driver(replica, executor)
         self.membership = MembershipView(
             replica.view,
@@ -204,8 +213,10 @@ class Server:
             rejections=self.rejections,
             certificate_expiry_s=lambda: self.listeners.certificate_expires_s,
             failure=lambda: self.failure,
+            conflicts=lambda: self.rollback_guard.conflicts,
         )
         self._recover(records)
+        self.rollback_guard.open()
 
     # --- construction -------------------------------------------------------------------------
 
@@ -238,6 +249,11 @@ class Server:
         self, replica: Replica, configuration: Configuration, capabilities: Capabilities
     ) -> PeerNetwork:
         config = self.config
+
+        def on_hello(hello: PeerHello) -> None:
+            capabilities.record_peer(hello.replica, hello.operations)
+            self.rollback_guard.record(hello)
+
         hello = PeerHello(
             WIRE_VERSION,
             config.cluster,
@@ -257,8 +273,10 @@ class Server:
             count_failure=self._count_rejection,
             spawn=self.task_supervisor.spawn,
             log=lambda peer, line: self.event_log.warning(EventName.PEER_REFUSED, line, peer=peer),
-            on_hello=lambda hello: capabilities.record_peer(hello.replica, hello.operations),
             on_duplicate=lambda message: self.fail(DuplicateReplica(message)),
+            on_hello=on_hello,
+            evidence=self.rollback_guard.evidence,
+            check_evidence=self.rollback_guard.check,
         )
         ssl_context = self.listeners.client_context()
         return PeerNetwork(hello, config.peers, ports, ssl_context, self.limits.peers)
@@ -316,6 +334,7 @@ class Server:
         self.driver.apply_effects()
         self.driver.halt()
         self._watchdog.stop()
+        self.rollback_guard.close()
         self.journal.close()
         if self._recorder is not None:
             self._recorder.record_durable(self.journal.durable_position)
@@ -403,10 +422,15 @@ class Server:
     def _receive(self, message: DeliveredPeerMessage | AssembledSnapshot, sender: int) -> None:
         if isinstance(message, StateDigests):
             self.divergence.receive(message, sender)
+        elif not self._has_dialled_peers:
+            self._count_rejection(ServerCounter.NOT_STARTED)
         elif self.admission.can_write():
             self.driver.receive(message, sender)
         else:
             self._count_rejection(ServerCounter.SLOW_DISK)
+
+    def _reconnect_except(self, peer: int) -> None:
+        self.peers.reconnect_except(peer)
 
     def _handle_internal_error(self, error: Exception) -> None:
         if error is self.failure:
@@ -445,6 +469,7 @@ class Server:
         self.peers.start()
         spawn(self._tick())
         spawn(retry_disk(self.journal))
+        spawn(self.rollback_guard.save_periodically())
         if not self.config.record:  # a recorded run contains only calls of clients
             retention_s, is_leader = self.config.forget_after, self.admission.can_run_leader_tasks
             spawn(
@@ -473,7 +498,8 @@ class Server:
             now_s = loop.time()
             self.admission.record_tick(now_s - last_s)
             last_s = now_s
-            if self.admission.can_write():
+            self._has_dialled_peers = self._has_dialled_peers or self.peers.has_dialled_all()
+            if self._has_dialled_peers and self.admission.can_write():
                 self.driver.tick()
             self.journal.request_sync()
             self.membership.refresh()

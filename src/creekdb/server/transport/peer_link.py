@@ -263,7 +263,7 @@ class PeerLink:
 
     async def _dial(self) -> PeerSender | None:
         loop = asyncio.get_running_loop()
-        sender = PeerSender(self._peers.hello)
+        sender = PeerSender(self._peers.current_hello())
         protocol = cast(asyncio.Protocol, sender)
         try:
             async with asyncio.timeout(self._limits.dial_timeout_s):
@@ -310,6 +310,8 @@ class PeerLink:
         if problem is None and self._peers.ssl_context is not None:
             host, certificate = self.address[0], sender.peer_certificate
             problem = self._peers.check_certificate(self._replica, certificate, host)
+        if problem is None:
+            problem = self._peers.check_evidence(hello)
         if problem is not None:
             self._report(problem)
             sender.close()

@@ -19,6 +19,7 @@ from creekdb.driver.snapshot_parts import SnapshotAssembler, snapshot_payloads
 from creekdb.errors import FrameTooLong, MalformedMessage
 from creekdb.protocol.checkpoint.stream import AssembledSnapshot, EncodedSnapshot, RegisterLoader
 from creekdb.protocol.membership.configuration import Configuration
+from creekdb.protocol.membership.rollback_detection import StateEvidence
 from creekdb.protocol.messages import Snapshot
 from creekdb.server.runtime.task_supervisor import Spawn
 from creekdb.server.security.authentication import certificate_problem, replica_identity
@@ -185,11 +186,14 @@ class PeerReceiver:
         So a replica that has a hello from each member it reaches is the only one with its number
         there. It finds other causes of a rejection in the hello.
         """
-        problem = self._peers.check_hello(hello)
+        peers = self._peers
+        problem = peers.check_hello(hello)
         refusal = None
         if problem is None:
-            problem = refusal = self._check_certificate(hello) or self._peers.check_duplicate(hello)
-        self._write(self._peers.hello if refusal is None else PeerRefused(*refusal))
+            problem = refusal = self._check_certificate(hello) or peers.check_duplicate(hello)
+        if problem is None:
+            problem = peers.check_evidence(hello)
+        self._write(peers.current_hello() if refusal is None else PeerRefused(*refusal))
         if problem is None:
             # Messages of an earlier connection must not arrive after those of this one.
             for other in tuple(self._peers.receivers):
@@ -216,6 +220,14 @@ UNKNOWN_PEERS_MAX: Final = 8
 Messages of further ones are received, but not answered."""
 
 
+def _no_evidence() -> StateEvidence | None:
+    return None
+
+
+def _accept_evidence(hello: PeerHello) -> PeerRejection | None:
+    return None
+
+
 class PeerPorts(NamedTuple):
     """Outputs of the network of peers."""
 
@@ -233,6 +245,10 @@ class PeerPorts(NamedTuple):
     """Receives the hello of each accepted peer."""
     on_duplicate: Callable[[str], None]
     """Receives the refusal of a peer that is connected to another replica with this number."""
+    evidence: Callable[[], StateEvidence | None] = _no_evidence
+    """Returns the evidence to send to a peer."""
+    check_evidence: Callable[[PeerHello], PeerRejection | None] = _accept_evidence
+    """Returns the reason to reject a peer because of its evidence, or None."""
 
 
 class PeerNetwork:
@@ -255,6 +271,8 @@ class PeerNetwork:
         self.log = ports.log
         self._on_hello = ports.on_hello
         self.on_duplicate = ports.on_duplicate
+        self._evidence = ports.evidence
+        self.check_evidence = ports.check_evidence
         self.ssl_context = ssl_context
         self._is_started = False
         self._highest_replica = max((*addresses, hello.replica))
@@ -394,6 +412,16 @@ class PeerNetwork:
         if message != self._last_logged:
             self._last_logged = message
             self.log(replica, message)
+
+    def reconnect_except(self, replica: int) -> None:
+        """Abort and redial the links to all peers except one, to exchange hellos again."""
+        for peer, link in self.links.items():
+            if peer != replica:
+                link.abort()
+
+    def current_hello(self) -> PeerHello:
+        """Return the hello for a new connection."""
+        return msgspec.structs.replace(self.hello, evidence=self._evidence())
 
     def record_hello(self, hello: PeerHello) -> None:
         self.client_addresses[hello.replica] = hello.client_address

@@ -1,0 +1,132 @@
+"""Data directories that were replaced by older copies of themselves."""
+
+import asyncio
+import shutil
+from pathlib import Path
+
+from creekdb.client import Database
+from creekdb.errors import StorageFault
+from creekdb.server.runtime.server import Server
+from creekdb.wire.counters import ServerCounter
+from tests.cluster.in_process_cluster import TIMEOUT_S, InProcessCluster, running_cluster
+
+
+async def put_all(db: Database, prefix: str, count: int, strong: bool) -> None:
+    for number in range(count):
+        await (db.strong if strong else db.weak).put(f"{prefix} {number}", number)
+
+
+def replace_directory(directory: Path, copy: Path) -> None:
+    shutil.move(directory, directory.with_name(f"{directory.name} replaced"))
+    shutil.move(copy, directory)
+
+
+async def until_failed(server: Server) -> str:
+    """Wait until the replica has stopped because of its data directory. Return the error."""
+    await asyncio.wait_for(server.stop_requested.wait(), TIMEOUT_S)
+    assert isinstance(server.failure, StorageFault)
+    return str(server.failure)
+
+
+async def until_conflicting(cluster: InProcessCluster, replica: int, *peers: int) -> None:
+    async with asyncio.timeout(TIMEOUT_S):
+        while set(cluster.servers[replica].rollback_guard.conflicts) != set(peers):
+            await asyncio.sleep(0.01)
+
+
+async def test_a_replica_that_decided_again_after_a_rollback_stops(tmp_path: Path) -> None:
+    """While replica 0 is down, no other replica can detect the rollback: 1 was down before."""
+    async with running_cluster(tmp_path) as cluster:
+        async with cluster.client(0, 1) as db:
+            await put_all(db, "first", 20, strong=True)
+        await cluster.until_quiescent()
+        await cluster.stop(2)
+        shutil.copytree(tmp_path / "2", tmp_path / "copy")
+        await cluster.stop(1)
+        await cluster.start(2)
+        async with cluster.client(0) as db:
+            await put_all(db, "second", 20, strong=True)
+        await cluster.stop(0, 2)
+        replace_directory(tmp_path / "2", tmp_path / "copy")
+        await cluster.start(1, 2)
+        async with cluster.client(1) as db:
+            await db.strong.put("conflicting", 1)
+
+        await cluster.start(0)
+        error = await until_failed(cluster.servers[2])
+        assert f"{tmp_path / '2'} is an older copy, as replica 0 has recorded" in error
+        assert "does not contain start 2" in error
+        await until_conflicting(cluster, 0, 1)
+        await until_conflicting(cluster, 1, 0)
+        conflict = cluster.servers[1].status()["conflicts"]["0"]
+        assert "have decided instance" in conflict
+        assert cluster.servers[0].failure is None
+        assert cluster.servers[1].failure is None
+        assert cluster.servers[0].rejections[ServerCounter.ROLLED_BACK]
+
+        await cluster.stop(1, 2)  # the remedy: keep the state of replica 0
+        shutil.rmtree(tmp_path / "1")
+        shutil.rmtree(tmp_path / "2")
+        await cluster.start(1, 2)
+        await cluster.until_connected()
+        async with cluster.client(2) as db:
+            assert len(await db.strong.scan("")) == 40
+
+
+async def test_a_replica_that_reused_call_numbers_stops_and_reports_their_count(
+    tmp_path: Path,
+) -> None:
+    async with running_cluster(tmp_path) as cluster:
+        await cluster.stop(2)
+        shutil.copytree(tmp_path / "2", tmp_path / "copy")
+        await cluster.start(2)
+        await cluster.until_connected()
+        async with cluster.client(2) as db:
+            await put_all(db, "kept", 15, strong=False)
+        await cluster.until_quiescent()
+        await cluster.stop()
+        replace_directory(tmp_path / "2", tmp_path / "copy")
+        await cluster.start(2)
+        async with cluster.client(2) as db:
+            await put_all(db, "lost", 15, strong=False)
+
+        await cluster.start(0, 1)
+        error = await until_failed(cluster.servers[2])
+        assert f"The 15 calls that it has accepted since its start are only in {tmp_path}" in error
+        await cluster.stop(2)
+        async with cluster.client(0) as db:
+            keys = [key for key, _ in await db.strong.scan("")]
+        assert sorted(keys) == sorted(f"kept {number}" for number in range(15))
+        assert cluster.servers[0].failure is None
+        assert cluster.servers[1].failure is None
+
+
+async def test_of_five_replicas_only_the_rolled_back_one_stops(tmp_path: Path) -> None:
+    """Replica 3 was down when replica 4 issued the lost calls, and receives the reused numbers."""
+    async with running_cluster(tmp_path, 5) as cluster:
+        await cluster.stop(3, 4)
+        shutil.copytree(tmp_path / "4", tmp_path / "copy")
+        await cluster.start(4)
+        async with cluster.client(4) as db:
+            await put_all(db, "kept", 15, strong=False)
+        await cluster.until_quiescent()
+        await cluster.stop()
+        replace_directory(tmp_path / "4", tmp_path / "copy")
+        await cluster.start(3, 4)
+        async with cluster.client(4) as db:
+            await put_all(db, "lost", 15, strong=False)
+            view = cluster.servers[3].driver.replica.view
+            async with asyncio.timeout(TIMEOUT_S):
+                while view.reported_state(4).last_event < 15 or view.tentative_length() < 15:
+                    await asyncio.sleep(0.01)
+
+        await cluster.start(0, 1, 2)
+        await until_failed(cluster.servers[4])
+        await cluster.stop(4)
+        for replica in (0, 1, 2):
+            await until_conflicting(cluster, replica, 3)
+        await until_conflicting(cluster, 3, 0, 1, 2)
+        async with cluster.client(0) as db:
+            keys = [key for key, _ in await db.strong.scan("")]
+        assert sorted(keys) == sorted(f"kept {number}" for number in range(15))
+        assert [each.failure for each in cluster.servers.values()] == [None] * 4

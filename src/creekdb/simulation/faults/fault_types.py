@@ -185,6 +185,29 @@ class LoseDisk(ReplicaFault, frozen=True):
 
 
 @form(
+    "rollback-disk 2 by 200ms for 50ms at 400ms",
+    "replica 2 stops; 50 ms later it restarts with the disk of 200 ms before the fault",
+)
+class RollbackDisk(ReplicaFault, frozen=True):
+    """The replica stops, and restarts `away_us` later with the durable records of an earlier time.
+
+    The records are those of `by_us` before the fault. Replicas exchange evidence when they connect,
+    so the replica stops permanently once another one shows that it has lost data.
+    """
+
+    by_us: Increase
+    away_us: Duration
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.by_us > self.at_us:
+            raise BadValue("a disk is rolled back to a time before the start of the run")
+
+    def inject(self, injector: "FaultInjector") -> None:
+        injector.roll_back_disk(self)
+
+
+@form(
     "partition 0,1|2,3 at 1s",
     "only replicas of one group reach each other; replicas not named form one more group",
 )
@@ -372,7 +395,7 @@ def check_faults(faults: Sequence[Fault], replicas: int) -> None:
     removed = {fault.replica for fault in faults if isinstance(fault, Remove)}
     if added and removed.issuperset(range(replicas)):
         raise BadValue("every initial replica is removed: added replicas need one of them to join")
-    dead = {fault.replica for fault in faults if isinstance(fault, Die)}
+    dead = {fault.replica for fault in faults if isinstance(fault, Die | RollbackDisk)}
     if len(dead) > (replicas - 1) // 2:
         raise BadValue(f"{len(dead)} of {replicas} replicas die: a majority must survive")
     if any(isinstance(fault, LoseDisk) for fault in faults):

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from creekdb.protocol.consensus.omega import NO_BALLOT
 from creekdb.protocol.messages import CheckpointRecord, Promised
-from creekdb.simulation.faults.fault_types import Fault, LoseDisk, MemberChange
+from creekdb.simulation.faults.fault_types import Fault, LoseDisk, MemberChange, RollbackDisk
 from creekdb.simulation.kernel.node import Node
 from creekdb.simulation.kernel.simulated_time import EventHandle, EventHeap
 from creekdb.simulation.models.disk import Disk
@@ -66,6 +66,9 @@ class ReplicaControl(NamedTuple):
 
     crash: Callable[[int], None]
     lose_disk: Callable[[int], None]
+    copy_disk: Callable[[int], Callable[[], None]]
+    """Copies the durable records. The returned function puts the copy in place of the disk of a
+    replica that is down."""
     restart: Callable[[int], None]
     change_members: Callable[[MemberChange], None]
 
@@ -92,12 +95,19 @@ class FaultInjector:
         """Replicas that have stopped permanently or are not added yet."""
         self.pending_disk_losses: list[LoseDisk] = []
         """Disk losses that wait until the cluster can survive them."""
+        self._disk_copies: dict[RollbackDisk, Callable[[], None]] = {}
+        """For each rollback whose copy has been made, the function that puts it in place."""
         self._settings: dict[tuple[int, str], _TemporarySetting] = {}
         """Settings that faults have changed, by the identity of the owner and by attribute."""
 
     def schedule(self, faults: Sequence[Fault]) -> None:
         self._scheduled += [
             self._heap.schedule_at(fault.at_us, fault.inject, self) for fault in faults
+        ]
+        self._scheduled += [
+            self._heap.schedule_at(fault.at_us - fault.by_us, self._copy_disk, fault)
+            for fault in faults
+            if isinstance(fault, RollbackDisk)
         ]
 
     def heal_all(self) -> None:
@@ -134,6 +144,16 @@ class FaultInjector:
         """Restart the replica. No effect if it is up or absent."""
         if self.nodes[replica].replica is None and replica not in self.absent_replicas:
             self.control.restart(replica)
+
+    def roll_back_disk(self, fault: RollbackDisk) -> None:
+        """Put the copy of the disk in place, and restart the replica later."""
+        self.crash(fault.replica)
+        if fault in self._disk_copies:
+            self._disk_copies.pop(fault)()
+            self._schedule_after(fault.away_us, self.restart, fault.replica)
+
+    def _copy_disk(self, fault: RollbackDisk) -> None:
+        self._disk_copies[fault] = self.control.copy_disk(fault.replica)
 
     def stop_permanently(self, replica: int) -> None:
         if not self._is_healed:

@@ -19,15 +19,17 @@ import msgspec
 
 from creekdb.errors import BadValue
 from creekdb.history.records import History
+from creekdb.protocol.effects import DataLost
 from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.membership.disk_loss_recovery import JOINED_BALLOT
 from creekdb.protocol.messages import Message, Promised, Record
 from creekdb.protocol.probes import Probe
 from creekdb.protocol.request import Operation
 from creekdb.schemes.core.replica import Replica
-from creekdb.simulation.faults.fault_types import MemberChange
+from creekdb.simulation.faults.fault_types import MemberChange, RollbackDisk
 from creekdb.simulation.faults.injector import FaultInjector, ReplicaControl
 from creekdb.simulation.faults.membership_operator import MembershipOperator
+from creekdb.simulation.kernel.hello_exchange import HelloExchange, StoredEvidence
 from creekdb.simulation.kernel.node import Node
 from creekdb.simulation.kernel.scenario import (
     OperationSampler,
@@ -78,6 +80,10 @@ class SimulationRun(msgspec.Struct, frozen=True, kw_only=True):
     timed_out_calls: int
     unserved_calls: int
     crashes: int
+    data_losses: dict[int, str]
+    """Replicas that stopped because their disks were rolled back, and the lost data."""
+    conflicts: tuple[tuple[int, int], ...]
+    """Pairs of replicas that rejected each other because of contradictory states."""
     network: NetworkStatistics
     cpu: CpuStatistics
     speculations: dict[Dot, Speculation]
@@ -116,6 +122,7 @@ class Simulation:
         self._recorder = HistoryRecorder(
             self.heap, replicas, scenario.record_events, scenario.replicas
         )
+        has_rollbacks = any(isinstance(fault, RollbackDisk) for fault in scenario.faults)
         self._trace = TraceHash()
         self._counters = ReplicaCounters()
         self._crashes = 0
@@ -138,9 +145,15 @@ class Simulation:
                 counters=self._counters,
                 on_issued=self._clients.record_id,
                 on_response=self._clients.handle_response,
+                on_data_lost=self._handle_data_lost if has_rollbacks else None,
             )
             for index in range(replicas)
         )
+        self._data_losses: dict[int, str] = {}
+        self._hellos: HelloExchange | None = None
+        """Exchange of evidence. None if no disk is rolled back, to save the time."""
+        if has_rollbacks:
+            self._hellos = HelloExchange(self.nodes, self._stop_after_data_loss)
         self._operator = MembershipOperator(
             self.nodes,
             derive_generator(seed, "operator"),
@@ -158,7 +171,11 @@ class Simulation:
             self.network,
             self.nodes,
             ReplicaControl(
-                self._crash, self._lose_disk, self._start, self._operator.queued_changes.append
+                self._crash,
+                self._lose_disk,
+                self._copy_disk,
+                self._start,
+                self._operator.queued_changes.append,
             ),
             absent=range(scenario.replicas, replicas),
         )
@@ -188,7 +205,8 @@ class Simulation:
     # --- callbacks of the models -----------------------------------------------------------------
 
     def _deliver(self, receiver: int, sender: int, data: bytes, message: Message | None) -> None:
-        self.nodes[receiver].receive(sender, data, message)
+        if self._hellos is None or self._hellos.connect(receiver, sender):
+            self.nodes[receiver].receive(sender, data, message)
 
     def _client_invoke(
         self, replica: int, operation: Operation, strong: bool, session: int
@@ -225,6 +243,10 @@ class Simulation:
 
     def _start(self, replica: int, initial_record: Record | None = None) -> None:
         self.nodes[replica].start(initial_record)
+        if self._hellos is not None:
+            self._hellos.replica_started(replica, self.network.reachable_from(replica))
+            if self.nodes[replica].replica is None:
+                return  # it has lost data
         if self._has_gated_clients:
             self._update_client_access(replica)
         else:
@@ -243,11 +265,35 @@ class Simulation:
         self._crashes += 1
         self._serving_replicas.discard(replica)
         self._clients.replica_crashed(replica)
+        if self._hellos is not None:
+            self._hellos.replica_stopping(replica)
         self.nodes[replica].crash()
 
     def _lose_disk(self, replica: int) -> None:
         self._crash(replica)
         self.nodes[replica].lose_disk()
+        if self._hellos is not None:
+            self._hellos.replace_evidence(replica, StoredEvidence())
+
+    def _copy_disk(self, replica: int) -> Callable[[], None]:
+        """Copy the disk, and return the function that puts the copy in its place."""
+        node, hellos = self.nodes[replica], self._hellos
+        assert hellos is not None
+        records, evidence = node.disk.copy(), hellos.stored_evidence(replica)
+
+        def put_in_place() -> None:
+            node.replace_disk(records)
+            hellos.replace_evidence(replica, evidence)
+
+        return put_in_place
+
+    def _handle_data_lost(self, replica: int, lost: DataLost) -> None:
+        self._stop_after_data_loss(replica, f"{lost.kind.value} that replica {lost.sender} has")
+
+    def _stop_after_data_loss(self, replica: int, loss: str) -> None:
+        self._data_losses[replica] = loss
+        self._injector.absent_replicas.add(replica)
+        self._crash(replica)
 
     def _sample(self) -> None:
         """Sample the counters. This event changes neither the run nor its trace."""
@@ -344,6 +390,8 @@ class Simulation:
             timed_out_calls=self._clients.timed_out_calls,
             unserved_calls=self._clients.unserved_calls,
             crashes=self._crashes,
+            data_losses=self._data_losses,
+            conflicts=() if self._hellos is None else tuple(sorted(self._hellos.conflicts)),
             network=self.network.statistics(),
             cpu=CpuStatistics(
                 busy_us=tuple(cpu.busy_us for cpu in cpus),

@@ -39,7 +39,7 @@ from creekdb.protocol.checkpoint.stream import (
     SnapshotPart,
     encode_chunks,
 )
-from creekdb.protocol.effects import Effects, Event, Response, Send, Task
+from creekdb.protocol.effects import DataLost, Effects, Event, Response, Send, Task
 from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.messages import Message, Record, Snapshot, decode_message
 from creekdb.protocol.request import Operation
@@ -107,7 +107,9 @@ class Node:
         counters: ReplicaCounters,
         on_issued: Callable[[int, Dot], None],
         on_response: Callable[[Response], None],
+        on_data_lost: Callable[[int, DataLost], None] | None = None,
     ) -> None:
+        """Create a node. Without `on_data_lost`, a replica that lost data is an error."""
         self.index = index
         self._heap = heap
         self._make_replica = make_replica
@@ -128,6 +130,7 @@ class Node:
         self._counters = counters
         self._on_issued = on_issued
         self._on_response = on_response
+        self._on_data_lost = on_data_lost
         self._rule = ReleaseRule(0)
         self._volatile_events: deque[tuple[int, tuple[Event, ...]]] = deque()
         """Events, each with the disk position from which on other replicas may depend on them."""
@@ -190,6 +193,11 @@ class Node:
         self.disk.erase()
         self._network.record_disk_loss(self.index)
         self._has_lost_disk = True
+
+    def replace_disk(self, copy: list[bytes]) -> None:
+        """Replace the disk of a replica that is down by an older copy."""
+        self.disk.replace(copy)
+        self._network.record_disk_loss(self.index)
 
     def can_accept(self, operation: Operation, strong: bool) -> bool:
         """True if the replica accepts the call. With a fault of the disk, it accepts only reads."""
@@ -263,7 +271,10 @@ class Node:
         self._apply_effects(self.replica.take_effects())
 
     def _apply_effects(self, effects: Effects) -> None:
-        assert effects.data_lost is None, f"replica {self.index} lost data: {effects.data_lost}"
+        if effects.data_lost is not None:
+            assert self._on_data_lost is not None, f"replica {self.index}: {effects.data_lost}"
+            self._on_data_lost(self.index, effects.data_lost)
+            return
         disk, rule = self.disk, self._rule
         if effects.events:
             self._recorder.record_events(self.index, effects.events)

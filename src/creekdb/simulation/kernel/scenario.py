@@ -23,6 +23,7 @@ from creekdb.simulation.faults.fault_types import (
     FailDisk,
     Fault,
     LoseDisk,
+    RollbackDisk,
     check_faults,
 )
 from creekdb.simulation.models.parameters import (
@@ -127,7 +128,8 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True):
         if not 0 <= self.warm_up_us <= self.duration_us:
             raise BadValue(f"a warm-up of {self.warm_up_us} us does not fit into the duration")
         if not self.disk.kept and any(
-            isinstance(each, Crash | Die | FailDisk | LoseDisk) for each in self.faults
+            isinstance(each, Crash | Die | FailDisk | LoseDisk | RollbackDisk)
+            for each in self.faults
         ):
             raise BadValue("disk.kept is false: a replica that crashes needs a durable disk")
         known_settings = sorted(

@@ -12,7 +12,7 @@ Rules:
 - A write to a failing disk fails when its fsync ends. From then on the disk has a fault, and the
   records wait in memory. The write is repeated until it succeeds.
 - With `notice_us_max`, the replica learns some time later that records are durable.
-- A lost disk is empty; positions continue to count.
+- A lost disk is empty, and a rolled-back one holds earlier records; positions continue to count.
 - With an fsync latency of zero and without a failure, records are durable at once and no event is
   scheduled.
 - A disk with `kept=False` is free: every record counts as durable, nothing is encoded, and a crash
@@ -170,6 +170,16 @@ class Disk:
     def erase(self) -> None:
         """Erase the disk of a node that is down."""
         self._dropped, self._log = self.end_position, []
+        self.durable_position = self.end_position
+
+    def copy(self) -> list[bytes]:
+        """Return a copy of the durable records."""
+        return self._log[: self.durable_position - self._dropped]
+
+    def replace(self, copy: list[bytes]) -> None:
+        """Replace the records of a node that is down by a copy made before."""
+        self.erase()
+        self._log = list(copy)
         self.durable_position = self.end_position
 
     def read(self) -> list[Record]:

@@ -207,6 +207,16 @@ class Network:
         self._cuts.clear()
         self._recompute_blocked()
 
+    def reachable_from(self, replica: int) -> list[int]:
+        """Return the other replicas that messages reach from this one, and that reach it."""
+        return [
+            each
+            for each in range(self._replicas)
+            if each != replica
+            and not self.blocked[each * self._replicas + replica]
+            and not self.blocked[replica * self._replicas + each]
+        ]
+
     def record_crash(self, sender: int) -> None:
         self._crashes[sender] += 1
         self._link_free_ns[sender] = 0

@@ -29,6 +29,7 @@ from creekdb.simulation.faults.fault_types import (
     Reordering,
     ReplicaFault,
     Restart,
+    RollbackDisk,
     Sever,
     SlowCpu,
     SlowDisk,
@@ -65,6 +66,7 @@ FAULTS_BY_TEXT: dict[str, Fault] = {
     "die 2 at 1s": Die(1_000_000, 2),
     "die-telling 2 at 1s": Die(1_000_000, 2, telling=True),
     "lose-disk 2 for 50ms at 1s": LoseDisk(1_000_000, 2, 50_000),
+    "rollback-disk 2 by 200ms for 50ms at 1s": RollbackDisk(1_000_000, 2, 200_000, 50_000),
     "cut 0>1 at 100ms": Cut(100_000, 0, 1),
     "sever 0>1 at 100ms": Sever(100_000, 0, 1),
     "heal at 2s": Heal(2_000_000),
@@ -182,6 +184,7 @@ def test_durations_have_units() -> None:
         lambda: Garbage(0, 1, 2.0),
         lambda: Reordering(0, 0.1, -5),
         lambda: LoseDisk(0, 1, -5),
+        lambda: RollbackDisk(10, 1, 11, 0),
     ],
 )
 def test_constructors_reject_invalid_faults(make: Callable[[], Fault]) -> None:
@@ -240,7 +243,7 @@ def test_random_schedules_contain_every_fault_type_and_are_sometimes_empty() -> 
     ]
     assert {type(fault) for schedule in schedules_drawn for fault in schedule} == {
         type(each) for each in FAULTS_BY_TEXT.values()
-    } - {Die, FailDisk, LoseDisk, Sever}
+    } - {Die, FailDisk, LoseDisk, RollbackDisk, Sever}
     assert () in schedules_drawn
 
 

@@ -250,3 +250,19 @@ def test_the_replica_may_learn_late_that_records_are_durable() -> None:
     heap.run()
     assert learned[0] == (100, 1)
     assert 100 <= learned[1][0] <= 150
+
+
+def test_an_older_copy_replaces_the_records_and_positions_continue() -> None:
+    harness = DiskHarness(fsync_us=100)
+    harness.disk.append((record(1),))
+    harness.heap.run()
+    harness.disk.append((record(2),))
+    copy = harness.disk.copy()
+    harness.heap.run()
+    harness.disk.crash()
+    harness.disk.replace(copy)
+    assert harness.disk.read() == [record(1)]
+    assert harness.disk.durable_position == harness.disk.end_position == 3
+    harness.disk.append((record(3),))
+    harness.heap.run()
+    assert harness.disk.read() == [record(1), record(3)]

@@ -3,9 +3,12 @@
 import asyncio
 import shutil
 from pathlib import Path
+from typing import Any
 
 from creekdb.client import Database
 from creekdb.errors import StorageFault
+from creekdb.http.backend import ReplicaBackend
+from creekdb.server.membership.rollback_guard import EVIDENCE_FILE_NAME
 from creekdb.server.runtime.server import Server
 from creekdb.wire.counters import ServerCounter
 from tests.cluster.in_process_cluster import TIMEOUT_S, InProcessCluster, running_cluster
@@ -58,8 +61,12 @@ async def test_a_replica_that_decided_again_after_a_rollback_stops(tmp_path: Pat
         assert "does not contain start 2" in error
         await until_conflicting(cluster, 0, 1)
         await until_conflicting(cluster, 1, 0)
-        conflict = cluster.servers[1].status()["conflicts"]["0"]
-        assert "have decided instance" in conflict
+        for replica, peer in ((0, "1"), (1, "0")):
+            server = cluster.servers[replica]
+            conflict = server.status()["conflicts"][peer]
+            assert "have decided instance" in conflict
+            backend = ReplicaBackend(server.sources, server.tokens, TIMEOUT_S)
+            assert conflict in backend.readiness_problems()
         assert cluster.servers[0].failure is None
         assert cluster.servers[1].failure is None
         assert cluster.servers[0].rejections[ServerCounter.ROLLED_BACK]
@@ -130,3 +137,52 @@ async def test_of_five_replicas_only_the_rolled_back_one_stops(tmp_path: Path) -
             keys = [key for key, _ in await db.strong.scan("")]
         assert sorted(keys) == sorted(f"kept {number}" for number in range(15))
         assert [each.failure for each in cluster.servers.values()] == [None] * 4
+
+
+async def test_a_copy_of_a_running_replica_is_detected(tmp_path: Path) -> None:
+    """The replica has issued no call: only its deliveries show that it voted."""
+    async with running_cluster(tmp_path) as cluster:
+        async with cluster.client(0) as db:
+            await put_all(db, "first", 10, strong=True)
+            await cluster.until_quiescent()
+            shutil.copytree(tmp_path / "2", tmp_path / "copy")
+            await put_all(db, "second", 10, strong=True)
+        await cluster.until_quiescent()
+        delivered = cluster.servers[2].driver.replica.view.own_state().delivered
+        async with asyncio.timeout(TIMEOUT_S):
+            while cluster.servers[0].driver.replica.view.reported_state(2).delivered < delivered:
+                await asyncio.sleep(0.01)
+        await cluster.stop()
+        replace_directory(tmp_path / "2", tmp_path / "copy")
+
+        await cluster.start(0, 2)
+        assert f"had reported 0 calls and {delivered} decisions" in await until_failed(
+            cluster.servers[2]
+        )
+
+
+async def test_a_rolled_back_replica_sends_nothing_before_it_has_dialled_all_members(
+    tmp_path: Path,
+) -> None:
+    """Otherwise a replica that was down before could receive reused numbers or second votes."""
+    async with running_cluster(tmp_path) as cluster:
+        await cluster.stop(2)
+        shutil.copytree(tmp_path / "2", tmp_path / "copy")
+        await cluster.start(2)
+        await cluster.until_connected()
+        await cluster.stop(1, 2)
+        (tmp_path / "1" / EVIDENCE_FILE_NAME).unlink()
+        replace_directory(tmp_path / "2", tmp_path / "copy")
+        await cluster.start(1)
+        senders = []
+        receive = cluster.servers[1].peers.receive
+
+        def record_sender(message: Any, sender: int) -> None:
+            senders.append(sender)
+            receive(message, sender)
+
+        cluster.servers[1].peers.receive = record_sender
+        await cluster.start(2)
+        await until_failed(cluster.servers[2])
+        assert 2 not in senders
+        assert not cluster.servers[2].membership.accepts_calls

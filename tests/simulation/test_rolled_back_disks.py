@@ -1,12 +1,21 @@
 """Disks that return to an earlier state: the replica that lost data stops, and no other one."""
 
+from random import Random
+
 import msgspec
 import pytest
 
 from creekdb.checkers import Illegal, check_all
 from creekdb.protocol.request import Operation
+from creekdb.simulation.faults.fault_types import Garbage
 from creekdb.simulation.faults.language import parse_faults
+from creekdb.simulation.fuzz.scenario_generator import (
+    DISK_LOSS_EVERY,
+    DISK_LOSS_OFFSET,
+    scenario_from_seed,
+)
 from creekdb.simulation.kernel.cluster import Simulation, SimulationRun
+from creekdb.simulation.kernel.hello_exchange import HelloExchange
 from creekdb.simulation.kernel.scenario import ClientModel, Scenario, ScriptedInvocation
 from tests.simulation.checked_run import run_checked
 from tests.simulation.idle_watch import build_watched_simulation
@@ -147,3 +156,42 @@ def test_a_replica_learns_of_the_lost_calls_before_it_receives_the_reused_number
     assert list(run.data_losses) == [4]
     assert run.conflicts == ()
     assert run.quiescence_failure is None
+
+
+def test_replicas_with_their_disks_are_never_rejected() -> None:
+    """Crashes, torn writes and lost disks are no rollbacks. Forged messages would be evidence."""
+    crashes = 0
+    for seed in range(DISK_LOSS_OFFSET, DISK_LOSS_OFFSET + 6 * DISK_LOSS_EVERY, 4):
+        scenario = scenario_from_seed(seed, "creek")
+        if any(isinstance(each, Garbage) for each in scenario.faults):
+            continue
+        simulation = build_watched_simulation(scenario)
+        simulation._hellos = HelloExchange(simulation.nodes, simulation._stop_after_data_loss)
+        run = simulation.run()
+        crashes += run.crashes
+        assert run.data_losses == {}, seed
+        assert run.conflicts == (), seed
+    assert crashes > 10
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_only_the_rolled_back_replica_stops_at_any_time(seed: int) -> None:
+    random = Random(seed)
+    replicas = random.choice((3, 5))
+    victim, crashed = random.sample(range(replicas), 2)
+    at_ms = random.randrange(300, 600)
+    scenario = Scenario(
+        seed=seed,
+        scheme="creek",
+        datatype="counter",
+        replicas=replicas,
+        duration_us=800_000,
+        clients=ClientModel(sessions=2, think_us=15_000, strong_share=0.2),
+        faults=parse_faults(
+            f"crash {crashed} at {random.randrange(50, at_ms)}ms; "
+            f"rollback-disk {victim} by {random.randrange(20, 250)}ms for 20ms at {at_ms}ms"
+        ),
+    )
+    run = build_watched_simulation(scenario).run()
+
+    assert list(run.data_losses) == [victim]

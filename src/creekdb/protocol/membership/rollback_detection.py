@@ -19,7 +19,8 @@ Only the history decides which of the two lost data. After a rollback, a replica
 many requests as before.
 
 Rule 3: A start with an empty journal continues every sighting. Such a replica abstains until it has
-recovered (`disk_loss_recovery`). Before that, its state is no evidence.
+recovered (`disk_loss_recovery`). States that it reported before its disk was lost are no evidence
+against later starts.
 
 Rule 4: A replica that was rolled back may act before it meets a replica with the sighting. Then two
 other replicas may hold different decisions of one instance, or different requests with the same
@@ -105,7 +106,7 @@ class Sighting(msgspec.Struct, frozen=True, array_like=True):
     replica: int
     history: DirectoryHistory
     state: ReportedState | None
-    """None if the replica was recovering at its last start."""
+    """None if reports from before the loss of a disk cannot be told from later ones."""
     replaced: tuple[int, ...] = ()
     """Directories that the replica used before this one."""
 
@@ -272,7 +273,8 @@ class RollbackDetector:
 
     def _sight(self, peer: int, history: DirectoryHistory) -> Sighting:
         known, last = self._sightings.get(peer), history.last
-        state = None if last.is_recovering else last.state
+        has_reported = self._view.reported_state(peer) != ReportedState(0, 0)
+        state = None if last.is_recovering and has_reported else last.state
         if known is None:
             return Sighting(peer, history, state)
         if known.history.last.nonce == last.nonce:

@@ -73,8 +73,13 @@ class HelloExchange:
         self._stored[replica] = evidence
 
     def connect(self, first: int, second: int) -> bool:
-        """Return True if the two replicas exchange messages."""
+        """Return True if the two replicas exchange messages.
+
+        A forged message may name a sender that does not exist. The receiver itself rejects it.
+        """
         first, second = sorted((first, second))
+        if first < 0 or first == second or second >= len(self._nodes):
+            return True
         nodes = self._nodes[first], self._nodes[second]
         if nodes[0].replica is None or nodes[1].replica is None:
             return False

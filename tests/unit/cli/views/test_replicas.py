@@ -79,6 +79,8 @@ def test_a_replica_without_a_majority_is_not_up() -> None:
     fields = {"waits_for": None, "failure": None, "disk": None, "members": [0, 1, 2]}
     assert state_text({**fields, "connected": [2]}) == "up"
     assert state_text({**fields, "connected": []}) == "no majority"
+    conflicts = {"1": "a reason", "2": "another"}
+    assert state_text({**fields, "connected": [], "conflicts": conflicts}) == "conflicts with 1,2"
     assert state_text({**fields, "connected": [], "disk": "no space"}) == "no space"
     assert state_text({**fields, "connected": [], "members": [0]}) == "up"
 

@@ -130,12 +130,25 @@ def test_the_replica_that_lost_data_stops_and_the_other_rejects_it() -> None:
     assert lost.judge(0, healthy.evidence()).own_loss is not None
 
 
-def test_sightings_include_later_reports_unless_the_replica_was_recovering() -> None:
+def test_sightings_include_later_reports() -> None:
     view = StubView()
+    guard = detector(sighting(COPY, 10, 5), view=view)
+    guard.record(1, StateEvidence(recovering(80)))
     view.reported = {1: ReportedState(7, 3), 2: ReportedState(30, 2)}
-    guard = detector(Sighting(1, recovering(80), None), sighting(COPY, 10, 5), view=view)
 
-    assert [each.state for each in guard.sightings()] == [None, ReportedState(30, 5)]
+    assert [each.state for each in guard.sightings()] == [ReportedState(30, 5), ReportedState(7, 3)]
+
+
+def test_reports_from_before_the_loss_of_a_disk_are_no_evidence() -> None:
+    view = StubView()
+    view.reported = {2: ReportedState(10, 5)}
+    guard = detector(sighting(COPY, 10, 5), view=view)
+    guard.record(2, StateEvidence(recovering(80)))
+    view.reported = {2: ReportedState(12, 5)}
+
+    assert guard.sightings()[0].state is None
+    joined = history((4, 4), first_nonce=81, base=recovering(80))
+    assert guard.judge(2, StateEvidence(joined)) == PeerVerdict()
 
 
 def test_sightings_of_other_replicas_are_adopted_if_they_are_later() -> None:

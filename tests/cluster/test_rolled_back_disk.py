@@ -156,7 +156,7 @@ async def test_a_copy_of_a_running_replica_is_detected(tmp_path: Path) -> None:
         replace_directory(tmp_path / "2", tmp_path / "copy")
 
         await cluster.start(0, 2)
-        assert f"had reported 0 calls and {delivered} decisions" in await until_failed(
+        assert f"had reported 0 calls, {delivered} decisions" in await until_failed(
             cluster.servers[2]
         )
 

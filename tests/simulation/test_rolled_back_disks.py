@@ -6,6 +6,7 @@ import msgspec
 import pytest
 
 from creekdb.checkers import Illegal, check_all
+from creekdb.protocol.consensus.omega import NO_BALLOT
 from creekdb.protocol.request import Operation
 from creekdb.simulation.faults.fault_types import Garbage
 from creekdb.simulation.faults.language import parse_faults
@@ -78,6 +79,22 @@ def test_a_voter_without_calls_of_its_own_stops_after_a_rollback() -> None:
 
     assert "held 0 calls" in run.data_losses[2]
     assert run.quiescence_failure is None
+
+
+def test_replicas_report_their_calls_deliveries_and_promises() -> None:
+    simulation, run = run_script([], [(at_ms, at_ms % 3, True) for at_ms in range(100, 900, 20)])
+
+    assert run.quiescence_failure is None
+    views = [node.replica.view for node in simulation.nodes if node.replica is not None]
+    leader = views[0].leader()
+    assert leader is not None
+    for view in views:
+        reported = views[leader].reported_state(view.index)
+        if view.index != leader:
+            assert reported.promised == view.own_state().promised != NO_BALLOT
+            assert reported.last_event > 10
+            assert reported.delivered > 30
+            assert view.own_state().covers(reported)
 
 
 def test_a_restart_with_the_complete_disk_is_no_loss() -> None:

@@ -81,6 +81,8 @@ class ConditionalAtomicBroadcast:
         self._blocked: dict[Dot, dict[tuple[_BlockedStep, int | Dot], None]] = {}
         self._unblocked: deque[tuple[_BlockedStep, int | Dot]] = deque()
         self._delivery_blocked = False
+        self.reported_promises: dict[int, Ballot] = {}
+        """Highest ballot that each peer has reported to have promised."""
 
     # --- inputs from the replica --------------------------------------------------------------
 
@@ -152,10 +154,12 @@ class ConditionalAtomicBroadcast:
 
     def on_prepare(self, message: Prepare, sender: int) -> None:
         self.observe(message.ballot)
+        self._record_promise(sender, message.ballot)  # a candidate promises its ballot itself
         if self._can_vote and not self._shared.is_abstaining:
             self.acceptor.on_prepare(message, sender, self.learner.first_undecided)
 
     def on_promise(self, message: Promise, sender: int) -> None:
+        self._record_promise(sender, message.ballot)
         self.leader.on_promise(message, sender)
         if self.leader.has_majority_promise():
             decided, peer = self.leader.most_advanced_promise()
@@ -199,6 +203,7 @@ class ConditionalAtomicBroadcast:
     ) -> RecoveryResponse:
         """Return the protocol state for a replica that lost its disk."""
         self.learner.reset_progress_of(sender)
+        self.reported_promises.pop(sender, None)
         decided = self.learner.first_undecided
         if self._shared.is_abstaining:
             return RecoveryResponse(message.ballot, NO_BALLOT, True, decided, (), received)
@@ -242,6 +247,9 @@ class ConditionalAtomicBroadcast:
         self._restore_acceptor(promised, accepted)
 
     # --- internals ----------------------------------------------------------------------------
+
+    def _record_promise(self, peer: int, ballot: Ballot) -> None:
+        self.reported_promises[peer] = max(ballot, self.reported_promises.get(peer, ballot))
 
     def _restore_acceptor(self, promised: Ballot, accepted: Iterable[AcceptedValue]) -> None:
         self.acceptor.restore(promised, accepted)

@@ -36,6 +36,8 @@ from zlib import crc32
 
 import msgspec
 
+from creekdb.protocol.consensus.omega import NO_BALLOT
+from creekdb.protocol.messages import Ballot
 from creekdb.protocol.request import Batch
 
 STARTS_KEPT_MAX: Final = 32
@@ -49,21 +51,28 @@ _encode = msgspec.msgpack.Encoder().encode
 
 
 class ReportedState(msgspec.Struct, frozen=True, array_like=True):
-    """State of a data directory. Neither number ever decreases."""
+    """State of a data directory. No value ever decreases."""
 
     last_event: int
     """Event number of the last request that the replica has issued."""
     delivered: int
     """The replica has delivered every instance below this one."""
+    promised: Ballot = NO_BALLOT
+    """Highest ballot that the replica has promised."""
 
     def covers(self, other: "ReportedState") -> bool:
-        return self.last_event >= other.last_event and self.delivered >= other.delivered
+        return self.join(other) == self
 
     def join(self, other: "ReportedState") -> "ReportedState":
-        """Return the higher of both numbers each."""
+        """Return the higher one of both values each."""
         return ReportedState(
-            max(self.last_event, other.last_event), max(self.delivered, other.delivered)
+            max(self.last_event, other.last_event),
+            max(self.delivered, other.delivered),
+            max(self.promised, other.promised),
         )
+
+    def describe(self) -> str:
+        return f"{self.last_event} calls, {self.delivered} decisions and ballot {self.promised}"
 
 
 class ReplicaStart(msgspec.Struct, frozen=True, array_like=True):
@@ -173,9 +182,8 @@ def lost_data(sighting: Sighting, history: DirectoryHistory) -> str | None:
     if held.covers(reported):
         return None
     return (
-        f"at start {following.number} the journal held {held.last_event} calls and "
-        f"{held.delivered} decisions, but the replica had reported {reported.last_event} calls and "
-        f"{reported.delivered} decisions"
+        f"at start {following.number} the journal held {held.describe()}, but the replica had "
+        f"reported {reported.describe()}"
     )
 
 

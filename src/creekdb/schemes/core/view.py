@@ -5,6 +5,7 @@ from typing import Any
 
 from creekdb.execution.keys import CollationKey
 from creekdb.protocol.checkpoint.stream import LazyCheckpoint, RegisterLoader
+from creekdb.protocol.consensus.omega import NO_BALLOT
 from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.membership.configuration import Configuration
 from creekdb.protocol.membership.rollback_detection import ReportedState
@@ -75,12 +76,16 @@ class ReplicaView:
     # --- evidence for other replicas (`StateView`) --------------------------------------------
 
     def own_state(self) -> ReportedState:
-        return ReportedState(self.last_issued().event, self._stack.cab.learner.delivered)
+        cab = self._stack.cab
+        last_event = self.last_issued().event
+        return ReportedState(last_event, cab.learner.delivered, cab.acceptor.promised)
 
     def reported_state(self, replica: int) -> ReportedState:
         """Return the state that the other replica has reported to this one."""
+        cab = self._stack.cab
         last_event = self._stack.reliable_broadcast.reported_last_event(replica)
-        return ReportedState(last_event, self._stack.cab.learner.progress_of(replica))
+        promised = cab.reported_promises.get(replica, NO_BALLOT)
+        return ReportedState(last_event, cab.learner.progress_of(replica), promised)
 
     def last_decisions(self, limit: int) -> tuple[int, tuple[Batch, ...]]:
         """Return the last decisions, at most `limit`, and the instance of the first."""

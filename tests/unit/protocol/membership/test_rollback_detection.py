@@ -19,6 +19,7 @@ from creekdb.protocol.membership.rollback_detection import (
     lost_data,
     merge_sightings,
 )
+from creekdb.protocol.messages import Ballot
 from creekdb.protocol.request import Batch
 
 
@@ -86,7 +87,16 @@ def test_a_journal_that_held_less_than_was_reported_lost_data(
     loss = lost_data(sighting(COPY, last_event, delivered), CONTINUED)
 
     assert loss is not None
-    assert f"had reported {last_event} calls and {delivered} decisions" in loss
+    assert f"had reported {last_event} calls, {delivered} decisions and ballot 0@0" in loss
+
+
+def test_a_journal_without_a_reported_promise_lost_data() -> None:
+    reported = ReportedState(10, 5, Ballot(7, 2))
+    loss = lost_data(Sighting(2, COPY, reported), CONTINUED)
+    assert loss is not None
+    assert loss.endswith("had reported 10 calls, 5 decisions and ballot 7@2")
+    promised = add_start(COPY, 50, False, reported)
+    assert lost_data(Sighting(2, COPY, reported), promised) is None
 
 
 def test_a_history_without_the_sighted_start_lost_data_whatever_its_state_is() -> None:

@@ -31,7 +31,7 @@ from creekdb.execution.python_runtime import build_kind
 SECTIONS = {
     "Live cluster": ("up", "call", "status", "serve", "member", "certs", "torture"),
     "Backup and export": ("backup", "restore", "export"),
-    "Simulation": ("simulate", "fuzz", "check"),
+    "Simulation": ("simulate", "fuzz", "explore", "check"),
     "Measurement": ("bench", "live-run", "gather", "pipeline"),
 }
 """Commands by help section, in the order of the help."""

@@ -7,6 +7,8 @@ FAILURE = 1
 """A checker or the fuzzer found a violation, or the requested action was not performed."""
 USAGE_ERROR = 2
 IO_ERROR = 3
+INCOMPLETE = 4
+"""A search stopped at its limit before it was complete, and found no violation."""
 INTERRUPTED = 130
 PIPE_CLOSED = 141
 """The reader of the output closed the pipe; the code that a shell reports for SIGPIPE."""

@@ -1,0 +1,1 @@
+"""Exhaustive exploration of small clusters of real replicas, for `creek explore`."""

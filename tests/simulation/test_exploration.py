@@ -1,0 +1,134 @@
+"""Exploration of the smallest scopes, and the planted faults that it must find."""
+
+import importlib
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from types import CodeType, FunctionType, ModuleType
+
+import pytest
+
+from creekdb.execution.python_runtime import build_kind
+from creekdb.exploration.scope import get_scope
+from creekdb.exploration.search import Exploration, Explorer
+from creekdb.schemes.registry import get_spec
+from tests.mutants import catalogue, release
+from tests.mutants.catalogue import Mutant
+from tests.mutants.patching import patched_files
+
+STATES_MAX = 60_000
+
+MUTANTS = {each.name: each for each in (*catalogue.MUTANTS, *release.MUTANTS)}
+CAUGHT_BY = {
+    # acceptor
+    "votes_before_predicate_holds": "smallest",
+    "accepts_below_promised_ballot": "rival-leaders",
+    "promise_omits_accepted_value": "two-strong-leader-change",
+    "votes_before_accepted_value_is_durable": "smallest",
+    "loses_promise_on_restart": "crash-and-leader-change",
+    # learner
+    "decides_without_majority_of_votes": "smallest",
+    "sends_decisions_with_wrong_instances": "partition",
+    # leader
+    "ignores_accepted_values_of_promises": "two-strong-leader-change",
+    "leads_without_majority_of_promises": "two-strong-leader-change",
+    "reuses_recovered_instance": "two-strong-leader-change",
+    # ordering
+    "context_omits_tentative": "session",
+    "commits_in_identifier_order": "noop",
+    "leaves_context_request_tentative": "noop",
+    "commits_request_before_its_context": "smallest",
+    "commits_requests_outside_context": "smallest",
+    "commit_rolls_nothing_back": "smallest",
+    # broadcast
+    "rb_delivers_twice": "lossy",
+    # responses
+    "stable_response_before_commit": "smallest",
+    "final_response_hides_change": "smallest",
+    # release
+    "vote_leaves_before_its_record": "crash",
+    "promise_leaves_before_its_record": "crash",
+    "cast_leaves_before_its_request": "crash",
+    "response_leaves_before_its_request": "crash",
+}
+"""Scope in which the exploration finds each mutant."""
+
+
+def explore(scope: str, scheme: str) -> Exploration:
+    return Explorer(get_scope(scope), get_spec(scheme)).search(STATES_MAX)
+
+
+@pytest.mark.parametrize(
+    ("scheme", "states", "transitions"), [("creek", 2_426, 7_623), ("basic", 2_300, 7_309)]
+)
+def test_the_smallest_scope_is_exhausted_without_violation(
+    scheme: str, states: int, transitions: int
+) -> None:
+    result = explore("smallest", scheme)
+
+    assert result.violation is None
+    assert result.is_exhausted
+    assert (result.states, result.transitions) == (states, transitions)
+
+
+def test_the_number_of_states_does_not_depend_on_the_hash_seed() -> None:
+    command = [sys.executable, "-m", "creekdb", "explore", "noop", "--operations", "1", "--json"]
+    counts = []
+    for seed in ("1", "2"):
+        env = {**os.environ, "PYTHONHASHSEED": seed}
+        shown = subprocess.run(command, env=env, capture_output=True, check=True).stdout
+        result = json.loads(shown)
+        counts.append([result[name] for name in ("states", "transitions", "local_states")])
+
+    assert counts[0] == counts[1]
+
+
+@pytest.mark.skipif(build_kind() != "interpreted", reason="code of compiled functions is fixed")
+@pytest.mark.parametrize("name", CAUGHT_BY)
+def test_planted_faults_are_found(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    mutant = MUTANTS[name]
+    plant(mutant, monkeypatch)
+
+    result = explore(CAUGHT_BY[name], mutant.scheme)
+
+    assert result.violation is not None
+    scope, scheme = get_scope(CAUGHT_BY[name]), get_spec(mutant.scheme)
+    replayed = Explorer(scope, scheme).replay(result.path)
+    assert replayed.violation == result.violation
+    assert replayed.steps == result.steps
+
+
+def plant(mutant: Mutant, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Replace the code of the functions that the mutant edits."""
+    for file, text in patched_files(mutant).items():
+        module = importlib.import_module(f"creekdb.{file.removesuffix('.py').replace('/', '.')}")
+        edited = dict(_codes(compile(text, file, "exec")))
+        original = dict(_codes(compile(_source(module), file, "exec")))
+        for function in _functions(module):
+            name = function.__qualname__
+            if name in edited and edited[name] != original[name]:
+                monkeypatch.setattr(function, "__code__", edited[name])
+
+
+def _source(module: ModuleType) -> str:
+    assert module.__file__ is not None
+    with open(module.__file__, encoding="utf-8") as file:
+        return file.read()
+
+
+def _codes(code: CodeType) -> Iterator[tuple[str, CodeType]]:
+    for each in code.co_consts:
+        if isinstance(each, CodeType):
+            yield each.co_qualname, each
+            yield from _codes(each)
+
+
+def _functions(module: ModuleType) -> Iterator[FunctionType]:
+    for value in vars(module).values():
+        is_class = isinstance(value, type) and value.__module__ == module.__name__
+        for member in (value, *(vars(value).values() if is_class else ())):
+            function = member.fget if isinstance(member, property) else member
+            if isinstance(function, FunctionType) and function.__module__ == module.__name__:
+                yield function

@@ -239,22 +239,34 @@ class Explorer:
             state, path = self._initial, list[Act]()
             try:
                 for _ in range(WALK_STEPS_MAX):
-                    successors = list(self._expand(state))
-                    if not successors:
+                    taken = self._take_any(state, random)
+                    if taken is None:
                         break
-                    act, state = random.choice(successors)
-                    path.append(act)
+                    act, state = taken
                     self._check(state, act)
+                    path.append(act)
                     visited.add(state.key())
             except _StepViolated as error:
-                if not path or error.acts != (path[-1],):
-                    path += error.acts
-                return self._finish(len(visited), str(error), path)
+                return self._finish(len(visited), str(error), [*path, *error.acts])
             self._result.depth = max(self._result.depth, len(path))
             self._result.states = len(visited)
             if number % 10 == 0:
                 self._on_progress(self._result)
         return self._finish(len(visited))
+
+    def _take_any(self, state: ClusterState, random: Random) -> tuple[Act, ClusterState] | None:
+        """Take a random step; None if none is possible."""
+        acts = list(self._acts(state))
+        if all(act.is_optional for act in acts):
+            self._result.terminal_states += 1
+            self._check_terminal(state)
+        random.shuffle(acts)
+        for act in acts:
+            successor = self._take(state, act)
+            if successor is not None:
+                self._result.transitions += 1
+                return act, successor
+        return None
 
     def replay(self, path: str) -> Exploration:
         """Take the steps of a path, which a search has reported."""

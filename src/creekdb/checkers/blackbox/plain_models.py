@@ -24,7 +24,7 @@ from creekdb.checkers.blackbox.models import (
 )
 from creekdb.checkers.blackbox.observations import CallStatus
 from creekdb.checkers.replay import equal_exactly
-from creekdb.datatypes import bank, counter, kv
+from creekdb.datatypes import bank, counter, kv, transactions
 from creekdb.datatypes.lists import DUPLICATE_LENGTH_MAX
 from creekdb.errors import UnknownName
 
@@ -192,6 +192,12 @@ def _bank_keys(operation: str, arguments: Arguments) -> Keys:
     return frozenset(names)
 
 
+def _transaction_keys(operation: str, arguments: Arguments) -> Keys:
+    # A malformed micro-operation makes the call raise, whatever the state is.
+    triples = [each for each in arguments if type(each) is tuple and len(each) == 3]
+    return frozenset(key for _, key, _ in triples if type(key) is str)
+
+
 MODELS: Final = {
     each.name: each
     for each in (
@@ -205,6 +211,7 @@ MODELS: Final = {
         ),
         datatype_model(kv.KV, _kv_keys),
         datatype_model(bank.BANK, _bank_keys),
+        datatype_model(transactions.TRANSACTIONS, _transaction_keys),
         Model(
             "text-kv",
             Registers({}),

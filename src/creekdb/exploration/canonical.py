@@ -6,7 +6,7 @@ which references are shared. Dictionaries keep their order, because replicas ite
 
 The encoding excludes three kinds of attributes:
 
-- *statistics*, which replicas only write: probes, rejection counts, clock drift, queueing times;
+- *statistics*, which replicas only write: probes, rejection counts, clock drift;
 - *constants* of one exploration: settings, data type, base state;
 - *task numbers*, which only name the tasks that are running.
 
@@ -22,11 +22,10 @@ from typing import Any, Final
 import msgspec
 
 from creekdb.execution.datatype import DataType
-from creekdb.execution.mvcc.scheduler import QueueDelay
 from creekdb.protocol.probes import Probes
 from creekdb.protocol.settings import Settings
 
-IGNORED_CLASSES: Final = (Probes, QueueDelay, Settings, DataType)
+IGNORED_CLASSES: Final = (Probes, Settings, DataType)
 IGNORED_ATTRIBUTES: Final = frozenset({"rejected", "drift_us", "base", "_base", "_task_number"})
 
 _SCALARS: Final = frozenset({int, str, bytes, bool, float, type(None)})

@@ -1,24 +1,21 @@
 """Black-box checks of a round: the checkers that apply to its data type, with their pictures."""
 
 from collections.abc import Callable
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, TypeAlias
 
-from creekdb.checkers import Inconclusive, Verdict
-from creekdb.checkers.blackbox import anomalies
+import msgspec
+
+from creekdb.checkers import Verdict
+from creekdb.checkers.blackbox import Judgement, get_model
 from creekdb.checkers.blackbox.convergence import check_final_states
-from creekdb.checkers.blackbox.cycle_svg import render_anomaly
 from creekdb.checkers.blackbox.exactly_once import check_exactly_once
-from creekdb.checkers.blackbox.observations import ObservedRun
+from creekdb.checkers.blackbox.observations import ObservedCall, ObservedRun
+from creekdb.checkers.blackbox.registry import judge_linearizability, judge_transactions
 from creekdb.checkers.blackbox.sessions import check_sessions
-from creekdb.checkers.blackbox.transactions import UnusableTransactions
+from creekdb.torture.workload import SHARED_PREFIX
 
-
-class Judgement(NamedTuple):
-    """A verdict, and the picture of its counterexample as SVG if there is one."""
-
-    verdict: Verdict
-    picture: str | None = None
-
+STEPS_MAX: Final = 100_000
+"""Upper bound for the steps of the search for a linearization of one key."""
 
 BlackBoxCheck: TypeAlias = Callable[[ObservedRun], Judgement]
 
@@ -27,19 +24,22 @@ def _without_picture(check: Callable[[ObservedRun], Verdict]) -> BlackBoxCheck:
     return lambda run: Judgement(check(run))
 
 
-def _judge_transactions(run: ObservedRun) -> Judgement:
-    try:
-        found = anomalies.find_anomalies(run)
-    except UnusableTransactions as error:
-        return Judgement(Inconclusive(anomalies.CHECKER, str(error)))
-    return Judgement(anomalies.verdict_on(found), render_anomaly(found[0]) if found else None)
+def _judge_shared_keys(run: ObservedRun) -> Judgement:
+    """Judge the calls on shared keys. Other keys are written once, or only counted."""
+    shared = tuple(call for call in run.calls if _uses_shared_key(call))
+    run = msgspec.structs.replace(run, calls=shared)
+    return judge_linearizability(run, get_model("kv"), STEPS_MAX)
+
+
+def _uses_shared_key(call: ObservedCall) -> bool:
+    return bool(call.arguments) and str(call.arguments[0]).startswith(SHARED_PREFIX)
 
 
 COMMON_CHECKS: Final = (_without_picture(check_exactly_once), _without_picture(check_final_states))
 """Checks that apply to every data type."""
 CHECKS: Final[dict[str, tuple[BlackBoxCheck, ...]]] = {
-    "kv": (_without_picture(check_sessions),),
-    "transactions": (_judge_transactions,),
+    "kv": (_without_picture(check_sessions), _judge_shared_keys),
+    "transactions": (judge_transactions,),
 }
 """Further checks by data type."""
 

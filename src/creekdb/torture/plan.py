@@ -115,13 +115,10 @@ GROUPS: Final[dict[FaultKind, FaultGroup]] = {
     for kind in kinds
 }
 """Group of every kind of fault."""
-DISK_LOSSES: Final = (FaultKind.LOST_DISK,)
-"""Kinds of the loss of data at the end of a round.
-
-`ROLLED_BACK_DISK` belongs here as soon as a replica always detects an older copy of its data.
-"""
+DISK_LOSSES: Final = (FaultKind.LOST_DISK, FaultKind.ROLLED_BACK_DISK)
+"""Kinds of the loss of data at the end of a round."""
 DECK: Final = (
-    *(kind for kind in FaultKind if kind not in (FaultKind.LOST_DISK, FaultKind.ROLLED_BACK_DISK)),
+    *(kind for kind in FaultKind if kind not in DISK_LOSSES),
     *(FaultKind.BACKUP, FaultKind.KILL, FaultKind.PARTITION),
 )
 """Faults that are dealt in random order. Data of a disk are lost at the end of a round only."""

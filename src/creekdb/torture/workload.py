@@ -30,6 +30,8 @@ CALLS_PER_KEY: Final = 100
 """Number of calls of all clients after which other keys are used."""
 SHARED_KEYS: Final = 3
 """Number of shared keys at a time."""
+SHARED_PREFIX: Final = "shared "
+"""Prefix of the keys that all clients use."""
 MICRO_OPERATIONS_MAX: Final = 4
 STRONG_TRANSACTION_FRACTION: Final = 0.7
 
@@ -71,7 +73,7 @@ class KvCalls:
     def __call__(self, random: Random, client: str) -> WorkloadCall:
         number, strong = next(self._drawn), _is_strong(random)
         log = f"log {number // CALLS_PER_KEY}"
-        shared = f"shared {number // CALLS_PER_KEY}.{random.randrange(SHARED_KEYS)}"
+        shared = f"{SHARED_PREFIX}{number // CALLS_PER_KEY}.{random.randrange(SHARED_KEYS)}"
         kinds = ("log", "increment", "get", "scan", "put shared", "get shared")
         match random.choices(kinds, (4, 4, 1, 2, 2, 2))[0]:
             case "log":

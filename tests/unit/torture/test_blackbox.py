@@ -3,8 +3,10 @@
 import msgspec
 
 from creekdb.checkers import Illegal, Inconclusive, Ok
+from creekdb.checkers.blackbox.observations import ObservedRun
 from creekdb.torture.blackbox import judge
 from tests.unit.checkers.blackbox.kv_runs import serial_run
+from tests.unit.checkers.blackbox.observed_histories import call
 from tests.unit.checkers.blackbox.transaction_runs import (
     SerialExecution,
     concurrent_run,
@@ -16,7 +18,26 @@ from tests.unit.checkers.blackbox.transaction_runs import (
 def test_every_check_of_the_key_value_store_accepts_a_serial_execution() -> None:
     verdicts = [each.verdict for each in judge(serial_run(1))]
 
-    assert verdicts == [Ok("exactly once"), Ok("final states"), Ok("sessions")]
+    assert verdicts == [
+        Ok("exactly once"),
+        Ok("final states"),
+        Ok("sessions"),
+        Ok("linearizability"),
+    ]
+
+
+def test_a_stale_read_of_a_shared_key_is_illegal() -> None:
+    calls = (
+        call("a", "put", "shared 0.1", 1, at=(0, 1)),
+        call("b", "get", "shared 0.1", at=(2, 3), value=1),
+        call("b", "scan", at=(2, 3), value=()),
+        call("c", "get", "shared 0.1", at=(4, 5), value=None),
+    )
+    *_, (verdict, picture) = judge(ObservedRun(datatype="kv", calls=calls))
+
+    assert isinstance(verdict, Illegal)
+    assert verdict.checker == "linearizability"
+    assert picture is not None
 
 
 def test_an_anomaly_of_transactions_has_a_picture() -> None:

@@ -9,7 +9,8 @@ lines is the order of time. `time`, in nanoseconds, only scales pictures.
 
 The value of an invocation is its argument, after the key if there is one. The two values of `cas`
 are two arguments. An invocation without a value is a read, and the value of its `ok` is the
-response. The response to a `cas` is True, and responses to other calls are not recorded.
+response. So is that of a transaction (`txn`). The response to a `cas` is True, and responses to
+other calls are not recorded.
 """
 
 import re
@@ -20,6 +21,7 @@ import msgspec
 from creekdb.checkers.blackbox.edn import read_edn
 from creekdb.checkers.blackbox.models import ANY_VALUE
 from creekdb.checkers.blackbox.observations import CallStatus, ObservedCall
+from creekdb.checkers.blackbox.transactions import TRANSACTION_OPERATIONS
 from creekdb.errors import BadValue
 
 _LOG_LINE: Final = re.compile(
@@ -148,4 +150,5 @@ def _response(invocation: JepsenEvent, completion: JepsenEvent) -> Any:
         return None
     if invocation.f == "cas":
         return True
-    return completion.value if invocation.value is None else ANY_VALUE
+    is_recorded = invocation.value is None or invocation.f in TRANSACTION_OPERATIONS
+    return completion.value if is_recorded else ANY_VALUE

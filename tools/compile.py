@@ -30,6 +30,7 @@ MODULES: Final = (
     "execution/base_state",
     "execution/keys",
     "execution/mvcc/entry",
+    "execution/mvcc/estimates",
     "execution/mvcc/merged_runs",
     "execution/mvcc/read_index",
     "execution/mvcc/register_table",

@@ -70,6 +70,9 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     """Part of the duration that is not measured, in microseconds; None means a fifth."""
     local_reads: bool = False
     """With `creek`: True if a weak read-only operation is executed by its own replica only."""
+    estimates: bool = False
+    """With `creek`: True if a request waits for earlier ones that are expected to change what it
+    reads."""
     faults: tuple[str, ...] = ()
     """Faults in the language of `creek simulate --fault`."""
     recorded: bool = False
@@ -118,7 +121,7 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         record_all = record_all or self.recorded
         faults: tuple[Fault, ...] = parse_faults("; ".join(self.faults))
         crashes = any(isinstance(each, Crash | Die) for each in faults)
-        settings = {"local_reads": int(self.local_reads)}
+        settings = {"local_reads": int(self.local_reads), "estimates": int(self.estimates)}
         if self.cores != CpuModel().cores:
             settings["parallelism"] = self.cores
         if not crashes:  # without recovery, checkpoints are useless

@@ -70,6 +70,7 @@ class Probe(enum.Enum):
     ROLLED_BACK = "a request was rolled back"
     REEXECUTED = "a request was executed again"
     EXECUTION_OVERTAKEN = "an execution was void when it completed"
+    EXECUTION_DELAYED = "an execution waited for a write that was expected before it"
     STABLE_FROM_COMMIT = "a stable response was sent when its request was committed"
     STABLE_FROM_EXECUTION = "a stable response was sent when its request was executed"
     TENTATIVE_AGAIN = "a strong request had another tentative response"

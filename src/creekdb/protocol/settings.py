@@ -15,6 +15,7 @@ ZERO_ALLOWED: Final = (
     "begin_anew",
     "digest_every",
     "drafts",
+    "estimates",
     "local_reads",
     "record_orders",
 )
@@ -61,6 +62,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     parallelism: int = 16
     """Executions in flight at once, in schemes that execute concurrently."""
+
+    estimates: int = 0
+    """If 1, `creek` delays a request while an earlier one is expected to write what it reads."""
 
     local_reads: int = 1
     """If 0, a weak read-only operation is broadcast and executed by all, like any other."""

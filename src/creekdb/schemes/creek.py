@@ -49,7 +49,9 @@ class CreekReplica:
         self.outbox = variables.outbox
         self._order = variables.order
         self._responses = variables.responses
-        self._execution = VersionedExecution(variables, datatype)
+        self._execution = VersionedExecution(
+            variables, datatype, with_estimates=bool(settings.estimates)
+        )
         self._stable_prefix = StablePrefix(variables, self._execution)
         self._ordering = Ordering(variables, GUARANTEES, self._stable_prefix, self, observer)
         self._stack = self._ordering.stack

@@ -55,6 +55,17 @@ class ExecutionPhase(enum.Enum):
 _NOT_EXECUTED: Final = (ExecutionPhase.WAITING, ExecutionPhase.RUNNING)
 
 
+class AccessEstimate:
+    """Registers that an execution read and wrote, as an estimate of another execution."""
+
+    __slots__ = ("reads", "size", "writes")
+
+    def __init__(self, reads: tuple[Key, ...], writes: tuple[Key, ...]) -> None:
+        self.reads = reads
+        self.writes = writes
+        self.size = len(reads) + len(writes)
+
+
 class RequestEntry:
     """Request in the version store, with its position, reads and writes."""
 
@@ -62,6 +73,7 @@ class RequestEntry:
         "base_reads",
         "blind_adds",
         "dependencies",
+        "estimate",
         "failed_attempts",
         "has_moved_ahead",
         "hidden_versions",
@@ -108,6 +120,8 @@ class RequestEntry:
         self.blind_adds: tuple[Key, ...] = ()
         """Registers that the request added to without reading them."""
         self.merged_run: MergedRun | None = None
+        self.estimate: AccessEstimate | None = None
+        """Expected reads and writes of the next execution, if the replica uses estimates."""
 
     @property
     def is_executed(self) -> bool:

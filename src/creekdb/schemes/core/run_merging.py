@@ -72,6 +72,8 @@ class RunMerging:
             self._probes.hit(Probe.RUN_MERGED)
             self._store.merged_runs.merge(candidates)
             execution.merged_count += len(candidates)
+            for entry in candidates:
+                entry.estimate = None
             self._merged_up_to = candidates[-1].request.key
             self._merge_above = self._kept_apart
         else:

@@ -56,7 +56,12 @@ class SchemeSpec(msgspec.Struct, frozen=True, kw_only=True):
 
 # --- probes that a scheme without the feature never fires -----------------------------------------
 
-VERSION_STORE: Final = (Probe.LOCAL_READ, Probe.RUN_MERGED, Probe.RUN_SPLIT)
+VERSION_STORE: Final = (
+    Probe.LOCAL_READ,
+    Probe.RUN_MERGED,
+    Probe.RUN_SPLIT,
+    Probe.EXECUTION_DELAYED,
+)
 """Probes that require tentative responses from a version store."""
 OPTIMISTIC_DELIVERY: Final = (Probe.DECIDED_UNPROPOSED, Probe.DECIDED_OUT_OF_PROPOSED_ORDER)
 """Probes that require an optimistic delivery."""

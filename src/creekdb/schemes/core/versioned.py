@@ -11,6 +11,7 @@ responses are sent.
 """
 
 from collections.abc import Iterator
+from functools import partial
 from itertools import chain, islice
 from typing import Any
 
@@ -24,6 +25,7 @@ from creekdb.execution.mvcc.entry import (
     RequestEntry,
     committed_position,
 )
+from creekdb.execution.mvcc.estimates import AccessEstimates
 from creekdb.execution.mvcc.register_table import CheckpointCursor
 from creekdb.execution.mvcc.scheduler import Scheduler
 from creekdb.execution.mvcc.snapshot import StoreSnapshot
@@ -39,7 +41,9 @@ from creekdb.schemes.core.execution import Execution, ReplicaVariables
 
 
 class VersionedExecution(Execution):
-    def __init__(self, variables: ReplicaVariables, datatype: DataType) -> None:
+    def __init__(
+        self, variables: ReplicaVariables, datatype: DataType, with_estimates: bool = False
+    ) -> None:
         settings = variables.settings
         self._settings = settings
         self._order = variables.order
@@ -52,7 +56,12 @@ class VersionedExecution(Execution):
         self.store = VersionStore(
             datatype.base, self._state_digest, recent_max, with_cursors=bool(settings.drafts)
         )
-        self.scheduler = Scheduler(settings.parallelism)
+        self._estimates = AccessEstimates() if with_estimates else None
+        self.scheduler = Scheduler(
+            settings.parallelism,
+            self._estimates,
+            on_delayed=partial(variables.probes.hit, Probe.EXECUTION_DELAYED),
+        )
         self.entries: dict[Dot, RequestEntry] = {}
         self.last_by_session: dict[int, RequestEntry] = {}
         """Last request of each session with an entry."""
@@ -129,7 +138,10 @@ class VersionedExecution(Execution):
     def install(self, entry: RequestEntry, execution: ExecutionResult) -> bool:
         """Install a completed execution. If its reads are no longer valid, schedule the entry
         again, and return False."""
+        if self._estimates is not None:
+            self._estimates.record(entry, execution.read_set, execution)
         if self.store.install(entry, execution.read_set, execution):
+            self.scheduler.settle(entry)
             if entry.outcome is not None:
                 self._probes.hit(Probe.REEXECUTED)
             entry.outcome = execution.outcome

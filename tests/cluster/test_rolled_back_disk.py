@@ -11,6 +11,7 @@ from creekdb.http.backend import ReplicaBackend
 from creekdb.server.membership.rollback_guard import EVIDENCE_FILE_NAME
 from creekdb.server.runtime.server import Server
 from creekdb.wire.counters import ServerCounter
+from creekdb.wire.reject_reason import RejectReason
 from tests.cluster.in_process_cluster import TIMEOUT_S, InProcessCluster, running_cluster
 
 
@@ -185,4 +186,6 @@ async def test_a_rolled_back_replica_sends_nothing_before_it_has_dialled_all_mem
         await cluster.start(2)
         await until_failed(cluster.servers[2])
         assert 2 not in senders
-        assert not cluster.servers[2].membership.accepts_calls
+        rejection = cluster.servers[2].admission.rejection(strong=False, local_read=True)
+        assert rejection is not None
+        assert rejection[0] is RejectReason.STOPPING

@@ -41,7 +41,10 @@ in buffers of connections, for its first response, and for its stable or final r
 STALL_SHARE: Final = 0.5
 """Time without a served call after which a queue is stalled, as a share of the target."""
 LONG_STALL_TARGETS: Final = 4
-"""Duration of a stall after which the waiting calls do not count, in target waiting times."""
+"""Duration of a long stall, in target waiting times. Even an overloaded cluster commits some calls
+within that time, so the cause is another one, such as links that fail in one direction."""
+UNCOMMITTED_MIN: Final = 256
+"""Number of calls without a stable or final response that is never an overload."""
 AUDIBLE_S: Final = 0.25
 """Silence after which a member counts as unreachable, in seconds. Two tick intervals are added,
 because an overloaded process receives and sends late."""
@@ -57,12 +60,14 @@ class CallQueue:
     a signal: by then, an overload of three times has filled the queue for three times as long.
 
     The time of the queue stands still while the queue is stalled: calls then wait for something
-    that fewer calls would not change, such as a missing majority. After a long stall, the calls
-    that wait do not count against the space any more.
+    that fewer calls would not change, such as a missing majority. During a long stall, the queue
+    always has space, and the calls that wait then do not count against the space later.
     """
 
-    def __init__(self, target_s: float) -> None:
+    def __init__(self, target_s: float, length_min: int = 0) -> None:
+        """A queue of at most `length_min` calls is never congested."""
         self._target_s = target_s
+        self._length_min = length_min
         self._now_s = 0.0
         self._arrivals: dict[Dot, float] = {}
         self._served = 0
@@ -75,6 +80,7 @@ class CallQueue:
         """Time since the last tick in which a call was served."""
         self._exempt = 0
         """Number of the oldest calls that do not count against the space."""
+        self._is_stalled_long = False
 
     def __len__(self) -> int:
         return len(self._arrivals)
@@ -99,12 +105,16 @@ class CallQueue:
         return bool(self._arrivals) and self._stalled_s > self._target_s * STALL_SHARE
 
     def tick(self, elapsed_s: float, can_progress: bool = False) -> None:
-        """End a tick interval. `can_progress` is True if the queue cannot be stalled."""
+        """End a tick interval. `can_progress` is True if only a long stall counts as one."""
         elapsed_s = min(elapsed_s, TICK_INTERVAL_MAX_S)
         self._stalled_s = 0.0 if self._served else self._stalled_s + elapsed_s
+        self._is_stalled_long = (
+            self.is_stalled and self._stalled_s > LONG_STALL_TARGETS * self._target_s
+        )
+        if self._is_stalled_long:
+            self._exempt = len(self._arrivals)
+            return
         if self.is_stalled and not can_progress:
-            if self._stalled_s > LONG_STALL_TARGETS * self._target_s:
-                self._exempt = len(self._arrivals)
             return
         self._now_s += elapsed_s
         self._served_by_tick.append((self._now_s, self._served))
@@ -116,7 +126,9 @@ class CallQueue:
     def has_space(self) -> bool:
         """True if a call that is added now is likely to be served within about the target time."""
         arrivals = self._arrivals
-        if not arrivals or len(arrivals) - self._exempt <= self._served_recently:
+        if self._is_stalled_long or len(arrivals) <= self._length_min:
+            return True
+        if len(arrivals) - self._exempt <= self._served_recently:
             return True
         return self._now_s - next(iter(arrivals.values())) <= self._target_s
 
@@ -189,7 +201,7 @@ class AdmissionControl:
         target_s = config.busy_after * TARGET_SHARE
         self.pending = CallQueue(target_s)
         """Calls of this replica's clients that have no response yet."""
-        self.uncommitted = CallQueue(target_s)
+        self.uncommitted = CallQueue(target_s, UNCOMMITTED_MIN)
         """Calls of this replica's clients that have no stable or final response yet."""
         self.pending_strong: set[Dot] = set()
         """Strong calls of this replica's clients that have no stable response yet."""

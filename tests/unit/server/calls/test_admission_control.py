@@ -7,7 +7,12 @@ from statistics import median
 import pytest
 
 from creekdb.protocol.ids.version_vector import Dot
-from creekdb.server.calls.admission_control import TARGET_SHARE, TICK_INTERVAL_MAX_S, CallQueue
+from creekdb.server.calls.admission_control import (
+    LONG_STALL_TARGETS,
+    TARGET_SHARE,
+    TICK_INTERVAL_MAX_S,
+    CallQueue,
+)
 
 BUSY_AFTER_S = 2.0
 TARGET_S = BUSY_AFTER_S * TARGET_SHARE
@@ -111,3 +116,28 @@ def test_a_suspended_process_is_not_overloaded() -> None:
     queue.tick(3600.0)
     assert TICK_INTERVAL_MAX_S <= TARGET_S
     assert queue.has_space()
+
+
+def test_a_queue_of_few_calls_is_never_congested() -> None:
+    queue = CallQueue(TARGET_S, length_min=3)
+    for number in range(1, 4):
+        queue.add(Dot(0, number))
+    for _ in range(10):
+        queue.tick(TARGET_S / 5, can_progress=True)
+    assert queue.has_space()
+
+    queue.add(Dot(0, 4))
+    assert not queue.has_space()
+
+
+def test_a_queue_that_is_not_served_at_all_for_long_is_not_overloaded() -> None:
+    queue = filled_queue(50)
+    for _ in range(8):
+        queue.tick(TARGET_S / 5, can_progress=True)
+    assert not queue.has_space()
+
+    for _ in range(5 * LONG_STALL_TARGETS):
+        queue.tick(TARGET_S / 5, can_progress=True)
+    for number in range(100, 200):
+        assert queue.has_space()
+        queue.add(Dot(0, number))

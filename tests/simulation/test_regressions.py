@@ -16,6 +16,7 @@ CREEK_REGRESSIONS = {
     2368: "a register was discarded while a request that had read it was executing",
     64: "a response was sent while an earlier call of its session was re-executed",
     1656: "the content of a snapshot was sent to others before it was durable",
+    15596: "a checker took a delivery that was lost for one of a checkpoint recovered later",
 }
 SMR_REGRESSIONS = {
     764: "a checker rejected a promise with a vote that was recovered from disk after a crash",

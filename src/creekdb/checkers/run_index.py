@@ -108,6 +108,16 @@ class Recovery(NamedTuple):
     recovered: tuple[LoggedEvent, ...]
     """Events with which the new log begins: the state on disk."""
 
+    @property
+    def checkpoint(self) -> tuple[int, int]:
+        """Length and instance of the checkpoint on disk, or zeros without one. Lost events of the
+        old log that it covers were not lost after all."""
+        events = (each.event for each in self.recovered)
+        found = (
+            (each.length, each.instance) for each in events if isinstance(each, CheckpointInstalled)
+        )
+        return next(found, (0, 0))
+
 
 class MissingRecords(Exception):
     """The run lacks the records that a property requires."""
@@ -247,8 +257,7 @@ class RunIndex:
     def committed(self) -> list[Dot | None]:
         """The committed order, merged from all logs; None where no log has a record.
 
-        Lost events only fill gaps: they may have reached the disk, and be part of a checkpoint
-        that was recovered.
+        Lost events only fill gaps, if the replica recovered a checkpoint that covers them.
         """
         dots: dict[int, Dot] = {}
         length = 0
@@ -261,9 +270,14 @@ class RunIndex:
                 case _:
                     pass
         length = max(length, 1 + max(dots, default=-1))
-        for _, logged in self.lost_events():
-            if isinstance(logged.event, Committed):
-                dots.setdefault(logged.event.index, logged.event.id)
+        for recovery in self.recoveries():
+            covered_length, _ = recovery.checkpoint
+            for logged in recovery.old.lost_events:
+                match logged.event:
+                    case Committed(id=dot, index=index) if index < covered_length:
+                        dots.setdefault(index, dot)
+                    case _:
+                        pass
         return [dots.get(index) for index in range(length)]
 
     @cached_property
@@ -279,20 +293,18 @@ class RunIndex:
         """The order of CAB deliveries, (instance, id), merged from all logs.
 
         If a log ends within an instance, the log with the longest record of the instance is used.
-        As in `committed`, lost deliveries count if a checkpoint covers them and no visible
-        delivery contradicts them.
+        As in `committed`, lost deliveries count if the replica recovered a checkpoint that covers
+        them, and no visible delivery contradicts them.
         """
         instances: dict[int, list[Dot]] = {}
         for log in self.logs:
             for instance, dots in _cab_deliveries(log.visible_events).items():
                 if len(dots) > len(instances.get(instance, ())):
                     instances[instance] = dots
-        events = (logged.event for _, logged in self.events())
-        checkpoints = (each.instance for each in events if isinstance(each, CheckpointInstalled))
-        covered = max(checkpoints, default=0)
-        for log in self.logs:
-            if log.lost_events:
-                for instance, dots in _cab_deliveries(log.events).items():
+        for recovery in self.recoveries():
+            _, covered = recovery.checkpoint
+            if recovery.old.lost_events:
+                for instance, dots in _cab_deliveries(recovery.old.events).items():
                     visible = instances.get(instance, [])
                     extends = len(dots) > len(visible) and dots[: len(visible)] == visible
                     if instance < covered and extends:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from html import escape
 from typing import Final, NamedTuple
 
-from creekdb.checkers import Illegal, Ok
+from creekdb.checkers import Illegal, Inconclusive, Ok, Verdict
 from creekdb.torture.campaign import SecondSample, TortureResult
 from creekdb.torture.nemesis import InjectedFault
 from creekdb.torture.plan import GROUPS, FaultGroup, FaultKind
@@ -41,7 +41,7 @@ _STYLE: Final = """
 body { font: 15px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 1600px; color: #1f2328;
   background: #fff; padding: 0 1rem; }
 h1 { font-size: 1.5rem; margin-bottom: .2rem } h2 { font-size: 1.1rem; margin-top: 2rem }
-.ok { color: #1a7f37 } .illegal { color: #b3261e; font-weight: 600 }
+.ok { color: #1a7f37 } .illegal { color: #b3261e; font-weight: 600 } .unknown { color: #57606a }
 .chart { overflow-x: auto; border: 1px solid #d0d7de; border-radius: 6px; padding: 8px }
 svg text { font: 11px system-ui, sans-serif; fill: #57606a } svg .title { font-weight: 600;
   fill: #1f2328 } svg .fault { fill: #1f2328 }
@@ -308,10 +308,13 @@ def _failure_parts(result: TortureResult) -> Iterable[str]:
                 yield f'<div class="chart">{picture}</div>'
 
 
+STYLES: Final[dict[type[Verdict], str]] = {Ok: "ok", Illegal: "illegal", Inconclusive: "unknown"}
+
+
 def _checks_table(result: TortureResult) -> str:
     rows = []
     for verdict in result.verdicts:
-        style = "ok" if isinstance(verdict, Ok) else "illegal"
+        style = STYLES[type(verdict)]
         text = verdict.describe().partition("\n")[0].partition(verdict.checker)
         rows.append(
             f"<tr><td>{escape(verdict.checker)}</td>"

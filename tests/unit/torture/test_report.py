@@ -5,7 +5,7 @@ from xml.etree import ElementTree
 
 import msgspec
 
-from creekdb.checkers import Illegal, Ok
+from creekdb.checkers import Illegal, Inconclusive, Ok
 from creekdb.torture.report import render_report, render_timeline
 from tests.unit.torture.recorded_torture import recorded_torture
 
@@ -45,6 +45,13 @@ def test_the_page_shows_the_counterexample_and_the_command() -> None:
     assert "Round 1 failed" in page
     assert "x &lt; y was lost" in page
     assert "creek torture --seed 7" in page
+
+
+def test_an_undecided_check_does_not_look_like_a_violation() -> None:
+    page = render_report(recorded_torture(Inconclusive("linearizability", "too many steps")))
+
+    assert '<td class="unknown">unknown: too many steps</td>' in page
+    assert "no violation was found" in page
 
 
 def test_the_page_shows_the_picture_of_a_counterexample() -> None:

@@ -9,7 +9,7 @@ Thousands of seeds missed one more mutant, and unit tests cover it instead: inst
 from before a snapshot (`tests/unit/schemes`).
 """
 
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 
 class Edit(NamedTuple):
@@ -32,6 +32,28 @@ class Mutant(NamedTuple):
     first: int = 0
     step: int = 1
     """Distance between two seeds, from `first` on."""
+
+
+class MutantWithTests(NamedTuple):
+    """A mutant that named tests detect, because the fuzzer does not run the code."""
+
+    name: str
+    rule: str
+    """Rule that the mutant breaks."""
+    tests: tuple[str, ...]
+    """Test files or tests, relative to the repository, one of which must fail."""
+    edits: tuple[Edit, ...]
+
+
+AnyMutant: TypeAlias = Mutant | MutantWithTests
+
+
+def tested(
+    name: str, rule: str, tests: str | tuple[str, ...], file: str, before: str, after: str
+) -> MutantWithTests:
+    """Return a mutant with one edit."""
+    tests = (tests,) if isinstance(tests, str) else tests
+    return MutantWithTests(name, rule, tests, (Edit(file, before, after),))
 
 
 BASIC = "schemes/basic.py"

@@ -3,7 +3,7 @@
 import shutil
 from pathlib import Path
 
-from tests.mutants.catalogue import Mutant
+from tests.mutants.catalogue import AnyMutant
 
 PACKAGE = Path(__file__).parents[2] / "src" / "creekdb"
 
@@ -12,7 +12,7 @@ class EditMismatch(Exception):
     """An edit does not match the current source, so the mutant must be updated."""
 
 
-def patched_files(mutant: Mutant, package: Path = PACKAGE) -> dict[str, str]:
+def patched_files(mutant: AnyMutant, package: Path = PACKAGE) -> dict[str, str]:
     """Return the new text of each edited file. Every edit must apply exactly once."""
     texts: dict[str, str] = {}
     for edit in mutant.edits:
@@ -27,7 +27,7 @@ def patched_files(mutant: Mutant, package: Path = PACKAGE) -> dict[str, str]:
     return texts
 
 
-def copy_package(into: Path, mutant: Mutant | None = None) -> None:
+def copy_package(into: Path, mutant: AnyMutant | None = None) -> None:
     """Copy the package, with the edits of the mutant, to the directory `into`."""
     copied_package = into / PACKAGE.name
     shutil.copytree(PACKAGE, copied_package, ignore=shutil.ignore_patterns("__pycache__"))

@@ -1,10 +1,10 @@
-"""Mutation test of the fuzzer: `make mutants`.
+"""Mutation test of the fuzzer and of the tests: `make mutants`.
 
     python tests/mutants/run.py [NAME ...] [--list] [--jobs N]
 
-Each mutant is examined seed by seed until one fails. The unmodified package, the control, must
-pass. The exit status is 1 if a mutant survived or the control failed. It is 2 if a name is unknown
-or a mutant does not apply.
+Each mutant is examined by seeds of the fuzzer or by the tests that it names, until one fails. The
+unmodified package, the control, must pass both. The exit status is 1 if a mutant survived or the
+control failed. It is 2 if a name is unknown or a mutant does not apply.
 """
 
 import argparse
@@ -13,6 +13,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
@@ -29,17 +30,23 @@ from tests.mutants import (
     availability,
     baselines,
     catalogue,
+    checkers,
+    client,
+    datatypes,
     disk_loss,
+    execution,
     membership,
     release,
     scans,
     snapshots,
+    tpcc,
     versions,
+    wire,
 )
-from tests.mutants.catalogue import Mutant
+from tests.mutants.catalogue import AnyMutant, Mutant, MutantWithTests
 from tests.mutants.patching import EditMismatch, copy_package, patched_files
 
-MUTANTS: tuple[Mutant, ...] = (
+MUTANTS: tuple[AnyMutant, ...] = (
     *catalogue.MUTANTS,
     *snapshots.MUTANTS,
     *versions.MUTANTS,
@@ -49,48 +56,82 @@ MUTANTS: tuple[Mutant, ...] = (
     *disk_loss.MUTANTS,
     *availability.MUTANTS,
     *release.MUTANTS,
+    *checkers.MUTANTS,
+    *client.MUTANTS,
+    *tpcc.MUTANTS,
+    *execution.MUTANTS,
+    *wire.MUTANTS,
+    *datatypes.MUTANTS,
 )
+REPOSITORY = Path(__file__).resolve().parents[2]
 EXAMINER = Path(__file__).with_name("examiner.py")
+TESTER = Path(__file__).with_name("tester.py")
 CONTROL_SEEDS = 200
 COLUMNS_WITHOUT_TERMINAL = 160
 
 
 class Result(NamedTuple):
-    seeds: int
-    """Number of examined seeds."""
     caught_by: str | None
-    """Check that failed at the last seed, or None."""
+    """Check of the fuzzer or test that failed, or None."""
+    passed: int
+    """Number of seeds or tests that passed."""
     seed: int | None
-    """Last examined seed."""
+    """Last examined seed, or None if tests examined the mutant."""
+    seconds: float
+    """Time until the failure or the end."""
 
 
-def examine(mutant: Mutant | None, seeds: int, passed: Callable[[], None]) -> Result:
-    """Examine seeds of the mutated package until one fails. Call `passed` for each other seed."""
+def examine(mutant: AnyMutant, on_pass: Callable[[], None] = lambda: None) -> Result:
+    """Examine the mutated package seed by seed, or test by test, until one fails."""
+    started = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="creek-mutant-") as directory:
         copy_package(Path(directory), mutant)
-        scheme = mutant.scheme if mutant is not None else "differential"
-        seed_range = range(seeds) if mutant is None else range(mutant.first, seeds, mutant.step)
-        numbers = (str(seed_range.start), str(seed_range.stop), str(seed_range.step))
-        command = [sys.executable, str(EXAMINER), directory, scheme, *numbers]
         environment = {**os.environ, "PYTHONPATH": directory, "PYTHONDONTWRITEBYTECODE": "1"}
         with (
             tempfile.TemporaryFile("w+") as errors,
             subprocess.Popen(
-                command, env=environment, stdout=subprocess.PIPE, stderr=errors, text=True
+                [sys.executable, *_examination(mutant, directory)],
+                cwd=REPOSITORY,
+                env=environment,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                text=True,
             ) as process,
         ):
             assert process.stdout is not None
-            examined, last, caught_by = 0, None, None
+            passed, caught_by, seed = 0, None, None
             for line in process.stdout:
                 result = json.loads(line)
-                examined, last, caught_by = examined + 1, result["seed"], result["caught_by"]
-                if caught_by is None:
-                    passed()
-            if process.wait() != 0 or (caught_by is None and examined < len(seed_range)):
+                caught_by, seed = result["caught_by"], result.get("seed")
+                if caught_by is not None:
+                    break
+                passed += 1
+                on_pass()
+            if process.wait() != 0 and caught_by is None:
                 errors.seek(0)
-                name = mutant.name if mutant is not None else "control"
-                raise RuntimeError(f"{name}: the examiner failed:\n{errors.read()}")
-    return Result(examined, caught_by, last)
+                raise RuntimeError(f"{mutant.name}: the examination failed:\n{errors.read()}")
+    return Result(caught_by, passed, seed, time.monotonic() - started)
+
+
+def _examination(mutant: AnyMutant, directory: str) -> list[str]:
+    """Return the script that examines the mutant, with its arguments."""
+    if isinstance(mutant, MutantWithTests):
+        return [str(TESTER), directory, *mutant.tests]
+    seeds = (str(mutant.first), str(mutant.seeds), str(mutant.step))
+    return [str(EXAMINER), directory, mutant.scheme, *seeds]
+
+
+def controls(mutants: Sequence[AnyMutant]) -> list[AnyMutant]:
+    """Return mutants without edits, one for each kind of examination. Both must pass."""
+    tests = {
+        test: None for each in mutants if isinstance(each, MutantWithTests) for test in each.tests
+    }
+    found: list[AnyMutant] = []
+    if any(isinstance(each, Mutant) for each in mutants):
+        found.append(Mutant("control", "unmodified", CONTROL_SEEDS, (), "differential"))
+    if tests:
+        found.append(MutantWithTests("control of tests", "unmodified", tuple(tests), ()))
+    return found
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -110,15 +151,18 @@ def main(arguments: Sequence[str]) -> int:
     except EditMismatch as error:
         print(error, file=sys.stderr)
         return 2
-    results, control = _run(mutants, options.jobs)
+    unmodified = controls(mutants)
+    # Mutants with the most seeds run first, so that no core idles at the end.
+    by_seeds = sorted(mutants, key=lambda mutant: -_seeds(mutant))
+    results = _run([*unmodified, *by_seeds], options.jobs)
     _print_table(mutants, results)
-    return _print_summary(mutants, results, control)
+    return _print_summary(mutants, unmodified, results)
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="run.py",
-        description="Check that the fuzzer detects deliberate faults of the protocol.",
+        description="Check that the fuzzer and the tests detect deliberate faults.",
     )
     parser.add_argument("names", metavar="NAME", nargs="*", help="mutants to run; default: all")
     parser.add_argument("--list", action="store_true", help="list the mutants and exit")
@@ -135,73 +179,93 @@ def _positive(text: str) -> int:
     return number
 
 
-def _run(mutants: Sequence[Mutant], jobs: int) -> tuple[dict[str, Result], Result]:
+def _run(mutants: Sequence[AnyMutant], jobs: int) -> dict[str, Result]:
+    """Return the results of the mutants, by name."""
     console = Console(stderr=True)
     bar = Progress(
         TextColumn("running mutants"),
         BarColumn(),
         MofNCompleteColumn(),
-        TextColumn("mutants, {task.fields[seeds]} seeds,"),
+        TextColumn("mutants, {task.fields[passed]} passed seeds and tests,"),
         TimeElapsedColumn(),
         console=console,
         transient=True,
         disable=not console.is_terminal,
     )
     with bar, ThreadPoolExecutor(jobs) as workers:
-        task = bar.add_task("mutants", total=len(mutants) + 1, seeds=0)
-        seeds = iter(range(1, sys.maxsize))
+        task = bar.add_task("mutants", total=len(mutants), passed=0)
+        passed = iter(range(1, sys.maxsize))
 
-        def passed() -> None:
-            bar.update(task, seeds=next(seeds))
+        def on_pass() -> None:
+            bar.update(task, passed=next(passed))
 
-        # Mutants with the most seeds run first, so that no core idles at the end.
-        by_seeds = sorted(mutants, key=lambda mutant: -mutant.seeds)
-        control = workers.submit(examine, None, CONTROL_SEEDS, passed)
-        running = {
-            workers.submit(examine, mutant, mutant.seeds, passed): mutant.name
-            for mutant in by_seeds
-        }
+        running = {workers.submit(examine, each, on_pass): each.name for each in mutants}
         try:
-            for future in as_completed([control, *running]):
+            for future in as_completed(running):
                 future.result()
                 bar.advance(task)
         finally:
             workers.shutdown(wait=False, cancel_futures=True)
-        return {name: future.result() for future, name in running.items()}, control.result()
+        return {name: future.result() for future, name in running.items()}
 
 
-def _print_table(mutants: Sequence[Mutant], results: dict[str, Result]) -> None:
+def _seeds(mutant: AnyMutant) -> int:
+    return mutant.seeds if isinstance(mutant, Mutant) else 0
+
+
+def _print_table(mutants: Sequence[AnyMutant], results: dict[str, Result]) -> None:
     table = Table(box=None, pad_edge=False, header_style="dim")
     table.add_column("mutant", no_wrap=True)
     table.add_column("broken rule")
     if results:
-        table.add_column("caught by")
-        table.add_column("at seed", justify="right")
-    table.add_column("of" if results else "seeds", justify="right")
+        table.add_column("caught by", overflow="fold")
+        table.add_column("after", justify="right", no_wrap=True)
+        table.add_column("s", justify="right")
+    else:
+        table.add_column("examined by")
     for mutant in mutants:
-        row = [mutant.name, mutant.rule]
         result = results.get(mutant.name)
-        survived = result is not None and result.caught_by is None
+        row = [mutant.name, mutant.rule]
         if result is not None:
-            row += [result.caught_by or "survived", "" if survived else str(result.seed)]
+            row += [result.caught_by or "survived", _progress(result), f"{result.seconds:.1f}"]
+        else:
+            row.append(_examiner_text(mutant))
+        survived = result is not None and result.caught_by is None
         # Cells are Text, because a rule may contain markup characters, such as [r].
-        cells = (Text(cell) for cell in (*row, str(mutant.seeds)))
-        table.add_row(*cells, style="bold red" if survived else None)
+        table.add_row(*map(Text, row), style="bold red" if survived else None)
     console = Console(width=None if sys.stdout.isatty() else COLUMNS_WITHOUT_TERMINAL)
     console.print(table)
 
 
-def _print_summary(mutants: Sequence[Mutant], results: dict[str, Result], control: Result) -> int:
-    survivors = [name for name, result in results.items() if result.caught_by is None]
+def _examiner_text(mutant: AnyMutant) -> str:
+    if isinstance(mutant, MutantWithTests):
+        return ", ".join(mutant.tests)
+    return f"{mutant.seeds} seeds of the fuzzer"
+
+
+def _progress(result: Result) -> str:
+    if result.caught_by is None:
+        return f"{result.passed} passed"
+    return f"test {result.passed + 1}" if result.seed is None else f"seed {result.seed}"
+
+
+def _print_summary(
+    mutants: Sequence[AnyMutant], controls: Sequence[AnyMutant], results: dict[str, Result]
+) -> int:
+    survivors = [each.name for each in mutants if results[each.name].caught_by is None]
+    failed_controls = [each for each in controls if results[each.name].caught_by is not None]
     print()
-    if control.caught_by is not None:
-        print(f"control: FAILED, {control.caught_by} at seed {control.seed} without a mutant")
-    else:
-        print(f"control: {control.seeds} seeds passed without a mutant")
+    for control in controls:
+        result = results[control.name]
+        kind = "tests" if isinstance(control, MutantWithTests) else "seeds"
+        if result.caught_by is None:
+            print(f"control: {result.passed} {kind} passed without a mutant")
+        else:
+            print(f"control: FAILED, {result.caught_by}, {_progress(result)} without a mutant")
     print(f"{len(mutants) - len(survivors)} of {len(mutants)} mutants were detected")
     if survivors:
         print(f"survived: {', '.join(sorted(survivors))}")
-    return 1 if survivors or control.caught_by is not None else 0
+    return 1 if survivors or failed_controls else 0
 
 
 if __name__ == "__main__":

@@ -43,6 +43,22 @@ def test_weak_requests_out_of_timestamp_order_are_illegal() -> None:
     assert [each.id for each in verdict.counterexample] == [two, one, strong]
 
 
+def test_weak_requests_with_equal_timestamps_are_ordered_by_their_origin() -> None:
+    builder, one, two, strong = _cast_requests()
+    first = builder.requests[two]
+    second = replace(builder.requests[one], timestamp=first.timestamp)
+    assert first.key < second.key
+
+    for order in ((two, one, strong), (one, two, strong)):
+        builder, *_ = _cast_requests()
+        history = _commit(builder, *order).history()
+        history = with_event(history, 1, RbCast(builder.requests[one]), RbCast(second))
+        if order[0] == two:
+            assert_ok(check, replace(history, quiescent=False))
+        else:
+            assert_illegal(check, history, "against the order of their timestamps")
+
+
 def test_a_strong_request_without_a_weak_one_of_its_context_is_illegal() -> None:
     builder, one, two, strong = _cast_requests()
     history = _commit(builder, one, strong, two).history()

@@ -65,6 +65,12 @@ def test_different_states_are_illegal() -> None:
     assert "'z'" in verdict.describe()
 
 
+def test_the_state_of_the_last_replica_counts() -> None:
+    history = with_final_state(typical_run().history(), 2, lambda each: replace(each, state=()))
+    verdict = assert_illegal(check, history, "the states differ")
+    assert "no value" in verdict.describe()
+
+
 def test_states_are_equal_in_any_order_of_keys() -> None:
     history = with_final_state(
         typical_run().history(), 1, lambda each: replace(each, state=each.state[::-1])

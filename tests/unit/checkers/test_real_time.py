@@ -44,6 +44,22 @@ def test_a_later_stable_response_does_not_make_the_order_legal() -> None:
     assert_illegal(check, builder.history(), "is committed after it (at 1, after 0)")
 
 
+def test_an_operation_follows_all_with_a_response_not_only_the_latest() -> None:
+    """The furthest position has the earlier of two responses."""
+    builder = HistoryBuilder()
+    far, near = builder.invoke_strong(0, "append", 1), builder.invoke_strong(1, "append", 2)
+    builder.respond(far, ResponseKind.STABLE, Outcome(3))
+    builder.respond(near, ResponseKind.STABLE, Outcome(1))
+    late = builder.invoke_strong(2, "append", 3)
+    for dot in (far, near, late):
+        builder.rb_deliver(dot)
+    builder.decide(near, late, far)
+    builder.cab_deliver()
+    assert_illegal(
+        check, builder.history(), f"{far} got its stable response before {late} was invoked"
+    )
+
+
 def test_concurrent_operations_may_be_committed_in_any_order() -> None:
     builder = HistoryBuilder()
     one, two = builder.invoke_strong(0, "append", 1), builder.invoke_strong(1, "append", 2)

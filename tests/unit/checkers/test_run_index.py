@@ -3,8 +3,10 @@ from collections.abc import Iterable
 from hypothesis import given
 from hypothesis import strategies as st
 
-from creekdb.checkers.run_index import IdSet
-from creekdb.history import Dot
+from creekdb.checkers.run_index import IdSet, RunIndex
+from creekdb.history import CheckpointInstalled, Committed, Dot
+from creekdb.protocol.ids.version_vector import DotSet
+from tests.unit.checkers.history_builder import HistoryBuilder
 
 dots = st.lists(st.builds(Dot, st.integers(0, 2), st.integers(1, 12)))
 
@@ -32,3 +34,16 @@ def test_ranges_are_disjoint_and_not_adjacent(members: list[Dot]) -> None:
     for flat in _ids(members).ranges.values():
         assert flat == sorted(set(flat))
         assert len(flat) % 2 == 0
+
+
+def test_a_lost_commit_fills_gaps_only() -> None:
+    """A visible commit at the same index wins, in whichever order the logs are read."""
+    builder = HistoryBuilder(2)
+    one, other = Dot(0, 1), Dot(1, 1)
+    builder.log(0, CheckpointInstalled(1, 1, DotSet([one]).freeze()))
+    builder.log(0, Committed(other, 1))
+    builder.log(1, Committed(one, 0))
+    builder.log(1, Committed(one, 1))
+    builder.incarnations[1][0].lost_event_count = 2
+
+    assert RunIndex(builder.history()).committed == [one, other]

@@ -1,13 +1,14 @@
 """Failure detection: a silent replica is kept while it answers probes, and abandoned otherwise."""
 
 import asyncio
+import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, closing
 from typing import Any, cast
 
 import pytest
 
-from creekdb.client.failure_detector import ProbeLimits, ReplicaFailureDetector
+from creekdb.client.failure_detector import LivenessProbe, ProbeLimits, ReplicaFailureDetector
 from creekdb.client.replica_connection import ReplicaConnection
 from creekdb.wire import messages
 from creekdb.wire.liveness import PROBE_PREFIX, PROBE_RESPONSE_PREFIX
@@ -153,3 +154,22 @@ async def test_a_connection_that_closes_during_a_probe_is_detected_immediately()
         replica.connection.abort()
         async with asyncio.timeout(TIMEOUT_S / 4):
             await lost
+
+
+async def test_an_answer_to_an_earlier_probe_does_not_count() -> None:
+    client, replica = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
+    client.setblocking(False)
+    with closing(replica), closing(LivenessProbe(client)) as probe:
+        first = replica.recv(100)
+        stale = PROBE_RESPONSE_PREFIX + first[len(PROBE_PREFIX) :]
+        replica.send(stale)
+        while not probe.is_reachable:
+            await asyncio.sleep(0)
+        replica.send(stale)
+        assert not await probe.is_answered_within(0.02, attempts=2)
+        answer = asyncio.ensure_future(probe.is_answered_within(TIMEOUT_S, attempts=1))
+        await asyncio.sleep(0)
+        for _ in range(3):
+            last = replica.recv(100)
+        replica.send(PROBE_RESPONSE_PREFIX + last[len(PROBE_PREFIX) :])
+        assert await answer

@@ -2,13 +2,18 @@
 
 import asyncio
 import errno
+import socket
 from functools import partial
 from typing import Any, cast
 
 import pytest
 
 from creekdb.client import NotDone, replica_connection
-from creekdb.client.replica_connection import ReplicaConnection, ReplicaDiscovery
+from creekdb.client.replica_connection import (
+    ReplicaConnection,
+    ReplicaDiscovery,
+    has_no_listener,
+)
 from creekdb.errors import UsageError
 from creekdb.wire import messages
 
@@ -127,3 +132,21 @@ async def test_progress_lists_the_state_of_each_address(monkeypatch: pytest.Monk
     progress = "host:1: Connection refused; host:2: no response yet; host:3: not tried yet"
     assert discovery.progress_text() == progress
     search.cancel()
+
+
+@pytest.mark.parametrize(
+    ("error", "is_certain"),
+    [
+        (REFUSED, True),
+        (socket.gaierror(socket.EAI_NONAME, "unknown"), True),
+        (socket.gaierror(socket.EAI_AGAIN, "later"), False),
+        (OSError(f"[Errno {errno.ECONNREFUSED}] one, [Errno {errno.ECONNREFUSED}] other"), True),
+        (OSError(f"[Errno {errno.ECONNREFUSED}] one, [Errno {errno.EHOSTUNREACH}] other"), False),
+        (TimeoutError(), False),
+    ],
+    ids=repr,
+)
+def test_only_refused_connections_and_unknown_names_prove_that_no_process_listens(
+    error: Exception, is_certain: bool
+) -> None:
+    assert has_no_listener(error) is is_certain

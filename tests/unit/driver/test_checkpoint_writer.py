@@ -176,3 +176,31 @@ async def test_checkpoints_are_appended_among_the_records_of_their_batch() -> No
     assert fixture.store.log == [first, "slot", second, third, record]
     await wait_for_encoding()
     assert [at for at, _ in fixture.store.checkpoints] == [1]
+
+
+class LargeRegisters(CountedRegisters):
+    """Cursor over registers of 1,000 bytes each, with the limits that it was called with."""
+
+    def __init__(self, count: int) -> None:
+        super().__init__(count)
+        self.limits: list[int] = []
+
+    def take(self, limit: int) -> tuple[list[tuple[Key, Any]], list[Key]] | None:
+        self.limits.append(limit)
+        taken = super().take(limit)
+        return None if taken is None else ([(key, b"x" * 1000) for key, _ in taken[0]], [])
+
+
+def test_a_turn_encodes_fewer_large_registers() -> None:
+    turns: list[Callable[[], None]] = []
+    writer: CheckpointWriter[int] = CheckpointWriter(
+        RecordingStore(), lambda *_: None, turns.append, registers_max=512
+    )
+    registers = LargeRegisters(2000)
+    record = CheckpointRecord(BARE, Ballot(1, 0), (), (), ())
+    writer.add_checkpoint(StreamedCheckpoint(0, record, registers), 0)
+    while turns:
+        turns.pop()()
+
+    assert registers.limits[:4] == [512, 256, 128, 128], "128 KiB are encoded per turn"
+    assert registers.taken == 2000

@@ -116,6 +116,10 @@ def test_outcomes_that_exceed_the_limit_are_omitted() -> None:
     payloads = payloads_of(encoded_snapshot()._replace(snapshot=with_outcomes), 1000)
 
     assert len(payloads[-1]) <= 1000
+    size = len(payloads_of(encoded_snapshot()._replace(snapshot=with_outcomes))[-1])
+    for limit, is_complete in ((size, True), (size - 1, False)):
+        payload = payloads_of(encoded_snapshot()._replace(snapshot=with_outcomes), limit)[-1]
+        assert (len(payload) == size) is is_complete
     assert received_snapshot(payloads) == Snapshot(Checkpoint(4, 0, Dots(), 9, STATE, (), DELETED))
 
 

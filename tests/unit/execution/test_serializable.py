@@ -120,6 +120,21 @@ def test_a_list_that_contains_itself_is_rejected_by_the_nesting_limit() -> None:
     assert describe_unserializable(endless) == f"more than {DEPTH_MAX} levels of nesting"
 
 
+def test_values_may_nest_up_to_the_limit() -> None:
+    for levels, is_allowed in ((DEPTH_MAX, True), (DEPTH_MAX + 1, False)):
+        value: Any = ()
+        for _ in range(levels - 1):
+            value = (value,)
+        assert (describe_unserializable(value) is None) is is_allowed
+
+
+@pytest.mark.parametrize("value", [math.inf, -math.inf, math.nan, 2**63, -(2**63) - 1])
+def test_a_row_contains_no_value_that_cannot_be_sent(value: Any) -> None:
+    assert not is_row(value)
+    assert not is_row((1, value))
+    assert not is_row({"a": value})
+
+
 def test_a_nested_dict_is_copied() -> None:
     stored = ({"a": ({"b": 1},)},)
     copy = copy_out(stored)

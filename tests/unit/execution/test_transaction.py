@@ -239,3 +239,43 @@ def test_a_scan_merges_stored_registers_and_own_writes_in_order(
     ][:limit]
     scanned = tx.scan(prefix, start=start, stop=stop, reverse=reverse, limit=limit)
     assert list(scanned) == expected
+
+
+class AddableView(Sequential):
+    """View of a store that defers additions."""
+
+    def is_addable(self, key: Key) -> bool:
+        return True
+
+
+def deferring_transaction(state: dict[Key, Any]) -> Transaction:
+    view = AddableView(SCRIPT)
+    view.state = state
+    return Transaction(request(NOOP, event=4, timestamp=77), view)
+
+
+def test_a_write_replaces_a_deferred_addition() -> None:
+    tx = deferring_transaction({"a": 1, "b": 2})
+    tx.add("a", 5)
+    tx.put("a", 7)
+    tx.add("b", 5)
+    tx.delete("b")
+    result = tx.close(Outcome())
+
+    assert result.writes == {"a": 7, "b": ABSENT}
+    assert result.blind_adds == {}
+
+
+def test_reads_and_scans_include_deferred_additions() -> None:
+    tx = deferring_transaction({"a": 1, "b": 2})
+    for key in ("a", "b", "c"):
+        tx.add(key, 5)
+    assert tx.get("a") == 6
+    assert list(tx.scan()) == [("a", 6), ("b", 7), ("c", 5)]
+    assert tx.close(Outcome()).writes == {"a": 6, "b": 7, "c": 5}
+
+
+@pytest.mark.parametrize("amount", [True, 1.0, "1", None])
+def test_only_integers_can_be_added(amount: Any) -> None:
+    with pytest.raises(BadValue, match="can only add an int"):
+        transaction({"a": 1}).add("a", amount)

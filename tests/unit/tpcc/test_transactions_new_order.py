@@ -135,6 +135,19 @@ def test_the_total_includes_the_discount_and_both_taxes(database: TpccDatabase) 
     )
 
 
+@pytest.mark.parametrize(("price", "total"), [(1_06, 1_14), (1_07, 1_16)])
+def test_the_total_is_rounded_to_the_nearest_cent(
+    database: TpccDatabase, price: int, total: int
+) -> None:
+    """1.06 × 1.08 = 1.1448, and 1.07 × 1.08 = 1.1556."""
+    database.set("c_discount", 1000, "customer", 1, 4, 77)
+    database.set("w_tax", 500, "warehouse", 1)
+    database.set("d_tax", 1500, "district", 1, 4)
+    database.set("i_price", price, "item", 11)
+
+    assert database.call("new_order", 1, 4, 77, lines((11, 1, 1)))[7] == total
+
+
 def test_an_unused_item_rolls_back_the_transaction(database: TpccDatabase) -> None:
     """Clause 2.4.2.3; the message is that of clause 2.4.3.6."""
     with pytest.raises(OperationRaised, match=r"^UnusedItem: Item number is not valid$"):

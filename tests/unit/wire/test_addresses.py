@@ -12,6 +12,7 @@ from creekdb.wire.addresses import format_address, parse_address
         ("10.0.0.1:7100", "10.0.0.1", 7100),
         ("shop.example:0", "shop.example", 0),
         ("[::1]:7100", "::1", 7100),
+        ("shop.example:65535", "shop.example", 65_535),
         ("[fe80::2%eth0]:7100", "fe80::2%eth0", 7100),
     ],
 )
@@ -28,6 +29,7 @@ def test_the_default_host_is_loopback() -> None:
     ("text", "expected"),
     [
         ("here", "HOST:PORT"),
+        ("here:65536", "HOST:PORT"),
         ("[::1]", "HOST:PORT"),
         ("here:port", "HOST:PORT"),
         ("here:70000", "HOST:PORT"),

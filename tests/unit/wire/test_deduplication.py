@@ -6,14 +6,15 @@ import pytest
 
 from creekdb import DataType
 from creekdb.execution.keys import CALLS_PREFIX
-from creekdb.execution.transaction import ABSENT, Transaction
+from creekdb.execution.result import ExecutionResult
+from creekdb.execution.transaction import ABSENT, Transaction, View
 from creekdb.execution.undo import StateObject
 from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.membership.configuration import MEMBERSHIP_OPERATION
-from creekdb.protocol.request import Operation, Request
+from creekdb.protocol.request import Operation, Outcome, Request
 from creekdb.protocol.values import Key
 from creekdb.server.calls.capabilities import DeduplicatingDataType
-from creekdb.wire.deduplication import expire_calls, wrap_call
+from creekdb.wire.deduplication import expire_calls, run_request, wrap_call
 
 REGISTERS = DataType("registers")
 
@@ -85,3 +86,16 @@ def test_scans_omit_reserved_registers() -> None:
     assert state_machine.call(Operation("keys", ((),))) == (("creek",), ("zebra", 1))
     assert state_machine.call(Operation("keys", ((CALLS_PREFIX,),))) == ()
     assert len([key for key, _ in state_machine.state.items()]) == 8
+
+
+def test_a_deferred_addition_to_a_reserved_register_fails() -> None:
+    """The store of a live replica defers additions. They are not among the writes."""
+
+    def run_as(request: Request, name: str, arguments: tuple[Any, ...], view: View) -> Any:
+        return ExecutionResult(Outcome(), {}, blind_adds={(CALLS_PREFIX, "ann", 1): 1})
+
+    request = Request(1, Dot(0, 1), Operation("add"), False)
+    execution = run_request(run_as, request, StateMachine().state)
+
+    assert "belongs to Creek: choose another name" in str(execution.outcome.error)
+    assert not execution.blind_adds

@@ -9,7 +9,13 @@ from creekdb.execution.undo import StateObject
 from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.request import Operation, Outcome, Request
 from creekdb.server.calls.capabilities import DeduplicatingDataType
-from creekdb.wire.deduplication import CALLS_PER_CLIENT_MAX, KEPT_RESPONSE_BYTES_MAX, wrap_call
+from creekdb.wire.deduplication import (
+    CALLS_PER_CLIENT_MAX,
+    EXPIRY_BATCH_MAX,
+    KEPT_RESPONSE_BYTES_MAX,
+    expire_calls,
+    wrap_call,
+)
 
 COUNTING = DataType("counting")
 
@@ -80,3 +86,17 @@ def test_a_long_return_value_is_not_retained() -> None:
     call = count_call("ann", 1, long)
     assert state_machine.execute(call).value == (1, long)
     assert str(state_machine.execute(call).error).startswith("Forgotten")
+
+
+def test_an_expiry_keeps_calls_from_its_limit_on_and_continues_where_it_stopped() -> None:
+    """The calls of a client have the timestamps 1, 2, …"""
+    state_machine = StateMachine()
+    count = EXPIRY_BATCH_MAX + 2
+    for number in range(count):
+        state_machine.execute(count_call("ann", number))
+
+    first = state_machine.execute(expire_calls(count))
+    assert first.value == (EXPIRY_BATCH_MAX, "ann", EXPIRY_BATCH_MAX)
+    rest = state_machine.execute(expire_calls(count, *first.value[1:]))
+    assert rest.value == (1,), "the last call is not older than the limit"
+    assert state_machine.retained_calls() == [(CALLS_PREFIX, "ann", count - 1)]

@@ -15,7 +15,7 @@ from creekdb.errors import FrameTooLong, MalformedMessage
 from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.request import Outcome
 from creekdb.wire import messages
-from creekdb.wire.framing import FrameWriter
+from creekdb.wire.framing import FrameWriter, detect_foreign_protocol
 from creekdb.wire.reject_reason import RejectReason
 
 PAYLOAD_BYTES_MAX = 1000
@@ -207,3 +207,26 @@ async def test_a_full_writer_may_abort_the_connection(abort_when_full: bool) -> 
     writer.flush()
     assert (writer.is_open, writer.is_full) == (not abort_when_full, True)
     assert writer.has_overflowed == abort_when_full
+
+
+@pytest.mark.parametrize("length", [0, 1, 8])
+def test_a_frame_may_have_the_maximum_size(length: int) -> None:
+    payload = b"x" * length
+    decoder = messages.FrameDecoder(8)
+
+    assert list(decoder.feed(messages.frame_payload(payload))) == [payload]
+
+
+@pytest.mark.parametrize(
+    ("first_bytes", "reason"),
+    [
+        (b"\x16\x03\x01\x02", RejectReason.UNEXPECTED_TLS),
+        (b"GET ", RejectReason.UNEXPECTED_HTTP),
+        (b"PUT ", RejectReason.UNEXPECTED_HTTP),
+        (b"\x00\x00\x00\x10", None),
+    ],
+)
+def test_the_first_bytes_tell_other_protocols_apart(
+    first_bytes: bytes, reason: RejectReason | None
+) -> None:
+    assert detect_foreign_protocol(first_bytes) is reason

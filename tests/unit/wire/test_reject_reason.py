@@ -53,6 +53,18 @@ def test_only_certain_rejections_are_retried_elsewhere() -> None:
     assert all(REJECT_RULES[reason].is_temporary for reason in retried)
 
 
+def test_the_same_replica_may_accept_a_call_after_these_reasons() -> None:
+    temporary = {reason for reason in RejectReason if reason.rule.is_temporary}
+
+    assert temporary == {
+        RejectReason.BUSY,
+        RejectReason.DISK,
+        RejectReason.STOPPING,
+        RejectReason.NO_MAJORITY,
+        RejectReason.NOT_READY,
+    }
+
+
 def test_a_reason_of_a_newer_replica_is_not_retried() -> None:
     rule = reject_rule("reason_of_a_newer_replica")
     assert not rule.retry_elsewhere

@@ -100,6 +100,26 @@ def test_a_vote_below_a_promise_is_illegal() -> None:
     )
 
 
+def test_a_vote_in_the_same_round_of_a_lower_replica_is_illegal() -> None:
+    builder, one, _ = competing_requests()
+    promise(builder, 0, LATER)
+    vote(builder, Ballot(LATER.round, 0), (one,), 0)
+
+    assert_illegal(
+        check, history(builder), "replica 0 voted in ballot 2@0 after it had promised 2@1"
+    )
+
+
+def test_promises_after_the_vote_do_not_permit_it() -> None:
+    builder, one, _ = competing_requests()
+    promise(builder, 1, LATER)
+    vote(builder, LATER, (one,), 1)
+    promise(builder, 0, LATER)
+    promise(builder, 2, LATER)
+
+    assert_illegal(check, history(builder), "ballot 2@1, which 1 of 3 replicas had promised")
+
+
 def test_a_promise_lost_in_a_restart_is_illegal() -> None:
     builder, _, _ = competing_requests()
     promise(builder, 0, LATER)

@@ -1,0 +1,172 @@
+"""Mutants of transactions and values. Replicas that all break such a rule agree with each other, so
+the fuzzer detects few of them."""
+
+from tests.mutants.catalogue import MutantWithTests, tested
+
+TRANSACTION = "execution/transaction.py"
+TRANSACTION_TESTS = "tests/unit/execution/test_transaction.py"
+RANDOM = "execution/random.py"
+RANDOM_TESTS = "tests/unit/execution/test_random.py"
+SERIALIZABLE = "execution/serializable.py"
+SERIALIZABLE_TESTS = "tests/unit/execution/test_serializable.py"
+STEP_LIMIT = "execution/step_limit.py"
+STEP_LIMIT_TESTS = "tests/unit/execution/test_step_limit.py"
+DATATYPE = "execution/datatype.py"
+DATATYPE_TESTS = "tests/unit/execution/test_datatype.py"
+CHAIN = "execution/mvcc/version_chain.py"
+CHAIN_TESTS = "tests/unit/execution/mvcc/test_version_chain.py"
+
+MUTANTS: tuple[MutantWithTests, ...] = (
+    tested(
+        "transaction_keeps_writes_of_failed_operations",
+        "an operation that raises has no effect",
+        TRANSACTION_TESTS,
+        TRANSACTION,
+        "return ExecutionResult(outcome, {}, self._read_count, self._scan_count)",
+        "return ExecutionResult(outcome, self._writes, self._read_count, self._scan_count)",
+    ),
+    tested(
+        "transaction_scans_deleted_registers",
+        "a scan omits registers that the operation deleted",
+        TRANSACTION_TESTS,
+        TRANSACTION,
+        "            if value is ABSENT:\n                continue\n",
+        "",
+    ),
+    tested(
+        "transaction_scan_returns_one_too_many",
+        "`limit` bounds the results of a scan",
+        TRANSACTION_TESTS,
+        TRANSACTION,
+        "        remaining = -1 if limit is None else limit\n",
+        "        remaining = -1 if limit is None else limit + 1\n",
+    ),
+    tested(
+        "transaction_scan_omits_deferred_additions",
+        "a scan includes the additions of its operation",
+        TRANSACTION_TESTS,
+        TRANSACTION,
+        "            self._materialise_add(key)\n        own = {",
+        "            pass\n        own = {",
+    ),
+    tested(
+        "transaction_put_keeps_an_earlier_addition",
+        "a write replaces an earlier addition",
+        TRANSACTION_TESTS,
+        TRANSACTION,
+        "        if self._blind_adds:\n            self._blind_adds.pop(key, None)\n",
+        "",
+    ),
+    tested(
+        "transaction_adds_to_booleans",
+        "only integers can be added",
+        TRANSACTION_TESTS,
+        TRANSACTION,
+        "        if type(amount) is not int:",
+        "        if not isinstance(amount, int):",
+    ),
+    tested(
+        "transaction_picks_negative_items",
+        "an item with a negative index does not exist",
+        TRANSACTION_TESTS,
+        TRANSACTION,
+        "if type(item) is int and 0 <= item < len(values) else None",
+        "if type(item) is int and item < len(values) else None",
+    ),
+    tested(
+        "transaction_deletes_in_read_only_operations",
+        "a read-only operation must not write",
+        TRANSACTION_TESTS,
+        TRANSACTION,
+        "        if self._readonly:\n            self._reject_write()\n        self._blind",
+        "        self._blind",
+    ),
+    tested(
+        "transaction_continues_after_the_step_limit",
+        "an operation that catches the stop still fails",
+        STEP_LIMIT_TESTS,
+        TRANSACTION,
+        "        if self._read_count > self._read_count_max:\n            outcome =",
+        "        if self._read_count > self._steps:\n            outcome =",
+    ),
+    tested(
+        "step_limit_ignores_loops",
+        "lines of functions with loops are steps",
+        STEP_LIMIT_TESTS,
+        STEP_LIMIT,
+        "return trace_line if _has_loops(frame.f_code) else None",
+        "return None",
+    ),
+    tested(
+        "random_numbers_ignore_the_event",
+        "two requests of a replica draw different numbers",
+        RANDOM_TESTS,
+        RANDOM,
+        "for part in (request.timestamp, request.id.replica, request.id.event):",
+        "for part in (request.timestamp, request.id.replica):",
+    ),
+    tested(
+        "random_range_includes_its_end",
+        "a random range excludes its upper bound",
+        RANDOM_TESTS,
+        RANDOM,
+        "        width = high - low\n",
+        "        width = high - low + 1\n",
+    ),
+    tested(
+        "values_may_be_infinite",
+        "a float is finite",
+        SERIALIZABLE_TESTS,
+        SERIALIZABLE,
+        "            if math.isfinite(each):",
+        "            if not math.isnan(each):",
+    ),
+    tested(
+        "values_may_exceed_64_bits",
+        "an integer fits 64 bits",
+        SERIALIZABLE_TESTS,
+        SERIALIZABLE,
+        "INT_MAX: Final = 2**63 - 1",
+        "INT_MAX: Final = 2**63",
+    ),
+    tested(
+        "values_may_nest_one_level_deeper",
+        "values nest at most 64 levels",
+        SERIALIZABLE_TESTS,
+        SERIALIZABLE,
+        "    if depth == DEPTH_MAX:",
+        "    if depth > DEPTH_MAX:",
+    ),
+    tested(
+        "values_of_the_store_are_shared",
+        "an operation cannot modify a stored dict",
+        SERIALIZABLE_TESTS,
+        SERIALIZABLE,
+        "        return value.copy()\n    return value",
+        "        return value\n    return value",
+    ),
+    tested(
+        "errors_contain_memory_addresses",
+        "the text of an error is equal in every process",
+        DATATYPE_TESTS,
+        DATATYPE,
+        '    message = _MEMORY_ADDRESS.sub("", message)\n',
+        "",
+    ),
+    tested(
+        "chain_reads_the_own_position",
+        "a request reads only versions before its position",
+        CHAIN_TESTS,
+        CHAIN,
+        "_position_of_version(versions[index]) >= position:",
+        "_position_of_version(versions[index]) > position:",
+    ),
+    tested(
+        "chain_forgets_readers_of_sums",
+        "readers of a sum are suspect after an earlier addition",
+        CHAIN_TESTS,
+        CHAIN,
+        "        self._suspect_deltas(index + 1, suspects)\n        return index == self.spare",
+        "        return index == self.spare",
+    ),
+)

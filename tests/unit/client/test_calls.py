@@ -1,0 +1,103 @@
+"""Responses of one call, in the order in which a replica sends them."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from creekdb.client import OperationFailed, Unknown
+from creekdb.client.calls import Call, FinalOutcome
+from creekdb.errors import UsageError
+from creekdb.protocol.effects import ResponseKind
+from creekdb.protocol.ids.version_vector import Dot
+from creekdb.wire.messages import CallRequest, CallResponse
+
+
+def new_call(strong: bool) -> Call:
+    return Call(CallRequest(1, "put", (), strong), 60.0)
+
+
+def response(kind: ResponseKind, value: Any = None, **fields: Any) -> CallResponse:
+    return CallResponse(1, kind.value, value, **fields)
+
+
+async def test_a_strong_call_ends_with_its_stable_response() -> None:
+    call = new_call(strong=True)
+    for value in (1, 2):
+        call.add_response(response(ResponseKind.TENTATIVE, value))
+        assert not call.has_response
+    assert await call.tentative == 1
+
+    call.add_response(response(ResponseKind.STABLE, 3, changed=True))
+    assert call.is_complete
+    assert await call == 3
+    assert await call.final == FinalOutcome(3, True)
+
+
+async def test_a_weak_call_returns_its_first_response_and_stays_open() -> None:
+    call = new_call(strong=False)
+    call.id = Dot(0, 1)
+    call.add_response(response(ResponseKind.TENTATIVE, 1))
+    assert call.has_response
+    assert not call.is_complete
+
+    final = asyncio.ensure_future(call.final)
+    await asyncio.sleep(0)
+    call.add_response(response(ResponseKind.FINAL, 2, changed=True))
+    assert await call == 1
+    assert await final == FinalOutcome(2, True)
+    assert [each.value async for each in call] == [1, 2]
+
+
+async def test_a_local_read_has_one_response() -> None:
+    call = new_call(strong=False)
+    call.id = Dot(0, -1)
+    call.add_response(response(ResponseKind.TENTATIVE, 1))
+
+    assert call.is_complete
+    with pytest.raises(UsageError, match="a weak read has one tentative response only"):
+        await call.final
+
+
+async def test_an_error_of_the_operation_is_raised_and_iterated() -> None:
+    call = new_call(strong=True)
+    call.add_response(response(ResponseKind.STABLE, None, error="ValueError: no"))
+
+    with pytest.raises(OperationFailed, match="ValueError: no"):
+        await call
+    assert [each.error async for each in call] == ["ValueError: no"]
+
+
+@pytest.mark.parametrize(("queried", "changed"), [((1, None), False), ((2, None), True)])
+async def test_a_queried_outcome_states_whether_it_changed(queried: Any, changed: bool) -> None:
+    call = new_call(strong=False)
+    call.add_response(response(ResponseKind.TENTATIVE, 1))
+
+    async def query() -> Any:
+        return queried
+
+    call.query_outcome = query
+    call.fail(Unknown("the replica was lost"))
+    assert await call.final == FinalOutcome(queried[0], changed)
+
+
+async def test_an_outcome_that_is_not_retained_stays_unknown() -> None:
+    call = new_call(strong=False)
+    call.add_response(response(ResponseKind.TENTATIVE, 1))
+
+    async def query() -> None:
+        return None
+
+    call.query_outcome = query
+    call.fail(Unknown("the replica was lost"))
+    assert await call == 1
+    with pytest.raises(Unknown, match="the replica was lost"):
+        await call.final
+
+
+async def test_a_complete_call_does_not_fail_later() -> None:
+    call = new_call(strong=True)
+    call.add_response(response(ResponseKind.STABLE, 3))
+    call.fail(Unknown("the connection was closed"))
+
+    assert await call == 3

@@ -63,7 +63,7 @@ fuzz: $(INSTALLED) ## Search for a seed that breaks the protocol: make fuzz SEED
 fuzz-decoders: $(INSTALLED) ## Decode damaged messages and files: make fuzz-decoders ARGS="--minutes 10"
 	@$(BIN)/python -m tests.fuzzing $(ARGS)
 
-mutants: $(INSTALLED) ## Check that the fuzzer catches every planted fault of the protocol
+mutants: $(INSTALLED) ## Check that the fuzzer or a test catches every planted fault
 	@$(BIN)/python tests/mutants/run.py $(ARGS)
 
 chaos: $(INSTALLED) ## Inject faults into real processes: make chaos ARGS="--minutes 60 --seed 7"

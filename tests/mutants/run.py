@@ -16,6 +16,7 @@ import tempfile
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from itertools import groupby
 from pathlib import Path
 from typing import NamedTuple
 
@@ -35,9 +36,13 @@ from tests.mutants import (
     datatypes,
     disk_loss,
     execution,
+    interfaces,
+    measures,
     membership,
     release,
     scans,
+    server,
+    simulation,
     snapshots,
     tpcc,
     versions,
@@ -61,6 +66,10 @@ MUTANTS: tuple[AnyMutant, ...] = (
     *tpcc.MUTANTS,
     *execution.MUTANTS,
     *wire.MUTANTS,
+    *server.MUTANTS,
+    *simulation.MUTANTS,
+    *measures.MUTANTS,
+    *interfaces.MUTANTS,
     *datatypes.MUTANTS,
 )
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -122,15 +131,13 @@ def _examination(mutant: AnyMutant, directory: str) -> list[str]:
 
 
 def controls(mutants: Sequence[AnyMutant]) -> list[AnyMutant]:
-    """Return mutants without edits, one for each kind of examination. Both must pass."""
-    tests = {
-        test: None for each in mutants if isinstance(each, MutantWithTests) for test in each.tests
-    }
+    """Return mutants without edits: one for the fuzzer, and one for the tests of each folder."""
     found: list[AnyMutant] = []
     if any(isinstance(each, Mutant) for each in mutants):
         found.append(Mutant("control", "unmodified", CONTROL_SEEDS, (), "differential"))
-    if tests:
-        found.append(MutantWithTests("control of tests", "unmodified", tuple(tests), ()))
+    named = {test for each in mutants if isinstance(each, MutantWithTests) for test in each.tests}
+    for folder, tests in groupby(sorted(named), key=lambda test: test.split("/")[1]):
+        found.append(MutantWithTests(f"control of {folder}", "unmodified", tuple(tests), ()))
     return found
 
 
@@ -259,9 +266,11 @@ def _print_summary(
         result = results[control.name]
         kind = "tests" if isinstance(control, MutantWithTests) else "seeds"
         if result.caught_by is None:
-            print(f"control: {result.passed} {kind} passed without a mutant")
+            print(f"{control.name}: {result.passed} {kind} passed without a mutant")
         else:
-            print(f"control: FAILED, {result.caught_by}, {_progress(result)} without a mutant")
+            print(
+                f"{control.name}: FAILED, {result.caught_by}, {_progress(result)} without a mutant"
+            )
     print(f"{len(mutants) - len(survivors)} of {len(mutants)} mutants were detected")
     if survivors:
         print(f"survived: {', '.join(sorted(survivors))}")

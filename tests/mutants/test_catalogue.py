@@ -48,6 +48,14 @@ def test_mutants_have_unique_names_and_effects() -> None:
     assert all(mutant.seeds >= 20 for mutant in MUTANTS if isinstance(mutant, Mutant))
 
 
+def test_every_package_has_mutants() -> None:
+    packages = {path.parent.name for path in PACKAGE.glob("*/__init__.py")}
+    mutated = {edit.file.split("/")[0] for mutant in MUTANTS for edit in mutant.edits}
+
+    assert packages
+    assert packages <= mutated
+
+
 def test_the_tests_that_mutants_name_exist() -> None:
     named = {
         test

@@ -58,3 +58,10 @@ def test_intervals_contain_the_mean_at_the_confidence_level() -> None:
         hits += abs(mean(drawn)) <= t_quantile(samples - 1) * stdev(drawn) / sqrt(samples)
 
     assert hits / repeats == pytest.approx(CONFIDENCE_LEVEL, abs=0.015)
+
+
+@pytest.mark.parametrize(("degrees", "quantile"), [(1, 12.706), (2, 4.303), (9, 2.262)])
+def test_intervals_are_those_of_published_tables_for_95_percent(
+    degrees: int, quantile: float
+) -> None:
+    assert t_quantile(degrees) == pytest.approx(quantile, abs=0.001)

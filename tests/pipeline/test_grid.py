@@ -143,6 +143,7 @@ def test_toml_and_json_are_equivalent(tmp_path: Path) -> None:
         ({"duration": 5}, "duration", "5 is not a text; write a number with its unit"),
         ({"duration": "5"}, "duration", "'5' is not a duration"),
         ({"duration": "1s", "warm_up": "2s"}, "warm_up", "2s must be shorter than the duration"),
+        ({"duration": "1s", "warm_up": "1s"}, "warm_up", "1s must be shorter than the duration"),
         ({"duration": "0s"}, "duration", "must be longer than 0"),
         ({"warm_up": "3s", "duration": "5s", "seed": -1}, "seed", "it must be at least 0"),
         (

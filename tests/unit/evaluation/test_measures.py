@@ -4,7 +4,13 @@ import pytest
 from msgspec.structs import replace
 
 from creekdb.evaluation.experiment import build_simulation
-from creekdb.evaluation.measures import Measures, measure, summarize_latency
+from creekdb.evaluation.measures import (
+    Measures,
+    full_response,
+    is_accurate,
+    measure,
+    summarize_latency,
+)
 from creekdb.history import Dot, Operation, OperationRecord, Outcome, ResponseKind, ResponseRecord
 from creekdb.simulation.kernel.cluster import SimulationRun
 from creekdb.simulation.kernel.scenario import ClientModel, Scenario
@@ -172,3 +178,29 @@ def test_a_growing_backlog_is_saturation(idle_run: SimulationRun) -> None:
 def test_saturation_is_undefined_in_a_closed_loop(idle_run: SimulationRun) -> None:
     closed = replace(SCENARIO, clients=ClientModel(sessions=1))
     assert measure(closed, idle_run, []).saturated is None
+
+
+def test_a_response_that_became_an_error_was_not_accurate() -> None:
+    outcomes = {
+        (None, "LookupError: gone"): False,
+        ("LookupError: gone", None): False,
+        ("LookupError: gone", "LookupError: gone"): True,
+        ("LookupError: gone", "ValueError: other"): False,
+        (None, None): True,
+    }
+    for (first, last), is_equal in outcomes.items():
+        responses = (
+            ResponseRecord(1, ResponseKind.TENTATIVE, Outcome(None, first)),
+            ResponseRecord(2, ResponseKind.FINAL, Outcome(None, last)),
+        )
+        weak = OperationRecord(
+            session=0,
+            replica=0,
+            incarnation=0,
+            id=Dot(0, 1),
+            operation=Operation("get"),
+            strong=False,
+            invoked_us=0,
+            responses=responses,
+        )
+        assert is_accurate(weak, {}, full_response) is is_equal

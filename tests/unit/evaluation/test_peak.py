@@ -50,6 +50,18 @@ def test_the_peak_is_found_from_below_and_from_above(
     assert len(set(system.tried)) == len(system.tried) < 25
 
 
+def test_the_peak_is_not_the_throughput_of_an_overloaded_system(any_measures: Measures) -> None:
+    """An overloaded system may lose throughput, or complete work that was queued before."""
+    system = LimitedSystem(any_measures, 1000.0)
+
+    def measure_load(load_tps: float) -> Measures:
+        measures = system(load_tps)
+        return replace(measures, throughput_tps=load_tps * (3 if measures.saturated else 1))
+
+    peak = find_peak(measure_load, 500.0)
+    assert peak.peak_tps == peak.load_tps <= 1000.0
+
+
 @pytest.mark.parametrize("peak_tps", [0.0, 1e9])
 def test_an_endless_search_is_abandoned(any_measures: Measures, peak_tps: float) -> None:
     with pytest.raises(UsageError, match="no peak"):

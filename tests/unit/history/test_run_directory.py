@@ -127,11 +127,14 @@ def test_a_missing_directory_is_a_usage_error(tmp_path: Path) -> None:
     _one_line(error)
 
 
-def test_another_schema_version_is_a_usage_error(tmp_path: Path) -> None:
+@pytest.mark.parametrize("version", [2, 99])
+def test_another_schema_version_is_a_usage_error(tmp_path: Path, version: int) -> None:
     save_run(typical_run().history(), tmp_path / "run")
     config = tmp_path / "run" / "config.json"
-    config.write_text(config.read_text().replace('"schema_version": 3', '"schema_version": 99'))
-    with pytest.raises(UsageError, match="schema version 99; this Creek reads 3") as error:
+    config.write_text(
+        config.read_text().replace('"schema_version": 3', f'"schema_version": {version}')
+    )
+    with pytest.raises(UsageError, match=f"schema version {version}; this Creek reads 3") as error:
         load_run(tmp_path / "run")
     _one_line(error)
 

@@ -2,6 +2,9 @@
 
 from typing import Any
 
+import pytest
+
+from creekdb.errors import BadValue
 from creekdb.execution.datatype import DataType
 from creekdb.execution.transaction import Transaction
 from creekdb.http.operations import OperationCatalog
@@ -40,3 +43,28 @@ def test_omitted_trailing_arguments_keep_their_defaults() -> None:
 
 def test_any_callable_is_an_operation() -> None:
     assert operations().find("adding").arguments({"amount": 3}) == (3,)
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ({}, "requires the argument 'key'"),
+        ({"default": 1}, "requires the argument 'key'"),
+        ({"key": "lamp", "colour": 1}, "has no parameter 'colour'"),
+        ([], "must be an object"),
+        ({"key": 1}, "argument 'key' of lookup"),
+    ],
+)
+def test_missing_unknown_and_mistyped_arguments_are_reported(body: Any, message: str) -> None:
+    with pytest.raises(BadValue, match=message):
+        operations().find("lookup").arguments(body)
+
+
+def test_internal_operations_are_not_in_the_catalogue() -> None:
+    datatype = DataType("things")
+    datatype.operation(lookup)
+    datatype.operation(name="creek.lookup")(lookup)
+
+    catalogue = OperationCatalog(datatype).by_name
+    assert "lookup" in catalogue
+    assert "creek.lookup" not in catalogue

@@ -94,6 +94,8 @@ def test_a_number_without_a_fraction_is_an_integer() -> None:
         (list[int], [1, None], "it[1] must be an integer, not null"),
         (dict[str, int], {"a": []}, "it['a'] must be an integer, not an array"),
         (int | None, "x", "it must be an integer or null, not a string"),
+        (tuple[int, str], [1], "it must be an array of length 2, not 1"),
+        (tuple[int, str], [1, "a", 2], "it must be an array of length 2, not 3"),
     ],
 )
 def test_a_mismatch_is_reported_with_its_path(annotation: Any, value: Any, message: str) -> None:

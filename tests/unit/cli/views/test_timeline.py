@@ -1,7 +1,8 @@
 """The timeline shows events of replicas and links, and calls that found their replica down."""
 
-from creekdb.cli.views.timeline import timeline_lines
+from creekdb.cli.views.timeline import outcome_text, timeline_lines
 from creekdb.datatypes import get_datatype
+from creekdb.protocol.request import Outcome
 from creekdb.simulation.faults.language import parse_faults
 from creekdb.simulation.fuzz.campaign import build_fuzz_simulation
 from creekdb.simulation.kernel.scenario import ClientModel, Scenario, ScriptedInvocation
@@ -86,3 +87,30 @@ def test_faults_after_the_end_are_not_shown() -> None:
         "10  ── the network splits into 0,1 and 2,3,4; only 2,3,4 has a majority",
         "20  ── the network heals",
     ]
+
+
+def test_a_changed_final_response_has_a_row_of_its_own() -> None:
+    """Both replicas open the account, and one of them learns later that it was second."""
+    scenario = Scenario(
+        datatype="bank",
+        duration_us=100_000,
+        clients=ClientModel(sessions=0),
+        faults=parse_faults("partition 0|1,2,3,4 at 5ms; heal at 60ms"),
+        script=tuple(
+            ScriptedInvocation(
+                10_000 + replica, replica, get_datatype("bank").call("open", "ann", 1), False
+            )
+            for replica in (0, 1)
+        ),
+    )
+    lines = timeline_lines(build_fuzz_simulation(scenario).run().history)
+    (changed,) = [line.plain for line in lines if " final " in line.plain]
+
+    assert "open ann 1" in changed
+    assert "✗ ann has an account already" in changed
+
+
+def test_an_error_is_shown_by_its_message() -> None:
+    assert outcome_text(Outcome(3)) == "3"
+    assert outcome_text(Outcome(error="ValueError: no account")) == "✗ no account"
+    assert outcome_text(Outcome(error="ValueError")) == "✗ ValueError"

@@ -6,11 +6,14 @@ from typing import Any
 from unittest.mock import patch
 
 import msgspec
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from creekdb.errors import StorageFault, UsageError
 from creekdb.execution.keys import collation_key
 from creekdb.protocol.checkpoint.stream import InMemoryRegisterCursor
+from creekdb.protocol.ids.version_vector import Dots
 from creekdb.protocol.messages import Checkpoint
 from creekdb.protocol.request import Request
 from creekdb.server.backup import format
@@ -77,3 +80,47 @@ def test_backup_is_read_as_written(
         assert read_header(path) == header
         assert canonical_bytes(read_checkpoint(path, header)) == canonical_bytes(checkpoint)
         assert tuple(read_requests(path)) == requests
+
+
+def write_backup(path: Path) -> BackupHeader:
+    checkpoint = Checkpoint(1, 2, Dots(), 3, (("a", 1), ("b", 2)), (), ("c",))
+    header = make_header(checkpoint)
+    with open_backup_writer(path) as file:
+        for chunk in encode_backup(header, InMemoryRegisterCursor(checkpoint), ()):
+            file.write(chunk.data)
+    return header
+
+
+def test_a_damaged_byte_is_detected_wherever_it_is(tmp_path: Path) -> None:
+    path = tmp_path / "one.backup"
+    write_backup(path)
+    data = path.read_bytes()
+    for at in range(8, len(data)):  # after the magic number
+        path.write_bytes(data[:at] + bytes((data[at] ^ 1,)) + data[at + 1 :])
+        with pytest.raises((StorageFault, UsageError)):
+            read_header(path)
+
+
+def test_a_truncated_or_longer_backup_is_rejected(tmp_path: Path) -> None:
+    path = tmp_path / "one.backup"
+    write_backup(path)
+    data = path.read_bytes()
+    for length in range(len(data)):
+        path.write_bytes(data[:length])
+        with pytest.raises((StorageFault, UsageError)):
+            read_header(path)
+    path.write_bytes(data + b"x")
+    with pytest.raises(StorageFault, match="it has data after its end"):
+        read_header(path)
+
+
+def test_an_existing_file_is_replaced_only_on_request(tmp_path: Path) -> None:
+    path = tmp_path / "one.backup"
+    write_backup(path)
+    before = path.read_bytes()
+    with pytest.raises(UsageError, match="exists already"):
+        write_backup(path)
+    assert path.read_bytes() == before
+    with open_backup_writer(path, force=True) as file:
+        file.write(before)
+    assert path.read_bytes() == before

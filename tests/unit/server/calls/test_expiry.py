@@ -153,3 +153,13 @@ def test_returning_member_has_a_whole_interval_to_send_its_requests() -> None:
         assert order.retains("ann")
     order.check(schedule, next(intervals) * INTERVAL_S, 0)
     assert not order.retains("ann")
+
+
+def test_a_whole_retention_time_follows_the_mark_before_which_calls_expire() -> None:
+    required = INTERVALS_PER_RETENTION * ABSENT_MEMBER_FACTOR
+    schedule = ExpirySchedule(DAY_S, 0.0)
+    marks = [ExpiryMark(number, 10 * number) for number in range(1, required + 1)]
+    assert schedule.check(marks, True, 0.0, 0, 0).before_us is None
+
+    marks.append(ExpiryMark(required + 1, 10 * (required + 1)))
+    assert schedule.check(marks, True, 0.0, 0, 0).before_us == marks[0].timestamp

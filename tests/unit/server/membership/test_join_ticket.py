@@ -3,14 +3,16 @@
 import os
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from creekdb.errors import DiskFull, StorageFault
 from creekdb.protocol.consensus.omega import NO_BALLOT
+from creekdb.protocol.membership.configuration import Configuration
 from creekdb.protocol.membership.disk_loss_recovery import JOINED_BALLOT
 from creekdb.protocol.messages import Ballot, Promised, Record
 from creekdb.server.membership.changes import initialise_journal
-from creekdb.server.membership.join_ticket import JoinTicket, read_ticket, write_ticket
+from creekdb.server.membership.join_ticket import JoinTicket, make_ticket, read_ticket, write_ticket
 from creekdb.server.storage.journal import Journal
 
 TICKET = JoinTicket(
@@ -84,3 +86,11 @@ def test_full_disk_prevents_the_first_start(
     assert read_ticket(tmp_path) == TICKET
     initialise_journal(tmp_path, OWNER)
     assert read_records(tmp_path) == [Promised(JOINED_BALLOT)]
+
+
+def test_a_ticket_has_the_members_and_the_epoch_before_the_addition() -> None:
+    members = ((0, "127.0.0.1:7200"), (3, "127.0.0.1:7203"))
+    after = Configuration(2, members, (1,))
+
+    assert make_ticket(msgspec.to_builtins(after), "127.0.0.1:7203") == TICKET
+    assert TICKET.addresses == dict(members)

@@ -153,3 +153,12 @@ def test_retained_digests_are_bounded() -> None:
     assert len(detector.comparisons[1].early_digests) == DIGESTS_KEPT_MAX
     detector.receive(message((1, 99)), 1)  # the own digest is no longer retained
     assert detector.verdict(0.0) is None
+
+
+def test_a_difference_stays_until_the_states_agree_at_a_later_length() -> None:
+    detector = make_detector(3, 5, 6, 7, 8)
+    detector.receive(message((3, 99)), 2)
+    detector.receive(message((2, 6)), 2)
+    assert detector.differing_peers() == [2], "the states agreed before they differed"
+    detector.receive(message((4, 8)), 2)
+    assert detector.differing_peers() == []

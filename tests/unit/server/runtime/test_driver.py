@@ -44,7 +44,7 @@ from creekdb.protocol.messages import (
 )
 from creekdb.protocol.request import Operation, Outcome, Request
 from creekdb.schemes.core.replica import Replica
-from creekdb.server.runtime.driver import Driver, DriverPorts
+from creekdb.server.runtime.driver import Driver, DriverPorts, merge_casts
 from creekdb.server.runtime.executors import InlineExecutor, Watchdog
 from creekdb.server.storage.segment_writer import CheckpointSlot
 from creekdb.wire.event_log import EventLog
@@ -395,3 +395,27 @@ async def test_snapshot_is_sent_after_the_records_before_it_are_durable() -> Non
 
 def _raise(error: Exception) -> Any:
     raise error
+
+
+def test_casts_are_merged_only_for_the_same_replicas() -> None:
+    requests = [Request(each, Dot(0, each), Operation("put"), False) for each in (1, 2, 3)]
+    sends = [
+        Send((1, 2), Cast((requests[0],))),
+        Send((1,), Cast((requests[1],))),
+        Send((1, 2), Cast((requests[2],))),
+    ]
+
+    assert list(merge_casts(sends)) == [
+        Send((1, 2), Cast((requests[0], requests[2]))),
+        Send((1,), Cast((requests[1],))),
+    ]
+
+
+async def test_a_halted_driver_applies_no_effects() -> None:
+    journal, responses = FakeJournal(), list[ResponseKind]()
+    effects = Effects(respond=(make_response(ResponseKind.TENTATIVE),))
+    driver = make_driver(FakeReplica(effects), journal, responses)
+    driver.halt()
+    driver.apply_effects()
+
+    assert responses == []

@@ -1,5 +1,6 @@
 """The liveness responder."""
 
+import asyncio
 import socket
 import threading
 from collections.abc import Iterator
@@ -7,7 +8,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from creekdb.server.transport.keepalive import LivenessResponder
+from creekdb.server.transport.keepalive import HelloTimeout, LivenessResponder
 from creekdb.wire.liveness import PROBE_PREFIX, PROBE_RESPONSE_PREFIX
 
 NONCE = b"\0\0\0\0\0\0\0\7"
@@ -68,3 +69,17 @@ def test_a_stopped_responder_leaves_no_thread_and_no_port() -> None:
     assert threading.active_count() == before
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as rebound:
         rebound.bind(address)
+
+
+@pytest.mark.parametrize("is_cancelled", [False, True])
+async def test_a_hello_in_time_cancels_the_timeout(is_cancelled: bool) -> None:
+    timeout = HelloTimeout(0.0)
+    expired: list[bool] = []
+    timeout.cancel()  # before the connection is made
+    timeout.start(lambda: expired.append(True))
+    if is_cancelled:
+        timeout.cancel()
+    for _ in range(3):
+        await asyncio.sleep(0.001)
+
+    assert bool(expired) is not is_cancelled

@@ -266,3 +266,32 @@ def test_an_older_copy_replaces_the_records_and_positions_continue() -> None:
     harness.disk.append((record(3),))
     harness.heap.run()
     assert harness.disk.read() == [record(1), record(3)]
+
+
+def test_each_failed_write_is_reported() -> None:
+    heap, failures = EventHeap(), list[int]()
+    model = DiskModel(fsync_us_min=100, fsync_us_max=100)
+    disk = Disk(
+        heap,
+        model,
+        derive_generator(0, "disk"),
+        lambda: None,
+        lambda: failures.append(heap.now_us),
+    )
+    disk.failing = 1
+    disk.append((record(1),))
+    heap.schedule_at(150, setattr, disk, "failing", 0)
+    heap.run()
+
+    assert failures == [100]
+    assert disk.durable_position == 1
+
+
+def test_an_erased_disk_has_no_records() -> None:
+    harness = DiskHarness(fsync_us=0)
+    harness.disk.append((record(1), record(2)))
+    harness.disk.erase()
+
+    assert harness.disk.read() == []
+    assert list(harness.disk.read_durable()) == []
+    assert harness.disk.durable_position == harness.disk.end_position == 2

@@ -225,3 +225,14 @@ def test_invalid_network_models_are_rejected() -> None:
         NetworkModel(latency_us_min=300, latency_us_max=200)
     with pytest.raises(BadValue, match="bandwidth"):
         NetworkModel(bandwidth_bps=0)
+
+
+@pytest.mark.parametrize("replica", [0, 1])
+def test_messages_in_flight_are_lost_with_a_disk_at_either_end(replica: int) -> None:
+    harness = NetworkHarness()
+    harness.send(0, (1,), 1)
+    harness.network.record_disk_loss(replica)
+    harness.send(0, (1,), 2)
+    harness.heap.run()
+
+    assert harness.numbers() == [2]

@@ -1,4 +1,4 @@
-"""Mutants of the interfaces for people: HTTP arguments, commands and the torture test."""
+"""Mutants of the interfaces for people: HTTP and commands."""
 
 from tests.mutants.catalogue import MutantWithTests, tested
 
@@ -6,8 +6,8 @@ SCHEMA = "http/schema.py"
 SCHEMA_TESTS = "tests/unit/http/test_schema.py"
 OPERATIONS = "http/operations.py"
 OPERATION_TESTS = "tests/unit/http/test_operations.py"
-ACCOUNTING = "torture/accounting.py"
-ACCOUNTING_TESTS = "tests/unit/torture/test_accounting.py"
+CONNECTIONS = "http/connections.py"
+HTTP_CONNECTION_TESTS = "tests/http/test_connections.py"
 TIMELINE = "cli/views/timeline.py"
 TIMELINE_TESTS = "tests/unit/cli/views/test_timeline.py"
 OPTIONS = "cli/options.py"
@@ -72,20 +72,84 @@ MUTANTS: tuple[MutantWithTests, ...] = (
         "",
     ),
     tested(
-        "torture_forgives_rejected_calls",
-        "a rejected put is not executed",
-        ACCOUNTING_TESTS,
-        ACCOUNTING,
-        "if call.status is CallStatus.REJECTED and key in state:",
-        "if call.status is CallStatus.REJECTED and key not in state:",
+        "http_header_may_take_forever",
+        "a request header arrives within its timeout",
+        HTTP_CONNECTION_TESTS,
+        CONNECTIONS,
+        "keepalive_timeout=limits.idle_timeout_s,",
+        "keepalive_timeout=3600,",
     ),
     tested(
-        "torture_forgives_duplicate_calls",
-        "an increment is executed at most once",
-        ACCOUNTING_TESTS,
-        ACCOUNTING,
-        "if not acknowledged <= count <= acknowledged + unknown:",
-        "if not acknowledged <= count:",
+        "http_client_may_never_read",
+        "a client reads each response within its timeout",
+        HTTP_CONNECTION_TESTS,
+        CONNECTIONS,
+        "call_later(timeout_s, self.abort)",
+        "call_later(3600 + timeout_s, self.abort)",
+    ),
+    tested(
+        "http_silent_clients_exclude_others",
+        "a new connection replaces the one that has waited longest",
+        HTTP_CONNECTION_TESTS,
+        CONNECTIONS,
+        "            if not self._waiting:\n                return False",
+        "            if True:\n                return False",
+    ),
+    tested(
+        "http_replaces_requests_in_progress",
+        "a request in progress keeps its connection",
+        HTTP_CONNECTION_TESTS,
+        CONNECTIONS,
+        "        self.mark_serving(request.protocol)\n",
+        "",
+    ),
+    tested(
+        "http_unread_responses_exclude_others",
+        "a client that does not read waits",
+        HTTP_CONNECTION_TESTS,
+        CONNECTIONS,
+        "        super().pause_writing()\n        self._connections.mark_waiting(self)\n",
+        "        super().pause_writing()\n",
+    ),
+    tested(
+        "http_expands_bodies",
+        "a compressed body is not expanded",
+        HTTP_CONNECTION_TESTS,
+        CONNECTIONS,
+        "auto_decompress=False,",
+        "auto_decompress=True,",
+    ),
+    tested(
+        "http_rejected_connections_stay_open",
+        "a connection above the limit is closed",
+        HTTP_CONNECTION_TESTS,
+        CONNECTIONS,
+        "            self._transport.close()\n            return\n",
+        "            return\n",
+    ),
+    tested(
+        "http_long_header_is_malformed",
+        "a header that is too long has its own problem",
+        HTTP_CONNECTION_TESTS,
+        CONNECTIONS,
+        'if isinstance(error, LineTooLong) or error.message == "Too many headers received":',
+        "if False:",
+    ),
+    tested(
+        "http_hides_internal_errors",
+        "an internal error is logged",
+        HTTP_CONNECTION_TESTS,
+        CONNECTIONS,
+        '            _log.error("%s %s failed", request.method, request.path, exc_info=exc)\n',
+        "",
+    ),
+    tested(
+        "http_does_not_count_connections",
+        "rejected connections are counted",
+        HTTP_CONNECTION_TESTS,
+        CONNECTIONS,
+        '            self.count(HttpProblem(RejectReason.BUSY, "too many connections"))\n',
+        "",
     ),
     tested(
         "timeline_hides_changed_responses",

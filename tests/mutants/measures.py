@@ -23,6 +23,8 @@ PIPELINE_MEASURE = "pipeline/stages/measure.py"
 CONFIDENCE_TESTS = "tests/pipeline/test_confidence.py"
 SPARK_MEASURE_TESTS = "tests/pipeline/test_measure.py"
 EQUAL_MEASURES_TEST = f"{SPARK_MEASURE_TESTS}::test_measures_equal_those_of_the_evaluation"
+RELATIONAL = "pipeline/checks/relational.py"
+RELATIONAL_TESTS = "tests/pipeline/test_relational_rules.py"
 SUMMARY_TEST = f"{SPARK_MEASURE_TESTS}::test_a_summary_has_means_and_confidence_intervals"
 
 MUTANTS: tuple[MutantWithTests, ...] = (
@@ -235,5 +237,37 @@ MUTANTS: tuple[MutantWithTests, ...] = (
         PIPELINE_MEASURE,
         'in_window = F.col("done_us").between(F.col("begin_us"), F.col("end_us"))',
         'in_window = F.col("done_us") <= F.col("end_us")',
+    ),
+    tested(
+        "relational_check_accepts_commits_twice",
+        "a request is committed at one position",
+        RELATIONAL_TESTS,
+        RELATIONAL,
+        "agreed.where(committed_order.CONFLICTING)",
+        'agreed.where("false")',
+    ),
+    tested(
+        "relational_unknown_outranks_illegal",
+        "an illegal part makes the verdict illegal",
+        RELATIONAL_TESTS,
+        RELATIONAL,
+        'F.min(F.struct("verdict",',
+        'F.max(F.struct("verdict",',
+    ),
+    tested(
+        "relational_check_forgives_lost_weak_requests",
+        "a weak request is not lost in the middle of a session",
+        RELATIONAL_TESTS,
+        RELATIONAL,
+        '"least(weak_event, lost_event) < event"',
+        '"weak_event < event"',
+    ),
+    tested(
+        "relational_check_forgives_lost_responses",
+        "a request with a final response is committed",
+        RELATIONAL_TESTS,
+        RELATIONAL,
+        '"coalesce(stable_us, final_us) is not null",',
+        '"false",',
     ),
 )

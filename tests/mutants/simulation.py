@@ -129,6 +129,14 @@ MUTANTS: tuple[MutantWithTests, ...] = (
         "self._cores = self._free_cores = cores + 1",
     ),
     tested(
+        "cpu_does_not_count_rollbacks",
+        "a rollback takes CPU time",
+        CPU_TESTS,
+        CPU,
+        "self.busy_us += duration_us",
+        "self.busy_us += duration_us if task.kind is TaskKind.EXECUTE else 0",
+    ),
+    tested(
         "clients_ignore_the_limit_of_a_session",
         "a session issues a limited number of operations",
         CLIENT_TESTS,

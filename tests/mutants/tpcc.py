@@ -259,6 +259,14 @@ MUTANTS: tuple[MutantWithTests, ...] = (
         "return drawn + (drawn > self.warehouse)",
     ),
     tested(
+        "workload_pays_in_its_own_district",
+        "clause 2.5.1.2: the district of a remote customer is random",
+        WORKLOAD_TESTS,
+        WORKLOAD,
+        "self._other_warehouse(), self._between(1, DISTRICTS)",
+        "self._other_warehouse(), district",
+    ),
+    tested(
         "workload_never_orders_unused_items",
         "clause 2.4.1.4: one New-Order in a hundred rolls back",
         WORKLOAD_TESTS,

@@ -194,8 +194,16 @@ MUTANTS: tuple[MutantWithTests, ...] = (
         "a part continues the previous one",
         PART_TESTS,
         PARTS,
-        "        if part.preceding_count != preceding or (",
-        "        if part.preceding_count < preceding or (",
+        "            part.preceding_count != preceding",
+        "            part.preceding_count < preceding",
+    ),
+    tested(
+        "snapshot_part_may_remove_registers",
+        "the number of remaining registers is not negative",
+        PART_TESTS,
+        PARTS,
+        "            or part.remaining_count < 0\n",
+        "",
     ),
     tested(
         "snapshot_is_assembled_before_its_last_part",

@@ -3,6 +3,7 @@ from typing import Any
 import pytest
 
 from creekdb.exploration.canonical import canonical_encoding
+from creekdb.protocol.membership.rollback_detection import ReportedState
 
 
 class Node:
@@ -26,6 +27,7 @@ class Slotted:
         ({1: 2, 3: 4}, {3: 4, 1: 2}),
         (Node(value=1), Node(value=2)),
         (Slotted(1), Slotted(2)),
+        (ReportedState(1, 2), ReportedState(1, 3)),
         ([[]], []),
         ([].append, [1].append),
     ],
@@ -41,6 +43,16 @@ def test_equal_graphs_have_the_same_encoding() -> None:
         return root
 
     assert canonical_encoding(graph()) == canonical_encoding(graph())
+
+
+def test_the_order_of_a_set_is_ignored() -> None:
+    ascending, descending = set[int](), set[int]()
+    for number in range(0, 64, 8):
+        ascending.add(number)
+        descending.add(56 - number)
+
+    assert [*ascending] != [*descending]
+    assert canonical_encoding(ascending) == canonical_encoding(descending)
 
 
 def test_shared_and_separate_objects_are_distinguished() -> None:

@@ -1,3 +1,5 @@
+from typing import Any
+
 import msgspec
 import pytest
 
@@ -20,6 +22,22 @@ def test_more_faults_reach_more_states() -> None:
     ]
 
     assert states == [43, 103, 197, 882]
+
+
+@pytest.mark.parametrize(
+    ("bounds", "states"),
+    [
+        ({"crashes": 1, "crashing": (1,)}, 304),
+        ({"partitions": 1, "isolated": (1,)}, 177),
+        ({"leader_changes": 1, "suspecting": (1,)}, 2_352),
+    ],
+    ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
+)
+def test_each_fault_reaches_all_its_states(bounds: dict[str, Any], states: int) -> None:
+    result = explorer(msgspec.structs.replace(ONE_CALL, **bounds)).search(50_000)
+
+    assert result.is_exhausted
+    assert (result.states, result.violation) == (states, None)
 
 
 def test_a_limited_search_is_not_exhausted() -> None:

@@ -227,6 +227,19 @@ def test_the_verdict_explains_every_edge_and_names_the_strongest_model() -> None
     assert second == "T1 (append x 1; append y 1) — wr: T0 read 1 of T1 from y"
 
 
+def test_a_cycle_of_writes_is_the_worst_of_several_cycles() -> None:
+    run = concurrent_run(
+        [append("x", 1), append("y", 1)],
+        [append("x", 2), append("y", 2)],
+        [read_list("x", 1, 2)],
+        [read_list("y", 2, 1)],
+        [append("u", 1), read_list("v", 1)],
+        [read_list("u", 1), append("v", 1)],
+    )
+
+    assert [each.name for each in find_anomalies(run)][:2] == ["G0", "G1c"]
+
+
 def test_a_longer_cycle_is_not_reported_instead_of_a_shorter_one() -> None:
     ring = [
         [append(f"k{index}", 1), append(f"k{(index + 1) % 4}", 2), read_list(f"k{index}", 1)]

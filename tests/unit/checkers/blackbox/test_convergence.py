@@ -31,6 +31,13 @@ def test_states_that_differ_are_reported(other: dict[str, float]) -> None:
     assert [each.actor for each in verdict.counterexample] == ["replica r0", "replica r1"]
 
 
+def test_every_state_is_compared() -> None:
+    verdict = check_final_states(kv_run(PUT, r0={"k": 5}, r1={"k": 5}, r2={"k": 5, "z": 1}))
+
+    assert isinstance(verdict, Illegal)
+    assert [each.actor for each in verdict.counterexample] == ["replica r0", "replica r2"]
+
+
 def test_a_difference_of_any_other_data_type_is_reported_too() -> None:
     run = msgspec.structs.replace(kv_run(r0={1: 2}, r1={1: 3}), datatype="bank")
 

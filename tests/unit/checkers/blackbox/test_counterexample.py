@@ -68,6 +68,26 @@ def test_later_responses_are_forgotten() -> None:
     assert texts(found) == ["write 2 → ?", "read → 3"]
 
 
+def test_responses_after_the_end_of_a_counterexample_are_forgotten() -> None:
+    found = counterexample(
+        "register",
+        call("a", "write", 1, at=(0, 10)),
+        call("b", "read", at=(20, 30), value=3),
+        call("c", "write", 2, at=(25, 100)),
+    )
+    assert texts(found) == ["read → 3", "write 2 → ?"]
+
+
+def test_reads_that_other_calls_explain_are_removed() -> None:
+    found = counterexample(
+        "register",
+        call("a", "write", 1, at=(0, 10)),
+        call("b", "read", at=(20, 30), value=3),
+        call("c", "read", at=(22, 25), value=1),
+    )
+    assert texts(found) == ["read → 3"]
+
+
 @pytest.mark.parametrize("seed", range(20))
 def test_counterexamples_are_illegal_from_each_of_their_states(seed: int) -> None:
     model, random = get_model("register"), Random(seed)

@@ -18,6 +18,7 @@ from tests.unit.checkers.blackbox.transaction_runs import transaction
 
 INCREMENT = call("c", 0, "increment", "n", value=1)
 UNKNOWN_INCREMENT = call("c", 10, "increment", "n", status=CallStatus.UNKNOWN)
+REJECTED_INCREMENT = call("c", 0, "increment", "n", status=CallStatus.REJECTED)
 REJECTED_PUT = call("c", 0, "put", "k", 6, status=CallStatus.REJECTED)
 
 
@@ -53,6 +54,8 @@ def test_the_counters_of_every_replica_are_compared(replica: str) -> None:
         ((REJECTED_PUT, call("d", 10, "get", "k", value=6)), "was rejected"),
         ((INCREMENT, call("c", 10, "get", "n", value=2)), "up to then add 1"),
         ((INCREMENT, call("c", 10, "scan", "", value=(("n", 2),))), "up to then add 1"),
+        ((call("c", 0, "get", "n", value=1), call("c", 10, "increment", "n")), "then add 0"),
+        ((REJECTED_INCREMENT, call("c", 10, "get", "n", value=1)), "up to then add 0"),
     ],
 )
 def test_responses_reveal_calls_that_were_executed_twice_or_never(
@@ -62,6 +65,21 @@ def test_responses_reveal_calls_that_were_executed_twice_or_never(
 
     assert isinstance(verdict, Illegal)
     assert message in verdict.message
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        call("d", 10, "put", "k", 6),
+        call("d", 10, "put_if_absent", "k", 6, value=6),
+        call("d", 10, "compare_and_set", "k", 5, 6, value=True),
+    ],
+    ids=lambda write: write.operation,
+)
+def test_a_key_with_another_write_may_have_another_value(write: ObservedCall) -> None:
+    run = kv_run(call("c", 0, "put", "k", 5), write, call("c", 20, "get", "k", value=6))
+
+    assert check_exactly_once(run) == Ok("exactly once")
 
 
 @pytest.mark.parametrize(

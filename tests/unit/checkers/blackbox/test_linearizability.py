@@ -234,9 +234,10 @@ def test_calls_with_two_keys_join_their_objects() -> None:
         call("a", "deposit", "ann", 1, at=(0, 1)),
         call("a", "deposit", "bob", 1, at=(2, 3)),
         call("a", "transfer", "bob", "cat", 1, at=(4, 5)),
+        call("a", "deposit", "cat", 1, at=(6, 7)),
     ]
-    assert [len(each) for each in partition(intervals(calls, bank), bank)] == [1, 2]
-    total = call("a", "total", at=(6, 7), value=0)
+    assert [len(each) for each in partition(intervals(calls, bank), bank)] == [1, 3]
+    total = call("a", "total", at=(8, 9), value=0)
     assert len(partition(intervals([*calls, total], bank), bank)) == 1
     weak_total = msgspec.structs.replace(total, strong=False)
     assert len(partition(intervals([*calls, weak_total], bank), bank)) == 2

@@ -60,6 +60,7 @@ def test_each_violated_guarantee_is_named(calls: tuple[ObservedCall, ...], guara
         # A tentative response may lack writes of others that an earlier one contained.
         (OTHER, scan("a", 20, OTHER, strong=False), scan("a", 30, strong=False)),
         (OTHER, scan("a", 20, OTHER, strong=False), scan("a", 30)),
+        (OTHER, scan("a", 20, OTHER), scan("a", 30, strong=False)),
         # Two weak writes of a session may change their order.
         (WEAK_FIRST, WEAK_SECOND, scan("c", 30, WEAK_SECOND)),
         # A tentative response of another session may lack the first of two writes.

@@ -107,6 +107,15 @@ def test_a_history_without_the_sighted_start_lost_data_whatever_its_state_is() -
         assert loss == "the data directory does not contain start 3 of the replica"
 
 
+def test_later_starts_do_not_hide_lost_data() -> None:
+    resumed = history((10, 5), (30, 12), first_nonce=60, base=COPY)
+
+    loss = lost_data(sighting(COPY, 20, 9), resumed)
+
+    assert loss is not None
+    assert loss.startswith("at start 3 the journal held 10 calls, 5 decisions")
+
+
 def test_an_empty_journal_continues_every_sighting() -> None:
     erased = add_start(COPY, 80, True, ReportedState(0, 0))
 
@@ -173,6 +182,14 @@ def test_sightings_of_other_replicas_are_adopted_if_they_are_later() -> None:
     assert not guard.record(
         1, StateEvidence(history((0, 0), first_nonce=40), (sighting(COPY, 10, 5),))
     )
+
+
+def test_a_replica_adopts_no_sighting_of_itself() -> None:
+    guard = detector(replica=0)
+
+    guard.record(1, StateEvidence(COPY, (sighting(CONTINUED, replica=0), sighting(CONTINUED))))
+
+    assert [each.replica for each in guard.sightings()] == [1, 2]
 
 
 def test_of_two_sightings_the_later_one_is_kept() -> None:

@@ -1,11 +1,15 @@
 """Evidence file of a live replica."""
 
+import asyncio
+from collections.abc import Callable
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
+import msgspec
 import pytest
 
 from creekdb.errors import StorageFault
+from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.membership.rollback_detection import ReportedState, StateEvidence, add_start
 from creekdb.protocol.request import Batch
 from creekdb.schemes.core.view import ReplicaView
@@ -21,7 +25,10 @@ from creekdb.wire.messages import WIRE_VERSION, PeerHello
 
 
 class StubView:
-    """Replica that has reported and decided nothing."""
+    """Replica that has reported nothing. A test sets its decisions."""
+
+    def __init__(self) -> None:
+        self.decisions: tuple[Batch, ...] = ()
 
     def awaited_members(self) -> tuple[int, ...] | None:
         return None
@@ -33,7 +40,7 @@ class StubView:
         return ReportedState(0, 0)
 
     def last_decisions(self, limit: int) -> tuple[int, tuple[Batch, ...]]:
-        return 0, ()
+        return 0, self.decisions
 
 
 class GuardFixture:
@@ -49,7 +56,8 @@ class GuardFixture:
             data=str(directory),
         )
         ports = GuardPorts(self.failures.append, self.reconnections.append)
-        self.guard = RollbackGuard(config, cast(ReplicaView, StubView()), ports)
+        self.view = StubView()
+        self.guard = RollbackGuard(config, cast(ReplicaView, self.view), ports)
         self.guard.open()
 
 
@@ -108,6 +116,41 @@ async def test_a_replica_that_cannot_write_shows_no_evidence(
     fixture.guard.record(hello(evidence_of(1, 5)))
     fixture.guard.close()
     assert not (tmp_path / EVIDENCE_FILE_NAME).exists()
+
+
+async def test_a_new_sighting_is_saved_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def run_inline(function: Callable[..., None], *arguments: Any) -> None:
+        function(*arguments)
+
+    monkeypatch.setattr(asyncio, "to_thread", run_inline)
+    fixture = GuardFixture(tmp_path)
+    saving = asyncio.create_task(fixture.guard.save_periodically())
+    await asyncio.sleep(0)
+    fixture.guard.record(hello(evidence_of(1, 5)))
+    for _ in range(10):
+        await asyncio.sleep(0)
+    saving.cancel()
+
+    restarted = GuardFixture(tmp_path).guard.evidence()
+    assert restarted is not None
+    assert [each.replica for each in restarted.sightings] == [1]
+
+
+async def test_a_conflict_ends_when_the_peer_is_accepted(tmp_path: Path) -> None:
+    fixture = GuardFixture(tmp_path)
+    fixture.view.decisions = ((Dot(0, 1),),)
+    accepted = evidence_of(1, 5)
+    conflicting = msgspec.structs.replace(accepted, decision_digests=(0,))
+
+    rejection = fixture.guard.check(hello(conflicting))
+    assert rejection is not None
+    assert rejection.reason == ServerCounter.CONFLICTING_STATE
+    assert fixture.guard.conflicts == {1: rejection.message}
+    assert fixture.guard.check(hello(accepted)) is None
+    fixture.guard.record(hello(accepted))
+    assert fixture.guard.conflicts == {}
 
 
 async def test_peers_without_evidence_are_accepted(tmp_path: Path) -> None:

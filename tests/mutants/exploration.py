@@ -7,7 +7,9 @@ CANONICAL_TESTS = "tests/unit/exploration/test_canonical.py"
 SEARCH = "exploration/search.py"
 SEARCH_TESTS = "tests/unit/exploration/test_search.py"
 PROPERTIES = "exploration/properties.py"
+PROPERTIES_TESTS = "tests/unit/exploration/test_properties.py"
 CONVERGENCE = "exploration/convergence.py"
+CONVERGENCE_TESTS = "tests/unit/exploration/test_convergence.py"
 EXPLORATION_TESTS = "tests/simulation/test_exploration.py"
 
 MUTANTS: tuple[MutantWithTests, ...] = (
@@ -174,7 +176,7 @@ MUTANTS: tuple[MutantWithTests, ...] = (
     tested(
         "search_removes_all_copies",
         "a delivery removes one copy of a message",
-        EXPLORATION_TESTS,
+        SEARCH_TESTS,
         SEARCH,
         "    return in_flight[:index] + in_flight[index + 1 :]",
         "    return tuple(each for each in in_flight if each != envelope)",
@@ -182,7 +184,7 @@ MUTANTS: tuple[MutantWithTests, ...] = (
     tested(
         "search_expects_no_stable_responses",
         "without faults, strong calls have stable responses",
-        EXPLORATION_TESTS,
+        SEARCH_TESTS,
         SEARCH,
         "            self._check_without_faults(state)\n",
         "            pass\n",
@@ -190,7 +192,7 @@ MUTANTS: tuple[MutantWithTests, ...] = (
     tested(
         "search_ignores_sessions",
         "a session makes its calls in order",
-        EXPLORATION_TESTS,
+        SEARCH_TESTS,
         SEARCH,
         "state.calls_made >> earlier & 1 or call.session != session",
         "True",
@@ -215,7 +217,7 @@ MUTANTS: tuple[MutantWithTests, ...] = (
     tested(
         "properties_accept_two_chosen_batches",
         "an instance has one chosen batch",
-        EXPLORATION_TESTS,
+        PROPERTIES_TESTS,
         PROPERTIES,
         "count >= self._majority and chosen.setdefault(instance, batch) != batch:",
         "chosen.setdefault(instance, batch) != batch and count > 99:",
@@ -223,7 +225,7 @@ MUTANTS: tuple[MutantWithTests, ...] = (
     tested(
         "properties_count_half_as_a_majority",
         "a majority chooses a batch",
-        EXPLORATION_TESTS,
+        PROPERTIES_TESTS,
         PROPERTIES,
         "scope.replicas // 2 + 1",
         "scope.replicas // 2",
@@ -231,7 +233,7 @@ MUTANTS: tuple[MutantWithTests, ...] = (
     tested(
         "properties_accept_different_decisions",
         "replicas decide the chosen batch",
-        EXPLORATION_TESTS,
+        PROPERTIES_TESTS,
         PROPERTIES,
         "if chosen.setdefault(instance, batch) != batch:\n"
         "                    raise PropertyViolated(\n"
@@ -243,7 +245,7 @@ MUTANTS: tuple[MutantWithTests, ...] = (
     tested(
         "properties_accept_different_orders",
         "the committed orders agree",
-        EXPLORATION_TESTS,
+        PROPERTIES_TESTS,
         PROPERTIES,
         "if expected.setdefault(position, id) != id:",
         "if False:",
@@ -251,7 +253,7 @@ MUTANTS: tuple[MutantWithTests, ...] = (
     tested(
         "properties_accept_requests_twice",
         "a request is committed once",
-        EXPLORATION_TESTS,
+        PROPERTIES_TESTS,
         PROPERTIES,
         "if len(set(each.committed)) < len(each.committed):",
         "if False:",
@@ -259,7 +261,7 @@ MUTANTS: tuple[MutantWithTests, ...] = (
     tested(
         "properties_accept_early_stable_responses",
         "a stable response has a decided position",
-        EXPLORATION_TESTS,
+        PROPERTIES_TESTS,
         PROPERTIES,
         "                    if id not in positions:\n                        raise",
         "                    if id not in positions:\n"
@@ -269,7 +271,7 @@ MUTANTS: tuple[MutantWithTests, ...] = (
     tested(
         "properties_accept_wrong_stable_responses",
         "a stable response is that of a sequential execution",
-        EXPLORATION_TESTS,
+        PROPERTIES_TESTS,
         PROPERTIES,
         "if not equal_outcomes(response.outcome, expected):",
         "if False:",
@@ -277,7 +279,7 @@ MUTANTS: tuple[MutantWithTests, ...] = (
     tested(
         "properties_accept_wrong_changed_marks",
         "a final response is marked as changed exactly if it differs",
-        EXPLORATION_TESTS,
+        PROPERTIES_TESTS,
         PROPERTIES,
         "if response.kind is ResponseKind.FINAL and response.changed == equal_outcomes(",
         "if response.kind is ResponseKind.FINAL and response.changed > equal_outcomes(",
@@ -285,7 +287,7 @@ MUTANTS: tuple[MutantWithTests, ...] = (
     tested(
         "properties_accept_orders_against_real_time",
         "a strong call precedes those made after its stable response",
-        EXPLORATION_TESTS,
+        PROPERTIES_TESTS,
         PROPERTIES,
         "if position is None or position > positions[issued[later]]:",
         "if False:",
@@ -293,7 +295,7 @@ MUTANTS: tuple[MutantWithTests, ...] = (
     tested(
         "properties_accept_equal_identifiers",
         "an identifier names one request",
-        EXPLORATION_TESTS,
+        PROPERTIES_TESTS,
         PROPERTIES,
         "if requests.setdefault(id, request) != request:",
         "if False:",
@@ -301,7 +303,7 @@ MUTANTS: tuple[MutantWithTests, ...] = (
     tested(
         "properties_accept_late_contexts",
         "a request follows its causal context",
-        EXPLORATION_TESTS,
+        PROPERTIES_TESTS,
         PROPERTIES,
         "                if each.strong:\n                    raise",
         "                if False:\n                    raise",
@@ -309,7 +311,7 @@ MUTANTS: tuple[MutantWithTests, ...] = (
     tested(
         "properties_ignore_the_order_of_replicas",
         "a weak request precedes later ones of its replica",
-        EXPLORATION_TESTS,
+        PROPERTIES_TESTS,
         PROPERTIES,
         "if is_earlier and not other.strong and id not in preceding:",
         "if False:",
@@ -317,7 +319,7 @@ MUTANTS: tuple[MutantWithTests, ...] = (
     tested(
         "convergence_forgives_lost_requests",
         "a request with a response is committed",
-        EXPLORATION_TESTS,
+        CONVERGENCE_TESTS,
         CONVERGENCE,
         "and id.event > 0 and id not in committed:",
         "and id.event < 0 and id not in committed:",
@@ -325,7 +327,7 @@ MUTANTS: tuple[MutantWithTests, ...] = (
     tested(
         "convergence_forgives_missing_stable_responses",
         "every strong call gets a stable response",
-        EXPLORATION_TESTS,
+        CONVERGENCE_TESTS,
         CONVERGENCE,
         "if is_strong and call in node.live_calls and not node.witness.has_stable(call):",
         "if False:",
@@ -333,7 +335,7 @@ MUTANTS: tuple[MutantWithTests, ...] = (
     tested(
         "convergence_ignores_states",
         "all replicas end with the state of a sequential execution",
-        EXPLORATION_TESTS,
+        CONVERGENCE_TESTS,
         CONVERGENCE,
         "if not equal_exactly(dict(view.state()), machine.changes()):",
         "if False:",

@@ -4,6 +4,7 @@ import msgspec
 import pytest
 
 from creekdb.errors import UsageError
+from creekdb.exploration.node import Witness
 from creekdb.exploration.scope import SCOPES, Scope, get_scope, with_calls
 from creekdb.exploration.search import Explorer
 from creekdb.schemes.registry import get_spec
@@ -66,6 +67,32 @@ def test_a_replay_describes_its_steps() -> None:
         "1 → 0: Cast of strong 1.1 with context ()",
     ]
     assert result.steps[0].outputs[-1] == "responds to call 0: tentative 1"
+
+
+def test_equal_messages_arrive_one_by_one() -> None:
+    scope = msgspec.structs.replace(ONE_CALL, ticks=2, links="any")
+
+    result = explorer(scope).replay("0.4.2.2")
+
+    assert [each.text for each in result.steps] == [
+        "replica 0: ticks",
+        "replica 0: ticks",
+        "0 → 1: Summary",
+        "0 → 1: Summary",
+    ]
+
+
+def test_a_session_makes_its_calls_in_order() -> None:
+    with pytest.raises(UsageError, match="must be a number below 1;"):
+        explorer(get_scope("session")).replay("1")
+
+
+def test_without_faults_a_stable_response_needs_no_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Witness, "has_stable", lambda *_: False)
+
+    result = explorer(ONE_CALL).search(50_000)
+
+    assert result.violation == ("call 0 has no stable response, although all messages have arrived")
 
 
 def test_an_impossible_path_is_rejected() -> None:

@@ -46,9 +46,9 @@ def test_a_loopback_host_adds_all_names_of_the_machine() -> None:
 def test_a_renewed_certificate_has_the_same_hosts_and_another_key() -> None:
     authority = new_authority("trial", 10)
     first = issue(authority, "replica 0", ["db.example", "10.0.0.1"], 5)
-    second = renew(authority, first.certificate, 5)
+    second = renew(authority, first.certificate, 5, "creek:trial/0")
 
-    assert host_names(second) == host_names(first)
+    assert host_names(second) == {*host_names(first), "creek:trial/0"}
     assert second.certificate.subject == first.certificate.subject
     assert second.key.public_key() != first.key.public_key()
 

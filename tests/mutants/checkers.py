@@ -419,8 +419,15 @@ MUTANTS: tuple[MutantWithTests, ...] = (
         "checker_reads_lost_events_as_visible",
         "a lost commit does not contradict a visible one",
         RUN_INDEX,
-        "                dots.setdefault(logged.event.index, logged.event.id)",
-        "                dots[logged.event.index] = logged.event.id",
+        "covered_length:\n                        dots.setdefault(index, dot)",
+        "covered_length:\n                        dots[index] = dot",
+    ),
+    _mutant(
+        "checker_counts_events_that_were_not_recovered",
+        "a lost commit counts only if a recovered checkpoint covers it",
+        RUN_INDEX,
+        "if index < covered_length:",
+        "if covered_length >= 0:",
     ),
     _mutant(
         "checker_merges_adjacent_ranges_wrongly",

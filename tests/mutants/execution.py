@@ -16,6 +16,9 @@ DATATYPE_TESTS = "tests/unit/execution/test_datatype.py"
 CHAIN = "execution/mvcc/version_chain.py"
 CHAIN_TESTS = "tests/unit/execution/mvcc/test_version_chain.py"
 
+ESTIMATES = "execution/mvcc/estimates.py"
+ESTIMATE_TESTS = "tests/unit/execution/mvcc/test_estimates.py"
+
 MUTANTS: tuple[MutantWithTests, ...] = (
     tested(
         "transaction_keeps_writes_of_failed_operations",
@@ -168,5 +171,29 @@ MUTANTS: tuple[MutantWithTests, ...] = (
         CHAIN,
         "        self._suspect_deltas(index + 1, suspects)\n        return index == self.spare",
         "        return index == self.spare",
+    ),
+    tested(
+        "request_awaits_later_requests",
+        "a request waits only for requests at earlier positions",
+        ESTIMATE_TESTS,
+        ESTIMATES,
+        "if writer.position < position and (",
+        "if writer.position != position and (",
+    ),
+    tested(
+        "estimates_are_not_bounded",
+        "the keys of all estimates are bounded",
+        ESTIMATE_TESTS,
+        ESTIMATES,
+        "        while self._key_count > self._keys_max:",
+        "        while self._key_count < 0:",
+    ),
+    tested(
+        "estimate_of_a_request_is_that_of_its_pattern",
+        "the estimate of a request is its own last execution",
+        ESTIMATE_TESTS,
+        ESTIMATES,
+        "        entry.estimate = estimate\n        pattern",
+        "        pattern",
     ),
 )

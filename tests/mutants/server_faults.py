@@ -98,6 +98,22 @@ MUTANTS: tuple[MutantWithTests, ...] = (
         "",
     ),
     tested(
+        "overload_rejects_short_queues",
+        "a short queue for commits is never an overload",
+        ADMISSION_TESTS,
+        ADMISSION,
+        "len(arrivals) <= self._length_min:",
+        "not arrivals:",
+    ),
+    tested(
+        "overload_rejects_during_long_stalls",
+        "a queue that is stalled for long always has space",
+        ADMISSION_TESTS,
+        ADMISSION,
+        "if self._is_stalled_long or len(arrivals) <= self._length_min:",
+        "if len(arrivals) <= self._length_min:",
+    ),
+    tested(
         "tasks_get_a_fixed_slice",
         "the time slice of tasks follows the duration of other work",
         EXECUTOR_TESTS,

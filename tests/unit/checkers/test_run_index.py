@@ -36,14 +36,18 @@ def test_ranges_are_disjoint_and_not_adjacent(members: list[Dot]) -> None:
         assert len(flat) % 2 == 0
 
 
-def test_a_lost_commit_fills_gaps_only() -> None:
+def test_a_lost_commit_fills_gaps_that_a_recovered_checkpoint_covers() -> None:
     """A visible commit at the same index wins, in whichever order the logs are read."""
     builder = HistoryBuilder(2)
     one, other = Dot(0, 1), Dot(1, 1)
-    builder.log(0, CheckpointInstalled(1, 1, DotSet([one]).freeze()))
+    prefix = DotSet([one, other]).freeze()
+    builder.log(0, CheckpointInstalled(2, 3, prefix))
     builder.log(0, Committed(other, 1))
-    builder.log(1, Committed(one, 0))
-    builder.log(1, Committed(one, 1))
-    builder.incarnations[1][0].lost_event_count = 2
+    for index in range(3):
+        builder.log(1, Committed(one, index))
+    builder.incarnations[1][0].lost_event_count = 3
+    builder.restart(1)
+    builder.is_clock_stopped = True
+    builder.log(1, CheckpointInstalled(1, 2, prefix))
 
-    assert RunIndex(builder.history()).committed == [one, other]
+    assert RunIndex(builder.history()).committed == [one, other, None]

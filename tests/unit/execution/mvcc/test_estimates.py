@@ -143,7 +143,7 @@ def test_a_local_read_never_waits() -> None:
 
 def executed(
     estimates: AccessEstimates, name: str, arguments: tuple[Any, ...], reads: str, writes: str
-) -> None:
+) -> RequestEntry:
     request = Request(1, Dot(0, 1), Operation(name, arguments), strong=False)
     done = RequestEntry(request, (1,))
     snapshot = StoreSnapshot(VersionStore().table, (1,))
@@ -151,6 +151,7 @@ def executed(
         snapshot.read(key)
     result = ExecutionResult(Outcome(), dict.fromkeys(writes, 1))
     estimates.record(done, snapshot, result)
+    return done
 
 
 def expected(
@@ -171,6 +172,16 @@ def test_a_first_execution_is_expected_to_access_what_a_similar_one_did() -> Non
     assert (set(similar.reads), similar.writes) == ({"a", "b", "c"}, ("a",))
     assert expected(estimates, "pay", (1, 3, 3)) is None
     assert expected(estimates, "sell", (1, 2, 3)) is None
+
+
+def test_a_repeated_execution_is_expected_to_access_what_it_did_before() -> None:
+    estimates = AccessEstimates()
+    first = executed(estimates, "pay", (), "a", "b")
+    executed(estimates, "pay", (), "c", "d")
+    estimates.expect(first)
+
+    assert first.estimate is not None
+    assert (first.estimate.reads, first.estimate.writes) == (("a",), ("b",))
 
 
 def test_arguments_that_cannot_be_a_key_give_no_estimate() -> None:

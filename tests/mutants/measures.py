@@ -23,6 +23,8 @@ PIPELINE_MEASURE = "pipeline/stages/measure.py"
 CONFIDENCE_TESTS = "tests/pipeline/test_confidence.py"
 SPARK_MEASURE_TESTS = "tests/pipeline/test_measure.py"
 EQUAL_MEASURES_TEST = f"{SPARK_MEASURE_TESTS}::test_measures_equal_those_of_the_evaluation"
+VERDICT_NAMES = "pipeline/checks/verdict_names.py"
+WORST_VERDICT_TEST = "tests/pipeline/test_verify.py::test_the_worst_of_two_verdicts_counts"
 RELATIONAL = "pipeline/checks/relational.py"
 RELATIONAL_TESTS = "tests/pipeline/test_relational_rules.py"
 SUMMARY_TEST = f"{SPARK_MEASURE_TESTS}::test_a_summary_has_means_and_confidence_intervals"
@@ -239,12 +241,20 @@ MUTANTS: tuple[MutantWithTests, ...] = (
         'in_window = F.col("done_us") <= F.col("end_us")',
     ),
     tested(
-        "relational_check_accepts_commits_twice",
-        "a request is committed at one position",
+        "relational_committed_once_accepts_conflicts",
+        "every replica has the request of an operation at its commit position",
         RELATIONAL_TESTS,
         RELATIONAL,
         "agreed.where(committed_order.CONFLICTING)",
         'agreed.where("false")',
+    ),
+    tested(
+        "merged_unknown_outranks_illegal",
+        "the worst of two verdicts counts",
+        WORST_VERDICT_TEST,
+        VERDICT_NAMES,
+        "(OK, UNKNOWN, ILLEGAL)",
+        "(OK, ILLEGAL, UNKNOWN)",
     ),
     tested(
         "relational_unknown_outranks_illegal",
@@ -255,7 +265,7 @@ MUTANTS: tuple[MutantWithTests, ...] = (
         'F.max(F.struct("verdict",',
     ),
     tested(
-        "relational_check_forgives_lost_weak_requests",
+        "relational_session_order_forgives_lost_weak_requests",
         "a weak request is not lost in the middle of a session",
         RELATIONAL_TESTS,
         RELATIONAL,
@@ -263,7 +273,7 @@ MUTANTS: tuple[MutantWithTests, ...] = (
         '"weak_event < event"',
     ),
     tested(
-        "relational_check_forgives_lost_responses",
+        "relational_committed_once_accepts_missing_requests",
         "a request with a final response is committed",
         RELATIONAL_TESTS,
         RELATIONAL,

@@ -346,3 +346,21 @@ async def test_calls_without_a_client_are_bounded() -> None:
     assert len(fixture.dispatcher._unattended_calls) == 10
     fixture.respond(Dot(0, 1), FINAL)
     assert totals(fixture.dispatcher.latencies) == {}
+
+
+# --- overload -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("waiting", "is_rejected"), [(256, False), (257, True)])
+async def test_only_many_calls_that_wait_for_their_commit_are_an_overload(
+    waiting: int, is_rejected: bool
+) -> None:
+    fixture = DispatcherFixture()
+    admission = fixture.admission
+    for event in range(1, waiting + 1):
+        admission.uncommitted.add(Dot(0, event))
+    for _ in range(6):
+        admission.record_tick(0.1)
+
+    assert (admission.rejection(strong=False, local_read=False) is not None) is is_rejected
+    assert admission.rejection(strong=False, local_read=True) is None

@@ -6,6 +6,7 @@ share one claim. A fault waits until its claim is free, and is skipped at the en
 
 import asyncio
 import resource
+import signal
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, suppress
 from pathlib import Path
@@ -38,8 +39,8 @@ CONNECTIONS: Final = 400
 LINK_DELAY_S: Final = (0.02, 0.3)
 DISK_DELAY_S: Final = (0.02, 0.4)
 CLOCK_STEPS_S: Final = (-3_600, -60, -10, 10, 60, 3_600)
-INTERRUPTED_CODES: Final = (-2, 130)
-"""Exit codes of a process that was interrupted before it installed its signal handler."""
+STOPPED_CODES: Final = (0, -signal.SIGTERM)
+"""Exit codes of a stopped process, with its signal handler and before it is installed."""
 
 
 class InjectedFault(msgspec.Struct, frozen=True):
@@ -433,9 +434,8 @@ class Nemesis:
 
     async def _stop(self, replica: int) -> None:
         code = await asyncio.to_thread(self._processes.stop, replica)
-        output = self._processes.output(replica)
-        was_interrupted = code in INTERRUPTED_CODES or output.endswith("KeyboardInterrupt\n")
-        if code != 0 and not was_interrupted:
+        if code not in STOPPED_CODES:
+            output = self._processes.output(replica)
             raise UnexpectedExit(f"replica {replica} was stopped and exited with {code}: {output}")
 
     @asynccontextmanager

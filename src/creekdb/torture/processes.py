@@ -233,9 +233,12 @@ class ReplicaProcesses:
             process.wait()
 
     def stop(self, replica: int) -> int:
-        """Interrupt the replica, and return its exit code."""
+        """Terminate the replica, and return its exit code.
+
+        A SIGINT during the first imports would be raised as any exception, with any exit code.
+        """
         process = self._running.pop(replica)
-        process.send_signal(signal.SIGINT)
+        process.send_signal(signal.SIGTERM)
         return process.wait(TIMEOUT_S)
 
     def freeze(self, *replicas: int) -> None:

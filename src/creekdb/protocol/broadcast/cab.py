@@ -154,12 +154,14 @@ class ConditionalAtomicBroadcast:
 
     def on_prepare(self, message: Prepare, sender: int) -> None:
         self.observe(message.ballot)
-        self._record_promise(sender, message.ballot)  # a candidate promises its ballot itself
+        if message.ballot >= self.acceptor.promised:
+            self._record_promise(sender, message.ballot)  # a candidate promises its ballot itself
         if self._can_vote and not self._shared.is_abstaining:
             self.acceptor.on_prepare(message, sender, self.learner.first_undecided)
 
     def on_promise(self, message: Promise, sender: int) -> None:
-        self._record_promise(sender, message.ballot)
+        if message.ballot == self.leader.ballot:
+            self._record_promise(sender, message.ballot)
         self.leader.on_promise(message, sender)
         if self.leader.has_majority_promise():
             decided, peer = self.leader.most_advanced_promise()

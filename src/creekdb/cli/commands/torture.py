@@ -81,7 +81,7 @@ def torture(
     declared_type = load_datatype(datatype)
     subject = Subject(datatype, declared_type, workload_of(datatype, declared_type, workload))
     directory = _new_directory(out)
-    # A background job of a shell ignores SIGINT, and so would replicas that are stopped early.
+    # A background job of a shell ignores SIGINT, and its replicas would inherit that.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     config = TortureConfig(
         minutes=minutes,

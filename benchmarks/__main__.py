@@ -1,6 +1,7 @@
 """The command `python -m benchmarks [NAMES] [--quick] [--json FILE]`."""
 
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from textwrap import fill
 
@@ -20,9 +21,8 @@ from creekdb.execution.python_runtime import build_kind
 STYLES = {"ok": "green", "missed": "bold red", "reported": "dim"}
 
 
-def measure(names: tuple[str, ...], scale: Scale) -> list[Result]:
+def measure(names: tuple[str, ...], scale: Scale) -> Iterator[Result]:
     selected = [(BENCHMARKS | LONG_BENCHMARKS)[name] for name in names or BENCHMARKS]
-    results: list[Result] = []
     progress = Progress(
         TextColumn("{task.description}"),
         BarColumn(),
@@ -36,9 +36,8 @@ def measure(names: tuple[str, ...], scale: Scale) -> list[Result]:
         for benchmark in selected:
             progress.update(task, description=benchmark.name)
             for result in benchmark.measure(scale):
-                results.append(result)
                 progress.advance(task)
-    return results
+                yield result
 
 
 def table(results: list[Result]) -> Table:
@@ -71,6 +70,13 @@ NAMES = "\n".join(
 )
 
 
+def _show(results: list[Result], json_path: Path | None) -> None:
+    Console().print(table(results))
+    click.echo(f"Creek ran {build_kind()}.")
+    if json_path is not None:
+        json_path.write_bytes(msgspec.json.format(msgspec.json.encode(as_dicts(results))) + b"\n")
+
+
 @click.command(epilog=f"\b\n{NAMES}", context_settings={"help_option_names": ["-h", "--help"]})
 @click.argument(
     "names", nargs=-1, type=click.Choice([*BENCHMARKS, *LONG_BENCHMARKS]), metavar="[NAME]..."
@@ -81,14 +87,15 @@ NAMES = "\n".join(
 )
 def main(names: tuple[str, ...], quick: bool, json_path: Path | None) -> None:
     """Run all short benchmarks, or those with these names. Exits with 1 if a result misses its bar.
+    If a benchmark fails, the results of the earlier ones are shown.
 
     Example: python -m benchmarks order heal --quick
     """
-    results = measure(names, QUICK if quick else FULL)
-    Console().print(table(results))
-    click.echo(f"Creek ran {build_kind()}.")
-    if json_path is not None:
-        json_path.write_bytes(msgspec.json.format(msgspec.json.encode(as_dicts(results))) + b"\n")
+    results: list[Result] = []
+    try:
+        results.extend(measure(names, QUICK if quick else FULL))
+    finally:
+        _show(results, json_path)
     missed = [result.what for result in results if result.missed]
     if missed:
         click.echo(f"missed: {'; '.join(missed)}", err=True)

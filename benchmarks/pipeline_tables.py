@@ -1,9 +1,9 @@
 """Measuring and verifying many operations: memory, and time per row.
 
 Spark generates the rows with expressions and writes them as Parquet first. All of this happens in a
-process of its own, `python -m benchmarks.pipeline_tables ROWS`, with a new driver. The processor
-time of the driver is measured, which does all the work on one machine, after a warm-up on a small
-size. The memory is its peak, of which the heap is a part.
+process of its own, `python -m benchmarks.pipeline_tables ROWS FILE`, with a new driver. The
+processor time of the driver is measured, which does all the work on one machine, after a warm-up on
+a small size. The memory is its peak, of which the heap is a part.
 """
 
 import os
@@ -195,12 +195,14 @@ def _peak_mib(spark: SparkSession) -> float:
 
 
 def _costs_in_subprocess(rows: int) -> Costs:
-    """Measure in a process of its own."""
-    command = [sys.executable, "-m", "benchmarks.pipeline_tables", str(rows)]
-    completed = subprocess.run(command, capture_output=True, text=True, check=False)
-    if completed.returncode:
-        raise RuntimeError(f"{' '.join(command)} failed:\n{completed.stderr}")
-    return Costs(*msgspec.json.decode(completed.stdout))
+    """Measure in a process of its own. The result is a file, since Java may log to the output."""
+    with tempfile.TemporaryDirectory(prefix="creek-benchmark-") as directory:
+        file = Path(directory, "costs.json")
+        command = [sys.executable, "-m", "benchmarks.pipeline_tables", str(rows), str(file)]
+        completed = subprocess.run(command, capture_output=True, text=True, check=False)
+        if completed.returncode:
+            raise RuntimeError(f"{' '.join(command)} failed:\n{completed.stderr}")
+        return Costs(*msgspec.json.decode(file.read_bytes()))
 
 
 def measure(scale: Scale) -> Iterator[Result]:
@@ -242,4 +244,4 @@ BENCHMARK = Benchmark("pipeline-tables", 4, measure)
 
 
 if __name__ == "__main__":
-    print(msgspec.json.encode(measure_costs(int(sys.argv[1]))).decode())
+    Path(sys.argv[2]).write_bytes(msgspec.json.encode(measure_costs(int(sys.argv[1]))))

@@ -1,5 +1,6 @@
 """Every benchmark runs and measures the operations that it names. Times are not checked."""
 
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
@@ -10,8 +11,8 @@ from click.testing import CliRunner
 from benchmarks import __main__ as command
 from benchmarks import heal, replica, simulator
 from benchmarks.registry import BENCHMARKS
-from benchmarks.result import Result
-from benchmarks.scale import TINY
+from benchmarks.result import Benchmark, Result
+from benchmarks.scale import TINY, Scale
 from benchmarks.timing import Timed, cheapest
 from benchmarks.workloads import execute
 from creekdb.protocol.probes import Probe
@@ -186,7 +187,23 @@ def test_an_unknown_name_is_a_usage_error() -> None:
 
 
 def test_the_command_runs_the_selected_benchmarks() -> None:
-    assert len(command.measure(("journal",), TINY)) == BENCHMARKS["journal"].results
+    assert len(list(command.measure(("journal",), TINY))) == BENCHMARKS["journal"].results
+
+
+def test_a_failing_benchmark_keeps_earlier_results(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(scale: Scale) -> Iterator[Result]:
+        yield Result(what="first", explanation="", value=2.0)
+        raise RuntimeError("broken")
+
+    monkeypatch.setattr(command, "BENCHMARKS", {"dots": Benchmark("dots", 2, fail)})
+    file = tmp_path / "results.json"
+    result = CliRunner().invoke(command.main, ["dots", "--json", str(file)])
+
+    assert str(result.exception) == "broken"
+    assert "first" in result.output
+    assert [each["value"] for each in msgspec.json.decode(file.read_bytes())] == [2.0]
 
 
 def test_the_help_names_each_benchmark_without_line_breaks() -> None:

@@ -2,10 +2,13 @@
 
 A search costs as much as the footprint that is searched for, not as much as there are requests: the
 prefixes of a prefix are looked up one by one, and its extensions are neighbours in sorted order.
+
+The footprint of a request is computed when a search needs it first. Most requests leave the index
+before that.
 """
 
 from bisect import bisect_left, insort
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from sortedcontainers import SortedKeyList
@@ -13,15 +16,21 @@ from sortedcontainers import SortedKeyList
 from creekdb.execution.footprint import Footprint, is_reserved
 from creekdb.execution.keys import collation_key, prefix_range
 from creekdb.execution.mvcc.entry import Position, RequestEntry, position_of
+from creekdb.protocol.request import Operation
 from creekdb.protocol.values import Key
 
 
 class FootprintIndex:
     """Entries that may write, by the prefixes of their footprints. Their positions never change."""
 
-    def __init__(self) -> None:
+    def __init__(self, footprint_of: Callable[[Operation], Footprint | None]) -> None:
+        self._footprint_of = footprint_of
         self._entries: list[RequestEntry] = []
         """All entries, in the order of their positions, like every list below."""
+        self._unindexed: dict[RequestEntry, None] = {}
+        """Entries since the last search."""
+        self._footprints: dict[RequestEntry, Footprint | None] = {}
+        """Footprints of all other entries."""
         self._unlimited: list[RequestEntry] = []
         """Entries that may write to every register."""
         self._by_prefix: dict[Key, list[RequestEntry]] = {}
@@ -30,36 +39,43 @@ class FootprintIndex:
         self._str_lengths: dict[int, int] = {}
         """Number of str prefixes of each length."""
 
-    def add(self, entry: RequestEntry, footprint: Footprint | None) -> None:
-        """Add an entry that is not in the index. An empty footprint is never found."""
-        if footprint is None:
-            _insert(self._unlimited, entry)
-        elif not footprint.touches:
-            return
-        else:
-            for prefix in dict.fromkeys(footprint.touches):
-                self._add_prefix(prefix, entry)
+    def add(self, entry: RequestEntry) -> None:
+        """Add an entry that is not in the index."""
+        self._unindexed[entry] = None
         _insert(self._entries, entry)
 
-    def remove(self, entry: RequestEntry, footprint: Footprint | None) -> None:
-        """Remove an entry that was added with this footprint."""
-        if footprint is None:
-            _delete(self._unlimited, entry)
-        elif not footprint.touches:
-            return
+    def remove(self, entry: RequestEntry) -> None:
+        """Remove an entry of the index."""
+        if entry in self._unindexed:
+            del self._unindexed[entry]
         else:
-            for prefix in dict.fromkeys(footprint.touches):
-                self._remove_prefix(prefix, entry)
+            footprint = self._footprints.pop(entry)
+            if footprint is None:
+                _delete(self._unlimited, entry)
+            elif not footprint.touches:
+                return
+            else:
+                for prefix in dict.fromkeys(footprint.touches):
+                    self._remove_prefix(prefix, entry)
         _delete(self._entries, entry)
 
     def has_before(self, position: Position) -> bool:
-        """True if an entry precedes the position."""
+        """True if an entry precedes the position. Its footprint may still turn out to be empty."""
         return bool(self._entries) and self._entries[0].position < position
 
-    def find_overlap(self, footprint: Footprint | None, position: Position) -> RequestEntry | None:
-        """Return an entry before `position` that may write what the footprint covers, or None."""
+    def find_overlap(self, entry: RequestEntry) -> RequestEntry | None:
+        """Return an entry before `entry` that may write what `entry` may touch, or None."""
+        position = entry.position
         if not self.has_before(position):
             return None
+        if self._unindexed:
+            for each in self._unindexed:
+                self._index(each)
+            self._unindexed.clear()
+        if entry in self._footprints:
+            footprint = self._footprints[entry]
+        else:
+            footprint = self._footprint_of(entry.request.operation)
         if footprint is None:
             return _last_before(self._entries, position)
         found = _last_before(self._unlimited, position)
@@ -75,10 +91,22 @@ class FootprintIndex:
 
     def clear(self) -> None:
         self._entries.clear()
+        self._unindexed.clear()
+        self._footprints.clear()
         self._unlimited.clear()
         self._by_prefix.clear()
         self._prefixes.clear()
         self._str_lengths.clear()
+
+    def _index(self, entry: RequestEntry) -> None:
+        footprint = self._footprints[entry] = self._footprint_of(entry.request.operation)
+        if footprint is None:
+            _insert(self._unlimited, entry)
+        elif not footprint.touches:
+            _delete(self._entries, entry)  # it writes nothing
+        else:
+            for prefix in dict.fromkeys(footprint.touches):
+                self._add_prefix(prefix, entry)
 
     def _add_prefix(self, prefix: Key, entry: RequestEntry) -> None:
         entries = self._by_prefix.get(prefix)

@@ -35,7 +35,6 @@ that are final already stay so.
 from collections.abc import Callable
 
 from creekdb.execution.datatype import DataType
-from creekdb.execution.footprint import Footprint
 from creekdb.execution.mvcc.entry import MergedRun, RequestEntry
 from creekdb.execution.mvcc.footprint_index import FootprintIndex
 from creekdb.execution.mvcc.version_store import VersionStore
@@ -54,12 +53,10 @@ class FinalityTracker:
     ) -> None:
         """`on_final` receives each request that becomes final, and the probe of the event."""
         self._store = store
-        self._datatype = datatype
         self._readonly = readonly
         self._on_final = on_final
-        self._open: dict[RequestEntry, Footprint | None] = {}
-        """Open requests with their footprints."""
-        self._writers = FootprintIndex()
+        self._open: dict[RequestEntry, None] = {}
+        self._writers = FootprintIndex(datatype.footprint)
         """Open requests that may write."""
         self._blocker_of: dict[RequestEntry, RequestEntry] = {}
         """Executed open requests, each with an open request or a split run that it waits for."""
@@ -89,9 +86,9 @@ class FinalityTracker:
         may_write = request.operation.name not in self._readonly
         if entry in self._open or not (may_write or request.strong):
             return  # no response waits for a weak read-only request
-        footprint = self._open[entry] = self._datatype.footprint(request.operation)
+        self._open[entry] = None
         if may_write:
-            self._writers.add(entry, footprint)
+            self._writers.add(entry)
 
     def finish_split(self, run: MergedRun, probe: Probe) -> None:
         """Continue with the requests that read versions of a split run, now validated."""
@@ -118,14 +115,14 @@ class FinalityTracker:
                 self._blocker_of[entry] = blocker
                 self._blocked_by.setdefault(blocker, []).append(entry)
                 continue
-            footprint = self._open.pop(entry)
+            del self._open[entry]
             if entry.request.operation.name not in self._readonly:
-                self._writers.remove(entry, footprint)
+                self._writers.remove(entry)
             self._on_final(entry, probe)
             entries += self._take_blocked_by(entry)
 
     def _find_blocker(self, entry: RequestEntry) -> RequestEntry | None:
-        blocker = self._writers.find_overlap(self._open[entry], entry.position)
+        blocker = self._writers.find_overlap(entry)
         if blocker is None:
             blocker = self._store.pending_rollbacks.find_pending_writer(entry.effective_reads)
         return blocker

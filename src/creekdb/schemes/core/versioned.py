@@ -62,7 +62,9 @@ class VersionedExecution(Execution):
         self.store = VersionStore(
             datatype.base, self._state_digest, recent_max, with_cursors=bool(settings.drafts)
         )
-        self._estimates = AccessEstimates() if with_estimates else None
+        self._estimates: AccessEstimates | None = None
+        if with_estimates and settings.parallelism > 1:  # otherwise no request overtakes another
+            self._estimates = AccessEstimates(called_operation=datatype.called_operation)
         self.scheduler = Scheduler(
             settings.parallelism,
             self._estimates,
@@ -153,7 +155,8 @@ class VersionedExecution(Execution):
     def install(self, entry: RequestEntry, execution: ExecutionResult) -> bool:
         """Install a completed execution. If its reads are no longer valid, schedule the entry
         again, and return False."""
-        if self._estimates is not None:
+        if self._estimates is not None and not self.scheduler.is_idle():
+            # An execution beside which nothing waits has delayed nothing, and is not recorded.
             self._estimates.record(entry, execution.read_set, execution)
         if self.store.install(entry, execution.read_set, execution):
             self.scheduler.settle(entry)

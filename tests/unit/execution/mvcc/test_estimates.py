@@ -160,6 +160,7 @@ def expected(
     request = Request(2, Dot(0, 2), Operation(name, arguments), strong=False)
     pending = RequestEntry(request, (2,))
     estimates.expect(pending)
+    estimates.find_expected_writer(pending)
     return pending.estimate
 
 
@@ -179,6 +180,7 @@ def test_a_repeated_execution_is_expected_to_access_what_it_did_before() -> None
     first = executed(estimates, "pay", (), "a", "b")
     executed(estimates, "pay", (), "c", "d")
     estimates.expect(first)
+    estimates.find_expected_writer(first)
 
     assert first.estimate is not None
     assert (first.estimate.reads, first.estimate.writes) == (("a",), ("b",))
@@ -193,7 +195,7 @@ def test_arguments_that_cannot_be_a_key_give_no_estimate() -> None:
 
 
 def test_the_least_recently_executed_estimates_are_dropped_above_the_limit() -> None:
-    estimates = AccessEstimates(keys_max=6)
+    estimates = AccessEstimates(keys_max=8)
     executed(estimates, "one", (), "ab", "a")
     executed(estimates, "two", (), "ab", "a")
     executed(estimates, "one", (), "ab", "a")

@@ -81,16 +81,19 @@ MUTANTS: tuple[MutantWithTests, ...] = (
         "a read-only operation must not write",
         TRANSACTION_TESTS,
         TRANSACTION,
-        "        if self._readonly:\n            self._reject_write()\n        self._blind",
+        "            self._reject_write()\n"
+        "        if self._footprint is not None and not self._footprint.can_write(key):\n"
+        '            self._leave_footprint("wrote", repr(key))\n'
         "        self._blind",
+        "            pass\n        self._blind",
     ),
     tested(
         "transaction_continues_after_the_step_limit",
         "an operation that catches the stop still fails",
         STEP_LIMIT_TESTS,
         TRANSACTION,
-        "        if self._read_count > self._read_count_max:\n            outcome =",
-        "        if self._read_count > self._steps:\n            outcome =",
+        "        elif self._read_count > self._read_count_max:\n            outcome =",
+        "        elif self._read_count > self._steps:\n            outcome =",
     ),
     tested(
         "step_limit_ignores_loops",

@@ -28,6 +28,7 @@ from typing import Any
 
 from creekdb.execution.datatype import DataType
 from creekdb.execution.transaction import Transaction
+from creekdb.protocol.values import Key
 
 BANK = DataType("bank")
 
@@ -36,7 +37,15 @@ class InsufficientFunds(Exception):
     pass
 
 
-@BANK.operation(name="open")
+def _account(name: str, *others: Any) -> list[Key]:
+    return [("account", name)]
+
+
+def _all_accounts(*arguments: Any) -> list[Key]:
+    return [("account",)]
+
+
+@BANK.operation(name="open", touches=_account)
 def open_(tx: Transaction, name: str, amount: int = 0) -> int:
     """Open an account and return its balance."""
     if tx.get(("account", name)) is not None:
@@ -45,7 +54,7 @@ def open_(tx: Transaction, name: str, amount: int = 0) -> int:
     return amount
 
 
-@BANK.operation
+@BANK.operation(touches=_account)
 def close(tx: Transaction, name: str) -> int:
     """Close an account and return the amount paid out."""
     paid = balance(tx, name)
@@ -53,7 +62,7 @@ def close(tx: Transaction, name: str) -> int:
     return paid
 
 
-@BANK.operation
+@BANK.operation(touches=_account)
 def deposit(tx: Transaction, name: str, amount: int) -> int:
     """Add `amount` to an account and return the new balance."""
     after = balance(tx, name) + _money(amount)
@@ -61,7 +70,7 @@ def deposit(tx: Transaction, name: str, amount: int) -> int:
     return after
 
 
-@BANK.operation
+@BANK.operation(touches=_account)
 def withdraw(tx: Transaction, name: str, amount: int) -> int:
     """Subtract `amount` from an account and return the new balance."""
     before = balance(tx, name)
@@ -71,7 +80,7 @@ def withdraw(tx: Transaction, name: str, amount: int) -> int:
     return before - amount
 
 
-@BANK.operation
+@BANK.operation(touches=lambda giver, taker, amount: [("account", giver), ("account", taker)])
 def transfer(tx: Transaction, giver: str, taker: str, amount: int) -> tuple[int, int]:
     """Move `amount` between accounts and return both balances; if it raises, neither changes."""
     withdraw(tx, giver, amount)
@@ -79,7 +88,7 @@ def transfer(tx: Transaction, giver: str, taker: str, amount: int) -> tuple[int,
     return balance(tx, giver), after
 
 
-@BANK.operation
+@BANK.operation(touches=_all_accounts)
 def accrue(tx: Transaction, percent: int) -> int:
     """Add interest to every account (a fee if negative) and return the total."""
     if type(percent) is not int or percent < -100:
@@ -89,7 +98,7 @@ def accrue(tx: Transaction, percent: int) -> int:
     return total(tx)
 
 
-@BANK.operation(readonly=True)
+@BANK.operation(readonly=True, touches=_account)
 def balance(tx: Transaction, name: str) -> int:
     """Return the balance of an account; raise `LookupError` if it does not exist."""
     found: int | None = tx.get(("account", name))
@@ -98,7 +107,7 @@ def balance(tx: Transaction, name: str) -> int:
     return found
 
 
-@BANK.operation(readonly=True)
+@BANK.operation(readonly=True, touches=_all_accounts)
 def total(tx: Transaction) -> int:
     """Return the sum of all balances."""
     return sum(amount for _, amount in tx.scan(("account",)))

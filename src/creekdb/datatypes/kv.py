@@ -29,13 +29,28 @@ from creekdb.protocol.values import Key
 KV = DataType("kv")
 
 
-@KV.operation(readonly=True)
+def _keys(key: str, *others: Any) -> list[Key]:
+    """Return the footprint of a key or prefix. An operation rejects a key of another type."""
+    return [key] if type(key) is str else []
+
+
+def _between(start: str, stop: str, *others: Any) -> list[Key]:
+    """Return the common prefix of both bounds, which covers every key between them."""
+    if type(start) is not str or type(stop) is not str:
+        return []
+    length = 0
+    while start[length : length + 1] == stop[length : length + 1] != "":
+        length += 1
+    return [start[:length]]
+
+
+@KV.operation(readonly=True, touches=_keys)
 def get(tx: Transaction, key: str) -> Any:
     """Return the value of `key`, or None."""
     return tx.get(_text(key))
 
 
-@KV.operation
+@KV.operation(touches=_keys)
 def put(tx: Transaction, key: str, value: Any) -> Any:
     """Store `value` and return the previous value, or None."""
     before = tx.get(_text(key))
@@ -43,7 +58,7 @@ def put(tx: Transaction, key: str, value: Any) -> Any:
     return before
 
 
-@KV.operation
+@KV.operation(touches=_keys)
 def delete(tx: Transaction, key: str) -> Any:
     """Delete `key` and return its value, or None."""
     before = tx.get(_text(key))
@@ -51,7 +66,7 @@ def delete(tx: Transaction, key: str) -> Any:
     return before
 
 
-@KV.operation
+@KV.operation(touches=_keys)
 def put_if_absent(tx: Transaction, key: str, value: Any) -> bool:
     """Store `value` if `key` has none. Return True if it was stored."""
     if tx.get(_text(key), ABSENT) is not ABSENT:
@@ -60,7 +75,7 @@ def put_if_absent(tx: Transaction, key: str, value: Any) -> bool:
     return True
 
 
-@KV.operation
+@KV.operation(touches=_keys)
 def compare_and_set(tx: Transaction, key: str, expected: Any, value: Any) -> bool:
     """Store `value` if `key` has the value `expected` (None: no value). Return True if stored."""
     if tx.get(_text(key)) != expected:
@@ -69,7 +84,7 @@ def compare_and_set(tx: Transaction, key: str, expected: Any, value: Any) -> boo
     return True
 
 
-@KV.operation
+@KV.operation(touches=_keys)
 def increment(tx: Transaction, key: str, amount: int = 1) -> int:
     """Add `amount` to the value and return the sum; raise if the value is not an int."""
     tx.add(_text(key), amount)
@@ -77,13 +92,13 @@ def increment(tx: Transaction, key: str, amount: int = 1) -> int:
     return result
 
 
-@KV.operation(readonly=True)
+@KV.operation(readonly=True, touches=lambda prefix="", limit=None: _keys(prefix))
 def scan(tx: Transaction, prefix: str = "", limit: int | None = None) -> tuple[Any, ...]:
     """Return the keys that start with `prefix`, with their values."""
     return tuple(tx.scan(_text(prefix), limit=limit))
 
 
-@KV.operation(readonly=True, name="range")
+@KV.operation(readonly=True, name="range", touches=_between)
 def range_(
     tx: Transaction, start: str, stop: str, reverse: bool = False, limit: int | None = None
 ) -> tuple[tuple[Key, Any], ...]:

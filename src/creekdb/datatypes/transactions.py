@@ -25,11 +25,16 @@ from typing import Any
 
 from creekdb.execution.datatype import DataType
 from creekdb.execution.transaction import Transaction
+from creekdb.protocol.values import Key
 
 TRANSACTIONS = DataType("transactions")
 
 
-@TRANSACTIONS.operation
+def _keys(*micro_operations: tuple[str, str, Any]) -> list[Key]:
+    return [key for _, key, _ in micro_operations if type(key) is str]
+
+
+@TRANSACTIONS.operation(touches=_keys)
 def run(tx: Transaction, *micro_operations: tuple[str, str, Any]) -> tuple[Any, ...]:
     """Execute `("append", key, value)`, `("w", key, value)` and `("r", key, None)` atomically."""
     return tuple(

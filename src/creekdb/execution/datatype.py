@@ -14,6 +14,7 @@ Rules:
 - An exception is the operation's response. Its writes are dropped, and its text is equal in every
   process. Ctrl-C at the terminal is no error of the operation and propagates.
 - An operation that exceeds the step limit of its data type is stopped, with an error as response.
+- An operation that leaves its declared footprint is stopped in the same way.
 - `call` rejects an invalid call before it is sent. `run` turns the same faults into responses,
   because every replica must process a request from another replica alike.
 
@@ -25,10 +26,11 @@ import inspect
 import re
 import sys
 from collections.abc import Callable
-from typing import Any, NamedTuple, TypeVar, overload
+from typing import Any, NamedTuple, TypeAlias, TypeVar, overload
 
 from creekdb.errors import BadValue, UnknownName
 from creekdb.execution.base_state import BaseState, EmptyBase, changes
+from creekdb.execution.footprint import Footprint, make_footprint
 from creekdb.execution.result import ExecutionResult
 from creekdb.execution.sequential import Sequential
 from creekdb.execution.serializable import copy_out, is_row, reject_unserializable
@@ -61,6 +63,8 @@ class Arity(NamedTuple):
 
 
 Function = TypeVar("Function", bound=Callable[..., Any])
+Prefixes: TypeAlias = Callable[..., list[Any]]
+"""Function of a call's arguments that returns key prefixes."""
 
 ERROR_LENGTH_MAX = 1000
 RECURSION_MAX = 1000
@@ -97,7 +101,7 @@ class DataType:
         self._declarations: dict[str, Declaration] = {}
         self._last_stack_depth = 0
         # Not read-only: it writes nothing, but its purpose is to be ordered.
-        self._declare(NOOP.name, _noop, readonly=False)
+        self._declare(Declaration(NOOP.name, _noop, readonly=False, touches=_nothing))
 
     def __repr__(self) -> str:
         return f"<DataType '{self.name}': {', '.join(self.operations)}>"
@@ -107,7 +111,13 @@ class DataType:
 
     @overload
     def operation(
-        self, /, *, readonly: bool = False, name: str | None = None
+        self,
+        /,
+        *,
+        readonly: bool = False,
+        name: str | None = None,
+        touches: Prefixes | None = None,
+        reads: Prefixes | None = None,
     ) -> Callable[[Function], Function]: ...
 
     def operation(
@@ -117,13 +127,22 @@ class DataType:
         *,
         readonly: bool = False,
         name: str | None = None,
+        touches: Prefixes | None = None,
+        reads: Prefixes | None = None,
     ) -> Function | Callable[[Function], Function]:
-        """Declare an operation, as a decorator. `name` defaults to the name of the function."""
+        """Declare an operation, as a decorator. `name` defaults to the name of the function.
+
+        `touches` takes the arguments of a call and returns its footprint, a list of key prefixes
+        (`creekdb.execution.footprint`). `reads` returns further ones that the call only reads.
+        Without `touches`, a call may touch every register.
+        """
 
         def declare(declared: Function) -> Function:
             if not callable(declared):
                 raise BadValue(f"an operation of {self.name} is a function, not {declared!r}")
-            self._declare(name or declared.__name__, declared, readonly)
+            self._declare(
+                Declaration(name or declared.__name__, declared, readonly, touches, reads)
+            )
             return declared
 
         return declare if function is None else declare(function)
@@ -165,6 +184,26 @@ class DataType:
                 reject_unserializable(argument, subject)
         return Operation(name, arguments)
 
+    def called_operation(self, operation: Operation) -> Operation:
+        """Return the operation that the client called. A wrapper may have put it into another."""
+        return operation
+
+    def footprint(self, operation: Operation) -> Footprint | None:
+        """Return the registers that an execution of `operation` can touch, or None for all.
+
+        The result is None for an operation that is unknown, or whose footprint is invalid.
+        """
+        name, arguments = operation.name, operation.arguments
+        declaration = self._declarations.get(name) or _CLUSTER_OPERATIONS.get(name)
+        if declaration is None or declaration.touches is None:
+            return None
+        try:
+            return declaration.footprint(copy_out(arguments))
+        except BaseException as error:
+            if _is_interrupt(error):
+                raise
+            return None  # the execution responds with the error
+
     def run(self, request: Request, view: View) -> ExecutionResult:
         """Run the request against `view` without changing it."""
         operation = request.operation
@@ -185,6 +224,8 @@ class DataType:
             if not declaration.arity.accepts(len(arguments)):
                 raise declaration.arity_error(len(arguments))
             call_arguments = copy_out(arguments)
+            if declaration.touches is not None:
+                transaction.restrict(declaration.footprint(call_arguments))
             if self.count_lines:
                 value = declaration.call_counting_lines(transaction, call_arguments)
             else:
@@ -193,8 +234,8 @@ class DataType:
                 reject_unserializable(value, f"the response of '{name}'")
             outcome = Outcome(value)
         except BaseException as error:
-            if isinstance(error, KeyboardInterrupt) and not _is_raised_explicitly(error):
-                raise  # Ctrl-C at the terminal, not an error of the operation
+            if _is_interrupt(error):
+                raise
             outcome = Outcome(error=error_text(error))
         finally:
             sys.setrecursionlimit(recursion_limit)
@@ -230,10 +271,10 @@ class DataType:
         self._last_stack_depth = depth
         return depth
 
-    def _declare(self, name: str, function: Callable[..., Any], readonly: bool) -> None:
-        if name in self._declarations:
-            raise BadValue(f"{self.name} has an operation '{name}' already")
-        self._declarations[name] = Declaration(name, function, readonly)
+    def _declare(self, declaration: "Declaration") -> None:
+        if declaration.name in self._declarations:
+            raise BadValue(f"{self.name} has an operation '{declaration.name}' already")
+        self._declarations[declaration.name] = declaration
 
     def _find(self, name: str) -> "Declaration":
         declaration = self._declarations.get(name)
@@ -256,16 +297,42 @@ class DataTypeWrapper(DataType):
             base=datatype.base,
         )
         self._declarations = datatype._declarations
+        self._wrapped = datatype
+
+    def called_operation(self, operation: Operation) -> Operation:
+        return self._wrapped.called_operation(operation)
+
+    def footprint(self, operation: Operation) -> Footprint | None:
+        return self._wrapped.footprint(operation)
 
 
 class Declaration:
-    """Function, arity and signature of one operation."""
+    """Function, arity, signature and footprint of one operation."""
 
-    __slots__ = ("arity", "function", "parameter_names", "readonly", "signature")
+    __slots__ = (
+        "arity",
+        "function",
+        "name",
+        "parameter_names",
+        "readonly",
+        "reads",
+        "signature",
+        "touches",
+    )
 
-    def __init__(self, name: str, function: Callable[..., Any], readonly: bool) -> None:
+    def __init__(
+        self,
+        name: str,
+        function: Callable[..., Any],
+        readonly: bool,
+        touches: Prefixes | None = None,
+        reads: Prefixes | None = None,
+    ) -> None:
+        self.name = name
         self.function = function
         self.readonly = readonly
+        self.touches = touches
+        self.reads = reads
         parameters = list(inspect.signature(function).parameters.values())
         kinds = [each.kind for each in parameters]
         if not parameters or kinds[0] not in _SINGLE_POSITIONAL:
@@ -277,11 +344,20 @@ class Declaration:
         if inspect.isgeneratorfunction(function):
             raise BadValue(f"operation '{name}' must have one response: use 'return', not 'yield'")
         arguments = parameters[1:]
-        plain = [each for each in arguments if each.kind in _SINGLE_POSITIONAL]
         self.parameter_names = tuple(each.name for each in arguments)
-        required = sum(each.default is inspect.Parameter.empty for each in plain)
-        self.arity = Arity(required, len(plain) if len(plain) == len(arguments) else None)
+        self.arity = _arity_of(arguments)
         self.signature = name + str(inspect.Signature(arguments))
+        if reads is not None and touches is None:
+            raise BadValue(f"operation '{name}' declares 'reads' without 'touches': declare both")
+        for parameter, prefixes in (("touches", touches), ("reads", reads)):
+            if prefixes is not None:
+                self._check_prefixes(parameter, prefixes)
+
+    def footprint(self, arguments: tuple[Any, ...]) -> Footprint:
+        """Return the footprint of a call. Raise `BadValue` if it is not a list of prefixes."""
+        assert self.touches is not None
+        reads = [] if self.reads is None else self.reads(*arguments)
+        return make_footprint(self.name, self.touches(*arguments), reads)
 
     def parameter(self, index: int) -> str:
         """Return the name of the parameter that receives the argument at `index`."""
@@ -297,6 +373,19 @@ class Declaration:
         finally:
             sys.settrace(previous_tracer)
 
+    def _check_prefixes(self, parameter: str, prefixes: Prefixes) -> None:
+        if not callable(prefixes):
+            raise BadValue(
+                f"'{parameter}' of operation '{self.name}' is {prefixes!r}: it must be a function "
+                "of the arguments that returns a list of key prefixes"
+            )
+        arity = _arity_of(list(inspect.signature(prefixes).parameters.values()))
+        if not arity.covers(self.arity):
+            raise BadValue(
+                f"'{parameter}' of operation '{self.name}' must take the arguments of "
+                f"{self.signature}"
+            )
+
     def arity_error(self, count: int) -> BadValue:
         """Return the error for a call with `count` arguments."""
         count_text = f"{count} argument" + ("" if count == 1 else "s")
@@ -305,6 +394,12 @@ class Declaration:
 
 _SINGLE_POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 _POSITIONAL = (*_SINGLE_POSITIONAL, inspect.Parameter.VAR_POSITIONAL)
+
+
+def _arity_of(parameters: list[inspect.Parameter]) -> Arity:
+    plain = [each for each in parameters if each.kind in _SINGLE_POSITIONAL]
+    required = sum(each.default is inspect.Parameter.empty for each in plain)
+    return Arity(required, len(plain) if len(plain) == len(parameters) else None)
 
 
 def error_text(error: BaseException) -> str:
@@ -319,6 +414,11 @@ def error_text(error: BaseException) -> str:
     message = _MEMORY_ADDRESS.sub("", message)
     message = message.encode(errors="backslashreplace").decode()
     return (f"{kind}: {message}" if message else kind)[:ERROR_LENGTH_MAX]
+
+
+def _is_interrupt(error: BaseException) -> bool:
+    """True for Ctrl-C at the terminal, which is no error of the operation."""
+    return isinstance(error, KeyboardInterrupt) and not _is_raised_explicitly(error)
 
 
 def _is_raised_explicitly(error: BaseException) -> bool:
@@ -338,6 +438,10 @@ def _noop(tx: Transaction) -> None:
     pass
 
 
+def _nothing() -> list[Any]:
+    return []
+
+
 def _change_members(tx: Transaction, *arguments: Any) -> Any:
     value = apply_to_register(tx.get(MEMBERSHIP_KEY), arguments)
     tx.put(MEMBERSHIP_KEY, value)
@@ -345,6 +449,11 @@ def _change_members(tx: Transaction, *arguments: Any) -> Any:
 
 
 _CLUSTER_OPERATIONS = {
-    MEMBERSHIP_OPERATION: Declaration(MEMBERSHIP_OPERATION, _change_members, readonly=False)
+    MEMBERSHIP_OPERATION: Declaration(
+        MEMBERSHIP_OPERATION,
+        _change_members,
+        readonly=False,
+        touches=lambda *arguments: [MEMBERSHIP_KEY],
+    )
 }
 """Operations that replicas issue on every data type. `call` rejects their names from clients."""

@@ -40,7 +40,7 @@ _INT: Final = 0
 _STR: Final = 1
 _TUPLE: Final = 2
 _END: Final = 3
-_RESERVED: Final = 4
+RESERVED_KIND: Final = 4
 KIND_COUNT: Final = 5
 FIRST_COLLATION_KEY: Final[CollationKey] = ()
 LAST_COLLATION_KEY: Final[CollationKey] = (_END,)
@@ -76,7 +76,7 @@ def kind_of(key: Key) -> int:
     one tuple meets a string in the other.
     """
     if isinstance(key, tuple):
-        return _RESERVED if key and key[0] in RESERVED_PREFIXES else _TUPLE
+        return RESERVED_KIND if key and key[0] in RESERVED_PREFIXES else _TUPLE
     return _STR if isinstance(key, str) else _INT
 
 

@@ -5,6 +5,7 @@ Rules:
 - An operation reads its own writes.
 - Time and random numbers derive from the request, so that every replica computes the same result.
 - Every call is a step, whatever it costs the store, and the number of steps is limited.
+- An operation touches no register outside its footprint (`footprint`), if it declares one.
 
 A transaction reads through a `View`. It does not depend on the store behind the view, nor on
 whether the request is tentative or committed.
@@ -15,6 +16,7 @@ from collections.abc import Iterator
 from typing import Any, Final, Protocol
 
 from creekdb.errors import BadValue, UsageError
+from creekdb.execution.footprint import Footprint, OutsideFootprint, shorten
 from creekdb.execution.keys import (
     FIRST_COLLATION_KEY,
     LAST_COLLATION_KEY,
@@ -81,6 +83,7 @@ class Transaction:
 
     __slots__ = (
         "_blind_adds",
+        "_footprint",
         "_name",
         "_random",
         "_read_count",
@@ -90,6 +93,7 @@ class Transaction:
         "_scan_count",
         "_steps",
         "_view",
+        "_violation",
         "_writes",
     )
 
@@ -114,6 +118,13 @@ class Transaction:
         self._read_count_max = steps
         self._scan_count = 0
         self._steps = steps
+        self._footprint: Footprint | None = None
+        self._violation: str | None = None
+        """Description of the first access outside the footprint."""
+
+    def restrict(self, footprint: Footprint) -> None:
+        """Stop the operation if it touches a register outside this footprint."""
+        self._footprint = footprint
 
     @property
     def timestamp(self) -> int:
@@ -133,6 +144,8 @@ class Transaction:
         if reads > self._read_count_max:
             self._stop()
         check_key(key)
+        if self._footprint is not None and not self._footprint.can_read(key):
+            self._leave_footprint("read", repr(key))
         if self._blind_adds and key in self._blind_adds:
             self._materialise_add(key)
         writes = self._writes
@@ -155,6 +168,8 @@ class Transaction:
         for item in items:
             if type(item) is not int and type(item) is not str:
                 raise BadValue(f"an item is an index or a name, not a {type(item).__name__}")
+        if self._footprint is not None and not self._footprint.can_read(key):
+            self._leave_footprint("read", repr(key))
         if self._blind_adds and key in self._blind_adds:
             self._materialise_add(key)
         writes = self._writes
@@ -176,6 +191,8 @@ class Transaction:
         check_key(key)
         if self._readonly:
             self._reject_write()
+        if self._footprint is not None and not self._footprint.can_write(key):
+            self._leave_footprint("wrote", repr(key))
         if not is_row(value):
             reject_unserializable(value, f"the value under {key!r}")
             value = freeze(value)
@@ -191,6 +208,8 @@ class Transaction:
         check_key(key)
         if self._readonly:
             self._reject_write()
+        if self._footprint is not None and not self._footprint.can_write(key):
+            self._leave_footprint("wrote", repr(key))
         self._blind_adds.pop(key, None)
         self._writes[key] = ABSENT
 
@@ -237,6 +256,8 @@ class Transaction:
         low, high = _scan_range(prefix, start, stop)
         if low >= high:
             return iter(())
+        if self._footprint is not None and not self._footprint.can_scan(low, high):
+            self._leave_footprint("scanned", _range_text(prefix, start, stop))
         for key in [key for key in self._blind_adds if low <= collation_key(key) < high]:
             self._materialise_add(key)
         own = {
@@ -256,10 +277,12 @@ class Transaction:
     def close(self, outcome: Outcome) -> ExecutionResult:
         """Return the result of the execution. The data type calls this once, with the outcome.
 
-        If the step limit was exceeded, the result is that error, even if the operation caught the
-        exception.
+        If the step limit was exceeded or the footprint left, the result is that error, even if the
+        operation caught the exception.
         """
-        if self._read_count > self._read_count_max:
+        if self._violation is not None:
+            outcome = Outcome(error=f"{OutsideFootprint.__name__}: {self._violation}")
+        elif self._read_count > self._read_count_max:
             outcome = Outcome(error=f"{OperationStopped.__name__}: {self._step_limit_message()}")
         if outcome.error is not None:
             return ExecutionResult(outcome, {}, self._read_count, self._scan_count)
@@ -269,6 +292,8 @@ class Transaction:
 
     def _can_add_blindly(self, key: Any) -> bool:
         check_key(key)
+        if self._footprint is not None and not self._footprint.can_write(key):
+            self._leave_footprint("wrote", repr(key))
         if key in self._writes:
             return False
         if key in self._blind_adds:
@@ -306,7 +331,18 @@ class Transaction:
             if remaining == 0:
                 return
 
+    def _leave_footprint(self, access: str, target: str) -> None:
+        """Stop the operation, at this and every later call, because it left its footprint."""
+        self._violation = (
+            f"operation '{self._name}' {access} {shorten(target)} outside its footprint "
+            f"{self._footprint!r}; declare what it touches"
+        )
+        self._read_count_max = -1
+        self._stop()
+
     def _stop(self) -> None:
+        if self._violation is not None:
+            raise OutsideFootprint(self._violation)
         raise OperationStopped(self._step_limit_message())
 
     def _step_limit_message(self) -> str:
@@ -314,6 +350,12 @@ class Transaction:
 
     def _reject_write(self) -> None:
         raise UsageError(f"operation '{self._name}' is declared read-only and must not write")
+
+
+def _range_text(prefix: Any, start: Any, stop: Any) -> str:
+    bounds = (("prefix", prefix), ("start", start), ("stop", stop))
+    given = [f"{name} {value!r}" for name, value in bounds if value is not None]
+    return f"the keys with {', '.join(given)}" if given else "all keys"
 
 
 def _scan_range(prefix: Any, start: Any, stop: Any) -> tuple[CollationKey, CollationKey]:

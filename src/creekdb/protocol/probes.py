@@ -73,6 +73,7 @@ class Probe(enum.Enum):
     EXECUTION_DELAYED = "an execution waited for a write that was expected before it"
     STABLE_FROM_COMMIT = "a stable response was sent when its request was committed"
     STABLE_FROM_EXECUTION = "a stable response was sent when its request was executed"
+    STABLE_BEFORE_PREDECESSOR = "a stable response was sent before a disjoint predecessor's"
     TENTATIVE_AGAIN = "a strong request had another tentative response"
     LOCAL_READ = "a weak read-only operation was executed without a message"
     RUN_MERGED = "old requests were merged into a run"

@@ -16,6 +16,7 @@ ZERO_ALLOWED: Final = (
     "digest_every",
     "drafts",
     "estimates",
+    "footprints",
     "local_reads",
     "record_orders",
 )
@@ -65,6 +66,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     estimates: int = 0
     """If 1, `creek` delays a request while an earlier one is expected to write what it reads."""
+
+    footprints: int = 0
+    """If 1, a stable response of `creek` waits only for requests that may write what its operation
+    may touch, as the data type declares it."""
 
     local_reads: int = 1
     """If 0, a weak read-only operation is broadcast and executed by all, like any other."""

@@ -5,7 +5,8 @@ a late request, or a commit that changed the order, invalidated its reads (`vers
 read-only operation is executed on this replica alone (`local_reads`).
 
 A tentative response waits until it depends on no rolled-back request (`tentative_responses`). A
-stable response waits until every preceding request that may write is executed and committed.
+stable response waits until every preceding request that may write is executed and committed. With
+footprints, it waits only for those that may write what it touches (`finality`).
 """
 
 from collections.abc import Iterable
@@ -50,7 +51,10 @@ class CreekReplica:
         self._order = variables.order
         self._responses = variables.responses
         self._execution = VersionedExecution(
-            variables, datatype, with_estimates=bool(settings.estimates)
+            variables,
+            datatype,
+            with_estimates=bool(settings.estimates),
+            with_footprints=bool(settings.footprints),
         )
         self._stable_prefix = StablePrefix(variables, self._execution)
         self._ordering = Ordering(variables, GUARANTEES, self._stable_prefix, self, observer)

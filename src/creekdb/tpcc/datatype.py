@@ -16,6 +16,7 @@ from typing import Any, Final
 
 from creekdb.errors import UnknownName
 from creekdb.execution.datatype import DataType
+from creekdb.tpcc.footprints import TpccFootprints
 from creekdb.tpcc.layout import LAYOUTS as LAYOUTS
 from creekdb.tpcc.layout import TpccTables
 from creekdb.tpcc.population.registers import PopulationBase
@@ -71,8 +72,13 @@ def datatype_on_population(population: Population, layout: str) -> DataType:
     name = populated_datatype_name(layout, population.warehouses, population.seed)
     tables = TpccTables(layout)
     datatype = DataType(name, base=PopulationBase(population, layout))
-    for transaction in UPDATE_TRANSACTIONS:
-        datatype.operation(name=transaction.__name__)(partial(transaction, tables))
-    for query in READ_TRANSACTIONS:
-        datatype.operation(name=query.__name__, readonly=True)(partial(query, tables))
+    footprints = TpccFootprints(tables)
+    for transaction in (*UPDATE_TRANSACTIONS, *READ_TRANSACTIONS):
+        transaction_name = transaction.__name__
+        datatype.operation(
+            name=transaction_name,
+            readonly=transaction in READ_TRANSACTIONS,
+            touches=footprints.touches[transaction_name],
+            reads=footprints.reads.get(transaction_name),
+        )(partial(transaction, tables))
     return datatype

@@ -114,6 +114,10 @@ class WholeTable:
     def delete(self, tx: Transaction, *key: Any) -> None:
         tx.delete(_register_key(self.name, key))
 
+    def registers(self, *key: Any) -> list[Key]:
+        """Return the prefixes of all registers of the rows whose keys begin with `key`."""
+        return [_register_key(self.name, key)]
+
 
 class SplitRow:
     """Row of the layout `fine`, with the methods of `WholeRow`.
@@ -171,6 +175,10 @@ class SplitTable(WholeTable):
         tx.delete(_register_key(self.name, key))
         for column in self.columns[self._fixed :]:
             tx.delete(_register_key(column, key))
+
+    def registers(self, *key: Any) -> list[Key]:
+        names = (self.name, *self.columns[self._fixed :])
+        return [_register_key(name, key) for name in names]
 
 
 class TpccTables:

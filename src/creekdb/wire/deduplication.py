@@ -16,6 +16,7 @@ from zlib import crc32
 
 import msgspec
 
+from creekdb.execution.footprint import Footprint
 from creekdb.execution.keys import CALLS_PREFIX, RESERVED_PREFIXES, collation_key, prefix_range
 from creekdb.execution.result import ExecutionResult
 from creekdb.execution.transaction import ABSENT, View
@@ -90,12 +91,43 @@ def run_request(run_as: RunOperation, request: Request, view: View) -> Execution
     operation = request.operation
     if is_deduplicated(operation):
         return _run_deduplicated(run_as, request, view)
-    name, arguments = operation.name, operation.arguments
-    if name == EXPIRE_CALLS and tuple(map(type, arguments)) == (int, str, int):
+    if _is_expiry(operation):
         return _run_expiry(request, view)
-    if name == QUERY_OUTCOME and tuple(map(type, arguments)) == (str, int):
+    if _is_outcome_query(operation):
         return _run_outcome_query(request, view)
-    return _run_client_operation(run_as, request, name, arguments, view)
+    return _run_client_operation(run_as, request, operation.name, operation.arguments, view)
+
+
+def find_footprint(
+    footprint_of: Callable[[Operation], Footprint | None], operation: Operation
+) -> Footprint | None:
+    """Return the registers that `run_request` can touch for this operation, or None for all.
+
+    `footprint_of` returns those of a client's operation.
+    """
+    arguments = operation.arguments
+    if is_deduplicated(operation):
+        footprint = footprint_of(unwrap_call(operation))
+        return None if footprint is None else footprint.with_register(_register(*arguments[:2]))
+    if _is_expiry(operation):
+        return Footprint(((CALLS_PREFIX,),))
+    if _is_outcome_query(operation):
+        return Footprint((_register(*arguments),))
+    return footprint_of(operation)
+
+
+def _is_expiry(operation: Operation) -> bool:
+    name, arguments = operation.name, operation.arguments
+    return name == EXPIRE_CALLS and tuple(map(type, arguments)) == (int, str, int)
+
+
+def _is_outcome_query(operation: Operation) -> bool:
+    return operation.name == QUERY_OUTCOME and tuple(map(type, operation.arguments)) == (str, int)
+
+
+def _register(client: str, number: int) -> Key:
+    """Return the register that holds the outcome of a call."""
+    return (CALLS_PREFIX, client, number % CALLS_PER_CLIENT_MAX)
 
 
 def _run_client_operation(
@@ -115,7 +147,7 @@ def _run_client_operation(
 def _run_deduplicated(run_as: RunOperation, request: Request, view: View) -> ExecutionResult:
     """Execute the call unless its register holds an outcome."""
     client, number, name, arguments = request.operation.arguments
-    key: Key = (CALLS_PREFIX, client, number % CALLS_PER_CLIENT_MAX)
+    key = _register(client, number)
     stored = view.read(key)
     if stored is not ABSENT and stored[0] == number:
         _, _, value, error, fingerprint = stored
@@ -160,7 +192,7 @@ def _run_expiry(request: Request, view: View) -> ExecutionResult:
 
 def _run_outcome_query(request: Request, view: View) -> ExecutionResult:
     client, number = request.operation.arguments
-    stored = view.read((CALLS_PREFIX, client, number % CALLS_PER_CLIENT_MAX))
+    stored = view.read(_register(client, number))
     if stored is ABSENT or stored[0] != number or stored[3] == RESPONSE_NOT_KEPT:
         return ExecutionResult(Outcome(), read_count=1)
     _, _, value, error, _ = stored

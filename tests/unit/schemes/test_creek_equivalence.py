@@ -29,6 +29,14 @@ from creekdb.schemes.creek import CreekReplica
 
 SEPARATE = Settings(members=(0, 1, 2), checkpoint_every=7, record_orders=1)
 MERGING = Settings(members=(0, 1, 2), checkpoint_every=7, record_orders=1, kept_apart=8)
+FOOTPRINTS = Settings(
+    members=(0, 1, 2),
+    checkpoint_every=7,
+    record_orders=1,
+    kept_apart=8,
+    estimates=1,
+    footprints=1,
+)
 
 
 class SchemeRun:
@@ -228,7 +236,9 @@ def check_random_schedule(name: str, settings: Settings, seed: int, length: int)
     pair.assert_observed_orders()
 
 
-@pytest.mark.parametrize("settings", [SEPARATE, MERGING], ids=["apart", "merging"])
+@pytest.mark.parametrize(
+    "settings", [SEPARATE, MERGING, FOOTPRINTS], ids=["apart", "merging", "footprints"]
+)
 @pytest.mark.parametrize("name", sorted(DATATYPES))
 @given(seed=st.integers(0, 2**32), length=st.integers(1, 60))
 def test_creek_and_basic_agree_on_random_schedules(

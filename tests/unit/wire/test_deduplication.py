@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from creekdb import DataType
+from creekdb.datatypes.kv import KV
 from creekdb.execution.keys import CALLS_PREFIX
 from creekdb.execution.result import ExecutionResult
 from creekdb.execution.transaction import ABSENT, Transaction, View
@@ -14,7 +15,7 @@ from creekdb.protocol.membership.configuration import MEMBERSHIP_OPERATION
 from creekdb.protocol.request import Operation, Outcome, Request
 from creekdb.protocol.values import Key
 from creekdb.server.calls.capabilities import DeduplicatingDataType
-from creekdb.wire.deduplication import expire_calls, run_request, wrap_call
+from creekdb.wire.deduplication import QUERY_OUTCOME, expire_calls, run_request, wrap_call
 
 REGISTERS = DataType("registers")
 
@@ -99,3 +100,35 @@ def test_a_deferred_addition_to_a_reserved_register_fails() -> None:
 
     assert "belongs to Creek: choose another name" in str(execution.outcome.error)
     assert not execution.blind_adds
+
+
+# --- footprints -------------------------------------------------------------------------------
+
+
+def prefixes_of(operation: Operation) -> tuple[Key, ...] | None:
+    footprint = DeduplicatingDataType(KV).footprint(operation)
+    return None if footprint is None else footprint.touches
+
+
+def test_a_deduplicated_call_touches_its_register_too() -> None:
+    put = KV.call("put", "lamp", 1)
+
+    assert prefixes_of(put) == ("lamp",)
+    assert prefixes_of(wrap_call("ann", 1025, put)) == ("lamp", (CALLS_PREFIX, "ann", 1))
+    assert prefixes_of(Operation(QUERY_OUTCOME, ("ann", 1025))) == ((CALLS_PREFIX, "ann", 1),)
+    assert prefixes_of(expire_calls(7)) == ((CALLS_PREFIX,),)
+
+
+def test_a_deduplicated_call_without_a_footprint_may_touch_everything() -> None:
+    datatype = DeduplicatingDataType(REGISTERS)
+    assert datatype.footprint(wrap_call("ann", 1, REGISTERS.call("add", "x"))) is None
+
+
+def test_two_calls_with_one_number_overlap() -> None:
+    datatype = DeduplicatingDataType(KV)
+    first, retry = (
+        datatype.footprint(wrap_call("ann", 7, KV.call("put", key, 1))) for key in ("a", "b")
+    )
+    assert first is not None
+    assert retry is not None
+    assert set(first.touches) & set(retry.touches) == {(CALLS_PREFIX, "ann", 7)}

@@ -63,7 +63,8 @@ class AccessEstimate:
     def __init__(self, reads: tuple[Key, ...], writes: tuple[Key, ...]) -> None:
         self.reads = reads
         self.writes = writes
-        self.size = len(reads) + len(writes)
+        self.size = len(reads) + len(writes) + 1
+        """Number of the keys, and one for the estimate itself."""
 
 
 class RequestEntry:

@@ -121,7 +121,7 @@ class Scheduler:
 
     def _delay(self, entry: RequestEntry) -> bool:
         """Delay an entry that an earlier one is expected to invalidate. Return False if none is."""
-        if self._estimates is None:
+        if self._estimates is None or self._is_earliest(entry):
             return False
         awaited = self._estimates.find_expected_writer(entry)
         if awaited is None:
@@ -137,8 +137,10 @@ class Scheduler:
         prior = entry.session_predecessor
         if prior is not None and not prior.is_executed and prior.position < entry.position:
             return False
-        if entry.failed_attempts < FAILED_ATTEMPTS_MAX:
-            return True
+        return entry.failed_attempts < FAILED_ATTEMPTS_MAX or self._is_earliest(entry)
+
+    def _is_earliest(self, entry: RequestEntry) -> bool:
+        """True if all other entries that await execution follow the entry."""
         return self._waiting.first() is entry and all(
             entry.position < running.position for running in self.running.values()
         )

@@ -134,9 +134,10 @@ class RunMerging:
             entry.phase = ExecutionPhase.WAITING
             run.pending_entries[entry] = None
             self._tentative_responses.count_pending(entry)
-            execution.scheduler.add(entry)
+            execution.schedule_again(entry)
 
     def _finish_split(self, run: MergedRun) -> None:
         self._store.finish_split(run)
         self.reschedule_rolled_back()
         self._tentative_responses.respond_blocked_by(run)
+        self._execution.respond_after_split(run)

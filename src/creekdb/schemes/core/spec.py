@@ -61,6 +61,7 @@ VERSION_STORE: Final = (
     Probe.RUN_MERGED,
     Probe.RUN_SPLIT,
     Probe.EXECUTION_DELAYED,
+    Probe.STABLE_BEFORE_PREDECESSOR,
 )
 """Probes that require tentative responses from a version store."""
 OPTIMISTIC_DELIVERY: Final = (Probe.DECIDED_UNPROPOSED, Probe.DECIDED_OUT_OF_PROPOSED_ORDER)

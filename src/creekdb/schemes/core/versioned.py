@@ -4,7 +4,7 @@ Every request has a `RequestEntry` at its position, and is executed on a snapsho
 Executions run concurrently and in any order. An execution whose reads are no longer valid when it
 completes is discarded. One that becomes invalid later is rolled back and executed again. A
 committed request gets its stable response once it and every preceding request that may write are
-executed.
+executed. With footprints, it waits only for requests that it may depend on (`finality`).
 
 The scheme decides which position a request gets, when it gets that position, and which tentative
 responses are sent.
@@ -21,6 +21,7 @@ from creekdb.execution.datatype import DataType
 from creekdb.execution.mvcc.entry import (
     NO_VERSIONS,
     ExecutionPhase,
+    MergedRun,
     Position,
     RequestEntry,
     committed_position,
@@ -38,11 +39,16 @@ from creekdb.protocol.probes import Probe
 from creekdb.protocol.request import Outcome, Request
 from creekdb.protocol.values import Key
 from creekdb.schemes.core.execution import Execution, ReplicaVariables
+from creekdb.schemes.core.finality import FinalityTracker
 
 
 class VersionedExecution(Execution):
     def __init__(
-        self, variables: ReplicaVariables, datatype: DataType, with_estimates: bool = False
+        self,
+        variables: ReplicaVariables,
+        datatype: DataType,
+        with_estimates: bool = False,
+        with_footprints: bool = False,
     ) -> None:
         settings = variables.settings
         self._settings = settings
@@ -56,7 +62,9 @@ class VersionedExecution(Execution):
         self.store = VersionStore(
             datatype.base, self._state_digest, recent_max, with_cursors=bool(settings.drafts)
         )
-        self._estimates = AccessEstimates() if with_estimates else None
+        self._estimates: AccessEstimates | None = None
+        if with_estimates and settings.parallelism > 1:  # otherwise no request overtakes another
+            self._estimates = AccessEstimates(called_operation=datatype.called_operation)
         self.scheduler = Scheduler(
             settings.parallelism,
             self._estimates,
@@ -78,6 +86,13 @@ class VersionedExecution(Execution):
         self._is_inside_run = False
         """True if the last stable request belongs to a merged run and is not its last entry."""
         self._task_number = 0
+        self._finality: FinalityTracker | None = None
+        if with_footprints:
+            self._finality = FinalityTracker(
+                self.store, datatype, self.readonly, self._respond_stable
+            )
+        self._tracked_count = 0
+        """With footprints: number of tracked requests of `committed`, from `first_position` on."""
 
     # --- changes of the order -----------------------------------------------------------------
 
@@ -107,8 +122,10 @@ class VersionedExecution(Execution):
         self.store.load(loader)
         self.scheduler.clear()
         self.last_by_session.clear()
-        self.executed_count = self._written_count = self.merged_count = 0
+        self.executed_count = self._written_count = self.merged_count = self._tracked_count = 0
         self._is_inside_run = False
+        if self._finality is not None:
+            self._finality.clear()
         previous, self.entries = self.entries, {}
         for entry in previous.values():
             for each in (entry, entry.merged_run):
@@ -138,7 +155,8 @@ class VersionedExecution(Execution):
     def install(self, entry: RequestEntry, execution: ExecutionResult) -> bool:
         """Install a completed execution. If its reads are no longer valid, schedule the entry
         again, and return False."""
-        if self._estimates is not None:
+        if self._estimates is not None and not self.scheduler.is_idle():
+            # An execution beside which nothing waits has delayed nothing, and is not recorded.
             self._estimates.record(entry, execution.read_set, execution)
         if self.store.install(entry, execution.read_set, execution):
             self.scheduler.settle(entry)
@@ -153,6 +171,11 @@ class VersionedExecution(Execution):
 
     def reschedule(self, entry: RequestEntry) -> None:
         entry.failed_attempts += 1
+        self.schedule_again(entry)
+
+    def schedule_again(self, entry: RequestEntry) -> None:
+        if self._finality is not None and self._is_tracked(entry):
+            self._finality.reopen(entry)
         self.scheduler.add(entry)
 
     # --- stable responses ---------------------------------------------------------------------
@@ -160,18 +183,25 @@ class VersionedExecution(Execution):
     def respond_to_late_execution(self, entry: RequestEntry) -> None:
         """Send the stable response to a request that the counted prefix of `committed` includes: a
         read-only one, or one that was executed again."""
-        if entry.position < committed_position(self._order.first_position + self._written_count):
+        if self._finality is not None:
+            self._finality.execute(entry, Probe.STABLE_FROM_EXECUTION)
+        elif entry.position < committed_position(self._order.first_position + self._written_count):
             self._respond_stable(entry, Probe.STABLE_FROM_EXECUTION)
 
     def respond_to_prefix(self, probe: Probe) -> None:
         """Send stable responses to the committed requests that are executed, up to the first
-        pending request that may write."""
+        pending request that may write. With footprints, also to later ones."""
         committed, entries = self._order.committed, self.entries
         while (
             self.executed_count < len(committed)
             and entries[committed[self.executed_count].id].is_executed
         ):
             self.executed_count += 1
+        if self._finality is not None:
+            while self._tracked_count < len(committed):
+                self._tracked_count += 1
+                self._finality.commit(entries[committed[self._tracked_count - 1].id], probe)
+            return
         while self._written_count < len(committed):
             request = committed[self._written_count]
             entry = entries[request.id]
@@ -180,6 +210,11 @@ class VersionedExecution(Execution):
             elif request.operation.name not in self.readonly or entry.merged_run is not None:
                 return  # readers of a split run are validated only after its last member
             self._written_count += 1
+
+    def respond_after_split(self, run: MergedRun) -> None:
+        """Send the stable responses that waited for the validation of a run's readers."""
+        if self._finality is not None:
+            self._finality.finish_split(run, Probe.STABLE_FROM_EXECUTION)
 
     def count_again_from(self, position: Position) -> None:
         """Count requests from that position on again, because they will be executed again."""
@@ -193,6 +228,11 @@ class VersionedExecution(Execution):
             assert entry.outcome is not None
             if self._responses.respond_stable(request.id, entry.outcome):
                 self._probes.hit(probe)
+                if self._finality is not None and self._finality.has_open_writer_before(entry):
+                    self._probes.hit(Probe.STABLE_BEFORE_PREDECESSOR)
+
+    def _is_tracked(self, entry: RequestEntry) -> bool:
+        return entry.position < committed_position(self._order.first_position + self._tracked_count)
 
     # --- stable prefix ------------------------------------------------------------------------
 
@@ -238,6 +278,7 @@ class VersionedExecution(Execution):
     def truncate_prefix(self, length: int) -> None:
         self.executed_count -= length - self._order.first_position
         self._written_count -= length - self._order.first_position
+        self._tracked_count -= length - self._order.first_position
 
     def stable_items(self) -> Iterator[tuple[Key, Any]]:
         return self.store.table.stable_items()

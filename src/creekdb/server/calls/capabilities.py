@@ -14,10 +14,17 @@ from typing import Final
 
 from creekdb.errors import MissingOperation
 from creekdb.execution.datatype import Arity, DataType, DataTypeWrapper
+from creekdb.execution.footprint import Footprint
 from creekdb.execution.result import ExecutionResult
 from creekdb.execution.transaction import View
-from creekdb.protocol.request import Request
-from creekdb.wire.deduplication import INTERNAL_PREFIX, describe_call, run_request, unwrap_call
+from creekdb.protocol.request import Operation, Request
+from creekdb.wire.deduplication import (
+    INTERNAL_PREFIX,
+    describe_call,
+    find_footprint,
+    run_request,
+    unwrap_call,
+)
 from creekdb.wire.messages import HELLO_FRAME_BYTES_MAX, OperationArity
 
 
@@ -36,6 +43,12 @@ class DeduplicatingDataType(DataTypeWrapper):
         if execution.outcome.error is not None:
             self._raise_if_unknown(request)
         return execution
+
+    def called_operation(self, operation: Operation) -> Operation:
+        return unwrap_call(operation)
+
+    def footprint(self, operation: Operation) -> Footprint | None:
+        return find_footprint(super().footprint, operation)
 
     def _raise_if_unknown(self, request: Request) -> None:
         operation = unwrap_call(request.operation)

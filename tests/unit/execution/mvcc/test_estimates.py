@@ -4,14 +4,20 @@ from typing import Any
 
 import pytest
 
+from creekdb.execution.keys import CALLS_PREFIX
 from creekdb.execution.mvcc.entry import AccessEstimate, RequestEntry, local_position
-from creekdb.execution.mvcc.estimates import AccessEstimates, operation_pattern
+from creekdb.execution.mvcc.estimates import (
+    ARGUMENT_LENGTH_MAX,
+    AccessEstimates,
+    operation_pattern,
+)
 from creekdb.execution.mvcc.scheduler import Scheduler
 from creekdb.execution.mvcc.snapshot import StoreSnapshot
 from creekdb.execution.mvcc.version_store import VersionStore
 from creekdb.execution.result import ExecutionResult
 from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.request import Operation, Outcome, Request
+from creekdb.wire.deduplication import unwrap_call, wrap_call
 
 
 def entry(
@@ -160,6 +166,7 @@ def expected(
     request = Request(2, Dot(0, 2), Operation(name, arguments), strong=False)
     pending = RequestEntry(request, (2,))
     estimates.expect(pending)
+    estimates.find_expected_writer(pending)
     return pending.estimate
 
 
@@ -179,6 +186,7 @@ def test_a_repeated_execution_is_expected_to_access_what_it_did_before() -> None
     first = executed(estimates, "pay", (), "a", "b")
     executed(estimates, "pay", (), "c", "d")
     estimates.expect(first)
+    estimates.find_expected_writer(first)
 
     assert first.estimate is not None
     assert (first.estimate.reads, first.estimate.writes) == (("a",), ("b",))
@@ -193,7 +201,7 @@ def test_arguments_that_cannot_be_a_key_give_no_estimate() -> None:
 
 
 def test_the_least_recently_executed_estimates_are_dropped_above_the_limit() -> None:
-    estimates = AccessEstimates(keys_max=6)
+    estimates = AccessEstimates(keys_max=8)
     executed(estimates, "one", (), "ab", "a")
     executed(estimates, "two", (), "ab", "a")
     executed(estimates, "one", (), "ab", "a")
@@ -209,3 +217,60 @@ def test_an_estimate_above_the_limit_is_not_stored(keys_max: int) -> None:
     executed(estimates, "one", (), "ab", "a")
 
     assert expected(estimates, "one", ()) is None
+
+
+def test_executions_without_accesses_are_bounded_too() -> None:
+    estimates = AccessEstimates(keys_max=3)
+    for number in range(10):
+        executed(estimates, "fail", (number,), "", "")
+
+    known = [each for each in range(10) if expected(estimates, "fail", (each,)) is not None]
+    assert known == [7, 8, 9]
+
+
+def test_long_arguments_select_no_estimate() -> None:
+    limit = ARGUMENT_LENGTH_MAX
+    assert operation_pattern(Operation("put", ("k" * limit, "v" * limit, "w" * 1000))) is not None
+    assert operation_pattern(Operation("put", ("k" * (limit + 1),))) is None
+    assert operation_pattern(Operation("put", ((1, 2),))) is None
+
+
+def test_the_number_of_a_call_does_not_hide_its_operation() -> None:
+    estimates = AccessEstimates(called_operation=unwrap_call)
+    call = wrap_call("ann", 1, Operation("pay", (1, 2)))
+    done = RequestEntry(Request(1, Dot(0, 1), call, strong=False), (1,))
+    snapshot = StoreSnapshot(VersionStore().table, done.position)
+    register = (CALLS_PREFIX, "ann", 1)
+    for key in ("a", register):
+        snapshot.read(key)
+    estimates.record(done, snapshot, ExecutionResult(Outcome(), {"a": 1, register: 2}))
+
+    other_call = wrap_call("bob", 9, Operation("pay", (1, 2)))
+    similar = expected(estimates, other_call.name, other_call.arguments)
+    assert similar is not None
+    assert (similar.reads, similar.writes) == (("a",), ("a",)), "without the call's own register"
+
+
+def test_a_request_awaits_one_that_was_predicted_after_it_arrived() -> None:
+    estimates = AccessEstimates()
+    first, second = entry(1, reads=("a",), writes=("a",)), entry(2)
+    queue = Scheduler(8, estimates)
+    queue.add(second)
+    queue.add(first)
+    second.estimate = AccessEstimate(("a",), ("a",))
+
+    assert start_all(queue) == [first]
+
+
+def test_an_executed_request_delays_no_other() -> None:
+    estimates = AccessEstimates()
+    writer, reader = entry(1, writes=("a",)), entry(2, reads=("a",))
+    for each in (writer, reader):
+        estimates.expect(each)
+    assert estimates.find_expected_writer(reader) is writer
+
+    estimates.settle(writer)
+    assert estimates.find_expected_writer(reader) is None
+    estimates.expect(writer)
+    estimates.settle(writer)
+    assert estimates.find_expected_writer(reader) is None, "nor before it was searched for"

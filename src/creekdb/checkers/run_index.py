@@ -330,35 +330,38 @@ class RunIndex:
         """By strong request, the cut that was decided with it: for an origin, the event up to which
         its weak requests extend the causal context. Without an entry, there is no extension.
 
-        Only decided batches count: those that a majority voted for in one ballot. Lost votes count
-        too, because they may have reached the disk. Of several instances, the first one counts.
+        Of several instances with the request, the first decided one counts. In a batch, the weak
+        requests before a strong one belong to its cut, even if another strong one is in between.
         """
-        voters: dict[tuple[int, Ballot, Batch], set[int]] = {}
-        for log in self.logs:
-            for logged in log.events:
-                if isinstance(logged.event, Voted) and len(logged.event.batch) > 1:
-                    vote = logged.event
-                    voters.setdefault((vote.instance, vote.ballot, vote.batch), set()).add(
-                        log.replica
-                    )
         cuts: dict[Dot, dict[int, int]] = {}
-        for (_, ballot, batch), replicas in sorted(voters.items(), key=lambda each: each[0][:2]):
-            electorate = self.electorate(ballot)
-            if len(replicas.intersection(electorate)) > len(electorate) // 2:
-                for dot, cut in self._cuts_of(batch):
+        for _, batch in sorted(self._decided_batches().items()):
+            cut: dict[int, int] = {}
+            for dot in batch:
+                request = self.request(dot)
+                if request is not None and not request.strong:
+                    cut = cut | {dot.replica: max(dot.event, cut.get(dot.replica, 0))}
+                else:
                     cuts.setdefault(dot, cut)
         return cuts
 
-    def _cuts_of(self, batch: Batch) -> Iterator[tuple[Dot, dict[int, int]]]:
-        """Yield each strong request of a batch with its cut."""
-        cut: dict[int, int] = {}
-        for dot in batch:
-            request = self.request(dot)
-            if request is not None and not request.strong:
-                cut[dot.replica] = max(dot.event, cut.get(dot.replica, 0))
-            else:
-                yield dot, cut
-                cut = {}
+    def _decided_batches(self) -> dict[int, Batch]:
+        """Return the batch of each instance that a majority voted for in one ballot.
+
+        A lost vote may have reached the disk, and counts if no visible majority has voted.
+        """
+        decided: dict[int, Batch] = {}
+        voters: dict[tuple[int, Ballot, Batch], set[int]] = {}
+        for events in (self.events(), self.lost_events()):
+            for log, logged in events:
+                if isinstance(logged.event, Voted):
+                    vote = logged.event
+                    key = vote.instance, vote.ballot, vote.batch
+                    voters.setdefault(key, set()).add(log.replica)
+            for (instance, ballot, batch), replicas in sorted(voters.items()):
+                electorate = self.electorate(ballot)
+                if len(replicas.intersection(electorate)) > len(electorate) // 2:
+                    decided.setdefault(instance, batch)
+        return decided
 
     def epoch_of(self, length: int) -> int:
         """Return the epoch of a replica that has committed this number of requests."""

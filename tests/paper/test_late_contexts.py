@@ -5,7 +5,7 @@ Contexts that the leader extends by a cut, with the setting `late_contexts`.
 
 import pytest
 
-from creekdb.protocol.messages import Accept, Cast, Vote
+from creekdb.protocol.messages import Accept, Cast, Decisions, Vote
 from creekdb.schemes.basic import BasicReplica
 from creekdb.schemes.core.spec import Scheme
 from creekdb.schemes.creek import CreekReplica
@@ -108,6 +108,19 @@ def test_a_delivery_waits_for_the_cut() -> None:
     cluster.release()
     cluster.flush()
     assert cluster.committed(1) == [weak, strong]
+
+
+def test_a_cut_without_a_strong_request_commits_nothing() -> None:
+    cluster = late_cluster()
+    cluster.hold(Cast, sender=0)
+    cluster.hold(Accept)
+    weak = cluster.weak(0, "append", "weak", at=10)
+    strong = cluster.strong(1, "append", "s", at=30)
+    cluster.deliver(Cast, sender=1, to=2)
+    cluster.inject(Decisions(0, ((weak,), (strong,))), sender=0, to=2)
+    cluster.deliver(Cast, sender=0, to=2)
+
+    assert (cluster.committed(2), cluster.tentative(2)) == ([strong], [weak])
 
 
 def test_a_replica_without_the_setting_follows_decisions_with_cuts() -> None:

@@ -71,17 +71,13 @@ MUTANTS: tuple[AnyMutant, ...] = (
         120,
         (Edit(ORDER, "Dots({replica: (1, event + 1)})", "Dots({replica: (event, event + 1)})"),),
     ),
-    Mutant(
+    tested(
         "proposes_a_request_that_was_delivered_while_held",
         "a held request that was delivered meanwhile is not proposed",
-        120,
-        (
-            Edit(
-                QUEUE,
-                "while self._heap and self._requests.is_committed(self._heap[0].id):",
-                "while False:",
-            ),
-        ),
+        QUEUE_TESTS,
+        QUEUE,
+        "while self._heap and self._requests.is_committed(self._heap[0].id):",
+        "while False:",
     ),
     MutantWithTests(
         "cut_is_a_delta",
@@ -180,17 +176,18 @@ MUTANTS: tuple[AnyMutant, ...] = (
     tested(
         "wake_outlives_the_leader",
         "a replica that no longer leads asks for no wake",
-        PAPER_TESTS,
-        "protocol/consensus/leader.py",
-        "        self._queue.clear()\n",
-        "        pass\n",
+        QUEUE_TESTS,
+        QUEUE,
+        "    def clear(self) -> None:\n        self._heap = []\n",
+        "    def clear(self) -> None:\n",
     ),
     tested(
         "simulated_driver_keeps_an_outdated_wake",
         "a wake replaces an earlier one",
         "tests/unit/simulation/kernel/test_node.py",
         "simulation/kernel/node.py",
-        "        if self._wake_timer is not None:\n            self._heap.cancel(self._wake_timer)\n"
+        "        if self._wake_timer is not None:\n"
+        "            self._heap.cancel(self._wake_timer)\n"
         "        delay_us",
         "        delay_us",
     ),

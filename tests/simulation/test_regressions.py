@@ -19,7 +19,6 @@ CREEK_REGRESSIONS = {
     1656: "the content of a snapshot was sent to others before it was durable",
     216: "a leader proposed a held request that had been delivered meanwhile",
     3014: "a checker split the cut of a batch at a strong request that was already delivered",
-    3353: "a checker took the cut of a later instance of the same strong request",
     15596: "a checker took a delivery that was lost for one of a checkpoint recovered later",
 }
 SMR_REGRESSIONS = {

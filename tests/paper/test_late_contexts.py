@@ -7,10 +7,9 @@ import pytest
 
 from creekdb.protocol.messages import Accept, Cast, Decisions, Vote
 from creekdb.schemes.basic import BasicReplica
-from creekdb.schemes.core.spec import Scheme
 from creekdb.schemes.creek import CreekReplica
 from creekdb.schemes.differential import create_replica
-from tests.paper.harness import STABLE, Cluster
+from tests.paper.harness import STABLE, Cluster, Scheme
 
 
 def late_cluster(

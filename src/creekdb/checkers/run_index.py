@@ -22,6 +22,9 @@ from creekdb.datatypes import DATATYPES, DataType
 from creekdb.errors import BadValue
 from creekdb.history import (
     MEMBERSHIP_OPERATION,
+    ROUNDS_PER_EPOCH,
+    Ballot,
+    Batch,
     CabDelivered,
     CheckpointInstalled,
     Committed,
@@ -36,6 +39,7 @@ from creekdb.history import (
     RbDelivered,
     ReplicaLog,
     Request,
+    Voted,
 )
 
 
@@ -316,6 +320,49 @@ class RunIndex:
         """Voters of each epoch."""
         return self.history.voters, *(voters for _, voters in self._membership_changes)
 
+    def electorate(self, ballot: Ballot) -> tuple[int, ...]:
+        """Return the voters of the ballot. An epoch that never began has none."""
+        epoch = ballot.round // ROUNDS_PER_EPOCH
+        return self.electorates[epoch] if epoch < len(self.electorates) else ()
+
+    @cached_property
+    def cuts(self) -> dict[Dot, dict[int, int]]:
+        """By strong request, the cut that was decided with it: for an origin, the event up to which
+        its weak requests extend the causal context. Without an entry, there is no extension.
+
+        Of several instances with the request, the first decided one counts. In a batch, the weak
+        requests before a strong one belong to its cut, even if another strong one is in between.
+        """
+        cuts: dict[Dot, dict[int, int]] = {}
+        for _, batch in sorted(self._decided_batches().items()):
+            cut: dict[int, int] = {}
+            for dot in batch:
+                request = self.request(dot)
+                if request is not None and not request.strong:
+                    cut = cut | {dot.replica: max(dot.event, cut.get(dot.replica, 0))}
+                else:
+                    cuts.setdefault(dot, cut)
+        return cuts
+
+    def _decided_batches(self) -> dict[int, Batch]:
+        """Return the batch of each instance that a majority voted for in one ballot.
+
+        A lost vote may have reached the disk, and counts if no visible majority has voted.
+        """
+        decided: dict[int, Batch] = {}
+        voters: dict[tuple[int, Ballot, Batch], set[int]] = {}
+        for events in (self.events(), self.lost_events()):
+            for log, logged in events:
+                if isinstance(logged.event, Voted):
+                    vote = logged.event
+                    key = vote.instance, vote.ballot, vote.batch
+                    voters.setdefault(key, set()).add(log.replica)
+            for (instance, ballot, batch), replicas in sorted(voters.items()):
+                electorate = self.electorate(ballot)
+                if len(replicas.intersection(electorate)) > len(electorate) // 2:
+                    decided.setdefault(instance, batch)
+        return decided
+
     def epoch_of(self, length: int) -> int:
         """Return the epoch of a replica that has committed this number of requests."""
         return bisect_left(self._membership_changes, length, key=lambda each: each[0])
@@ -425,3 +472,12 @@ class ReceivedRequests:
         if dot not in self._ids or request is None or request.context is None:
             return dot
         return self.context.first_missing(request.context)
+
+    def first_missing_up_to(self, replica: int, event: int) -> Dot | None:
+        """Return the first request of an origin, up to an event, that was not received, or None.
+        A cut names all weak requests up to its event, and they are received in issue order."""
+        return self._ids.first_missing(Dots({replica: (1, event + 1)}))
+
+    def first_missing_of_cut(self, cut: dict[int, int]) -> Dot | None:
+        missing = (self.first_missing_up_to(*each) for each in cut.items())
+        return next((each for each in missing if each is not None), None)

@@ -76,6 +76,9 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     footprints: bool = False
     """With `creek`: True if a stable response waits only for requests that may write what its
     transaction touches."""
+    late_contexts: bool = False
+    """With `creek` and `basic`: True if the leader extends the contexts of strong requests by weak
+    requests with lower timestamps."""
     faults: tuple[str, ...] = ()
     """Faults in the language of `creek simulate --fault`."""
     recorded: bool = False
@@ -128,6 +131,7 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
             "local_reads": int(self.local_reads),
             "estimates": int(self.estimates),
             "footprints": int(self.footprints),
+            "late_contexts": int(self.late_contexts),
         }
         if self.cores != CpuModel().cores:
             settings["parallelism"] = self.cores

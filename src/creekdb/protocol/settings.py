@@ -13,6 +13,7 @@ ZERO_ALLOWED: Final = (
     "members",
     "acceptors",
     "begin_anew",
+    "decided_only",
     "digest_every",
     "drafts",
     "estimates",
@@ -65,6 +66,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     estimates: int = 0
     """If 1, `creek` delays a request while an earlier one is expected to write what it reads."""
+
+    decided_only: int = 0
+    """If 1, `archie` executes a request when its position is decided, not when it is proposed."""
 
     local_reads: int = 1
     """If 0, a weak read-only operation is broadcast and executed by all, like any other."""

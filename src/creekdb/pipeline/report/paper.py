@@ -34,13 +34,13 @@ from creekdb.pipeline.report.queries import (
     latency_curve,
     latency_range,
     latency_ratio,
-    not_measured,
     overall_maximum,
     partition_growth,
     peak_scaling,
     peak_throughput,
     reduce_range,
     slowdown,
+    speculation_saving,
 )
 
 SCHEME_NAMES: Final = {
@@ -176,7 +176,7 @@ _LATENCY_CLAIMS: Final = (
         "Latency that speculation saves Archie, at low load",
         "5–8 % of its latency",
         Band(0.05, 0.08),
-        not_measured(Unit.SHARE, "there are no runs of Archie without speculation"),
+        speculation_saving("archie"),
     ),
     Claim(
         "Bayou ÷ SMR, latency of weak transactions",

@@ -206,6 +206,8 @@ def _maximum(points: list[CurvePoint]) -> QueryResult | None:
 WEAK_TENTATIVE: Final = "weak_tentative_mean_us"
 STRONG_TENTATIVE: Final = "strong_tentative_mean_us"
 STRONG_STABLE: Final = "strong_stable_mean_us"
+ALL_DONE: Final = "all_done_mean_us"
+"""Latency of all transactions, weak and strong."""
 LATENCY_LOAD_SHARE_MAX: Final = 0.9
 """Share of the lowest saturating load up to which latencies are compared. As in the paper, the
 processors are not saturated at these loads."""
@@ -227,6 +229,17 @@ def latency_ratio(one: str, two: str, measure: str, **overrides: Any) -> Query:
         latency_curve(two, measure, **overrides),
         operator.truediv,
         f"{formatting.scheme_name(one)}'s mean latency ÷ {formatting.scheme_name(two)}'s",
+    )
+
+
+def speculation_saving(scheme: str) -> Query:
+    """Return the share of its latency that a scheme saves by execution before the decision."""
+    return compare_curves(
+        Unit.SHARE,
+        Curve(scheme, ALL_DONE),
+        Curve(scheme, ALL_DONE, {"decided_only": True}),
+        lambda speculative, decided: 1 - speculative / decided,
+        "1 − mean latency ÷ mean latency without speculation",
     )
 
 

@@ -9,6 +9,7 @@ section are also written as Markdown. Documents take their numbers from that fil
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from math import inf, isinf
 from typing import Any, Final, NamedTuple
 
 from creekdb.evaluation import EXTENSIONS
@@ -19,10 +20,12 @@ from creekdb.pipeline.report.charts.theme import EXTENDED, Palette
 from creekdb.pipeline.report.evidence import CurvePoint, Evidence
 from creekdb.pipeline.report.figures import Figure, draw_figures
 from creekdb.pipeline.report.quantities import Unit
+from creekdb.pipeline.report.queries import LATENCY_LOAD_SHARE_MAX
 from creekdb.simulation.models.parameters import REGION_POSITIONS_US
 
 EXTENDED_LABEL: Final = "Creek, executed once"
 PAPER_LABEL: Final = "Creek, as in the paper"
+ARCHIE_LABEL: Final = formatting.scheme_name("archie")
 APOLOGIES_PER: Final = 1000
 """Number of weak transactions to which a number of apologies refers."""
 
@@ -126,7 +129,7 @@ def compared_systems(evidence: Evidence) -> list[ChartedSystem]:
             "creek", EXTENDED_LABEL, {"extensions": extensions}, EXTENDED, shape="triangle-up"
         ),
         ChartedSystem("creek", PAPER_LABEL),
-        ChartedSystem("archie", formatting.scheme_name("archie")),
+        ChartedSystem("archie", ARCHIE_LABEL),
     ]
 
 
@@ -147,29 +150,45 @@ def draw_extended_figures(evidence: Evidence) -> list[Figure]:
 
 
 def contribution_tables(evidence: Evidence) -> list[ReportTable]:
-    """Return one table per number of warehouses and load at which every set of extensions ran."""
+    """Return one table per number of warehouses and load at which every set of extensions ran.
+
+    Loads close to saturation are omitted, as for all latencies.
+    """
     tables = []
     for warehouses in evidence.values("warehouses"):
         where = {"warehouses": warehouses}
         sets = evidence.extension_sets(**where)
-        systems = [*_extension_systems(sets), ChartedSystem("archie", "Archie")]
-        loads = [_points(evidence, system, _EXECUTIONS, where) for system in systems[:-1]]
-        if len(sets) < 2 or len(sets) < len(evidence.extension_sets()):
+        if len(sets) < max(2, len(evidence.extension_sets())):
             continue
-        for load_tps in sorted(set.intersection(*map(set, loads))):
+        systems = [*_extension_systems(sets), ChartedSystem("archie", ARCHIE_LABEL)]
+        for load_tps in _loads_below_saturation(evidence, systems[:-1], where):
             title = f"{_warehouses_text(warehouses)}, {formatting.format_throughput(load_tps)}"
-            rows = [
-                _table_row(evidence, system, _CONTRIBUTION_MEASURES, where, load_tps)
-                for system in systems
-            ]
+            rows = _table_rows(evidence, systems, _CONTRIBUTION_MEASURES, where, load_tps)
             tables.append(ReportTable(title, _header(_CONTRIBUTION_MEASURES), rows))
     return tables
+
+
+def _loads_below_saturation(
+    evidence: Evidence, systems: list[ChartedSystem], where: Mapping[str, Any]
+) -> list[float]:
+    """Return the loads at which every system ran, up to a share of the lowest saturating load."""
+    curves_by_load = [_points(evidence, system, _EXECUTIONS, where) for system in systems]
+    saturating = [
+        load_tps
+        for points in curves_by_load
+        for load_tps, point in points.items()
+        if point.is_saturated
+    ]
+    limit_tps = LATENCY_LOAD_SHARE_MAX * min(saturating, default=inf)
+    common = set.intersection(*map(set, curves_by_load))
+    return sorted(load_tps for load_tps in common if load_tps <= limit_tps)
 
 
 def peak_tables(evidence: Evidence) -> list[ReportTable]:
     """Return a table of the peaks of every set of extensions, by number of warehouses."""
     values = evidence.values("warehouses")
-    systems = [*_extension_systems(evidence.extension_sets()), ChartedSystem("archie", "Archie")]
+    archie = ChartedSystem("archie", ARCHIE_LABEL)
+    systems = [*_extension_systems(evidence.extension_sets()), archie]
     rows = [
         [system.label, *(_peak_text(evidence, system, warehouses) for warehouses in values)]
         for system in systems
@@ -193,7 +212,7 @@ def _peak_text(evidence: Evidence, system: ChartedSystem, warehouses: int) -> st
     peak = evidence.peak(system.scheme, **system.overrides, warehouses=warehouses)
     if peak is None:
         return formatting.NO_VALUE
-    bound = "at least " if peak.saturating_tps == float("inf") else ""
+    bound = "at least " if isinf(peak.saturating_tps) else ""
     seeds = formatting.format_seeds(peak.seeds)
     return f"{bound}{formatting.format_throughput(peak.mean)} ({seeds})"
 
@@ -309,11 +328,12 @@ def _comparison_table(
     evidence: Evidence, systems: list[ChartedSystem], varied: _Varied, load_tps: float
 ) -> ReportTable:
     name = varied.parameter.removesuffix("_us").replace("_", " ")
-    rows = []
-    for system in systems:
-        for value, setup in zip(varied.values, varied.setups(), strict=True):
-            label, *cells = _table_row(evidence, system, varied.measures, setup, load_tps)
-            rows.append([label, formatting.format_parameter(varied.parameter, value), *cells])
+    rows = [
+        [label, formatting.format_parameter(varied.parameter, value), *cells]
+        for system in systems
+        for value, setup in zip(varied.values, varied.setups(), strict=True)
+        for label, *cells in _table_rows(evidence, [system], varied.measures, setup, load_tps)
+    ]
     label, *header = _header(varied.measures)
     return ReportTable("", [label, name, *header], rows)
 
@@ -325,25 +345,29 @@ def _header(measures: Sequence[_Measure]) -> list[str]:
     return ["system", *(measure.title.lower() for measure in measures), "seeds"]
 
 
-def _table_row(
+def _table_rows(
     evidence: Evidence,
-    system: ChartedSystem,
+    systems: Sequence[ChartedSystem],
     measures: Sequence[_Measure],
     where: Mapping[str, Any],
     load_tps: float,
-) -> list[str]:
-    """Return the label, the measures and the number of seeds; a saturated system is marked."""
-    points = [_points(evidence, system, each, where).get(load_tps) for each in measures]
-    cells = [
-        formatting.NO_VALUE
-        if point is None
-        else formatting.format_number(measure.convert(point.mean), measure.unit)
-        for measure, point in zip(measures, points, strict=True)
-    ]
-    known = [point for point in points if point is not None]
-    mark = " (saturated)" if any(point.is_saturated for point in known) else ""
-    seeds = str(min(point.seeds for point in known)) if known else formatting.NO_VALUE
-    return [f"{system.label}{mark}", *cells, seeds]
+) -> list[list[str]]:
+    """Return label, measures and number of seeds of each system that ran in this setup."""
+    rows = []
+    for system in systems:
+        points = [_points(evidence, system, each, where).get(load_tps) for each in measures]
+        known = [point for point in points if point is not None]
+        if known:
+            mark = " (saturated)" if any(point.is_saturated for point in known) else ""
+            cells = [
+                formatting.NO_VALUE
+                if point is None
+                else formatting.format_number(measure.convert(point.mean), measure.unit)
+                for measure, point in zip(measures, points, strict=True)
+            ]
+            seeds = str(min(point.seeds for point in known))
+            rows.append([f"{system.label}{mark}", *cells, seeds])
+    return rows
 
 
 def _points(

@@ -192,6 +192,7 @@ def simulate(
       transactions = 4000          # or duration = "400ms"
 
     Other keys: warehouses, strong_share, exec_scale, replicas, cores, layout, warm_up, local_reads,
+    decided_only, extensions ("none", "all", "each", "stepwise", or names), regions, clock_skew,
     recorded, and faults ("partition 0,1 at 1s; heal at 2s").
     """
     with require_packages():

@@ -1,8 +1,8 @@
 """Experiment: TPC-C on one scheme under one load, with the parameters that Section 6 varies.
 
-The defaults are the paper's environment: five replicas of 16 cores in one data centre, five
-warehouses, every Payment strong, a register per row, and read-only operations executed by all
-replicas. All extensions of Creek beyond the paper are off, whatever the defaults of the protocol
+The defaults are the paper's environment: five replicas of 16 cores in one data centre, and five
+warehouses. Every Payment is strong, a row is a register, and all replicas execute read-only
+operations. All extensions of Creek beyond the paper are off, whatever the defaults of the protocol
 are. Time is simulated; equal experiments give equal runs on any machine.
 
 `build_simulation` builds a simulation from the scheme, data type and clients of a scenario. Data

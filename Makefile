@@ -25,7 +25,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: $(STALE) help run reproduce story test check format fuzz fuzz-decoders mutants chaos bench compiled test-compiled docs screenshots install install-live clean
+.PHONY: $(STALE) help run reproduce beyond story test check format fuzz fuzz-decoders mutants chaos bench compiled test-compiled docs screenshots install install-live clean
 
 help: ## Show this list
 	@echo 'make <target> [ARGS="…"]'
@@ -39,6 +39,9 @@ run: $(INSTALLED) ## Run a live cluster under faults and the paper's experiments
 
 reproduce: compiled ## Run all experiments of the paper; continues after an interruption
 	@$(COMPILED) $(BIN)/creek pipeline run --grid paper $(ARGS)
+
+beyond: compiled ## Run the experiments on Creek's extensions beyond the paper; continues after an interruption
+	@$(COMPILED) $(BIN)/creek pipeline run --grid beyond $(ARGS)
 
 story: $(INSTALLED) ## Show a walkthrough of five replicas, a partition and its healing
 	@$(BIN)/creek simulate --story $(ARGS)

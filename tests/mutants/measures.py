@@ -6,6 +6,12 @@ MEASURES = "evaluation/measures.py"
 MEASURE_TESTS = "tests/unit/evaluation/test_measures.py"
 PEAK = "evaluation/peak.py"
 PEAK_TESTS = "tests/unit/evaluation/test_peak.py"
+EXPERIMENT = "evaluation/experiment.py"
+EXPERIMENT_TESTS = "tests/unit/evaluation/test_experiment.py"
+EXTENSIONS = "evaluation/extensions.py"
+EXTENSION_TESTS = "tests/unit/evaluation/test_extensions.py"
+BEYOND = "pipeline/report/beyond.py"
+BEYOND_TESTS = "tests/pipeline/test_report_beyond.py"
 PERCENTILES = "history/percentiles.py"
 RUN_DIRECTORY = "history/run_directory.py"
 RUN_DIRECTORY_TESTS = "tests/unit/history/test_run_directory.py"
@@ -279,5 +285,86 @@ MUTANTS: tuple[MutantWithTests, ...] = (
         RELATIONAL,
         '"coalesce(stable_us, final_us) is not null",',
         '"false",',
+    ),
+    # --- extensions beyond the paper ------------------------------------------------------------
+    tested(
+        "extensions_have_the_defaults_of_the_protocol",
+        "an experiment sets every extension, so that the paper's grids do not depend on defaults",
+        EXPERIMENT_TESTS,
+        EXPERIMENT,
+        'for name in ("local_reads", *EXTENSIONS)}',
+        'for name in ("local_reads", *self.extensions)}',
+    ),
+    tested(
+        "command_omits_the_extensions",
+        "the command of an experiment repeats its run",
+        EXPERIMENT_TESTS,
+        EXPERIMENT,
+        "        if self.extensions:\n            parts.append",
+        "        if not self.extensions:\n            parts.append",
+    ),
+    tested(
+        "other_schemes_are_labelled_with_extensions",
+        "schemes without extensions ignore their settings",
+        EXTENSION_TESTS,
+        EXTENSIONS,
+        '    if scheme not in EXTENDED_SCHEMES and ":" not in scheme:\n        return ()\n',
+        "",
+    ),
+    tested(
+        "stepwise_omits_the_first_step",
+        "stepwise begins without extensions",
+        EXTENSION_TESTS,
+        EXTENSIONS,
+        "[names[:count] for count in range(len(names) + 1)]",
+        "[names[:count] for count in range(1, len(names) + 1)]",
+    ),
+    tested(
+        "extended_line_repeats_that_of_the_paper",
+        "the further line of a figure shows the runs with extensions",
+        BEYOND_TESTS,
+        "pipeline/report/charts/curves.py",
+        "measure.format(line.measure), **line.overrides)",
+        "measure.format(line.measure))",
+    ),
+    tested(
+        "contributions_include_saturated_loads",
+        "latencies are compared below saturation",
+        BEYOND_TESTS,
+        BEYOND,
+        "if load_tps <= limit_tps)",
+        "if load_tps)",
+    ),
+    tested(
+        "apologies_are_accurate_responses",
+        "an apology follows a first response that was not final",
+        BEYOND_TESTS,
+        BEYOND,
+        "APOLOGIES_PER * (1 - accuracy)",
+        "APOLOGIES_PER * accuracy",
+    ),
+    tested(
+        "regions_have_no_distance",
+        "messages between regions take their distance longer",
+        "tests/unit/simulation/models/test_network.py",
+        "simulation/models/network.py",
+        "model.latency_us_min + model.distance_us(sender, receiver)",
+        "model.latency_us_min",
+    ),
+    tested(
+        "distance_of_the_opposite_direction",
+        "a distance is that from the sender to the receiver",
+        "tests/unit/simulation/models/test_network.py",
+        "simulation/models/parameters.py",
+        "[sender % regions][receiver % regions]",
+        "[receiver % regions][sender % regions]",
+    ),
+    tested(
+        "skew_exceeds_its_bound",
+        "clocks differ by the skew at most",
+        "tests/unit/simulation/models/test_parameters.py",
+        "simulation/models/parameters.py",
+        "skew_us * index // (replicas - 1)",
+        "skew_us * index // max(1, replicas - 2)",
     ),
 )

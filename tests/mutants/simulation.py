@@ -53,8 +53,8 @@ MUTANTS: tuple[MutantWithTests, ...] = (
         "messages of a pair arrive in order",
         NETWORK_TESTS,
         NETWORK,
-        "max(leaves_ns // 1000 + self._delay_us(), self._last_arrival_us[pair])",
-        "leaves_ns // 1000 + self._delay_us()",
+        "max(leaves_ns // 1000 + self._delay_us(pair), self._last_arrival_us[pair])",
+        "leaves_ns // 1000 + self._delay_us(pair)",
     ),
     tested(
         "network_has_infinite_bandwidth",

@@ -70,10 +70,11 @@ def operations_table(spark: SparkSession, *rows: Row) -> DataFrame:
 
 def run_row(**changes: Any) -> Row:
     blank: Row = dict.fromkeys(RUNS.names, 0) | {
-        **dict.fromkeys(("source", "scheme", "faults", "violated", "command"), ""),
+        **dict.fromkeys(("source", "scheme", "extensions", "faults", "violated", "command"), ""),
         **dict.fromkeys(("layout", "unsettled")),
         "run": "run",
         "local_reads": False,
+        "decided_only": False,
         "trace_hash": "abc",
     }
     return blank | changes

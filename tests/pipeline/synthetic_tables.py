@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from creekdb.evaluation import Experiment
+from creekdb.evaluation.extensions import join_extensions
 from creekdb.pipeline import schemas
 from creekdb.pipeline.report.evidence import ReportRow, ReportTables
 from creekdb.pipeline.stages import output_dir
@@ -167,6 +168,7 @@ def _statistic(name: str, value: float) -> float | int:
 def _experiment_columns(experiment: Experiment) -> ReportRow:
     values = msgspec.structs.asdict(experiment) | {"source": "simulated"}
     values["faults"] = "; ".join(experiment.faults)
+    values["extensions"] = join_extensions(experiment.extensions)
     return {name: values[name] for name in schemas.EXPERIMENT_COLUMNS}
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from creekdb.errors import UsageError
-from creekdb.evaluation import Experiment
+from creekdb.evaluation import EXTENSIONS, Experiment
 from creekdb.pipeline.stages.grid import BUILT_IN_GRIDS, Grid, cell_name, load_grid, parse_grid
 
 
@@ -43,6 +43,9 @@ def test_every_field_of_an_experiment_can_be_set() -> None:
             "duration": "200ms",
             "warm_up": "50ms",
             "local_reads": True,
+            "decided_only": True,
+            "regions": 3,
+            "clock_skew": "2ms",
             "faults": "partition 0,1 at 10ms; heal at 20ms",
         }
     ).cells
@@ -59,10 +62,14 @@ def test_every_field_of_an_experiment_can_be_set() -> None:
         duration_us=200_000,
         warm_up_us=50_000,
         local_reads=True,
+        decided_only=True,
+        regions=3,
+        clock_skew_us=2_000,
         faults=("partition 0,1 at 10ms", "heal at 20ms"),
     )
     assert cell.name.startswith(
-        "archie-w3-1500.5tps-strong0.25-x2-n3-c8-fine-local-partition_0_1_at_10ms_heal_at_20ms_"
+        "archie-w3-1500.5tps-strong0.25-x2-n3-c8-fine-local-decided-regions3-skew2ms-"
+        "partition_0_1_at_10ms_heal_at_20ms_"
     )
     assert cell.name.endswith("-200ms-after50ms-s4")
 
@@ -91,6 +98,13 @@ def test_transactions_determine_the_duration() -> None:
 def test_built_in_grids_have_distinct_cell_names(name: str) -> None:
     grid = load_grid(name)
     assert len({cell.name for cell in grid.cells}) == len(grid.cells)
+
+
+@pytest.mark.parametrize("name", ["quick", "paper"])
+def test_grids_of_the_paper_have_its_schemes_and_no_extension(name: str) -> None:
+    grid = load_grid(name)
+    assert not any(each.experiment.extensions for each in grid.cells)
+    assert all(each.experiment.regions == 1 for each in grid.cells)
     assert {"smr", "bayou", "archie", "creek"} == {each.experiment.scheme for each in grid.cells}
     assert any(each.experiment.faults for each in grid.cells)
 
@@ -107,6 +121,27 @@ def test_the_paper_grid_covers_section_6() -> None:
     }
     figure_1 = [each for each in experiments if (each.scheme, each.warehouses) == ("creek", 5)]
     assert max(each.load_tps for each in figure_1) == 44_000
+
+
+def test_the_beyond_grid_compares_every_set_of_extensions() -> None:
+    experiments = [cell.experiment for cell in load_grid("beyond").cells]
+    sets = {each.extensions for each in experiments if each.load_tps == 10_000}
+    wide_area = {(each.regions, each.replicas) for each in experiments if each.regions > 1}
+    assert sets >= {tuple(EXTENSIONS), (), *((name,) for name in EXTENSIONS)}
+    assert wide_area == {(3, 3), (5, 5)}
+    assert len({each.clock_skew_us for each in experiments}) > 2
+    assert any(each.recorded and each.extensions for each in experiments)
+
+
+def test_extensions_are_selected_by_name_or_word() -> None:
+    grid = grid_of({"extensions": ["none", "each", "stepwise", "all"]})
+    chosen = [cell.experiment.extensions for cell in grid.cells]
+    names = [cell.name for cell in grid.cells]
+    assert chosen[0] == ()
+    assert set(chosen) >= {tuple(EXTENSIONS), *((name,) for name in EXTENSIONS)}
+    assert len(chosen) == len(set(chosen))
+    assert names[0] == "creek-w5-2000tps-s0"
+    assert f"creek-w5-2000tps-{'-'.join(EXTENSIONS)}-s0" in names
 
 
 def test_toml_and_json_are_equivalent(tmp_path: Path) -> None:
@@ -154,6 +189,12 @@ def test_toml_and_json_are_equivalent(tmp_path: Path) -> None:
         ({"transactions": 0}, "transactions", "0 is not a whole number above 0"),
         ({"transactions": 9, "load_tps": "x"}, "load_tps", "'x' is not a number above 0"),
         ({"local_reads": 1}, "local_reads", "1 is not true or false"),
+        ({"extensions": "speed"}, "extensions", "unknown extension 'speed': expected one of"),
+        ({"extensions": [True]}, "extensions", "True is not a text; write names separated by"),
+        ({"estimates": True}, "estimates", "unknown key 'estimates'"),
+        ({"regions": 4}, "regions", "unknown regions '4': expected one of 1, 3, 5"),
+        ({"clock_skew": 5}, "clock_skew", "5 is not a text; write a number with its unit"),
+        ({"clock_skew": "1h"}, "clock_skew", "it must be from 0 to 1000000"),
         ({"faults": ["explode 1 at 1ms"]}, "faults", "unknown fault 'explode'"),
         ({"faults": [["crash 1 at 1ms"]]}, "faults", "is not a text"),
         ({"faults": "crash 4 at 1ms", "replicas": 3}, "faults", "replicas are 0 to 2"),
@@ -204,6 +245,6 @@ def test_an_unreadable_file_is_reported_by_name(
 
 def test_an_unknown_grid_is_rejected_with_the_known_names() -> None:
     with pytest.raises(
-        UsageError, match="unknown grid 'papr': expected one of quick, paper, a TOML"
+        UsageError, match="unknown grid 'papr': expected one of quick, paper, beyond, a TOML"
     ):
         load_grid("papr")

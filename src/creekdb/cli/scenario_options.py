@@ -27,6 +27,7 @@ from creekdb.cli.options import (
 from creekdb.cli.views.walkthrough import walkthrough_scenario
 from creekdb.errors import BadValue, UnknownName, UsageError
 from creekdb.evaluation.experiment import CORES_MAX, LOAD_MAX, REPLICAS_MAX, TPCC, Experiment
+from creekdb.evaluation.extensions import EXTENSIONS, parse_extensions
 from creekdb.execution.datatype import DataType
 from creekdb.schemes import registry
 from creekdb.server.runtime.config import load_datatype
@@ -37,7 +38,7 @@ from creekdb.simulation.fuzz.fault_generator import draw_faults
 from creekdb.simulation.fuzz.scenario_generator import scenario_from_seed
 from creekdb.simulation.kernel.scenario import ClientModel, Scenario, ScriptedInvocation
 from creekdb.simulation.kernel.seeds import derive_generator
-from creekdb.simulation.models.parameters import SCALE_MAX, CpuModel
+from creekdb.simulation.models.parameters import REGION_POSITIONS_US, SCALE_MAX, CpuModel
 
 CALL_SYNTAX = "'[strong] NAME [ARGUMENT ...] on REPLICA at TIME'"
 DEFAULT_SESSIONS = 2
@@ -93,9 +94,23 @@ class TpccOptions(NamedTuple):
         "TPC-C, scheme creek: execute a weak read-only operation on its own replica only "
         "(Section 4.4).  [default: on all replicas, as in the paper's figures]"
     )
-    late_contexts: bool = option(
-        "TPC-C, schemes creek and basic: commit weak requests with lower timestamps together with "
-        "each strong one.  [default: those of its causal context, as in the paper]"
+    decided_only: bool = option(
+        "TPC-C, scheme archie: execute a transaction when its position is decided, without "
+        "speculation."
+    )
+    extensions: str = option(
+        "TPC-C, scheme creek: extensions beyond the paper, separated by commas: "
+        f"{', '.join(EXTENSIONS)}; or all.",
+        "none",
+        metavar="NAMES",
+    )
+    regions: int = option(
+        "TPC-C: number of regions, 20 to 80 ms apart, that the replicas are spread over: "
+        f"{', '.join(map(str, REGION_POSITIONS_US))}.",
+        DEFAULT_EXPERIMENT.regions,
+    )
+    clock_skew: int = option(
+        "TPC-C: difference between the first and the last clock of the replicas.", "0us", DURATION
     )
     population: Path | None = option(
         "TPC-C: directory of initial data, from 'creek pipeline generate'.  [default: computed]",
@@ -341,6 +356,8 @@ def _tpcc_scenario(options: ScenarioOptions, saved: bool) -> Scenario:
         "load_tps": options.load or DEFAULT_EXPERIMENT.load_tps,
         "duration_us": duration_us,
         "warm_up_us": warm_up_us,
+        "clock_skew_us": options.tpcc.clock_skew,
+        **dict.fromkeys(parse_extensions(options.tpcc.extensions), True),
         "faults": tuple(map(format_fault, _fault_schedule(options))),
     }
     fields = Experiment.__struct_fields__

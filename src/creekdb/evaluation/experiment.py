@@ -1,8 +1,9 @@
 """Experiment: TPC-C on one scheme under one load, with the parameters that Section 6 varies.
 
-The defaults are the paper's environment: five replicas of 16 cores, five warehouses, every Payment
-strong, a register per row, and read-only operations executed by all replicas. Time is simulated;
-equal experiments give equal runs on any machine.
+The defaults are the paper's environment: five replicas of 16 cores in one data centre, and five
+warehouses. Every Payment is strong, a row is a register, and all replicas execute read-only
+operations. All extensions of Creek beyond the paper are off, whatever the defaults of the protocol
+are. Time is simulated; equal experiments give equal runs on any machine.
 
 `build_simulation` builds a simulation from the scheme, data type and clients of a scenario. Data
 types are identified by name. The name of TPC-C includes its layout and its population, so that a
@@ -15,7 +16,8 @@ from typing import Any, Final
 import msgspec
 
 from creekdb import datatypes, tpcc
-from creekdb.errors import BadValue, UsageError
+from creekdb.errors import BadValue, UnknownName, UsageError
+from creekdb.evaluation.extensions import EXTENDED_SCHEMES, EXTENSIONS, join_extensions
 from creekdb.execution.datatype import DataType
 from creekdb.history import LIVE_SOURCE, History
 from creekdb.schemes import registry
@@ -33,11 +35,14 @@ from creekdb.simulation.kernel.scenario import (
 )
 from creekdb.simulation.kernel.shared_executions import ExecutionSharingDataType
 from creekdb.simulation.models.parameters import (
+    REGION_POSITIONS_US,
     SCALE_MAX,
     CpuModel,
     DiskModel,
     NetworkModel,
     calibrated_cpu,
+    distances_on_a_line,
+    evenly_skewed_clocks,
 )
 from creekdb.tpcc.population.rows import check_population as check_population
 
@@ -49,6 +54,10 @@ WARM_UP_DIVISOR: Final = 5
 CHECKPOINT_NEVER: Final = 1_000_000_000
 SAMPLES_PER_RUN: Final = 40
 """Number of samples of each replica's counters in a run."""
+WIDE_AREA_TICK_US: Final = 25_000
+"""Tick of replicas in several regions. Durations of the protocol are in ticks, and a message is
+sent again after eight of them. This must exceed a round trip."""
+CLOCK_SKEW_US_MAX: Final = 1_000_000
 
 
 class Experiment(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -70,15 +79,24 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     """Part of the duration that is not measured, in microseconds; None means a fifth."""
     local_reads: bool = False
     """With `creek`: True if a weak read-only operation is executed by its own replica only."""
+    decided_only: bool = False
+    """With `archie`: True if a transaction is executed when its position is decided, without
+    speculation."""
     estimates: bool = False
-    """With `creek`: True if a request waits for earlier ones that are expected to change what it
+    """Extension: True if a request waits for earlier ones that are expected to change what it
     reads."""
     footprints: bool = False
-    """With `creek`: True if a stable response waits only for requests that may write what its
+    """Extension: True if a stable response waits only for requests that may write what its
     transaction touches."""
     late_contexts: bool = False
-    """With `creek` and `basic`: True if the leader extends the contexts of strong requests by weak
-    requests with lower timestamps."""
+    """Extension: True if the leader extends the contexts of strong requests by weak requests with
+    lower timestamps."""
+    regions: int = 1
+    """Number of regions that the replicas are spread over, one after the other. Regions are 20 to
+    80 ms apart, one way."""
+    clock_skew_us: int = 0
+    """Difference between the first and the last clock, in microseconds. The clocks of the replicas
+    between are spaced evenly."""
     faults: tuple[str, ...] = ()
     """Faults in the language of `creek simulate --fault`."""
     recorded: bool = False
@@ -105,6 +123,13 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
                 raise BadValue(f"{name} is {getattr(self, name)}: it must be from 1 to {maximum}")
         if self.seed < 0:
             raise BadValue(f"seed is {self.seed}: it must be at least 0")
+        self._check_extensions()
+        if self.regions not in REGION_POSITIONS_US:
+            raise UnknownName("regions", str(self.regions), tuple(map(str, REGION_POSITIONS_US)))
+        if not 0 <= self.clock_skew_us <= CLOCK_SKEW_US_MAX:
+            raise BadValue(
+                f"clock_skew_us is {self.clock_skew_us}: it must be from 0 to {CLOCK_SKEW_US_MAX}"
+            )
         check_population(self.seed, self.warehouses)
         if not 0 <= self.warm_up_end_us < self.duration_us:
             raise BadValue(
@@ -113,6 +138,18 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
                 f"is {self.duration_us}"
             )
         self.to_scenario()
+
+    def _check_extensions(self) -> None:
+        for name in self.extensions:
+            if self.scheme in registry.BUILT_IN and self.scheme not in EXTENDED_SCHEMES:
+                raise BadValue(
+                    f"{name} is an extension of creek: the scheme {self.scheme} does not have it"
+                )
+
+    @property
+    def extensions(self) -> tuple[str, ...]:
+        """Extensions beyond the paper that are on."""
+        return tuple(name for name in EXTENSIONS if getattr(self, name))
 
     @property
     def warm_up_end_us(self) -> int:
@@ -127,12 +164,10 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         record_all = record_all or self.recorded
         faults: tuple[Fault, ...] = parse_faults("; ".join(self.faults))
         crashes = any(isinstance(each, Crash | Die) for each in faults)
-        settings = {
-            "local_reads": int(self.local_reads),
-            "estimates": int(self.estimates),
-            "footprints": int(self.footprints),
-            "late_contexts": int(self.late_contexts),
-        }
+        # Each extension is set, so that the defaults of the protocol do not matter.
+        settings = {name: int(getattr(self, name)) for name in ("local_reads", *EXTENSIONS)}
+        if self.decided_only:
+            settings["decided_only"] = 1
         if self.cores != CpuModel().cores:
             settings["parallelism"] = self.cores
         if not crashes:  # without recovery, checkpoints are useless
@@ -154,8 +189,13 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
                 patience_us=0,
             ),
             cpu=calibrated_cpu(self.cores, self.exec_scale),
-            network=NetworkModel(wire=record_all),
+            network=NetworkModel(
+                wire=record_all,
+                distances_us=distances_on_a_line(REGION_POSITIONS_US[self.regions]),
+            ),
             disk=DiskModel(kept=crashes),
+            clock=evenly_skewed_clocks(self.clock_skew_us, self.replicas),
+            tick_us=Scenario().tick_us if self.regions == 1 else WIDE_AREA_TICK_US,
             settings=settings,
             record_events=record_all,
             samples=SAMPLES_PER_RUN,
@@ -167,10 +207,12 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         defaults = Experiment()
         parts = ["creek simulate --workload tpcc", f"--scheme {self.scheme}"]
         for field, value in msgspec.structs.asdict(self).items():
-            if field not in ("scheme", "recorded") and (
+            if field not in ("scheme", "recorded", *EXTENSIONS) and (
                 value != getattr(defaults, field) or field in _ALWAYS_SHOWN
             ):
                 parts += _option(field, value)
+        if self.extensions:
+            parts.append(f"--extensions {join_extensions(self.extensions)}")
         return " ".join(parts)
 
 
@@ -179,6 +221,7 @@ _OPTIONS: Final = {
     "load_tps": "--load",
     "duration_us": "--duration",
     "warm_up_us": "--warm-up",
+    "clock_skew_us": "--clock-skew",
 }
 
 

@@ -16,6 +16,7 @@ import msgspec
 
 from creekdb import tpcc
 from creekdb.checkers import Verdict, verdict_rows
+from creekdb.evaluation.extensions import enabled_extensions
 from creekdb.execution.datatype import DataType
 from creekdb.execution.transaction import ABSENT
 from creekdb.history import Dot, History, Key, OperationRecord, ResponseRecord
@@ -87,6 +88,11 @@ class Measures(msgspec.Struct, frozen=True, kw_only=True):
     replicas: int
     cores: int
     exec_scale: float
+    extensions: tuple[str, ...]
+    """Extensions of Creek beyond the paper that were on."""
+    regions: int
+    clock_skew_us: int
+    """Difference between the clock that is ahead of all others and the last one."""
     seed: int
     duration_ms: float
     """Duration of the load phase, in milliseconds."""
@@ -179,6 +185,9 @@ def measure(
         replicas=replicas,
         cores=scenario.cpu.cores,
         exec_scale=scenario.cpu.scale,
+        extensions=enabled_extensions(scenario.scheme, scenario.protocol_settings()),
+        regions=scenario.network.region_count,
+        clock_skew_us=scenario.clock.skew_us_max,
         seed=scenario.seed,
         duration_ms=scenario.duration_us / 1000,
         warm_up_ms=scenario.warm_up_us / 1000,

@@ -41,6 +41,14 @@ _EXPERIMENT_FIELDS: Final = (
     ("replicas", pa.int32(), "number of replicas"),
     ("cores", pa.int32(), "cores of each replica"),
     ("local_reads", pa.bool_(), "true if read-only weak operations run at one replica alone"),
+    ("decided_only", pa.bool_(), "true for Archie without speculation"),
+    (
+        "extensions",
+        pa.string(),
+        "extensions of Creek that are on, separated by commas; may be empty",
+    ),
+    ("regions", pa.int32(), "number of regions that the replicas are spread over"),
+    ("clock_skew_us", pa.int64(), "difference between the first and the last clock"),
     ("faults", pa.string(), "faults with their times, separated by semicolons; may be empty"),
     ("duration_us", pa.int64(), "time in which clients invoke operations"),
 )

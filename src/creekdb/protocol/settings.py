@@ -13,6 +13,7 @@ ZERO_ALLOWED: Final = (
     "members",
     "acceptors",
     "begin_anew",
+    "decided_only",
     "digest_every",
     "drafts",
     "estimates",
@@ -81,6 +82,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     lower timestamps arrive, in microseconds. The actual time follows measured delays."""
     hold_ticks_max: int = 2
     """Limit of the hold in ticks. It applies even if the clock stops or goes back."""
+    decided_only: int = 0
+    """If 1, `archie` executes a request when its position is decided, not when it is proposed."""
 
     local_reads: int = 1
     """If 0, a weak read-only operation is broadcast and executed by all, like any other."""

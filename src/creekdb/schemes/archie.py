@@ -4,6 +4,9 @@ Every operation is ordered by indirect atomic broadcast. A leader's proposal is 
 delivery* of an operation: as long as the leader stays the same, operations are decided in the order
 of their proposals. From then on the operation is executed, concurrently and on the version store,
 at its expected position. Responses are withheld until the order is decided.
+
+With the setting `decided_only`, operations are executed when their order is decided. The difference
+is the effect of the speculation.
 """
 
 from collections.abc import Iterable
@@ -62,6 +65,7 @@ class ArchieReplica:
         """Positions of the entries that are proposed and not decided, ascending."""
         self._proposed_positions: dict[Dot, Position] = {}
         """Positions of requests that are proposed and have not arrived."""
+        self._is_speculative = not settings.decided_only
 
     # --- inputs -------------------------------------------------------------------------------
 
@@ -125,6 +129,8 @@ class ArchieReplica:
 
     def on_proposed(self, instance: int, batch: Batch) -> None:
         """Execute the batch at its expected positions: the optimistic delivery."""
+        if not self._is_speculative:
+            return
         for offset, id in enumerate(batch):
             if id in self._execution.entries or self._ordering.is_committed(id):
                 continue

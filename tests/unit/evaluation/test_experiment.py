@@ -9,7 +9,8 @@ import pytest
 
 from creekdb.cli import main
 from creekdb.errors import UsageError
-from creekdb.evaluation import Experiment, build_simulation
+from creekdb.evaluation import EXTENSIONS, Experiment, build_simulation
+from creekdb.protocol.settings import Settings
 
 SHORT = Experiment(scheme="creek", warehouses=1, load_tps=500, duration_us=40_000)
 
@@ -22,7 +23,8 @@ VARIED = (
     ),
     msgspec.structs.replace(SHORT, faults=("crash 1 at 10ms; restart 1 at 20ms",)),
     msgspec.structs.replace(SHORT, recorded=True),
-    msgspec.structs.replace(SHORT, late_contexts=True),
+    msgspec.structs.replace(SHORT, clock_skew_us=1_500, **dict.fromkeys(EXTENSIONS, True)),
+    msgspec.structs.replace(SHORT, scheme="archie", decided_only=True, regions=3),
 )
 
 
@@ -67,6 +69,9 @@ def test_commands_omit_default_values() -> None:
         ("duration_us", 0),
         ("scheme", "best"),
         ("layout", "columns"),
+        ("regions", 2),
+        ("clock_skew_us", -1),
+        ("clock_skew_us", 10**9),
         ("faults", ("crash 9 at 1ms",)),
         ("faults", ("explode at 1ms",)),
     ],
@@ -75,3 +80,33 @@ def test_errors_name_the_invalid_field(field: str, value: Any) -> None:
     expected = {"duration_us": "warm_up_us", "faults": "replica 9|unknown fault"}.get(field, field)
     with pytest.raises(UsageError, match=expected):
         msgspec.structs.replace(SHORT, **{field: value})
+
+
+@pytest.mark.parametrize("name", EXTENSIONS)
+def test_extensions_are_off_unless_they_are_set(name: str) -> None:
+    extended = msgspec.structs.replace(SHORT, **{name: True})
+
+    assert SHORT.extensions == ()
+    assert SHORT.to_scenario().settings[name] == 0
+    assert extended.extensions == (name,)
+    assert extended.to_scenario().settings[name] == 1
+    assert name in Settings.__struct_fields__
+
+
+def test_only_creek_has_extensions() -> None:
+    with pytest.raises(UsageError, match="estimates is an extension of creek: the scheme smr"):
+        msgspec.structs.replace(SHORT, scheme="smr", estimates=True)
+
+
+def test_clocks_differ_by_the_skew() -> None:
+    scenario = msgspec.structs.replace(SHORT, clock_skew_us=1_000).to_scenario()
+
+    assert scenario.clock.skews_us == (0, 250, 500, 750, 1_000)
+    assert SHORT.to_scenario().clock.skews_us == ()
+
+
+def test_messages_between_regions_are_not_sent_again_before_a_round_trip() -> None:
+    scenario = msgspec.structs.replace(SHORT, regions=5).to_scenario()
+    latency_us = max(map(max, scenario.network.distances_us)) + scenario.network.latency_us_max
+
+    assert scenario.tick_us * scenario.protocol_settings().retry_ticks > 2 * latency_us

@@ -49,11 +49,12 @@ def test_charts_draw_an_added_scheme_in_its_colours(toy: str) -> None:
 
     assert theme.colours([toy], dark=False)[f"scheme-{toy}"] == "#123456"
     assert theme.colours([toy], dark=True)[f"scheme-{toy}"] == "#abcdef"
-    assert [line.label for line in curves.latency_lines([toy])] == [
+    systems = curves.systems_of([toy])
+    assert [line.label for line in curves.latency_lines(systems)] == [
         "Toy, weak first response",
         "Toy, strong stable",
     ]
-    (line,) = curves.scheme_lines([toy], "accuracy")
+    (line,) = curves.system_lines(systems, "accuracy")
     assert (line.label, line.shape) == ("Toy", "cross")
 
 

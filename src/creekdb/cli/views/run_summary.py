@@ -10,7 +10,7 @@ from creekdb.cli.output import pluralize, stdout_console
 from creekdb.simulation.faults.fields import ROUNDED, format_duration, format_duration_rounded
 from creekdb.simulation.faults.language import format_fault
 from creekdb.simulation.kernel.scenario import Scenario
-from creekdb.simulation.models.parameters import CpuModel
+from creekdb.simulation.models.parameters import CpuModel, NetworkModel
 
 INDENT = 11
 SCENARIO_WIDTH_MIN = 20
@@ -18,18 +18,17 @@ SCENARIO_WIDTH_MIN = 20
 
 def scenario_lines(scenario: Scenario) -> list[Text]:
     default = Scenario()
-    network = scenario.network
     facts = {
         "clients": _clients_text(scenario),
-        "network": f"{_range_text(network.latency_us_min, network.latency_us_max)} "
-        f"one way, {network.bandwidth_bps // 1_000_000} Mbit/s",
+        "network": _network_text(scenario.network),
         "cores": _cores_text(scenario.cpu),
         "fsync": _range_text(scenario.disk.fsync_us_min, scenario.disk.fsync_us_max),
     }
     if scenario.clock != default.clock:
-        skews = (format_duration_rounded(each) for each in scenario.clock.skews_us)
+        skews = ", ".join(format_duration_rounded(each) for each in scenario.clock.skews_us)
         drifts = ", ".join(map(str, scenario.clock.drifts_ppm))
-        facts["clocks"] = f"off by {', '.join(skews)}; drift {drifts} ppm"
+        texts = (skews and f"off by {skews}", drifts and f"drift {drifts} ppm")
+        facts["clocks"] = "; ".join(filter(None, texts))
     if scenario.settings:
         facts["settings"] = ", ".join(f"{name} {n}" for name, n in scenario.settings.items())
     facts["faults"] = _faults_text(scenario)
@@ -46,6 +45,16 @@ def scenario_lines(scenario: Scenario) -> list[Text]:
         lines.append(Text.assemble((f"  {name:9}", "dim"), first))
         lines += [Text(f"{'':{INDENT}}{line}") for line in rest]
     return lines
+
+
+def _network_text(network: NetworkModel) -> str:
+    text = f"{_range_text(network.latency_us_min, network.latency_us_max)} one way, "
+    text += f"{network.bandwidth_bps // 1_000_000} Mbit/s"
+    if not network.distances_us:
+        return text
+    distances = {each for row in network.distances_us for each in row if each}
+    span = _range_text(min(distances, default=0), max(distances, default=0))
+    return f"{text}; {network.region_count} regions, {span} apart"
 
 
 def _cores_text(cpu: CpuModel) -> str:

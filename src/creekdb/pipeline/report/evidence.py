@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from creekdb.errors import StorageFault, UsageError
-from creekdb.evaluation import Experiment
+from creekdb.evaluation import EXTENSIONS, Experiment
 from creekdb.history import LIVE_SOURCE
 from creekdb.pipeline import schemas
 from creekdb.pipeline.schemas import ALL_KINDS, EXPERIMENT_COLUMNS, RESULT_SCHEMAS
@@ -104,6 +104,7 @@ SETUP_COLUMNS: Final = tuple(
 """Columns that the points of one curve share."""
 
 
+_EXTENSIONS_COLUMN: Final = SETUP_COLUMNS.index("extensions")
 MEASURES_ROW: Final = "measures"
 
 
@@ -142,7 +143,8 @@ class Evidence:
         """Environment of the paper; its source is `simulated` unless all runs are live."""
         sources = {row["source"] for row in self.tables.measures}
         source = "live" if sources == {"live"} else "simulated"
-        defaults = msgspec.structs.asdict(Experiment()) | {"source": source, "faults": ""}
+        texts = {"source": source, "faults": "", "extensions": ""}
+        defaults = msgspec.structs.asdict(Experiment()) | texts
         return {name: defaults[name] for name in SETUP_COLUMNS}
 
     @property
@@ -154,18 +156,33 @@ class Evidence:
     def schemes(self) -> list[str]:
         return sorted({row["scheme"] for row in self.tables.measures})
 
+    def extension_sets(self, **differing: Any) -> list[str]:
+        """Return the sets of extensions among runs of a setup: fewer first, then by EXTENSIONS."""
+        names = list(EXTENSIONS)
+        found = {
+            str(setup[_EXTENSIONS_COLUMN])
+            for _, setup, _ in self._curve_rows
+            if setup == self.setup(**differing, extensions=setup[_EXTENSIONS_COLUMN])
+        }
+
+        def rank(text: str) -> tuple[int, list[int]]:
+            chosen = text.split(",") if text else []
+            return len(chosen), [names.index(each) for each in chosen if each in names]
+
+        return sorted(found, key=rank)
+
     def setup(self, **differing: Any) -> tuple[Any, ...]:
         """Return the default setup with some values replaced, in the order of SETUP_COLUMNS."""
         assert set(differing) <= set(SETUP_COLUMNS), differing
         return tuple((self.default_setup | differing)[name] for name in SETUP_COLUMNS)
 
-    def values(self, parameter: str) -> list[Any]:
-        """Return the values of a parameter among runs of the otherwise default setup.
+    def values(self, parameter: str, **differing: Any) -> list[Any]:
+        """Return the values of a parameter among runs of the otherwise equal setup.
 
         None sorts first.
         """
         column = SETUP_COLUMNS.index(parameter)
-        default = self.setup()
+        default = self.setup(**differing)
         values = {
             setup[column]
             for _, setup, _ in self._curve_rows

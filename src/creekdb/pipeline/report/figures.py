@@ -1,11 +1,15 @@
-"""Figure 1 of the paper, redrawn, with the texts and controls of each drawing."""
+"""Figure 1 of the paper, redrawn, with the texts and controls of each drawing.
 
-from collections.abc import Mapping
+The drawings take the systems whose lines they contain, so that the report can repeat Figure 1 with
+further systems.
+"""
+
+from collections.abc import Mapping, Sequence, Set
 from typing import Final, NamedTuple
 
 from creekdb.pipeline.report import charts, formatting
 from creekdb.pipeline.report.charts import Axis, ChartRows, ThroughputChart, curves
-from creekdb.pipeline.report.charts.curves import CurveStyle
+from creekdb.pipeline.report.charts.curves import ChartedSystem, CurveStyle
 from creekdb.pipeline.report.evidence import Evidence
 from creekdb.pipeline.report.paper import CREEK_ACCURACY, PEAKS_TPS
 from creekdb.pipeline.report.quantities import Unit
@@ -44,8 +48,8 @@ class Figure(NamedTuple):
         return "log" if self.chart.x.is_logarithmic else "linear"
 
 
-def figure_1a(evidence: Evidence) -> Figure | None:
-    lines = curves.latency_lines(evidence.schemes)
+def figure_1a(evidence: Evidence, systems: Sequence[ChartedSystem]) -> Figure | None:
+    lines = curves.latency_lines(systems)
     rows = curves.curve_rows(evidence, lines, Unit.MICROSECONDS, LATENCY_MEASURES)
     if not rows:
         return None
@@ -60,15 +64,15 @@ def figure_1a(evidence: Evidence) -> Figure | None:
         description=f"{evidence.source.capitalize()} latency against achieved throughput, "
         "by system and kind of response",
         value_label="latency",
-        paper_peaks=_paper_peaks(evidence),
+        paper_peaks=_paper_peaks({system.scheme for system in systems}),
         statistic="mean",
     )
     return Figure("figure-1a", "Latency against throughput", chart, "Statistic", ends)
 
 
-def figure_1b(evidence: Evidence) -> Figure | None:
-    speculating = [scheme for scheme in evidence.schemes if scheme != "smr"]
-    lines = curves.scheme_lines(speculating, "accuracy")
+def figure_1b(evidence: Evidence, systems: Sequence[ChartedSystem]) -> Figure | None:
+    speculating = [system for system in systems if system.scheme != "smr"]
+    lines = curves.system_lines(speculating, "accuracy")
     rows = curves.curve_rows(evidence, lines, Unit.SHARE, ACCURACY_MEASURES)
     if not rows:
         return None
@@ -81,8 +85,8 @@ def figure_1b(evidence: Evidence) -> Figure | None:
     return Figure("figure-1b", "Accuracy of speculation", chart, "Responses compared", ends)
 
 
-def figure_1c(evidence: Evidence) -> Figure | None:
-    lines = curves.scheme_lines(evidence.schemes, "execution_ratio")
+def figure_1c(evidence: Evidence, systems: Sequence[ChartedSystem]) -> Figure | None:
+    lines = curves.system_lines(systems, "execution_ratio")
     rows = curves.curve_rows(evidence, lines, Unit.RATIO, EXECUTION_MEASURES)
     if not rows:
         return None
@@ -91,9 +95,15 @@ def figure_1c(evidence: Evidence) -> Figure | None:
     return Figure("figure-1c", "Execution ratio", _linear_chart("executions", lines, rows, y))
 
 
-def draw_figures(evidence: Evidence) -> list[Figure]:
-    """Return the parts of Figure 1 that the evidence covers."""
-    drawn = (draw(evidence) for draw in (figure_1a, figure_1b, figure_1c))
+def draw_figures(
+    evidence: Evidence, systems: Sequence[ChartedSystem] | None = None
+) -> list[Figure]:
+    """Return the parts of Figure 1 that the evidence covers.
+
+    `systems`: the systems to draw; by default, each scheme in the default setup.
+    """
+    chosen = curves.systems_of(evidence.schemes) if systems is None else systems
+    drawn = (draw(evidence, chosen) for draw in (figure_1a, figure_1b, figure_1c))
     return [figure for figure in drawn if figure is not None]
 
 
@@ -132,11 +142,11 @@ def _accuracy_domain(rows: ChartRows, statistic: str) -> list[float]:
     return [lowest - margin, 1 + margin]
 
 
-def _paper_peaks(evidence: Evidence) -> ChartRows:
-    """Return a vertical rule at each peak in the paper, for the schemes of the evidence."""
+def _paper_peaks(drawn: Set[str]) -> ChartRows:
+    """Return a vertical rule at each peak in the paper, for the schemes that are drawn."""
     schemes: dict[float, list[str]] = {}
     for scheme, peak in PEAKS_TPS.items():
-        if scheme in evidence.schemes:
+        if scheme in drawn:
             schemes.setdefault(peak, []).append(scheme)
     return [
         {

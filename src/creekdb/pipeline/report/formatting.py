@@ -101,6 +101,10 @@ def format_parameter(name: str, value: Any) -> str:
             return "Payment"
         case "strong_share", float():
             return format_percent(value)
+        case "extensions", str():
+            return value.replace(",", " + ").replace("_", " ") or "none"
+        case "clock_skew_us", int():
+            return f"{value / 1000:g}{NO_BREAK_SPACE}ms"
         case "exec_scale", float():
             return f"×{NO_BREAK_SPACE}{value:g}"
         case _, bool():

@@ -18,7 +18,13 @@ from markupsafe import Markup
 
 import creekdb
 from creekdb.errors import StorageFault
+from creekdb.evaluation import EXTENSIONS
 from creekdb.pipeline.report import formatting
+from creekdb.pipeline.report.beyond import (
+    beyond_section,
+    draw_extended_figures,
+    section_markdown,
+)
 from creekdb.pipeline.report.charts import curves, theme
 from creekdb.pipeline.report.checks import checks_section
 from creekdb.pipeline.report.claims import ClaimResult, ClaimStatus, evaluate_claims, markdown_table
@@ -44,22 +50,30 @@ def render_page(evidence: Evidence, results: list[ClaimResult]) -> str:
     palette = theme.css_palette(evidence.schemes)
     figures = draw_figures(evidence)
     variations = draw_variations(evidence, palette)
+    beyond = beyond_section(evidence, palette)
     timelines = draw_timelines(evidence, palette)
     live = draw_live_runs(evidence, palette)
-    charts: dict[str, Any] = {figure.key: _chart_data(figure, palette) for figure in figures}
-    rows = [row.panels for row in variations] + [each.panels for each in timelines]
+    extended = beyond.figures if beyond else []
+    charts: dict[str, Any] = {
+        figure.key: _chart_data(figure, palette) for figure in (*figures, *extended)
+    }
+    rows = [each.panels for each in (beyond.comparisons if beyond else ())]
+    rows += [row.panels for row in variations] + [each.panels for each in timelines]
     rows += [row for each in live for row in each.panels]
     charts |= {panel.key: {"spec": panel.spec} for row in rows for panel in row}
     script, bundle = _template_text("page.js"), _script_bundle()
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True)
     template = environment.from_string(_template_text("page.html"))
     return template.render(
+        beyond=beyond,
         bundle=Markup(bundle),
         charts=charts,
         checks=checks_section(evidence),
         colours=partial(theme.colours, evidence.schemes),
         css_name=theme.css_name,
         default_setup=evidence.default_setup,
+        extended_figures=[(figure, _figure_table(figure)) for figure in extended],
+        extension_texts=EXTENSIONS,
         figures=[(figure, _figure_table(figure)) for figure in figures],
         formatting=formatting,
         headline=headline(evidence),
@@ -135,6 +149,7 @@ def _template_text(name: str) -> str:
 
 PAGE_FILE: Final = "report.html"
 CLAIMS_FILE: Final = "statements.md"
+BEYOND_FILE: Final = "beyond.md"
 PICTURES_DIR: Final = "figures"
 PNG_SCALE: Final = 2
 """Pixels of a PNG per unit of the drawing."""
@@ -149,11 +164,17 @@ class Report(NamedTuple):
 
 
 def write_report(out: Location) -> Report:
-    """Write the page, the statements and the pictures; replace those of an earlier report."""
+    """Write the page, the statements and the pictures; replace those of an earlier report.
+
+    The tables of Creek's extensions are a file of their own, if there are any.
+    """
     evidence = Evidence(read_report_tables(out))
     results = evaluate_claims(evidence)
     statements = markdown_table(results, evidence.source)
+    beyond = beyond_section(evidence, theme.picture_palette(evidence.schemes))
     try:
+        if beyond is not None:
+            (out / BEYOND_FILE).write_bytes(section_markdown(beyond).encode())
         _write_pictures(evidence, out / PICTURES_DIR)
         (out / CLAIMS_FILE).write_bytes(statements.encode())
         (out / PAGE_FILE).write_bytes(render_page(evidence, results).encode())
@@ -173,7 +194,7 @@ def _claims_line(results: list[ClaimResult], source: str) -> str:
 
 def _write_pictures(evidence: Evidence, directory: Location) -> None:
     palette = theme.picture_palette(evidence.schemes)
-    for figure in draw_figures(evidence):
+    for figure in (*draw_figures(evidence), *draw_extended_figures(evidence)):
         spec = figure.chart.picture_spec(palette)
         svg: str = vl_convert.vegalite_to_svg(spec, vl_version=VEGA_LITE_VERSION)
         png: bytes = vl_convert.vegalite_to_png(spec, vl_version=VEGA_LITE_VERSION, scale=PNG_SCALE)

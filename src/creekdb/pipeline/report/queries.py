@@ -43,11 +43,6 @@ class Query(NamedTuple):
     """Returns None if the runs do not determine the number."""
 
 
-def not_measured(unit: Unit, reason: str) -> Query:
-    """Return a query for a number that no run determines."""
-    return Query(unit, reason, lambda evidence: None)
-
-
 # --- peaks ------------------------------------------------------------------------------------
 
 
@@ -206,6 +201,8 @@ def _maximum(points: list[CurvePoint]) -> QueryResult | None:
 WEAK_TENTATIVE: Final = "weak_tentative_mean_us"
 STRONG_TENTATIVE: Final = "strong_tentative_mean_us"
 STRONG_STABLE: Final = "strong_stable_mean_us"
+ALL_DONE: Final = "all_done_mean_us"
+"""Latency of all transactions, weak and strong."""
 LATENCY_LOAD_SHARE_MAX: Final = 0.9
 """Share of the lowest saturating load up to which latencies are compared. As in the paper, the
 processors are not saturated at these loads."""
@@ -219,14 +216,32 @@ def latency_range(scheme: str, measure: str, **overrides: Any) -> Query:
     return curve_range(latency_curve(scheme, measure, **overrides))
 
 
-def latency_ratio(one: str, two: str, measure: str, **overrides: Any) -> Query:
-    """Return the ratio of the mean latencies of two systems."""
+def latency_ratio(
+    one: str, two: str, measure: str, measure_of_two: str | None = None, **overrides: Any
+) -> Query:
+    """Return the ratio of the mean latencies of two systems.
+
+    `measure_of_two`: measure of the second system, if it differs.
+    """
+    other = formatting.scheme_name(two)
+    suffix = " of all transactions" if measure_of_two == ALL_DONE else ""
     return compare_curves(
         Unit.RATIO,
         latency_curve(one, measure, **overrides),
-        latency_curve(two, measure, **overrides),
+        latency_curve(two, measure_of_two or measure, **overrides),
         operator.truediv,
-        f"{formatting.scheme_name(one)}'s mean latency ÷ {formatting.scheme_name(two)}'s",
+        f"{formatting.scheme_name(one)}'s mean latency ÷ {other}'s{suffix}",
+    )
+
+
+def speculation_saving(scheme: str) -> Query:
+    """Return the share of its latency that a scheme saves by execution before the decision."""
+    return compare_curves(
+        Unit.SHARE,
+        Curve(scheme, ALL_DONE),
+        Curve(scheme, ALL_DONE, {"decided_only": True}),
+        lambda speculative, decided: 1 - speculative / decided,
+        "1 − mean latency ÷ mean latency without speculation",
     )
 
 

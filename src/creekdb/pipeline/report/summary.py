@@ -6,6 +6,7 @@ from typing import Any, Final, NamedTuple
 from creekdb.history import LIVE_SOURCE
 from creekdb.pipeline.report import formatting, live_runs
 from creekdb.pipeline.report.evidence import Evidence, ReportRow
+from creekdb.pipeline.report.paper import archie_ratio
 from creekdb.pipeline.report.quantities import Unit
 from creekdb.pipeline.report.queries import (
     STRONG_STABLE,
@@ -14,7 +15,6 @@ from creekdb.pipeline.report.queries import (
     QueryResult,
     curve_range,
     latency_range,
-    latency_ratio,
     peak_throughput,
 )
 
@@ -24,7 +24,7 @@ _HEADLINE_QUERIES: Final = {
     "peak": peak_throughput("creek"),
     "weak": latency_range("creek", WEAK_TENTATIVE),
     "stable": latency_range("creek", STRONG_STABLE),
-    "archie_ratio": latency_ratio("creek", "archie", WEAK_TENTATIVE),
+    "archie_ratio": archie_ratio(WEAK_TENTATIVE),
     "accuracy": curve_range(Curve("creek", "accuracy")),
 }
 

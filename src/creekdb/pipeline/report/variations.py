@@ -96,7 +96,7 @@ _VariationCurve: TypeAlias = tuple[CurveStyle, Mapping[str, Any]]
 
 
 def variation_lines(evidence: Evidence) -> list[CurveStyle]:
-    return curves.scheme_lines(evidence.schemes, "")
+    return curves.system_lines(curves.systems_of(evidence.schemes), "")
 
 
 def draw_variations(evidence: Evidence, palette: Palette) -> list[VariationRow]:

@@ -1,4 +1,4 @@
-"""Grids of experiments: `quick`, `paper`, or a file in TOML or JSON.
+"""Grids of experiments: `quick`, `paper`, `beyond`, or a file in TOML or JSON.
 
 A grid is a list of blocks. A block assigns one value or several to fields of an experiment; its
 cells are all combinations:
@@ -12,6 +12,10 @@ cells are all combinations:
 Other fields have the defaults of `creekdb.evaluation.Experiment`. Durations are texts with a unit
 (`duration = "200ms"`). `transactions` sets the duration in which that many are invoked, at least a
 tenth of a second. Before any run starts, errors are reported with file, block and key.
+
+`extensions` selects extensions of Creek beyond the paper: names separated by commas, `all`, `none`,
+`each` (one experiment per extension, with it alone) or `stepwise` (one extension after the other).
+Without the key, all of them are off.
 """
 
 import json
@@ -29,22 +33,28 @@ import msgspec
 
 from creekdb.errors import BadValue, UnknownName, UsageError
 from creekdb.evaluation import Experiment
+from creekdb.evaluation.extensions import EXTENSIONS, expand_extensions
 from creekdb.schemes.registry import SCHEMES
 from creekdb.simulation.faults.fields import format_duration, parse_duration_us
 
-BUILT_IN_GRIDS: Final = ("quick", "paper")
+BUILT_IN_GRIDS: Final = ("quick", "paper", "beyond")
 CELLS_MAX: Final = 100_000
 DURATION_US_MIN: Final = 100_000
 """Lower bound for a duration that follows from `transactions`, in microseconds."""
 
 SLUG_CHARS_MAX: Final = 40
-_DURATION_FIELDS: Final = {"duration": "duration_us", "warm_up": "warm_up_us"}
+_DURATION_FIELDS: Final = {
+    "duration": "duration_us",
+    "warm_up": "warm_up_us",
+    "clock_skew": "clock_skew_us",
+}
 _FIELDS: Final = tuple(
     next((key for key, name in _DURATION_FIELDS.items() if name == field), field)
     for field in Experiment.__struct_fields__
+    if field not in EXTENSIONS
 )
 _TYPE_NAMES: Final = {int: "a whole number", str: "a text", bool: "true or false"}
-GRID_KEYS: Final = (*_FIELDS, "transactions")
+GRID_KEYS: Final = (*_FIELDS, "extensions", "transactions")
 
 
 class Cell(NamedTuple):
@@ -109,18 +119,30 @@ def _block_experiments(where: str, block: dict[str, Any]) -> Iterator[Experiment
     for key, choices in values.items():
         if not choices:
             raise UsageError(f"{where}, key '{key}': the list is empty")
+    if "extensions" in values:
+        values["extensions"] = _expand_all(where, values["extensions"])
     if math.prod(map(len, values.values())) > CELLS_MAX:
         raise UsageError(f"{where}: the block exceeds {CELLS_MAX} experiments")
     for combination in product(*values.values()):
         yield _build_experiment(where, dict(zip(values, combination, strict=True)))
 
 
+def _expand_all(where: str, texts: list[Any]) -> list[tuple[str, ...]]:
+    try:
+        for text in texts:
+            if not isinstance(text, str):
+                raise BadValue(f"{text!r} is not a text; write names separated by commas")
+        return list(dict.fromkeys(each for text in texts for each in expand_extensions(text)))
+    except UsageError as error:
+        raise UsageError(f"{where}, key 'extensions': {error}") from error
+
+
 def _build_experiment(where: str, chosen: dict[str, Any]) -> Experiment:
     fields = {
         _DURATION_FIELDS.get(key, key): _parse_value(where, key, value)
         for key, value in chosen.items()
-        if key != "transactions"
-    }
+        if key not in ("transactions", "extensions")
+    } | dict.fromkeys(chosen.get("extensions", ()), True)
     if "transactions" in chosen:
         fields["duration_us"] = _duration_for_transactions_us(where, chosen)
     _check_durations(where, fields)
@@ -151,7 +173,7 @@ def _parse_value(where: str, key: str, value: Any) -> Any:
                 if not isinstance(value, str):
                     raise BadValue(f"{value!r} is not a text; write 'crash 1 at 2s; heal at 3s'")
                 return tuple(each.strip() for each in value.split(";") if each.strip())
-            case "duration" | "warm_up":
+            case "duration" | "warm_up" | "clock_skew":
                 if not isinstance(value, str):
                     raise BadValue(f"{value!r} is not a text; write a number with its unit")
                 return parse_duration_us(value)
@@ -205,6 +227,7 @@ def cell_name(experiment: Experiment) -> str:
         value = getattr(experiment, field)
         if value != getattr(default, field):
             parts.append(text(value))
+    parts += experiment.extensions
     return "-".join((*parts, f"s{experiment.seed}"))
 
 
@@ -225,7 +248,9 @@ _NAME_PARTS: Final[dict[str, Callable[[Any], str]]] = {
     "cores": "c{}".format,
     "layout": str,
     "local_reads": lambda _: "local",
-    "late_contexts": lambda _: "late",
+    "decided_only": lambda _: "decided",
+    "regions": "regions{}".format,
+    "clock_skew_us": lambda skew_us: f"skew{format_duration(skew_us)}",
     "recorded": lambda _: "recorded",
     "faults": lambda faults: _slug("; ".join(faults)),
     "duration_us": format_duration,

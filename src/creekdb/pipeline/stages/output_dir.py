@@ -28,7 +28,7 @@ from creekdb.pipeline.schemas import RUN_SCHEMAS
 from creekdb.pipeline.stages.grid import Grid
 from creekdb.pipeline.storage import Location
 
-SCHEMA_VERSION: Final = 2
+SCHEMA_VERSION: Final = 3
 MANIFEST_FILE: Final = "pipeline.json"
 HISTORIES_DIR: Final = "histories"
 FAILED_DIR: Final = "failed"

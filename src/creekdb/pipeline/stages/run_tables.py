@@ -24,6 +24,7 @@ from msgspec.structs import astuple
 
 from creekdb import tpcc
 from creekdb.evaluation import measures
+from creekdb.evaluation.extensions import enabled_extensions, join_extensions
 from creekdb.history import (
     LIVE_SOURCE,
     Committed,
@@ -258,7 +259,7 @@ def _arrow_table(schema: pa.Schema, rows: Sequence[tuple[Any, ...]]) -> pa.Table
 
 def _scenario_columns(scenario: Scenario) -> dict[str, Any]:
     layout, warehouses = measures.parse_tpcc_name(scenario.datatype)
-    clients = scenario.clients
+    clients, settings = scenario.clients, scenario.protocol_settings()
     every_payment = not clients.strong_share and set(clients.strong_kinds) == tpcc.STRONG_KINDS
     # The load was divided by the number of replicas, so the product may have a rounding error.
     load_tps = round(clients.rate_per_second * scenario.replicas, 6)
@@ -272,7 +273,11 @@ def _scenario_columns(scenario: Scenario) -> dict[str, Any]:
         "exec_scale": scenario.cpu.scale,
         "replicas": scenario.replicas,
         "cores": scenario.cpu.cores,
-        "local_reads": bool(scenario.protocol_settings().local_reads),
+        "local_reads": bool(settings.local_reads),
+        "decided_only": bool(settings.decided_only),
+        "extensions": join_extensions(enabled_extensions(scenario.scheme, settings)),
+        "regions": scenario.network.region_count,
+        "clock_skew_us": scenario.clock.skew_us_max,
         "faults": "; ".join(map(format_fault, scenario.faults)),
         "duration_us": scenario.duration_us,
         "seed": scenario.seed,
@@ -302,6 +307,10 @@ def _live_columns(history: History) -> dict[str, Any]:
         "replicas": len(history.members),
         "cores": 0,
         "local_reads": False,
+        "decided_only": False,
+        "extensions": "",
+        "regions": 1,
+        "clock_skew_us": 0,
         "faults": "",
         "duration_us": last_us,
         "seed": 0,

@@ -81,6 +81,12 @@ class Network:
         self._deliver = deliver
         self._latency_random = derive_generator(seed, "latency")
         self._latency_spread_us = model.latency_us_max - model.latency_us_min + 1
+        self._latency_base_us = [
+            model.latency_us_min + model.distance_us(sender, receiver)
+            for sender in range(replicas)
+            for receiver in range(replicas)
+        ]
+        """Lower bound of the latency of each pair, at `sender * replicas + receiver`."""
         self._link_free_ns = [0] * replicas
         self._last_arrival_us = [0] * (replicas * replicas)
         self._crashes = [0] * replicas
@@ -126,7 +132,7 @@ class Network:
             if self.blocked[pair]:
                 self.lost_messages += 1
                 continue
-            arrival_us = max(leaves_ns // 1000 + self._delay_us(), self._last_arrival_us[pair])
+            arrival_us = max(leaves_ns // 1000 + self._delay_us(pair), self._last_arrival_us[pair])
             if noisy:
                 self._send_with_noise(arrival_us, pair, data, shared)
                 continue
@@ -136,9 +142,9 @@ class Network:
         if sender in self.on_promise_sent and type(message) is Promise:
             heap.schedule_after(0, self.on_promise_sent.pop(sender))
 
-    def _delay_us(self) -> int:
+    def _delay_us(self, pair: int) -> int:
         extra_us = int(self._latency_random.random() * self._latency_spread_us)
-        return int((self._model.latency_us_min + extra_us) * self.spike_factor)
+        return int((self._latency_base_us[pair] + extra_us) * self.spike_factor)
 
     def _send_with_noise(
         self, arrival_us: int, pair: int, data: bytes, shared: Message | None

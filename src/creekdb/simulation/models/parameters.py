@@ -65,6 +65,9 @@ class NetworkModel(msgspec.Struct, frozen=True, kw_only=True):
     crash_loss: float = 0.5
     """Share of a crashing sender's messages in flight that are lost."""
     wire: bool = True
+    distances_us: tuple[tuple[int, ...], ...] = ()
+    """One-way latency from each region to each other, in addition to the latency within a region;
+    empty for one region. Replica r is in region r modulo their number."""
 
     def __post_init__(self) -> None:
         if not 0 <= self.latency_us_min <= self.latency_us_max:
@@ -74,6 +77,35 @@ class NetworkModel(msgspec.Struct, frozen=True, kw_only=True):
             )
         check_range(self, 1, inf, "bandwidth_bps")
         check_range(self, 0, 1, "crash_loss")
+        regions = len(self.distances_us)
+        if any(len(row) != regions or min(row) < 0 for row in self.distances_us):
+            raise BadValue(
+                f"distances_us has {regions} rows: each must have as many latencies, at least 0"
+            )
+
+    @property
+    def region_count(self) -> int:
+        return len(self.distances_us) or 1
+
+    def distance_us(self, sender: int, receiver: int) -> int:
+        """Return the latency between the regions of two replicas; 0 within a region."""
+        regions = len(self.distances_us)
+        return self.distances_us[sender % regions][receiver % regions] if regions else 0
+
+
+REGION_POSITIONS_US: Final = {
+    1: (0,),
+    3: (0, 20_000, 80_000),
+    5: (0, 20_000, 40_000, 60_000, 80_000),
+}
+"""By number of regions: their positions on a line, as one-way latencies from its start."""
+
+
+def distances_on_a_line(positions_us: tuple[int, ...]) -> tuple[tuple[int, ...], ...]:
+    """Return the latencies between regions at these positions; empty for a single region."""
+    if len(positions_us) == 1:
+        return ()
+    return tuple(tuple(abs(one - other) for other in positions_us) for one in positions_us)
 
 
 class CpuModel(msgspec.Struct, frozen=True, kw_only=True):
@@ -131,10 +163,25 @@ class ClockModel(msgspec.Struct, frozen=True, kw_only=True):
         if any(abs(drift) > DRIFT_PPM_MAX for drift in self.drifts_ppm):
             raise BadValue(f"a clock drift must be at most {DRIFT_PPM_MAX} ppm, fast or slow")
 
+    @property
+    def skew_us_max(self) -> int:
+        """Greatest difference between two clocks at the start of a run."""
+        skews = (*self.skews_us, 0)
+        return max(skews) - min(skews)
+
     def make_clock(self, replica: int) -> SkewedClock:
         skew_us = self.skews_us[replica] if replica < len(self.skews_us) else 0
         drift_ppm = self.drifts_ppm[replica] if replica < len(self.drifts_ppm) else 0
         return SkewedClock(skew_us, drift_ppm)
+
+
+def evenly_skewed_clocks(skew_us: int, replicas: int) -> ClockModel:
+    """Return clocks that are ahead by 0 to `skew_us`, at even distances."""
+    if not skew_us or replicas == 1:
+        return ClockModel()
+    return ClockModel(
+        skews_us=tuple(skew_us * index // (replicas - 1) for index in range(replicas))
+    )
 
 
 EXECUTION_US: Final = 54.5

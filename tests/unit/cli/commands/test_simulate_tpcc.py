@@ -108,6 +108,35 @@ def test_the_layout_is_configurable(capsys: pytest.CaptureFixture[str]) -> None:
     assert shown["violated"] == []
 
 
+def test_the_default_is_the_creek_of_the_paper(capsys: pytest.CaptureFixture[str]) -> None:
+    shown = measure(capsys, "--load", "1000")
+
+    assert (shown["extensions"], shown["regions"], shown["clock_skew_us"]) == ([], 1, 0)
+
+
+def test_extensions_are_selected_by_name(capsys: pytest.CaptureFixture[str]) -> None:
+    load = ("--load", "9000")
+    paper = measure(capsys, *load)
+    chosen = measure(capsys, *load, "--extensions", "estimates")
+
+    assert chosen["extensions"] == ["estimates"]
+    assert chosen["execution_ratio"] < paper["execution_ratio"]
+
+
+def test_an_unknown_extension_is_rejected(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*TPCC, "--extensions", "speed"]) == 2
+    assert "unknown extension 'speed'" in capsys.readouterr().err
+
+
+def test_messages_between_regions_take_longer(capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ("--load", "200", "--regions", "3", "--replicas", "3", "--clock-skew", "2ms")
+    assert main([*TPCC, *arguments, "--duration", "1s", "--json"]) == 0
+    shown = json.loads(capsys.readouterr().out)
+
+    assert (shown["regions"], shown["clock_skew_us"]) == (3, 2000)
+    assert shown["weak_tentative_ms"]["p50"] < 5 < 40 < shown["strong_stable_ms"]["p50"]
+
+
 def test_a_saved_run_is_recorded_and_can_be_checked(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

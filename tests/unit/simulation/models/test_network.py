@@ -45,6 +45,24 @@ def test_messages_arrive_within_the_latency_bounds() -> None:
     assert all(200 <= at_us <= 302 for at_us, *_ in harness.log)
 
 
+def test_messages_between_regions_take_their_distance_longer() -> None:
+    harness = NetworkHarness(4, model=NetworkModel(distances_us=((0, 20_000), (50_000, 0))))
+    harness.send(0, (1, 2))
+    harness.send(3, (2,))
+    harness.heap.run()
+    arrivals = {(sender, receiver): at_us for at_us, receiver, sender, _ in harness.log}
+
+    assert 200 <= arrivals[0, 2] <= 303
+    assert 20_200 <= arrivals[0, 1] <= 20_303
+    assert 50_200 <= arrivals[3, 2] <= 50_303
+
+
+@pytest.mark.parametrize("distances_us", [((0, 1), (1,)), ((0,), (0,)), ((0, -1), (1, 0))])
+def test_distances_are_a_square_of_latencies(distances_us: tuple[tuple[int, ...], ...]) -> None:
+    with pytest.raises(BadValue, match="distances_us has 2 rows"):
+        NetworkModel(distances_us=distances_us)
+
+
 def test_messages_between_a_pair_arrive_in_the_order_sent() -> None:
     harness = NetworkHarness()
     for number in range(100):

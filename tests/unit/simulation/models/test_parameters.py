@@ -10,7 +10,12 @@ from creekdb.protocol.request import Request
 from creekdb.simulation.models.parameters import (
     ACCESS_US,
     EXECUTION_US,
+    REGION_POSITIONS_US,
+    ClockModel,
+    NetworkModel,
     calibrated_cpu,
+    distances_on_a_line,
+    evenly_skewed_clocks,
 )
 from creekdb.tpcc import (
     TRANSACTION_SHARES,
@@ -86,3 +91,24 @@ def test_the_calibrated_model_uses_the_frozen_constants() -> None:
 
     assert (model.execution_us, model.access_us) == (EXECUTION_US, ACCESS_US)
     assert (model.cores, model.scale, model.rollback_us) == (3, 5.0, 0.0)
+
+
+def test_regions_are_20_to_80_ms_apart() -> None:
+    for count, positions_us in REGION_POSITIONS_US.items():
+        distances_us = distances_on_a_line(positions_us)
+        model = NetworkModel(distances_us=distances_us)
+        apart = {each for row in distances_us for each in row if each}
+
+        assert model.region_count == count
+        assert all(row[index] == 0 for index, row in enumerate(distances_us))
+        assert count == 1 or (min(apart), max(apart)) == (20_000, 80_000)
+
+
+def test_clocks_are_skewed_evenly() -> None:
+    clocks = evenly_skewed_clocks(900, 4)
+
+    assert clocks.skews_us == (0, 300, 600, 900)
+    assert clocks.skew_us_max == 900
+    assert evenly_skewed_clocks(0, 4) == evenly_skewed_clocks(900, 1) == ClockModel()
+    assert ClockModel(skews_us=(-5, 7)).skew_us_max == 12
+    assert ClockModel(skews_us=(5,)).skew_us_max == 5

@@ -77,9 +77,10 @@ class SparkArguments(NamedTuple):
 
 FORCE: Final = option("Replace the output of another grid.")
 GRID_SETTINGS: Final[dict[str, str]] = {
-    "help": "Experiments: those of the paper, a selection of them, or a TOML or JSON file.",
+    "help": "Experiments: those of the paper, a selection of them, those on Creek's extensions "
+    "beyond the paper, or a TOML or JSON file.",
     "flag": "--grid",
-    "metavar": "FILE|paper|quick",
+    "metavar": "FILE|paper|quick|beyond",
 }
 
 
@@ -192,7 +193,8 @@ def simulate(
       transactions = 4000          # or duration = "400ms"
 
     Other keys: warehouses, strong_share, exec_scale, replicas, cores, layout, warm_up, local_reads,
-    late_contexts, recorded, and faults ("partition 0,1 at 1s; heal at 2s").
+    decided_only, regions, clock_skew, recorded, and faults ("partition 0,1 at 1s; heal at 2s"). The
+    key extensions is "none", "all", "each", "stepwise", or names separated by commas.
     """
     with require_packages():
         from creekdb.pipeline.stages.grid import load_grid  # noqa: PLC0415

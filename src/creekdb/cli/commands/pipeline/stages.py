@@ -278,6 +278,7 @@ def run(
     Examples:
       creek pipeline run                    a few of the paper's experiments
       creek pipeline run --grid paper       all of them: one to two hours
+      creek pipeline run --grid beyond      Creek's extensions beyond the paper
       creek pipeline run --grid mine.toml --out runs/mine
       creek pipeline run --record-live runs/live
       creek live-run --out runs/live && creek pipeline run --live runs/live

@@ -4,7 +4,7 @@ The colour denotes the scheme. Solid lines are stable responses, dashed lines te
 dotted lines responses that a scheme withholds. Circles are weak operations, squares strong ones.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
 from creekdb.pipeline.report import formatting
@@ -26,6 +26,53 @@ class CurveStyle(NamedTuple):
     shape: str
     shown: bool = True
     """True if the line is visible initially. The legend toggles it."""
+    overrides: Mapping[str, Any] = {}
+    """Differences from the default setup."""
+    own_colour: str = ""
+    """Name of the colour; empty for that of the scheme."""
+
+    @property
+    def colour(self) -> str:
+        return self.own_colour or self.scheme
+
+
+class ChartedSystem(NamedTuple):
+    """A scheme in one setup, as a system of its own in a chart."""
+
+    scheme: str
+    label: str
+    overrides: Mapping[str, Any] = {}
+    own_colour: str = ""
+    shape: str = ""
+    """Shape of its points; empty for that of the scheme."""
+
+    def line(self, measure: str) -> CurveStyle:
+        """Return one line for a measure."""
+        return CurveStyle(
+            self.label,
+            self.scheme,
+            measure,
+            DASHES["solid"],
+            self.shape or scheme_chart(self.scheme).shape,
+            overrides=self.overrides,
+            own_colour=self.own_colour,
+        )
+
+    def latency_lines(self) -> list[CurveStyle]:
+        """Return one line per kind of response."""
+        return [
+            CurveStyle(
+                f"{self.label}, {line.response}" if line.response else self.label,
+                self.scheme,
+                line.measure,
+                DASHES[line.dash],
+                line.shape,
+                line.shown,
+                self.overrides,
+                self.own_colour,
+            )
+            for line in scheme_chart(self.scheme).lines
+        ]
 
 
 def in_paper_order(schemes: list[str]) -> list[str]:
@@ -34,37 +81,20 @@ def in_paper_order(schemes: list[str]) -> list[str]:
     return known + [scheme for scheme in schemes if scheme not in FIGURE_ORDER]
 
 
-def latency_lines(schemes: list[str]) -> list[CurveStyle]:
-    return [line for scheme in in_paper_order(schemes) for line in _scheme_latency_lines(scheme)]
-
-
-def _scheme_latency_lines(scheme: str) -> list[CurveStyle]:
-    name = formatting.scheme_name(scheme)
+def systems_of(schemes: list[str]) -> list[ChartedSystem]:
+    """Return each scheme in the default setup."""
     return [
-        CurveStyle(
-            f"{name}, {line.response}" if line.response else name,
-            scheme,
-            line.measure,
-            DASHES[line.dash],
-            line.shape,
-            line.shown,
-        )
-        for line in scheme_chart(scheme).lines
+        ChartedSystem(scheme, formatting.scheme_name(scheme)) for scheme in in_paper_order(schemes)
     ]
 
 
-def scheme_lines(schemes: list[str], measure: str) -> list[CurveStyle]:
-    """Return one line per scheme."""
-    return [
-        CurveStyle(
-            formatting.scheme_name(scheme),
-            scheme,
-            measure,
-            DASHES["solid"],
-            scheme_chart(scheme).shape,
-        )
-        for scheme in in_paper_order(schemes)
-    ]
+def latency_lines(systems: Iterable[ChartedSystem]) -> list[CurveStyle]:
+    return [line for system in systems for line in system.latency_lines()]
+
+
+def system_lines(systems: Iterable[ChartedSystem], measure: str) -> list[CurveStyle]:
+    """Return one line per system."""
+    return [system.line(measure) for system in systems]
 
 
 def lines_with_points(lines: list[CurveStyle], rows: list[dict[str, Any]]) -> list[CurveStyle]:
@@ -83,7 +113,7 @@ def curve_rows(
         {"line": line.label, "statistic": statistic} | _point_fields(point, unit)
         for line in lines
         for statistic, measure in measures.items()
-        for point in evidence.curve(line.scheme, measure.format(line.measure))
+        for point in evidence.curve(line.scheme, measure.format(line.measure), **line.overrides)
         if point.throughput_tps > 0
     ]
 

@@ -187,7 +187,7 @@ def line_encodings(lines: list[CurveStyle], palette: Palette) -> dict[str, Any]:
 
 
 def _line_colours(lines: list[CurveStyle], palette: Palette) -> dict[str, str]:
-    return {line.label: palette.scheme(line.scheme) for line in lines}
+    return {line.label: palette.scheme(line.colour) for line in lines}
 
 
 def hollow_fill(where: str, lines: list[CurveStyle], palette: Palette) -> Any:

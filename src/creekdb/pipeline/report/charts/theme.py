@@ -18,6 +18,9 @@ OTHER_COLOURS: Final = (
     ("#4553b5", "#9aa6f5"),
 )
 """Light and dark colours for schemes without their own."""
+EXTENDED: Final = "creek-extended"
+"""Name of the colour of Creek with extensions beyond the paper."""
+EXTENDED_COLOURS: Final = ("#a1177f", "#ee8fd0")
 INK_COLOURS: Final = {
     "background": ("#fcfbf8", "#15181b"),
     "ink": ("#1f2428", "#e8e4dc"),
@@ -52,6 +55,7 @@ def colours(schemes: list[str], dark: bool) -> dict[str, str]:
     named = {f"scheme-{scheme}": scheme for scheme in schemes} | {"accent": "creek"}
     for name, scheme in named.items():
         chosen[name] = (scheme_chart(scheme).colours or next(others))[dark]
+    chosen[f"scheme-{EXTENDED}"] = EXTENDED_COLOURS[dark]
     return chosen
 
 

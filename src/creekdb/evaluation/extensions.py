@@ -1,0 +1,67 @@
+"""Extensions of Creek beyond the paper: their names, and texts that select them.
+
+An extension is a setting of the protocol with the values 0 and 1, and a field of `Experiment` with
+the same name. Off is the paper's Creek. Options, grids, tables and the report derive their lists
+from EXTENSIONS. Its order is the one in which the report adds them one by one.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from creekdb.errors import UnknownName
+
+EXTENSIONS: Final[Mapping[str, str]] = {
+    "estimates": "a request waits for earlier ones that are expected to change what it reads",
+    "footprints": "a stable response waits only for requests that may write what its operation "
+    "touches",
+    "late_contexts": "the leader extends contexts by weak requests with lower timestamps",
+}
+"""Meaning of each extension."""
+EXTENDED_SCHEMES: Final = ("creek", "differential")
+"""Built-in schemes that have extensions."""
+
+ALL: Final = "all"
+NONE: Final = "none"
+EACH: Final = "each"
+STEPWISE: Final = "stepwise"
+
+
+def parse_extensions(text: str) -> tuple[str, ...]:
+    """Return the extensions of a text: names separated by commas, `all` or `none`."""
+    if text == ALL:
+        return tuple(EXTENSIONS)
+    chosen = [] if text == NONE else [each.strip() for each in text.split(",")]
+    for name in chosen:
+        if name not in EXTENSIONS:
+            raise UnknownName("extension", name, (*EXTENSIONS, ALL, NONE))
+    return tuple(name for name in EXTENSIONS if name in chosen)
+
+
+def expand_extensions(text: str) -> list[tuple[str, ...]]:
+    """Return the sets of extensions of a text in a grid.
+
+    `each` is one set per extension, with that extension alone. `stepwise` begins with none, and
+    adds one extension after the other. Any other text is one set, as in `parse_extensions`.
+    """
+    names = tuple(EXTENSIONS)
+    if text == EACH:
+        return [(name,) for name in names]
+    if text == STEPWISE:
+        return [names[:count] for count in range(len(names) + 1)]
+    return [parse_extensions(text)]
+
+
+def join_extensions(names: Iterable[str]) -> str:
+    """Return the inverse of `parse_extensions`; an empty text without any extension."""
+    return ",".join(names)
+
+
+def enabled_extensions(scheme: str, settings: Any) -> tuple[str, ...]:
+    """Return the extensions that the settings of a replica enable.
+
+    Built-in schemes other than EXTENDED_SCHEMES ignore these settings. A scheme of a user, with a
+    colon in its name, may use them.
+    """
+    if scheme not in EXTENDED_SCHEMES and ":" not in scheme:
+        return ()
+    return tuple(name for name in EXTENSIONS if getattr(settings, name))

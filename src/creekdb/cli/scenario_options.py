@@ -93,6 +93,14 @@ class TpccOptions(NamedTuple):
         "TPC-C, scheme creek: execute a weak read-only operation on its own replica only "
         "(Section 4.4).  [default: on all replicas, as in the paper's figures]"
     )
+    estimates: bool = option(
+        "TPC-C, scheme creek: start a transaction only after earlier ones that are expected to "
+        "change what it reads."
+    )
+    footprints: bool = option(
+        "TPC-C, scheme creek: send a stable response without waiting for transactions that cannot "
+        "change what it touches."
+    )
     population: Path | None = option(
         "TPC-C: directory of initial data, from 'creek pipeline generate'.  [default: computed]",
         metavar="DIRECTORY",

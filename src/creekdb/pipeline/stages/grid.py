@@ -225,6 +225,8 @@ _NAME_PARTS: Final[dict[str, Callable[[Any], str]]] = {
     "cores": "c{}".format,
     "layout": str,
     "local_reads": lambda _: "local",
+    "estimates": lambda _: "estimates",
+    "footprints": lambda _: "footprints",
     "recorded": lambda _: "recorded",
     "faults": lambda faults: _slug("; ".join(faults)),
     "duration_us": format_duration,

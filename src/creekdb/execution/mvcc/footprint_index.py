@@ -1,7 +1,7 @@
 """Index of requests by the key prefixes that they may write.
 
-A search costs as much as the footprint that is searched for, not as much as there are requests: the
-prefixes of a prefix are looked up one by one, and its extensions are neighbours in sorted order.
+The cost of a search depends on the footprint that is searched for, not on the number of requests.
+The prefixes of a prefix are looked up one by one. Its extensions are neighbours in sorted order.
 
 The footprint of a request is computed when a search needs it first. Most requests leave the index
 before that.

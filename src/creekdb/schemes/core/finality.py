@@ -13,9 +13,8 @@ Read-only requests write nothing, so no other request waits for them.
 
 Why the outcome of a final request never changes. Let R be final, and let D be the requests before R
 from which a chain of overlaps leads to R: each may write what the next one may touch. Rule 2 makes
-every request of D final before R. Rule 2 for direct overlaps alone therefore covers the chains, and
-a chain cannot be left out: a request between two disjoint ones carries what the first one writes to
-the second one.
+every request of D final before R. So a rule for direct overlaps covers the chains, too. A chain
+cannot be left out: a request between two disjoint ones passes on what the first one writes.
 
 An execution reads only registers of its footprint, and only requests with such a register in their
 own footprint write it. So every version that a request of D, or R, reads was written by a request

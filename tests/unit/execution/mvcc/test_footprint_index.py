@@ -30,8 +30,9 @@ class Requests:
         ]
 
     def _footprint_of(self, operation: Operation) -> Footprint | None:
-        self.computed.append(operation.arguments[0])
-        return self.footprints[operation.arguments[0]]
+        at: int = operation.arguments[0]
+        self.computed.append(at)
+        return self.footprints[at]
 
 
 def prefixes_overlap(one: Key, other: Key) -> bool:

@@ -131,12 +131,14 @@ def _constant(column: str, length_us: int, is_live: bool) -> str:
         case "source":
             # Only live runs have steps over time.
             return f"'{LIVE_SOURCE if is_live else SIMULATED}' as {column}"
-        case "faults" | "violated" | "command":
+        case "extensions" | "faults" | "violated" | "command":
             return f"'' as {column}"
         case "unsettled" | "strong_share" | "layout":
             return f"null as {column}"
+        case "local_reads" | "decided_only":
+            return f"false as {column}"
         case _:
-            return f"{'false' if column == 'local_reads' else 0} as {column}"
+            return f"0 as {column}"
 
 
 def run_measures(tables: RunTables, directory: Path) -> None:

@@ -190,6 +190,7 @@ def live_run(**changes: Any) -> Row:
     row |= {"run": "live", "source": "live", "scheme": "creek", "layout": None, "unsettled": None}
     row |= {"load_tps": None, "strong_share": None, "exec_scale": 1.0, "replicas": 3, "cores": 1}
     row |= {"warehouses": None, "local_reads": False, "duration_us": 1000, "seed": 0}
+    row |= {"decided_only": False, "regions": 1, "clock_skew_us": 0}
     return row | {"begin_us": 0, "end_us": 1000, "messages": 0} | changes
 
 

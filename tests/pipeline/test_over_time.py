@@ -16,9 +16,11 @@ def run_row(name: str, **columns: Any) -> Row:
     blank: Row = dict.fromkeys(RUNS.names, 0) | {
         "layout": None,
         "unsettled": None,
-        **dict.fromkeys(("scheme", "faults", "trace_hash", "violated", "command"), ""),
+        **dict.fromkeys(("scheme", "extensions", "faults", "trace_hash", "violated"), ""),
+        **dict.fromkeys(("local_reads", "decided_only"), False),
+        "command": "",
     }
-    window = {"begin_us": BEGIN_US, "end_us": BEGIN_US + LENGTH_US, "local_reads": False}
+    window = {"begin_us": BEGIN_US, "end_us": BEGIN_US + LENGTH_US}
     return blank | window | {"run": name, "source": "simulated"} | columns
 
 

@@ -234,7 +234,8 @@ def _comparisons(
             values = evidence.values("warehouses", **where)
             title = f"Wide area: {regions} regions"
             key = f"regions-{regions}"
-            varied = _Varied(key, title, "warehouses", values, where, _WIDE_AREA_MEASURES)
+            measures = _WIDE_AREA_MEASURES, (_EXECUTIONS,)
+            varied = _Varied(key, title, "warehouses", values, where, *measures)
             yield from _comparison(evidence, systems, palette, varied)
     skews = evidence.values("clock_skew_us")
     varied = _Varied("skew", "Skewed clocks", "clock_skew_us", skews, {}, _SKEW_MEASURES)
@@ -251,6 +252,13 @@ class _Varied(NamedTuple):
     where: Mapping[str, Any]
     """Other differences from the default setup."""
     measures: tuple[_Measure, ...]
+    """Measures of the panels, and the first ones of the table."""
+    other_measures: tuple[_Measure, ...] = ()
+    """Further measures of the table."""
+
+    @property
+    def table_measures(self) -> tuple[_Measure, ...]:
+        return (*self.measures, *self.other_measures)
 
     def setups(self) -> list[dict[str, Any]]:
         return [{**self.where, self.parameter: value} for value in self.values]
@@ -332,9 +340,9 @@ def _comparison_table(
         [label, formatting.format_parameter(varied.parameter, value), *cells]
         for system in systems
         for value, setup in zip(varied.values, varied.setups(), strict=True)
-        for label, *cells in _table_rows(evidence, [system], varied.measures, setup, load_tps)
+        for label, *cells in _table_rows(evidence, [system], varied.table_measures, setup, load_tps)
     ]
-    label, *header = _header(varied.measures)
+    label, *header = _header(varied.table_measures)
     return ReportTable("", [label, name, *header], rows)
 
 

@@ -27,15 +27,15 @@ from creekdb.cli.options import (
 from creekdb.cli.views.walkthrough import walkthrough_scenario
 from creekdb.errors import BadValue, UnknownName, UsageError
 from creekdb.evaluation.experiment import CORES_MAX, LOAD_MAX, REPLICAS_MAX, TPCC, Experiment
-from creekdb.evaluation.extensions import EXTENSIONS, parse_extensions
+from creekdb.evaluation.extensions import EXTENSIONS, extension_switches, parse_extensions
 from creekdb.execution.datatype import DataType
 from creekdb.schemes import registry
 from creekdb.server.runtime.config import load_datatype
 from creekdb.simulation.faults.fault_types import Fault, check_faults
 from creekdb.simulation.faults.fields import UNITS_US, format_duration, parse_duration_us
 from creekdb.simulation.faults.language import format_fault, parse_faults
+from creekdb.simulation.fuzz.campaign import switched_scenario
 from creekdb.simulation.fuzz.fault_generator import draw_faults
-from creekdb.simulation.fuzz.scenario_generator import scenario_from_seed
 from creekdb.simulation.kernel.scenario import ClientModel, Scenario, ScriptedInvocation
 from creekdb.simulation.kernel.seeds import derive_generator
 from creekdb.simulation.models.parameters import REGION_POSITIONS_US, SCALE_MAX, CpuModel
@@ -206,8 +206,12 @@ def scenario_from_options(options: ScenarioOptions, saved: bool) -> Scenario:
         _reject_options("--story defines the scenario", {"replay", *_SCENARIO_OPTIONS})
         return walkthrough_scenario(options.seed, options.scheme)
     if options.replay is not None:
-        _reject_options("--replay defines the scenario", {"seed", *_SCENARIO_OPTIONS})
-        return scenario_from_seed(options.replay, options.scheme)
+        _reject_options(
+            "--replay defines the scenario", {"seed", *_SCENARIO_OPTIONS} - {"extensions"}
+        )
+        is_switched = bool(explicit_options({"extensions"}))
+        switches = extension_switches(options.tpcc.extensions) if is_switched else {}
+        return switched_scenario(options.replay, options.scheme, switches)
     _check_numbers(options)
     if options.workload == TPCC:
         _reject_options("--workload tpcc defines the clients", _NON_TPCC_OPTIONS)

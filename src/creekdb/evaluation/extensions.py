@@ -37,6 +37,12 @@ def parse_extensions(text: str) -> tuple[str, ...]:
     return tuple(name for name in EXTENSIONS if name in chosen)
 
 
+def extension_switches(text: str) -> dict[str, int]:
+    """Return the setting of every extension, 1 for those of the text."""
+    chosen = parse_extensions(text)
+    return {name: int(name in chosen) for name in EXTENSIONS}
+
+
 def expand_extensions(text: str) -> list[tuple[str, ...]]:
     """Return the sets of extensions of a text in a grid.
 

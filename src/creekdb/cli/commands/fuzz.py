@@ -31,6 +31,12 @@ from creekdb.cli.scenario_options import SCHEME
 from creekdb.cli.views.run_summary import scenario_lines
 from creekdb.errors import NotDeterministic
 from creekdb.evaluation.experiment import build_simulation
+from creekdb.evaluation.extensions import (
+    EXTENSIONS,
+    NONE,
+    extension_switches,
+    join_extensions,
+)
 from creekdb.execution.debug import DebugDataType
 from creekdb.server.runtime.config import load_datatype
 from creekdb.simulation.fuzz.campaign import (
@@ -39,8 +45,8 @@ from creekdb.simulation.fuzz.campaign import (
     CampaignSummary,
     SeedResult,
     run_campaign,
+    switched_scenario,
 )
-from creekdb.simulation.fuzz.scenario_generator import scenario_from_seed
 
 FAILURES_DETAILED_MAX = 10
 """Upper bound for the failures described in full; for others, only the seed is printed."""
@@ -60,6 +66,11 @@ def fuzz(
         "Number of worker processes.  [default: one per core]", type=click.IntRange(1, 256)
     ),
     scheme: str = SCHEME,
+    extensions: str | None = option(
+        "Extensions of every run, separated by commas: "
+        f"{', '.join(EXTENSIONS)}; or all, or none.  [default: drawn by each seed]",
+        metavar="NAMES",
+    ),
     debug: bool = option("Repeat each run, and execute every operation twice."),
     verbose: bool = option("Describe each seed, and list the probes."),
     as_json: bool = option("Print one JSON object instead of tables.", flag="--json"),
@@ -67,25 +78,30 @@ def fuzz(
     """Run a random cluster under random faults for each seed, and check every run.
 
     Exits with 1 if a seed fails or, with 2000 seeds or more, if a probe never fired. Such a probe
-    marks a rare branch that no run has tested.
+    marks a rare branch that no run has tested. With --extensions, some branches cannot be reached,
+    and no probe has to fire.
 
     \b
     Examples:
       creek fuzz --seeds 2000
       creek fuzz --from 291 --seeds 1 --verbose
+      creek fuzz --seeds 3000 --extensions all
     """
     add_working_directory_to_path()
     summary = CampaignSummary(scheme)
-    results = run_campaign(range(first, first + seeds), scheme, jobs or usable_cores())
+    switches = {} if extensions is None else extension_switches(extensions)
+    results = run_campaign(
+        range(first, first + seeds), scheme, jobs or usable_cores(), switches=switches
+    )
     if debug:
         results = map(_rerun_in_debug_mode, results)
     for result in _with_progress(results, seeds, summary):
         summary.add(result)
         if verbose and not as_json:
-            print_lines(
-                [*scenario_lines(scenario_from_seed(result.seed, scheme)), _result_line(result)]
-            )
-    is_failure = seeds >= command_limits().probes_required_seeds and bool(summary.unfired_probes)
+            scenario = switched_scenario(result.seed, scheme, switches)
+            print_lines([*scenario_lines(scenario), _result_line(result)])
+    must_fire = extensions is None and seeds >= command_limits().probes_required_seeds
+    is_failure = must_fire and bool(summary.unfired_probes)
     if as_json:
         print_json(_json_summary(summary, first, scheme))
     else:
@@ -96,7 +112,9 @@ def fuzz(
 def replay_command(result: SeedResult) -> str:
     scheme = "" if result.scheme == DEFAULT_SCHEME else f" --scheme {result.scheme}"
     debug = " --debug" if isinstance(result, DebugFinding) else ""
-    return f"{command_name()} simulate --replay {result.seed}{scheme}{debug}"
+    names = join_extensions(name for name, value in result.switches.items() if value) or NONE
+    extensions = f" --extensions {names}" if result.switches else ""
+    return f"{command_name()} simulate --replay {result.seed}{scheme}{extensions}{debug}"
 
 
 class DebugFinding(SeedResult, frozen=True, kw_only=True):
@@ -110,7 +128,7 @@ def _rerun_in_debug_mode(result: SeedResult) -> SeedResult:
     """
     if result.crash is not None:
         return result
-    scenario = scenario_from_seed(result.seed, result.scheme)
+    scenario = switched_scenario(result.seed, result.scheme, result.switches)
     datatype = DebugDataType(load_datatype(scenario.datatype))
     try:
         build_simulation(scenario, datatype).run(FUZZ_EVENTS_MAX)

@@ -7,18 +7,19 @@ A seed fails in each of these cases:
 - the cluster does not quiesce,
 - a repeated run differs from the first.
 
-The result of a seed depends on the seed and the scheme only, not on other seeds or on the number of
-processes. Worker processes start from scratch, so an in-memory patch of the code works with one job
-only.
+The result of a seed depends on the seed, the scheme and the switches only, not on other seeds or on
+the number of processes. Switches are settings that replace those of every scenario. Worker
+processes start from scratch, so an in-memory patch of the code works with one job only.
 """
 
 import signal
 import traceback
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from hashlib import blake2b
 from multiprocessing import get_context
+from typing import Final
 
 import msgspec
 
@@ -38,6 +39,8 @@ FUZZ_EVENTS_MAX = 2_000_000
 REPEAT_EVERY = 50
 """One seed in this many is run twice, to check that the run is repeatable."""
 
+NO_SWITCHES: Final[Mapping[str, int]] = {}
+
 _CHUNK_SEEDS = 4
 _CHUNKS_AHEAD = 4
 """Chunks per worker: enough to keep it busy, few enough to stop soon."""
@@ -48,6 +51,8 @@ class SeedResult(msgspec.Struct, frozen=True, kw_only=True):
 
     seed: int
     scheme: str
+    switches: Mapping[str, int] = {}
+    """Settings in place of those that the seed draws."""
     summary: str
     """The scenario in one line."""
     operations: int = 0
@@ -93,6 +98,12 @@ class SeedResult(msgspec.Struct, frozen=True, kw_only=True):
         return "\n".join(parts) or "ok"
 
 
+def switched_scenario(seed: int, scheme: str, switches: Mapping[str, int]) -> Scenario:
+    """Return the scenario of a seed, with these settings in place of those that it draws."""
+    scenario = scenario_from_seed(seed, scheme)
+    return msgspec.structs.replace(scenario, settings={**scenario.settings, **switches})
+
+
 def build_fuzz_simulation(scenario: Scenario) -> Simulation:
     """Build the simulation of a scenario with its scheme and data type."""
     scheme = registry.get_scheme(scenario.scheme)
@@ -106,11 +117,15 @@ def build_fuzz_simulation(scenario: Scenario) -> Simulation:
 
 
 def run_seed(
-    seed: int, scheme: str = "basic", twice: bool = False, events_max: int = FUZZ_EVENTS_MAX
+    seed: int,
+    scheme: str = "basic",
+    twice: bool = False,
+    events_max: int = FUZZ_EVENTS_MAX,
+    switches: Mapping[str, int] = NO_SWITCHES,
 ) -> SeedResult:
     """Run the scenario of a seed and every checker; with `twice`, repeat the run and compare."""
     registry.get_scheme(scheme)
-    scenario = scenario_from_seed(seed, scheme)
+    scenario = switched_scenario(seed, scheme, switches)
     summary = summarize_scenario(scenario)
     try:
         run = build_fuzz_simulation(scenario).run(events_max)
@@ -119,10 +134,17 @@ def run_seed(
             build_fuzz_simulation(scenario).run(events_max).trace_hash if twice else None
         )
     except Exception:  # noqa: BLE001 - any exception of a replica is a finding
-        return SeedResult(seed=seed, scheme=scheme, summary=summary, crash=traceback.format_exc())
+        return SeedResult(
+            seed=seed,
+            scheme=scheme,
+            switches=switches,
+            summary=summary,
+            crash=traceback.format_exc(),
+        )
     return SeedResult(
         seed=seed,
         scheme=scheme,
+        switches=switches,
         summary=summary,
         operations=len(run.history.operations),
         verdicts=verdicts,
@@ -182,6 +204,7 @@ def run_campaign(
     scheme: str = "basic",
     jobs: int = 1,
     repeat_every: int = REPEAT_EVERY,
+    switches: Mapping[str, int] = NO_SWITCHES,
 ) -> Iterator[SeedResult]:
     """Yield the result of each seed, in the order of `seeds`, independently of `jobs`."""
     registry.get_scheme(scheme)
@@ -190,28 +213,32 @@ def run_campaign(
     if repeat_every < 1:
         raise BadValue(f"repeat_every is {repeat_every}: it must be at least 1")
     if jobs == 1 or len(seeds) <= _CHUNK_SEEDS:
-        return _run_each(seeds, scheme, repeat_every)
-    return _run_in_processes(seeds, scheme, jobs, repeat_every)
+        return _run_each(seeds, scheme, repeat_every, switches)
+    return _run_in_processes(seeds, scheme, jobs, repeat_every, switches)
 
 
-def _run_each(seeds: Sequence[int], scheme: str, repeat_every: int) -> Iterator[SeedResult]:
+def _run_each(
+    seeds: Sequence[int], scheme: str, repeat_every: int, switches: Mapping[str, int]
+) -> Iterator[SeedResult]:
     for seed in seeds:
-        yield run_seed(seed, scheme, twice=seed % repeat_every == 0)
+        yield run_seed(seed, scheme, twice=seed % repeat_every == 0, switches=switches)
 
 
-def _run_chunk(seeds: Sequence[int], scheme: str, repeat_every: int) -> list[SeedResult]:
-    return list(_run_each(seeds, scheme, repeat_every))
+def _run_chunk(
+    seeds: Sequence[int], scheme: str, repeat_every: int, switches: Mapping[str, int]
+) -> list[SeedResult]:
+    return list(_run_each(seeds, scheme, repeat_every, switches))
 
 
 def _run_in_processes(
-    seeds: Sequence[int], scheme: str, jobs: int, repeat_every: int
+    seeds: Sequence[int], scheme: str, jobs: int, repeat_every: int, switches: Mapping[str, int]
 ) -> Iterator[SeedResult]:
     chunks = (seeds[at : at + _CHUNK_SEEDS] for at in range(0, len(seeds), _CHUNK_SEEDS))
     pending: deque[Future[list[SeedResult]]] = deque()
     workers = ProcessPoolExecutor(jobs, get_context("spawn"), initializer=_ignore_interrupt)
     try:
         for chunk in chunks:
-            pending.append(workers.submit(_run_chunk, chunk, scheme, repeat_every))
+            pending.append(workers.submit(_run_chunk, chunk, scheme, repeat_every, switches))
             if len(pending) >= jobs * _CHUNKS_AHEAD:
                 yield from pending.popleft().result()
         while pending:

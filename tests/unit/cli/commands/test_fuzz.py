@@ -6,6 +6,9 @@ import pytest
 
 from creekdb.cli import main
 from creekdb.cli.options import CommandLimits
+from creekdb.evaluation.extensions import EXTENSIONS, extension_switches
+from creekdb.execution.datatype import DataType
+from creekdb.protocol.settings import Settings
 from creekdb.schemes import registry
 from creekdb.schemes.core.spec import Scheme, SchemeSpec
 from tests.unit.cli.faulty_schemes import Diverging, Nondeterministic, Raising
@@ -55,6 +58,34 @@ def test_a_failing_seed_prints_its_failure_and_the_replay_command(
     assert main(command[command.index("simulate") :]) == 1
     replayed = capsys.readouterr()
     assert failure in replayed.out + replayed.err
+
+
+@pytest.mark.parametrize("extensions", ["none", "estimates", "all"])
+def test_extensions_replace_those_that_a_seed_draws(
+    extensions: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    used: list[tuple[int, ...]] = []
+
+    class Recording(Raising):
+        def __init__(self, index: int, settings: Settings, datatype: DataType) -> None:
+            used.append(tuple(getattr(settings, name) for name in EXTENSIONS))
+            super().__init__(index, settings, datatype)
+
+    monkeypatch.setitem(registry.SCHEMES, "wrong", SchemeSpec(name="wrong", create=Recording))
+    options = ["--scheme", "wrong", "--extensions", extensions]
+
+    assert main(["fuzz", *options, "--from", "1", "--seeds", "3", "--jobs", "1"]) == 1
+    expected = tuple(extension_switches(extensions).values())
+    assert expected in used
+    replay = capsys.readouterr().err.partition("replay it: ")[2].splitlines()[0]
+    names = ",".join(EXTENSIONS) if extensions == "all" else extensions
+    assert replay.endswith(f"simulate --replay 1 --scheme wrong --extensions {names}")
+    used.clear()
+    command = shlex.split(replay)
+    assert main(command[command.index("simulate") :]) == 1
+    assert expected in used
 
 
 def test_a_seed_fails_if_its_repetition_differs(

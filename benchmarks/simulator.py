@@ -81,6 +81,9 @@ class RecordingReplica:
         self._record(Input.TICK, now)
         self._replica.tick(now)
 
+    def wake(self, now: int) -> None:
+        raise NotImplementedError("these replicas hold no proposals")
+
     def run(self, task: Task) -> ExecutionResult:
         execution = self._replica.run(task)
         self._recording.tasks[self.index, task.number] = execution

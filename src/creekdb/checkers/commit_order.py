@@ -4,13 +4,17 @@
 [r]". Each strong request is preceded by the uncommitted weak requests of its causal context, in
 the order of their timestamps, and by no others. Strong requests are in the order of CAB delivery.
 No other checker detects a wrong order on which all replicas agree.
+
+A decision may extend the context by a cut: by the weak requests of an origin up to an event. Only
+the cut of the decided batch counts, not that of another batch that was voted for. It has no request
+later than the strong one. Weak requests of context and cut are in one order of timestamps.
 """
 
 from itertools import pairwise
 
 from creekdb.checkers.run_index import IdSet, LoggedCast, RunIndex
 from creekdb.checkers.verdict import Violation, checker
-from creekdb.history import Dot
+from creekdb.history import Dot, Dots
 
 
 @checker("commit_order")
@@ -42,11 +46,19 @@ def _check_extension(
     context = strong.request.context
     if context is None:
         raise Violation(f"{strong.request.id} was committed without a causal context", strong)
+    cut = run.cuts.get(strong.request.id, {})
     for weak in extension:
-        if weak.request.id not in context:
+        id = weak.request.id
+        if id in context:
+            continue
+        if id.event <= cut.get(id.replica, 0):
+            if weak.request.key > strong.request.key:
+                message = f"{id} was committed with {strong.request.id}, which precedes it"
+                raise Violation(message, weak, strong)
+        else:
             message = (
                 f"{weak.request.id} was committed with {strong.request.id}, "
-                "whose causal context lacks it"
+                f"whose causal context {'and decided cut lack' if cut else 'lacks'} it"
             )
             raise Violation(message, weak, strong)
     for weak, next_weak in pairwise(extension):
@@ -62,6 +74,11 @@ def _check_extension(
             f"{strong.request.id} was committed at {index} without {missing} of its causal context"
         )
         raise Violation(message, *run.casts.get(missing, ())[-1:], strong)
+    for missing in before.missing(Dots({each: (1, cut[each] + 1) for each in cut})):
+        request = run.request(missing)
+        if request is None or not request.strong:
+            message = f"{strong.request.id} was committed at {index} without {missing} of its cut"
+            raise Violation(message, *run.casts.get(missing, ())[-1:], strong)
 
 
 def _check_strong_order(run: RunIndex, committed: list[Dot]) -> None:

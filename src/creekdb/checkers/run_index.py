@@ -22,6 +22,9 @@ from creekdb.datatypes import DATATYPES, DataType
 from creekdb.errors import BadValue
 from creekdb.history import (
     MEMBERSHIP_OPERATION,
+    ROUNDS_PER_EPOCH,
+    Ballot,
+    Batch,
     CabDelivered,
     CheckpointInstalled,
     Committed,
@@ -36,6 +39,7 @@ from creekdb.history import (
     RbDelivered,
     ReplicaLog,
     Request,
+    Voted,
 )
 
 
@@ -316,6 +320,46 @@ class RunIndex:
         """Voters of each epoch."""
         return self.history.voters, *(voters for _, voters in self._membership_changes)
 
+    def electorate(self, ballot: Ballot) -> tuple[int, ...]:
+        """Return the voters of the ballot. An epoch that never began has none."""
+        epoch = ballot.round // ROUNDS_PER_EPOCH
+        return self.electorates[epoch] if epoch < len(self.electorates) else ()
+
+    @cached_property
+    def cuts(self) -> dict[Dot, dict[int, int]]:
+        """By strong request, the cut that was decided with it: for an origin, the event up to which
+        its weak requests extend the causal context. Without an entry, there is no extension.
+
+        Only decided batches count: those that a majority voted for in one ballot. Lost votes count
+        too, because they may have reached the disk. Of several instances, the first one counts.
+        """
+        voters: dict[tuple[int, Ballot, Batch], set[int]] = {}
+        for log in self.logs:
+            for logged in log.events:
+                if isinstance(logged.event, Voted) and len(logged.event.batch) > 1:
+                    vote = logged.event
+                    voters.setdefault((vote.instance, vote.ballot, vote.batch), set()).add(
+                        log.replica
+                    )
+        cuts: dict[Dot, dict[int, int]] = {}
+        for (_, ballot, batch), replicas in sorted(voters.items(), key=lambda each: each[0][:2]):
+            electorate = self.electorate(ballot)
+            if len(replicas.intersection(electorate)) > len(electorate) // 2:
+                for dot, cut in self._cuts_of(batch):
+                    cuts.setdefault(dot, cut)
+        return cuts
+
+    def _cuts_of(self, batch: Batch) -> Iterator[tuple[Dot, dict[int, int]]]:
+        """Yield each strong request of a batch with its cut."""
+        cut: dict[int, int] = {}
+        for dot in batch:
+            request = self.request(dot)
+            if request is not None and not request.strong:
+                cut[dot.replica] = max(dot.event, cut.get(dot.replica, 0))
+            else:
+                yield dot, cut
+                cut = {}
+
     def epoch_of(self, length: int) -> int:
         """Return the epoch of a replica that has committed this number of requests."""
         return bisect_left(self._membership_changes, length, key=lambda each: each[0])
@@ -425,3 +469,12 @@ class ReceivedRequests:
         if dot not in self._ids or request is None or request.context is None:
             return dot
         return self.context.first_missing(request.context)
+
+    def first_missing_up_to(self, replica: int, event: int) -> Dot | None:
+        """Return the first request of an origin, up to an event, that was not received, or None.
+        A cut names all weak requests up to its event, and they are received in issue order."""
+        return self._ids.first_missing(Dots({replica: (1, event + 1)}))
+
+    def first_missing_of_cut(self, cut: dict[int, int]) -> Dot | None:
+        missing = (self.first_missing_up_to(*each) for each in cut.items())
+        return next((each for each in missing if each is not None), None)

@@ -73,6 +73,9 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     estimates: bool = False
     """With `creek`: True if a request waits for earlier ones that are expected to change what it
     reads."""
+    late_contexts: bool = False
+    """With `creek` and `basic`: True if the leader extends the contexts of strong requests by weak
+    requests with lower timestamps."""
     faults: tuple[str, ...] = ()
     """Faults in the language of `creek simulate --fault`."""
     recorded: bool = False
@@ -121,7 +124,11 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         record_all = record_all or self.recorded
         faults: tuple[Fault, ...] = parse_faults("; ".join(self.faults))
         crashes = any(isinstance(each, Crash | Die) for each in faults)
-        settings = {"local_reads": int(self.local_reads), "estimates": int(self.estimates)}
+        settings = {
+            "local_reads": int(self.local_reads),
+            "estimates": int(self.estimates),
+            "late_contexts": int(self.late_contexts),
+        }
         if self.cores != CpuModel().cores:
             settings["parallelism"] = self.cores
         if not crashes:  # without recovery, checkpoints are useless

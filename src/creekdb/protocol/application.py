@@ -18,7 +18,8 @@ class Application(Protocol):
         """Process a request that took its position on `tentative`."""
 
     def cab_deliver(self, ids: list[Dot], instance: int) -> None:
-        """CAB-deliver `ids` in this order. All belong to `instance`; more of it may follow."""
+        """CAB-deliver `ids` in this order. All belong to `instance`; more of it may follow. Weak
+        ones are not delivered themselves: they are the cut of the next strong one."""
 
     def on_proposed(self, instance: int, batch: Batch) -> None:
         """Process a proposal for `instance`: an optimistic delivery, which may be wrong."""
@@ -48,9 +49,20 @@ class CheckpointSource(Protocol):
 class DeliveredRequests(Protocol):
     """Requests that the application has received, as the broadcasts query them."""
 
+    has_contexts: bool
+    """True if a strong request commits the weak requests of its causal context too."""
+
     def missing_dependency(self, id: Dot) -> Dot | None:
         """Return None if `checkDep` (lines 10-14) holds, or else a dot whose arrival may make it
-        hold. Once it holds, it must hold for ever (eventual stable evaluation)."""
+        hold. Once it holds, it must hold for ever (eventual stable evaluation). For a weak request,
+        which a batch names as part of a cut, it holds once the request is delivered."""
+
+    def timestamp_of(self, id: Dot) -> int:
+        """Return the timestamp of a received request that is not committed."""
+
+    def cut_before(self, id: Dot) -> tuple[Dot, ...]:
+        """Return the cut (`creekdb.protocol.broadcast.cuts`) of a received strong request that is
+        not committed."""
 
     def fill_lost_request(self, id: Dot, timestamp: int) -> Request:
         """Issue a no-op under the identifier of a lost request of this replica."""

@@ -191,3 +191,6 @@ class Effects(msgspec.Struct, frozen=True):
     those in `persist`."""
     snapshots: tuple[StreamedSnapshot, ...] = ()
     """Emitted if `drafts` is set, instead of snapshots in `send`, with the same obligation."""
+    wake_at: int | None = None
+    """Local clock, in microseconds, at which the driver calls `wake`, once. Replaces an earlier
+    request. A wake that is late or lost only delays proposals, until the next tick at most."""

@@ -13,7 +13,7 @@ are retained.
 This module does not depend on what requests do, or on which of them were executed.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from creekdb.protocol.ids.version_vector import Dot, Dots, DotSet
 from creekdb.protocol.request import OrderKey, Request
@@ -73,15 +73,18 @@ class RequestOrder:
         self._tentative_by_id[id] = request
         self.tentative.add(_sort_key(request), request)
 
-    def commit(self, request: Request) -> list[Request]:
+    def commit(self, request: Request, cut: Sequence[Dot] = ()) -> list[Request]:
         """Move a strong request, preceded by its causal context, to `committed` (lines 49-52).
 
+        A `cut` extends the context: each dot by the weak requests of its origin up to that event.
         Return the moved requests, in their new order. The whole context must be present
         (`checkDep`).
         """
         assert request.context is not None
         unstable = self.committed_ids.missing(request.context)
         moved = [self._tentative_by_id[id] for id in unstable] if unstable.ranges else []
+        for dot in cut:
+            moved += self._tentative_weak_up_to(dot, request.context)
         if len(moved) > 1:
             moved.sort(key=_order_key)
         moved.append(request)
@@ -90,6 +93,16 @@ class RequestOrder:
             self.committed_ids.add(each.id)
         self.committed += moved
         return moved
+
+    def _tentative_weak_up_to(self, dot: Dot, context: Dots) -> list[Request]:
+        """Return the weak requests of an origin up to an event that `context` does not have."""
+        replica, event = dot
+        weak: list[Request] = []
+        for id in self.committed_ids.missing(Dots({replica: (1, event + 1)})):
+            request = self._tentative_by_id[id]
+            if not request.strong and id not in context:
+                weak.append(request)
+        return weak
 
     def ids_before(self, length: int) -> Dots:
         """Return the identifiers of the first `length` committed requests, in O(later requests)."""

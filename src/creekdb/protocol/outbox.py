@@ -24,6 +24,7 @@ class Outbox:
         self.digests: list[Digest] = []
         self.checkpoints: list[StreamedCheckpoint | EncodedCheckpoint] = []
         self.snapshots: list[StreamedSnapshot] = []
+        self.wake_at: int | None = None
 
     def send(self, to: tuple[int, ...], message: Message) -> None:
         """Send a message to these replicas, if there are any."""
@@ -46,6 +47,7 @@ class Outbox:
             or self.checkpoints
             or self.snapshots
             or self.data_lost is not None
+            or self.wake_at is not None
         ):
             return NO_EFFECTS
         effects = Effects(
@@ -58,10 +60,12 @@ class Outbox:
             tuple(self.digests),
             tuple(self.checkpoints),
             tuple(self.snapshots),
+            self.wake_at,
         )
         self.records, self.sends, self.responses = [], [], []
         self.tasks, self.events, self.digests = [], [], []
         if self.checkpoints or self.snapshots:
             self.checkpoints, self.snapshots = [], []
         self.data_lost = None
+        self.wake_at = None
         return effects

@@ -77,4 +77,5 @@ NOOP = Operation("noop")
 """Strong operation that only stabilises (Section 4.4). Every data type has it."""
 
 Batch: TypeAlias = tuple[Dot, ...]
-"""Value of one consensus instance: identifiers of strong requests, in delivery order."""
+"""Value of one consensus instance: identifiers of strong requests, in delivery order. Each may
+follow identifiers of weak requests, its cut (`creekdb.protocol.broadcast.cuts`)."""

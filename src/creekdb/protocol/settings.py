@@ -16,6 +16,8 @@ ZERO_ALLOWED: Final = (
     "digest_every",
     "drafts",
     "estimates",
+    "hold_us_max",
+    "late_contexts",
     "local_reads",
     "record_orders",
 )
@@ -65,6 +67,16 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     estimates: int = 0
     """If 1, `creek` delays a request while an earlier one is expected to write what it reads."""
+
+    late_contexts: int = 0
+    """If 1, the leader proposes strong requests in the order of their timestamps, and extends the
+    context of each by the weak requests with lower timestamps that it has. Schemes without contexts
+    ignore it."""
+    hold_us_max: int = 50_000
+    """Time for which a leader with `late_contexts` may hold a strong request until requests with
+    lower timestamps arrive, in microseconds. The actual time follows measured delays."""
+    hold_ticks_max: int = 2
+    """The same limit in ticks, which holds even if the clock stops or goes back."""
 
     local_reads: int = 1
     """If 0, a weak read-only operation is broadcast and executed by all, like any other."""

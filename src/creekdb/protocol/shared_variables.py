@@ -18,6 +18,8 @@ class SharedVariables:
         self.probes = Probes()
         self.ticks = 0
         """Number of ticks since the start of this replica."""
+        self.now = 0
+        """Local wall clock at the last input that had one, in microseconds."""
         self.is_abstaining = False
         """True while this replica neither promises, votes nor leads, and sends no heartbeats."""
         self.rejected: dict[str, int] = {}

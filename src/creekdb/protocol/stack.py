@@ -93,7 +93,6 @@ class ProtocolStack:
         self._application = application
         self.requests = requests
         self._checkpoints = checkpoints
-        self._now = 0
         self._snapshot_sender = SnapshotSender(shared, checkpoints)
 
         self.omega = Omega(shared)
@@ -169,7 +168,7 @@ class ProtocolStack:
                 yield request
 
     def tick(self, now: int) -> None:
-        self._now = now
+        self._shared.now = now
         self._shared.ticks += 1
         if self.is_removed:
             if not self.can_shut_down:
@@ -183,9 +182,18 @@ class ProtocolStack:
         self.reliable_broadcast.tick()
         self.cab.tick(self._checkpoints.instance)
 
+    def observe_clock(self, now: int) -> None:
+        """Adopt the local wall clock of an input that the stack does not process itself."""
+        self._shared.now = now
+
+    def wake(self, now: int) -> None:
+        """Process the wake that `Effects.wake_at` asked for."""
+        self._shared.now = now
+        self.cab.on_wake()
+
     def receive(self, message: IncomingMessage, sender: int, now: int) -> bool:
         """Process a message; False if it gives `process_pending` no work."""
-        self._now = now
+        self._shared.now = now
         if sender == self.index or (
             self.is_removed
             and not isinstance(message, Progress | CatchUp | Snapshot | AssembledSnapshot | Summary)
@@ -208,6 +216,9 @@ class ProtocolStack:
             case Vote():
                 return self.cab.on_vote(message, sender)
             case Cast():
+                if self.cab.delays is not None:
+                    for request in message.requests:
+                        self.cab.delays.add(sender, now - request.timestamp)
                 self.reliable_broadcast.on_cast(message)
             case Accept():
                 self.cab.on_accept(message, sender)
@@ -427,7 +438,7 @@ class ProtocolStack:
         self.compact(checkpoint, assembled)
 
     def _install(self, checkpoint: Checkpoint, loader: RegisterLoader | None = None) -> None:
-        self.clock.observe(checkpoint.timestamp, self._now)
+        self.clock.observe(checkpoint.timestamp, self._shared.now)
         configuration = find_configuration(checkpoint.state)
         if configuration is not None and configuration.epoch > self.settings.epoch:
             self.reconfigure(configuration, checkpoint.instance)
@@ -438,7 +449,7 @@ class ProtocolStack:
     # --- internals ----------------------------------------------------------------------------
 
     def _rb_deliver(self, request: Request) -> None:
-        ahead = self.clock.observe(request.timestamp, self._now)
+        ahead = self.clock.observe(request.timestamp, self._shared.now)
         if ahead > self.settings.drift_limit_us:
             self.probes.hit(Probe.CLOCK_AHEAD)
             origin = request.id.replica

@@ -86,7 +86,9 @@ class MessageRejection(enum.StrEnum):
     IMPLAUSIBLE_JUMP = "implausible_jump"
     """No replica can have reached the ballot or timestamp yet."""
     WEAK_IN_BATCH = "weak_in_batch"
-    """A batch contains a weak request."""
+    """A batch ends with a weak request, so that no strong request follows this cut."""
+    BAD_CUT = "bad_cut"
+    """A batch extends the context of a strong request by a weak request that is later."""
     CONFLICTING_BATCH = "conflicting_batch"
     """Another batch was proposed in the same ballot."""
     STALE_BALLOT = "stale_ballot"
@@ -252,11 +254,20 @@ def _check_issued(batch: Batch, stack: "ProtocolStack") -> MessageRejection | No
 
 def _check_proposed_batch(batch: Batch, stack: "ProtocolStack") -> MessageRejection | None:
     reason = _check_issued(batch, stack)
-    if reason is None and any(
-        not stack.cab.is_cast(id) and stack.requests.is_weak(id) for id in batch
-    ):
+    if reason is not None or not batch:
+        return reason
+    requests, is_cast = stack.requests, stack.cab.is_cast
+    if not is_cast(batch[-1]) and requests.is_weak(batch[-1]):
         return MessageRejection.WEAK_IN_BATCH
-    return reason
+    timestamp_max = 0
+    for id in batch:
+        if is_cast(id):
+            if timestamp_max > requests.timestamp_of(id):
+                return MessageRejection.BAD_CUT
+            timestamp_max = 0
+        elif requests.is_weak(id):
+            timestamp_max = max(timestamp_max, requests.timestamp_of(id))
+    return None
 
 
 def _check_installable(checkpoint: Checkpoint, stack: "ProtocolStack") -> MessageRejection | None:

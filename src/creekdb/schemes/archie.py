@@ -95,6 +95,9 @@ class ArchieReplica:
             self.insert(noop)
         self._proceed()
 
+    def wake(self, now: int) -> None:
+        """Ignore the wake: no request is held."""
+
     def run(self, task: Task) -> ExecutionResult:
         return self._execution.run(task)
 

@@ -81,6 +81,10 @@ class BasicReplica:
             self.insert(noop)
         self._proceed()
 
+    def wake(self, now: int) -> None:
+        self._ordering.wake(now)
+        self._proceed()
+
     def run(self, task: Task) -> ExecutionResult:
         return self._execution.run(task)
 
@@ -108,8 +112,9 @@ class BasicReplica:
         """Lines 32-35, for each request in turn."""
         for id in ids:
             moved = self._ordering.commit(id, instance)  # lines 33-35, 48-53
-            self._execution.commit(moved)  # line 54
-            self._respond_committed(moved[-1])  # lines 55-57
+            if moved:
+                self._execution.commit(moved)  # line 54
+                self._respond_committed(moved[-1])  # lines 55-57
         self._ordering.finish_delivery(ids)
 
     def on_proposed(self, instance: int, batch: Batch) -> None:

@@ -109,6 +109,10 @@ class CreekReplica:
             self.insert(noop)
         self._proceed()
 
+    def wake(self, now: int) -> None:
+        self._ordering.wake(now)
+        self._proceed()
+
     def run(self, task: Task) -> ExecutionResult:
         return self._local_reads.observe(task, self._execution.run(task))
 
@@ -149,8 +153,11 @@ class CreekReplica:
     def cab_deliver(self, ids: list[Dot], instance: int) -> None:
         """Lines 32-35, for each request in turn."""
         for id in ids:
-            self._collect_committed(self._ordering.commit(id, instance))  # lines 33-35, 48-53
-        self._assign_positions(self._order.length)  # line 54
+            moved = self._ordering.commit(id, instance)  # lines 33-35, 48-53
+            if moved:
+                self._collect_committed(moved)
+        if self._newly_committed:
+            self._assign_positions(self._order.length)  # line 54
         self._execution.respond_to_prefix(Probe.STABLE_FROM_COMMIT)  # lines 55-57
         self._ordering.finish_delivery(ids)
 

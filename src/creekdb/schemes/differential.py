@@ -50,8 +50,8 @@ class BasicReference:
         self._execution.insert(request)
         self._execute_all()
 
-    def committed(self, request: Request) -> None:
-        self._execution.commit(self._order.commit(request))
+    def committed(self, request: Request, cut: tuple[Dot, ...]) -> None:
+        self._execution.commit(self._order.commit(request, cut))
         self._execute_all()
 
     def installed(self, checkpoint: Checkpoint, loader: StateLoader) -> None:

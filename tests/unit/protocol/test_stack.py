@@ -59,6 +59,8 @@ def checkpoint(instance: int, ids: Dots, timestamp: int = 50) -> Checkpoint:
 class Scheme:
     """Scheme that records its inputs and commits the CAB-delivered requests."""
 
+    has_contexts = True
+
     def __init__(self) -> None:
         self.requests: dict[Dot, Request] = {}
         self.committed: list[Dot] = []
@@ -86,6 +88,12 @@ class Scheme:
 
     def is_weak(self, id: Dot) -> bool:
         return id in self.requests and not self.requests[id].strong
+
+    def timestamp_of(self, id: Dot) -> int:
+        return self.requests[id].timestamp
+
+    def cut_before(self, id: Dot) -> tuple[Dot, ...]:
+        return ()
 
     def can_install(self, checkpoint: Checkpoint) -> bool:
         return all(id in checkpoint.ids for id in self.committed)

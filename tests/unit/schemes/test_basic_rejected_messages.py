@@ -88,7 +88,7 @@ def assert_rejected(
     replica: BasicReplica, sender: int, message: Message, effects: Effects = NOTHING
 ) -> None:
     rejected_before = Counter(replica.view.rejected)
-    replica.receive(message, sender, replica._stack._now)
+    replica.receive(message, sender, replica._stack._shared.now)
     ((reason, count),) = (Counter(replica.view.rejected) - rejected_before).items()
     assert count == 1, message
     loss = DATA_LOSS_PROOFS.get(MessageRejection(reason))
@@ -185,7 +185,7 @@ def test_a_late_message_causes_at_most_a_reply(seed: int) -> None:
         before = without_peer_contact(fingerprint(replica))
         for sender, receiver, message in harness.sent:
             if receiver == replica.index:
-                replica.receive(message, sender, replica._stack._now)
+                replica.receive(message, sender, replica._stack._shared.now)
                 effects = replica.take_effects()
                 allowed = [each for each in effects.events if isinstance(each, ALLOWED_EVENTS)]
                 assert effects == Effects(send=effects.send, events=tuple(allowed)), message
@@ -203,7 +203,7 @@ def test_a_stale_ballot_is_counted_and_rejected_with_the_promised_one(seed: int)
         before = fingerprint(replica)
         for message in (Prepare(past, 0), Accept(past, learner.first_undecided, (Dot(0, 1),))):
             rejected_before = replica.view.rejected.get(MessageRejection.STALE_BALLOT, 0)
-            replica.receive(message, sender, replica._stack._now)
+            replica.receive(message, sender, replica._stack._shared.now)
             assert replica.view.rejected[MessageRejection.STALE_BALLOT] == rejected_before + 1
             (send,) = replica.take_effects().send
             assert (send.to, send.message) == ((sender,), Reject(acceptor.promised))
@@ -219,7 +219,7 @@ def test_a_pull_of_nonexistent_requests_changes_nothing(seed: int) -> None:
         rejected_before = sum(replica.view.rejected.values())
         before = without_peer_contact(fingerprint(replica))
         everything = Dots(dict.fromkeys(range(3), (1, HUGE)))
-        replica.receive(Pull(everything), (index + 1) % 3, replica._stack._now)
+        replica.receive(Pull(everything), (index + 1) % 3, replica._stack._shared.now)
         effects = replica.take_effects()
         assert effects == Effects(send=effects.send)
         assert without_peer_contact(fingerprint(replica)) == before
@@ -263,7 +263,7 @@ def test_real_messages_with_corrupted_bytes_break_nothing(seed: int) -> None:
         if validation.rejection_reason(wrong, sender, settings) is None:
             replica = busy_harness(seed)[receiver]  # an equal one, which the message may change
             with time_limit(5):
-                replica.receive(wrong, sender, replica._stack._now)
+                replica.receive(wrong, sender, replica._stack._shared.now)
             counts["admitted"] += 1
         else:
             assert_rejected(replica, sender, wrong)
@@ -393,7 +393,7 @@ def test_nothing_is_stored_for_an_instance_too_far_ahead(message: Message) -> No
     harness = working_harness()
     replica = harness[2]
     before = fingerprint(replica)
-    replica.receive(with_current_ballot(message, harness), 1, replica._stack._now)
+    replica.receive(with_current_ballot(message, harness), 1, replica._stack._shared.now)
     assert replica.take_effects() == NOTHING
     assert fingerprint(replica) == before
 

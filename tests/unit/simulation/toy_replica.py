@@ -45,6 +45,7 @@ class ToyReplica(ReplicaView):
         self.drift_us: dict[int, int] = {}
         self.received_messages: list[tuple[IncomingMessage, int]] = []
         self.ticks = 0
+        self.woken_at: list[int] = []
         self.recovered: list[Record] = []
         self._peers = tuple(each for each in range(replicas) if each != index)
         self._outbox = Outbox()
@@ -100,6 +101,9 @@ class ToyReplica(ReplicaView):
     def tick(self, now: int) -> None:
         self.ticks += 1
         self._outbox.sends.append(Send(self._peers, Summary(self._received.freeze())))
+
+    def wake(self, now: int) -> None:
+        self.woken_at.append(now)
 
     def run(self, task: Task) -> ExecutionResult:
         return ExecutionResult(

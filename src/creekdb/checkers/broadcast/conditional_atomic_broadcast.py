@@ -11,8 +11,9 @@
 
 The predicate (lines 10-14) depends on the causal context that the request was cast with. The
 checker therefore compares the context with line 19, "causalCtx \\ {x.id | x ∈ tentative ∧ r < x}".
-Lines 22, 30 and 34 define `causalCtx`. If the scheme orders every request individually, all
-requests are strong and all contexts empty.
+Lines 22, 30 and 34 define `causalCtx`. A cut that was decided with the request extends the context
+and the predicate: the weak requests of the cut must be received. If the scheme orders every request
+individually, all requests are strong and all contexts empty.
 
 A checkpoint delivers the requests that it covers. A delivery that other processes could observe is
 permanent: a restarted replica recovers it from disk.
@@ -125,6 +126,10 @@ class _LogChecker:
             message = (
                 f"{dot} was CAB-delivered without {missing} of its causal context: predicate false"
             )
+            raise self._violation(message, logged, missing)
+        missing = self.received.first_missing_of_cut(self.run.cuts.get(dot, {}))
+        if missing is not None:
+            message = f"{dot} was CAB-delivered without {missing} of its cut: predicate false"
             raise self._violation(message, logged, missing)
 
     def _check_commit(self, logged: LoggedEvent, dot: Dot) -> None:

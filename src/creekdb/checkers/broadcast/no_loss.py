@@ -5,7 +5,8 @@ time t". "In CAB, instead of rcv(v), we use a conjunction of rcv(v) and test pre
 each CAB-cast message m, whose identifier is in v". A majority decides, and any minority may be
 faulty. Therefore rcv(v) ∧ q(m) must hold at a majority when a request is first CAB-delivered
 anywhere. Such a replica has received the request and every weak request of its context, and has
-committed every strong one.
+committed every strong one. It has also received the weak requests of the cut that extends the
+context, if the batch has one.
 
 The majority is one of the voters. If a primary decides alone, the primary must have received the
 request. If the membership changed, a majority of the voters of any epoch suffices.
@@ -33,9 +34,16 @@ def _check_votes(run: RunIndex, log: ReplicaLog) -> None:
     for logged in log.visible_events:
         received.apply(logged)
         for dot in logged.event.batch if isinstance(logged.event, Voted) else ():
-            missing = received.first_missing(dot, run.request_at(dot, logged.at_us))
+            request = run.request_at(dot, logged.at_us)
+            is_weak = request is not None and not request.strong
+            missing = (
+                received.first_missing_up_to(dot.replica, dot.event)
+                if is_weak
+                else received.first_missing(dot, request)
+            )
             if missing is not None:
-                dependency = "it" if missing == dot else f"{missing} of its causal context"
+                part = "cut" if is_weak else "causal context"
+                dependency = "it" if missing == dot else f"{missing} of its {part}"
                 message = (
                     f"replica {log.replica} voted for {dot}, but had not received {dependency}"
                 )
@@ -67,8 +75,10 @@ def _check_received_by_majority(
 ) -> None:
     for log, logged, dot in delivered:
         request = run.request_at(dot, logged.at_us)
+        cut = run.cuts.get(dot, {})
         missing = {
-            each: requests.first_missing(dot, request) for each, requests in received.items()
+            each: requests.first_missing(dot, request) or requests.first_missing_of_cut(cut)
+            for each, requests in received.items()
         }
         holders = [each for each, dependency in missing.items() if dependency is None]
         if all(

@@ -96,7 +96,7 @@ def _check_acceptors(run: RunIndex, paxos: "_PaxosHistory") -> None:
             length = max(length, committed_length_after(logged.event))
             if not isinstance(logged.event, BallotPromised | Voted):
                 continue
-            if log.replica not in _electorate(run, logged.event.ballot):
+            if log.replica not in run.electorate(logged.event.ballot):
                 message = (
                     f"replica {log.replica} promised or voted in ballot {logged.event.ballot}, "
                     "but is not a voter of its epoch"
@@ -264,7 +264,7 @@ class _PaxosHistory:
         if len(promises) < self._majority(ballot):
             message = (
                 f"replica {vote.log.replica} voted in ballot {ballot}, which "
-                f"{len(promises)} of {len(_electorate(self.run, ballot))} replicas had promised"
+                f"{len(promises)} of {len(self.run.electorate(ballot))} replicas had promised"
             )
             raise Violation(message, *promises[:4], vote)
 
@@ -295,7 +295,7 @@ class _PaxosHistory:
         return [each for each in promises if each.logged.at_us <= at_us]
 
     def _majority(self, ballot: Ballot) -> int:
-        return len(_electorate(self.run, ballot)) // 2 + 1
+        return len(self.run.electorate(ballot)) // 2 + 1
 
     def _majority_decision(self, votes: list[_LoggedVote]) -> _MajorityDecision | None:
         """Return the decision by `votes` for one batch in one ballot of one instance, or None."""
@@ -343,12 +343,6 @@ def _first_reported_instance(promise: BallotPromised) -> int:
 
 def _as_vote(value: AcceptedValue) -> Voted:
     return Voted(value.ballot, value.instance, value.batch)
-
-
-def _electorate(run: RunIndex, ballot: Ballot) -> tuple[int, ...]:
-    """Return the voters of the ballot. An epoch that never began has none."""
-    epoch = ballot.round // ROUNDS_PER_EPOCH
-    return run.electorates[epoch] if epoch < len(run.electorates) else ()
 
 
 def _check_one_batch(ballot: Ballot, instance: int, votes: list[_LoggedVote]) -> None:

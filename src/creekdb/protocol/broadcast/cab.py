@@ -8,6 +8,10 @@ the steps that are blocked on that dot.
 `cab_cast` takes each strong request that arrives by reliable broadcast. So a request is CAB-cast to
 the current leader without a message of its own.
 
+A batch may name weak requests too (`creekdb.protocol.broadcast.cuts`). They extend the context of
+the next strong request, and with it the predicate: nothing is voted for or delivered before they
+are received.
+
 No delivery happens inside another step. Inputs enqueue work, and `process_pending` performs it.
 """
 
@@ -17,9 +21,11 @@ from collections.abc import Callable, Iterable
 
 from creekdb.protocol.application import Application, DeliveredRequests
 from creekdb.protocol.consensus.acceptor import Acceptor
+from creekdb.protocol.consensus.delays import DelayEstimates
 from creekdb.protocol.consensus.leader import Leader, LeaderPhase
 from creekdb.protocol.consensus.learner import Learner
 from creekdb.protocol.consensus.omega import NO_BALLOT, Omega
+from creekdb.protocol.consensus.proposal_queue import ArrivalQueue, DeadlineQueue
 from creekdb.protocol.ids.version_vector import Dot, Dots
 from creekdb.protocol.messages import (
     Accept,
@@ -70,8 +76,18 @@ class ConditionalAtomicBroadcast:
 
         self.learner = Learner(shared)
         self.acceptor = Acceptor(shared, self._must_defer_vote, self._on_voted)
+        self.delays: DelayEstimates | None = None
+        """Delays of the requests of peers; None if no request is held."""
+        self._held_requests: DeadlineQueue | None = None
+        if shared.settings.late_contexts and requests.has_contexts:
+            self.delays = DelayEstimates(shared)
+            self._held_requests = DeadlineQueue(shared, requests, self.delays)
         self.leader = Leader(
-            shared, self._accept_locally, self.learner.is_decided, self.acceptor.is_deferred
+            shared,
+            self._held_requests or ArrivalQueue(),
+            self._accept_locally,
+            self.learner.is_decided,
+            self.acceptor.is_deferred,
         )
         self._ready: dict[Dot, None] = {}
         """Undelivered strong requests whose predicate holds, for whichever replica leads."""
@@ -111,6 +127,11 @@ class ConditionalAtomicBroadcast:
         if self._blocked and (blocked := self._blocked.pop(dot, None)) is not None:
             self._unblocked.extend(blocked)
 
+    def on_wake(self) -> None:
+        """Process a wake that a held request has asked for."""
+        if self._held_requests is not None:
+            self._held_requests.on_wake()
+
     def process_pending(self) -> None:
         """Perform all work that earlier inputs have made possible."""
         leader = self.leader
@@ -124,6 +145,8 @@ class ConditionalAtomicBroadcast:
                     self._lead_if_caught_up() or leader.propose_queued(self.learner.first_undecided)
                 )
             )
+        if self._held_requests is not None:
+            self._held_requests.request_wake()
 
     def tick(self, stable_instance: int) -> None:
         """`stable_instance`: instance below which a checkpoint could replace all decisions."""
@@ -149,6 +172,8 @@ class ConditionalAtomicBroadcast:
         self.learner.reconfigure(changed_below)
         self.acceptor.reconfigure()
         self.leader.step_down()  # leading the new members requires a ballot of their epoch
+        if self.delays is not None:
+            self.delays.reconfigure()
 
     # --- messages -----------------------------------------------------------------------------
 
@@ -321,7 +346,8 @@ class ConditionalAtomicBroadcast:
             if id in ready:  # a predicate that held once holds for ever
                 self._deliver_from(id)
             elif self._is_delivered(id):
-                self._probes.hit(Probe.DECIDED_TWICE)
+                if self._held_requests is None or learner.is_at_batch_end():  # no part of a cut
+                    self._probes.hit(Probe.DECIDED_TWICE)
                 learner.advance_delivery()
                 self.leader.on_delivered(id)
             elif (missing := self._missing_dependency(id)) is not None:

@@ -4,17 +4,18 @@ Invariants:
 - Before it proposes, a majority has promised the ballot, and the leader has every decision that the
   majority reported. It proposes the accepted values again, for each instance that of the highest
   ballot, and fills gaps with empty batches.
-- A batch holds the requests that have arrived when the window allows it. It does not wait to fill.
+- A batch holds the requests that are due when the window allows it (`proposal_queue`). It does not
+  wait to fill.
 - No proposed instance is `window` or more beyond the first undecided one.
 - If progress depends on a crashed replica, the leader starts a new ballot with a majority that does
   not include it. It may miss decisions that the replica reported, or requests of its batch.
 """
 
 import enum
-from collections import deque
 from collections.abc import Callable, Iterable
 
 from creekdb.protocol.consensus.omega import NO_BALLOT
+from creekdb.protocol.consensus.proposal_queue import ProposalQueue
 from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.messages import Accept, AcceptedValue, Ballot, Prepare, Promise
 from creekdb.protocol.probes import Probe
@@ -41,6 +42,7 @@ class Leader:
     def __init__(
         self,
         shared: SharedVariables,
+        queue: ProposalQueue,
         accept_locally: Callable[[Accept], None],
         is_decided: Callable[[int], bool],
         is_stuck: Callable[[int], bool],
@@ -64,7 +66,7 @@ class Leader:
         self._next_instance = 0
         self._proposals: dict[int, _Proposal] = {}
         self._proposed: set[Dot] = set()
-        self._queue: deque[Dot] = deque()
+        self._queue = queue
 
     def campaign(self, ballot: Ballot, first: int) -> Prepare:
         """Start a ballot of this replica for the instances from `first` on (phase 1a)."""
@@ -84,7 +86,7 @@ class Leader:
         self._promises = {}
         self._proposals = {}
         self._proposed = set()
-        self._queue = deque()
+        self._queue.clear()
 
     def observe_ballot(self, ballot: Ballot) -> None:
         """Step down if `ballot`, which some acceptor promised, is above the own ballot."""
@@ -136,17 +138,16 @@ class Leader:
         """Enqueue a strong request whose predicate holds here."""
         if self.phase is LeaderPhase.LEADING and id not in self._proposed:
             self._proposed.add(id)
-            self._queue.append(id)
+            self._queue.add(id)
 
     def propose_queued(self, first_undecided: int) -> bool:
         """Propose one batch of queued requests if the window allows; True if it did."""
-        if not self._queue:
+        if not self._queue.has_due():
             return False
         if self._next_instance >= first_undecided + self._shared.settings.window:
             self._probes.hit(Probe.WINDOW_FULL)
             return False
-        size = min(len(self._queue), self._shared.settings.batch_limit)
-        batch = tuple(self._queue.popleft() for _ in range(size))
+        batch = self._queue.take_batch(self._shared.settings.batch_limit)
         instance = self._next_instance
         self._next_instance += 1
         self._propose(instance, batch)

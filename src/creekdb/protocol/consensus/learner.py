@@ -137,6 +137,10 @@ class Learner:
             self._position = 0
         return None
 
+    def is_at_batch_end(self) -> bool:
+        """True if the next identifier is the last one of its batch."""
+        return self._position + 1 == len(self.decided[self.delivered])
+
     def advance_delivery(self) -> None:
         self._position += 1
 

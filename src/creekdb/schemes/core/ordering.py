@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Protocol
 from creekdb.errors import BadValue, UsageError
 from creekdb.execution.mvcc.state_loader import StateLoader
 from creekdb.protocol.application import Application
+from creekdb.protocol.broadcast.cuts import WeakRequests
 from creekdb.protocol.effects import (
     CabDelivered,
     CheckpointInstalled,
@@ -69,7 +70,7 @@ class ReplicaObserver(Protocol):
 
     def inserted(self, request: Request) -> None: ...
 
-    def committed(self, request: Request) -> None: ...
+    def committed(self, request: Request, cut: tuple[Dot, ...]) -> None: ...
 
     def installed(self, checkpoint: Checkpoint, loader: StateLoader) -> None: ...
 
@@ -86,6 +87,7 @@ class Ordering:
         observer: ReplicaObserver | None = None,
     ) -> None:
         self._index = variables.index
+        self.has_contexts = guarantees.contexts
         self._has_total_order = not guarantees.contexts
         """True if CAB orders each request separately. Then no request has a causal context, and
         `strong` only selects the response that a client waits for."""
@@ -96,6 +98,13 @@ class Ordering:
         self._stable_prefix = stable_prefix
         self._observer = observer
         self.causal_context = DotSet()  # line 7
+        self._weak_requests: WeakRequests | None = None
+        """Delivered weak requests; None if no context is bound late."""
+        if variables.settings.late_contexts and guarantees.contexts:
+            self._weak_requests = WeakRequests(variables.order.committed_ids)
+        self._cut: tuple[Dot, ...] = ()
+        """Cut of the strong request that is delivered next, if it belongs to `_cut_instance`."""
+        self._cut_instance = -1
         self._stabiliser = Stabiliser(variables)
         self.stack = ProtocolStack(variables, scheme, requests=self, checkpoints=stable_prefix)
 
@@ -106,12 +115,15 @@ class Ordering:
         if id in self._order.committed_ids:
             return None
         request = self._order.find_tentative(id)
-        if request is None or request.context is None:  # weak requests are never CAB-cast
+        if request is None:
             return id
+        if request.context is None:  # a weak request is delivered after those that its cut includes
+            return None
         return self.causal_context.find_missing(request.context)
 
     def issue(self, operation: Operation, strong: bool, now: int) -> Request:
         """Lines 16-19, 22-23 and 36-40. Raises `UsageError` for a rejected call."""
+        self.stack.observe_clock(now)
         if not self.stack.is_member or operation.name == MEMBERSHIP_OPERATION:
             self._validate_invocation(operation, strong)
         id = self.stack.next_id()  # line 16
@@ -142,20 +154,40 @@ class Ordering:
         self.stack.cab.on_arrived(request.id)
 
     def commit(self, id: Dot, instance: int) -> list[Request]:
-        """Lines 33-35 and 48-53. Return the committed requests, the last of them strong."""
-        self._outbox.events.append(CabDelivered(id, instance))
+        """Lines 33-35 and 48-53. Return the committed requests, the last of them strong.
+
+        A weak request is part of the cut of the next strong request, and commits nothing itself.
+        """
         order = self._order
         request = order.find_tentative(id)
-        assert request is not None, "CAB delivered a request for which checkDep is false"
+        if request is None or not request.strong:
+            assert self.missing_dependency(id) is None, "CAB delivered ahead of its predicate"
+            self._extend_cut(id, instance)
+            return []
+        self._outbox.events.append(CabDelivered(id, instance))
+        cut = self._cut if self._cut_instance == instance else ()
+        self._cut = ()
         self.causal_context.add(id)
-        moved = order.commit(request)
+        moved = order.commit(request, cut)
+        if cut and len(moved) > 1:
+            self._probe_cut(request, moved)
         for index, each in enumerate(moved, order.length - len(moved)):
             self._outbox.events.append(Committed(each.id, index))
         if request.operation.name == MEMBERSHIP_OPERATION:
             self._apply_membership_change(request.operation, instance)
         if self._observer is not None:
-            self._observer.committed(request)
+            self._observer.committed(request, cut)
         return moved
+
+    def _probe_cut(self, request: Request, moved: list[Request]) -> None:
+        context = request.context
+        if context is not None and any(each.id not in context for each in moved[:-1]):
+            self._probes.hit(Probe.CUT_COMMITTED)
+
+    def _extend_cut(self, id: Dot, instance: int) -> None:
+        if self._cut_instance != instance:
+            self._cut, self._cut_instance = (), instance
+        self._cut += (id,)
 
     def finish_delivery(self, ids: list[Dot]) -> None:
         for id in ids:
@@ -172,6 +204,8 @@ class Ordering:
         if not request.strong:
             self.causal_context.add(request.id)
             self._stabiliser.add(request.id)
+            if self._weak_requests is not None:
+                self._weak_requests.add(request)
         self._order.insert(request)  # lines 36-40
         if self._observer is not None:
             self._observer.inserted(request)
@@ -191,6 +225,9 @@ class Ordering:
         self._retained.expire(stack.cab.learner.stable_instance_of)
         return noop
 
+    def wake(self, now: int) -> None:
+        self.stack.wake(now)
+
     def proceed(self) -> None:
         """Deliver what can be delivered, and stabilise what is executed."""
         self.stack.process_pending()
@@ -201,6 +238,7 @@ class Ordering:
             CheckpointInstalled(checkpoint.instance, checkpoint.length, checkpoint.ids)
         )
         self._order.install(checkpoint.length, checkpoint.ids)
+        self._cut = ()
         self.causal_context.update(checkpoint.ids)
         if self._observer is not None:
             self._observer.installed(checkpoint, loader)
@@ -213,6 +251,17 @@ class Ordering:
     def is_weak(self, id: Dot) -> bool:
         request = self._order.find_tentative(id)
         return request is not None and not request.strong
+
+    def timestamp_of(self, id: Dot) -> int:
+        request = self._order.find_tentative(id)
+        assert request is not None
+        return request.timestamp
+
+    def cut_before(self, id: Dot) -> tuple[Dot, ...]:
+        request = self._order.find_tentative(id)
+        assert request is not None
+        assert self._weak_requests is not None
+        return self._weak_requests.cut_before(request)
 
     def can_install(self, checkpoint: Checkpoint) -> bool:
         return self._order.can_install(checkpoint.length, checkpoint.ids)

@@ -5,7 +5,8 @@ and takes and processes the effects of each input. `creekdb.protocol.effects` st
 of each effect. Replica and driver share nothing else, so a replica cannot detect its driver.
 
 `now` is the local wall clock in microseconds. It may be wrong, drift and jump: it only ever
-influences the timestamps of requests. `tick` is called at a steady rate, independent of the clock.
+influences the timestamps of requests, and how long a leader holds a proposal. `tick` is called at a
+steady rate, independent of the clock.
 """
 
 from collections.abc import Iterable
@@ -51,6 +52,9 @@ class Replica(Protocol):
     def receive(self, message: IncomingMessage, sender: int, now: int) -> None: ...
 
     def tick(self, now: int) -> None: ...
+
+    def wake(self, now: int) -> None:
+        """Process the wake that `Effects.wake_at` asked for. An unexpected one has no effect."""
 
     def run(self, task: Task) -> ExecutionResult:
         """Run a task without changing the replica, between its issue and `completed`."""

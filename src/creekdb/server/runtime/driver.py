@@ -106,6 +106,8 @@ class Driver:
         self._recorder = recorder
         self._is_halted = False
         self._is_apply_scheduled = False
+        self._wake_timer: asyncio.TimerHandle | None = None
+        """Timer of the wake that the replica asked for, or None."""
         self._loop = asyncio.get_running_loop()
         self._checkpoint_writer = CheckpointWriter(
             journal, self._release_snapshot, self._loop.call_soon, executor.lock
@@ -155,6 +157,12 @@ class Driver:
             self._step(self.replica.tick, wall_clock_us())
             self._schedule_apply()
 
+    def _wake(self) -> None:
+        self._wake_timer = None
+        if self._journal.fault is None and not self._is_halted:
+            self._step(self.replica.wake, wall_clock_us())
+            self._schedule_apply()
+
     def lazy_checkpoint(self) -> LazyCheckpoint:
         """Return a checkpoint whose registers are read later, under the executor's lock."""
         with self.executor.lock:
@@ -188,6 +196,8 @@ class Driver:
     def halt(self) -> None:
         """Stop the replica, and send nothing any more."""
         self._is_halted = True
+        if self._wake_timer is not None:
+            self._wake_timer.cancel()
         self._rule.clear()
         self._checkpoint_writer.halt()
         self.executor.halt()
@@ -249,6 +259,14 @@ class Driver:
         if rule.held_count and (effects.send or effects.respond):
             journal.request_sync()
         self._submit(effects.tasks)
+        if effects.wake_at is not None:
+            self._schedule_wake(effects.wake_at)
+
+    def _schedule_wake(self, wake_at: int) -> None:
+        if self._wake_timer is not None:
+            self._wake_timer.cancel()
+        delay_us = max(0, wake_at - wall_clock_us())
+        self._wake_timer = self._loop.call_later(delay_us / 1_000_000, self._wake)
 
     def _submit(self, tasks: tuple[Task, ...]) -> None:
         if tasks:

@@ -59,6 +59,7 @@ from creekdb.simulation.observation.trace import (
     RECEIVE,
     RECOVER,
     TICK,
+    WAKE,
     TraceHash,
 )
 
@@ -124,6 +125,8 @@ class Node:
         self._responds_before_durable = scenario.durability == "memory"
         self._turn_timer: EventHandle | None = None
         """Event that ends the current turn, or None."""
+        self._wake_timer: EventHandle | None = None
+        """Event of the wake that the replica asked for, or None."""
         self.clock = scenario.clock.make_clock(index)
         self._recorder = recorder
         self._trace = trace
@@ -181,6 +184,9 @@ class Node:
         if self._turn_timer is not None:
             self._heap.cancel(self._turn_timer)
             self._turn_timer = None
+        if self._wake_timer is not None:
+            self._heap.cancel(self._wake_timer)
+            self._wake_timer = None
         self._rule.clear()
         self._checkpoint_writer.halt()
         self._volatile_events.clear()
@@ -251,6 +257,17 @@ class Node:
         replica.tick(now)
         self._schedule_effects()
 
+    def _wake(self) -> None:
+        self._wake_timer = None
+        replica = self.replica
+        assert replica is not None, "a crash cancels the wake"
+        if self.disk.has_fault:
+            return
+        now = self.clock.read(self._heap.now_us)
+        self._trace.add(self._heap.now_us, now, self.index, WAKE)
+        replica.wake(now)
+        self._schedule_effects()
+
     # --- effects ------------------------------------------------------------------------------
 
     def _schedule_effects(self) -> None:
@@ -291,6 +308,14 @@ class Node:
         self._transmit(send, respond)
         for task in effects.tasks:
             self.cpu.submit(task)
+        if effects.wake_at is not None:
+            self._schedule_wake(effects.wake_at)
+
+    def _schedule_wake(self, wake_at: int) -> None:
+        if self._wake_timer is not None:
+            self._heap.cancel(self._wake_timer)
+        delay_us = wake_at - self.clock.read(self._heap.now_us)
+        self._wake_timer = self._heap.schedule_after(max(delay_us, 0), self._wake)
 
     def _schedule_turn(self, run: Callable[[], None]) -> None:
         """Run a turn of the checkpoint writer later."""

@@ -12,7 +12,7 @@ import msgspec
 
 from creekdb.protocol.request import Outcome
 
-RECOVER, INVOKE, RECEIVE, TICK, COMPLETED, CRASH = range(6)
+RECOVER, INVOKE, RECEIVE, TICK, COMPLETED, CRASH, WAKE = range(7)
 """Kinds of inputs. A crash is an input too, although the replica never observes it."""
 
 _HEADER = Struct("<qqhhBI")

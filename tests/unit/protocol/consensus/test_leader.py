@@ -5,6 +5,7 @@ from collections.abc import Iterable
 import pytest
 
 from creekdb.protocol.consensus.leader import Leader, LeaderPhase
+from creekdb.protocol.consensus.proposal_queue import ArrivalQueue
 from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.messages import Accept, AcceptedValue, Ballot, Prepare, Promise
 from creekdb.protocol.probes import Probe
@@ -30,6 +31,7 @@ class LeaderHarness:
         self.stuck: set[int] = set()
         self.leader = Leader(
             self.shared,
+            ArrivalQueue(),
             self.accepted_locally.append,
             lambda instance: instance in self.decided,
             lambda instance: instance in self.stuck,

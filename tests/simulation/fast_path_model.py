@@ -14,7 +14,7 @@ because no acceptor may refuse it. The model therefore counts such a value as ch
 import itertools
 from collections import deque
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 
 class Rules(NamedTuple):
@@ -362,13 +362,13 @@ def _path(origins: dict[State, tuple[State, str] | None], state: State) -> tuple
     return tuple(reversed(texts))
 
 
-def _with_acceptor(state: State, index: int, **changes: object) -> State:
+def _with_acceptor(state: State, index: int, **changes: Any) -> State:
     acceptors = list(state.acceptors)
     acceptors[index] = acceptors[index]._replace(**changes)
     return state._replace(acceptors=tuple(acceptors))
 
 
-def _with_term(state: State, ballot: int, **changes: object) -> State:
+def _with_term(state: State, ballot: int, **changes: Any) -> State:
     terms = list(state.terms)
     terms[ballot - 1] = terms[ballot - 1]._replace(**changes)
     return state._replace(terms=tuple(terms))

@@ -18,6 +18,7 @@ from functools import cached_property
 from itertools import groupby, pairwise
 from typing import NamedTuple
 
+from creekdb.checkers.quorums import decides
 from creekdb.datatypes import DATATYPES, DataType
 from creekdb.errors import BadValue
 from creekdb.history import (
@@ -32,6 +33,7 @@ from creekdb.history import (
     Dot,
     Dots,
     Event,
+    FirstVoted,
     History,
     LoggedEvent,
     OperationRecord,
@@ -325,26 +327,29 @@ class RunIndex:
         epoch = ballot.round // ROUNDS_PER_EPOCH
         return self.electorates[epoch] if epoch < len(self.electorates) else ()
 
+    def decides(self, ballot: Ballot, second_votes: set[int], first_votes: set[int]) -> bool:
+        """True if these votes for one batch, in one ballot of one instance, decide it."""
+        return decides(self.electorate(ballot), ballot, second_votes, first_votes)
+
     @cached_property
     def cuts(self) -> dict[Dot, dict[int, int]]:
         """By strong request, the cut that was decided with it: for an origin, the event up to which
         its weak requests extend the causal context. Without an entry, there is no extension.
 
-        Only decided batches count: those that a majority voted for in one ballot. Lost votes count
-        too, because they may have reached the disk. Of several instances, the first one counts.
+        Only decided batches count (`decides`). Lost votes count too, because they may have reached
+        the disk. Of several instances, the first one counts.
         """
-        voters: dict[tuple[int, Ballot, Batch], set[int]] = {}
+        voters: dict[tuple[int, Ballot, Batch], tuple[set[int], set[int]]] = {}
         for log in self.logs:
             for logged in log.events:
-                if isinstance(logged.event, Voted) and len(logged.event.batch) > 1:
-                    vote = logged.event
-                    voters.setdefault((vote.instance, vote.ballot, vote.batch), set()).add(
-                        log.replica
-                    )
+                vote = logged.event
+                if isinstance(vote, Voted | FirstVoted) and len(vote.batch) > 1:
+                    key = vote.instance, vote.ballot, vote.batch
+                    second, first = voters.setdefault(key, (set(), set()))
+                    (second if isinstance(vote, Voted) else first).add(log.replica)
         cuts: dict[Dot, dict[int, int]] = {}
-        for (_, ballot, batch), replicas in sorted(voters.items(), key=lambda each: each[0][:2]):
-            electorate = self.electorate(ballot)
-            if len(replicas.intersection(electorate)) > len(electorate) // 2:
+        for (_, ballot, batch), votes in sorted(voters.items(), key=lambda each: each[0][:2]):
+            if self.decides(ballot, *votes):
                 for dot, cut in self._cuts_of(batch):
                     cuts.setdefault(dot, cut)
         return cuts

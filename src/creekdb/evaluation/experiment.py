@@ -76,6 +76,8 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     late_contexts: bool = False
     """With `creek` and `basic`: True if the leader extends the contexts of strong requests by weak
     requests with lower timestamps."""
+    fast_path: bool = False
+    """With `creek` and `basic`: True if a fast quorum votes for strong requests at deadlines."""
     faults: tuple[str, ...] = ()
     """Faults in the language of `creek simulate --fault`."""
     recorded: bool = False
@@ -128,6 +130,7 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
             "local_reads": int(self.local_reads),
             "estimates": int(self.estimates),
             "late_contexts": int(self.late_contexts),
+            "fast_path": int(self.fast_path),
         }
         if self.cores != CpuModel().cores:
             settings["parallelism"] = self.cores

@@ -16,6 +16,7 @@ ZERO_ALLOWED: Final = (
     "digest_every",
     "drafts",
     "estimates",
+    "fast_path",
     "hold_us_max",
     "late_contexts",
     "local_reads",
@@ -68,6 +69,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     estimates: int = 0
     """If 1, `creek` delays a request while an earlier one is expected to write what it reads."""
 
+    fast_path: int = 0
+    """If 1, strong requests are proposed in the order of their timestamps, and the fast quorum of
+    the ballot votes for them before the leader's proposal arrives. Schemes without contexts ignore
+    it."""
     late_contexts: int = 0
     """If 1, the leader proposes strong requests in the order of their timestamps, and extends the
     context of each by the weak requests with lower timestamps that it has. Schemes without contexts

@@ -61,11 +61,7 @@ class Acceptor:
         self._raise_promise(prepare.ballot)
         first = max(prepare.first, decided)
         accepted = tuple(
-            [
-                self.accepted[each]
-                for each in sorted(self.accepted)
-                if self.accepted[each].true_instance >= first
-            ]
+            [self.accepted[each] for each in sorted(self.accepted) if max(each, ~each) >= first]
         )
         self._outbox.events.append(
             effects.BallotPromised(prepare.ballot, prepare.first, decided, accepted)
@@ -89,9 +85,7 @@ class Acceptor:
             known = self.accepted.get(key)
             if known is not None and known.ballot == ballot:
                 return False
-        value = AcceptedValue(~instance, ballot, batch)
-        self.accepted[value.instance] = value
-        self._outbox.records.append(Accepted(value))
+        self._record_vote(AcceptedValue(~instance, ballot, batch))
         self._outbox.events.append(FirstVoted(ballot, instance, batch))
         self._outbox.send(self._shared.peers, FirstVote(ballot, instance, batch))
         self._probes.hit(Probe.FIRST_VOTE_CAST)
@@ -100,13 +94,13 @@ class Acceptor:
     def accept_own(self, message: Accept) -> bool:
         """Vote for a proposal of the local leader in an open ballot, and send the batch with the
         vote. Return False, without a vote, if the vote is deferred or the ballot is stale."""
-        if message.ballot < self.promised or self._must_defer(message.instance, message.batch):
+        ballot, instance, batch = message.ballot, message.instance, message.batch
+        if ballot < self.promised or self._must_defer(instance, batch):
             return False
-        self._raise_promise(message.ballot)
+        self._raise_promise(ballot)
         self._accept(message)
-        batch = message.batch
-        self._outbox.send(self._shared.peers, FirstVote(message.ballot, message.instance, batch))
-        self._on_voted(message.ballot, message.instance)
+        self._outbox.send(self._shared.peers, FirstVote(ballot, instance, batch))
+        self._on_voted(ballot, instance)
         return True
 
     def on_accept(self, message: Accept, sender: int) -> None:
@@ -132,9 +126,8 @@ class Acceptor:
 
     def discard_below(self, instance: int) -> None:
         """Discard votes in decided instances: no leader needs them."""
-        for value in list(self.accepted.values()):
-            if value.true_instance < instance:
-                del self.accepted[value.instance]
+        for each in [each for each in self.accepted if max(each, ~each) < instance]:
+            del self.accepted[each]
         for each in [each for each in self._deferred if each < instance]:
             del self._deferred[each]
 
@@ -164,10 +157,12 @@ class Acceptor:
         self._on_voted(message.ballot, message.instance)
 
     def _accept(self, message: Accept) -> None:
-        value = AcceptedValue(message.instance, message.ballot, message.batch)
-        self.accepted[message.instance] = value
-        self._outbox.records.append(Accepted(value))
+        self._record_vote(AcceptedValue(message.instance, message.ballot, message.batch))
         self._outbox.events.append(Voted(message.ballot, message.instance, message.batch))
+
+    def _record_vote(self, value: AcceptedValue) -> None:
+        self.accepted[value.instance] = value
+        self._outbox.records.append(Accepted(value))
 
     def _raise_promise(self, ballot: Ballot) -> None:
         if ballot > self.promised:

@@ -57,13 +57,13 @@ class FirstVoter:
         self._cast = cast
         self._ballot = NO_BALLOT
         self.is_active = False
-        """True if the last proposal opened its ballot, and this replica is of the fast quorum."""
+        """True if the last proposal opened its ballot, whose fast quorum has this replica."""
         self._last_entry = -1
         """Last instance that the leader of the ballot has proposed, as far as known here."""
         self._last_vote = -1
         """Last instance of a first vote in the ballot."""
         self._predicted: dict[Dot, tuple[int, Batch]] = {}
-        """Instances and batches of first votes for requests that the leader has not proposed yet."""
+        """Instance and batch of each first vote whose request the leader has not proposed yet."""
         self._proposed: dict[Dot, None] = {}
         """Requests that the leader has proposed and that are not delivered here."""
 

@@ -151,7 +151,8 @@ class DeadlineQueue:
     def take_batch(self, limit: int) -> Batch:
         """Take strong requests, each behind the part of its cut that the batch does not have."""
         batch: dict[Dot, None] = {}
-        has_cuts = self._shared.settings.late_contexts
+        settings = self._shared.settings
+        has_cuts = settings.late_contexts or not settings.fast_path
         for _ in range(limit):
             if not self.has_due():
                 break

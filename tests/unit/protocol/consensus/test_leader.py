@@ -32,10 +32,14 @@ class LeaderHarness:
         self.leader = Leader(
             self.shared,
             ArrivalQueue(),
-            self.accepted_locally.append,
+            self._accept_locally,
             lambda instance: instance in self.decided,
             lambda instance: instance in self.stuck,
         )
+
+    def _accept_locally(self, accept: Accept, opens: bool) -> None:
+        assert not opens, "the queue has no deadlines"
+        self.accepted_locally.append(accept)
 
     def tick(self, ticks: int) -> bool:
         self.shared.ticks = ticks

@@ -478,7 +478,11 @@ MUTANTS: tuple[Mutant, ...] = (
         "line 16: an event number is never reused, not even after a restart",
         40,
         (
-            Edit(STACK, "self._now = 0", "self._now = 0\n        self._issued = 0"),
+            Edit(
+                STACK,
+                "self.is_removed = False",
+                "self.is_removed = False\n        self._issued = 0",
+            ),
             Edit(
                 STACK,
                 "return Dot(self.index, self.last_event() + 1)",

@@ -109,6 +109,8 @@ class Cluster:
         self.tasks: dict[int, deque[Task]] = {}
         self.responses: list[tuple[int, effects.Response]] = []
         self.requests: dict[Dot, Request] = {}
+        self.wakes: dict[int, int] = {}
+        """Clock at which each replica asked to be woken."""
         self._paused: set[int] = set()
         self._held_patterns: list[Pattern] = []
         self._groups: tuple[frozenset[int], ...] = (frozenset(self.members),)
@@ -223,6 +225,14 @@ class Cluster:
             if each in self.replicas:
                 self.replicas[each].tick(self.now_us)
                 self._process(each)
+
+    def wake(self, now_us: int) -> None:
+        """Advance the clock, and wake the replicas that asked for it by then."""
+        self.now_us = now_us
+        for replica in [each for each, wake_at in self.wakes.items() if wake_at <= now_us]:
+            del self.wakes[replica]
+            self.replicas[replica].wake(now_us)
+            self._process(replica)
 
     def settle(self, ticks: int = 40) -> None:
         """Deliver all messages and advance the time. The default suffices to replace a leader."""
@@ -355,6 +365,8 @@ class Cluster:
         ]
         self.responses += [(replica, response) for response in emitted.respond]
         self.tasks[replica] += emitted.tasks
+        if emitted.wake_at is not None:
+            self.wakes[replica] = emitted.wake_at
         self.events[replica] += emitted.events
         for event in emitted.events:
             if isinstance(event, effects.RbCast):

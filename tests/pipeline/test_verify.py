@@ -72,6 +72,7 @@ def histories() -> dict[str, History]:
 def out(tmp_path_factory: pytest.TempPathFactory, histories: dict[str, History]) -> Path:
     directory = tmp_path_factory.mktemp("out")
     write_measured(directory, "measured", EXPERIMENT)
+    write_measured(directory, "extended", replace(EXPERIMENT, late_contexts=True))
     violating = replace(EXPERIMENT, scheme="smr")
     write_measured(directory, "violating", violating, "3.3.2.1 does not hold")
     for name, history in histories.items():
@@ -98,8 +99,10 @@ def verdicts_of(rows: list[Row], run: str) -> dict[str, str]:
     return {row["checker"]: row["verdict"] for row in rows if row["run"] == run}
 
 
-def test_a_measured_run_is_checked_by_its_tables(rows: list[Row]) -> None:
-    verdicts = verdicts_of(rows, "measured")
+@pytest.mark.parametrize("run", ["measured", "extended"])
+def test_a_measured_run_is_checked_by_its_tables(rows: list[Row], run: str) -> None:
+    """The relational checkers hold with extended contexts too: none of them uses contexts."""
+    verdicts = verdicts_of(rows, run)
 
     assert verdicts.pop(MISSING_EVENTS_CHECK) == UNKNOWN
     assert verdicts == dict.fromkeys((*RELATIONAL_CHECKERS, TPCC_CONDITIONS), OK)
@@ -160,9 +163,9 @@ def test_the_result_counts_verdicts_and_names_counterexamples(
     illegal = [row for row in rows if row["verdict"] == ILLEGAL]
     illegal.sort(key=lambda row: (row["run"], row["checker"]))
 
-    assert verified.runs == 10
+    assert verified.runs == 11
     assert sum(row["runs"] for row in verified.counts) == len(rows)
-    assert {row["runs"] for row in verified.counts if row["checker"] == "prefix_order"} == {2, 8}
+    assert {row["runs"] for row in verified.counts if row["checker"] == "prefix_order"} == {2, 9}
     assert verified.illegal == len(illegal)
     assert [row.asDict() for row in verified.counterexamples] == illegal[:10]
     assert len(verify_runs(spark, out, counterexamples_max=2).counterexamples) == 2

@@ -73,6 +73,14 @@ def test_the_smallest_scope_is_exhausted_without_violation(
     assert (result.states, result.transitions) == (states, transitions)
 
 
+@pytest.mark.parametrize("scheme", ["creek", "basic", "differential"])
+def test_extended_contexts_are_explored_without_violation(scheme: str) -> None:
+    result = explore("late-contexts", scheme)
+
+    assert result.violation is None
+    assert result.is_exhausted
+
+
 def test_the_number_of_states_does_not_depend_on_the_hash_seed() -> None:
     command = [sys.executable, "-m", "creekdb", "explore", "noop", "--operations", "1", "--json"]
     counts = []

@@ -10,12 +10,15 @@ REGRESSIONS = {
     862: "a crash during a write left a checkpoint of events that had not become visible",
     1280: "a replica led that received from some replicas and sent to others",
     1788: "requests were pulled repeatedly from an unreachable peer",
+    258: "a leader proposed a held request that had been delivered meanwhile",
     1205: "a strong request stayed tentative after the only copies of its causal context were lost",
 }
 CREEK_REGRESSIONS = {
     2368: "a register was discarded while a request that had read it was executing",
     64: "a response was sent while an earlier call of its session was re-executed",
     1656: "the content of a snapshot was sent to others before it was durable",
+    216: "a leader proposed a held request that had been delivered meanwhile",
+    3014: "a checker split the cut of a batch at a strong request that was already delivered",
     15596: "a checker took a delivery that was lost for one of a checkpoint recovered later",
 }
 SMR_REGRESSIONS = {

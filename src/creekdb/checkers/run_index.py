@@ -336,34 +336,38 @@ class RunIndex:
         """By strong request, the cut that was decided with it: for an origin, the event up to which
         its weak requests extend the causal context. Without an entry, there is no extension.
 
-        Only decided batches count (`decides`). Lost votes count too, because they may have reached
-        the disk. Of several instances, the first one counts.
+        Of several instances with the request, the first decided one counts. In a batch, the weak
+        requests before a strong one belong to its cut, even if another strong one is in between.
         """
-        voters: dict[tuple[int, Ballot, Batch], tuple[set[int], set[int]]] = {}
-        for log in self.logs:
-            for logged in log.events:
-                vote = logged.event
-                if isinstance(vote, Voted | FirstVoted) and len(vote.batch) > 1:
-                    key = vote.instance, vote.ballot, vote.batch
-                    second, first = voters.setdefault(key, (set(), set()))
-                    (second if isinstance(vote, Voted) else first).add(log.replica)
         cuts: dict[Dot, dict[int, int]] = {}
-        for (_, ballot, batch), votes in sorted(voters.items(), key=lambda each: each[0][:2]):
-            if self.decides(ballot, *votes):
-                for dot, cut in self._cuts_of(batch):
+        for _, batch in sorted(self._decided_batches().items()):
+            cut: dict[int, int] = {}
+            for dot in batch:
+                request = self.request(dot)
+                if request is not None and not request.strong:
+                    cut = cut | {dot.replica: max(dot.event, cut.get(dot.replica, 0))}
+                else:
                     cuts.setdefault(dot, cut)
         return cuts
 
-    def _cuts_of(self, batch: Batch) -> Iterator[tuple[Dot, dict[int, int]]]:
-        """Yield each strong request of a batch with its cut."""
-        cut: dict[int, int] = {}
-        for dot in batch:
-            request = self.request(dot)
-            if request is not None and not request.strong:
-                cut[dot.replica] = max(dot.event, cut.get(dot.replica, 0))
-            else:
-                yield dot, cut
-                cut = {}
+    def _decided_batches(self) -> dict[int, Batch]:
+        """Return the batch of each instance that votes in one ballot decided.
+
+        A lost vote may have reached the disk, and counts if visible votes decide nothing.
+        """
+        decided: dict[int, Batch] = {}
+        voters: dict[tuple[int, Ballot, Batch], tuple[set[int], set[int]]] = {}
+        for events in (self.events(), self.lost_events()):
+            for log, logged in events:
+                vote = logged.event
+                if isinstance(vote, Voted | FirstVoted):
+                    key = vote.instance, vote.ballot, vote.batch
+                    second_votes, first_votes = voters.setdefault(key, (set(), set()))
+                    (second_votes if isinstance(vote, Voted) else first_votes).add(log.replica)
+            for instance, ballot, batch in sorted(voters):
+                if self.decides(ballot, *voters[instance, ballot, batch]):
+                    decided.setdefault(instance, batch)
+        return decided
 
     def epoch_of(self, length: int) -> int:
         """Return the epoch of a replica that has committed this number of requests."""

@@ -93,6 +93,10 @@ class TpccOptions(NamedTuple):
         "TPC-C, scheme creek: execute a weak read-only operation on its own replica only "
         "(Section 4.4).  [default: on all replicas, as in the paper's figures]"
     )
+    late_contexts: bool = option(
+        "TPC-C, schemes creek and basic: commit weak requests with lower timestamps together with "
+        "each strong one.  [default: those of its causal context, as in the paper]"
+    )
     population: Path | None = option(
         "TPC-C: directory of initial data, from 'creek pipeline generate'.  [default: computed]",
         metavar="DIRECTORY",

@@ -1,8 +1,9 @@
 """Safety properties of a state of the cluster, judged by the outputs of the replicas.
 
 The votes that were sent or are durable determine which batches are chosen. The chosen batches and
-the requests that were sent determine the final order, by lines 48-52 of Algorithm 1. Everything
-else is compared with this order:
+the requests that were sent determine the final order, by lines 48-52 of Algorithm 1. Weak requests
+that a batch names extend the context of the next strong one. Everything else is compared with this
+order:
 
 - no instance has two chosen or decided batches;
 - the committed order of each replica agrees with it, position by position;
@@ -147,6 +148,7 @@ def _final_order(chosen: dict[int, Batch], requests: dict[Dot, Request]) -> list
     order: dict[Dot, Request] = {}
     instance = 0
     while instance in chosen:
+        cut: list[Request] = []
         for id in chosen[instance]:
             if id in order:
                 continue  # decided twice: the first decision counts
@@ -155,11 +157,16 @@ def _final_order(chosen: dict[int, Batch], requests: dict[Dot, Request]) -> list
             request = requests[id]
             context = request.context
             if context is None:
-                raise PropertyViolated(f"the weak request {id} is decided")
+                cut += [each for each in _weak_up_to(id, requests) if each not in cut]
+                continue
             missing = [each for each in context if each not in requests]
             if missing:
                 raise PropertyViolated(f"{missing[0]}, in the context of {id}, was never sent")
+            later = [each.id for each in cut if each.key > request.key]
+            if later:
+                raise PropertyViolated(f"{later[0]}, in the cut of {id}, is later")
             extension = [requests[each] for each in context if each not in order]
+            extension += [each for each in cut if each.id not in {*order, *context}]
             for each in sorted(extension, key=lambda each: each.key):
                 if each.strong:
                     raise PropertyViolated(f"{id} precedes {each.id} of its causal context")
@@ -167,6 +174,19 @@ def _final_order(chosen: dict[int, Batch], requests: dict[Dot, Request]) -> list
             order[id] = request
         instance += 1
     return list(order.values())
+
+
+def _weak_up_to(id: Dot, requests: dict[Dot, Request]) -> list[Request]:
+    """Return the weak requests of an origin up to an event."""
+    missing = [Dot(id.replica, event) for event in range(1, id.event)]
+    missing = [each for each in missing if each not in requests]
+    if missing:
+        raise PropertyViolated(f"{missing[0]}, in a cut up to {id}, was never sent")
+    return [
+        each
+        for each in requests.values()
+        if each.id.replica == id.replica and each.id.event <= id.event and not each.strong
+    ]
 
 
 def _check_committed(observations: Sequence[Observation], decided: list[Dot]) -> None:

@@ -87,6 +87,10 @@ _MORE_CALLS: Final = (
     _append(2, "e", strong=True),
 )
 
+_LATE_CONTEXTS: Final = {"late_contexts": 1, "hold_us_max": 0}
+"""Settings of scopes with cuts. A hold would add nothing: the leader may receive any request before
+or after any other."""
+
 SCOPES: Final = {
     scope.name: scope
     for scope in (
@@ -214,6 +218,21 @@ SCOPES: Final = {
             leader_changes=1,
             suspecting=(1, 2),
             settings={"fast_path": 1},
+        ),
+        Scope(
+            name="late-contexts",
+            description="a weak and a strong call, whose context the leader extends",
+            calls=_WEAK_AND_STRONG,
+            settings=_LATE_CONTEXTS,
+        ),
+        Scope(
+            name="late-contexts-leader-change",
+            description="a weak and a strong call, a new leader extends the context anew",
+            calls=_WEAK_AND_STRONG,
+            links="fifo",
+            leader_changes=1,
+            suspecting=(1,),
+            settings=_LATE_CONTEXTS,
         ),
         Scope(
             name="executions",

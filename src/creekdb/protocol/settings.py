@@ -81,7 +81,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """Time for which a leader with `late_contexts` may hold a strong request until requests with
     lower timestamps arrive, in microseconds. The actual time follows measured delays."""
     hold_ticks_max: int = 2
-    """The same limit in ticks, which holds even if the clock stops or goes back."""
+    """Limit of the hold in ticks. It applies even if the clock stops or goes back."""
 
     local_reads: int = 1
     """If 0, a weak read-only operation is broadcast and executed by all, like any other."""

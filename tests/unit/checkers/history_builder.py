@@ -6,7 +6,7 @@ maintains the lists of Algorithm 1 and logs the events of a replica. To make a h
 `log` adds any event, and the `with_…` functions modify a finished history.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from random import Random
 
 import msgspec
@@ -124,9 +124,13 @@ class HistoryBuilder:
         for replica in replicas or range(len(self.incarnations)):
             current = self._current(replica)
             while current.crashed_us is None and current.instance < len(self.decided_batches):
+                cut: list[Dot] = []
                 for dot in self.decided_batches[current.instance]:
+                    if not self.requests[dot].strong:
+                        cut.append(dot)
+                        continue
                     self.log(replica, CabDelivered(dot, current.instance))
-                    self._commit(replica, dot)
+                    self._commit(replica, dot, cut)
                 current.instance += 1
 
     def respond(
@@ -330,11 +334,18 @@ class HistoryBuilder:
         if not self.requests[dot].strong:
             current.context.add(dot)
 
-    def _commit(self, replica: int, dot: Dot) -> None:
+    def _commit(self, replica: int, dot: Dot, cut: Sequence[Dot] = ()) -> None:
         current = self._current(replica)
         context = self.requests[dot].context
         assert context is not None
-        for each in [*(other for other in current.tentative if other in context), dot]:
+        in_cut = [
+            weak
+            for weak in current.tentative
+            if not self.requests[weak].strong
+            and any(weak.replica == last.replica and weak.event <= last.event for last in cut)
+        ]
+        extension = [each for each in current.tentative if each in context or each in in_cut]
+        for each in [*extension, dot]:
             self.log(replica, Committed(each, len(current.committed)))
             current.committed.append(each)
             if each in current.tentative:
@@ -367,6 +378,22 @@ def two_delivered_requests() -> tuple[HistoryBuilder, Dot, Dot]:
         builder.decide(dot)
     builder.cab_deliver()
     return builder, one, two
+
+
+def extended_run(*cut: Dot) -> tuple[HistoryBuilder, Dot]:
+    """Return a run in which a decided cut extends the context of a strong request, and the request.
+
+    Replica 2 issues the strong request before it receives any of the weak ones: 0.1, 0.2 and 1.1,
+    which are earlier, and 0.3, which is later.
+    """
+    builder = HistoryBuilder()
+    weak = [builder.invoke_weak(each, "append", each) for each in (0, 1, 0)]
+    strong = builder.invoke_strong(2, "get_all")
+    for dot in (*weak, builder.invoke_weak(0, "append", 3), strong):
+        builder.rb_deliver(dot)
+    builder.decide(*cut, strong)
+    builder.cab_deliver()
+    return builder, strong
 
 
 def typical_run() -> HistoryBuilder:

@@ -2,12 +2,14 @@ from msgspec.structs import replace
 
 from creekdb.checkers import Inconclusive, RunIndex
 from creekdb.checkers.commit_order import check
-from creekdb.history import CabDelivered, CheckpointInstalled, Committed, Dot, RbCast
+from creekdb.history import CabDelivered, CheckpointInstalled, Committed, Dot, RbCast, Voted
 from creekdb.protocol.ids.version_vector import DotSet
 from tests.unit.checkers.history_builder import (
+    BALLOT,
     HistoryBuilder,
     assert_illegal,
     assert_ok,
+    extended_run,
     typical_run,
     with_event,
 )
@@ -123,3 +125,52 @@ def test_unrecorded_indices_make_the_verdict_inconclusive() -> None:
     one = builder.invoke_strong(0, "append", 1)
     builder.log(0, CheckpointInstalled(1, 1, DotSet([one]).freeze()))
     assert isinstance(check(RunIndex(builder.history())), Inconclusive)
+
+
+# --- cuts ---------------------------------------------------------------------------------------
+
+
+def test_a_decided_cut_extends_the_causal_context() -> None:
+    builder, strong = extended_run(Dot(0, 2), Dot(1, 1))
+    history = builder.history(quiescent=False)
+    committed = [Dot(0, 1), Dot(1, 1), Dot(0, 2), strong]
+    assert RunIndex(history).committed == committed
+    assert RunIndex(history).cuts == {strong: {0: 2, 1: 1}}
+    assert_ok(check, history)
+
+
+def test_a_cut_with_a_later_request_is_illegal() -> None:
+    builder, strong = extended_run(Dot(0, 3))
+    assert_illegal(
+        check, builder.history(quiescent=False), f"0.3 was committed with {strong}, which precedes"
+    )
+
+
+def test_an_incomplete_cut_is_illegal() -> None:
+    builder, strong = extended_run(Dot(0, 1))
+    history = builder.history(quiescent=False)
+    extended = tuple(Dot(0, event) for event in (1, 2))
+    for replica in range(3):
+        voted = Voted(BALLOT, 0, (extended[0], strong))
+        history = with_event(history, replica, voted, Voted(BALLOT, 0, (extended[1], strong)))
+    assert_illegal(check, history, f"{strong} was committed at 1 without 0.2 of its cut")
+
+
+def test_only_the_decided_cut_counts() -> None:
+    """A minority voted for the cut, and another batch was decided."""
+    builder, strong = extended_run(Dot(0, 1))
+    history = builder.history(quiescent=False)
+    voted, other = Voted(BALLOT, 0, (Dot(0, 1), strong)), Voted(BALLOT, 0, (Dot(1, 1), strong))
+    for replica in (0, 1):
+        history = with_event(history, replica, voted, other)
+    assert_illegal(
+        check,
+        history,
+        f"0.1 was committed with {strong}, whose causal context and decided cut lack it",
+    )
+
+
+def test_the_cut_of_the_first_instance_counts() -> None:
+    builder, strong = extended_run(Dot(0, 1))
+    builder.decide(Dot(0, 2), strong)
+    assert_ok(check, builder.history(quiescent=False))

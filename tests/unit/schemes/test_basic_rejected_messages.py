@@ -349,6 +349,7 @@ CONTRADICTIONS: dict[str, object] = {
     "a decision for an own request that was never cast": Decisions(NEXT, ((NEVER_CAST,),)),
     "a proposal of a weak request": Accept(BALLOT, NEXT, (WEAK,)),
     "a decision for a weak request": Decisions(NEXT, ((WEAK,),)),
+    "a proposal with a cut that no strong request follows": Accept(BALLOT, NEXT, (Dot(0, 3), WEAK)),
     "two requests under one identifier": Cast((request(Dot(1, 4), 7), request(Dot(1, 4), 8))),
     "a proposal that contradicts an earlier one of its ballot": Accept(
         BALLOT, NEXT + 1, (Dot(1, 2),)
@@ -367,6 +368,18 @@ def test_a_message_that_contradicts_the_replicas_state_is_rejected(message: Any)
     with time_limit(0.5):
         assert_rejected(replica, 1, with_current_ballot(message, harness))
     assert fingerprint(replica) == before
+
+
+def test_a_cut_with_a_request_later_than_its_strong_request_is_rejected() -> None:
+    harness = working_harness()
+    replica, strong = harness[2], request(Dot(0, 4), 1, True, Dots())
+    harness.receive(2, 0, Cast((strong,)))
+    before = fingerprint(replica)
+    assert_rejected(
+        replica, 1, with_current_ballot(Accept(BALLOT, NEXT, (WEAK, strong.id)), harness)
+    )
+    assert fingerprint(replica) == before
+    assert replica.view.rejected[MessageRejection.BAD_CUT] == 1
 
 
 def test_the_cost_of_a_snapshot_does_not_depend_on_its_claimed_length() -> None:

@@ -225,6 +225,7 @@ _NAME_PARTS: Final[dict[str, Callable[[Any], str]]] = {
     "cores": "c{}".format,
     "layout": str,
     "local_reads": lambda _: "local",
+    "late_contexts": lambda _: "late",
     "recorded": lambda _: "recorded",
     "faults": lambda faults: _slug("; ".join(faults)),
     "duration_us": format_duration,

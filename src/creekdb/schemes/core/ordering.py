@@ -123,7 +123,8 @@ class Ordering:
 
     def issue(self, operation: Operation, strong: bool, now: int) -> Request:
         """Lines 16-19, 22-23 and 36-40. Raises `UsageError` for a rejected call."""
-        self.stack.observe_clock(now)
+        if self._weak_requests is not None:
+            self.stack.observe_clock(now)  # a leader holds its own requests too
         if not self.stack.is_member or operation.name == MEMBERSHIP_OPERATION:
             self._validate_invocation(operation, strong)
         id = self.stack.next_id()  # line 16

@@ -75,10 +75,15 @@ CAUSAL_CONTEXTS: Final = (
     Probe.REQUEST_AHEAD_OF_CONTEXT,
     Probe.PROPOSAL_DEFERRED,
     Probe.NOOP_ISSUED,
+    Probe.PROPOSAL_HELD,
+    Probe.PROPOSAL_OVERTAKEN,
+    Probe.DECIDED_WHILE_HELD,
+    Probe.CONTEXT_EXTENDED,
+    Probe.CUT_COMMITTED,
 )
-"""Probes that require causal contexts with missing requests, or weak requests that wait for such a
-context. Also probes of membership changes: the context orders each change after the previous
-one."""
+"""Probes that require causal contexts with missing requests, weak requests that wait for such a
+context, or contexts that the leader extends. Also probes of membership changes: the context orders
+each change after the previous one."""
 SPECULATION: Final = (
     Probe.ROLLED_BACK,
     Probe.REEXECUTED,

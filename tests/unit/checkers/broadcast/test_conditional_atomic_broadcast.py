@@ -18,6 +18,7 @@ from tests.unit.checkers.history_builder import (
     HistoryBuilder,
     assert_illegal,
     assert_ok,
+    extended_run,
     random_run,
     two_delivered_requests,
     typical_run,
@@ -296,3 +297,10 @@ def test_order_and_predicate_are_checked_without_contexts() -> None:
     assert_illegal(
         check, builder.history(quiescent=False), f"{one} was CAB-delivered before it was RB-"
     )
+
+
+def test_a_delivery_ahead_of_its_cut_is_illegal() -> None:
+    builder, strong = extended_run(Dot(0, 2), Dot(1, 1))
+    assert_ok(check, builder.history(quiescent=False))
+    history = with_event(builder.history(quiescent=False), 2, RbDelivered(Dot(1, 1)), None)
+    assert_illegal(check, history, f"{strong} was CAB-delivered without 1.1 of its cut")

@@ -10,6 +10,7 @@ from tests.unit.checkers.history_builder import (
     HistoryBuilder,
     assert_illegal,
     assert_ok,
+    extended_run,
     random_run,
     typical_run,
 )
@@ -154,4 +155,23 @@ def test_a_delivery_that_the_primary_has_not_received_is_illegal() -> None:
 
     assert_illegal(
         check, builder.history(quiescent=False), f"{weak} was CAB-delivered when 0 of 1 replicas"
+    )
+
+
+def test_a_vote_for_a_received_cut_is_legal() -> None:
+    assert_ok(check, extended_run(Dot(0, 2), Dot(1, 1))[0].history(quiescent=False))
+
+
+def test_a_vote_for_a_cut_with_a_missing_request_is_illegal() -> None:
+    builder = HistoryBuilder()
+    first, last = (builder.invoke_weak(0, "append", each) for each in "ab")
+    strong = builder.invoke_strong(1, "append", "c")
+    builder.rb_deliver(strong)
+    builder.rb_deliver(last, 1)
+    builder.log(1, Voted(BALLOT, 0, (last, strong)))
+
+    assert_illegal(
+        check,
+        builder.history(quiescent=False),
+        f"replica 1 voted for {last}, but had not received {first} of its cut",
     )

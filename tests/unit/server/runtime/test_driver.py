@@ -44,7 +44,7 @@ from creekdb.protocol.messages import (
 )
 from creekdb.protocol.request import Operation, Outcome, Request
 from creekdb.schemes.core.replica import Replica
-from creekdb.server.runtime.driver import Driver, DriverPorts, merge_casts
+from creekdb.server.runtime.driver import Driver, DriverPorts, merge_casts, wall_clock_us
 from creekdb.server.runtime.executors import InlineExecutor, Watchdog
 from creekdb.server.storage.segment_writer import CheckpointSlot
 from creekdb.wire.event_log import EventLog
@@ -419,3 +419,35 @@ async def test_a_halted_driver_applies_no_effects() -> None:
     driver.apply_effects()
 
     assert responses == []
+
+
+class WokenReplica(FakeReplica):
+    """Replica that counts its wakes."""
+
+    wakes = 0
+
+    def wake(self, now: int) -> None:
+        self.wakes += 1
+
+
+async def test_a_replica_is_woken_when_it_asked_for_it() -> None:
+    now = wall_clock_us()
+    replica = WokenReplica(
+        Effects(wake_at=now + 60_000_000), Effects(wake_at=now + 1_000), Effects(), Effects()
+    )
+    driver = make_driver(replica, FakeJournal(), [])
+    driver.apply_effects()
+    driver.apply_effects()  # replaces the first wake
+    while not replica.wakes:
+        await asyncio.sleep(0.001)
+    assert wall_clock_us() >= now + 1_000
+    driver.halt()
+
+
+async def test_a_halted_replica_is_not_woken() -> None:
+    replica = WokenReplica(Effects(wake_at=wall_clock_us()))
+    driver = make_driver(replica, FakeJournal(), [])
+    driver.apply_effects()
+    driver.halt()
+    await asyncio.sleep(0.01)
+    assert replica.wakes == 0

@@ -21,7 +21,7 @@ from creekdb.protocol.messages import (
 from creekdb.protocol.request import NOOP, Operation, Outcome
 from creekdb.simulation.kernel.node import Node
 from creekdb.simulation.kernel.scenario import Scenario
-from creekdb.simulation.kernel.simulated_time import EventHeap
+from creekdb.simulation.kernel.simulated_time import EPOCH_US, EventHeap
 from creekdb.simulation.models.network import Network
 from creekdb.simulation.models.parameters import CpuModel, DiskModel, NetworkModel
 from creekdb.simulation.observation.recorder import HistoryRecorder
@@ -315,3 +315,44 @@ def test_tentative_responses_need_not_wait_for_the_disk() -> None:
     harness.heap.run()
     assert harness.responded == [(5, 1)]
     assert [at_us for at_us, _ in harness.arrived] == [105]
+
+
+# --- wakes ----------------------------------------------------------------------------------------
+
+
+def woken_at_us(harness: NodeHarness) -> list[int]:
+    """Return the times of all wakes, from the start of the run."""
+    return [at_us - EPOCH_US for replica in harness.created for at_us in replica.woken_at]
+
+
+def test_a_replica_is_woken_once_when_its_clock_reaches_the_requested_time() -> None:
+    harness = NodeHarness(100, [Effects(wake_at=EPOCH_US + 70)])
+    harness.node.clock.jump(-30)
+    harness.at(5, "tick")
+    harness.heap.run()
+    assert harness.heap.now_us == 100
+    assert woken_at_us(harness) == [70]
+
+
+def test_a_wake_in_the_past_happens_at_once() -> None:
+    harness = NodeHarness(100, [Effects(wake_at=EPOCH_US)])
+    harness.at(5, "tick")
+    harness.heap.run()
+    assert woken_at_us(harness) == [5]
+
+
+def test_a_requested_wake_replaces_an_earlier_one() -> None:
+    wakes = [Effects(wake_at=EPOCH_US + at_us) for at_us in (50, 80)]
+    harness = NodeHarness(100, wakes)
+    harness.at(5, "tick")
+    harness.at(10, "tick")
+    harness.heap.run()
+    assert woken_at_us(harness) == [80]
+
+
+def test_a_crash_cancels_the_wake() -> None:
+    harness = NodeHarness(100, [Effects(wake_at=EPOCH_US + 50)])
+    harness.at(5, "tick")
+    harness.at(20, "crash")
+    harness.heap.run()
+    assert woken_at_us(harness) == []

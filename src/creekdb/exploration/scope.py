@@ -207,6 +207,7 @@ SCOPES: Final = {
             calls=_WEAK_AND_STRONG[1:],
             links="fifo",
             leader_changes=1,
+            suspecting=(1,),
             settings={"fast_path": 1},
         ),
         Scope(

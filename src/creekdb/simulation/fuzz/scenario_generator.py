@@ -85,7 +85,7 @@ def scenario_from_seed(seed: int, scheme: str = "basic", faults: bool = True) ->
     if generator("estimates").random() < ESTIMATES_SHARE:
         settings["estimates"] = 1
     late_contexts = generator("late contexts")
-    if guarantees.contexts and late_contexts.random() < LATE_CONTEXTS_SHARE:
+    if late_contexts.random() < LATE_CONTEXTS_SHARE:  # schemes without contexts ignore it
         settings |= {"late_contexts": 1, "hold_us_max": late_contexts.choice((0, 1_000, 50_000))}
     if guarantees.contexts and generator("fast path").random() < FAST_PATH_SHARE:
         settings["fast_path"] = 1

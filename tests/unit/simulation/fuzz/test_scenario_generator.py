@@ -131,3 +131,13 @@ def test_in_some_scenarios_a_lagging_replica_must_pull_repeatedly() -> None:
     result = run_seed(scenario.seed)
     assert not result.has_failed, result.describe()
     assert result.probes[Probe.CAST_SKIPPED]
+
+
+def test_some_scenarios_extend_contexts_with_and_without_a_hold() -> None:
+    holds = [
+        each.settings.get("hold_us_max")
+        for each in (scenario_from_seed(seed) for seed in range(100))
+        if each.settings.get("late_contexts")
+    ]
+    assert 15 <= len(holds) <= 45
+    assert {*holds} == {0, 1_000, 50_000}

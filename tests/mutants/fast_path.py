@@ -34,7 +34,7 @@ MUTANTS: tuple[MutantWithTests, ...] = (
     tested(
         "fast_quorum_does_not_depend_on_the_round",
         "the ballot names its fast quorum, by its round",
-        EXPLORATION_TESTS,
+        FAST_PATH_TESTS,
         FAST_PATH,
         "quorums[ballot.round % len(quorums)]",
         "quorums[0]",

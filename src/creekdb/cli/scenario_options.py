@@ -97,6 +97,10 @@ class TpccOptions(NamedTuple):
         "TPC-C, schemes creek and basic: commit weak requests with lower timestamps together with "
         "each strong one.  [default: those of its causal context, as in the paper]"
     )
+    fast_path: bool = option(
+        "TPC-C, schemes creek and basic: let a fast quorum vote for strong requests before the "
+        "proposal of the leader arrives.  [default: after it, as in the paper]"
+    )
     population: Path | None = option(
         "TPC-C: directory of initial data, from 'creek pipeline generate'.  [default: computed]",
         metavar="DIRECTORY",

@@ -23,6 +23,7 @@ VARIED = (
     msgspec.structs.replace(SHORT, faults=("crash 1 at 10ms; restart 1 at 20ms",)),
     msgspec.structs.replace(SHORT, recorded=True),
     msgspec.structs.replace(SHORT, late_contexts=True),
+    msgspec.structs.replace(SHORT, fast_path=True),
 )
 
 

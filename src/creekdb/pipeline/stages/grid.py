@@ -226,6 +226,7 @@ _NAME_PARTS: Final[dict[str, Callable[[Any], str]]] = {
     "layout": str,
     "local_reads": lambda _: "local",
     "late_contexts": lambda _: "late",
+    "fast_path": lambda _: "fast",
     "recorded": lambda _: "recorded",
     "faults": lambda faults: _slug("; ".join(faults)),
     "duration_us": format_duration,

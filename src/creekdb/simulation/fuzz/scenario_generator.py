@@ -87,7 +87,7 @@ def scenario_from_seed(seed: int, scheme: str = "basic", faults: bool = True) ->
     late_contexts = generator("late contexts")
     if late_contexts.random() < LATE_CONTEXTS_SHARE:  # schemes without contexts ignore it
         settings |= {"late_contexts": 1, "hold_us_max": late_contexts.choice((0, 1_000, 50_000))}
-    if guarantees.contexts and generator("fast path").random() < FAST_PATH_SHARE:
+    if generator("fast path").random() < FAST_PATH_SHARE:
         settings["fast_path"] = 1
     if generator("drafts").random() < 0.5:  # stream checkpoints, as live replicas do
         settings["drafts"] = 1

@@ -276,3 +276,16 @@ def test_campaign_requires_a_higher_own_ballot(harness: LeaderHarness, ballot: B
     harness.campaign()
     with pytest.raises(AssertionError):
         harness.leader.campaign(ballot, 0)
+
+
+def test_second_votes_outrank_first_votes_of_their_ballot(harness: LeaderHarness) -> None:
+    harness.lead(
+        AcceptedValue(~0, Ballot(2, 1), Y),
+        AcceptedValue(0, Ballot(2, 1), X),
+        AcceptedValue(~1, Ballot(2, 1), X),
+        AcceptedValue(1, Ballot(1, 1), Y),
+        AcceptedValue(~3, Ballot(2, 1), Y),
+    )
+
+    assert harness.proposals() == [(0, X), (1, X), (2, ()), (3, Y)]
+    assert harness.probes.counts[Probe.FIRST_VOTE_RECOVERED] == 2

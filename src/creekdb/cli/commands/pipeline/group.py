@@ -192,7 +192,7 @@ def simulate(
       transactions = 4000          # or duration = "400ms"
 
     Other keys: warehouses, strong_share, exec_scale, replicas, cores, layout, warm_up, local_reads,
-    late_contexts, recorded, and faults ("partition 0,1 at 1s; heal at 2s").
+    late_contexts, fast_path, recorded, and faults ("partition 0,1 at 1s; heal at 2s").
     """
     with require_packages():
         from creekdb.pipeline.stages.grid import load_grid  # noqa: PLC0415

@@ -198,19 +198,23 @@ def test_the_fast_path_pauses_while_fewer_than_half_of_its_predictions_are_corre
     hits = HitRate()
     for each in range(HIT_SAMPLE):
         assert not hits.record(each % 2 == 0)
-    assert not hits.is_paused
+    assert _pauses(hits) == (False,)
     begins = [hits.record(each % 2 == 0 and each > 0) for each in range(HIT_SAMPLE)]
 
     assert begins == [False] * (HIT_SAMPLE - 1) + [True]
     for _ in range(PAUSE):
-        assert hits.is_paused
+        assert _pauses(hits) == (True,)
         hits.record(False)
-    assert not hits.is_paused
+    assert _pauses(hits) == (False,)
+
+
+def _pauses(*rates: HitRate) -> tuple[bool, ...]:
+    return tuple(each.is_paused for each in rates)
 
 
 def test_a_paused_fast_path_holds_no_request() -> None:
     harness = QueueHarness(fast_path=1)
-    assert harness.queue.is_fast
+    was_fast = harness.queue.is_fast
     harness.shared.now = 1_000
     harness.add(A, 1_000)
     assert harness.take(1_299) == ()
@@ -220,7 +224,7 @@ def test_a_paused_fast_path_holds_no_request() -> None:
     harness.shared.now = 1_400
     harness.add(B, 1_400)
 
-    assert not harness.queue.is_fast
+    assert (was_fast, harness.queue.is_fast) == (True, False)
     assert harness.take(1_400) == (B,)
 
 

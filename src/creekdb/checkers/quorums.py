@@ -24,8 +24,8 @@ def decides(
 ) -> bool:
     """True if these replicas' votes for one batch, in one ballot of one instance, decide it.
 
-    A majority of second votes decides, and so does the fast quorum of the ballot: its owner by a
-    second vote, each of the others by a first or a second one.
+    A majority of second votes decides. So does the fast quorum of the ballot, if its owner cast a
+    second vote, and each of the others a first or a second one.
     """
     if len(second_votes & set(electorate)) > len(electorate) // 2:
         return True

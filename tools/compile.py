@@ -51,6 +51,7 @@ MODULES: Final = (
     "protocol/checkpoint/snapshot_sender",
     "protocol/consensus/acceptor",
     "protocol/consensus/delays",
+    "protocol/consensus/fast_path",
     "protocol/consensus/leader",
     "protocol/consensus/learner",
     "protocol/consensus/omega",

@@ -102,7 +102,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "promise_omits_accepted_value",
         "a promise reports every accepted value",
         60,
-        (Edit(ACCEPTOR, "if each >= first)", "if each > first)"),),
+        (Edit(ACCEPTOR, "if max(each, ~each) >= first", "if max(each, ~each) > first"),),
     ),
     Mutant(
         "votes_before_accepted_value_is_durable",
@@ -129,8 +129,8 @@ MUTANTS: tuple[Mutant, ...] = (
         (
             Edit(
                 ACCEPTOR,
-                "for each in [each for each in self.accepted if each < instance]",
-                "for each in [each for each in self.accepted if each <= instance]",
+                "if max(each, ~each) < instance]",
+                "if max(each, ~each) <= instance]",
             ),
         ),
     ),
@@ -219,7 +219,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "recovers_value_of_lowest_ballot",
         "of the values accepted in an instance, a new leader proposes that of the highest ballot",
         600,
-        (Edit(LEADER, "known.ballot < value.ballot", "known.ballot > value.ballot"),),
+        (Edit(LEADER, "known.rank < value.rank", "known.rank > value.rank"),),
     ),
     Mutant(
         "skips_gaps_between_recovered_values",

@@ -369,8 +369,8 @@ MUTANTS: tuple[MutantWithTests, ...] = (
         "checker_accepts_promises_that_omit_votes",
         "a promise reports every vote from its first instance on",
         PAXOS,
-        "if instance < _first_reported_instance(promise):",
-        "if instance <= _first_reported_instance(promise):",
+        "if logged_vote.vote.instance < _first_reported_instance(promise):",
+        "if logged_vote.vote.instance <= _first_reported_instance(promise):",
     ),
     _mutant(
         "checker_accepts_votes_below_promises",

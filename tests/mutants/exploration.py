@@ -7,6 +7,7 @@ CANONICAL_TESTS = "tests/unit/exploration/test_canonical.py"
 SEARCH = "exploration/search.py"
 SEARCH_TESTS = "tests/unit/exploration/test_search.py"
 PROPERTIES = "exploration/properties.py"
+QUORUMS = "checkers/quorums.py"
 PROPERTIES_TESTS = "tests/unit/exploration/test_properties.py"
 CONVERGENCE = "exploration/convergence.py"
 CONVERGENCE_TESTS = "tests/unit/exploration/test_convergence.py"
@@ -219,16 +220,16 @@ MUTANTS: tuple[MutantWithTests, ...] = (
         "an instance has one chosen batch",
         PROPERTIES_TESTS,
         PROPERTIES,
-        "count >= self._majority and chosen.setdefault(instance, batch) != batch:",
-        "chosen.setdefault(instance, batch) != batch and count > 99:",
+        "if is_decided and chosen.setdefault(instance, batch) != batch:",
+        "if is_decided and chosen.setdefault(instance, batch) == ():",
     ),
     tested(
         "properties_count_half_as_a_majority",
         "a majority chooses a batch",
         PROPERTIES_TESTS,
-        PROPERTIES,
-        "scope.replicas // 2 + 1",
-        "scope.replicas // 2",
+        QUORUMS,
+        "if len(second_votes & set(electorate)) > len(electorate) // 2:",
+        "if len(second_votes & set(electorate)) >= len(electorate) // 2:",
     ),
     tested(
         "properties_accept_different_decisions",

@@ -18,6 +18,7 @@ from functools import cached_property
 from itertools import groupby, pairwise
 from typing import NamedTuple
 
+from creekdb.checkers.quorums import decides
 from creekdb.datatypes import DATATYPES, DataType
 from creekdb.errors import BadValue
 from creekdb.history import (
@@ -32,6 +33,7 @@ from creekdb.history import (
     Dot,
     Dots,
     Event,
+    FirstVoted,
     History,
     LoggedEvent,
     OperationRecord,
@@ -325,6 +327,10 @@ class RunIndex:
         epoch = ballot.round // ROUNDS_PER_EPOCH
         return self.electorates[epoch] if epoch < len(self.electorates) else ()
 
+    def decides(self, ballot: Ballot, second_votes: set[int], first_votes: set[int]) -> bool:
+        """True if these votes for one batch, in one ballot of one instance, decide it."""
+        return decides(self.electorate(ballot), ballot, second_votes, first_votes)
+
     @cached_property
     def cuts(self) -> dict[Dot, dict[int, int]]:
         """By strong request, the cut that was decided with it: for an origin, the event up to which
@@ -345,21 +351,21 @@ class RunIndex:
         return cuts
 
     def _decided_batches(self) -> dict[int, Batch]:
-        """Return the batch of each instance that a majority voted for in one ballot.
+        """Return the batch of each instance that votes in one ballot decided.
 
-        A lost vote may have reached the disk, and counts if no visible majority has voted.
+        A lost vote may have reached the disk, and counts if visible votes decide nothing.
         """
         decided: dict[int, Batch] = {}
-        voters: dict[tuple[int, Ballot, Batch], set[int]] = {}
+        voters: dict[tuple[int, Ballot, Batch], tuple[set[int], set[int]]] = {}
         for events in (self.events(), self.lost_events()):
             for log, logged in events:
-                if isinstance(logged.event, Voted):
-                    vote = logged.event
+                vote = logged.event
+                if isinstance(vote, Voted | FirstVoted):
                     key = vote.instance, vote.ballot, vote.batch
-                    voters.setdefault(key, set()).add(log.replica)
-            for (instance, ballot, batch), replicas in sorted(voters.items()):
-                electorate = self.electorate(ballot)
-                if len(replicas.intersection(electorate)) > len(electorate) // 2:
+                    second_votes, first_votes = voters.setdefault(key, (set(), set()))
+                    (second_votes if isinstance(vote, Voted) else first_votes).add(log.replica)
+            for instance, ballot, batch in sorted(voters):
+                if self.decides(ballot, *voters[instance, ballot, batch]):
                     decided.setdefault(instance, batch)
         return decided
 

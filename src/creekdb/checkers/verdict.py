@@ -19,6 +19,7 @@ from creekdb.history import (
     Dot,
     Event,
     FinalState,
+    FirstVoted,
     LoggedEvent,
     Operation,
     OperationRecord,
@@ -184,6 +185,9 @@ def _event_text(event: Event) -> tuple[str, Dot | None]:
         case Voted(ballot=ballot, instance=instance, batch=batch):
             ids = short_text([str(id) for id in batch])
             return f"voted in ballot {ballot} of instance {instance} for {ids}", None
+        case FirstVoted(ballot=ballot, instance=instance, batch=batch):
+            ids = short_text([str(id) for id in batch])
+            return f"cast a first vote in ballot {ballot} of instance {instance} for {ids}", None
         case SpeculativelyExecuted(id=dot, outcome=result):
             return f"executed {dot} before it was decided: {outcome_text(result)}", dot
         case _:

@@ -91,6 +91,9 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     late_contexts: bool = False
     """Extension: True if the leader extends the contexts of strong requests by weak requests with
     lower timestamps."""
+    fast_path: bool = False
+    """Extension: True if a fast quorum votes for strong requests at their deadlines, before the
+    proposal of the leader arrives."""
     regions: int = 1
     """Number of regions that the replicas are spread over, one after the other. Regions are 20 to
     80 ms apart, one way."""

@@ -15,6 +15,7 @@ EXTENSIONS: Final[Mapping[str, str]] = {
     "footprints": "a stable response waits only for requests that may write what its operation "
     "touches",
     "late_contexts": "the leader extends contexts by weak requests with lower timestamps",
+    "fast_path": "a fast quorum votes for strong requests before the leader's proposal arrives",
 }
 """Meaning of each extension."""
 EXTENDED_SCHEMES: Final = ("creek", "differential")

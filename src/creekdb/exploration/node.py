@@ -28,6 +28,7 @@ from creekdb.protocol.messages import (
     Ballot,
     Cast,
     CheckpointRecord,
+    FirstVote,
     Heartbeat,
     Message,
     Prepare,
@@ -131,7 +132,8 @@ def input_text(item: Input, scope: Scope) -> str:
 class Witness:
     """Outputs that have left one replica, in all its incarnations, and its durable votes."""
 
-    def __init__(self) -> None:
+    def __init__(self, replica: int = 0) -> None:
+        self.replica = replica
         self.requests: dict[Dot, Request] = {}
         """Requests that were sent."""
         self.issued: dict[int, Dot] = {}
@@ -139,6 +141,8 @@ class Witness:
         self.highest_promise = NO_BALLOT
         self.votes: set[tuple[int, Ballot]] = set()
         """Instances and ballots of votes that were sent or are durable."""
+        self.first_votes: set[tuple[int, Ballot, Batch]] = set()
+        """Instances, ballots and batches of first votes that were sent or are durable."""
         self.proposals: dict[tuple[int, Ballot], Batch] = {}
         """Batches that were proposed or voted for."""
         self.responses: dict[int, list[Response]] = {}
@@ -154,11 +158,15 @@ class Witness:
                 self.highest_promise = max(self.highest_promise, ballot)
             case Accept(ballot=ballot, instance=instance, batch=batch):
                 self._add_proposal(instance, ballot, batch)
+            case FirstVote(ballot=ballot, instance=instance, batch=batch):
+                self._check_promised(ballot)
+                if ballot.replica == self.replica:
+                    self._add_proposal(instance, ballot, batch)
+                    self.votes.add((instance, ballot))
+                else:
+                    self.first_votes.add((instance, ballot, batch))
             case Vote(ballot=ballot, instance=instance):
-                if ballot < self.highest_promise:
-                    raise PropertyViolated(
-                        f"vote in ballot {ballot}, below the promise of {self.highest_promise}"
-                    )
+                self._check_promised(ballot)
                 self.votes.add((instance, ballot))
             case _:
                 pass
@@ -168,8 +176,17 @@ class Witness:
         for each in records:
             if isinstance(each, Accepted):
                 instance, ballot, batch = each.value
-                self._add_proposal(instance, ballot, batch)
-                self.votes.add((instance, ballot))
+                if each.value.is_first:
+                    self.first_votes.add((each.value.true_instance, ballot, batch))
+                else:
+                    self._add_proposal(instance, ballot, batch)
+                    self.votes.add((instance, ballot))
+
+    def _check_promised(self, ballot: Ballot) -> None:
+        if ballot < self.highest_promise:
+            raise PropertyViolated(
+                f"vote in ballot {ballot}, below the promise of {self.highest_promise}"
+            )
 
     def _add_proposal(self, instance: int, ballot: Ballot, batch: Batch) -> None:
         if self.proposals.setdefault((instance, ballot), batch) != batch:
@@ -198,7 +215,7 @@ class ExploredNode:
         self._scheme = scheme
         self._datatype = datatype
         self.replica: Replica = scheme(index, self._settings, datatype)
-        self.witness = Witness()
+        self.witness = Witness(index)
         self.records: list[Record] = []
         self.durable_position = 0
         self.running: list[tuple[Task, ExecutionResult]] = []
@@ -350,8 +367,12 @@ class ExploredNode:
                 promised = [each.ballot for each in durable if isinstance(each, Promised)]
                 if max(promised, default=NO_BALLOT) < ballot:
                     raise PropertyViolated(f"{message_text(message)} leaves before its record")
-            case Vote(ballot=ballot, instance=instance):
+            case (
+                Vote(ballot=ballot, instance=instance) | FirstVote(ballot=ballot, instance=instance)
+            ):
                 accepted = [each.value for each in durable if isinstance(each, Accepted)]
+                if isinstance(message, FirstVote) and ballot.replica != self.index:
+                    instance = ~instance
                 batches = [each.batch for each in accepted if each[:2] == (instance, ballot)]
                 if not batches:
                     raise PropertyViolated(f"{message_text(message)} leaves before its record")

@@ -17,6 +17,7 @@ order:
 from collections import defaultdict
 from collections.abc import Sequence
 
+from creekdb.checkers.quorums import decides
 from creekdb.checkers.replay import equal_outcomes
 from creekdb.execution.datatype import DataType
 from creekdb.exploration.local_states import Observation
@@ -32,7 +33,7 @@ class Properties:
     def __init__(self, scope: Scope, datatype: DataType) -> None:
         self._scope = scope
         self._datatype = datatype
-        self._majority = scope.replicas // 2 + 1
+        self._voters = tuple(range(scope.replicas))
 
     def check(
         self, observations: Sequence[Observation], precedence: frozenset[tuple[int, int]]
@@ -59,21 +60,26 @@ class Properties:
         self._check_real_time(observations, positions, precedence)
 
     def _chosen_batches(self, observations: Sequence[Observation]) -> dict[int, Batch]:
-        """Return the batch of each instance that a majority has voted for in one ballot."""
-        voters: defaultdict[tuple[int, Ballot], int] = defaultdict(int)
+        """Return the batch of each instance that the votes in one ballot have decided."""
+        voters: defaultdict[tuple[int, Ballot], set[int]] = defaultdict(set)
+        first_voters: defaultdict[tuple[int, Ballot, Batch], set[int]] = defaultdict(set)
         proposals: dict[tuple[int, Ballot], Batch] = {}
-        for each in observations:
+        for replica, each in enumerate(observations):
             for proposal, batch in each.witness.proposals.items():
                 if proposals.setdefault(proposal, batch) != batch:
                     raise PropertyViolated(f"two batches were proposed in {_ballot_text(proposal)}")
             for vote in each.witness.votes:
-                voters[vote] += 1
+                voters[vote].add(replica)
+            for first_vote in each.witness.first_votes:
+                first_voters[first_vote].add(replica)
         chosen: dict[int, Batch] = {}
-        for vote, count in sorted(voters.items()):
+        for vote in sorted(voters):
             if vote not in proposals:
                 raise PropertyViolated(f"vote without a proposal in {_ballot_text(vote)}")
             (instance, ballot), batch = vote, proposals[vote]
-            if count >= self._majority and chosen.setdefault(instance, batch) != batch:
+            first = first_voters[instance, ballot, batch]
+            is_decided = decides(self._voters, ballot, voters[vote], first)
+            if is_decided and chosen.setdefault(instance, batch) != batch:
                 raise PropertyViolated(
                     f"instance {instance} has two chosen batches, {_ids_text(batch)} in ballot "
                     f"{ballot} and {_ids_text(chosen[instance])} in an earlier one"

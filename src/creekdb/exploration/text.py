@@ -3,8 +3,10 @@
 from creekdb.protocol.effects import Response
 from creekdb.protocol.messages import (
     Accept,
+    AcceptedValue,
     Cast,
     Decisions,
+    FirstVote,
     Message,
     Prepare,
     Promise,
@@ -23,10 +25,14 @@ def message_text(message: Message) -> str:
         case Prepare(ballot=ballot, first=first):
             return f"{name} of ballot {ballot} from instance {first}"
         case Promise(ballot=ballot, decided=decided, accepted=accepted):
-            votes = [f"{each.instance}: {_ids(each.batch)} in {each.ballot}" for each in accepted]
+            votes = [
+                f"{_vote_text(each)}: {_ids(each.batch)} in {each.ballot}" for each in accepted
+            ]
             return f"{name} of ballot {ballot}, {decided} decided, votes [{', '.join(votes)}]"
         case Accept(ballot=ballot, instance=instance, batch=batch):
             return f"{name} {_ids(batch)} in instance {instance}, ballot {ballot}"
+        case FirstVote(ballot=ballot, instance=instance, batch=batch):
+            return f"{name} for {_ids(batch)} in instance {instance}, ballot {ballot}"
         case Vote(ballot=ballot, instance=instance):
             return f"{name} in instance {instance}, ballot {ballot}"
         case Reject(promised=ballot):
@@ -41,6 +47,10 @@ def response_text(response: Response) -> str:
     outcome = response.outcome
     value = repr(outcome.value) if outcome.error is None else outcome.error
     return f"{response.kind.value} {value}"
+
+
+def _vote_text(value: AcceptedValue) -> str:
+    return f"first vote in {value.true_instance}" if value.is_first else f"{value.instance}"
 
 
 def _request_text(request: Request) -> str:

@@ -12,6 +12,7 @@ from creekdb.history.records import Committed as Committed
 from creekdb.history.records import Dot as Dot
 from creekdb.history.records import Event as Event
 from creekdb.history.records import FinalState as FinalState
+from creekdb.history.records import FirstVoted as FirstVoted
 from creekdb.history.records import History as History
 from creekdb.history.records import Key as Key
 from creekdb.history.records import LoggedEvent as LoggedEvent

@@ -18,6 +18,7 @@ from creekdb.protocol.effects import CabDelivered as CabDelivered
 from creekdb.protocol.effects import CheckpointInstalled as CheckpointInstalled
 from creekdb.protocol.effects import Committed as Committed
 from creekdb.protocol.effects import Event as Event
+from creekdb.protocol.effects import FirstVoted as FirstVoted
 from creekdb.protocol.effects import ObservedOrder as ObservedOrder
 from creekdb.protocol.effects import RbCast as RbCast
 from creekdb.protocol.effects import RbDelivered as RbDelivered
@@ -157,6 +158,7 @@ _EVENT_TYPES: tuple[type[Event], ...] = (
     BallotPromised,
     Voted,
     SpeculativelyExecuted,
+    FirstVoted,
 )
 """Event types. The position of a type, counted from 1, is the tag of its stored form."""
 

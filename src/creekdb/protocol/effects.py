@@ -135,6 +135,14 @@ class Voted(msgspec.Struct, frozen=True):
     batch: Batch
 
 
+class FirstVoted(msgspec.Struct, frozen=True):
+    """The acceptor voted for this batch before it had the proposal of the leader."""
+
+    ballot: Ballot
+    instance: int
+    batch: Batch
+
+
 class SpeculativelyExecuted(msgspec.Struct, frozen=True):
     """A request was executed before its order was decided. The scheme withholds the response until
     the decision."""
@@ -162,6 +170,7 @@ Event: TypeAlias = (
     | BallotPromised
     | Voted
     | SpeculativelyExecuted
+    | FirstVoted
 )
 
 

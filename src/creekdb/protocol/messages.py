@@ -29,11 +29,31 @@ class Ballot(NamedTuple):
 
 
 class AcceptedValue(NamedTuple):
-    """Last vote of an acceptor in an instance."""
+    """Last vote of an acceptor in an instance, of one kind.
+
+    A *first vote* precedes the proposal of the leader (`creekdb.protocol.consensus.fast_path`), and
+    has the complement of its instance. So messages and records that list votes can list both kinds,
+    and their encoding without a fast path is that of votes alone.
+    """
 
     instance: int
+    """Instance of a second vote, or the complement `~instance` of a first vote."""
     ballot: Ballot
     batch: Batch
+
+    @property
+    def is_first(self) -> bool:
+        """True for a first vote."""
+        return self.instance < 0
+
+    @property
+    def true_instance(self) -> int:
+        return ~self.instance if self.instance < 0 else self.instance
+
+    @property
+    def rank(self) -> tuple[Ballot, bool]:
+        """Sort key of votes in one instance. Of those that promises report, the greatest counts."""
+        return self.ballot, self.instance >= 0
 
 
 class Checkpoint(msgspec.Struct, frozen=True, array_like=True):
@@ -134,6 +154,15 @@ class Vote(msgspec.Struct, frozen=True, array_like=True, tag=33):
     instance: int
 
 
+class FirstVote(msgspec.Struct, frozen=True, array_like=True, tag=39):
+    """Vote with its batch, sent to all. From the owner of the ballot, it is phase 2a and 2b in one,
+    and opens the ballot. From other members of the fast quorum, it precedes the proposal."""
+
+    ballot: Ballot
+    instance: int
+    batch: Batch
+
+
 class Reject(msgspec.Struct, frozen=True, array_like=True, tag=34):
     """Response to a `Prepare` or `Accept` whose ballot is below `promised`."""
 
@@ -203,6 +232,7 @@ Message: TypeAlias = (
     | Promise
     | Accept
     | Vote
+    | FirstVote
     | Reject
     | Progress
     | CatchUp
@@ -233,7 +263,7 @@ class Promised(msgspec.Struct, frozen=True, array_like=True, tag=3):
 
 
 class Accepted(msgspec.Struct, frozen=True, array_like=True, tag=4):
-    """Precedes the `Vote` for the value."""
+    """Precedes the `Vote` or `FirstVote` for the value."""
 
     value: AcceptedValue
 

@@ -18,6 +18,7 @@ ZERO_ALLOWED: Final = (
     "drafts",
     "estimates",
     "footprints",
+    "fast_path",
     "hold_us_max",
     "late_contexts",
     "local_reads",
@@ -73,6 +74,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     footprints: int = 0
     """If 1, a stable response of `creek` waits only for requests that may write what its operation
     may touch, as the data type declares it."""
+    fast_path: int = 0
+    """If 1, strong requests are proposed in the order of their timestamps, and the fast quorum of
+    the ballot votes for them before the leader's proposal arrives. Schemes without contexts ignore
+    it."""
     late_contexts: int = 0
     """If 1, the leader proposes strong requests in the order of their timestamps, and extends the
     context of each by the weak requests with lower timestamps that it has. Schemes without contexts

@@ -35,6 +35,7 @@ from creekdb.protocol.messages import (
     Checkpoint,
     CheckpointRecord,
     Decisions,
+    FirstVote,
     Heartbeat,
     Prepare,
     Progress,
@@ -206,7 +207,7 @@ class ProtocolStack:
         else:
             reason = validation.rejection_reason(message, sender, self.settings)
         if reason is None:
-            reason = validation.contradiction_reason(message, self)
+            reason = validation.contradiction_reason(message, sender, self)
         if reason is not None:
             self._shared.count_rejection(reason)
             if reason in DATA_LOSS_PROOFS:
@@ -215,6 +216,8 @@ class ProtocolStack:
         match message:  # most frequent messages first
             case Vote():
                 return self.cab.on_vote(message, sender)
+            case FirstVote():
+                return self.cab.on_first_vote(message, sender)
             case Cast():
                 if self.cab.delays is not None:
                     for request in message.requests:

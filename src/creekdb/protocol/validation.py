@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, assert_never
 
 from creekdb.errors import BadValue
 from creekdb.protocol.checkpoint.stream import AssembledSnapshot, IncomingMessage
+from creekdb.protocol.consensus.fast_path import fast_quorum
 from creekdb.protocol.consensus.omega import NO_BALLOT
 from creekdb.protocol.ids.version_vector import Dot, Dots
 from creekdb.protocol.membership.configuration import find_configuration
@@ -23,6 +24,7 @@ from creekdb.protocol.messages import (
     CatchUp,
     Checkpoint,
     Decisions,
+    FirstVote,
     Heartbeat,
     Prepare,
     Progress,
@@ -115,6 +117,11 @@ def rejection_reason(message: object, sender: int, settings: Settings) -> Messag
             if sender not in voters:
                 return MessageRejection.NOT_A_VOTER
             return _check_ballot(ballot, settings) or _check_instance(instance)
+        case FirstVote(ballot=ballot, instance=instance, batch=batch):
+            reason = _check_ballot(ballot, settings)
+            if reason is None and sender not in fast_quorum(voters, ballot):
+                return MessageRejection.NOT_A_VOTER
+            return reason or _check_instance(instance) or _check_batch(batch, replicas)
         case Cast(requests=requests):
             for request in requests:
                 if request.id.replica != sender:
@@ -182,7 +189,7 @@ def requests_rejection_reason(
 
 
 def contradiction_reason(
-    message: IncomingMessage, stack: "ProtocolStack"
+    message: IncomingMessage, sender: int, stack: "ProtocolStack"
 ) -> MessageRejection | None:
     """Return the reason for which this replica rejects a well-formed message, or None."""
     match message:  # most frequent messages first
@@ -190,7 +197,12 @@ def contradiction_reason(
             return _check_ballot_jump(message.ballot, stack)
         case Cast(requests=requests) | PullResponse(requests=requests):
             return _check_requests_against_stack(requests, stack)
-        case Accept(ballot=ballot, instance=instance, batch=batch):
+        case FirstVote(ballot=ballot, batch=batch) if sender != ballot.replica:
+            return _check_ballot_jump(ballot, stack) or _check_issued(batch, stack)
+        case (
+            Accept(ballot=ballot, instance=instance, batch=batch)
+            | FirstVote(ballot=ballot, instance=instance, batch=batch)
+        ):
             reason = _check_ballot_jump(ballot, stack) or _check_proposed_batch(batch, stack)
             if reason is None and stack.cab.learner.has_conflicting_batch(ballot, instance, batch):
                 return MessageRejection.CONFLICTING_BATCH
@@ -366,7 +378,7 @@ def _check_promise(
     if len(set(instances)) < len(instances):
         return MessageRejection.BAD_INSTANCE
     for value in message.accepted:
-        if not 0 <= value.instance - message.decided < settings.horizon:
+        if not 0 <= value.true_instance - message.decided < settings.horizon:
             return MessageRejection.BAD_INSTANCE
         if value.ballot > message.ballot:
             return MessageRejection.BAD_BALLOT
@@ -375,6 +387,7 @@ def _check_promise(
         )
         if reason is not None:
             return reason
+    instances = [value.true_instance for value in message.accepted]
     instances.append(message.decided)
     return _check_ballot(message.ballot, settings, owners) or _first_reason(
         map(_check_instance, instances)

@@ -30,7 +30,7 @@ pack = msgspec.msgpack.Encoder().encode
 EXPECTED_TAGS = {
     "Cast": 10, "Summary": 11, "Pull": 12, "PullResponse": 13, "Heartbeat": 20, "Prepare": 30,
     "Promise": 31, "Accept": 32, "Vote": 33, "Reject": 34, "Progress": 35, "CatchUp": 36,
-    "Decisions": 37, "Snapshot": 38, "RecoveryQuery": 40, "RecoveryResponse": 41,
+    "Decisions": 37, "Snapshot": 38, "FirstVote": 39, "RecoveryQuery": 40, "RecoveryResponse": 41,
     "CheckpointRecord": 1, "Received": 2, "Promised": 3, "Accepted": 4, "Decided": 5,
 }  # fmt: skip
 

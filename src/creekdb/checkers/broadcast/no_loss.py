@@ -18,7 +18,7 @@ from collections.abc import Iterable
 
 from creekdb.checkers.run_index import ReceivedRequests, RunIndex
 from creekdb.checkers.verdict import Violation, checker
-from creekdb.history import CabDelivered, Dot, LoggedEvent, ReplicaLog, Voted
+from creekdb.history import CabDelivered, Dot, FirstVoted, LoggedEvent, ReplicaLog, Voted
 
 
 @checker("no_loss")
@@ -33,7 +33,7 @@ def _check_votes(run: RunIndex, log: ReplicaLog) -> None:
     received = ReceivedRequests(run)
     for logged in log.visible_events:
         received.apply(logged)
-        for dot in logged.event.batch if isinstance(logged.event, Voted) else ():
+        for dot in logged.event.batch if isinstance(logged.event, Voted | FirstVoted) else ():
             request = run.request_at(dot, logged.at_us)
             is_weak = request is not None and not request.strong
             missing = (

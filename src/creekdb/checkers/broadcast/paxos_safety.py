@@ -12,8 +12,19 @@ every single step with the rules that exclude a violation:
 - The promises of some majority must allow the batch. These are promises that cover the instance
   and do not report it as decided. They allow the batch of the highest reported ballot, or any
   batch if they report no vote.
-- If a majority voted for a batch in one ballot, all later votes are for this batch.
-- No instance is reported as decided, or delivered, before a majority voted for it in one ballot.
+- If votes decided a batch in one ballot, all later votes are for this batch.
+- No instance is reported as decided, or delivered, before votes in one ballot decided it.
+
+A majority decides. With a fast path, acceptors also cast first votes, before the proposal of the
+leader. The fast quorum of a ballot decides, if its owner voted for a batch and all others did, by
+first or by second votes (`creekdb.checkers.quorums`). More rules hold then:
+
+- Only members of the fast quorum other than the owner cast first votes, one per ballot and
+  instance, and none after their second vote.
+- A first vote needs a majority of promises that report no vote in its instance. Then every batch is
+  safe.
+- A promise reports the last first vote in every instance, too. Of votes in one ballot, a first vote
+  allows a batch only if no second vote is reported.
 
 A majority is one of the voters, and only voters promise and vote. If the membership changed, the
 round of a ballot determines its epoch. An acceptor promises and votes only in ballots of its own
@@ -31,6 +42,7 @@ may have reached the disk. It can then still contribute to a decision, or be rep
 
 from typing import NamedTuple
 
+from creekdb.checkers.quorums import fast_quorum
 from creekdb.checkers.run_index import MissingRecords, RunIndex, committed_length_after
 from creekdb.checkers.verdict import Evidence, Violation, checker
 from creekdb.history import (
@@ -41,6 +53,7 @@ from creekdb.history import (
     Batch,
     CabDelivered,
     CheckpointInstalled,
+    FirstVoted,
     LoggedEvent,
     ReplicaLog,
     Voted,
@@ -52,20 +65,26 @@ NEVER = float("inf")
 class _LoggedVote(NamedTuple):
     log: ReplicaLog
     logged: LoggedEvent
-    vote: Voted
+    vote: Voted | FirstVoted
     is_visible: bool = True
+
+    @property
+    def is_first(self) -> bool:
+        """True for a first vote."""
+        return isinstance(self.vote, FirstVoted)
 
 
 class _LoggedPromise(NamedTuple):
     log: ReplicaLog
     logged: LoggedEvent
     accepted: dict[int, AcceptedValue]
+    """Reported vote of the highest rank, by instance."""
     first: int
     """First instance whose votes the promise reports."""
 
 
-class _MajorityDecision(NamedTuple):
-    """Votes of a majority for one batch in one ballot. The last vote determines `at_us`."""
+class _Decision(NamedTuple):
+    """Votes that decide one batch in one ballot. The last vote determines `at_us`."""
 
     at_us: int
     ballot: Ballot
@@ -94,7 +113,7 @@ def _check_acceptors(run: RunIndex, paxos: "_PaxosHistory") -> None:
         length = 0
         for logged in log.visible_events:
             length = max(length, committed_length_after(logged.event))
-            if not isinstance(logged.event, BallotPromised | Voted):
+            if not isinstance(logged.event, BallotPromised | Voted | FirstVoted):
                 continue
             if log.replica not in run.electorate(logged.event.ballot):
                 message = (
@@ -123,8 +142,8 @@ class _AcceptorHistory:
         self.joined_us = NEVER
         """Time of the first promise or vote after the last loss of the disk."""
         self.votes: dict[int, _LoggedVote] = {}
-        """Last vote on disk, by instance."""
-        self.all_votes: set[Voted] = set()
+        """Last vote on disk, by the instance in a report, which differs for first votes."""
+        self.all_votes: set[AcceptedValue] = set()
 
     def lose_disk(self, log: ReplicaLog) -> None:
         """Discard lost votes and promises. The incarnation of `log` began with an empty disk."""
@@ -140,7 +159,9 @@ class _AcceptorHistory:
             )
         ]
 
-    def check(self, log: ReplicaLog, logged: LoggedEvent, event: BallotPromised | Voted) -> None:
+    def check(
+        self, log: ReplicaLog, logged: LoggedEvent, event: BallotPromised | Voted | FirstVoted
+    ) -> None:
         self.joined_us = min(self.joined_us, logged.at_us)
         evidence = (log, logged)
         promised = self.promises[-1] if self.promises else None
@@ -153,40 +174,60 @@ class _AcceptorHistory:
             raise Violation(message, promised[1], evidence)
         if promised is None or event.ballot > promised[0]:
             self.promises.append((event.ballot, evidence))
-        if isinstance(event, Voted):
-            self.votes[event.instance] = _LoggedVote(log, logged, event)
-            self.all_votes.add(event)
-        else:
+        if isinstance(event, BallotPromised):
             self._check_promise(event, evidence)
+            return
+        value = _as_value(event)
+        if isinstance(event, FirstVoted):
+            self._check_first_vote(event, evidence)
+        self.votes[value.instance] = _LoggedVote(log, logged, event)
+        self.all_votes.add(value)
+
+    def _check_first_vote(self, vote: FirstVoted, evidence: Evidence) -> None:
+        electorate = self.paxos.run.electorate(vote.ballot)
+        if self.replica not in fast_quorum(electorate, vote.ballot)[1:]:
+            message = (
+                f"replica {self.replica} cast a first vote in ballot {vote.ballot}, "
+                "but does not follow its owner in the fast quorum"
+            )
+            raise Violation(message, evidence)
+        for earlier in (vote.instance, ~vote.instance):
+            known = self.votes.get(earlier)
+            if known is not None and known.vote.ballot == vote.ballot:
+                message = (
+                    f"replica {self.replica} cast a first vote after another vote "
+                    f"in ballot {vote.ballot} of instance {vote.instance}"
+                )
+                raise Violation(message, known, evidence)
 
     def _check_promise(self, promise: BallotPromised, evidence: Evidence) -> None:
         reported = {each.instance: each for each in promise.accepted}
         for instance, logged_vote in self.votes.items():
-            if instance < _first_reported_instance(promise):
+            if logged_vote.vote.instance < _first_reported_instance(promise):
                 continue
-            value, vote = reported.get(instance), logged_vote.vote
+            value, vote = reported.get(instance), _as_value(logged_vote.vote)
             if value is None or not self._is_latest_vote(value, vote):
                 message = (
                     f"the promise of ballot {promise.ballot} omits "
-                    f"the vote in ballot {vote.ballot} of instance {instance}"
+                    f"the vote in ballot {vote.ballot} of instance {vote.true_instance}"
                 )
                 raise Violation(message, logged_vote, evidence)
         for value in promise.accepted:
             if not self._has_voted(value):
                 message = (
                     f"the promise of ballot {promise.ballot} reports a vote in ballot "
-                    f"{value.ballot} of instance {value.instance}, which was never cast"
+                    f"{value.ballot} of instance {value.true_instance}, which was never cast"
                 )
                 raise Violation(message, evidence)
 
     def _has_voted(self, reported: AcceptedValue) -> bool:
-        return _as_vote(reported) in self.all_votes or any(
+        return reported in self.all_votes or any(
             self._is_own_lost_vote(each) or each.logged.at_us <= self.joined_us
             for each in self.paxos.casts(reported)
         )
 
-    def _is_latest_vote(self, reported: AcceptedValue, visible: Voted) -> bool:
-        return _as_vote(reported) == visible or (
+    def _is_latest_vote(self, reported: AcceptedValue, visible: AcceptedValue) -> bool:
+        return reported == visible or (
             reported.ballot > visible.ballot
             and any(map(self._is_own_lost_vote, self.paxos.casts(reported)))
         )
@@ -211,18 +252,21 @@ class _PaxosHistory:
         for log, logged in run.events():
             match logged.event:
                 case BallotPromised(ballot=ballot, accepted=accepted) as promised:
-                    reported = {each.instance: each for each in accepted}
+                    reported = {
+                        each.true_instance: each
+                        for each in sorted(accepted, key=lambda each: each.rank)
+                    }
                     first = _first_reported_instance(promised)
                     promise = _LoggedPromise(log, logged, reported, first)
                     self.promises.setdefault(ballot, {}).setdefault(log.replica, promise)
-                case Voted() as vote:
+                case (Voted() | FirstVoted()) as vote:
                     self._add_vote(_LoggedVote(log, logged, vote))
                 case CabDelivered() | CheckpointInstalled():
                     delivered = True
                 case _:
                     pass
         for log, logged in run.lost_events():
-            if isinstance(logged.event, Voted):
+            if isinstance(logged.event, Voted | FirstVoted):
                 self._add_vote(_LoggedVote(log, logged, logged.event, is_visible=False))
         self.has_no_records = delivered and not self.votes and not self.promises
         for ballots in self.votes.values():
@@ -234,29 +278,38 @@ class _PaxosHistory:
         ballots.setdefault(logged.vote.ballot, []).append(logged)
 
     def casts(self, value: AcceptedValue) -> list[_LoggedVote]:
-        """Return all votes for a value, by any acceptor, in the order of time."""
-        votes = self.votes.get(value.instance, {}).get(value.ballot, [])
-        return [each for each in votes if each.vote.batch == value.batch]
+        """Return all votes for a value, of its kind, by any acceptor, in the order of time."""
+        votes = self.votes.get(value.true_instance, {}).get(value.ballot, [])
+        return [each for each in votes if _as_value(each.vote) == value]
 
     def check(self) -> None:
-        possible: dict[int, list[_MajorityDecision]] = {}
+        possible: dict[int, list[_Decision]] = {}
         for instance, ballots in self.votes.items():
-            first: _MajorityDecision | None = None
+            first: _Decision | None = None
             for ballot, votes in sorted(ballots.items()):
                 for batch in dict.fromkeys(vote.vote.batch for vote in votes):
                     # Lost votes in one ballot may be for different batches.
-                    if decision := self._majority_decision(
+                    if decision := self._decision(
                         [each for each in votes if each.vote.batch == batch]
                     ):
                         possible.setdefault(instance, []).append(decision)
                 visible = [vote for vote in votes if vote.is_visible]
-                if not visible:
+                for vote in visible:
+                    if vote.is_first:
+                        self._check_majority_promised(ballot, vote)
+                        self._check_instance_open(ballot, vote)
+                        _check_agreement(instance, vote, first)
+                second_votes = [vote for vote in visible if not vote.is_first]
+                if not second_votes:
                     continue
-                _check_one_batch(ballot, instance, visible)
-                self._check_majority_promised(ballot, visible[0])
-                self._check_value_allowed(ballot, visible[0])
-                _check_agreement(instance, visible[0], first)
-                first = first or self._majority_decision(visible)
+                _check_one_batch(ballot, instance, second_votes)
+                self._check_majority_promised(ballot, second_votes[0])
+                self._check_value_allowed(ballot, second_votes[0])
+                _check_agreement(instance, second_votes[0], first)
+                batch = second_votes[0].vote.batch
+                first = first or self._decision(
+                    [each for each in visible if each.vote.batch == batch]
+                )
         self._check_decided_claims(possible)
 
     def _check_majority_promised(self, ballot: Ballot, vote: _LoggedVote) -> None:
@@ -280,7 +333,7 @@ class _PaxosHistory:
         if without_vote >= majority:
             return
         for value in values:
-            not_higher = sum(1 for other in values if other.ballot <= value.ballot)
+            not_higher = sum(1 for other in values if other.rank <= value.rank)
             if value.batch == vote.vote.batch and not_higher + without_vote >= majority:
                 return
         message = (
@@ -290,6 +343,18 @@ class _PaxosHistory:
         reporting = [each for each in promises if instance in each.accepted]
         raise Violation(message, *reporting[:4], vote)
 
+    def _check_instance_open(self, ballot: Ballot, vote: _LoggedVote) -> None:
+        """Check that a majority of promises reports no vote in the instance of a first vote."""
+        instance = vote.vote.instance
+        promises = self._promises_before(ballot, vote.logged.at_us)
+        free = [each for each in promises if each.first <= instance not in each.accepted]
+        if len(free) < self._majority(ballot):
+            message = (
+                f"replica {vote.log.replica} cast a first vote in ballot {ballot} of instance "
+                f"{instance}, in which the promises may report votes"
+            )
+            raise Violation(message, *promises[:4], vote)
+
     def _promises_before(self, ballot: Ballot, at_us: int) -> list[_LoggedPromise]:
         promises = self.promises.get(ballot, {}).values()
         return [each for each in promises if each.logged.at_us <= at_us]
@@ -297,19 +362,20 @@ class _PaxosHistory:
     def _majority(self, ballot: Ballot) -> int:
         return len(self.run.electorate(ballot)) // 2 + 1
 
-    def _majority_decision(self, votes: list[_LoggedVote]) -> _MajorityDecision | None:
+    def _decision(self, votes: list[_LoggedVote]) -> _Decision | None:
         """Return the decision by `votes` for one batch in one ballot of one instance, or None."""
         voters: dict[int, _LoggedVote] = {}
+        second_votes: set[int] = set()
+        first_votes: set[int] = set()
         for each in votes:
             voters.setdefault(each.log.replica, each)
+            (first_votes if each.is_first else second_votes).add(each.log.replica)
             vote = each.vote
-            if len(voters) == self._majority(vote.ballot):
-                return _MajorityDecision(
-                    each.logged.at_us, vote.ballot, vote.batch, tuple(voters.values())
-                )
+            if self.run.decides(vote.ballot, second_votes, first_votes):
+                return _Decision(each.logged.at_us, vote.ballot, vote.batch, tuple(voters.values()))
         return None
 
-    def _check_decided_claims(self, possible: dict[int, list[_MajorityDecision]]) -> None:
+    def _check_decided_claims(self, possible: dict[int, list[_Decision]]) -> None:
         """Compare every report of a decision with the votes."""
         decided_us = [0.0]
         """By instance: time at which all lower instances were decided."""
@@ -341,8 +407,9 @@ def _first_reported_instance(promise: BallotPromised) -> int:
     return max(promise.first, promise.decided)
 
 
-def _as_vote(value: AcceptedValue) -> Voted:
-    return Voted(value.ballot, value.instance, value.batch)
+def _as_value(vote: Voted | FirstVoted) -> AcceptedValue:
+    instance = ~vote.instance if isinstance(vote, FirstVoted) else vote.instance
+    return AcceptedValue(instance, vote.ballot, vote.batch)
 
 
 def _check_one_batch(ballot: Ballot, instance: int, votes: list[_LoggedVote]) -> None:
@@ -352,7 +419,7 @@ def _check_one_batch(ballot: Ballot, instance: int, votes: list[_LoggedVote]) ->
             raise Violation(message, votes[0], vote)
 
 
-def _check_agreement(instance: int, vote: _LoggedVote, decision: _MajorityDecision | None) -> None:
+def _check_agreement(instance: int, vote: _LoggedVote, decision: _Decision | None) -> None:
     """Check a vote against the decision of an earlier ballot."""
     if decision is not None and vote.vote.batch != decision.batch:
         message = (

@@ -18,10 +18,12 @@ No delivery happens inside another step. Inputs enqueue work, and `process_pendi
 import enum
 from collections import deque
 from collections.abc import Callable, Iterable
+from math import comb
 
 from creekdb.protocol.application import Application, DeliveredRequests
 from creekdb.protocol.consensus.acceptor import Acceptor
 from creekdb.protocol.consensus.delays import DelayEstimates
+from creekdb.protocol.consensus.fast_path import FirstVoter, fast_quorum
 from creekdb.protocol.consensus.leader import Leader, LeaderPhase
 from creekdb.protocol.consensus.learner import Learner
 from creekdb.protocol.consensus.omega import NO_BALLOT, Omega
@@ -34,6 +36,7 @@ from creekdb.protocol.messages import (
     Ballot,
     CatchUp,
     Decisions,
+    FirstVote,
     Prepare,
     Progress,
     Promise,
@@ -79,9 +82,16 @@ class ConditionalAtomicBroadcast:
         self.delays: DelayEstimates | None = None
         """Delays of the requests of peers; None if no request is held."""
         self._held_requests: DeadlineQueue | None = None
-        if shared.settings.late_contexts and requests.has_contexts:
+        self._first_voter: FirstVoter | None = None
+        """Casts first votes while another replica leads; None without a fast path."""
+        settings = shared.settings
+        if (settings.late_contexts or settings.fast_path) and requests.has_contexts:
             self.delays = DelayEstimates(shared)
             self._held_requests = DeadlineQueue(shared, requests, self.delays)
+            if settings.fast_path:
+                self.learner.own_hits = self._held_requests.hits
+                predictions = DeadlineQueue(shared, requests, self.delays)
+                self._first_voter = FirstVoter(shared, predictions, self._cast_first_vote)
         self.leader = Leader(
             shared,
             self._held_requests or ArrivalQueue(),
@@ -104,19 +114,28 @@ class ConditionalAtomicBroadcast:
 
     def cab_cast(self, id: Dot) -> None:
         """CAB-cast a strong request that this replica has received (line 20)."""
+        voter = None
         if self.leader.phase is not LeaderPhase.LEADING:
-            if id not in self._ready:
-                self._cast_ids[id] = None
-            return
+            voter = self._first_voter
+            if voter is None or not voter.is_active:
+                if id not in self._ready:
+                    self._cast_ids[id] = None
+                return
         if id in self._ready or self._is_delivered(id):
             return
         missing = self._missing_dependency(id)
-        if missing is None:
-            self._ready[id] = None
-            self.leader.enqueue(id)
-        else:
+        if missing is not None:
+            if voter is not None:
+                self._cast_ids[id] = None
             self._probes.hit(Probe.PROPOSAL_DEFERRED)
             self._block(missing, _BlockedStep.OFFER, id)
+            return
+        self._ready[id] = None
+        if voter is None:
+            self.leader.enqueue(id)
+        else:
+            self._cast_ids.pop(id, None)
+            voter.enqueue(id)
 
     def is_cast(self, id: Dot) -> bool:
         """True for an undelivered request that is known to be strong."""
@@ -131,6 +150,8 @@ class ConditionalAtomicBroadcast:
         """Process a wake that a held request has asked for."""
         if self._held_requests is not None:
             self._held_requests.on_wake()
+        if self._first_voter is not None:
+            self._first_voter.on_wake()
 
     def process_pending(self) -> None:
         """Perform all work that earlier inputs have made possible."""
@@ -139,14 +160,18 @@ class ConditionalAtomicBroadcast:
         while progress:
             while self._unblocked:
                 self._resume(*self._unblocked.popleft())
-            progress = self._deliver_ready() or (
-                leader.phase is not LeaderPhase.FOLLOWING
-                and (
-                    self._lead_if_caught_up() or leader.propose_queued(self.learner.first_undecided)
+            if leader.phase is LeaderPhase.FOLLOWING:
+                progress = self._deliver_ready() or self._cast_first_votes()
+            else:
+                progress = (
+                    self._deliver_ready()
+                    or self._lead_if_caught_up()
+                    or leader.propose_queued(self.learner.first_undecided)
                 )
-            )
         if self._held_requests is not None:
             self._held_requests.request_wake()
+        if self._first_voter is not None:
+            self._first_voter.request_wake()
 
     def tick(self, stable_instance: int) -> None:
         """`stable_instance`: instance below which a checkpoint could replace all decisions."""
@@ -174,6 +199,8 @@ class ConditionalAtomicBroadcast:
         self.leader.step_down()  # leading the new members requires a ballot of their epoch
         if self.delays is not None:
             self.delays.reconfigure()
+        if self._first_voter is not None:
+            self._first_voter.reset()
 
     # --- messages -----------------------------------------------------------------------------
 
@@ -202,6 +229,35 @@ class ConditionalAtomicBroadcast:
             return
         if self.learner.is_beyond_horizon(message.instance):
             return
+        self._follow_proposal(message, opens=False)
+        self._process_proposal(message, sender)
+
+    def on_first_vote(self, message: FirstVote, sender: int) -> bool:
+        """Process a first vote, or the proposal and vote of a leader in one; True if it gives
+        `process_pending` work."""
+        ballot, instance, batch = message.ballot, message.instance, message.batch
+        if sender != ballot.replica:
+            decides = self.learner.on_first_vote(ballot, instance, sender, batch)
+            if decides:
+                self._on_decided(instance)
+            return decides
+        self.observe(ballot)
+        accept = Accept(ballot, instance, batch)
+        if ballot >= self.acceptor.promised:
+            self._follow_proposal(accept, opens=True)
+        if self.learner.is_decided(instance) or self.learner.is_beyond_horizon(instance):
+            return False
+        self.learner.on_vote(ballot, instance, sender)
+        self._process_proposal(accept, sender)
+        return True
+
+    def _follow_proposal(self, message: Accept, *, opens: bool) -> None:
+        if self._first_voter is not None:
+            self._first_voter.on_proposal(
+                message.ballot, message.instance, message.batch, opens=opens
+            )
+
+    def _process_proposal(self, message: Accept, sender: int) -> None:
         if self.learner.on_proposal(message.ballot, message.instance, message.batch):
             self._on_decided(message.instance)
             return
@@ -256,6 +312,8 @@ class ConditionalAtomicBroadcast:
         self.learner.install(instance)
         self.acceptor.discard_below(self.learner.first_undecided)
         self.leader.step_down()
+        if self._first_voter is not None:
+            self._first_voter.reset()
         for pending in (self._ready, self._cast_ids):
             for id in [id for id in pending if id in ids]:
                 del pending[id]
@@ -287,12 +345,41 @@ class ConditionalAtomicBroadcast:
     def _campaign(self) -> None:
         first_round = self._shared.settings.first_round
         ballot = Ballot(max(self._omega.max_ballot.round + 1, first_round), self._shared.index)
+        if self._first_voter is not None:
+            self._first_voter.reset()
+            ballot = self._with_reachable_quorum(ballot)
         decided = self.learner.first_undecided
         prepare = self.leader.campaign(ballot, decided)
         self._omega.observe(ballot)
         promise = self.acceptor.promise(prepare, decided)
         assert promise is not None, "no ballot is greater than the one just created"
         self.on_promise(promise, self._shared.index)
+
+    def _with_reachable_quorum(self, ballot: Ballot) -> Ballot:
+        """Return a ballot from `ballot` on whose fast quorum is reachable, if there is one."""
+        voters, reachable = self._shared.settings.voters, self._omega.reachable()
+        choices = comb(len(voters) - 1, len(voters) // 2)
+        for each in range(choices):
+            candidate = Ballot(ballot.round + each, ballot.replica)
+            if all(member in reachable for member in fast_quorum(voters, candidate)):
+                return candidate
+        return ballot
+
+    def _cast_first_votes(self) -> bool:
+        voter = self._first_voter
+        if voter is None:
+            return False
+        return voter.cast_due(self.learner.first_undecided + self._shared.settings.window)
+
+    def _cast_first_vote(self, ballot: Ballot, instance: int, batch: Batch) -> bool:
+        can_vote = self._can_vote and not self._shared.is_abstaining
+        if not can_vote or self.learner.is_decided(instance):
+            return False
+        if not self.acceptor.cast_first_vote(ballot, instance, batch):
+            return False
+        if self.learner.on_first_vote(ballot, instance, self._shared.index, batch):
+            self._on_decided(instance)
+        return True
 
     def _lead_if_caught_up(self) -> bool:
         """Lead once a majority promised and all decisions that the majority reported are known."""
@@ -311,9 +398,13 @@ class ConditionalAtomicBroadcast:
         self._omega.observe(ballot)
         self.leader.observe_ballot(ballot)
 
-    def _accept_locally(self, message: Accept) -> None:
+    def _accept_locally(self, message: Accept, opens: bool) -> None:
         self._on_proposed(message.instance, message.batch)
         self.learner.on_proposal(message.ballot, message.instance, message.batch)
+        if opens:
+            if self.acceptor.accept_own(message):
+                return
+            self._outbox.send(self._shared.peers, message)
         self.acceptor.on_accept(message, self._shared.index)
 
     def _on_voted(self, ballot: Ballot, instance: int) -> None:
@@ -349,7 +440,7 @@ class ConditionalAtomicBroadcast:
                 if self._held_requests is None or learner.is_at_batch_end():  # no part of a cut
                     self._probes.hit(Probe.DECIDED_TWICE)
                 learner.advance_delivery()
-                self.leader.on_delivered(id)
+                self._on_delivered(id)
             elif (missing := self._missing_dependency(id)) is not None:
                 self._probes.hit(Probe.DELIVERY_DEFERRED)
                 self._delivery_blocked = True
@@ -362,7 +453,7 @@ class ConditionalAtomicBroadcast:
 
     def _deliver_from(self, first: Dot) -> None:
         """Deliver `first` and the deliverable requests that follow it in its instance."""
-        learner, leader, ready = self.learner, self.leader, self._ready
+        learner, ready = self.learner, self._ready
         instance = learner.delivered
         run: list[Dot] = []
         id: Dot | None = first
@@ -372,7 +463,7 @@ class ConditionalAtomicBroadcast:
             else:
                 self._cast_ids.pop(id, None)
             learner.advance_delivery()
-            leader.on_delivered(id)
+            self._on_delivered(id)
             run.append(id)
             id = learner.next_to_deliver()
             if learner.delivered != instance or (
@@ -380,6 +471,11 @@ class ConditionalAtomicBroadcast:
             ):
                 break
         self._deliver(run, instance)
+
+    def _on_delivered(self, id: Dot) -> None:
+        self.leader.on_delivered(id)
+        if self._first_voter is not None:
+            self._first_voter.on_delivered(id)
 
     def _can_deliver_with_previous(self, id: Dot) -> bool:
         """True if its predicate holds before the preceding requests are delivered."""

@@ -11,12 +11,13 @@ from collections.abc import Callable, Iterable
 
 from creekdb.protocol import effects
 from creekdb.protocol.consensus.omega import NO_BALLOT
-from creekdb.protocol.effects import Voted
+from creekdb.protocol.effects import FirstVoted, Voted
 from creekdb.protocol.messages import (
     Accept,
     Accepted,
     AcceptedValue,
     Ballot,
+    FirstVote,
     Prepare,
     Promise,
     Promised,
@@ -46,6 +47,7 @@ class Acceptor:
 
         self.promised = NO_BALLOT
         self.accepted: dict[int, AcceptedValue] = {}
+        """Last votes, by instance; last first votes, by the complement of the instance."""
         self._deferred: dict[int, Accept] = {}
 
     def reconfigure(self) -> None:
@@ -58,7 +60,9 @@ class Acceptor:
             return None
         self._raise_promise(prepare.ballot)
         first = max(prepare.first, decided)
-        accepted = tuple(self.accepted[each] for each in sorted(self.accepted) if each >= first)
+        accepted = tuple(
+            [self.accepted[each] for each in sorted(self.accepted) if max(each, ~each) >= first]
+        )
         self._outbox.events.append(
             effects.BallotPromised(prepare.ballot, prepare.first, decided, accepted)
         )
@@ -70,6 +74,34 @@ class Acceptor:
             self._reject(sender)
         else:
             self._outbox.send((sender,), promise)
+
+    def cast_first_vote(self, ballot: Ballot, instance: int, batch: Batch) -> bool:
+        """Vote for a batch whose predicate holds, before its proposal arrives. The ballot must be
+        open. Return False, without a vote, if the acceptor has promised another ballot or has voted
+        in the instance of this one."""
+        if ballot != self.promised:
+            return False
+        for key in (instance, ~instance):
+            known = self.accepted.get(key)
+            if known is not None and known.ballot == ballot:
+                return False
+        self._record_vote(AcceptedValue(~instance, ballot, batch))
+        self._outbox.events.append(FirstVoted(ballot, instance, batch))
+        self._outbox.send(self._shared.peers, FirstVote(ballot, instance, batch))
+        self._probes.hit(Probe.FIRST_VOTE_CAST)
+        return True
+
+    def accept_own(self, message: Accept) -> bool:
+        """Vote for a proposal of the local leader in an open ballot, and send the batch with the
+        vote. Return False, without a vote, if the vote is deferred or the ballot is stale."""
+        ballot, instance, batch = message.ballot, message.instance, message.batch
+        if ballot < self.promised or self._must_defer(instance, batch):
+            return False
+        self._raise_promise(ballot)
+        self._accept(message)
+        self._outbox.send(self._shared.peers, FirstVote(ballot, instance, batch))
+        self._on_voted(ballot, instance)
+        return True
 
     def on_accept(self, message: Accept, sender: int) -> None:
         """Process a proposal (phase 2a) of a peer or of the local leader."""
@@ -94,7 +126,7 @@ class Acceptor:
 
     def discard_below(self, instance: int) -> None:
         """Discard votes in decided instances: no leader needs them."""
-        for each in [each for each in self.accepted if each < instance]:
+        for each in [each for each in self.accepted if max(each, ~each) < instance]:
             del self.accepted[each]
         for each in [each for each in self._deferred if each < instance]:
             del self._deferred[each]
@@ -118,12 +150,19 @@ class Acceptor:
                 self._probes.hit(Probe.VOTE_DEFERRED)
                 return
             self._deferred.pop(message.instance, None)
-            value = AcceptedValue(message.instance, message.ballot, message.batch)
-            self.accepted[message.instance] = value
-            self._outbox.records.append(Accepted(value))
-        self._outbox.events.append(Voted(message.ballot, message.instance, message.batch))
+            self._accept(message)
+        else:
+            self._outbox.events.append(Voted(message.ballot, message.instance, message.batch))
         self._outbox.send(self._shared.peers, Vote(message.ballot, message.instance))
         self._on_voted(message.ballot, message.instance)
+
+    def _accept(self, message: Accept) -> None:
+        self._record_vote(AcceptedValue(message.instance, message.ballot, message.batch))
+        self._outbox.events.append(Voted(message.ballot, message.instance, message.batch))
+
+    def _record_vote(self, value: AcceptedValue) -> None:
+        self.accepted[value.instance] = value
+        self._outbox.records.append(Accepted(value))
 
     def _raise_promise(self, ballot: Ballot) -> None:
         if ballot > self.promised:

@@ -43,11 +43,12 @@ class Leader:
         self,
         shared: SharedVariables,
         queue: ProposalQueue,
-        accept_locally: Callable[[Accept], None],
+        accept_locally: Callable[[Accept, bool], None],
         is_decided: Callable[[int], bool],
         is_stuck: Callable[[int], bool],
     ) -> None:
-        """`accept_locally` passes a proposal to the local acceptor and learner.
+        """`accept_locally` passes a proposal to the local acceptor and learner. Its second argument
+        is True for a proposal that opens the ballot, which the local vote sends to the peers.
         `is_stuck(instance)` is True if the local acceptor has deferred its vote."""
         self._shared = shared
         self._outbox = shared.outbox
@@ -116,9 +117,10 @@ class Leader:
         recovered: dict[int, AcceptedValue] = {}
         for sender in sorted(self._promises):
             for value in self._promises[sender].accepted:
-                known = recovered.get(value.instance)
-                if value.instance >= first and (known is None or known.ballot < value.ballot):
-                    recovered[value.instance] = value
+                instance = value.true_instance
+                known = recovered.get(instance)
+                if instance >= first and (known is None or known.rank < value.rank):
+                    recovered[instance] = value
         end = max(recovered, default=first - 1) + 1
         self._next_instance = end
         for instance in range(first, end):
@@ -126,11 +128,16 @@ class Leader:
                 self._probes.hit(Probe.DECIDED_BEFORE_LEADING)
             elif instance in recovered:
                 self._probes.hit(Probe.VALUE_RECOVERED)
+                if recovered[instance].is_first:
+                    self._probes.hit(Probe.FIRST_VOTE_RECOVERED)
                 self._propose(instance, recovered[instance].batch)
             else:
                 self._probes.hit(Probe.GAP_FILLED)
                 self._propose(instance, ())
         self._promises = {}
+        if self._queue.is_fast and end < first + self._shared.settings.window:
+            self._next_instance += 1
+            self._propose(end, (), opens=True)  # the fast quorum may vote for the first request
         for id in ready:
             self.enqueue(id)
 
@@ -147,10 +154,11 @@ class Leader:
         if self._next_instance >= first_undecided + self._shared.settings.window:
             self._probes.hit(Probe.WINDOW_FULL)
             return False
-        batch = self._queue.take_batch(self._shared.settings.batch_limit)
+        is_fast = self._queue.is_fast
+        batch = self._queue.take_batch(1 if is_fast else self._shared.settings.batch_limit)
         instance = self._next_instance
         self._next_instance += 1
-        self._propose(instance, batch)
+        self._propose(instance, batch, opens=is_fast)
         return True
 
     def on_decided(self, instance: int) -> None:
@@ -187,13 +195,17 @@ class Leader:
                 self._send_accept(instance, proposal.batch)
         return False
 
-    def _propose(self, instance: int, batch: Batch) -> None:
-        """Propose a batch (phase 2a)."""
+    def _propose(self, instance: int, batch: Batch, opens: bool = False) -> None:
+        """Propose a batch (phase 2a). `opens` is True for an instance in which the promises have
+        reported no vote, so that the fast quorum may vote in it and in all later ones."""
         self._proposals[instance] = _Proposal(batch, self._shared.ticks)
         self._proposed.update(batch)
-        self._send_accept(instance, batch)
+        if opens:
+            self._accept_locally(Accept(self.ballot, instance, batch), True)
+        else:
+            self._send_accept(instance, batch)
 
     def _send_accept(self, instance: int, batch: Batch) -> None:
         accept = Accept(self.ballot, instance, batch)
         self._outbox.send(self._shared.peers, accept)
-        self._accept_locally(accept)
+        self._accept_locally(accept, False)

@@ -2,11 +2,14 @@
 
 Invariants:
 - A batch is decided when a majority voted for it in one ballot, or when a peer reports its
-  decision.
+  decision. It is also decided when the whole fast quorum of the ballot voted for it, by first votes
+  or otherwise. A first vote counts only there.
 - Decisions are delivered in the order of their instances, the identifiers of a batch in its order.
 - A decision is retained until every member delivered it or a checkpoint covers it.
 """
 
+from creekdb.protocol.consensus.fast_path import fast_quorum
+from creekdb.protocol.consensus.proposal_queue import HitRate
 from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.messages import Ballot, CatchUp, Decided, Decisions
 from creekdb.protocol.probes import Probe
@@ -20,11 +23,13 @@ BACKOFF_DOUBLINGS_MAX = 6
 class _Tally:
     """Votes of one ballot in one instance, and its batch once the proposal has arrived."""
 
-    __slots__ = ("batch", "voters")
+    __slots__ = ("ballot", "batch", "first_votes", "voters")
 
-    def __init__(self) -> None:
+    def __init__(self, ballot: Ballot) -> None:
+        self.ballot = ballot
         self.batch: Batch | None = None
         self.voters: set[int] = set()
+        self.first_votes: dict[int, Batch] = {}
 
 
 class Learner:
@@ -48,6 +53,8 @@ class Learner:
         self._stalled_since = 0
         self._catch_up_attempts = 0
         """Attempts since the last decision or delivery here."""
+        self.own_hits: HitRate | None = None
+        """Fast decisions in ballots of this replica; None without a fast path."""
         self.reconfigured_below = 0
         """Upper bound of the instance that last changed the members."""
 
@@ -72,6 +79,13 @@ class Learner:
         if tally is None:
             return False
         tally.voters.add(voter)
+        return self._count(instance, tally)
+
+    def on_first_vote(self, ballot: Ballot, instance: int, voter: int, batch: Batch) -> bool:
+        tally = self._tally(ballot, instance)
+        if tally is None:
+            return False
+        tally.first_votes.setdefault(voter, batch)
         return self._count(instance, tally)
 
     def has_conflicting_batch(self, ballot: Ballot, instance: int, batch: Batch) -> bool:
@@ -113,17 +127,38 @@ class Learner:
                 if ballot < lowest:
                     return None
                 del ballots[lowest]
-            ballots[ballot] = _Tally()
+            ballots[ballot] = _Tally(ballot)
         return ballots[ballot]
 
     def _count(self, instance: int, tally: _Tally) -> bool:
         if len(tally.voters) < self._shared.settings.majority:
+            if tally.first_votes and self._is_decided_fast(tally):
+                self._probes.hit(Probe.FAST_DECISION)
+                self._decide_counted(instance, tally, is_fast=True)
+                return True
             return False
         if tally.batch is None:
             self._probes.hit(Probe.VOTES_BEFORE_VALUE)
             return False
-        self.decide(instance, tally.batch)
+        self._decide_counted(instance, tally, is_fast=False)
         return True
+
+    def _is_decided_fast(self, tally: _Tally) -> bool:
+        """True if the whole fast quorum voted for the proposal, its owner by a second vote."""
+        batch = tally.batch
+        if batch is None or tally.ballot.replica not in tally.voters:
+            return False
+        for member in fast_quorum(self._shared.settings.voters, tally.ballot):
+            if member not in tally.voters and tally.first_votes.get(member) != batch:
+                return False
+        return True
+
+    def _decide_counted(self, instance: int, tally: _Tally, is_fast: bool) -> None:
+        assert tally.batch is not None
+        hits = self.own_hits if tally.ballot.replica == self._shared.index else None
+        if hits is not None and hits.record(is_fast):
+            self._probes.hit(Probe.FAST_PATH_PAUSED)
+        self.decide(instance, tally.batch)
 
     # --- delivering ---------------------------------------------------------------------------
 

@@ -44,7 +44,7 @@ class Omega:
         shared = self._shared
         self._elect()
         if not shared.is_abstaining and shared.ticks % shared.settings.heartbeat_ticks == 0:
-            heartbeat = Heartbeat(self.max_ballot, self._trusted_leader(), self._reachable())
+            heartbeat = Heartbeat(self.max_ballot, self._trusted_leader(), self.reachable())
             shared.outbox.send(shared.peers, heartbeat)
 
     def on_heartbeat(self, message: Heartbeat, sender: int) -> None:
@@ -99,7 +99,8 @@ class Omega:
             and self._shared.ticks - received_at <= self._timeout_ticks[replica]
         )
 
-    def _reachable(self) -> tuple[int, ...]:
+    def reachable(self) -> tuple[int, ...]:
+        """Return the members that this replica can reach, itself included."""
         return tuple(each for each in self._shared.settings.members if self._is_reachable(each))
 
     def _can_lead(self, replica: int) -> bool:
@@ -111,7 +112,7 @@ class Omega:
         reachable = self._reachable_from(replica)
         mutual = sum(
             each in reachable and replica in self._reachable_from(each)
-            for each in self._reachable()
+            for each in self.reachable()
             if each in voters
         )
         return mutual >= self._shared.settings.majority
@@ -119,7 +120,7 @@ class Omega:
     def _reachable_from(self, replica: int) -> tuple[int, ...]:
         """Return the members that the replica last reported as reachable."""
         if replica == self._shared.index:
-            return self._reachable()
+            return self.reachable()
         return self._last_heartbeats[replica].reachable
 
     def _is_trusted_by_majority(self, owner: int) -> bool:

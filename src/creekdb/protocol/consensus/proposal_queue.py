@@ -11,7 +11,7 @@ deadline follows measured delays, and passes at the latest after `hold_us_max` a
 
 from collections import deque
 from heapq import heappop, heappush
-from typing import NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from creekdb.protocol.application import DeliveredRequests
 from creekdb.protocol.consensus.delays import DelayEstimates
@@ -20,8 +20,47 @@ from creekdb.protocol.probes import Probe
 from creekdb.protocol.request import Batch
 from creekdb.protocol.shared_variables import SharedVariables
 
+HIT_SAMPLE: Final = 32
+"""Number of predictions after which the share of hits is judged."""
+PAUSE: Final = 96
+"""Number of predictions that are skipped if fewer than half of the sample were hits."""
+
+
+class HitRate:
+    """Share of correct predictions of a fast path, and pauses while it is low."""
+
+    __slots__ = ("_hits", "_pause", "_sampled")
+
+    def __init__(self) -> None:
+        self._hits = 0
+        self._sampled = 0
+        self._pause = 0
+
+    @property
+    def is_paused(self) -> bool:
+        """True if the fast path costs more than it gains."""
+        return self._pause > 0
+
+    def record(self, is_hit: bool) -> bool:
+        """Record a prediction, or one that was skipped. Return True if a pause begins."""
+        if self._pause:
+            self._pause -= 1
+            return False
+        self._sampled += 1
+        self._hits += is_hit
+        if self._sampled < HIT_SAMPLE:
+            return False
+        if 2 * self._hits < HIT_SAMPLE:
+            self._pause = PAUSE
+        self._hits = self._sampled = 0
+        return self._pause > 0
+
 
 class ProposalQueue(Protocol):
+    @property
+    def is_fast(self) -> bool:
+        """True if the proposals follow a deadline, so that a fast quorum can predict them."""
+
     def add(self, id: Dot) -> None:
         """Add a strong request whose predicate holds."""
 
@@ -37,6 +76,10 @@ class ProposalQueue(Protocol):
 class ArrivalQueue:
     def __init__(self) -> None:
         self._ids: deque[Dot] = deque()
+
+    @property
+    def is_fast(self) -> bool:
+        return False
 
     def add(self, id: Dot) -> None:
         self._ids.append(id)
@@ -68,13 +111,21 @@ class DeadlineQueue:
         self._shared = shared
         self._requests = requests
         self._delays = delays
+        self.hits = HitRate()
+        """Decisions of this leader, by the fast quorum or not."""
         self._heap: list[_HeldRequest] = []
         self._wake_at: int | None = None
         """Wake that the driver has been asked for, or None."""
 
+    @property
+    def is_fast(self) -> bool:
+        return bool(self._shared.settings.fast_path) and not self.hits.is_paused
+
     def add(self, id: Dot) -> None:
         shared, timestamp = self._shared, self._requests.timestamp_of(id)
-        deadline_us = min(timestamp, shared.now) + self._delays.hold_us()
+        must_hold = shared.settings.late_contexts or not self.hits.is_paused
+        hold_us = self._delays.hold_us() if must_hold else 0
+        deadline_us = min(timestamp, shared.now) + hold_us
         deadline_ticks = shared.ticks + shared.settings.hold_ticks_max
         if deadline_us > shared.now:
             shared.probes.hit(Probe.PROPOSAL_HELD)
@@ -100,11 +151,13 @@ class DeadlineQueue:
     def take_batch(self, limit: int) -> Batch:
         """Take strong requests, each behind the part of its cut that the batch does not have."""
         batch: dict[Dot, None] = {}
+        settings = self._shared.settings
+        has_cuts = settings.late_contexts or not settings.fast_path
         for _ in range(limit):
             if not self.has_due():
                 break
             id = heappop(self._heap).id
-            for dot in self._requests.cut_before(id):
+            for dot in self._requests.cut_before(id) if has_cuts else ():
                 batch[dot] = None
             batch[id] = None
         if len(batch) > 1:

@@ -15,6 +15,7 @@ Why that is sufficient, provided that no other member has lost state:
   more. So a value that may have been decided in them was accepted by a member that responded. Its
   response contains the value, and this replica accepts it too. A leader that prepares receives the
   value from this replica, as before the loss. Before it joins, the replica learns all decisions.
+  Of a fast quorum that decided, all members but this one report the value, by first votes at least.
 - Requests and event numbers: a request that was sent reached a member or was lost. The replica
   joins once it has every request that any member has received, and continues from the last event
   number. An earlier number that no member knows belongs to a lost request. A no-op takes its place,
@@ -96,12 +97,13 @@ class DiskLossRecovery:
         return all(response.is_recovering for response in self._responses.values())
 
     def accepted(self, undecided: int) -> Iterable[AcceptedValue]:
-        """Return the latest reported value of each instance from `undecided` on."""
+        """Return the latest reported vote of each kind in each instance from `undecided` on."""
         latest: dict[int, AcceptedValue] = {}
         for response in self._responses.values():
             for value in response.accepted:
                 known = latest.get(value.instance)
-                if value.instance >= undecided and (known is None or known.ballot < value.ballot):
+                is_undecided = value.true_instance >= undecided
+                if is_undecided and (known is None or known.ballot < value.ballot):
                     latest[value.instance] = value
         return latest.values()
 

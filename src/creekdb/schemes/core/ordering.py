@@ -123,7 +123,7 @@ class Ordering:
 
     def issue(self, operation: Operation, strong: bool, now: int) -> Request:
         """Lines 16-19, 22-23 and 36-40. Raises `UsageError` for a rejected call."""
-        if self._weak_requests is not None:
+        if self.stack.cab.delays is not None:
             self.stack.observe_clock(now)  # a leader holds its own requests too
         if not self.stack.is_member or operation.name == MEMBERSHIP_OPERATION:
             self._validate_invocation(operation, strong)

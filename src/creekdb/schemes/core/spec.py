@@ -81,9 +81,14 @@ CAUSAL_CONTEXTS: Final = (
     Probe.DECIDED_WHILE_HELD,
     Probe.CONTEXT_EXTENDED,
     Probe.CUT_COMMITTED,
+    Probe.FIRST_VOTE_CAST,
+    Probe.FIRST_VOTE_MISSED,
+    Probe.FAST_DECISION,
+    Probe.FIRST_VOTE_RECOVERED,
+    Probe.FAST_PATH_PAUSED,
 )
 """Probes that require causal contexts with missing requests, weak requests that wait for such a
-context, or contexts that the leader extends. Also probes of membership changes: the context orders
+context, or proposals with deadlines. Also probes of membership changes: the context orders
 each change after the previous one."""
 SPECULATION: Final = (
     Probe.ROLLED_BACK,

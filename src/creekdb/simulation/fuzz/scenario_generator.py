@@ -50,7 +50,7 @@ ISOLATED_REMOVAL_EVERY = 4 * MEMBER_CHANGE_EVERY
 DISK_LOSS_EVERY, DISK_LOSS_OFFSET = 8, 2
 LAG_EVERY, LAG_OFFSET = 64, 33
 DISK_FAILURE_SHARE, MEMORY_SHARE, NOTICE_SHARE = 0.25, 0.25, 0.25
-ESTIMATES_SHARE, FOOTPRINTS_SHARE, LATE_CONTEXTS_SHARE = 0.3, 0.5, 0.3
+ESTIMATES_SHARE, FOOTPRINTS_SHARE, LATE_CONTEXTS_SHARE, FAST_PATH_SHARE = 0.3, 0.5, 0.3, 0.3
 LAG_OPERATIONS = 60
 """Number of operations at each replica."""
 
@@ -89,6 +89,8 @@ def scenario_from_seed(seed: int, scheme: str = "basic", faults: bool = True) ->
     late_contexts = generator("late contexts")
     if late_contexts.random() < LATE_CONTEXTS_SHARE:  # schemes without contexts ignore it
         settings |= {"late_contexts": 1, "hold_us_max": late_contexts.choice((0, 1_000, 50_000))}
+    if generator("fast path").random() < FAST_PATH_SHARE:
+        settings["fast_path"] = 1
     if generator("drafts").random() < 0.5:  # stream checkpoints, as live replicas do
         settings["drafts"] = 1
     schedule_is_random = seed % SEQUENCE_EVERY != 0 or replicas < SEQUENCE_REPLICAS_MIN

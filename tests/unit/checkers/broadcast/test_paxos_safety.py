@@ -11,9 +11,11 @@ from creekdb.history import (
     Ballot,
     BallotPromised,
     Batch,
+    CabDelivered,
     Committed,
     Configuration,
     Dot,
+    FirstVoted,
     History,
     SchemeGuarantees,
     Voted,
@@ -581,3 +583,87 @@ def test_a_promise_or_a_vote_of_a_replica_without_a_vote_is_illegal(
         history(builder),
         f"replica 1 promised or voted in ballot {event.ballot}, but is not a voter of its epoch",
     )
+
+
+# --- fast path: the fast quorum of ballot 1@0 is (0, 2), that of 2@1 is (1, 0) ------------------
+
+
+def first_vote(builder: HistoryBuilder, ballot: Ballot, batch: Batch, replica: int) -> None:
+    builder.log(replica, FirstVoted(ballot, 1, batch))
+
+
+def test_a_fast_decision_that_a_later_ballot_keeps_is_legal() -> None:
+    builder, one, _ = competing_requests()
+    first_vote(builder, BALLOT, (one,), 2)
+    vote(builder, BALLOT, (one,), 0)
+    builder.log(1, CabDelivered(one, 1))
+    promise(builder, 1, LATER)
+    promise(builder, 2, LATER, AcceptedValue(~1, BALLOT, (one,)))
+    vote(builder, LATER, (one,), 1, 2)
+
+    assert_ok(check, history(builder))
+
+
+def test_a_second_vote_outranks_a_first_vote() -> None:
+    builder, one, other = competing_requests()
+    first_vote(builder, BALLOT, (one,), 2)
+    vote(builder, BALLOT, (other,), 0, 2)
+    promise(builder, 1, LATER)
+    reported = AcceptedValue(~1, BALLOT, (one,)), AcceptedValue(1, BALLOT, (other,))
+    promise(builder, 2, LATER, *reported)
+    vote(builder, LATER, (other,), 1)
+
+    assert_ok(check, history(builder))
+
+
+def test_a_later_ballot_that_drops_a_fast_decision_is_illegal() -> None:
+    builder, one, other = competing_requests()
+    first_vote(builder, BALLOT, (one,), 2)
+    vote(builder, BALLOT, (one,), 0)
+    promise(builder, 1, LATER)
+    promise(builder, 2, LATER, AcceptedValue(~1, BALLOT, (one,)))
+    vote(builder, LATER, (other,), 1, 2)
+
+    assert_illegal(check, history(builder), "no majority of promises of ballot 2@1 allows")
+
+
+def test_a_promise_that_omits_a_first_vote_is_illegal() -> None:
+    builder, one, _ = competing_requests()
+    first_vote(builder, BALLOT, (one,), 2)
+    promise(builder, 2, LATER)
+
+    assert_illegal(check, history(builder), "the promise of ballot 2@1 omits the vote")
+
+
+def test_a_first_vote_outside_the_fast_quorum_is_illegal() -> None:
+    builder, one, _ = competing_requests()
+    first_vote(builder, BALLOT, (one,), 1)
+
+    assert_illegal(check, history(builder), "does not follow its owner in the fast quorum")
+
+
+def test_two_first_votes_in_one_ballot_are_illegal() -> None:
+    builder, one, other = competing_requests()
+    first_vote(builder, BALLOT, (one,), 2)
+    first_vote(builder, BALLOT, (other,), 2)
+
+    assert_illegal(check, history(builder), "cast a first vote after another vote")
+
+
+def test_a_first_vote_in_an_instance_with_reported_votes_is_illegal() -> None:
+    builder, one, other = competing_requests()
+    vote(builder, BALLOT, (one,), 0)
+    promise(builder, 0, LATER, AcceptedValue(1, BALLOT, (one,)))
+    promise(builder, 1, LATER)
+    first_vote(builder, LATER, (other,), 0)
+
+    assert_illegal(check, history(builder), "in which the promises may report votes")
+
+
+def test_a_first_vote_does_not_complete_another_majority() -> None:
+    builder, one, _ = competing_requests()
+    first_vote(builder, BALLOT, (one,), 2)
+    vote(builder, BALLOT, (one,), 1)
+    builder.log(1, CabDelivered(one, 1))
+
+    assert_illegal(check, history(builder), "was CAB-delivered before a majority voted for it")

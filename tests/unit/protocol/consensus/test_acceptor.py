@@ -13,6 +13,7 @@ from creekdb.protocol.messages import (
     Accepted,
     AcceptedValue,
     Ballot,
+    FirstVote,
     Prepare,
     Promise,
     Promised,
@@ -246,3 +247,63 @@ def test_acceptor_without_peers_votes_without_messages() -> None:
     acceptor.on_accept(Accept(NO_BALLOT, 0, X), 0)
     assert shared.outbox.take().send == ()
     assert voted == [(own, 0)]
+
+
+def test_a_first_vote_is_recorded_sent_and_reported(harness: AcceptorHarness) -> None:
+    harness.prepare(LOW)
+
+    assert harness.acceptor.cast_first_vote(LOW, 3, X)
+    effects = harness.effects()
+    value = AcceptedValue(~3, LOW, X)
+    assert effects.persist == (Accepted(value),)
+    assert effects.send == (Send((1, 2), FirstVote(LOW, 3, X)),)
+    assert harness.prepare(HIGH).send == (Send((2,), Promise(HIGH, 0, (value,))),)
+    assert harness.prepare(HIGH, first=3).send[0].message == Promise(HIGH, 0, (value,))
+    assert harness.prepare(HIGH, first=4).send[0].message == Promise(HIGH, 0, ())
+
+
+def test_a_second_vote_follows_the_leader_after_another_first_vote(
+    harness: AcceptorHarness,
+) -> None:
+    harness.prepare(LOW)
+    harness.acceptor.cast_first_vote(LOW, 0, X)
+    harness.effects()
+
+    assert harness.accept(LOW, 0, Y).persist == (Accepted(AcceptedValue(0, LOW, Y)),)
+    reported = harness.prepare(HIGH).send[0].message
+    assert reported == Promise(HIGH, 0, (AcceptedValue(~0, LOW, X), AcceptedValue(0, LOW, Y)))
+
+
+def test_an_acceptor_votes_first_only_once_and_in_the_promised_ballot(
+    harness: AcceptorHarness,
+) -> None:
+    harness.prepare(HIGH)
+    assert not harness.acceptor.cast_first_vote(LOW, 0, X)
+    assert harness.acceptor.cast_first_vote(HIGH, 0, X)
+    assert not harness.acceptor.cast_first_vote(HIGH, 0, Y)
+    harness.accept(HIGH, 1, X)
+    assert not harness.acceptor.cast_first_vote(HIGH, 1, Y)
+
+
+def test_first_votes_in_decided_instances_are_discarded(harness: AcceptorHarness) -> None:
+    harness.prepare(LOW)
+    for instance in (0, 1):
+        harness.acceptor.cast_first_vote(LOW, instance, X)
+    harness.acceptor.discard_below(1)
+
+    assert list(harness.acceptor.accepted) == [~1]
+
+
+def test_the_vote_of_a_leader_in_an_open_ballot_carries_its_batch(
+    harness: AcceptorHarness,
+) -> None:
+    own = Ballot(3, 0)
+    harness.blocked = {1}
+
+    assert harness.acceptor.accept_own(Accept(own, 0, X))
+    assert not harness.acceptor.accept_own(Accept(own, 1, X))
+    assert not harness.acceptor.accept_own(Accept(HIGH, 2, X))
+    assert harness.voted == [(own, 0)]
+    effects = harness.effects()
+    assert effects.persist == (Promised(own), Accepted(AcceptedValue(0, own, X)))
+    assert effects.send == (Send((1, 2), FirstVote(own, 0, X)),)

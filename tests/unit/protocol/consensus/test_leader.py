@@ -32,10 +32,14 @@ class LeaderHarness:
         self.leader = Leader(
             self.shared,
             ArrivalQueue(),
-            self.accepted_locally.append,
+            self._accept_locally,
             lambda instance: instance in self.decided,
             lambda instance: instance in self.stuck,
         )
+
+    def _accept_locally(self, accept: Accept, opens: bool) -> None:
+        assert not opens, "the queue has no deadlines"
+        self.accepted_locally.append(accept)
 
     def tick(self, ticks: int) -> bool:
         self.shared.ticks = ticks
@@ -272,3 +276,16 @@ def test_campaign_requires_a_higher_own_ballot(harness: LeaderHarness, ballot: B
     harness.campaign()
     with pytest.raises(AssertionError):
         harness.leader.campaign(ballot, 0)
+
+
+def test_second_votes_outrank_first_votes_of_their_ballot(harness: LeaderHarness) -> None:
+    harness.lead(
+        AcceptedValue(~0, Ballot(2, 1), Y),
+        AcceptedValue(0, Ballot(2, 1), X),
+        AcceptedValue(~1, Ballot(2, 1), X),
+        AcceptedValue(1, Ballot(1, 1), Y),
+        AcceptedValue(~3, Ballot(2, 1), Y),
+    )
+
+    assert harness.proposals() == [(0, X), (1, X), (2, ()), (3, Y)]
+    assert harness.probes.counts[Probe.FIRST_VOTE_RECOVERED] == 2

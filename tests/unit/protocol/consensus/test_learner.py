@@ -326,3 +326,46 @@ def test_restart_from_a_checkpoint_drops_covered_decisions(harness: LearnerHarne
     harness.learner.restore({0: X, 1: X, 2: Y})
     assert harness.learner.decided == {2: Y}
     assert harness.deliver() == [*Y]
+
+
+FAST = Ballot(6, 0)
+"""Ballot whose fast quorum is (0, 1, 2)."""
+
+
+def test_the_whole_fast_quorum_decides(harness: LearnerHarness) -> None:
+    learner = harness.learner
+    assert not learner.on_first_vote(FAST, 0, 1, X)
+    assert not learner.on_first_vote(FAST, 0, 2, X)
+    assert not learner.on_proposal(FAST, 0, X)
+
+    assert learner.on_vote(FAST, 0, 0)
+    assert learner.decided == {0: X}
+    assert harness.probes.counts[Probe.FAST_DECISION] == 1
+
+
+def test_second_votes_complete_a_fast_quorum(harness: LearnerHarness) -> None:
+    learner = harness.learner
+    learner.on_proposal(FAST, 0, X)
+    learner.on_vote(FAST, 0, 0)
+    learner.on_first_vote(FAST, 0, 1, X)
+    assert not learner.on_first_vote(FAST, 0, 2, Y)
+
+    assert learner.on_vote(FAST, 0, 2)
+    assert learner.decided == {0: X}
+
+
+def test_first_votes_count_in_no_other_majority(harness: LearnerHarness) -> None:
+    learner = harness.learner
+    learner.on_proposal(FAST, 0, X)
+    learner.on_vote(FAST, 0, 0)
+    assert not learner.on_first_vote(FAST, 0, 1, X)
+    assert not learner.on_vote(FAST, 0, 3)
+
+    assert learner.on_vote(FAST, 0, 4)
+
+
+def test_a_fast_quorum_needs_its_leader(harness: LearnerHarness) -> None:
+    learner = harness.learner
+    learner.on_proposal(FAST, 0, X)
+    for voter in (0, 1, 2):
+        assert not learner.on_first_vote(FAST, 0, voter, X)

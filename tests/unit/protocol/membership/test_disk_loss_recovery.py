@@ -85,3 +85,12 @@ def test_no_real_ballot_is_promised_in_a_new_cluster(recovery: DiskLossRecovery)
 
     assert recovery.is_new_cluster()
     assert recovery.promised() == JOINED_BALLOT
+
+
+def test_first_votes_are_restored_beside_second_votes(recovery: DiskLossRecovery) -> None:
+    first, second = AcceptedValue(~4, HIGH, ONE), AcceptedValue(4, LOW, OTHER)
+    recovery.on_response(response(first, second), 1)
+    recovery.on_response(response(AcceptedValue(~4, LOW, OTHER)), 2)
+
+    assert set(recovery.accepted(4)) == {first, second}
+    assert list(recovery.accepted(5)) == []

@@ -1,0 +1,19 @@
+"""Exploration of the fast path with the real replicas, in every state of small scopes."""
+
+import pytest
+
+from creekdb.exploration.scope import get_scope
+from creekdb.exploration.search import Explorer
+from creekdb.schemes.registry import get_spec
+
+STATES = {"fast-path": 15_264, "fast-path-leader-change": 27_176}
+"""Number of states of each scope."""
+
+
+@pytest.mark.parametrize("scope", STATES)
+def test_no_state_of_the_fast_path_violates_a_property(scope: str) -> None:
+    result = Explorer(get_scope(scope), get_spec("creek")).search(sum(STATES.values()))
+
+    assert result.violation is None
+    assert result.is_exhausted
+    assert result.states == STATES[scope]

@@ -16,10 +16,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from creekdb.evaluation import Experiment
-from creekdb.evaluation.extensions import join_extensions
 from creekdb.pipeline import schemas
 from creekdb.pipeline.report.evidence import ReportRow, ReportTables
 from creekdb.pipeline.stages import output_dir
+from creekdb.protocol.extensions import join_extensions
 
 PEAKS_TPS = {"smr": 2_750.0, "bayou": 2_680.0, "creek": 31_800.0, "archie": 34_600.0}
 EXECUTION_US = {"smr": 370.0, "bayou": 370.0, "creek": 540.0, "archie": 540.0}

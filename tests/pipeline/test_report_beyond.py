@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from creekdb.evaluation import EXTENSIONS, Experiment
-from creekdb.evaluation.extensions import join_extensions
 from creekdb.pipeline.report import write_report
 from creekdb.pipeline.report.beyond import (
     EXTENDED_LABEL,
@@ -21,6 +20,7 @@ from creekdb.pipeline.report.claims import evaluate_claims
 from creekdb.pipeline.report.evidence import Evidence
 from creekdb.pipeline.report.page import render_page
 from creekdb.pipeline.storage import Location
+from creekdb.protocol.extensions import join_extensions
 from tests.pipeline.synthetic_tables import report_tables, write_tables
 
 ALL = dict.fromkeys(EXTENSIONS, True)

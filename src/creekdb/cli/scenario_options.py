@@ -27,8 +27,8 @@ from creekdb.cli.options import (
 from creekdb.cli.views.walkthrough import walkthrough_scenario
 from creekdb.errors import BadValue, UnknownName, UsageError
 from creekdb.evaluation.experiment import CORES_MAX, LOAD_MAX, REPLICAS_MAX, TPCC, Experiment
-from creekdb.evaluation.extensions import EXTENSIONS, extension_switches, parse_extensions
 from creekdb.execution.datatype import DataType
+from creekdb.protocol.extensions import EXTENSIONS, extension_switches, parse_extensions
 from creekdb.schemes import registry
 from creekdb.server.runtime.config import load_datatype
 from creekdb.simulation.faults.fault_types import Fault, check_faults

@@ -13,10 +13,10 @@ The package does not depend on the command line or the pipeline, which define an
 from creekdb.evaluation.experiment import Experiment as Experiment
 from creekdb.evaluation.experiment import build_simulation as build_simulation
 from creekdb.evaluation.experiment import datatype_of_history as datatype_of_history
-from creekdb.evaluation.extensions import EXTENSIONS as EXTENSIONS
 from creekdb.evaluation.measures import Measures as Measures
 from creekdb.evaluation.measures import SimulatedLatency as SimulatedLatency
 from creekdb.evaluation.measures import measure as measure
 from creekdb.evaluation.measures import violated_conditions as violated_conditions
 from creekdb.evaluation.peak import PeakLoad as PeakLoad
 from creekdb.evaluation.peak import find_peak as find_peak
+from creekdb.protocol.extensions import EXTENSIONS as EXTENSIONS

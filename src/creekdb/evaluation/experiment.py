@@ -17,9 +17,9 @@ import msgspec
 
 from creekdb import datatypes, tpcc
 from creekdb.errors import BadValue, UnknownName, UsageError
-from creekdb.evaluation.extensions import EXTENDED_SCHEMES, EXTENSIONS, join_extensions
 from creekdb.execution.datatype import DataType
 from creekdb.history import LIVE_SOURCE, History
+from creekdb.protocol.extensions import EXTENDED_SCHEMES, EXTENSIONS, join_extensions
 from creekdb.schemes import registry
 from creekdb.server.calls.capabilities import DeduplicatingDataType
 from creekdb.server.runtime.config import load_datatype

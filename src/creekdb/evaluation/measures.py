@@ -16,11 +16,11 @@ import msgspec
 
 from creekdb import tpcc
 from creekdb.checkers import Verdict, verdict_rows
-from creekdb.evaluation.extensions import enabled_extensions
 from creekdb.execution.datatype import DataType
 from creekdb.execution.transaction import ABSENT
 from creekdb.history import Dot, History, Key, OperationRecord, ResponseRecord
 from creekdb.history.percentiles import percentile
+from creekdb.protocol.extensions import enabled_extensions
 from creekdb.protocol.values import is_same_value
 from creekdb.simulation.kernel.cluster import SimulationRun
 from creekdb.simulation.kernel.scenario import Scenario

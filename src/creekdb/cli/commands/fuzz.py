@@ -31,13 +31,13 @@ from creekdb.cli.scenario_options import SCHEME
 from creekdb.cli.views.run_summary import scenario_lines
 from creekdb.errors import NotDeterministic
 from creekdb.evaluation.experiment import build_simulation
-from creekdb.evaluation.extensions import (
+from creekdb.execution.debug import DebugDataType
+from creekdb.protocol.extensions import (
     EXTENSIONS,
     NONE,
     extension_switches,
     join_extensions,
 )
-from creekdb.execution.debug import DebugDataType
 from creekdb.server.runtime.config import load_datatype
 from creekdb.simulation.fuzz.campaign import (
     FUZZ_EVENTS_MAX,

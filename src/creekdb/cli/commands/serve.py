@@ -23,6 +23,7 @@ from creekdb.client import Database
 from creekdb.client.errors import CallFailed
 from creekdb.errors import UsageError
 from creekdb.execution.python_runtime import GcSampler, reduced_gc
+from creekdb.protocol.extensions import EXTENSIONS
 from creekdb.server.membership.join_ticket import make_data_dir, read_ticket
 from creekdb.server.runtime.config import ServerConfig, load_datatype, read_config
 from creekdb.server.runtime.server import Server
@@ -101,6 +102,8 @@ CONFIG_HELP: Final = {
     "io_uring": "Write the journal with io_uring if Linux supports it, and otherwise in a thread. "
     "With --no-io-uring, always write it in a thread.",
     "scheme": "Replication scheme, the same on all members.",
+    "extensions": "Extensions of the protocol beyond the paper, the same on all members: "
+    f"{', '.join(EXTENSIONS)}, separated by commas; or all, or none.",
     "execution": "Executor of operations: the event loop ('inline'), or a thread of its own, where "
     "long operations block only each other.",
     "operation_limit": "Report an operation that runs longer than this, in seconds.",
@@ -121,6 +124,7 @@ CONFIG_HELP: Final = {
 METAVARS: Final = {
     **dict.fromkeys(("clients", "http"), "HOST:PORT"),
     **dict.fromkeys(("operation_limit", "busy_after", "forget_after"), "SECONDS"),
+    "extensions": "NAMES",
     "tick_ms": "MILLISECONDS",
     "record": "DIR",
 }

@@ -33,7 +33,7 @@ import msgspec
 
 from creekdb.errors import BadValue, UnknownName, UsageError
 from creekdb.evaluation import Experiment
-from creekdb.evaluation.extensions import EXTENSIONS, expand_extensions
+from creekdb.protocol.extensions import EXTENSIONS, expand_extensions
 from creekdb.schemes.registry import SCHEMES
 from creekdb.simulation.faults.fields import format_duration, parse_duration_us
 

@@ -24,7 +24,6 @@ from msgspec.structs import astuple
 
 from creekdb import tpcc
 from creekdb.evaluation import measures
-from creekdb.evaluation.extensions import enabled_extensions, join_extensions
 from creekdb.history import (
     LIVE_SOURCE,
     Committed,
@@ -44,6 +43,7 @@ from creekdb.pipeline.schemas import (
     SAMPLES,
     VERDICTS,
 )
+from creekdb.protocol.extensions import enabled_extensions, join_extensions
 from creekdb.simulation.faults.language import format_fault
 from creekdb.simulation.kernel.cluster import SimulationRun
 from creekdb.simulation.kernel.scenario import Scenario, scenario_from_config

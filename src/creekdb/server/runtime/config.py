@@ -29,6 +29,7 @@ from creekdb import datatypes, tpcc
 from creekdb.errors import DECODE_ERRORS, BadValue, UnknownName, UsageError
 from creekdb.execution.datatype import DataType
 from creekdb.execution.module_loader import import_user_module
+from creekdb.protocol.extensions import extension_switches, parse_extensions
 from creekdb.protocol.membership.configuration import Configuration
 from creekdb.protocol.request import NOOP
 from creekdb.protocol.settings import Settings
@@ -64,6 +65,7 @@ def _available_datatypes(module: ModuleType) -> str:
 
 
 DEFAULT_DATA_DIR: Final = "creek-data"
+DEFAULT_EXTENSIONS: Final = "all"
 ENVIRONMENT_PREFIX: Final = "CREEK_"
 """Prefix of environment variables. CREEK_DATA sets `data`."""
 NOOP_TICKS: Final = 5
@@ -128,6 +130,9 @@ class ServerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     """Interval between two ticks, which drive timeouts and retransmission, in milliseconds."""
     checkpoint_every: int = 20_000
     """Number of requests between two checkpoints, which shorten the journal."""
+    extensions: str = DEFAULT_EXTENSIONS
+    """Extensions of the protocol beyond the paper, separated by commas, or `all`, or `none`
+    (`creekdb.protocol.extensions`). All replicas should have the same."""
     execution: Literal["inline", "threads"] = "inline"
     """Executor of operations: inline on the loop, or in a thread of their own."""
     operation_limit: float = 5.0
@@ -167,6 +172,7 @@ class ServerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
         for name in ("operation_limit", "busy_after", "forget_after", "strong_max"):
             if not getattr(self, name) > 0:
                 raise BadValue(f"{name} is {getattr(self, name)}: it must be above 0")
+        parse_extensions(self.extensions)
         if self.tick_ms < 1:
             raise BadValue(f"tick_ms is {self.tick_ms}: it must be at least 1")
         secured = (self.security.authority, self.security.certificate, self.security.key)
@@ -219,6 +225,7 @@ class ServerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
             window=CONSENSUS_WINDOW,
             parallelism=INLINE_TASKS_MAX if self.execution == "inline" else THREAD_TASKS_MAX,
             begin_anew=int(not self.fresh),
+            **extension_switches(self.extensions),
         ).with_configuration(configuration)
 
     @property

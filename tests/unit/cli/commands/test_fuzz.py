@@ -6,8 +6,8 @@ import pytest
 
 from creekdb.cli import main
 from creekdb.cli.options import CommandLimits
-from creekdb.evaluation.extensions import EXTENSIONS, extension_switches
 from creekdb.execution.datatype import DataType
+from creekdb.protocol.extensions import EXTENSIONS, extension_switches
 from creekdb.protocol.settings import Settings
 from creekdb.schemes import registry
 from creekdb.schemes.core.spec import Scheme, SchemeSpec

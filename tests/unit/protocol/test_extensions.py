@@ -4,7 +4,7 @@ import pytest
 
 from creekdb.errors import UnknownName
 from creekdb.evaluation import extensions
-from creekdb.evaluation.extensions import (
+from creekdb.protocol.extensions import (
     enabled_extensions,
     expand_extensions,
     join_extensions,

@@ -43,8 +43,8 @@ MUTANTS: tuple[MutantWithTests, ...] = (
         "checker_accepts_a_cut_without_a_majority",
         "only the cut of a decided batch extends a context",
         RUN_INDEX,
-        "if len(replicas.intersection(electorate)) > len(electorate) // 2:",
-        "if replicas.intersection(electorate):",
+        "if self.decides(ballot, *voters[instance, ballot, batch]):",
+        "if True:",
         COMMIT_ORDER,
     ),
     _mutant(

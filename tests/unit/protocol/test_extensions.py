@@ -3,7 +3,7 @@
 import pytest
 
 from creekdb.errors import UnknownName
-from creekdb.evaluation import extensions
+from creekdb.protocol import extensions
 from creekdb.protocol.extensions import (
     enabled_extensions,
     expand_extensions,

@@ -212,12 +212,13 @@ SCOPES: Final = {
         ),
         Scope(
             name="fast-path-crash",
-            description="a strong call with first votes, a crash and a new ballot",
+            description="a strong call with first votes, a first voter crashes, a new ballot",
             calls=_WEAK_AND_STRONG[1:],
             links="fifo",
             crashes=1,
+            crashing=(2,),
             leader_changes=1,
-            suspecting=(1, 2),
+            suspecting=(1,),
             settings={"fast_path": 1},
         ),
         Scope(

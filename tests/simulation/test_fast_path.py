@@ -6,7 +6,7 @@ from creekdb.exploration.scope import get_scope
 from creekdb.exploration.search import Explorer
 from creekdb.schemes.registry import get_spec
 
-STATES = {"fast-path": 15_264, "fast-path-leader-change": 27_176}
+STATES = {"fast-path": 15_264, "fast-path-leader-change": 27_304}
 """Number of states of each scope."""
 
 

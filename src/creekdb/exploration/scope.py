@@ -211,16 +211,6 @@ SCOPES: Final = {
             settings={"fast_path": 1},
         ),
         Scope(
-            name="fast-path-crash",
-            description="a strong call with first votes, a crash and a new ballot",
-            calls=_WEAK_AND_STRONG[1:],
-            links="fifo",
-            crashes=1,
-            leader_changes=1,
-            suspecting=(1, 2),
-            settings={"fast_path": 1},
-        ),
-        Scope(
             name="late-contexts",
             description="a weak and a strong call, whose context the leader extends",
             calls=_WEAK_AND_STRONG,

@@ -47,6 +47,24 @@ def test_calls_return_their_responses(cluster: InProcessCluster) -> None:
         db.weak.get("lamp")
 
 
+def test_a_failed_operation_has_its_blocking_call(cluster: InProcessCluster) -> None:
+    with creekdb.connect(cluster.addresses()) as db:
+        db.strong.put("lamp", "three")
+        with pytest.raises(OperationFailed) as raised:
+            db.weak.increment("lamp")
+        error = raised.value
+        assert (error.error, error.message) == (
+            "BadValue",
+            "can only add to an int, and 'lamp' holds a str",
+        )
+        assert error.kind == "tentative"
+        with pytest.raises(OperationFailed) as raised:
+            assert error.call.final
+        assert raised.value.kind == "final"
+        assert raised.value.call is error.call
+        assert not raised.value.changed
+
+
 def test_closing_right_after_connecting_does_not_block(cluster: InProcessCluster) -> None:
     """uvloop blocked for ever with a datagram endpoint that was only half closed."""
     for _ in range(40):

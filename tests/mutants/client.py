@@ -198,6 +198,14 @@ MUTANTS: tuple[MutantWithTests, ...] = (
     ),
     # --- calls, arguments, blocking client ------------------------------------------------------
     tested(
+        "client_apologises_for_a_changed_error",
+        "an error is an apology only if an earlier response was a success",
+        CALL_TESTS,
+        CALLS,
+        "changed=response is not first and first.error is None",
+        "changed=response.changed",
+    ),
+    tested(
         "client_returns_the_tentative_response_of_strong_calls",
         "awaiting a strong call returns its stable response",
         CALL_TESTS,

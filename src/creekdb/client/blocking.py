@@ -10,7 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from creekdb.client.calls import Call, FinalOutcome
-from creekdb.client.errors import not_connected_error
+from creekdb.client.errors import OperationFailed, not_connected_error
 from creekdb.client.proxies import CallOptions, CallProxy, ConsistencyLevels, Session
 from creekdb.protocol.ids.version_vector import Dot
 from creekdb.wire.event_loop import new_loop
@@ -74,7 +74,12 @@ class BlockingDatabase(ConsistencyLevels["BlockingCallProxy"]):
         """Call an operation and wait for its response."""
 
         async def await_call() -> Any:
-            return await self._database.call(options, name, *arguments, **named)
+            call = self._database.call(options, name, *arguments, **named)
+            try:
+                return await call
+            except OperationFailed as error:
+                error.call = BlockingCall(self, call)
+                raise
 
         return self.run_coroutine(await_call())
 
@@ -145,17 +150,24 @@ class BlockingCall:
     @property
     def tentative(self) -> Any:
         """Value of the first response, tentative or not."""
-        return self._database.run_coroutine(self._call.tentative)
+        return self._wait(self._call.tentative)
 
     @property
     def stable(self) -> Any:
         """Value of the stable response, which never changes; the final response of a weak call."""
-        return self._database.run_coroutine(self._call.stable)
+        return self._wait(self._call.stable)
 
     @property
     def final(self) -> FinalOutcome:
         """Last response, and whether it differs from the first one."""
-        return self._database.run_coroutine(self._call.final)
+        return self._wait(self._call.final)
+
+    def _wait(self, response: Coroutine[Any, Any, _Result]) -> _Result:
+        try:
+            return self._database.run_coroutine(response)
+        except OperationFailed as error:
+            error.call = self
+            raise
 
     def __iter__(self) -> Iterator[CallResponse]:
         responses = aiter(self._call)

@@ -79,7 +79,7 @@ class Call(msgspec.Struct, eq=False):
             if self._failure is not None:
                 raise self._failure
             yield from self._wait_for_change()
-        return _value_or_raise(self._responses[-1 if self.message.strong else 0])
+        return self._value_or_raise(self._responses[-1 if self.message.strong else 0])
 
     @property
     def tentative(self) -> Coroutine[Any, Any, Any]:
@@ -136,11 +136,11 @@ class Call(msgspec.Struct, eq=False):
     # --- waiting --------------------------------------------------------------------------------
 
     async def _value_of(self, *kinds: ResponseKind) -> Any:
-        return _value_or_raise(await self._first_of_kind(kinds))
+        return self._value_or_raise(await self._first_of_kind(kinds))
 
     async def _final(self) -> FinalOutcome:
         response = await self._first_of_kind((ResponseKind.FINAL, ResponseKind.STABLE))
-        return FinalOutcome(_value_or_raise(response), response.changed)
+        return FinalOutcome(self._value_or_raise(response), response.changed)
 
     async def _first_of_kind(self, kinds: tuple[ResponseKind, ...]) -> CallResponse:
         """Wait for the first response of one of these kinds.
@@ -200,8 +200,13 @@ class Call(msgspec.Struct, eq=False):
             if not waiter.done():
                 waiter.set_result(None)
 
-
-def _value_or_raise(response: CallResponse) -> Any:
-    if response.error is not None:
-        raise OperationFailed(response.error)
-    return response.value
+    def _value_or_raise(self, response: CallResponse) -> Any:
+        if response.error is None:
+            return response.value
+        first = self._responses[0]
+        raise OperationFailed(
+            response.error,
+            kind=ResponseKind(response.kind),
+            changed=response is not first and first.error is None,
+            call=self,
+        )

@@ -22,13 +22,13 @@ A data type does not depend on the replica that runs it, nor on the store.
 
 import dis
 import inspect
-import re
 import sys
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeVar, overload
 
 from creekdb.errors import BadValue, UnknownName
 from creekdb.execution.base_state import BaseState, EmptyBase, changes
+from creekdb.execution.operation_errors import ErrorObserver, error_text
 from creekdb.execution.result import ExecutionResult
 from creekdb.execution.sequential import Sequential
 from creekdb.execution.serializable import copy_out, is_row, reject_unserializable
@@ -62,11 +62,9 @@ class Arity(NamedTuple):
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
-ERROR_LENGTH_MAX = 1000
 RECURSION_MAX = 1000
 """Maximum recursion depth of an operation, independent of the stack depth of the replica."""
 _RAISE = bytes([dis.opmap["RAISE_VARARGS"]])
-_MEMORY_ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 
 
 class DataType:
@@ -96,6 +94,8 @@ class DataType:
         self.count_lines = count_lines
         self._declarations: dict[str, Declaration] = {}
         self._last_stack_depth = 0
+        self.error_observer: ErrorObserver | None = None
+        """Observer of exceptions in operations, which keep their tracebacks there."""
         # Not read-only: it writes nothing, but its purpose is to be ordered.
         self._declare(NOOP.name, _noop, readonly=False)
 
@@ -196,6 +196,8 @@ class DataType:
             if isinstance(error, KeyboardInterrupt) and not _is_raised_explicitly(error):
                 raise  # Ctrl-C at the terminal, not an error of the operation
             outcome = Outcome(error=error_text(error))
+            if self.error_observer is not None:
+                self.error_observer(name, error)
         finally:
             sys.setrecursionlimit(recursion_limit)
         return transaction.close(outcome)
@@ -256,6 +258,7 @@ class DataTypeWrapper(DataType):
             base=datatype.base,
         )
         self._declarations = datatype._declarations
+        self.error_observer = datatype.error_observer
 
 
 class Declaration:
@@ -305,20 +308,6 @@ class Declaration:
 
 _SINGLE_POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 _POSITIONAL = (*_SINGLE_POSITIONAL, inspect.Parameter.VAR_POSITIONAL)
-
-
-def error_text(error: BaseException) -> str:
-    """Return `TypeName: message`, equal in every process: no addresses, valid Unicode, bounded."""
-    kind = type(error).__name__
-    if isinstance(error, RecursionError):
-        return f"{kind}: maximum recursion depth exceeded"  # the original text varies
-    try:
-        message = str(error)
-    except Exception:  # noqa: BLE001 - a __str__ that raises is a part of the response
-        return kind
-    message = _MEMORY_ADDRESS.sub("", message)
-    message = message.encode(errors="backslashreplace").decode()
-    return (f"{kind}: {message}" if message else kind)[:ERROR_LENGTH_MAX]
 
 
 def _is_raised_explicitly(error: BaseException) -> bool:

@@ -14,6 +14,7 @@ from typing import Final
 
 from creekdb.errors import MissingOperation
 from creekdb.execution.datatype import Arity, DataType, DataTypeWrapper
+from creekdb.execution.operation_errors import ErrorObserver
 from creekdb.execution.result import ExecutionResult
 from creekdb.execution.transaction import View
 from creekdb.protocol.request import Request
@@ -27,9 +28,10 @@ class DeduplicatingDataType(DataTypeWrapper):
     Raises `MissingOperation` for a request that this replica's module cannot execute.
     """
 
-    def __init__(self, datatype: DataType) -> None:
+    def __init__(self, datatype: DataType, error_observer: ErrorObserver | None = None) -> None:
         super().__init__(datatype)
-        self._run_as = datatype.run_as
+        self.error_observer = error_observer
+        self._run_as = self.run_as
 
     def run(self, request: Request, view: View) -> ExecutionResult:
         execution = run_request(self._run_as, request, view)

@@ -39,8 +39,9 @@ def test_calls_return_their_responses(cluster: InProcessCluster) -> None:
         assert db.weak.begin.increment("visits").final == (1, False)
         assert [response.kind for response in db.strong.begin.put("lamp", 0)][-1] == "stable"
         assert db.status()["replica"] == db.replica
-        with pytest.raises(OperationFailed, match="can only add an int"):
+        with pytest.raises(NotDone, match=r"'amount' of increment.* must be an integer") as error:
             db.weak.increment("lamp", "many")
+        assert error.value.reason == "bad_arguments"
         with pytest.raises(NotDone, match="did you mean 'put'"):
             db.weak.putt("lamp", 3)
     with pytest.raises(NotDone, match="not connected"):

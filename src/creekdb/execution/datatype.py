@@ -29,6 +29,7 @@ from typing import Any, NamedTuple, TypeVar, overload
 from creekdb.errors import BadValue, UnknownName
 from creekdb.execution.base_state import BaseState, EmptyBase, changes
 from creekdb.execution.operation_errors import ErrorObserver, error_text
+from creekdb.execution.parameters import Parameter, ParameterList
 from creekdb.execution.result import ExecutionResult
 from creekdb.execution.sequential import Sequential
 from creekdb.execution.serializable import copy_out, is_row, reject_unserializable
@@ -150,20 +151,44 @@ class DataType:
         declaration = self._declarations.get(name)
         return declaration is not None and declaration.arity.accepts(count)
 
+    def parameters(self, name: str) -> tuple[Parameter, ...]:
+        """Return the parameters of the operation, without the transaction."""
+        return self._find(name).parameters.items
+
+    def name_of(self, operation: str | Callable[..., Any]) -> str:
+        """Return the name of an operation that is given by its name or its function."""
+        if isinstance(operation, str):
+            return operation
+        for name, declaration in self._declarations.items():
+            if declaration.function is operation:
+                return name
+        function = getattr(operation, "__name__", repr(operation))
+        raise UnknownName(f"operation of {self.name}", function, self.operations)
+
     def function(self, name: str) -> Callable[..., Any]:
         """Return the function of the operation, for introspection."""
         return self._find(name).function
 
-    def call(self, name: str, *arguments: Any) -> Operation:
+    def call(self, name: str, /, *arguments: Any, **named: Any) -> Operation:
         """Return the operation to send. Raise `UnknownName` or `BadValue` for an invalid call."""
         declaration = self._find(name)
+        if named:
+            arguments = declaration.parameters.bind(arguments, named)
         if not declaration.arity.accepts(len(arguments)):
             raise declaration.arity_error(len(arguments))
         if not is_row(arguments):
             for index, argument in enumerate(arguments):
-                subject = f"argument '{declaration.parameter(index)}' of {declaration.signature}"
-                reject_unserializable(argument, subject)
+                reject_unserializable(argument, declaration.parameters.argument_text(index))
         return Operation(name, arguments)
+
+    def checked_call(self, name: str, /, *arguments: Any, **named: Any) -> Operation:
+        """Return the operation of a client's call, as `call`, with the annotated types.
+
+        Raise `BadValue` for arguments of other types (`creekdb.execution.argument_types`).
+        """
+        operation = self.call(name, *arguments, **named)
+        typed = self._find(name).parameters.checked(operation.arguments)
+        return operation if typed is operation.arguments else Operation(name, typed)
 
     def run(self, request: Request, view: View) -> ExecutionResult:
         """Run the request against `view` without changing it."""
@@ -264,7 +289,7 @@ class DataTypeWrapper(DataType):
 class Declaration:
     """Function, arity and signature of one operation."""
 
-    __slots__ = ("arity", "function", "parameter_names", "readonly", "signature")
+    __slots__ = ("arity", "function", "parameters", "readonly", "signature")
 
     def __init__(self, name: str, function: Callable[..., Any], readonly: bool) -> None:
         self.function = function
@@ -281,14 +306,10 @@ class Declaration:
             raise BadValue(f"operation '{name}' must have one response: use 'return', not 'yield'")
         arguments = parameters[1:]
         plain = [each for each in arguments if each.kind in _SINGLE_POSITIONAL]
-        self.parameter_names = tuple(each.name for each in arguments)
         required = sum(each.default is inspect.Parameter.empty for each in plain)
         self.arity = Arity(required, len(plain) if len(plain) == len(arguments) else None)
         self.signature = name + str(inspect.Signature(arguments))
-
-    def parameter(self, index: int) -> str:
-        """Return the name of the parameter that receives the argument at `index`."""
-        return self.parameter_names[min(index, len(self.parameter_names) - 1)]
+        self.parameters = ParameterList(function, self.signature, arguments)
 
     def call_counting_lines(self, transaction: Transaction, arguments: tuple[Any, ...]) -> Any:
         """Call the function and count lines as steps. Restore the previous tracer afterwards."""
@@ -302,6 +323,8 @@ class Declaration:
 
     def arity_error(self, count: int) -> BadValue:
         """Return the error for a call with `count` arguments."""
+        if count < self.arity.minimum:
+            return self.parameters.missing_error(count)
         count_text = f"{count} argument" + ("" if count == 1 else "s")
         return BadValue(f"{self.signature} cannot take {count_text}")
 

@@ -13,7 +13,7 @@ from creekdb.protocol.ids.version_vector import Dot
 from creekdb.wire.messages import CallRequest, CallResponse
 
 
-def new_call(strong: bool) -> Call:
+def new_call(strong: bool) -> Call[Any]:
     return Call(CallRequest(1, "put", (), strong), 60.0)
 
 
@@ -68,7 +68,7 @@ async def test_an_error_of_the_operation_is_raised_and_iterated() -> None:
     assert [each.error async for each in call] == ["ValueError: no"]
 
 
-async def raised_error(call: Call, response: Any) -> OperationFailed:
+async def raised_error(call: Call[Any], response: Any) -> OperationFailed:
     with pytest.raises(OperationFailed) as raised:
         await response
     assert raised.value.call is call

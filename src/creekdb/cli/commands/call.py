@@ -79,14 +79,14 @@ def call(
     return FAILURE if notices else SUCCESS
 
 
-async def _wait_response(call: Call) -> dict[str, Any]:
+async def _wait_response(call: Call[Any]) -> dict[str, Any]:
     return {
         "kind": ResponseKind.STABLE if call.message.strong else ResponseKind.TENTATIVE,
         "value": await call,
     }
 
 
-async def _wait_final(call: Call, timeout: float) -> dict[str, Any]:
+async def _wait_final(call: Call[Any], timeout: float) -> dict[str, Any]:
     """Wait for the final response; print the tentative one if the wait takes long."""
     tentative = _result_text(await _first_response(call))
     notice = f"tentative response: {tentative}; waiting up to {timeout:g} s for the final response"
@@ -95,7 +95,7 @@ async def _wait_final(call: Call, timeout: float) -> dict[str, Any]:
     return {"kind": ResponseKind.FINAL, "value": last.value, "changed": last.changed}
 
 
-async def _first_response(call: Call) -> dict[str, Any]:
+async def _first_response(call: Call[Any]) -> dict[str, Any]:
     """Return the first response, which may be an error. Raises the failure if there is none."""
     try:
         return {"kind": ResponseKind.TENTATIVE, "value": await call.tentative}
@@ -109,7 +109,7 @@ def _result_text(response: dict[str, Any]) -> str:
     return msgspec.json.encode(response["value"]).decode()
 
 
-def _timeout_lines(call: Call, error: Unknown) -> list[str]:
+def _timeout_lines(call: Call[Any], error: Unknown) -> list[str]:
     """Describe the future of a call with a tentative response but no last one in time."""
     replica = "the replica" if call.id is None else f"replica {call.id.replica}"
     return [

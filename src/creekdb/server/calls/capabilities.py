@@ -15,11 +15,13 @@ from typing import Final
 from creekdb.errors import MissingOperation
 from creekdb.execution.datatype import Arity, DataType, DataTypeWrapper
 from creekdb.execution.operation_errors import ErrorObserver
+from creekdb.execution.parameters import Parameter
 from creekdb.execution.result import ExecutionResult
+from creekdb.execution.serializable import describe_unserializable
 from creekdb.execution.transaction import View
 from creekdb.protocol.request import Request
 from creekdb.wire.deduplication import INTERNAL_PREFIX, describe_call, run_request, unwrap_call
-from creekdb.wire.messages import HELLO_FRAME_BYTES_MAX, OperationArity
+from creekdb.wire.messages import HELLO_FRAME_BYTES_MAX, OperationArity, OperationSignature
 
 
 class DeduplicatingDataType(DataTypeWrapper):
@@ -50,6 +52,21 @@ class DeduplicatingDataType(DataTypeWrapper):
                 f"'{self.name}' has no such operation on this replica; restart it with "
                 f"the module that replica {request.id.replica} used, no data is lost"
             )
+
+
+def operation_signatures(datatype: DataType) -> tuple[OperationSignature, ...]:
+    """Return the signatures that a client receives."""
+    return tuple(
+        (name, datatype.signature(name), tuple(map(_sendable, datatype.parameters(name))))
+        for name in datatype.operations
+    )
+
+
+def _sendable(parameter: Parameter) -> Parameter:
+    """Return the parameter. It is required if its default cannot be sent to a client."""
+    if describe_unserializable(parameter.default) is None:
+        return parameter
+    return parameter._replace(is_required=True, default=None)
 
 
 ADVERTISED_BYTES_MAX: Final = HELLO_FRAME_BYTES_MAX // 2

@@ -40,11 +40,10 @@ class InvariantBroken(AssertionError):
             f"  {number}. {describe_call(operation)} -> {_outcome_text(outcome)}"
             for number, (operation, outcome) in enumerate(order, 1)
         ]
-        header = (
-            f"the invariant breaks after {len(lines)} calls{cause}:"
-            if lines
-            else (f"the invariant does not hold before the first call{cause}")
-        )
+        count = f"{len(lines)} call{'' if len(lines) == 1 else 's'}"
+        header = f"the invariant breaks after {count}{cause}:"
+        if not lines:
+            header = f"the invariant does not hold before the first call{cause}"
         super().__init__("\n".join([header, *lines]))
         self.order = tuple(operation for operation, _ in order)
         """Operations in the order that breaks the invariant."""
@@ -157,7 +156,8 @@ def _check(datatype: DataType, node: _Node, invariant: Invariant) -> None:
     try:
         holds = invariant(_machine(datatype, node.state))
     except AssertionError as error:
-        cause = f" ({error})" if str(error) else ""
+        first_line = str(error).partition("\n")[0]  # pytest appends the values of the assertion
+        cause = f" ({first_line})" if first_line else ""
         raise InvariantBroken(node.order, cause) from error
     if holds is False:
         raise InvariantBroken(node.order, "")

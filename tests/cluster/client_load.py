@@ -126,7 +126,7 @@ class ClientLoad:
             case _:
                 await self._read(proxy.scan(name))
 
-    async def _read(self, call: Call) -> None:
+    async def _read(self, call: Call[Any]) -> None:
         try:
             await call
         except (Unknown, NotDone) as error:

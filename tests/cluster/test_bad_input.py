@@ -34,7 +34,7 @@ VERSION = RejectReason.VERSION
     [
         (messages.CallRequest(1, "putt", ("a", 1)), UNKNOWN_OPERATION, "did you mean 'put'?"),
         (messages.CallRequest(1, "creek.forget", (9**9,)), UNKNOWN_OPERATION, "creek.forget"),
-        (messages.CallRequest(1, "put", ("a",)), BAD_ARGUMENTS, "cannot take 1 argument"),
+        (messages.CallRequest(1, "put", ("a",)), BAD_ARGUMENTS, "requires the argument 'value'"),
         (messages.CallRequest(1, "put", ("a", float("nan"))), BAD_ARGUMENTS, "cannot be sent"),
         (
             messages.CallRequest(1, "put", ("a", 1), after=(Dot(0, 9),) * 65),

@@ -39,12 +39,31 @@ def test_calls_return_their_responses(cluster: InProcessCluster) -> None:
         assert db.weak.begin.increment("visits").final == (1, False)
         assert [response.kind for response in db.strong.begin.put("lamp", 0)][-1] == "stable"
         assert db.status()["replica"] == db.replica
-        with pytest.raises(OperationFailed, match="can only add an int"):
+        with pytest.raises(NotDone, match=r"'amount' of increment.* must be an integer") as error:
             db.weak.increment("lamp", "many")
+        assert error.value.reason == "bad_arguments"
         with pytest.raises(NotDone, match="did you mean 'put'"):
             db.weak.putt("lamp", 3)
     with pytest.raises(NotDone, match="not connected"):
         db.weak.get("lamp")
+
+
+def test_a_failed_operation_has_its_blocking_call(cluster: InProcessCluster) -> None:
+    with creekdb.connect(cluster.addresses()) as db:
+        db.strong.put("lamp", "three")
+        with pytest.raises(OperationFailed) as raised:
+            db.weak.increment("lamp")
+        error = raised.value
+        assert (error.error, error.message) == (
+            "BadValue",
+            "can only add to an int, and 'lamp' holds a str",
+        )
+        assert error.kind == "tentative"
+        with pytest.raises(OperationFailed) as raised:
+            assert error.call.final
+        assert raised.value.kind == "final"
+        assert raised.value.call is error.call
+        assert not raised.value.changed
 
 
 def test_closing_right_after_connecting_does_not_block(cluster: InProcessCluster) -> None:

@@ -1,21 +1,26 @@
 """Responses and errors of client calls."""
 
 import asyncio
+import json
 from pathlib import Path
-from typing import NoReturn, cast
+from typing import Any, NoReturn, cast
 
 import pytest
 
 import creekdb
 from creekdb import BadValue, NotDone, OperationFailed, Unknown, UsageError
+from creekdb.cli import main
 from creekdb.client import Database
 from creekdb.client.call_router import IN_FLIGHT_MAX
 from creekdb.datatypes import get_datatype
+from creekdb.datatypes.kv import increment
+from creekdb.execution.datatype import DataType
 from creekdb.protocol.ids.version_vector import Dot
 from creekdb.server.runtime.driver import Driver
 from creekdb.wire.counters import ServerCounter
 from creekdb.wire.reject_reason import RejectReason
 from tests.cluster.in_process_cluster import InProcessCluster, running_cluster
+from tests.http.http_cluster import http_cluster
 
 KV = get_datatype("kv")
 
@@ -208,3 +213,61 @@ async def test_a_removed_replica_rejects_calls(tmp_path: Path) -> None:
             await db.weak.put("a", 1)
         assert rejection.value.reason == RejectReason.STOPPING
         assert not cluster.servers[0].dispatcher.in_flight
+
+
+@pytest.mark.parametrize("datatype", ["kv", KV])
+async def test_arguments_are_given_by_name_or_position(
+    datatype: DataType | str, tmp_path: Path
+) -> None:
+    async with running_cluster(tmp_path, 1) as cluster, cluster.client(datatype=datatype) as db:
+        await db.weak.put("lamp", value=3)
+        await db.strong("put", value=4, key="vase")
+        assert await db.weak.scan(limit=1) == (("lamp", 3),)
+        assert await db.strong(increment, "lamp", amount=2) == 5
+
+
+async def test_a_connection_is_opened_and_closed_without_a_statement(tmp_path: Path) -> None:
+    async with running_cluster(tmp_path, 1) as cluster:
+        db = await cluster.client()
+        await db.weak.put("lamp", 3)
+        await db.close()
+        with pytest.raises(NotDone, match="not connected"):
+            db.weak.get("lamp")
+
+        blocking = await asyncio.to_thread(cluster.client().open)
+        assert await asyncio.to_thread(blocking.weak.get, "lamp") == 3
+        for _ in range(2):
+            await asyncio.to_thread(blocking.close)
+
+
+@pytest.mark.parametrize(
+    ("operation", "named", "is_valid"),
+    [
+        ("increment", {"key": "n", "amount": "2"}, False),
+        ("increment", {"key": "n", "amount": True}, False),
+        ("increment", {"key": "n", "amount": 2.0}, True),
+        ("increment", {"key": 3}, False),
+        ("scan", {"limit": None}, True),
+        ("scan", {"limit": "2"}, False),
+        ("put", {"key": "n", "value": [1, "a"]}, True),
+        ("put", {"key": "n"}, False),
+    ],
+)
+async def test_python_the_command_and_http_accept_the_same_arguments(
+    operation: str, named: dict[str, Any], is_valid: bool, tmp_path: Path
+) -> None:
+    async with http_cluster(tmp_path, datatype="kv") as http:
+        response = await http.post(f"/operations/{operation}", named)
+        assert (response.status < 300) is is_valid, response.body
+        for datatype in ("kv", KV):
+            async with http.cluster.client(datatype=datatype) as db:
+                outcome = await asyncio.gather(
+                    db.weak(operation, **named).tentative, return_exceptions=True
+                )
+                assert isinstance(outcome[0], NotDone) is not is_valid
+        positional = [json.dumps(each) for each in named.values()]
+        if operation == "scan":
+            positional = ["", *positional]
+        at = ["--at", http.cluster.addresses()[0]]
+        code = await asyncio.to_thread(main, ["call", operation, *positional, *at])
+        assert (code == 0) is is_valid

@@ -12,9 +12,8 @@ import pytest
 
 from creekdb import NotDone, Unknown, connect
 from creekdb.client.call_router import IN_FLIGHT_MAX
-from creekdb.client.calls import Call
-from creekdb.client.database import RETRY_AFTER_REJECTION_S, Database
-from creekdb.client.proxies import CallProxy, Session
+from creekdb.client.database import RETRY_AFTER_REJECTION_S, AsyncCallProxy, Database
+from creekdb.client.proxies import Session
 from creekdb.protocol.effects import Event, Response
 from creekdb.protocol.ids.version_vector import Dot
 from creekdb.server.runtime.config import SecurityConfig
@@ -63,7 +62,7 @@ async def test_a_client_with_a_revoked_token_retries_rarely(tmp_path: Path) -> N
 
 
 async def write_only_at_replica_0(
-    cluster: InProcessCluster, session: Session[CallProxy[Call]]
+    cluster: InProcessCluster, session: Session[AsyncCallProxy]
 ) -> None:
     """Write a weak request that only replica 0 has, and stop all replicas."""
     await session.strong.put("a", 1)

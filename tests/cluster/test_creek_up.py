@@ -43,11 +43,11 @@ def test_creek_up_starts_supervises_and_stops_a_cluster(
         assert any(f'creekdb.connect("{",".join(addresses)}")' in line for line in cluster.lines)
         assert main(["call", "put", "lamp", "3", "--at", addresses[0], "--final"]) == 0
         assert main(["call", "get", "lamp", "--strong", "--at", addresses[1]]) == 0
-        assert capsys.readouterr().out == "null  (final)\n3  (stable)\n"
-        assert main(["call", "gett", "lamp", "--at", addresses[0]]) == 1
+        assert capsys.readouterr().out == "null  (final), executed put('lamp', 3)\n3  (stable)\n"
+        assert main(["call", "gett", "lamp", "--at", addresses[0]]) == 2
         assert "did you mean 'get'?" in capsys.readouterr().err
         assert (
-            main(["call", "within", "3", "--at", addresses[0]]) == 1
+            main(["call", "within", "3", "--at", addresses[0]]) == 2
         )  # an operation name like any other
         assert "unknown operation of kv 'within'" in capsys.readouterr().err
 

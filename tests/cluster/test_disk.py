@@ -4,6 +4,7 @@ import asyncio
 import errno
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -119,7 +120,7 @@ async def until_disk(server: Server, works: bool) -> None:
             await asyncio.sleep(0.01)
 
 
-async def rejection_reason(call: Call) -> str:
+async def rejection_reason(call: Call[Any]) -> str:
     with pytest.raises(NotDone) as error:
         await call
     return error.value.reason

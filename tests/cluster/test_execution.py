@@ -12,6 +12,7 @@ from creekdb.execution.keys import FIRST_COLLATION_KEY, LAST_COLLATION_KEY
 from creekdb.execution.mvcc.version_store import VersionStore
 from creekdb.schemes.creek import CreekReplica
 from creekdb.server.runtime.replica_lock import LockedView, ReplicaLock
+from creekdb.wire.event_log import LOGGER_NAME
 from tests.cluster import slow_types
 from tests.cluster.in_process_cluster import TIMEOUT_S, InProcessCluster, running_cluster
 from tests.unit.execution.mvcc.store_fixture import loaded_state
@@ -47,6 +48,26 @@ async def test_a_thread_executes_weak_and_strong_calls(tmp_path: Path) -> None:
         await cluster.until_quiescent()
         states = [server.driver.replica.view.state() for server in cluster.servers.values()]
         assert states[0] == states[1] == states[2]
+
+
+@pytest.mark.parametrize("execution", ["inline", "threads"])
+async def test_a_replica_logs_the_trace_of_an_error_once(
+    execution: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", LOGGER_NAME)
+    async with running_cluster(tmp_path, 1, execution=execution) as cluster:
+        async with cluster.client(0) as db:
+            await db.weak.put("lamp", "three")
+            for call in (db.weak.increment, db.strong.increment, db.weak.increment):
+                with pytest.raises(creekdb.OperationFailed, match="'lamp' holds a str"):
+                    await call("lamp")
+        journal = b"".join(each.read_bytes() for each in tmp_path.rglob("*") if each.is_file())
+    events = [each for each in caplog.records if "operation.raised" in str(vars(each))]
+    assert len(events) == 1
+    fields = vars(events[0])["creek_fields"]
+    assert fields["operation"] == "increment"
+    assert "in increment" in fields["trace"]
+    assert b"Traceback" not in journal
 
 
 @pytest.mark.parametrize("execution", ["inline", "threads"])

@@ -1,6 +1,7 @@
 """Clients whose replica fails before it responds."""
 
 from pathlib import Path
+from typing import Any
 
 from creekdb.client.calls import Call
 from creekdb.protocol.ids.version_vector import Dot
@@ -69,7 +70,7 @@ async def test_a_call_sees_its_dependency_as_soon_as_it_arrives(tmp_path: Path) 
         assert await increment == 1
 
 
-async def issued_id(call: Call) -> Dot:
+async def issued_id(call: Call[Any]) -> Dot:
     await call
     assert call.id is not None
     return call.id

@@ -1,6 +1,6 @@
 """Runner for the commands of a page, in several terminals.
 
-Only ports and process numbers differ from the page.
+Only ports differ from the page.
 """
 
 import json
@@ -73,8 +73,6 @@ class PageRunner:
     def __init__(self, directory: Path, port: int) -> None:
         self.directory = directory
         self.port = port
-        self._processes: dict[str, int] = {}
-        """Actual process numbers, by the numbers on the page."""
         self.terminals: dict[str, Terminal] = {}
         programs = directory / "programs"
         programs.mkdir(parents=True)
@@ -85,13 +83,11 @@ class PageRunner:
         self.environment = {**os.environ, "PATH": path, "COLUMNS": "110", "PYTHONUNBUFFERED": "1"}
 
     def adapt(self, text: str) -> str:
-        """Replace the ports and process numbers of the page by the actual ones."""
+        """Replace the ports of the page by the actual ones."""
         for replica in range(4):
             for first in (FIRST_PORT, FIRST_PORT + PEER_PORT_OFFSET, FIRST_PORT + HTTP_PORT_OFFSET):
                 actual = f":{self.port + first - FIRST_PORT + replica}"
                 text = re.sub(rf"(?<=[\w.\]]):{first + replica}\b", actual, text)
-        for shown, process in self._processes.items():
-            text = re.sub(rf"\b{shown}\b", str(process), text)
         return text
 
     def save(self, name: str, text: str) -> None:
@@ -109,6 +105,8 @@ class PageRunner:
         line = self.adapt(line)
         if line.startswith(("creek call", "creek status", "creek member")) and "--at" not in line:
             line += f" --at 127.0.0.1:{self.port}"
+        if line.startswith(("creek cut", "creek heal", "creek kill")):
+            line += f" --port {self.port}"
         return subprocess.run(
             line,
             shell=True,
@@ -128,19 +126,7 @@ class PageRunner:
     def statuses(self) -> list[dict[str, Any]]:
         return [json.loads(line) for line in self.run("creek status --json").splitlines()]
 
-    def map_process_numbers(self, table: str) -> None:
-        """Map the process numbers in the page's status table to the actual ones."""
-        actual = {str(status["replica"]): status["process"] for status in self.statuses()}
-        for line in table.splitlines()[1:]:
-            replica, _, shown, *_ = line.split()
-            self._processes[shown] = actual[replica]
-
     def stop(self) -> None:
-        """Resume paused processes and stop all terminals, the last one first."""
-        for process in self._processes.values():
-            try:
-                os.kill(process, signal.SIGCONT)
-            except ProcessLookupError:
-                continue
+        """Stop all terminals, the last one first."""
         for terminal in reversed(self.terminals.values()):
             terminal.stop()

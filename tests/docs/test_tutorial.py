@@ -49,12 +49,8 @@ def execute(runner: PageRunner, terminal: str, command: Command) -> None:
     elif line == "creek status":
         wait_until_quiescent(runner)
         assert stable_cells(runner.run(line)).startswith(stable_cells(runner.adapt(output)))
-        runner.map_process_numbers(output)
     else:
         runner.check(command)
-    if line.startswith("kill -KILL"):
-        for replica in (1, 2):
-            runner.terminals["terminal 1"].wait_for(f"replica {replica} is up at", count=2)
 
 
 def start_cluster(runner: PageRunner, terminal: str, command: Command) -> None:
@@ -92,3 +88,7 @@ def check_installation(text: str) -> None:
     first, second, *_ = text.splitlines()
     assert (first, second) == ("make install-live", ". .venv/bin/activate")
     assert re.search("^install-live:", (ROOT / "Makefile").read_text(), re.MULTILINE)
+
+
+def test_the_tutorial_uses_no_process_signals() -> None:
+    assert not re.search(r"\$ kill|-STOP|-CONT|-KILL", (ROOT / "docs" / PAGE).read_text())

@@ -198,6 +198,30 @@ MUTANTS: tuple[MutantWithTests, ...] = (
     ),
     # --- calls, arguments, blocking client ------------------------------------------------------
     tested(
+        "client_drops_defaults_before_a_named_argument",
+        "arguments by name keep their positions",
+        "tests/unit/client/test_operations.py",
+        "execution/parameters.py",
+        "        elif position < last:\n",
+        "        elif position < 0:\n",
+    ),
+    tested(
+        "client_hides_operations_from_completion",
+        "`dir` lists the operations",
+        "tests/unit/client/test_proxies.py",
+        "client/proxies.py",
+        "        return sorted({*super().__dir__(), *names})",
+        "        return sorted(super().__dir__())",
+    ),
+    tested(
+        "client_apologises_for_a_changed_error",
+        "an error is an apology only if an earlier response was a success",
+        CALL_TESTS,
+        CALLS,
+        "changed=response is not first and first.error is None",
+        "changed=response.changed",
+    ),
+    tested(
         "client_returns_the_tentative_response_of_strong_calls",
         "awaiting a strong call returns its stable response",
         CALL_TESTS,

@@ -11,6 +11,8 @@ SERIALIZABLE = "execution/serializable.py"
 SERIALIZABLE_TESTS = "tests/unit/execution/test_serializable.py"
 STEP_LIMIT = "execution/step_limit.py"
 STEP_LIMIT_TESTS = "tests/unit/execution/test_step_limit.py"
+OPERATION_ERRORS = "execution/operation_errors.py"
+OPERATION_ERRORS_TESTS = "tests/unit/execution/test_operation_errors.py"
 DATATYPE = "execution/datatype.py"
 DATATYPE_TESTS = "tests/unit/execution/test_datatype.py"
 CHAIN = "execution/mvcc/version_chain.py"
@@ -154,10 +156,50 @@ MUTANTS: tuple[MutantWithTests, ...] = (
     tested(
         "errors_contain_memory_addresses",
         "the text of an error is equal in every process",
-        DATATYPE_TESTS,
-        DATATYPE,
+        OPERATION_ERRORS_TESTS,
+        OPERATION_ERRORS,
         '    message = _MEMORY_ADDRESS.sub("", message)\n',
         "",
+    ),
+    tested(
+        "every_error_of_an_operation_is_reported",
+        "the trace of an error is reported once for each operation and line",
+        OPERATION_ERRORS_TESTS,
+        OPERATION_ERRORS,
+        "if place not in self._reported and len(",
+        "if len(",
+    ),
+    tested(
+        "a_boolean_is_an_integer",
+        "a boolean is no number",
+        "tests/unit/execution/test_argument_types.py",
+        "execution/argument_types.py",
+        "    Kind.INTEGER: frozenset((int,)),",
+        "    Kind.INTEGER: frozenset((int, bool)),",
+    ),
+    tested(
+        "unions_convert_before_they_accept",
+        "a union accepts a value unchanged if an alternative does",
+        "tests/unit/execution/test_argument_types.py",
+        "execution/argument_types.py",
+        "        if type(converted[-1]) is type(value):\n",
+        "        if converted:\n",
+    ),
+    tested(
+        "replica_admits_any_types",
+        "a replica checks the annotated types of a call",
+        "tests/cluster/test_client_calls.py::test_python_the_command_and_http_accept_the_same_arguments",
+        "server/calls/admission_control.py",
+        "self.datatype.checked_call(name, *request.arguments)",
+        "self.datatype.call(name, *request.arguments)",
+    ),
+    tested(
+        "sequential_drops_the_cause_of_an_error",
+        "an exception in an operation keeps its traceback",
+        "tests/unit/execution/test_sequential.py",
+        "execution/sequential.py",
+        "from (raised[0] if raised else None)",
+        "from None",
     ),
     tested(
         "chain_reads_the_own_position",

@@ -16,6 +16,38 @@ DIRECTORY_TESTS = "tests/unit/cli/test_output_directories.py"
 
 MUTANTS: tuple[MutantWithTests, ...] = (
     tested(
+        "control_file_is_readable_by_all",
+        "only the user of `creek up` can read its secret",
+        "tests/unit/cli/test_dev_cluster.py",
+        "cli/dev_cluster.py",
+        "os.O_EXCL, 0o600)",
+        "os.O_EXCL, 0o644)",
+    ),
+    tested(
+        "a_replica_number_cuts_one_link",
+        "`creek cut 1` cuts all links of replica 1",
+        "tests/unit/cli/test_dev_cluster.py",
+        "cli/commands/faults.py",
+        "if int(text) in link]",
+        "if int(text) == link[0]]",
+    ),
+    tested(
+        "search_ignores_sessions",
+        "a session keeps its order in every explored order",
+        "tests/unit/testing/test_order_search.py",
+        "testing/order_search.py",
+        "for each in (session if isinstance(session, list) else [session])",
+        "for each in (reversed(session) if isinstance(session, list) else [session])",
+    ),
+    tested(
+        "simulated_call_hides_the_apology",
+        "a success that becomes a failure is `changed`, also in a simulation",
+        "tests/unit/testing/test_simulated_cluster.py",
+        "testing/simulated_cluster.py",
+        "changed=response is not first and first.outcome.error is None",
+        "changed=False",
+    ),
+    tested(
         "http_accepts_fractions_as_integers",
         "an integer argument has no fraction",
         SCHEMA_TESTS,

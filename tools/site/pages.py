@@ -24,7 +24,11 @@ _FOOTER = "This page is generated from the code."
 
 CLIENT = (
     Shown(creekdb.connect, "creekdb.connect"),
-    Shown(client.Database, "Database", frozenset({"call", "discovery", "new_session", "welcome"})),
+    Shown(
+        client.Database,
+        "Database",
+        frozenset({"call", "discovery", "new_session", "operations", "welcome"}),
+    ),
     Shown(proxies.CallProxy, "CallProxy"),
     Shown(
         client.Call,
@@ -49,7 +53,7 @@ CLIENT = (
     Shown(
         client.BlockingDatabase,
         "BlockingDatabase",
-        frozenset({"open", "close", "call", "begin", "run_coroutine"}),
+        frozenset({"open", "call", "begin", "operations", "run_coroutine"}),
     ),
     Shown(blocking.BlockingCallProxy, "BlockingCallProxy", frozenset({"after", "within"})),
     Shown(client.BlockingCall, "BlockingCall"),
@@ -59,7 +63,7 @@ DATATYPES = (
     Shown(
         creekdb.DataType,
         "creekdb.DataType",
-        frozenset({"run", "name", "base", "steps", "count_lines"}),
+        frozenset({"run", "name", "base", "steps", "count_lines", "error_observer"}),
         constructed=True,
     ),
     Shown(

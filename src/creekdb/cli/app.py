@@ -29,7 +29,18 @@ from creekdb.errors import SUGGESTION_CUTOFF, HelperEnded, StorageFault, UsageEr
 from creekdb.execution.python_runtime import build_kind
 
 SECTIONS = {
-    "Live cluster": ("up", "call", "status", "serve", "member", "certs", "torture"),
+    "Live cluster": (
+        "up",
+        "call",
+        "status",
+        "cut",
+        "heal",
+        "kill",
+        "serve",
+        "member",
+        "certs",
+        "torture",
+    ),
     "Backup and export": ("backup", "restore", "export"),
     "Simulation": ("simulate", "fuzz", "explore", "check"),
     "Measurement": ("bench", "live-run", "gather", "pipeline"),
@@ -38,6 +49,9 @@ SECTIONS = {
 
 
 MODULES: Final = {
+    "cut": "faults",
+    "heal": "faults",
+    "kill": "faults",
     "restore": "backup",
     "export": "backup",
     "gather": "history",

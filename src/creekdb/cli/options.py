@@ -95,6 +95,8 @@ def parse_argument(text: str) -> Any:
     try:
         return msgspec.json.decode(text)
     except msgspec.DecodeError:
+        if text[:1] in ("{", "[", '"') or text in ("True", "False", "None"):
+            click.echo(f"creek: {text} looks like JSON, but is sent as a string", err=True)
         return text
 
 

@@ -48,6 +48,8 @@ class ClusterTarget(NamedTuple):
         DEFAULT_ADDRESSES,
         flag="--at",
         metavar="HOST:PORT",
+        envvar="CREEK_AT",
+        show_envvar=True,
         show_default=False,
     )
     token: str = TOKEN
@@ -57,7 +59,7 @@ class ClusterTarget(NamedTuple):
         """Return a connection that is not open yet. Arguments: as for `creekdb.connect`."""
         addresses, token, authority = self
         return connect(
-            addresses,
+            ",".join(addresses),  # each may be a list, as in CREEK_AT
             token=token,
             authority=authority,
             timeout=timeout,

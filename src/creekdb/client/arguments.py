@@ -2,13 +2,12 @@
 
 import math
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
-from creekdb.client.errors import NotDone
+from creekdb.client.operations import OperationDirectory
 from creekdb.errors import BadValue
 from creekdb.protocol.ids.version_vector import Dot
-from creekdb.wire.reject_reason import RejectReason
 
 _DOT_PATTERN: Final = re.compile(r"(\d+)\.(\d+)")
 
@@ -33,12 +32,17 @@ def checked_seconds(name: str, value: Any) -> float:
     return value
 
 
-def checked_operation_name(name: Any, operation_names: Callable[[], Sequence[str]]) -> str:
-    """Return the operation name. Any non-empty string passes: the replica rejects unknown names."""
-    if isinstance(name, str) and name:
-        return name
-    problem = "is missing" if name == "" else f"must be a string, not {name!r}"
-    raise BadValue(f"the name of the operation {problem}; {operations_hint(operation_names())}")
+def checked_operation_name(operation: Any, operations: OperationDirectory) -> str:
+    """Return the name of an operation, which is given by its name or its function.
+
+    Any non-empty name passes: the replica rejects unknown names.
+    """
+    if isinstance(operation, str) and operation:
+        return operation
+    if callable(operation):
+        return operations.name_of(operation)
+    problem = "is missing" if operation == "" else f"must be a string, not {operation!r}"
+    raise BadValue(f"the name of the operation {problem}; {operations_hint(operations.names())}")
 
 
 def operations_hint(operation_names: Sequence[str]) -> str:
@@ -79,13 +83,3 @@ def call_id_or_none(call: Any) -> Dot | None:
 def call_by_name_hint(name: str) -> str:
     """Return the part of an error message for an operation with the name of a proxy method."""
     return f"an operation named '{name}' is called as db.weak('{name}', …)"
-
-
-def keyword_arguments_error(operation: str, keyword_arguments: dict[str, Any]) -> NotDone:
-    """Return the error for keyword arguments. Operations take positional arguments only."""
-    names = ", ".join(f"{name}=…" for name in keyword_arguments)
-    message = (
-        f"{operation}: keyword arguments are not supported ({names}); "
-        "pass all arguments by position"
-    )
-    return NotDone(RejectReason.BAD_ARGUMENTS, message)

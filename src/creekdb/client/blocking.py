@@ -4,14 +4,25 @@ One background thread runs the connection. Any number of threads may call concur
 """
 
 import asyncio
+import atexit
 import threading
 from collections.abc import Coroutine, Iterator
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
 from creekdb.client.calls import Call, FinalOutcome
-from creekdb.client.errors import not_connected_error
-from creekdb.client.proxies import CallOptions, CallProxy, ConsistencyLevels, Session
+from creekdb.client.errors import OperationFailed, not_connected_error
+from creekdb.client.operations import OperationDirectory
+from creekdb.client.proxies import (
+    AnyOperation,
+    CallOptions,
+    CallProxy,
+    ConsistencyLevels,
+    Parameters,
+    Result,
+    Session,
+    TypedOperation,
+)
 from creekdb.protocol.ids.version_vector import Dot
 from creekdb.wire.event_loop import new_loop
 from creekdb.wire.messages import CallResponse
@@ -31,8 +42,8 @@ class BlockingDatabase(ConsistencyLevels["BlockingCallProxy"]):
     """
 
     def __init__(self, database: "Database") -> None:
-        super().__init__(partial(BlockingCallProxy, self))
         self._database = database
+        super().__init__(partial(BlockingCallProxy, self))
         self._loop = new_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="creek", daemon=True)
 
@@ -42,6 +53,7 @@ class BlockingDatabase(ConsistencyLevels["BlockingCallProxy"]):
     def open(self) -> None:
         """Start the background thread and connect."""
         self._thread.start()
+        atexit.register(self.close)  # a thread that runs until the interpreter ends may crash it
         try:
             self.run_coroutine(self._database.__aenter__())
         except BaseException:
@@ -49,9 +61,10 @@ class BlockingDatabase(ConsistencyLevels["BlockingCallProxy"]):
             raise
 
     def close(self) -> None:
-        """Disconnect and stop the background thread."""
-        self.run_coroutine(self._database.__aexit__())
-        self._stop_loop()
+        """Disconnect and stop the background thread. Has no effect if it is stopped."""
+        if self._thread.is_alive():
+            self.run_coroutine(self._database.close())
+            self._stop_loop()
 
     def session(self) -> "Session[BlockingCallProxy]":
         """Return a new session. A session sees its own calls, and need not see those of others."""
@@ -66,24 +79,30 @@ class BlockingDatabase(ConsistencyLevels["BlockingCallProxy"]):
         """Number of the connected replica, or of the last one; None before the first."""
         return self._database.replica
 
-    def operation_names(self) -> tuple[str, ...]:
-        """Return the names of all operations, from the data type or from the replica."""
-        return self._database.operation_names()
+    @property
+    def operations(self) -> OperationDirectory:
+        """Operations of the cluster, from the data type or from the replica."""
+        return self._database.operations
 
     def call(self, options: CallOptions, name: str, /, *arguments: Any, **named: Any) -> Any:
         """Call an operation and wait for its response."""
 
         async def await_call() -> Any:
-            return await self._database.call(options, name, *arguments, **named)
+            call = self._database.call(options, name, *arguments, **named)
+            try:
+                return await call
+            except OperationFailed as error:
+                error.call = BlockingCall(self, call)
+                raise
 
         return self.run_coroutine(await_call())
 
     def begin(
         self, options: CallOptions, name: str, /, *arguments: Any, **named: Any
-    ) -> "BlockingCall":
+    ) -> "BlockingCall[Any]":
         """Call an operation without waiting for its response."""
 
-        async def start_call() -> Call:
+        async def start_call() -> Call[Any]:
             return self._database.call(options, name, *arguments, **named)
 
         return BlockingCall(self, self.run_coroutine(start_call()))
@@ -101,6 +120,7 @@ class BlockingDatabase(ConsistencyLevels["BlockingCallProxy"]):
             raise
 
     def _stop_loop(self) -> None:
+        atexit.unregister(self.close)
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()
@@ -115,22 +135,60 @@ class BlockingCallProxy(CallProxy[Any]):
     """
 
     def __init__(self, blocking: BlockingDatabase, options: CallOptions) -> None:
-        super().__init__(blocking.call, options, blocking.operation_names)
+        super().__init__(blocking.call, options, blocking.operations)
         self._database = blocking
 
+    @overload
+    def __call__(
+        self,
+        operation: TypedOperation[Parameters, Result],
+        /,
+        *arguments: Parameters.args,
+        **named: Parameters.kwargs,
+    ) -> Result: ...
+
+    @overload
+    def __call__(self, operation: str = "", /, *arguments: Any, **named: Any) -> Any: ...
+
+    def __call__(self, operation: AnyOperation = "", /, *arguments: Any, **named: Any) -> Any:
+        return self._invoke(operation, *arguments, **named)
+
     @property
-    def begin(self) -> "CallProxy[BlockingCall]":
+    def begin(self) -> "BeginProxy":
         """Proxy for the same calls without waiting: `proxy.begin.name(…)` returns the call."""
-        return CallProxy(self._database.begin, self._options, self._operation_names)
+        return BeginProxy(self._database.begin, self._options, self._operations)
 
 
-class BlockingCall:
+class BeginProxy(CallProxy["BlockingCall[Any]"]):
+    """Proxy that calls operations without waiting for their responses."""
+
+    @overload
+    def __call__(
+        self,
+        operation: TypedOperation[Parameters, Result],
+        /,
+        *arguments: Parameters.args,
+        **named: Parameters.kwargs,
+    ) -> "BlockingCall[Result]": ...
+
+    @overload
+    def __call__(
+        self, operation: str = "", /, *arguments: Any, **named: Any
+    ) -> "BlockingCall[Any]": ...
+
+    def __call__(
+        self, operation: AnyOperation = "", /, *arguments: Any, **named: Any
+    ) -> "BlockingCall[Any]":
+        return self._invoke(operation, *arguments, **named)
+
+
+class BlockingCall(Generic[Result]):
     """A call in progress. `tentative`, `stable` and `final` block until that response arrives.
 
     `for response in call` iterates over all responses as they arrive.
     """
 
-    def __init__(self, blocking: BlockingDatabase, call: Call) -> None:
+    def __init__(self, blocking: BlockingDatabase, call: Call[Result]) -> None:
         self._database = blocking
         self._call = call
 
@@ -143,19 +201,26 @@ class BlockingCall:
         return self._call.id
 
     @property
-    def tentative(self) -> Any:
+    def tentative(self) -> Result:
         """Value of the first response, tentative or not."""
-        return self._database.run_coroutine(self._call.tentative)
+        return self._wait(self._call.tentative)
 
     @property
-    def stable(self) -> Any:
+    def stable(self) -> Result:
         """Value of the stable response, which never changes; the final response of a weak call."""
-        return self._database.run_coroutine(self._call.stable)
+        return self._wait(self._call.stable)
 
     @property
-    def final(self) -> FinalOutcome:
+    def final(self) -> FinalOutcome[Result]:
         """Last response, and whether it differs from the first one."""
-        return self._database.run_coroutine(self._call.final)
+        return self._wait(self._call.final)
+
+    def _wait(self, response: Coroutine[Any, Any, _Result]) -> _Result:
+        try:
+            return self._database.run_coroutine(response)
+        except OperationFailed as error:
+            error.call = self
+            raise
 
     def __iter__(self) -> Iterator[CallResponse]:
         responses = aiter(self._call)

@@ -50,8 +50,8 @@ class CallDeadlines:
 
     def __init__(
         self,
-        pending_calls: Callable[[], Iterable[Call]],
-        on_timeout: Callable[[Call], None],
+        pending_calls: Callable[[], Iterable[Call[Any]]],
+        on_timeout: Callable[[Call[Any]], None],
         running_loop: Callable[[], asyncio.AbstractEventLoop] = asyncio.get_running_loop,
     ) -> None:
         """`pending_calls` returns the calls without a response, and possibly complete ones."""
@@ -109,7 +109,7 @@ class CallRouter:
     def __init__(
         self,
         replica_count: int,
-        outcome_query: Callable[[Call], Callable[[], Awaitable[Any]]],
+        outcome_query: Callable[[Call[Any]], Callable[[], Awaitable[Any]]],
         sessions_max: int = SESSIONS_MAX,
     ) -> None:
         """`outcome_query(call)` returns a function that queries the outcome of the call later."""
@@ -123,11 +123,11 @@ class CallRouter:
         self.is_replica_joining = False
         """True if the replica was still joining when the client connected, until it responds."""
         self._last_number = 0
-        self._open_calls: dict[int, Call] = {}
+        self._open_calls: dict[int, Call[Any]] = {}
         """Calls that may receive more messages, by number."""
-        self._in_flight: dict[int, Call] = {}
+        self._in_flight: dict[int, Call[Any]] = {}
         """Open calls that were sent and are retried if the replica is lost, by number."""
-        self._queue: deque[Call] = deque()
+        self._queue: deque[Call[Any]] = deque()
         """Calls not sent yet: too many calls are in flight, or no replica is connected."""
         self._session_contexts: dict[int, dict[int, int]] = {}
         """Last request with a response, by session and replica. The requests of a replica are
@@ -157,7 +157,7 @@ class CallRouter:
 
     # --- sending ----------------------------------------------------------------------------------
 
-    def submit(self, call: Call) -> None:
+    def submit(self, call: Call[Any]) -> None:
         """Queue a new call, start its timeout and send it if possible."""
         self._open_calls[call.message.number] = call
         if call.timeout_s is not None:
@@ -192,7 +192,7 @@ class CallRouter:
             in_flight[number] = call
             connection.write(frame)
 
-    def _with_dependencies(self, call: Call) -> messages.CallRequest:
+    def _with_dependencies(self, call: Call[Any]) -> messages.CallRequest:
         """Return the request with the session's dependencies on other replicas.
 
         The replica executes the call once it has them, and waits at most until shortly before the
@@ -226,7 +226,7 @@ class CallRouter:
                     call, "no final response: the connection to the replica was lost"
                 )
 
-    def _fail_unreported(self, call: Call, message: str) -> None:
+    def _fail_unreported(self, call: Call[Any], message: str) -> None:
         """Fail a call without a final response. `call.final` queries the outcome on demand."""
         if call.id is not None:
             call.query_outcome = self._outcome_query(call)
@@ -265,10 +265,10 @@ class CallRouter:
 
     # --- timeouts ---------------------------------------------------------------------------------
 
-    def _pending_calls(self) -> Iterator[Call]:
+    def _pending_calls(self) -> Iterator[Call[Any]]:
         return chain(self._in_flight.values(), self._queue)
 
-    def _time_out(self, call: Call) -> None:
+    def _time_out(self, call: Call[Any]) -> None:
         """Fail a call without a response, and cancel its responses at the replica."""
         number = call.message.number
         self._open_calls.pop(number, None)
@@ -308,7 +308,7 @@ class CallRouter:
         else:
             raise MalformedMessage(f"unexpected message: {type(message).__name__}")
 
-    def _on_response(self, call: Call, response: messages.CallResponse) -> None:
+    def _on_response(self, call: Call[Any], response: messages.CallResponse) -> None:
         had_response = call.has_response
         self.is_replica_joining = False
         call.add_response(response)
@@ -353,7 +353,7 @@ class CallRouter:
         if self._in_flight.pop(number, None) is not None and self._queue:
             self.send_queued()
 
-    def _on_rejection(self, call: Call, rejected: messages.Rejected) -> None:
+    def _on_rejection(self, call: Call[Any], rejected: messages.Rejected) -> None:
         if (
             reject_rule(rejected.reason).retry_elsewhere
             and rejected.is_certain
@@ -375,7 +375,7 @@ class CallRouter:
         call.fail(NotDone(rejected.reason, text) if is_certain else Unknown(text))
         self._release_slot(rejected.number)
 
-    def _retry_elsewhere(self, call: Call, rejected: messages.Rejected) -> bool:
+    def _retry_elsewhere(self, call: Call[Any], rejected: messages.Rejected) -> bool:
         """Retry at another replica. Returns False if this replica has rejected the call before."""
         replica, connection = self.replica, self.connection
         assert replica is not None

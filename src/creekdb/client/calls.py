@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Generator
 from math import inf
-from typing import Any, NamedTuple
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import msgspec
 
@@ -16,18 +16,20 @@ from creekdb.wire.deduplication import describe_call
 from creekdb.wire.messages import CallRequest as CallMessage
 from creekdb.wire.messages import CallResponse
 
+Result = TypeVar("Result")
 
-class FinalOutcome(NamedTuple):
+
+class FinalOutcome(NamedTuple, Generic[Result]):
     """Last response of a call."""
 
-    value: Any
+    value: Result
     """Return value of the operation at its final position in the order."""
     changed: bool
     """True if this response differs from the first one."""
 
 
-class Call(msgspec.Struct, eq=False):
-    """A call in progress.
+class Call(msgspec.Struct, Generic[Result], eq=False):
+    """A call in progress, with a response of the type `Result`.
 
     `await call` returns the first response of a weak call and the stable response of a strong call.
     `tentative`, `stable` and `final` wait for that response. `async for response in call` iterates
@@ -74,20 +76,20 @@ class Call(msgspec.Struct, eq=False):
         operation = describe_call(Operation(self.message.operation, self.message.arguments))
         return f"<{level} call {operation}: {state}>"
 
-    def __await__(self) -> Generator[Any, None, Any]:
+    def __await__(self) -> Generator[Any, None, Result]:
         while not self.has_response:
             if self._failure is not None:
                 raise self._failure
             yield from self._wait_for_change()
-        return _value_or_raise(self._responses[-1 if self.message.strong else 0])
+        return self._value_or_raise(self._responses[-1 if self.message.strong else 0])
 
     @property
-    def tentative(self) -> Coroutine[Any, Any, Any]:
+    def tentative(self) -> Coroutine[Any, Any, Result]:
         """First response, tentative or not. `await call.tentative` returns its value."""
         return self._value_of(ResponseKind.TENTATIVE, ResponseKind.STABLE, ResponseKind.FINAL)
 
     @property
-    def stable(self) -> Coroutine[Any, Any, Any]:
+    def stable(self) -> Coroutine[Any, Any, Result]:
         """Stable response, which never changes. `await call.stable` returns its value.
 
         For a weak call this is the final response.
@@ -95,7 +97,7 @@ class Call(msgspec.Struct, eq=False):
         return self._value_of(ResponseKind.STABLE, ResponseKind.FINAL)
 
     @property
-    def final(self) -> Coroutine[Any, Any, FinalOutcome]:
+    def final(self) -> Coroutine[Any, Any, FinalOutcome[Result]]:
         """Last response. `await call.final` returns its value and whether it changed."""
         return self._final()
 
@@ -135,12 +137,12 @@ class Call(msgspec.Struct, eq=False):
 
     # --- waiting --------------------------------------------------------------------------------
 
-    async def _value_of(self, *kinds: ResponseKind) -> Any:
-        return _value_or_raise(await self._first_of_kind(kinds))
+    async def _value_of(self, *kinds: ResponseKind) -> Result:
+        return self._value_or_raise(await self._first_of_kind(kinds))
 
-    async def _final(self) -> FinalOutcome:
+    async def _final(self) -> FinalOutcome[Result]:
         response = await self._first_of_kind((ResponseKind.FINAL, ResponseKind.STABLE))
-        return FinalOutcome(_value_or_raise(response), response.changed)
+        return FinalOutcome(self._value_or_raise(response), response.changed)
 
     async def _first_of_kind(self, kinds: tuple[ResponseKind, ...]) -> CallResponse:
         """Wait for the first response of one of these kinds.
@@ -200,8 +202,14 @@ class Call(msgspec.Struct, eq=False):
             if not waiter.done():
                 waiter.set_result(None)
 
-
-def _value_or_raise(response: CallResponse) -> Any:
-    if response.error is not None:
-        raise OperationFailed(response.error)
-    return response.value
+    def _value_or_raise(self, response: CallResponse) -> Result:
+        if response.error is None:
+            value: Result = response.value
+            return value
+        first = self._responses[0]
+        raise OperationFailed(
+            response.error,
+            kind=ResponseKind(response.kind),
+            changed=response is not first and first.error is None,
+            call=self,
+        )

@@ -5,19 +5,29 @@
 
 import asyncio
 import uuid
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Generator, Iterable
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, overload
 
 import msgspec
 
-from creekdb.client.arguments import address_list, call_id, checked_seconds, keyword_arguments_error
+from creekdb.client.arguments import address_list, call_id, checked_seconds
 from creekdb.client.blocking import BlockingDatabase
 from creekdb.client.call_router import CallRouter
 from creekdb.client.calls import Call
 from creekdb.client.errors import NotDone, not_connected_error
 from creekdb.client.failure_detector import ReplicaFailureDetector
-from creekdb.client.proxies import CallOptions, CallProxy, ConsistencyLevels, Session
+from creekdb.client.operations import OperationDirectory
+from creekdb.client.proxies import (
+    AnyOperation,
+    CallOptions,
+    CallProxy,
+    ConsistencyLevels,
+    Parameters,
+    Result,
+    Session,
+    TypedOperation,
+)
 from creekdb.client.replica_connection import (
     RETRY_PAUSE_S,
     ReplicaConnection,
@@ -26,7 +36,6 @@ from creekdb.client.replica_connection import (
 )
 from creekdb.errors import BadValue, UnknownName, UsageError
 from creekdb.execution.datatype import DataType
-from creekdb.execution.serializable import is_row, reject_unserializable
 from creekdb.wire import messages
 from creekdb.wire.addresses import parse_address
 from creekdb.wire.deduplication import INTERNAL_PREFIX, QUERY_OUTCOME
@@ -38,11 +47,32 @@ RETRY_AFTER_REJECTION_S: Final = 1.0
 """Pause between two attempts while all replicas reject the client. Replicas count each attempt."""
 
 
-class Database(ConsistencyLevels[CallProxy[Call]]):
+class AsyncCallProxy(CallProxy[Call[Any]]):
+    """Proxy whose calls are awaited."""
+
+    @overload
+    def __call__(
+        self,
+        operation: TypedOperation[Parameters, Result],
+        /,
+        *arguments: Parameters.args,
+        **named: Parameters.kwargs,
+    ) -> Call[Result]: ...
+
+    @overload
+    def __call__(self, operation: str = "", /, *arguments: Any, **named: Any) -> Call[Any]: ...
+
+    def __call__(self, operation: AnyOperation = "", /, *arguments: Any, **named: Any) -> Call[Any]:
+        return self._invoke(operation, *arguments, **named)
+
+
+class Database(ConsistencyLevels[AsyncCallProxy]):
     """Connection to a cluster: the result of `connect`.
 
     `db.weak.name(…)` and `db.strong.name(…)` call operations. `async with` opens and closes the
-    connection; `with` gives a `BlockingDatabase` instead.
+    connection; `with` gives a `BlockingDatabase` instead. Without these statements, `await
+    connect(…)` opens it and `await db.close()` closes it. `connect(…).open()` gives a
+    `BlockingDatabase`.
     """
 
     def __init__(
@@ -54,7 +84,7 @@ class Database(ConsistencyLevels[CallProxy[Call]]):
         refused_timeout_s: float | None,
     ) -> None:
         self.discovery = discovery
-        self._datatype = datatype if isinstance(datatype, DataType) else None
+        self._operations = OperationDirectory(datatype if isinstance(datatype, DataType) else None)
         name = datatype.name if isinstance(datatype, DataType) else datatype
         self._hello = messages.ClientHello(messages.WIRE_VERSION, uuid.uuid4().hex, token, name)
         self._timeout_s = timeout_s
@@ -65,7 +95,6 @@ class Database(ConsistencyLevels[CallProxy[Call]]):
         self._blocking: BlockingDatabase | None = None
         self._is_open = False
         self.welcome: messages.Welcome | None = None
-        self._operations: dict[str, bool] = {}
         super().__init__(self._make_proxy)
 
     def __repr__(self) -> str:
@@ -76,6 +105,17 @@ class Database(ConsistencyLevels[CallProxy[Call]]):
         return f"<Creek at {addresses}: replica {self.replica}{datatype}>"
 
     # --- for applications -----------------------------------------------------------------------
+
+    def __await__(self) -> Generator[Any, None, "Database"]:
+        return self.__aenter__().__await__()
+
+    async def close(self) -> None:
+        """Disconnect. Open calls fail."""
+        await self.__aexit__()
+
+    def open(self) -> BlockingDatabase:
+        """Connect without asyncio and without `with`. `close` disconnects."""
+        return self.__enter__()
 
     async def __aenter__(self) -> "Database":
         connection = await self._connect_next(self._refused_timeout_s)
@@ -106,12 +146,12 @@ class Database(ConsistencyLevels[CallProxy[Call]]):
         if self._blocking is not None:
             self._blocking.close()
 
-    def session(self) -> Session[CallProxy[Call]]:
+    def session(self) -> Session[AsyncCallProxy]:
         """Return a new session. A session sees its own calls, and need not see those of others."""
         return Session(self._make_proxy, self.new_session())
 
-    def _make_proxy(self, options: CallOptions) -> CallProxy[Call]:
-        return CallProxy(self.call, options, self.operation_names)
+    def _make_proxy(self, options: CallOptions) -> AsyncCallProxy:
+        return AsyncCallProxy(self.call, options, self._operations)
 
     async def status(self) -> dict[str, Any]:
         """Return the status of the connected replica."""
@@ -135,15 +175,24 @@ class Database(ConsistencyLevels[CallProxy[Call]]):
         self._last_session += 1
         return self._last_session
 
-    def operation_names(self) -> tuple[str, ...]:
-        """Return the names of all operations, from the data type or from the replica."""
-        return tuple(self._operations) if self._datatype is None else self._datatype.operations
+    @property
+    def operations(self) -> OperationDirectory:
+        """Operations of the cluster, from the data type or from the replica."""
+        return self._operations
 
-    def call(self, options: CallOptions, name: str, /, *arguments: Any, **named: Any) -> Call:
+    def call(self, options: CallOptions, name: str, /, *arguments: Any, **named: Any) -> Call[Any]:
         """Begin a call. A call with invalid arguments fails without being sent."""
         if not self._is_open:
             raise not_connected_error()  # immediately: the caller may never await the call
         strong, session, after, timeout = options
+        failure: NotDone | None = None
+        try:
+            if not name.startswith(INTERNAL_PREFIX):  # the replica validates internal operations
+                arguments = self._operations.positional(name, arguments, named)
+        except UnknownName as error:
+            failure = NotDone(RejectReason.UNKNOWN_OPERATION, str(error))
+        except UsageError as error:
+            failure = NotDone(RejectReason.BAD_ARGUMENTS, str(error))
         message = messages.CallRequest(
             self._router.next_number(),
             name,
@@ -152,45 +201,18 @@ class Database(ConsistencyLevels[CallProxy[Call]]):
             session,
             tuple([dot for call in after if (dot := call_id(call)).event > 0]) if after else (),
         )
-        call = Call(message, self._timeout_s if timeout is None else timeout)
-        failure = keyword_arguments_error(name, named) if named else self._validation_error(message)
+        call: Call[Any] = Call(message, self._timeout_s if timeout is None else timeout)
         if failure is None:
             self._router.submit(call)
         else:
             call.fail(failure)
         return call
 
-    def _outcome_query(self, call: Call) -> Callable[[], Call]:
+    def _outcome_query(self, call: Call[Any]) -> Callable[[], Call[Any]]:
         """Return a function that queries the outcome of a call at a replica that has the call."""
         assert call.id is not None
         options = CallOptions(True, self.new_session(), (call.id,), call.timeout_s)
         return partial(self.call, options, QUERY_OUTCOME, self._hello.client, call.message.number)
-
-    def _validation_error(self, message: messages.CallRequest) -> NotDone | None:
-        """Return the error of an invalid call, as far as the client can detect it, or None."""
-        try:
-            if message.operation.startswith(INTERNAL_PREFIX):
-                pass  # the replica validates internal operations
-            elif self._datatype is not None:
-                self._datatype.call(message.operation, *message.arguments)
-            else:
-                self._check_against_welcome(message)
-        except UnknownName as error:
-            return NotDone(RejectReason.UNKNOWN_OPERATION, str(error))
-        except UsageError as error:
-            return NotDone(RejectReason.BAD_ARGUMENTS, str(error))
-        return None
-
-    def _check_against_welcome(self, message: messages.CallRequest) -> None:
-        """Validate a call against the operations that the replica announced."""
-        assert self.welcome is not None
-        if message.operation not in self._operations:
-            kind = f"operation of {self.welcome.datatype}"
-            raise UnknownName(kind, message.operation, self.operation_names())
-        if is_row(message.arguments):
-            return  # the common case
-        for position, argument in enumerate(message.arguments, 1):
-            reject_unserializable(argument, f"argument {position} of {message.operation}")
 
     async def _wait_for_connection(self) -> ReplicaConnection:
         """Return the connection to a replica, once there is one."""
@@ -243,7 +265,7 @@ class Database(ConsistencyLevels[CallProxy[Call]]):
         router.connection, router.replica = connection, welcome.replica
         router.is_replica_joining = bool(welcome.not_ready_reason)
         self.welcome = welcome
-        self._operations = dict(welcome.operations)
+        self._operations.update(welcome)
         return connection
 
 
@@ -260,7 +282,8 @@ def connect(
     """Return a connection to a cluster, for `async with` or for `with`.
 
     With `async with`, calls are awaited. With `with`, calls block and return their results. The
-    connection is opened on entry and closed on exit.
+    connection is opened on entry and closed on exit. A notebook opens it without these statements,
+    by `db = await connect(…)` or by `db = connect(…).open()`, and closes it by `db.close()`.
 
     `addresses` are the addresses (`HOST:PORT`) of one or more replicas: a list, or a string
     separated by commas. With more than one, the client continues at another replica if its own

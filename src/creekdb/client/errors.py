@@ -8,7 +8,11 @@
 Invalid arguments of `connect`, `after` or `within` raise a `UsageError` (`creekdb.errors`).
 """
 
+from typing import Any
+
 from creekdb.errors import CreekError
+from creekdb.execution.operation_errors import split_error_text
+from creekdb.protocol.effects import ResponseKind
 from creekdb.wire.reject_reason import RejectReason
 
 
@@ -19,8 +23,30 @@ class CallFailed(CreekError):
 class OperationFailed(CallFailed):
     """The operation raised an error. Like any response, the error may be tentative.
 
-    The message begins with the name of the exception type, as in `LookupError: no lamp left`.
+    - `error`: name of the exception type, such as `LookupError`.
+    - `message`: text of the exception, such as `no lamp left`.
+    - `kind`: `tentative`, `stable` or `final`. Only a tentative error may still change.
+    - `changed`: True if an earlier response of the call was a success. The user of the call then
+      needs an apology.
+    - `call`: the call, for its other responses and for `after`.
+
+    The text of the error has both parts: `LookupError: no lamp left`.
     """
+
+    def __init__(
+        self,
+        text: str,
+        *,
+        kind: ResponseKind = ResponseKind.STABLE,
+        changed: bool = False,
+        call: Any = None,
+    ) -> None:
+        super().__init__(text)
+        self.error, self.message = split_error_text(text)
+        self.kind = kind
+        self.changed = changed
+        self.call = call
+        """A `Call`, or a `BlockingCall` of a blocking connection."""
 
 
 class NotDone(CallFailed):

@@ -1,15 +1,18 @@
 """Call proxies: the attribute syntax `db.weak.name(…)`, its options and its error messages."""
 
 import copy
+import inspect
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import (
     TYPE_CHECKING,
     Any,
     ClassVar,
+    Concatenate,
     Final,
     Generic,
     NamedTuple,
+    ParamSpec,
     Protocol,
     Self,
     TypeAlias,
@@ -23,7 +26,9 @@ from creekdb.client.arguments import (
     checked_seconds,
     operations_hint,
 )
+from creekdb.client.operations import OperationDirectory
 from creekdb.errors import BadValue, UsageError
+from creekdb.execution.transaction import Transaction
 from creekdb.protocol.ids.version_vector import Dot
 
 BEGIN: Final = "begin"
@@ -54,42 +59,60 @@ class CallOptions(NamedTuple):
 
 CallFunction: TypeAlias = Callable[..., CallResult]
 """Function that takes call options, the name of an operation, and its arguments."""
-OperationNames: TypeAlias = Callable[[], Sequence[str]]
-"""Function that returns the names of all operations."""
+Parameters = ParamSpec("Parameters")
+Result = TypeVar("Result")
+TypedOperation: TypeAlias = Callable[Concatenate[Transaction, Parameters], Result]
+"""Function of an operation. Type checkers derive the types of its calls from it."""
+AnyOperation: TypeAlias = str | Callable[..., Any]
+"""An operation, given by its name or its function."""
 
 
 class CallProxy(Generic[CallResult]):
-    """Proxy that calls operations by name, with one consistency level.
+    """Proxy that calls operations, with one consistency level.
 
-    `proxy.name(…)` calls the operation of that name. `proxy("name", …)` does the same for a name
-    that is not a Python identifier or is `after` or `within`.
+    - `proxy.name(…)` calls the operation of that name.
+    - `proxy(function, …)` calls the operation that the function defines. Type checkers verify the
+      arguments and derive the type of the response.
+    - `proxy("name", …)` calls an operation whose name is not a Python identifier, or is `after` or
+      `within`.
+
+    Arguments are given by position or by name. `dir(proxy)` lists the operations.
     """
 
     def __init__(
         self,
         call: CallFunction[CallResult],
         options: CallOptions,
-        operation_names: OperationNames,
+        operations: OperationDirectory,
     ) -> None:
         self._call = call
         self._options = options
-        self._operation_names = operation_names
+        self._operations = operations
 
-    def __call__(self, name: str = "", /, *arguments: Any, **named: Any) -> CallResult:
-        name = checked_operation_name(name, self._operation_names)
+    def _invoke(self, operation: AnyOperation, *arguments: Any, **named: Any) -> CallResult:
+        name = checked_operation_name(operation, self._operations)
         return self._call(self._options, name, *arguments, **named)
 
     def __getattr__(self, name: str) -> Callable[..., CallResult]:
-        if name.startswith("__"):
+        if name.startswith("_") and (name.startswith("__") or name not in self._operations.names()):
             raise AttributeError(name)
         proxy = OperationProxy(self._call, self._options, name)
-        proxy.operation_names = self._operation_names
+        proxy.operations = self._operations
         return proxy
+
+    def __dir__(self) -> list[str]:
+        names = [name for name in self._operations.names() if name.isidentifier()]
+        return sorted({*super().__dir__(), *names})
+
+    def __repr__(self) -> str:
+        operations = self._operations
+        texts = ", ".join(map(operations.signature_text, operations.names()))
+        return f"<{_level(self._options)} calls of {texts or 'operations, once connected'}>"
 
     if not TYPE_CHECKING:  # type checkers must still reject `await proxy`
 
         def __await__(self) -> Any:
-            hint = operations_hint(self._operation_names())
+            hint = operations_hint(self._operations.names())
             raise UsageError(f"no operation was called; {hint}")
 
     def after(self, *calls: CallReference) -> Self:
@@ -120,9 +143,28 @@ class CallProxy(Generic[CallResult]):
 class OperationProxy(partial[CallResult]):
     """Operation that has been named but not called. Any other use raises an error with a hint."""
 
-    operation_names: OperationNames
+    operations: OperationDirectory
+
+    def __repr__(self) -> str:
+        options, name = self.args
+        return f"<{_level(options)} operation {self.operations.signature_text(name)}>"
 
     if not TYPE_CHECKING:
+
+        @property
+        def __signature__(self) -> inspect.Signature:
+            signature = self.operations.signature(self.args[1])
+            if signature is None:
+                raise AttributeError("__signature__")
+            return signature
+
+        @property
+        def __doc__(self) -> str:
+            return self.operations.documentation(self.args[1])
+
+        @property
+        def __name__(self) -> str:
+            return self.args[1]
 
         def __getattr__(self, name: str) -> Any:
             if name.startswith("_"):
@@ -133,7 +175,7 @@ class OperationProxy(partial[CallResult]):
             raise UsageError(f"'{self.args[1]}' was not called: {self._usage_hint()}")
 
     def _usage_hint(self) -> str:
-        name, operation_names = self.args[1], self.operation_names()
+        name, operation_names = self.args[1], self.operations.names()
         if name in operation_names:
             return f"it is an operation; call it with its arguments, as {name}(…)"
         begin_hint = "with asyncio, db.weak.name(…) begins a call without waiting; "
@@ -141,6 +183,10 @@ class OperationProxy(partial[CallResult]):
             f"it is not an operation; {begin_hint if name == BEGIN else ''}"
             f"{operations_hint(operation_names)}"
         )
+
+
+def _level(options: CallOptions) -> str:
+    return "strong" if options.strong else "weak"
 
 
 Proxy = TypeVar("Proxy", bound=CallProxy[Any])

@@ -114,8 +114,7 @@ def _bounds(tx: Transaction) -> tuple[int, int]:
     ends = [*tx.scan(("item",), limit=1), *tx.scan(("item",), reverse=True, limit=1)]
     if not ends:
         return 0, 0
-    numbers = [key[1] for key, _ in ends if isinstance(key, tuple)]
-    first, last = (int(each) for each in numbers)
+    first, last = (int(key[1]) for key, _ in ends)
     return first, last + 1
 
 

@@ -23,7 +23,6 @@ A data type does not depend on the replica that runs it, nor on the store.
 
 import dis
 import inspect
-import re
 import sys
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeAlias, TypeVar, overload
@@ -31,6 +30,8 @@ from typing import Any, NamedTuple, TypeAlias, TypeVar, overload
 from creekdb.errors import BadValue, UnknownName
 from creekdb.execution.base_state import BaseState, EmptyBase, changes
 from creekdb.execution.footprint import Footprint, make_footprint
+from creekdb.execution.operation_errors import ErrorObserver, error_text
+from creekdb.execution.parameters import Parameter, ParameterList
 from creekdb.execution.result import ExecutionResult
 from creekdb.execution.sequential import Sequential
 from creekdb.execution.serializable import copy_out, is_row, reject_unserializable
@@ -66,11 +67,9 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 Prefixes: TypeAlias = Callable[..., list[Any]]
 """Function of a call's arguments that returns key prefixes."""
 
-ERROR_LENGTH_MAX = 1000
 RECURSION_MAX = 1000
 """Maximum recursion depth of an operation, independent of the stack depth of the replica."""
 _RAISE = bytes([dis.opmap["RAISE_VARARGS"]])
-_MEMORY_ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 
 
 class DataType:
@@ -100,6 +99,8 @@ class DataType:
         self.count_lines = count_lines
         self._declarations: dict[str, Declaration] = {}
         self._last_stack_depth = 0
+        self.error_observer: ErrorObserver | None = None
+        """Observer of exceptions in operations, which keep their tracebacks there."""
         # Not read-only: it writes nothing, but its purpose is to be ordered.
         self._declare(Declaration(NOOP.name, _noop, readonly=False, touches=_nothing))
 
@@ -169,19 +170,34 @@ class DataType:
         declaration = self._declarations.get(name)
         return declaration is not None and declaration.arity.accepts(count)
 
+    def parameters(self, name: str) -> tuple[Parameter, ...]:
+        """Return the parameters of the operation, without the transaction."""
+        return self._find(name).parameters.items
+
+    def name_of(self, operation: str | Callable[..., Any]) -> str:
+        """Return the name of an operation that is given by its name or its function."""
+        if isinstance(operation, str):
+            return operation
+        for name, declaration in self._declarations.items():
+            if declaration.function is operation:
+                return name
+        function = getattr(operation, "__name__", repr(operation))
+        raise UnknownName(f"operation of {self.name}", function, self.operations)
+
     def function(self, name: str) -> Callable[..., Any]:
         """Return the function of the operation, for introspection."""
         return self._find(name).function
 
-    def call(self, name: str, *arguments: Any) -> Operation:
+    def call(self, name: str, /, *arguments: Any, **named: Any) -> Operation:
         """Return the operation to send. Raise `UnknownName` or `BadValue` for an invalid call."""
         declaration = self._find(name)
+        if named:
+            arguments = declaration.parameters.bind(arguments, named)
         if not declaration.arity.accepts(len(arguments)):
             raise declaration.arity_error(len(arguments))
         if not is_row(arguments):
             for index, argument in enumerate(arguments):
-                subject = f"argument '{declaration.parameter(index)}' of {declaration.signature}"
-                reject_unserializable(argument, subject)
+                reject_unserializable(argument, declaration.parameters.argument_text(index))
         return Operation(name, arguments)
 
     def called_operation(self, operation: Operation) -> Operation:
@@ -203,6 +219,15 @@ class DataType:
             if _is_interrupt(error):
                 raise
             return None  # the execution responds with the error
+
+    def checked_call(self, name: str, /, *arguments: Any, **named: Any) -> Operation:
+        """Return the operation of a client's call, as `call`, with the annotated types.
+
+        Raise `BadValue` for arguments of other types (`creekdb.execution.argument_types`).
+        """
+        operation = self.call(name, *arguments, **named)
+        typed = self._find(name).parameters.checked(operation.arguments)
+        return operation if typed is operation.arguments else Operation(name, typed)
 
     def run(self, request: Request, view: View) -> ExecutionResult:
         """Run the request against `view` without changing it."""
@@ -237,6 +262,8 @@ class DataType:
             if _is_interrupt(error):
                 raise
             outcome = Outcome(error=error_text(error))
+            if self.error_observer is not None:
+                self.error_observer(name, error)
         finally:
             sys.setrecursionlimit(recursion_limit)
         return transaction.close(outcome)
@@ -298,6 +325,7 @@ class DataTypeWrapper(DataType):
         )
         self._declarations = datatype._declarations
         self._wrapped = datatype
+        self.error_observer = datatype.error_observer
 
     def called_operation(self, operation: Operation) -> Operation:
         return self._wrapped.called_operation(operation)
@@ -313,7 +341,7 @@ class Declaration:
         "arity",
         "function",
         "name",
-        "parameter_names",
+        "parameters",
         "readonly",
         "reads",
         "signature",
@@ -344,9 +372,9 @@ class Declaration:
         if inspect.isgeneratorfunction(function):
             raise BadValue(f"operation '{name}' must have one response: use 'return', not 'yield'")
         arguments = parameters[1:]
-        self.parameter_names = tuple(each.name for each in arguments)
         self.arity = _arity_of(arguments)
         self.signature = name + str(inspect.Signature(arguments))
+        self.parameters = ParameterList(function, self.signature, arguments)
         if reads is not None and touches is None:
             raise BadValue(f"operation '{name}' declares 'reads' without 'touches': declare both")
         for parameter, prefixes in (("touches", touches), ("reads", reads)):
@@ -358,10 +386,6 @@ class Declaration:
         assert self.touches is not None
         reads = [] if self.reads is None else self.reads(*arguments)
         return make_footprint(self.name, self.touches(*arguments), reads)
-
-    def parameter(self, index: int) -> str:
-        """Return the name of the parameter that receives the argument at `index`."""
-        return self.parameter_names[min(index, len(self.parameter_names) - 1)]
 
     def call_counting_lines(self, transaction: Transaction, arguments: tuple[Any, ...]) -> Any:
         """Call the function and count lines as steps. Restore the previous tracer afterwards."""
@@ -388,6 +412,8 @@ class Declaration:
 
     def arity_error(self, count: int) -> BadValue:
         """Return the error for a call with `count` arguments."""
+        if count < self.arity.minimum:
+            return self.parameters.missing_error(count)
         count_text = f"{count} argument" + ("" if count == 1 else "s")
         return BadValue(f"{self.signature} cannot take {count_text}")
 
@@ -400,20 +426,6 @@ def _arity_of(parameters: list[inspect.Parameter]) -> Arity:
     plain = [each for each in parameters if each.kind in _SINGLE_POSITIONAL]
     required = sum(each.default is inspect.Parameter.empty for each in plain)
     return Arity(required, len(plain) if len(plain) == len(parameters) else None)
-
-
-def error_text(error: BaseException) -> str:
-    """Return `TypeName: message`, equal in every process: no addresses, valid Unicode, bounded."""
-    kind = type(error).__name__
-    if isinstance(error, RecursionError):
-        return f"{kind}: maximum recursion depth exceeded"  # the original text varies
-    try:
-        message = str(error)
-    except Exception:  # noqa: BLE001 - a __str__ that raises is a part of the response
-        return kind
-    message = _MEMORY_ADDRESS.sub("", message)
-    message = message.encode(errors="backslashreplace").decode()
-    return (f"{kind}: {message}" if message else kind)[:ERROR_LENGTH_MAX]
 
 
 def _is_interrupt(error: BaseException) -> bool:

@@ -4,12 +4,14 @@ This is the reference for all other implementations. It is written to be obvious
 shares nothing with the stores of the replicas: no undo, no index, no versions.
 """
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, overload
 
 from creekdb.execution.base_state import changes
 from creekdb.execution.keys import CollationKey, collation_key
-from creekdb.execution.transaction import ABSENT
+from creekdb.execution.operation_errors import split_error_text
+from creekdb.execution.transaction import ABSENT, Transaction
 from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.request import Outcome, Request
 from creekdb.protocol.values import Key
@@ -17,9 +19,20 @@ from creekdb.protocol.values import Key
 if TYPE_CHECKING:
     from creekdb.execution.datatype import DataType
 
+_Parameters = ParamSpec("_Parameters")
+_Result = TypeVar("_Result")
+
 
 class OperationRaised(Exception):
-    """Error response of an operation, raised to a direct caller."""
+    """Error response of an operation, raised to a direct caller.
+
+    `error` is the name of the exception type, `message` its text. The exception itself, with its
+    traceback, is the `__cause__`.
+    """
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self.error, self.message = split_error_text(text)
 
 
 class Sequential:
@@ -41,14 +54,44 @@ class Sequential:
                 self.state[key] = value
         return execution.outcome
 
-    def call(self, name: str, *arguments: Any) -> Any:
-        """Execute a new request, for examples. Return its value or raise `OperationRaised`."""
-        operation = self.datatype.call(name, *arguments)
+    @overload
+    def call(
+        self,
+        operation: Callable[Concatenate[Transaction, _Parameters], _Result],
+        /,
+        *arguments: _Parameters.args,
+        **named: _Parameters.kwargs,
+    ) -> _Result: ...
+
+    @overload
+    def call(self, operation: str, /, *arguments: Any, **named: Any) -> Any: ...
+
+    def call(self, operation: str | Callable[..., Any], /, *arguments: Any, **named: Any) -> Any:
+        """Execute a new request. Return its value or raise `OperationRaised`.
+
+        `operation` is the name of an operation, or its function. A type checker verifies the
+        arguments for a function.
+        """
+        name = self.datatype.name_of(operation)
+        called = self.datatype.checked_call(name, *arguments, **named)
         self._calls += 1
-        outcome = self.apply(Request(self._calls, Dot(0, self._calls), operation, strong=False))
+        request = Request(self._calls, Dot(0, self._calls), called, strong=False)
+        raised: list[BaseException] = []
+        with self._observed_errors(raised):
+            outcome = self.apply(request)
         if outcome.error is not None:
-            raise OperationRaised(outcome.error)
+            raise OperationRaised(outcome.error) from (raised[0] if raised else None)
         return outcome.value
+
+    @contextmanager
+    def _observed_errors(self, raised: list[BaseException]) -> Iterator[None]:
+        """Append the exceptions of operations to `raised`, with their tracebacks."""
+        datatype, previous = self.datatype, self.datatype.error_observer
+        datatype.error_observer = lambda _, error: raised.append(error)
+        try:
+            yield
+        finally:
+            datatype.error_observer = previous
 
     def changes(self) -> dict[Key, Any]:
         """Return the registers that differ from the initial data of the data type."""

@@ -13,7 +13,7 @@ whether the request is tentative or committed.
 
 import enum
 from collections.abc import Iterator
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, overload
 
 from creekdb.errors import BadValue, UsageError
 from creekdb.execution.footprint import Footprint, OutsideFootprint, shorten
@@ -233,6 +233,39 @@ class Transaction:
         self._read_count_max += 1
         self.put(key, value + amount)
 
+    @overload
+    def scan(
+        self,
+        prefix: str,
+        *,
+        start: Any = None,
+        stop: Any = None,
+        reverse: Any = False,
+        limit: Any = None,
+    ) -> Iterator[tuple[str, Any]]: ...
+
+    @overload
+    def scan(
+        self,
+        prefix: tuple[str | int, ...],
+        *,
+        start: Any = None,
+        stop: Any = None,
+        reverse: Any = False,
+        limit: Any = None,
+    ) -> Iterator[tuple[tuple[str | int, ...], Any]]: ...
+
+    @overload
+    def scan(
+        self,
+        prefix: None = None,
+        *,
+        start: Any = None,
+        stop: Any = None,
+        reverse: Any = False,
+        limit: Any = None,
+    ) -> Iterator[tuple[Key, Any]]: ...
+
     def scan(
         self,
         prefix: Any = None,
@@ -241,7 +274,7 @@ class Transaction:
         stop: Any = None,
         reverse: Any = False,
         limit: Any = None,
-    ) -> Iterator[tuple[Key, Any]]:
+    ) -> Iterator[tuple[Any, Any]]:
         """Return keys and values, in the order of `creekdb.execution.keys`, that satisfy all of:
 
         - a tuple prefix: tuple keys that start with it; a str prefix: str keys that start with it;

@@ -1,12 +1,14 @@
 """Catalogue of the operations that clients can call, with the names and schemas of parameters."""
 
 import inspect
-from itertools import chain
-from typing import Any, NamedTuple, get_type_hints
+from functools import partial
+from typing import Any, NamedTuple
 
 from creekdb.errors import BadValue, UnknownName
+from creekdb.execution.argument_types import ANY_TYPE, ValueType, annotated_types
 from creekdb.execution.datatype import DataType
-from creekdb.http.schema import ANY_SCHEMA, Schema, SchemaMismatch, coerce, schema_of
+from creekdb.execution.parameters import Parameter
+from creekdb.http.schema import Schema, schema_of
 from creekdb.wire.deduplication import INTERNAL_PREFIX
 from creekdb.wire.json_values import from_json
 
@@ -30,45 +32,25 @@ class OperationSpec:
         self.signature = datatype.signature(name)
         self.documentation = inspect.getdoc(function) or ""
         self.source_line = _source_line(function)
-        hints = _type_hints(function)
-        self.response_schema = schema_of(hints["return"]) if "return" in hints else ANY_SCHEMA
-        parameters = list(inspect.signature(function).parameters.values())[1:]
-        self.parameters = tuple(_operation_parameter(each, hints) for each in parameters)
-        self._by_name = {each.name: each for each in self.parameters}
+        types = annotated_types(function)
+        self.response_schema = schema_of(types.get("return", ANY_TYPE))
+        self.parameters = tuple(
+            _operation_parameter(each, types.get(each.name, ANY_TYPE))
+            for each in datatype.parameters(name)
+        )
+        self._call = partial(datatype.checked_call, name)
 
     def arguments(self, body: Any) -> tuple[Any, ...]:
         """Return the positional arguments for an object of named ones. Raises `BadValue`."""
         if type(body) is not dict:
             raise BadValue(f"the arguments of {self.signature} must be an object, keyed by name")
-        unknown = [name for name in body if name not in self._by_name]
-        if unknown:
-            raise BadValue(f"{self.signature} has no parameter '{unknown[0]}'")
-        missing = [
-            each.name for each in self.parameters if each.is_required and each.name not in body
-        ]
-        if missing:
-            raise BadValue(f"{self.signature} requires the argument '{missing[0]}'")
-        last = max(
-            (position for position, each in enumerate(self.parameters, 1) if each.name in body),
-            default=0,
-        )
-        values = (self._argument_values(each, body) for each in self.parameters[:last])
-        return tuple(chain.from_iterable(values))
-
-    def _argument_values(
-        self, parameter: OperationParameter, body: dict[str, Any]
-    ) -> tuple[Any, ...]:
-        name = parameter.name
-        if name not in body:
-            return (parameter.default,)
-        path = f"argument '{name}' of {self.signature}"
-        try:
-            value = from_json(coerce(body[name], parameter.schema, path))
-        except SchemaMismatch as error:
-            raise BadValue(str(error)) from error
-        except BadValue as error:
-            raise BadValue(f"{path}: {error}") from error
-        return value if parameter.is_variadic else (value,)
+        named = {}
+        for name, value in body.items():
+            try:
+                named[name] = from_json(value)
+            except BadValue as error:
+                raise BadValue(f"argument '{name}' of {self.signature}: {error}") from error
+        return self._call(**named).arguments
 
 
 class OperationCatalog:
@@ -87,25 +69,15 @@ class OperationCatalog:
         return operation
 
 
-def _operation_parameter(parameter: inspect.Parameter, hints: dict[str, Any]) -> OperationParameter:
-    schema = schema_of(hints[parameter.name]) if parameter.name in hints else ANY_SCHEMA
-    is_variadic = parameter.kind is inspect.Parameter.VAR_POSITIONAL
-    if is_variadic:
+def _operation_parameter(parameter: Parameter, type_: ValueType) -> OperationParameter:
+    schema = schema_of(type_)
+    if parameter.is_variadic:
         schema = {"type": "array", "items": schema}
-    is_required = parameter.default is inspect.Parameter.empty and not is_variadic
-    default = None if is_required or is_variadic else parameter.default
-    return OperationParameter(parameter.name, schema, is_required, default, is_variadic)
+    name, is_required, is_variadic, default = parameter
+    return OperationParameter(name, schema, is_required, default, is_variadic)
 
 
 def _source_line(function: Any) -> int:
     """Return the first line of the function in its file, or 0 for other callables."""
     code = getattr(inspect.unwrap(function), "__code__", None)
     return 0 if code is None else int(code.co_firstlineno)
-
-
-def _type_hints(function: Any) -> dict[str, Any]:
-    """Return the annotations, or an empty dict if one of them cannot be resolved."""
-    try:
-        return get_type_hints(function)
-    except (NameError, TypeError, AttributeError, SyntaxError):
-        return {}

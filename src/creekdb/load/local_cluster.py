@@ -16,7 +16,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from contextlib import suppress
 from itertools import chain, combinations, cycle, islice
 from pathlib import Path
@@ -109,6 +109,8 @@ class LocalCluster:
         histories in `recordings`."""
         self.directory = directory
         self._datatype = datatype
+        self.environment: Mapping[str, str] | None = None
+        """Environment variables of the replicas. None for those of this process."""
         self.recordings = directory / "recorded"
         record_options = ("--record", str(self.recordings)) if is_recorded else ()
         self._options = (*options, *record_options)
@@ -148,6 +150,7 @@ class LocalCluster:
                     stdin=subprocess.PIPE,
                     stdout=output,
                     stderr=output,
+                    env=self.environment,
                     start_new_session=True,  # Ctrl-C must interrupt only this process
                 )
             if self._dev_control.control or self.cut_links:

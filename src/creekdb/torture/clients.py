@@ -28,7 +28,7 @@ class CallOutcome(NamedTuple):
 
     status: CallStatus
     value: Any
-    call: Call | None = None
+    call: Call[Any] | None = None
     """The call, if a final response may follow."""
 
 
@@ -45,7 +45,7 @@ class TcpSession:
 
     async def call(self, call: WorkloadCall) -> CallOutcome:
         proxy = self._database.strong if call.strong else self._database.weak
-        sent: Call = getattr(proxy, call.operation)(*call.arguments)
+        sent: Call[Any] = getattr(proxy, call.operation)(*call.arguments)
         has_final = not call.strong and not self._datatype.is_readonly(call.operation)
         followed = sent if has_final else None
         try:
@@ -132,7 +132,7 @@ class ClientPool:
             value=outcome.value,
         )
 
-    async def _await_final(self, observed: ObservedCall, call: Call) -> None:
+    async def _await_final(self, observed: ObservedCall, call: Call[Any]) -> None:
         """Record the call with its final response, or without it if it does not arrive."""
         final = None
         with contextlib.suppress(CallFailed, TimeoutError):

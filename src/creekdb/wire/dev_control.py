@@ -16,6 +16,8 @@ import msgspec
 
 from creekdb.errors import DECODE_ERRORS, MalformedMessage
 
+SECRET_HEADER: Final = "Creek-Trial"
+"""HTTP header with the secret of a request to inject a fault."""
 STOP_TIMEOUT_S: Final = 5.0
 """Time in which a replica must stop by itself. One with an endless operation never does."""
 

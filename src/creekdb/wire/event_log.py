@@ -61,7 +61,12 @@ class EventName(StrEnum):
     STATE_DIFFERS = "state.differs"
     OPERATION_LONG = "operation.long"
     OPERATION_ENDED = "operation.ended"
+    OPERATION_RAISED = "operation.raised"
     HTTP_STARTED = "http.started"
+
+
+RATE_LIMITED_EVENTS: Final = frozenset((EventName.OPERATION_RAISED,))
+"""Rate-limited events whose topic is not."""
 
 
 class EventLog:
@@ -85,16 +90,16 @@ class EventLog:
     def flush_suppressed(self, *, at_once: bool = False) -> None:
         """Emit the suppressed events whose window has ended. Call this periodically."""
         now_s = self._now_s()
-        for limit in self._limits.values():
+        for limit in list(self._limits.values()):  # an operation may raise in another thread
             is_due = at_once or now_s >= limit.window_start_s + WINDOW_S
             if is_due and (last := limit.reset(now_s)) is not None:
                 self._emit(last)
 
     def _log(self, event: "_LogEvent") -> None:
-        topic = event.name.partition(".")[0]
+        topic = _limited_topic(event.name)
         if event.name is EventName.REPLICA_STOPPING:
             self.flush_suppressed(at_once=True)
-        elif topic in RATE_LIMITED_TOPICS:
+        elif topic is not None:
             self.flush_suppressed()
             key = topic, event.fields.get("peer")
             if not self._limits.setdefault(key, _RateLimit(self._now_s())).allow(event):
@@ -104,6 +109,13 @@ class EventLog:
     def _emit(self, event: "_LogEvent") -> None:
         extra = {_EVENT: event.name, _FIELDS: {"replica": self._replica, **event.fields}}
         self._logger.log(event.level, "%s", event.message, extra=extra)
+
+
+def _limited_topic(name: EventName) -> str | None:
+    """Return the topic of a rate-limited event. Errors of operations have a topic of their own, so
+    that they suppress no other event of operations."""
+    topic = name.partition(".")[0]
+    return topic if topic in RATE_LIMITED_TOPICS else name if name in RATE_LIMITED_EVENTS else None
 
 
 class _LogEvent(NamedTuple):

@@ -170,6 +170,12 @@ ClientMessage: TypeAlias = (
 # --- to a client ------------------------------------------------------------------------------
 
 
+ParameterSpec: TypeAlias = tuple[str, bool, bool, Any]
+"""Name, `is_required`, `is_variadic` and default (`creekdb.execution.parameters.Parameter`)."""
+OperationSignature: TypeAlias = tuple[str, str, tuple[ParameterSpec, ...]]
+"""Name of an operation, its signature as text, and its parameters."""
+
+
 class Welcome(msgspec.Struct, frozen=True, array_like=True, tag=20):
     version: int
     cluster: str
@@ -179,6 +185,9 @@ class Welcome(msgspec.Struct, frozen=True, array_like=True, tag=20):
     """Names of the operations, and True for those that only read."""
     not_ready_reason: str = ""
     """Reason why the replica is not ready. Until it is, calls wait."""
+    signatures: tuple[OperationSignature, ...] = ()
+    """Signatures of the operations, for clients without the data type. Empty if the replica does
+    not report them."""
 
 
 class CallIssued(msgspec.Struct, frozen=True, array_like=True, tag=21):

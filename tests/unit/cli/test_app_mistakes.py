@@ -37,7 +37,7 @@ ERRORS = {
     "simulate --call 'opne ann on 0 at 1ms'": (
         "unknown operation of bank 'opne': expected one of accrue"
     ),
-    "simulate --call 'open on 0 at 1ms'": "cannot take 0 arguments",
+    "simulate --call 'open on 0 at 1ms'": "requires the argument 'name'",
     "simulate --call 'open ann on 5 at 1ms'": "replica 5, which does not exist",
     "simulate --call 'open ann'": "is not a call: write '[strong] NAME",
     "simulate --call 'open ann on 0 at 3s'": "a call at 3s is after the end of the run at 2s",

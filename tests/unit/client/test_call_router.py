@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
-from typing import cast
+from typing import Any, cast
 
 import pytest
 
@@ -54,18 +54,18 @@ class DeadlineFixture:
 
     def __init__(self, loop: FakeLoop) -> None:
         self.loop = loop
-        self.pending: dict[int, Call] = {}
+        self.pending: dict[int, Call[Any]] = {}
         self.timed_out: dict[int, float] = {}
         running_loop = cast(Callable[[], asyncio.AbstractEventLoop], lambda: loop)
         self.deadlines = CallDeadlines(self.pending.values, self._on_timeout, running_loop)
 
     def call(self, number: int, timeout_s: float) -> None:
-        call = Call(messages.CallRequest(number, "put"), timeout_s)
+        call: Call[Any] = Call(messages.CallRequest(number, "put"), timeout_s)
         call.deadline = self.loop.now + timeout_s
         self.pending[number] = call
         self.deadlines.schedule(call.deadline)
 
-    def _on_timeout(self, call: Call) -> None:
+    def _on_timeout(self, call: Call[Any]) -> None:
         number = call.message.number
         assert number not in self.timed_out
         self.timed_out[number] = self.loop.now

@@ -37,7 +37,7 @@ class RouterFixture:
     """Router whose connections and responses the test controls."""
 
     def __init__(self, replica_count: int = 3, sessions_max: int = 16) -> None:
-        self.queried: list[Call] = []
+        self.queried: list[Call[Any]] = []
         self.router = CallRouter(replica_count, self._outcome_query, sessions_max)
         self.connection = FakeConnection()
 
@@ -49,29 +49,31 @@ class RouterFixture:
         self.router.resend()
         return self.connection
 
-    def call(self, session: int = 0, strong: bool = False, size: int = 0) -> Call:
+    def call(self, session: int = 0, strong: bool = False, size: int = 0) -> Call[Any]:
         request = messages.CallRequest(
             self.router.next_number(), "put", (b"x" * size,), strong, session
         )
-        call = Call(request, 60.0)
+        call: Call[Any] = Call(request, 60.0)
         self.router.submit(call)
         return call
 
-    def respond(self, call: Call, id: Dot, kind: ResponseKind = ResponseKind.TENTATIVE) -> None:
+    def respond(
+        self, call: Call[Any], id: Dot, kind: ResponseKind = ResponseKind.TENTATIVE
+    ) -> None:
         number = call.message.number
         self.router.on_message(messages.CallIssued(number, id))
         self.router.on_message(messages.CallResponse(number, kind.value))
 
-    def reject(self, call: Call, reason: RejectReason, is_certain: bool = True) -> None:
+    def reject(self, call: Call[Any], reason: RejectReason, is_certain: bool = True) -> None:
         rejected = messages.Rejected(call.message.number, reason, "rejected", is_certain)
         self.router.on_message(rejected)
 
-    def _outcome_query(self, call: Call) -> Any:
+    def _outcome_query(self, call: Call[Any]) -> Any:
         self.queried.append(call)
         return None
 
 
-async def failure_of(call: Call) -> BaseException:
+async def failure_of(call: Call[Any]) -> BaseException:
     assert call.is_complete
     with pytest.raises((NotDone, Unknown)) as raised:
         await call

@@ -13,7 +13,7 @@ from creekdb.protocol.ids.version_vector import Dot
 from creekdb.wire.messages import CallRequest, CallResponse
 
 
-def new_call(strong: bool) -> Call:
+def new_call(strong: bool) -> Call[Any]:
     return Call(CallRequest(1, "put", (), strong), 60.0)
 
 
@@ -66,6 +66,54 @@ async def test_an_error_of_the_operation_is_raised_and_iterated() -> None:
     with pytest.raises(OperationFailed, match="ValueError: no"):
         await call
     assert [each.error async for each in call] == ["ValueError: no"]
+
+
+async def raised_error(call: Call[Any], response: Any) -> OperationFailed:
+    with pytest.raises(OperationFailed) as raised:
+        await response
+    assert raised.value.call is call
+    return raised.value
+
+
+async def test_a_failed_operation_has_the_parts_of_its_error() -> None:
+    call = new_call(strong=True)
+    call.add_response(response(ResponseKind.STABLE, None, error="LookupError: no lamp: none left"))
+
+    error = await raised_error(call, call)
+    assert (error.error, error.message) == ("LookupError", "no lamp: none left")
+    assert str(error) == "LookupError: no lamp: none left"
+    assert error.kind == "stable"
+    assert not error.changed
+
+
+async def test_a_failure_after_a_success_is_changed_and_final() -> None:
+    call = new_call(strong=False)
+    call.add_response(response(ResponseKind.TENTATIVE, "C9"))
+    call.add_response(response(ResponseKind.FINAL, None, error="Taken: by bob", changed=True))
+
+    assert await call == "C9"
+    error = await raised_error(call, call.final)
+    assert (error.error, error.kind, error.changed) == ("Taken", "final", True)
+
+
+async def test_a_failure_after_another_failure_is_not_changed() -> None:
+    call = new_call(strong=False)
+    call.add_response(response(ResponseKind.TENTATIVE, None, error="Taken: by eve"))
+    call.add_response(response(ResponseKind.FINAL, None, error="Taken: by bob", changed=True))
+
+    first = await raised_error(call, call)
+    assert (first.kind, first.changed, first.message) == ("tentative", False, "by eve")
+    last = await raised_error(call, call.final)
+    assert (last.kind, last.changed, last.message) == ("final", False, "by bob")
+
+
+async def test_a_failure_may_become_a_success() -> None:
+    call = new_call(strong=False)
+    call.add_response(response(ResponseKind.TENTATIVE, None, error="Taken: by eve"))
+    call.add_response(response(ResponseKind.FINAL, "C9", changed=True))
+
+    error = await raised_error(call, call)
+    assert await error.call.final == FinalOutcome("C9", True)
 
 
 @pytest.mark.parametrize(("queried", "changed"), [((1, None), False), ((2, None), True)])

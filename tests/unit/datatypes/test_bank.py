@@ -3,7 +3,9 @@ from typing import Any
 import pytest
 
 from creekdb.datatypes.bank import BANK
+from creekdb.errors import BadValue
 from creekdb.execution.sequential import OperationRaised, Sequential
+from tests.unit.execution.strategies import request
 
 
 @pytest.fixture
@@ -19,11 +21,6 @@ def session() -> Sequential:
         ("open", ("ann", 1), "ValueError: ann has an account already"),
         ("open", ("bob", -1), "ValueError: the amount must be a whole number from 0, not -1"),
         ("deposit", ("bob", 1), "LookupError: bob has no account"),
-        (
-            "deposit",
-            ("ann", "much"),
-            "ValueError: the amount must be a whole number from 0, not 'much'",
-        ),
         ("withdraw", ("ann", 101), "InsufficientFunds: ann has 100, not 101"),
         ("withdraw", ("ann", -5), "ValueError: the amount must be a whole number from 0, not -5"),
         ("close", ("bob",), "LookupError: bob has no account"),
@@ -42,6 +39,13 @@ def test_invalid_operations_raise(
         session.call(name, *arguments)
     assert str(raised.value) == error
     assert session.state == {("account", "ann"): 100}
+
+
+def test_an_amount_of_another_type_is_rejected(session: Sequential) -> None:
+    with pytest.raises(BadValue, match=r"argument 'amount' of deposit.* must be an integer"):
+        session.call("deposit", "ann", "much")
+    outcome = session.apply(request(BANK.call("deposit", "ann", "much")))
+    assert outcome.error == "ValueError: the amount must be a whole number from 0, not 'much'"
 
 
 def test_a_transfer_to_a_missing_account_changes_nothing(session: Sequential) -> None:

@@ -1,7 +1,9 @@
 import pytest
 
 from creekdb.datatypes.counter import COUNTER
+from creekdb.errors import BadValue
 from creekdb.execution.sequential import OperationRaised
+from tests.unit.execution.strategies import request
 
 
 def test_a_counter_starts_at_zero_and_may_fall_below() -> None:
@@ -14,8 +16,11 @@ def test_a_counter_starts_at_zero_and_may_fall_below() -> None:
 
 def test_adding_a_non_number_raises() -> None:
     session = COUNTER.sequential()
-    with pytest.raises(OperationRaised, match="can only add an int"):
+    with pytest.raises(BadValue, match=r"argument 'amount' of increment.* must be an integer"):
         session.call("increment", "one")
+    outcome = session.apply(request(COUNTER.call("increment", "one")))
+    assert outcome.error is not None
+    assert "can only add an int" in outcome.error
     assert session.state == {}
 
 

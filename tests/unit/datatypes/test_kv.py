@@ -1,7 +1,9 @@
 import pytest
 
 from creekdb.datatypes.kv import KV
+from creekdb.errors import BadValue
 from creekdb.execution.sequential import OperationRaised
+from tests.unit.execution.strategies import request
 
 
 def test_none_is_a_stored_value() -> None:
@@ -28,8 +30,11 @@ def test_incrementing_a_string_raises_and_keeps_it() -> None:
 def test_keys_must_be_strings() -> None:
     session = KV.sequential()
     for name, arguments in (("get", (1,)), ("put", (("a",), 1)), ("scan", (1,))):
-        with pytest.raises(OperationRaised, match="TypeError: the key must be a str"):
+        with pytest.raises(BadValue, match="must be a string"):
             session.call(name, *arguments)
+        outcome = session.apply(request(KV.call(name, *arguments)))
+        assert outcome.error is not None
+        assert outcome.error.startswith("TypeError: the key must be a str")
 
 
 def test_scans_and_ranges_respect_direction_and_limit() -> None:

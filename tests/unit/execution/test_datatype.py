@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 
 from creekdb.errors import BadValue, UnknownName
-from creekdb.execution.datatype import ERROR_LENGTH_MAX, DataType, error_text
+from creekdb.execution.datatype import DataType
 from creekdb.execution.result import ExecutionResult
 from creekdb.execution.transaction import Transaction
 from creekdb.protocol.request import NOOP, Operation, Outcome
@@ -93,8 +93,8 @@ def test_the_error_for_an_unknown_operation_lists_the_operations() -> None:
 @pytest.mark.parametrize(
     ("name", "arguments", "message"),
     [
-        ("put", (), r"put\(key: str, value: Any = None, \*more: Any\) cannot take 0 arguments"),
-        ("get", (), r"get\(key: str\) cannot take 0 arguments"),
+        ("put", (), r"put\(key: str, .*\) requires the argument 'key'$"),
+        ("get", (), r"get\(key: str\) requires the argument 'key'$"),
         ("get", ("a", "b"), r"get\(key: str\) cannot take 2 arguments"),
         ("noop", (1,), r"noop\(\) cannot take 1 argument$"),
     ],
@@ -234,33 +234,6 @@ def test_endless_recursion_has_the_same_error_at_any_depth() -> None:
     assert run(TOY.call("recurse")).outcome.error == (
         "RecursionError: maximum recursion depth exceeded"
     )
-
-
-class ErrorWithoutText(Exception):
-    def __str__(self) -> str:
-        raise RuntimeError
-
-
-@pytest.mark.parametrize(
-    ("error", "text"),
-    [
-        (KeyError("a"), "KeyError: 'a'"),
-        (ValueError(), "ValueError"),
-        (ErrorWithoutText(), "ErrorWithoutText"),
-        (ValueError("bad \ud800"), "ValueError: bad \\ud800"),
-        (TypeError("<f at 0x7fA0>, <g at 0x01>"), "TypeError: <f>, <g>"),
-    ],
-)
-def test_error_texts_are_equal_in_every_process(error: Exception, text: str) -> None:
-    assert error_text(error) == text
-
-
-def test_error_texts_contain_no_addresses() -> None:
-    assert error_text(ValueError(object())) == "ValueError: <object object>"
-
-
-def test_error_texts_have_a_bounded_length() -> None:
-    assert len(error_text(ValueError("x" * 10_000))) == ERROR_LENGTH_MAX
 
 
 def test_an_operation_name_can_be_declared_only_once() -> None:

@@ -1,3 +1,5 @@
+import traceback
+
 import pytest
 
 from creekdb.errors import BadValue, UnknownName
@@ -35,6 +37,17 @@ def test_call_returns_the_value_or_raises_the_error() -> None:
     assert machine.call("play", (("get", "a", 0),)) == (1,)
     with pytest.raises(OperationRaised, match="ValueError: step 3"):
         machine.call("play", (("raise", "a", 3),))
+
+
+def test_the_cause_of_a_raised_error_is_the_exception_of_the_operation() -> None:
+    machine = SCRIPT.sequential()
+    with pytest.raises(OperationRaised) as raised:
+        machine.call("play", (("raise", "a", 3),))
+    assert (raised.value.error, raised.value.message) == ("ValueError", "step 3")
+    cause = raised.value.__cause__
+    assert isinstance(cause, ValueError)
+    assert traceback.extract_tb(cause.__traceback__)[-1].name == "play"
+    assert SCRIPT.error_observer is None
 
 
 def test_two_machines_share_no_state() -> None:

@@ -37,8 +37,14 @@ def test_omitted_trailing_arguments_keep_their_defaults() -> None:
 
     assert operation.arguments({"key": "lamp"}) == ("lamp",)
     assert operation.arguments({"key": "lamp", "default": 3}) == ("lamp", 3)
-    assert operation.arguments({"key": "lamp", "times": 2}) == ("lamp", NOTHING, 2)
-    assert operation.arguments({"key": "lamp", "more": [4]}) == ("lamp", NOTHING, 1, 4)
+    assert operation.arguments({"key": "lamp", "default": 3, "more": [4]}) == ("lamp", 3, 1, 4)
+
+
+def test_a_default_that_cannot_be_sent_must_be_given_before_a_later_argument() -> None:
+    with pytest.raises(
+        BadValue, match=r"argument 'default' of lookup.* holds a value of type object"
+    ):
+        operations().find("lookup").arguments({"key": "lamp", "times": 2})
 
 
 def test_any_callable_is_an_operation() -> None:

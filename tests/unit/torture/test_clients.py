@@ -23,7 +23,8 @@ class CountingSession:
         self.number += 1
         if self.number % 5 == 0:
             return CallOutcome(CallStatus.UNKNOWN, "no response in time")
-        followed = Call(CallRequest(self.number, "add", (), False), None, id=Dot(0, self.number))
+        request = CallRequest(self.number, "add", (), False)
+        followed: Call[int] = Call(request, None, id=Dot(0, self.number))
         followed.add_response(CallResponse(self.number, "tentative", self.number, None))
         followed.add_response(CallResponse(self.number, "final", -self.number, None, changed=True))
         return CallOutcome(CallStatus.OK, self.number, followed)

@@ -10,6 +10,7 @@ import pytest
 
 from creekdb import DataType, datatypes
 from creekdb.errors import UsageError
+from creekdb.execution.argument_types import value_type
 from creekdb.execution.transaction import Transaction
 from creekdb.http.operations import OperationCatalog
 from creekdb.http.schema import schema_of
@@ -74,13 +75,13 @@ def test_arguments_match_the_annotations_and_cover_optional_parameters() -> None
     ],
 )
 def test_a_drawn_value_has_the_annotated_type(annotation: Any, kind: type) -> None:
-    schema = schema_of(annotation)
+    schema = schema_of(value_type(annotation))
 
     assert {type(draw_value(schema, Random(seed))) for seed in range(20)} == {kind}
 
 
 def test_a_union_gives_values_of_each_type() -> None:
-    schema = schema_of(int | None)
+    schema = schema_of(value_type(int | None))
 
     assert {type(draw_value(schema, Random(seed))) for seed in range(50)} == {int, type(None)}
 

@@ -148,6 +148,17 @@ def test_frequent_events_are_rate_limited_and_the_last_one_is_logged() -> None:
     )
 
 
+def test_errors_of_operations_have_a_rate_limit_of_their_own() -> None:
+    _, stream = configured_log("json")
+    events = EventLog(3, Clock())
+    for _ in range(EVENTS_PER_WINDOW_MAX + 7):
+        events.info(EventName.OPERATION_RAISED, "divide raised", trace="line 1")
+        events.error(EventName.OPERATION_LONG, "not rate-limited")
+    names = take_event_names(stream)
+    assert names.count(EventName.OPERATION_RAISED) == EVENTS_PER_WINDOW_MAX
+    assert names.count(EventName.OPERATION_LONG) == EVENTS_PER_WINDOW_MAX + 7
+
+
 def test_stopping_flushes_suppressed_events() -> None:
     _, stream = configured_log("json")
     events = EventLog(3, Clock())

@@ -16,12 +16,17 @@ from creekdb.client.calls import Call
 from creekdb.client.errors import CallFailed
 from creekdb.errors import UsageError
 from creekdb.protocol.effects import ResponseKind
+from creekdb.protocol.request import Operation
+from creekdb.wire.deduplication import describe_call
+from creekdb.wire.reject_reason import RejectReason
 
 FAILURES: Final[dict[type[CallFailed], str]] = {
     OperationFailed: "the operation raised an error",
     NotDone: "the call was not executed",
     Unknown: "the outcome of the call is unknown",
 }
+MISTAKES: Final = (RejectReason.UNKNOWN_OPERATION, RejectReason.BAD_ARGUMENTS)
+"""Rejections of a call that is wrong itself: the exit code is 2."""
 
 
 @click.command(short_help="Call an operation on a live cluster.")
@@ -42,7 +47,7 @@ def call(
 ) -> int:
     """Call an operation, weakly by default. An argument that is JSON is parsed, any other is a
     string; write '--' before an argument that begins with '-'. Exits with 1 if the operation raised
-    an error, was not executed, or got no last response in time.
+    an error, was not executed, or got no last response in time. Exits with 2 if the call is wrong.
 
     \b
     Examples:
@@ -59,34 +64,42 @@ def call(
         async with target.open(timeout) as db:
             call = (db.strong if strong else db.weak)(operation, *values)
             try:
-                return await (_wait_final(call, timeout) if final else _wait_response(call)), []
+                response = await (_wait_final(call, timeout) if final else _wait_response(call))
+                has_effect = db.welcome is not None and (operation, False) in db.welcome.operations
+                return {**response, "has_effect": has_effect}, []
             except Unknown as error:
                 return await _first_response(call), _timeout_lines(call, error)
 
     try:
         response, notices = asyncio.run(invoke())
     except CallFailed as error:
+        if isinstance(error, NotDone) and error.reason in MISTAKES:
+            raise UsageError(str(error)) from error
         raise target.failure(FAILURES[type(error)], error) from error
+    has_effect = response.pop("has_effect", False)
     if notices and strong:
         click.echo(f"creek: tentative response: {_result_text(response)}", err=True)
     elif as_json:
         print_json(response)
     else:
         changed = ", changed" if response.get("changed") else ""
-        click.echo(f"{_result_text(response)}  ({response['kind']}{changed})")
+        # A write that returns nothing shows its effect instead.
+        is_silent = has_effect and response.get("value") is None
+        effect = f", executed {describe_call(Operation(operation, values))}" if is_silent else ""
+        click.echo(f"{_result_text(response)}  ({response['kind']}{changed}){effect}")
     for line in notices:
         click.echo(f"creek: {line}", err=True)
     return FAILURE if notices else SUCCESS
 
 
-async def _wait_response(call: Call) -> dict[str, Any]:
+async def _wait_response(call: Call[Any]) -> dict[str, Any]:
     return {
         "kind": ResponseKind.STABLE if call.message.strong else ResponseKind.TENTATIVE,
         "value": await call,
     }
 
 
-async def _wait_final(call: Call, timeout: float) -> dict[str, Any]:
+async def _wait_final(call: Call[Any], timeout: float) -> dict[str, Any]:
     """Wait for the final response; print the tentative one if the wait takes long."""
     tentative = _result_text(await _first_response(call))
     notice = f"tentative response: {tentative}; waiting up to {timeout:g} s for the final response"
@@ -95,7 +108,7 @@ async def _wait_final(call: Call, timeout: float) -> dict[str, Any]:
     return {"kind": ResponseKind.FINAL, "value": last.value, "changed": last.changed}
 
 
-async def _first_response(call: Call) -> dict[str, Any]:
+async def _first_response(call: Call[Any]) -> dict[str, Any]:
     """Return the first response, which may be an error. Raises the failure if there is none."""
     try:
         return {"kind": ResponseKind.TENTATIVE, "value": await call.tentative}
@@ -109,7 +122,7 @@ def _result_text(response: dict[str, Any]) -> str:
     return msgspec.json.encode(response["value"]).decode()
 
 
-def _timeout_lines(call: Call, error: Unknown) -> list[str]:
+def _timeout_lines(call: Call[Any], error: Unknown) -> list[str]:
     """Describe the future of a call with a tentative response but no last one in time."""
     replica = "the replica" if call.id is None else f"replica {call.id.replica}"
     return [

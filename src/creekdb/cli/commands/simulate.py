@@ -15,6 +15,7 @@ import msgspec
 from rich.progress import BarColumn, TimeRemainingColumn
 from rich.text import Text
 
+from creekdb import tpcc
 from creekdb.checkers import Verdict, check_all, verdict_rows
 from creekdb.cli.commands.pipeline.group import populated_datatype
 from creekdb.cli.declaration import declared, option
@@ -33,6 +34,7 @@ from creekdb.cli.views.measures import peak_table, print_measures
 from creekdb.cli.views.run_summary import is_legal, scenario_lines, verdict_lines
 from creekdb.cli.views.timeline import timeline_lines
 from creekdb.cli.views.walkthrough import walkthrough_lines
+from creekdb.datatypes import DATATYPES
 from creekdb.errors import NotDeterministic, UsageError
 from creekdb.evaluation import (
     Measures,
@@ -42,7 +44,9 @@ from creekdb.evaluation import (
     violated_conditions,
 )
 from creekdb.evaluation.experiment import TPCC
+from creekdb.execution.datatype import DataType, DataTypeWrapper
 from creekdb.execution.debug import DebugDataType, ExecutionRecord, first_difference
+from creekdb.execution.operation_errors import ErrorTraces
 from creekdb.execution.python_runtime import reduced_gc
 from creekdb.history import save_run, save_verdicts
 from creekdb.server.runtime.config import load_datatype
@@ -166,9 +170,13 @@ def simulate(
         if population is None
         else populated_datatype(population, scenario)
     )
+    traces: list[str] = []
+    datatype = _traced_datatype(datatype, traces)
     debugged = DebugDataType(datatype) if options.debug else None
     try:
         run = run_with_progress(build_simulation(scenario, debugged, datatype))
+        for trace in traces:
+            click.echo(f"creek: {trace}", err=True)
         if debugged is not None and (
             difference := compare_with_child(
                 scenario, debugged.execution_log, command_limits().hash_seeds
@@ -200,6 +208,22 @@ def simulate(
             check = f"{command_name()} check {shlex.quote(str(out))}"
             click.echo(f"\nsaved to {out}; check it with: {check}")
     return SUCCESS if is_legal(verdicts) and not conditions else FAILURE
+
+
+def _traced_datatype(datatype: DataType, traces: list[str]) -> DataType:
+    """Return the data type with an observer that appends the traces of its errors to `traces`.
+
+    A ready-made data type is returned unchanged: all its errors are documented responses.
+    """
+    if datatype in DATATYPES.values() or isinstance(datatype.base, tpcc.PopulationBase):
+        return datatype
+
+    def append(operation: str, error: str, trace: str) -> None:
+        traces.append(f"{operation} raised {error}, first at:\n{trace}")
+
+    traced = DataTypeWrapper(datatype)
+    traced.error_observer = ErrorTraces(append)
+    return traced
 
 
 class ReplayResult(msgspec.Struct, frozen=True, array_like=True):

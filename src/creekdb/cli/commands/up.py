@@ -20,6 +20,7 @@ from rich.live import Live
 from rich.text import Text
 
 from creekdb.cli.declaration import declared, option
+from creekdb.cli.dev_cluster import ControlFile, control_path, published_control
 from creekdb.cli.options import DIRECTORY, add_working_directory_to_path
 from creekdb.cli.output import command_name, pluralize, stdout_console
 from creekdb.cli.views.replicas import STARTING, ReplicaRow, replicas_table, state_text
@@ -28,6 +29,7 @@ from creekdb.errors import UsageError
 from creekdb.execution.datatype import DataType
 from creekdb.load.local_cluster import HTTP_PORT_OFFSET, PEER_PORT_OFFSET, LocalCluster, bind_error
 from creekdb.server.runtime.config import load_datatype
+from creekdb.wire.addresses import parse_address
 from creekdb.wire.dev_control import STOP_TIMEOUT_S, DevControl
 from creekdb.wire.event_log import EventName
 
@@ -53,8 +55,13 @@ class LocalFaultInjector:
         self._cluster.set_dev_control(
             DevControl(control=control.address, secret=secret, pages=self._pages)
         )
+        origin, *_ = self._pages.values()
+        file = ControlFile(control.address, secret, origin, len(self._pages))
         try:
-            yield
+            with published_control(
+                control_path(parse_address(self._cluster.addresses[0])[1]), file
+            ):
+                yield
         finally:
             await control.stop()
 
@@ -62,13 +69,13 @@ class LocalFaultInjector:
         self._check_replica(replica)
         if self._cluster.is_running(replica):
             self._cluster.kill(replica)
-            self._report(f"replica {replica} was killed from the page")
+            self._report(f"replica {replica} was killed on request")
 
     def start(self, replica: int) -> None:
         self._check_replica(replica)
         if not self._cluster.is_running(replica):
             self._cluster.start(replica)
-            self._report(f"replica {replica} was started from the page")
+            self._report(f"replica {replica} was started on request")
 
     def cut(self, links: Iterable[tuple[int, int]]) -> None:
         self._set_cut_links(self._cluster.cut_links | self._checked_links(links), "cut")

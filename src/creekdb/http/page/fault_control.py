@@ -20,8 +20,8 @@ from creekdb.http.connections import HttpConnections
 from creekdb.http.page.routes import numeric_origin
 from creekdb.http.requests import HttpLimits
 from creekdb.http.responses import PROBLEM_CONTENT_TYPE
+from creekdb.wire.dev_control import SECRET_HEADER as SECRET_HEADER
 
-SECRET_HEADER: Final = "Creek-Trial"
 BODY_MAX: Final = 64 * 1024
 HOST: Final = "127.0.0.1"
 

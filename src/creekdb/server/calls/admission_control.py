@@ -322,7 +322,7 @@ class OperationResolver:
                 f"too many dependencies: the call names {len(request.after)}, at most "
                 f"{DEPENDENCIES_MAX} are allowed"
             )
-        operation = self.datatype.call(name, *request.arguments)
+        operation = self.datatype.checked_call(name, *request.arguments)
         if not client or self.datatype.is_readonly(name):
             return operation
         return wrap_call(client, request.number, operation)

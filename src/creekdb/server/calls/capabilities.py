@@ -15,7 +15,10 @@ from typing import Final
 from creekdb.errors import MissingOperation
 from creekdb.execution.datatype import Arity, DataType, DataTypeWrapper
 from creekdb.execution.footprint import Footprint
+from creekdb.execution.operation_errors import ErrorObserver
+from creekdb.execution.parameters import Parameter
 from creekdb.execution.result import ExecutionResult
+from creekdb.execution.serializable import describe_unserializable
 from creekdb.execution.transaction import View
 from creekdb.protocol.request import Operation, Request
 from creekdb.wire.deduplication import (
@@ -25,7 +28,7 @@ from creekdb.wire.deduplication import (
     run_request,
     unwrap_call,
 )
-from creekdb.wire.messages import HELLO_FRAME_BYTES_MAX, OperationArity
+from creekdb.wire.messages import HELLO_FRAME_BYTES_MAX, OperationArity, OperationSignature
 
 
 class DeduplicatingDataType(DataTypeWrapper):
@@ -34,9 +37,10 @@ class DeduplicatingDataType(DataTypeWrapper):
     Raises `MissingOperation` for a request that this replica's module cannot execute.
     """
 
-    def __init__(self, datatype: DataType) -> None:
+    def __init__(self, datatype: DataType, error_observer: ErrorObserver | None = None) -> None:
         super().__init__(datatype)
-        self._run_as = datatype.run_as
+        self.error_observer = error_observer
+        self._run_as = self.run_as
 
     def run(self, request: Request, view: View) -> ExecutionResult:
         execution = run_request(self._run_as, request, view)
@@ -61,6 +65,21 @@ class DeduplicatingDataType(DataTypeWrapper):
                 f"'{self.name}' has no such operation on this replica; restart it with "
                 f"the module that replica {request.id.replica} used, no data is lost"
             )
+
+
+def operation_signatures(datatype: DataType) -> tuple[OperationSignature, ...]:
+    """Return the signatures that a client receives."""
+    return tuple(
+        (name, datatype.signature(name), tuple(map(_sendable, datatype.parameters(name))))
+        for name in datatype.operations
+    )
+
+
+def _sendable(parameter: Parameter) -> Parameter:
+    """Return the parameter. It is required if its default cannot be sent to a client."""
+    if describe_unserializable(parameter.default) is None:
+        return parameter
+    return parameter._replace(is_required=True, default=None)
 
 
 ADVERTISED_BYTES_MAX: Final = HELLO_FRAME_BYTES_MAX // 2

@@ -14,6 +14,7 @@ import msgspec
 
 from creekdb.errors import DuplicateReplica, MissingOperation, StorageFault
 from creekdb.execution.datatype import DataType
+from creekdb.execution.operation_errors import ErrorTraces
 from creekdb.protocol.checkpoint.stream import AssembledSnapshot
 from creekdb.protocol.membership.configuration import Configuration
 from creekdb.protocol.messages import Record
@@ -238,12 +239,20 @@ class Server:
         self.membership.refresh()
 
     def _build_executor(self, watchdog: Watchdog) -> tuple[Executor, DataType]:
-        datatype = DeduplicatingDataType(self._datatype)
+        datatype = DeduplicatingDataType(self._datatype, ErrorTraces(self._log_operation_error))
         if self.config.execution == "inline":
             return InlineExecutor(watchdog, self._handle_internal_error), datatype
         lock = ReplicaLock()
         executor = ThreadExecutor(lock, watchdog, self._handle_internal_error)
         return executor, LockedDataType(datatype, lock)
+
+    def _log_operation_error(self, operation: str, error: str, trace: str) -> None:
+        self.event_log.info(
+            EventName.OPERATION_RAISED,
+            f"{operation} raised {error}; later errors at the same line are not logged",
+            operation=operation,
+            trace=trace,
+        )
 
     def _build_peers(
         self, replica: Replica, configuration: Configuration, capabilities: Capabilities

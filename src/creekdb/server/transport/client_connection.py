@@ -17,6 +17,7 @@ from creekdb.protocol.effects import Response, ResponseKind
 from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.request import Outcome
 from creekdb.server.backup.sessions import BackupSessions
+from creekdb.server.calls.capabilities import operation_signatures
 from creekdb.server.calls.dispatcher import CallDispatcher, ClientCalls
 from creekdb.server.runtime.config import ServerConfig
 from creekdb.server.security.authentication import AccessTokens
@@ -88,6 +89,7 @@ class ClientService:
         self.limits = limits
         self.page_url = config.page_url
         self.datatype = dispatcher.datatype
+        self._signatures = operation_signatures(dispatcher.datatype)
         self._cluster = config.cluster
         self._replica = config.replica
         self.connections: set[ClientConnection] = set()
@@ -102,6 +104,7 @@ class ClientService:
             datatype.name,
             operations,
             self.dispatcher.blocked_reason(),
+            self._signatures,
         )
 
     def recheck_tokens(self) -> None:

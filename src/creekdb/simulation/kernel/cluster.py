@@ -35,13 +35,14 @@ from creekdb.simulation.kernel.scenario import (
     OperationSampler,
     OperationSource,
     Scenario,
+    ScriptedInvocation,
     source_from_sampler,
 )
 from creekdb.simulation.kernel.seeds import derive_generator
 from creekdb.simulation.kernel.simulated_time import EventHeap
 from creekdb.simulation.models.clients import SimulatedClients
 from creekdb.simulation.models.network import Network
-from creekdb.simulation.observation.recorder import HistoryRecorder, Speculation
+from creekdb.simulation.observation.recorder import HistoryRecorder, Invocation, Speculation
 from creekdb.simulation.observation.samples import (
     CounterTotals,
     CpuStatistics,
@@ -181,6 +182,15 @@ class Simulation:
         )
 
     def run(self, events_max: int = EVENTS_MAX) -> SimulationRun:
+        """Run the scenario to its end."""
+        self.start()
+        self.heap.schedule_at(self.scenario.duration_us, self._finish_load)
+        return self._run_to_end(events_max)
+
+    # --- step by step ----------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Start the replicas, clients and faults of the scenario."""
         scenario, heap = self.scenario, self.heap
         for node in self.nodes:
             if node.index < scenario.replicas:
@@ -195,8 +205,41 @@ class Simulation:
             heap.schedule_at(scenario.warm_up_us, self._finish_warm_up)
         for number in range(1, scenario.samples + 1):
             heap.schedule_at(scenario.duration_us * number // scenario.samples, self._sample)
-        heap.schedule_at(scenario.duration_us, self._finish_load)
-        if not heap.run(events_max):
+
+    def advance(self, duration_us: int) -> None:
+        """Run for a duration. Call `start` before."""
+        self.heap.schedule_after(duration_us, self.heap.stop)
+        self.heap.run()
+
+    def invoke(self, replica: int, operation: Operation, strong: bool, session: int) -> Invocation:
+        """Invoke an operation now. `session` distinguishes the sessions at the replica.
+
+        Returns the invocation, whose list of responses grows as the simulation advances.
+        """
+        self._clients.invoke_now(ScriptedInvocation(0, replica, operation, strong, session))
+        return self._recorder.last_invocation()
+
+    def is_up(self, replica: int) -> bool:
+        """True if the replica is running."""
+        return self.nodes[replica].replica is not None
+
+    def crash(self, replica: int) -> None:
+        """Crash the replica. Has no effect if it is down."""
+        if self.is_up(replica):
+            self._crash(replica)
+
+    def restart(self, replica: int) -> None:
+        """Restart the replica. Has no effect if it is up."""
+        self._injector.restart(replica)
+
+    def finish(self, events_max: int = EVENTS_MAX) -> SimulationRun:
+        """Heal all faults, run until the cluster is quiescent, and return the result."""
+        self.heap.schedule_after(0, self._finish_load)
+        return self._run_to_end(events_max)
+
+    def _run_to_end(self, events_max: int) -> SimulationRun:
+        scenario = self.scenario
+        if not self.heap.run(events_max):
             self._quiescence_failure = f"stopped after {events_max} events"
         if scenario.samples:
             self._sample()
@@ -328,6 +371,7 @@ class Simulation:
         self._window_begin = self._read_totals()
 
     def _finish_load(self) -> None:
+        self._quiescence_deadline_us = self.heap.now_us + self.scenario.settle_us
         self._window_end = self._read_totals()
         self._clients.stop()
         self._operator.queued_changes.clear()

@@ -177,10 +177,14 @@ class SimulatedClients:
             self.unserved_calls += 1
 
     def _invoke_scripted(self, invocation: ScriptedInvocation) -> None:
-        replica = invocation.replica
-        if not self._is_up[replica]:
+        if not self._is_up[invocation.replica]:
             self.unserved_calls += 1
             return
+        self.invoke_now(invocation)
+
+    def invoke_now(self, invocation: ScriptedInvocation) -> None:
+        """Issue a scripted operation at a replica that is up."""
+        replica = invocation.replica
         key = (replica, invocation.session)
         session = self._scripted.get(key)
         if session is None:

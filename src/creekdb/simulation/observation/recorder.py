@@ -34,6 +34,8 @@ from creekdb.schemes.core.view import ReplicaView
 from creekdb.simulation.kernel.simulated_time import EventHeap
 
 _StateItems: TypeAlias = tuple[tuple[Key, object], ...]
+Invocation: TypeAlias = tuple[OperationRecord, list[ResponseRecord]]
+"""Operation as its client invoked it, and the responses so far."""
 
 
 class Speculation(NamedTuple):
@@ -55,7 +57,7 @@ class _OpenLog:
         self.is_removed = False
         self.events: list[LoggedEvent] = []
         self.durable_events = 0
-        self.operations: dict[Dot, tuple[OperationRecord, list[ResponseRecord]]] = {}
+        self.operations: dict[Dot, Invocation] = {}
         """Operations without their responses, and their responses so far."""
 
 
@@ -69,7 +71,7 @@ class HistoryRecorder:
         self._members = tuple(range(replicas if members is None else members))
         self._logs: list[_OpenLog] = []
         self._current: list[_OpenLog | None] = [None] * replicas
-        self._invocations: list[tuple[OperationRecord, list[ResponseRecord]]] = []
+        self._invocations: list[Invocation] = []
         self._commit_orders: list[list[tuple[int, Dot]]] = [[] for _ in range(replicas)]
         self._pending_commits: list[list[tuple[int, Dot]]] = [[] for _ in range(replicas)]
         """By replica: commits that are not durable yet."""
@@ -160,6 +162,10 @@ class HistoryRecorder:
         )
         log.operations[id] = record, []
         self._invocations.append(log.operations[id])
+
+    def last_invocation(self) -> Invocation:
+        """Return the last invocation and its responses so far. The list grows with later ones."""
+        return self._invocations[-1]
 
     def record_response(self, replica: int, response: Response) -> None:
         entry = self._current_log(replica).operations.get(response.id)

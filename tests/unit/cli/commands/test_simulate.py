@@ -218,3 +218,21 @@ def test_a_user_data_type_is_simulated_with_calls_and_checked_again(
     assert "illegal" not in {each["verdict"] for each in shown["verdicts"]}
     assert [each.responses[-1].outcome.value for each in load_run(Path("run")).operations] == [1, 2]
     assert main(["check", "run"]) == 0
+
+
+def test_the_trace_of_an_error_in_a_user_operation_is_printed_once(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    options = ["--datatype", "tests.cluster.slow_types:slow", "--replicas", "3"]
+    calls = [part for at in (1, 2) for part in ("--call", f"interrupt on 0 at {at}ms")]
+    assert main([*SHORT, *options, *calls]) == 0
+    errors = capsys.readouterr().err
+    assert errors.count("creek: interrupt raised KeyboardInterrupt, first at:\nTraceback") == 1
+    assert errors.count("    raise KeyboardInterrupt\n") == 1
+
+
+def test_documented_errors_of_ready_made_types_print_no_trace(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main([*SHORT, "--call", "withdraw ann 5 on 0 at 1ms"]) == 0
+    assert capsys.readouterr().err == ""

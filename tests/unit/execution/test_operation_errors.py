@@ -1,0 +1,117 @@
+import pytest
+
+from creekdb.execution.datatype import DataType
+from creekdb.execution.operation_errors import (
+    ERROR_LENGTH_MAX,
+    ErrorTraces,
+    error_text,
+    raising_line,
+    split_error_text,
+)
+from creekdb.execution.sequential import OperationRaised
+from creekdb.execution.transaction import Transaction
+from tests.unit.execution.strategies import request
+
+
+class ErrorWithoutText(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError
+
+
+@pytest.mark.parametrize(
+    ("error", "text"),
+    [
+        (KeyError("a"), "KeyError: 'a'"),
+        (ValueError(), "ValueError"),
+        (ErrorWithoutText(), "ErrorWithoutText"),
+        (ValueError("bad \ud800"), "ValueError: bad \\ud800"),
+        (TypeError("<f at 0x7fA0>, <g at 0x01>"), "TypeError: <f>, <g>"),
+    ],
+)
+def test_error_texts_are_equal_in_every_process(error: Exception, text: str) -> None:
+    assert error_text(error) == text
+
+
+def test_error_texts_contain_no_addresses() -> None:
+    assert error_text(ValueError(object())) == "ValueError: <object object>"
+
+
+def test_error_texts_have_a_bounded_length() -> None:
+    assert len(error_text(ValueError("x" * 10_000))) == ERROR_LENGTH_MAX
+
+
+@pytest.mark.parametrize(
+    ("error", "parts"),
+    [
+        (LookupError("no lamp: none left"), ("LookupError", "no lamp: none left")),
+        (ValueError(), ("ValueError", "")),
+        (KeyError("a: b"), ("KeyError", "'a: b'")),
+    ],
+)
+def test_an_error_text_splits_into_type_and_message(
+    error: Exception, parts: tuple[str, str]
+) -> None:
+    assert split_error_text(error_text(error)) == parts
+
+
+FAULTY = DataType("faulty")
+
+
+@FAULTY.operation
+def divide(tx: Transaction, divisor: int) -> float:
+    return 1 / divisor
+
+
+@FAULTY.operation
+def misuse(tx: Transaction, is_key: bool) -> None:
+    if is_key:
+        tx.get(None)
+    tx.add("a", "b")
+
+
+def reported(*calls: tuple[str, object], traces_max: int = 10) -> list[tuple[str, str, str]]:
+    """Return the reports of the errors of these calls."""
+    reports: list[tuple[str, str, str]] = []
+    FAULTY.error_observer = ErrorTraces(lambda *report: reports.append(report), traces_max)
+    try:
+        for name, argument in calls:
+            FAULTY.run(request(FAULTY.call(name, argument)), FAULTY.sequential())
+    finally:
+        FAULTY.error_observer = None
+    return reports
+
+
+def test_an_error_is_reported_with_the_trace_of_the_operation() -> None:
+    [(operation, text, trace)] = reported(("divide", 0))
+    assert (operation, text) == ("divide", "ZeroDivisionError: division by zero")
+    assert "return 1 / divisor" in trace
+    assert "execution/datatype.py" not in trace
+
+
+def test_an_error_is_reported_once_for_each_operation_and_line() -> None:
+    calls = ("divide", 0), ("misuse", True), ("misuse", False), ("divide", 0), ("misuse", True)
+    assert [operation for operation, _, _ in reported(*calls)] == ["divide", "misuse", "misuse"]
+
+
+def test_an_error_in_the_transaction_belongs_to_the_line_of_the_operation() -> None:
+    with pytest.raises(OperationRaised) as raised:
+        FAULTY.sequential().call("misuse", True)
+    cause = raised.value.__cause__
+    assert cause is not None
+    file, line = raising_line(cause.__traceback__)
+    assert file == __file__
+    assert line == misuse.__code__.co_firstlineno + 3
+
+
+def test_the_number_of_reported_lines_is_bounded() -> None:
+    assert len(reported(("misuse", True), ("misuse", False), traces_max=1)) == 1
+
+
+def test_an_observer_does_not_change_the_response() -> None:
+    plain = FAULTY.run(request(FAULTY.call("divide", 0)), FAULTY.sequential())
+    FAULTY.error_observer = ErrorTraces(lambda *_: None)
+    try:
+        observed = FAULTY.run(request(FAULTY.call("divide", 0)), FAULTY.sequential())
+    finally:
+        FAULTY.error_observer = None
+    assert observed == plain

@@ -1,0 +1,32 @@
+"""A cluster of processes imports the data type, and converges after faults."""
+
+from pathlib import Path
+
+import pytest
+
+from creekdb import DataType, UsageError
+from creekdb.datatypes.kv import KV
+from creekdb.testing import ProcessCluster, assert_converges
+from creekdb.testing.process_cluster import import_path
+from tests.unit.testing.seat_types import book, seats
+
+
+def test_a_data_type_is_imported_by_its_path() -> None:
+    assert import_path(KV) == "kv"
+    assert import_path(seats) == "tests.unit.testing.seat_types:seats"
+    with pytest.raises(UsageError, match="no module has it as a variable"):
+        import_path(DataType("hidden"))
+
+
+def test_processes_converge_after_a_partition_and_a_kill(tmp_path: Path) -> None:
+    cluster = ProcessCluster(seats, tmp_path)
+    try:
+        cluster.partition([0])
+        with cluster.connect(0) as db:
+            call = db.weak.begin(book, 9, "ann")
+            assert call.tentative == 9
+        cluster.heal()
+        cluster.kill(2)
+        assert assert_converges(cluster) == {9: "ann"}
+    finally:
+        cluster.close()

@@ -154,6 +154,15 @@ class RecordingView:
         keys, self._cache[scan] = tee(self._cached(*scan))
         return keys
 
+    def picked(
+        self, start: CollationKey, stop: CollationKey, reverse: bool, items: tuple[int | str, ...]
+    ) -> Iterator[tuple[Key, Any]]:
+        direction = " in reverse" if reverse else ""
+        self.accesses.append(f"scanned {start!r} to {stop!r}{direction} for {items!r}")
+        scan = self._view.picked, start, stop, reverse, items
+        found, self._cache[scan] = tee(self._cached(*scan))
+        return found
+
     def is_addable(self, key: Key) -> bool:
         addable: bool = self._cached(self._view.is_addable, key)
         return addable

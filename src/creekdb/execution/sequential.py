@@ -66,5 +66,11 @@ class Sequential:
         present = [key for key in keys if self.read(key) is not ABSENT]
         return iter(sorted(present, key=collation_key, reverse=reverse))
 
+    def picked(
+        self, start: CollationKey, stop: CollationKey, reverse: bool, items: tuple[int | str, ...]
+    ) -> Iterator[tuple[Key, Any]]:
+        for key in self.keys(start, stop, reverse):
+            yield key, self.read(key)
+
     def is_addable(self, key: Key) -> bool:
         return False

@@ -27,6 +27,7 @@ from creekdb.execution.keys import (
 from creekdb.execution.random import RequestRandom
 from creekdb.execution.result import ExecutionResult
 from creekdb.execution.serializable import copy_out, is_row, reject_unserializable
+from creekdb.execution.sql_engine import SqlEngine
 from creekdb.execution.step_limit import STEPS_MAX, OperationStopped
 from creekdb.protocol.request import Outcome, Request
 from creekdb.protocol.values import Key, freeze
@@ -42,6 +43,16 @@ ABSENT: Final = Absent.ABSENT
 """The paper's ⊥: the content of a register without a value, and the effect of a deletion."""
 
 
+class NotWritten(enum.Enum):
+    """Type of `NOT_WRITTEN`."""
+
+    NOT_WRITTEN = "not written"
+
+
+NOT_WRITTEN: Final = NotWritten.NOT_WRITTEN
+"""Absence of a pending write. Unlike `ABSENT`, which is the pending write of a deletion."""
+
+
 BLIND_ADD_MAX: Final = 2**60
 """Upper bound for the amount of a blind add. A larger addition reads the register first."""
 
@@ -55,6 +66,15 @@ def pick_item(value: Any, item: int | str) -> Any:
     return value.get(item) if kind is dict else None
 
 
+def pick_items(value: Any, items: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return these items of a tuple or dict, with None for each missing item."""
+    picked = [pick_item(value, item) for item in items]
+    for index, each in enumerate(picked):
+        if type(each) is tuple or type(each) is dict:
+            picked[index] = copy_out(each)
+    return tuple(picked)
+
+
 class View(Protocol):
     """State that a transaction reads. It does not change while the transaction runs."""
 
@@ -66,6 +86,11 @@ class View(Protocol):
 
     def keys(self, start: CollationKey, stop: CollationKey, reverse: bool) -> Iterator[Key]:
         """Yield the keys in [start, stop) that hold a value, in ascending or descending order."""
+
+    def picked(
+        self, start: CollationKey, stop: CollationKey, reverse: bool, items: tuple[int | str, ...]
+    ) -> Iterator[tuple[Key, Any]]:
+        """Yield the keys of `keys`, with their values, to a reader that uses only these items."""
 
     def is_addable(self, key: Key) -> bool:
         """True if the store can add to `key` without a read. False if it never defers additions."""
@@ -88,6 +113,8 @@ class Transaction:
         "_readonly",
         "_request",
         "_scan_count",
+        "_sql_engine",
+        "_sql_session",
         "_steps",
         "_view",
         "_writes",
@@ -100,6 +127,7 @@ class Transaction:
         readonly: bool = False,
         steps: int = STEPS_MAX,
         name: str = "",
+        sql_engine: SqlEngine | None = None,
     ) -> None:
         """`name` is the name of the operation, if it differs from the name in the request."""
         self._request = request
@@ -114,11 +142,18 @@ class Transaction:
         self._read_count_max = steps
         self._scan_count = 0
         self._steps = steps
+        self._sql_engine = sql_engine
+        self._sql_session: Any = None
 
     @property
     def timestamp(self) -> int:
         """Timestamp of the request, in microseconds. Replaces the clock."""
         return self._request.timestamp
+
+    @property
+    def replica(self) -> int:
+        """Number of the replica that issued the request."""
+        return self._request.id.replica
 
     @property
     def random(self) -> RequestRandom:
@@ -161,11 +196,7 @@ class Transaction:
         value = writes[key] if key in writes else self._view.pick(key, items)
         if value is ABSENT:
             return None
-        picked = [pick_item(value, item) for item in items]
-        for index, each in enumerate(picked):
-            if type(each) is tuple or type(each) is dict:
-                picked[index] = copy_out(each)
-        return tuple(picked)
+        return pick_items(value, items)
 
     def put(self, key: Any, value: Any) -> None:
         """Store `value` under `key`. Lists are read back as tuples."""
@@ -244,6 +275,59 @@ class Transaction:
         }
         return self._scan(low, high, own, bool(reverse), limit)
 
+    def scan_picked(
+        self,
+        items: Any,
+        prefix: Any = None,
+        *,
+        start: Any = None,
+        stop: Any = None,
+        reverse: Any = False,
+    ) -> Iterator[tuple[Key, tuple[Any, ...]]]:
+        """Return keys like `scan`, each with these items of its tuple or dict.
+
+        Only these items count as read, as for `pick`, and so does the presence of each key.
+        """
+        self.step()
+        picked = tuple(items)
+        for item in picked:
+            if type(item) is not int and type(item) is not str:
+                raise BadValue(f"an item is an index or a name, not a {type(item).__name__}")
+        low, high = _scan_range(prefix, start, stop)
+        if low >= high:
+            return iter(())
+        for key in [key for key in self._blind_adds if low <= collation_key(key) < high]:
+            self._materialise_add(key)
+        own = {
+            key: value for key, value in self._writes.items() if low <= collation_key(key) < high
+        }
+        return self._scan_picked(low, high, own, bool(reverse), picked)
+
+    def pending_write(self, key: Any) -> Any:
+        """Return the value that this transaction has written under `key`, or `NOT_WRITTEN`."""
+        return self._writes.get(key, NOT_WRITTEN)
+
+    def restore(self, key: Any, pending: Any) -> None:
+        """Make `pending`, returned by `pending_write`, the pending write of `key` again."""
+        if pending is NOT_WRITTEN:
+            self._writes.pop(key, None)
+        else:
+            self._writes[key] = pending
+
+    def sql(self, text: Any, *parameters: Any, **named: Any) -> Any:
+        """Execute one SQL statement and return its `SqlResult` (`creekdb.sql`).
+
+        The data type must be declared with `sql=True`.
+        """
+        if self._sql_engine is None:
+            raise UsageError(
+                f"operation '{self._name}' uses SQL, but its data type does not; "
+                "declare the data type with sql=True"
+            )
+        if self._sql_session is None:
+            self._sql_session = self._sql_engine.open_session(self)
+        return self._sql_engine.execute(self._sql_session, text, parameters, named)
+
     def step(self) -> None:
         """Count a step. Raise `OperationStopped` above the limit, at this and every later call.
 
@@ -305,6 +389,47 @@ class Transaction:
             remaining -= 1
             if remaining == 0:
                 return
+
+    def _scan_picked(
+        self,
+        low: CollationKey,
+        high: CollationKey,
+        own: dict[Key, Any],
+        reverse: bool,
+        items: tuple[Any, ...],
+    ) -> Iterator[tuple[Key, tuple[Any, ...]]]:
+        stored = self._view.picked(low, high, reverse, items)
+        if own:
+            stored = self._merge_own(stored, own, reverse)
+        for key, value in stored:
+            self.step()
+            self._scan_count += 1
+            if value is ABSENT:
+                continue
+            yield key, pick_items(value, items)
+
+    def _merge_own(
+        self, stored: Iterator[tuple[Key, Any]], own: dict[Key, Any], reverse: bool
+    ) -> Iterator[tuple[Key, Any]]:
+        """Merge stored registers with the writes of this transaction, which take precedence."""
+        own_keys = sorted(own, key=collation_key, reverse=reverse)
+        position, count = 0, len(own_keys)
+        for key, value in stored:
+            current = collation_key(key)
+            while position < count:
+                next_key = own_keys[position]
+                next_current = collation_key(next_key)
+                if next_current == current or (next_current > current) != reverse:
+                    break
+                yield next_key, own[next_key]
+                position += 1
+            if position < count and own_keys[position] == key:
+                value = own[key]
+                position += 1
+            yield key, value
+        while position < count:
+            yield own_keys[position], own[own_keys[position]]
+            position += 1
 
     def _stop(self) -> None:
         raise OperationStopped(self._step_limit_message())

@@ -115,6 +115,12 @@ class StateObject:
             if self.db.get(key) is not ABSENT:
                 yield key
 
+    def picked(
+        self, start: CollationKey, stop: CollationKey, reverse: bool, items: tuple[int | str, ...]
+    ) -> Iterator[tuple[Key, Any]]:
+        for key in self.keys(start, stop, reverse):
+            yield key, self.read(key)
+
     def is_addable(self, key: Key) -> bool:
         return False
 

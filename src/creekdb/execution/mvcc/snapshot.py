@@ -107,6 +107,25 @@ class StoreSnapshot:
                 yield key
         scanned.start, scanned.stop = start, stop
 
+    def picked(
+        self, start: CollationKey, stop: CollationKey, reverse: bool, items: tuple[int | str, ...]
+    ) -> Iterator[tuple[Key, Any]]:
+        """Yield keys and values. Like `keys`, but only these items of each value count as read."""
+        scanned = ScannedRange(stop, stop) if reverse else ScannedRange(start, start)
+        if self.scanned_ranges is NO_RANGES:
+            self.scanned_ranges = []
+        self.scanned_ranges.append(scanned)
+        for key in self._table.known_keys(start, stop, reverse):
+            current = collation_key(key)
+            if reverse:
+                scanned.start = current
+            else:
+                scanned.stop = (*current, -1)
+            value = self.pick(key, items)
+            if value is not ABSENT:
+                yield key, value
+        scanned.start, scanned.stop = start, stop
+
     def is_addable(self, key: Key) -> bool:
         if not self._table.is_addable(key):
             return False

@@ -120,8 +120,7 @@ class LockedView:
     def keys(self, start: CollationKey, stop: CollationKey, reverse: bool) -> Iterator[Key]:
         """Yield the keys in batches of growing size. Each batch continues after the last key, since
         the keys may have changed in between."""
-        batch_size = 1
-        while True:
+        for batch_size in _batch_sizes():
             self._lock.acquire()
             try:
                 batch = list(islice(self._view.keys(start, stop, reverse), batch_size))
@@ -130,8 +129,34 @@ class LockedView:
             yield from batch
             if len(batch) < batch_size:
                 return
-            if reverse:
-                stop = collation_key(batch[-1])
-            else:
-                start = (*collation_key(batch[-1]), -1)
-            batch_size = min(batch_size * 2, SCAN_BATCH_MAX)
+            start, stop = _rest_of_range(start, stop, reverse, batch[-1])
+
+    def picked(
+        self, start: CollationKey, stop: CollationKey, reverse: bool, items: tuple[int | str, ...]
+    ) -> Iterator[tuple[Key, Any]]:
+        """Yield keys and values in batches, like `keys`."""
+        for batch_size in _batch_sizes():
+            self._lock.acquire()
+            try:
+                batch = list(islice(self._view.picked(start, stop, reverse, items), batch_size))
+            finally:
+                self._lock.release()
+            yield from batch
+            if len(batch) < batch_size:
+                return
+            start, stop = _rest_of_range(start, stop, reverse, batch[-1][0])
+
+
+def _batch_sizes() -> Iterator[int]:
+    size = 1
+    while True:
+        yield size
+        size = min(size * 2, SCAN_BATCH_MAX)
+
+
+def _rest_of_range(
+    start: CollationKey, stop: CollationKey, reverse: bool, last: Key
+) -> tuple[CollationKey, CollationKey]:
+    """Return the part of a range that follows the key `last` of a scan."""
+    current = collation_key(last)
+    return (start, current) if reverse else ((*current, -1), stop)

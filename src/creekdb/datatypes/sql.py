@@ -1,0 +1,111 @@
+"""Tables that are created, queried and changed with SQL (`creekdb.sql`).
+
+>>> session = SQL.sequential()
+>>> _ = session.call("sql", "CREATE TABLE item(id INTEGER PRIMARY KEY, name TEXT, stock INTEGER)")
+>>> session.call("sql", "INSERT INTO item(id, name, stock) VALUES (?, ?, ?)", (1, "tea", 3))
+{'columns': (), 'rows': (), 'row_count': 1, 'last_row_id': 1}
+>>> session.call("query", "SELECT name, stock FROM item WHERE id = :id", {"id": 1})
+{'columns': ('name', 'stock'), 'rows': (('tea', 3),), 'row_count': 1, 'last_row_id': None}
+>>> results = session.call(
+...     "transaction",
+...     (
+...         ("UPDATE item SET stock = stock - 1 WHERE id = ?", (1,)),
+...         ("SELECT stock FROM item", ()),
+...     ),
+... )
+>>> results[1]["rows"]
+((2,),)
+"""
+
+from collections.abc import Mapping, Sequence
+from random import Random
+from typing import Any
+
+from creekdb.errors import SqlTypeError
+from creekdb.execution.datatype import DataType
+from creekdb.execution.transaction import Transaction
+
+SQL = DataType("sql", sql=True)
+
+
+@SQL.operation
+def sql(tx: Transaction, text: str, parameters: Any = ()) -> dict[str, Any]:
+    """Execute one statement. Parameters are a list, or a dict by name."""
+    return _execute(tx, text, parameters)
+
+
+@SQL.operation(readonly=True)
+def query(tx: Transaction, text: str, parameters: Any = ()) -> dict[str, Any]:
+    """Execute one statement that only reads."""
+    return _execute(tx, text, parameters)
+
+
+@SQL.operation
+def transaction(tx: Transaction, statements: Any) -> tuple[dict[str, Any], ...]:
+    """Execute statements, each a text or a pair of text and parameters. All take effect or none."""
+    if not isinstance(statements, Sequence) or isinstance(statements, str | bytes):
+        raise SqlTypeError("a transaction takes a list of statements")
+    results = []
+    for statement in statements:
+        if isinstance(statement, str):
+            results.append(_execute(tx, statement, ()))
+        elif isinstance(statement, Sequence) and len(statement) == 2:
+            results.append(_execute(tx, statement[0], statement[1]))
+        else:
+            raise SqlTypeError("a statement is a text, or a pair of text and parameters")
+    return tuple(results)
+
+
+def _execute(tx: Transaction, text: Any, parameters: Any) -> dict[str, Any]:
+    if isinstance(parameters, Mapping):
+        result = tx.sql(text, **parameters)
+    elif isinstance(parameters, Sequence) and not isinstance(parameters, str | bytes):
+        result = tx.sql(text, *parameters)
+    else:
+        raise SqlTypeError("parameters are a list, or a dict by name")
+    value: dict[str, Any] = result.to_value()
+    return value
+
+
+_CREATE = (
+    "CREATE TABLE IF NOT EXISTS account(name TEXT PRIMARY KEY, balance INTEGER NOT NULL, "
+    "note TEXT, CHECK (balance >= 0)) STRICT",
+    "CREATE TABLE IF NOT EXISTS entry(id INTEGER PRIMARY KEY, name TEXT REFERENCES account(name) "
+    "ON DELETE CASCADE, amount INTEGER)",
+    "CREATE INDEX IF NOT EXISTS entry_by_name ON entry(name, amount)",
+)
+_INSERT = (
+    "INSERT INTO account(name, balance) VALUES (?, ?) "
+    "ON CONFLICT(name) DO UPDATE SET balance = balance + excluded.balance RETURNING balance"
+)
+_CHANGES = (
+    "UPDATE account SET balance = balance - 1 WHERE name = ? RETURNING balance",
+    "UPDATE account SET note = 'seen' WHERE name <> ?",
+    "INSERT INTO entry(name, amount) VALUES (?, 1)",
+    "INSERT INTO entry(name, amount) SELECT name, balance FROM account WHERE name >= ?",
+    "DELETE FROM account WHERE name = ?",
+    "DELETE FROM entry WHERE name > ?",
+)
+_QUERIES = (
+    "SELECT name, balance FROM account WHERE name <= ? ORDER BY name",
+    "SELECT a.name, count(e.id), sum(e.amount) FROM account a LEFT JOIN entry e USING (name) "
+    "WHERE a.name <> ? GROUP BY a.name ORDER BY a.name",
+    "SELECT note FROM account WHERE name = ?",
+    "SELECT amount FROM entry WHERE name = ? ORDER BY amount DESC LIMIT 2",
+)
+
+
+def sample(random: Random) -> tuple[str, tuple[Any, ...]]:
+    """Draw an operation on two tables. Every tenth operation creates the tables."""
+    name = random.choice(("ann", "bob", "cyd"))
+    kind = random.random()
+    if kind < 0.1:
+        return "transaction", (_CREATE,)
+    if kind < 0.3:
+        return "sql", (_INSERT, (name, random.randrange(4)))
+    if kind < 0.7:
+        return "sql", (random.choice(_CHANGES), (name,))
+    if kind < 0.8:
+        statements = tuple((random.choice(_CHANGES), (name,)) for _ in range(2))
+        return "transaction", (statements,)
+    return "query", (random.choice(_QUERIES), (name,))

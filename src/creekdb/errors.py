@@ -12,6 +12,7 @@
     │   │   ├── SqlConstraintError   row that violates a constraint
     │   │   ├── SqlTypeError         value of another type, or of none that SQL has
     │   │   ├── SqlParameterError    missing or superfluous parameters
+    │   │   ├── SqlSerializationError  transaction whose reads have changed
     │   │   └── SqlUnsupported       statement that Creek refuses
     │   ├── DirectoryInUse      data directory that another process has locked
     │   └── DuplicateReplica    replica whose number another running replica has
@@ -100,6 +101,10 @@ class SqlTypeError(SqlError):
 
 class SqlParameterError(SqlError):
     """Missing or superfluous parameters of a statement."""
+
+
+class SqlSerializationError(SqlError):
+    """Interactive transaction that would receive other responses at its position in the order."""
 
 
 class SqlUnsupported(SqlError):

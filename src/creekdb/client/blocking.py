@@ -157,6 +157,16 @@ class BlockingCall:
         """Last response, and whether it differs from the first one."""
         return self._database.run_coroutine(self._call.final)
 
+    @property
+    def latest(self) -> CallResponse | None:
+        """Last response so far, or None. Does not block."""
+        return self._call.latest
+
+    @property
+    def is_complete(self) -> bool:
+        """True if no more responses will arrive. Does not block."""
+        return self._call.is_complete
+
     def __iter__(self) -> Iterator[CallResponse]:
         responses = aiter(self._call)
 

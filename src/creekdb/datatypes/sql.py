@@ -17,10 +17,20 @@
 ((2,),)
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from random import Random
 from typing import Any
 
+from creekdb.datatypes.sql_script import (
+    EntryOutcome,
+    Origin,
+    ScratchExecution,
+    check_digest,
+    checked_entries,
+    checked_parameter_lists,
+    merge_results,
+    split_parameters,
+)
 from creekdb.errors import SqlTypeError
 from creekdb.execution.datatype import DataType
 from creekdb.execution.transaction import Transaction
@@ -56,14 +66,75 @@ def transaction(tx: Transaction, statements: Any) -> tuple[dict[str, Any], ...]:
     return tuple(results)
 
 
-def _execute(tx: Transaction, text: Any, parameters: Any) -> dict[str, Any]:
-    if isinstance(parameters, Mapping):
-        result = tx.sql(text, **parameters)
-    elif isinstance(parameters, Sequence) and not isinstance(parameters, str | bytes):
-        result = tx.sql(text, *parameters)
+@SQL.operation
+def batch(tx: Transaction, text: str, parameter_lists: Any) -> dict[str, Any]:
+    """Execute one statement once per list of parameters. All executions take effect or none."""
+    return merge_results(
+        [_execute(tx, text, parameters) for parameters in checked_parameter_lists(parameter_lists)]
+    )
+
+
+@SQL.operation(readonly=True)
+def preview(tx: Transaction, entries: Any, digests: Any = (), origin: Any = None) -> dict[str, Any]:
+    """Execute a script (`creekdb.datatypes.sql_script`) without keeping its writes.
+
+    Return the result or error of its last entry, the digest of that, and the origin of the script.
+    `digests` are those of the entries before.
+    """
+    script = checked_entries(entries)
+    if not script:
+        raise SqlTypeError("a preview needs at least one entry")
+    start = Origin.of(tx) if origin is None else Origin.from_value(origin)
+    outcome = _execute_script(_scratch(tx, start), script, digests)[-1]
+    return {
+        "origin": tuple(start),
+        "digest": outcome.digest,
+        "value": outcome.value,
+        "error": outcome.error,
+    }
+
+
+@SQL.operation
+def commit(tx: Transaction, entries: Any, digests: Any, origin: Any) -> tuple[str, ...]:
+    """Execute a script and keep its writes. Return the digests of its entries.
+
+    If `digests` is not None, the script takes effect only if each entry has its digest. Otherwise
+    it takes effect unless one of its entries fails.
+    """
+    script = checked_entries(entries)
+    scratch = _scratch(tx, Origin.from_value(origin))
+    if digests is None:
+        outcomes = [EntryOutcome(scratch.run(entry), None) for entry in script]
     else:
-        raise SqlTypeError("parameters are a list, or a dict by name")
-    value: dict[str, Any] = result.to_value()
+        if not isinstance(digests, Sequence) or len(digests) != len(script):
+            raise SqlTypeError("'digests' is None, or has one digest for each entry")
+        outcomes = _execute_script(scratch, script, digests)
+    scratch.keep_writes(tx)
+    return tuple(outcome.digest for outcome in outcomes)
+
+
+def _scratch(tx: Transaction, origin: Origin) -> ScratchExecution:
+    assert SQL.sql_engine is not None
+    return ScratchExecution(tx, SQL.sql_engine, origin, SQL.steps)
+
+
+def _execute_script(
+    scratch: ScratchExecution, script: Sequence[Any], digests: Any
+) -> list[EntryOutcome]:
+    """Execute all entries. Raise `SqlSerializationError` at the first with another digest."""
+    if not isinstance(digests, Sequence):
+        raise SqlTypeError("'digests' is a list")
+    outcomes: list[EntryOutcome] = []
+    for position, entry in enumerate(script):
+        outcomes.append(scratch.execute(entry))
+        if position < len(digests):
+            check_digest(position, outcomes[-1], digests[position])
+    return outcomes
+
+
+def _execute(tx: Transaction, text: Any, parameters: Any) -> dict[str, Any]:
+    positional, named = split_parameters(parameters)
+    value: dict[str, Any] = tx.sql(text, *positional, **named).to_value()
     return value
 
 
@@ -103,9 +174,21 @@ def sample(random: Random) -> tuple[str, tuple[Any, ...]]:
         return "transaction", (_CREATE,)
     if kind < 0.3:
         return "sql", (_INSERT, (name, random.randrange(4)))
+    if kind < 0.35:
+        return "batch", (_INSERT, ((name, 1), ("dan", random.randrange(4))))
     if kind < 0.7:
         return "sql", (random.choice(_CHANGES), (name,))
     if kind < 0.8:
         statements = tuple((random.choice(_CHANGES), (name,)) for _ in range(2))
         return "transaction", (statements,)
+    if kind < 0.9:
+        entries = (
+            {"sql": random.choice(_CHANGES), "parameters": (name,)},
+            {"savepoint": "after_first"},
+            {"sql": random.choice(_CHANGES), "parameters": (name,)},
+            {"rollback_to": "after_first"},
+        )
+        if kind < 0.85:
+            return "preview", (entries,)
+        return "commit", (entries, None, (random.randrange(10**6), 1, 1))
     return "query", (random.choice(_QUERIES), (name,))

@@ -37,8 +37,6 @@ class Condition(NamedTuple):
     operator: int
     argument: int | None
     """None for IS NULL, which has no argument."""
-    is_list: bool = False
-    """True if the argument is the set of values of an IN."""
 
 
 class AccessPath(NamedTuple):
@@ -76,11 +74,17 @@ class _Usable(NamedTuple):
     operator: int
     collation: str
     is_list: bool
+    """True for an IN. SQLite scans once for each of its values, in ascending order."""
 
 
-def choose_path(table: Table, info: apsw.IndexInfo) -> AccessPath:
-    """Return the cheapest path, and report its costs and arguments to SQLite."""
-    usable = _usable_constraints(table, info)
+def choose_path(table: Table, info: apsw.IndexInfo, has_subquery_in_list: bool) -> AccessPath:
+    """Return the cheapest path, and report its costs and arguments to SQLite.
+
+    `has_subquery_in_list` is True if the statement may have an IN with a subquery. The type of the
+    subquery then decides how a column of TEXT or BLOB affinity is compared. A virtual table must
+    leave the comparison to SQLite, which would otherwise compare without that type.
+    """
+    usable = _usable_constraints(table, info, has_subquery_in_list)
     order = [
         (info.get_aOrderBy_iColumn(number), bool(info.get_aOrderBy_desc(number)))
         for number in range(info.nOrderBy)
@@ -95,7 +99,9 @@ def choose_path(table: Table, info: apsw.IndexInfo) -> AccessPath:
     return best.path(info, columns)
 
 
-def _usable_constraints(table: Table, info: apsw.IndexInfo) -> dict[int, list[_Usable]]:
+def _usable_constraints(
+    table: Table, info: apsw.IndexInfo, has_subquery_in_list: bool
+) -> dict[int, list[_Usable]]:
     usable: dict[int, list[_Usable]] = {}
     for number in range(info.nConstraint):
         operator = info.get_aConstraint_op(number)
@@ -107,6 +113,9 @@ def _usable_constraints(table: Table, info: apsw.IndexInfo) -> dict[int, list[_U
                 column = table.row_id_column
             collation = info.get_aConstraint_collation(number).upper()
             is_list = info.get_aConstraintUsage_in(number)
+            is_numeric = column == -1 or table.columns[column].affinity not in ("TEXT", "BLOB")
+            if is_list and has_subquery_in_list and not is_numeric:
+                continue
             usable.setdefault(column, []).append(_Usable(number, operator, collation, is_list))
     return usable
 
@@ -141,9 +150,7 @@ class _Candidate(NamedTuple):
                 return Condition(ISNULL, None)
             arguments += 1
             info.set_aConstraintUsage_argvIndex(used.number, arguments)
-            if used.is_list:
-                info.set_aConstraintUsage_in(used.number, True)
-            return Condition(used.operator, arguments - 1, used.is_list)
+            return Condition(used.operator, arguments - 1)
 
         equalities = tuple([made for each in self.equalities if (made := condition(each))])
         lower, upper = condition(self.lower), condition(self.upper)
@@ -241,56 +248,48 @@ class KeyRange(NamedTuple):
     """Inclusive bounds, None where unbounded."""
 
 
-def key_ranges(
+def key_range(
     table: Table, path: AccessPath, arguments: tuple[Any, ...]
-) -> tuple[list[KeyRange], bool]:
-    """Return the ranges that a path reads, in its order.
+) -> tuple[KeyRange | None, bool]:
+    """Return the range that a path reads, None if it is empty.
 
-    The second value is False if the ranges cover more than the equalities, because a comparison is
+    The second value is False if the range covers more than the equalities, because a comparison is
     uncertain.
     """
-    prefixes: list[tuple[Component, ...]] = [()]
+    prefix: tuple[Component, ...] = ()
     bounds: list[SqlValue] = []
     for condition in (path.lower, path.upper):
         bound = None if condition is None else arguments[condition.argument or 0]
         if condition is not None and bound is None:
-            return [], True  # a comparison with NULL is never true
+            return None, True  # a comparison with NULL is never true
         bounds.append(bound)
     for position, condition in enumerate(path.equalities):
         components = _equal_components(table, path.key, position, condition, arguments)
         if components is None:
-            ranges = [KeyRange(prefix) for prefix in prefixes]
-            return ranges[::-1] if path.reverse else ranges, False
-        prefixes = [(*prefix, each) for prefix in prefixes for each in components]
+            return KeyRange(prefix), False
+        if not components:
+            return None, True
+        prefix = (*prefix, *components)
     low, high = _bounds(table, path.key, len(path.equalities), bounds[0], bounds[1])
-    ranges = [KeyRange(prefix, low, high) for prefix in prefixes]
-    return ranges[::-1] if path.reverse else ranges, True
+    return KeyRange(prefix, low, high), True
 
 
 def _equal_components(
     table: Table, index: Index, position: int, condition: Condition, arguments: tuple[Any, ...]
 ) -> list[Component] | None:
-    """Return the components of a column that may satisfy an equality, sorted; None for any."""
-    if condition.argument is None:
-        values: Any = (None,)
-    elif condition.is_list:
-        values = arguments[condition.argument]
-    else:
-        values = (arguments[condition.argument],)
-    codec, collation = index.codecs[position], index.collations[position]
-    components: set[Component] = set()
-    for value in values:
-        if value is None and condition.operator == EQ:
-            continue  # never equal
-        converted = _converted(table, index.columns[position], value)
-        if converted is _UNCERTAIN:
-            return None
-        try:
-            components.add(encode(converted, codec, collation))
-        except Unencodable:
-            if type(converted) is float and converted.is_integer() and abs(converted) < 2.0**63:
-                components.add(int(converted))
-    return sorted(components, key=lambda each: (type(each) is str, each))
+    """Return the component of a column that satisfies an equality, if any; None if uncertain."""
+    value = None if condition.argument is None else arguments[condition.argument]
+    if value is None and condition.operator == EQ:
+        return []  # never equal
+    converted = _converted(table, index.columns[position], value)
+    if converted is _UNCERTAIN:
+        return None
+    try:
+        return [encode(converted, index.codecs[position], index.collations[position])]
+    except Unencodable:
+        if type(converted) is float and converted.is_integer() and abs(converted) < 2.0**63:
+            return [int(converted)]
+        return []
 
 
 def _bounds(

@@ -35,6 +35,8 @@ class Storage(msgspec.Struct, frozen=True, array_like=True):
     """Position of each column in a stored row."""
     width: int
     """Number of positions ever used."""
+    created_width: int
+    """Number of positions when the table was created. A stored row has at least as many items."""
     added_defaults: dict[int, Any] = {}
     """Per position, the default of a column that was added when the table may have had rows."""
 
@@ -123,6 +125,8 @@ class Table(msgspec.Struct, frozen=True, dict=True):
     has_row_id: bool
     row_id_column: int | None
     """Number of the INTEGER PRIMARY KEY column, an alias of the row id."""
+    checked_before_key: int
+    """Number of the indexes whose uniqueness is checked before that of the primary key."""
     is_autoincrement: bool
     is_strict: bool
     needs_probe: bool
@@ -144,14 +148,17 @@ class Table(msgspec.Struct, frozen=True, dict=True):
         return {column.name.lower(): number for number, column in enumerate(self.columns)}
 
     @cached_property
+    def unique_constraints(self) -> tuple[Index, ...]:
+        """Unique indexes and the primary key, in the order in which SQLite checks them."""
+        indexes = list(self.indexes)
+        indexes.insert(self.checked_before_key, self.primary_key)
+        return tuple([index for index in indexes if index.unique])
+
+    @cached_property
     def is_dense(self) -> bool:
         """True if a stored row is the tuple of all column values."""
         numbers = tuple(range(len(self.columns)))
-        return (
-            self.storage.slots == numbers
-            and self.storage.width == len(numbers)
-            and not self.storage.added_defaults
-        )
+        return self.storage.slots == numbers and self.storage.created_width == len(numbers)
 
     def index_prefix(self, index: Index) -> tuple[str, str, str]:
         return (INDEX_PREFIX, self.storage.name, index.name)

@@ -151,6 +151,9 @@ class RowChanger:
             if given.get(alias) is None:
                 row_id = row_id if row_id is not None else self._assign_row_id()
                 given[alias] = row_id
+            if table.is_autoincrement:
+                # A row that is ignored later uses up its id, as in SQLite.
+                self.writer.advance_sequence(table, _row_id_value(given[alias]) or 0)
             complete = self._complete(given)
             assigned = complete[alias]
             assert type(assigned) is int
@@ -215,8 +218,6 @@ class RowChanger:
         row_id = row.row_id(self.table)
         if row_id is not None:
             self.worker.session.last_row_id = row_id
-            if self.table.is_autoincrement:
-                self.writer.advance_sequence(self.table, row_id)
 
     def _resolve(self, conflicts: list[Conflict]) -> bool:
         """Remove the rows in the way, or return False to skip the new row, or raise."""
@@ -326,12 +327,16 @@ class ResolvedUpsert:
                 if index.unique and set(index.columns) == wanted
             )
         if clause.assignments is not None:
-            expressions = ", ".join(f"({each})" for each in clause.assignments.expressions)
-            where = f" WHERE {clause.where}" if clause.where else ""
-            changed, excluded = CHANGED_PREFIX + table.name, EXCLUDED_PREFIX + table.name
+            # Each expression has a scope of its own, in which a column without a table name is
+            # that of the existing row.
+            existing = quote_name(CHANGED_PREFIX + table.name)
+            scope = f"FROM {existing} AS {quote_name(target.alias)}"
+            expressions = [f"(SELECT {each} {scope})" for each in clause.assignments.expressions]
+            where = f" WHERE (SELECT {clause.where} {scope})" if clause.where else ""
+            excluded = quote_name(EXCLUDED_PREFIX + table.name)
+            selected = ", ".join(expressions)
             self.query = Query.of(
-                f"{target.prefix} SELECT {expressions} FROM {quote_name(changed)} "
-                f"AS {quote_name(target.alias)}, {quote_name(excluded)} AS excluded{where}"
+                f"{target.prefix} SELECT {selected} FROM {excluded} AS excluded{where}"
             )
 
     def handles(self, conflict: Conflict) -> bool:
@@ -344,17 +349,10 @@ def _upsert(changer: RowChanger, upserts: tuple[ResolvedUpsert, ...], row: Row) 
     for upsert in upserts:
         for conflict in conflicts:
             if upsert.handles(conflict):
-                unresolved = [each for each in conflicts if not _is_handled(upserts, each)]
-                if unresolved:
-                    raise unique_error(changer.table, unresolved[0].constraint)
                 if upsert.assignments is not None:
                     _update_conflicting(changer, upsert, conflict, row)
                 return True
     return False
-
-
-def _is_handled(upserts: tuple[ResolvedUpsert, ...], conflict: Conflict) -> bool:
-    return any(upsert.handles(conflict) for upsert in upserts)
 
 
 def _update_conflicting(
@@ -428,7 +426,7 @@ def _row_with_defaults(
 
 
 def _is_ignorable(error: SqlConstraintError) -> bool:
-    return str(error).startswith(("NOT NULL", "CHECK", "UNIQUE", "cannot store"))
+    return str(error).startswith(("NOT NULL", "CHECK"))
 
 
 def _is_stored_unchanged(table: Table, values: tuple[SqlValue, ...]) -> bool:

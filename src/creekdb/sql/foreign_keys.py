@@ -21,10 +21,8 @@ ACTION_DEPTH_MAX: Final = 100
 class RowFinder(Protocol):
     """Port to queries on the tables."""
 
-    def find(
-        self, table: Table, columns: tuple[str, ...], values: tuple[SqlValue, ...]
-    ) -> list[Row]:
-        """Return the rows whose columns have these values."""
+    def find(self, table: Table, query: str, values: tuple[SqlValue, ...]) -> list[Row]:
+        """Return the keys of the rows that a query finds with these values."""
 
 
 class _ChildCheck(NamedTuple):
@@ -143,10 +141,28 @@ class ForeignKeyEnforcer:
 
     def _parents(self, key: ForeignKey, values: tuple[SqlValue, ...]) -> list[Row]:
         table = self._catalog.tables.get(key.parent.lower())
-        return [] if table is None else self._finder.find(table, key.parent_columns, values)
+        if table is None:
+            return []
+        conditions = [
+            f"{quote_name(name)} = ?{at}" for at, name in enumerate(key.parent_columns, 1)
+        ]
+        return self._finder.find(table, _find_query(table, conditions), values)
 
     def _children(self, key: ForeignKey, values: tuple[SqlValue, ...]) -> list[Row]:
-        return self._finder.find(self._catalog.tables[key.child.lower()], key.columns, values)
+        """Return the children of a parent key, compared as the columns of the parent are."""
+        child = self._catalog.tables[key.child.lower()]
+        parent = self._catalog.tables[key.parent.lower()]
+        conditions = []
+        for at, name in enumerate(key.columns, 1):
+            column = child.columns[child.column_numbers[name.lower()]]
+            model = parent.columns[parent.column_numbers[key.parent_columns[at - 1].lower()]]
+            value = f"?{at}"
+            if model.affinity not in ("BLOB", column.affinity):
+                value = f"CAST({value} AS {model.affinity})"
+            if model.collation != column.collation:
+                value = f"{value} COLLATE {model.collation}"
+            conditions.append(f"{value} = {quote_name(column.name)}")
+        return self._finder.find(child, _find_query(child, conditions), values)
 
 
 def _values(table: Table, columns: tuple[str, ...], row: Row) -> tuple[SqlValue, ...]:
@@ -157,12 +173,10 @@ def _violation() -> SqlConstraintError:
     return SqlConstraintError("FOREIGN KEY constraint failed")
 
 
-def find_query(table: Table, columns: tuple[str, ...]) -> str:
-    """Return the query of the keys of all rows whose columns equal the parameters."""
-    conditions = " AND ".join(
-        f"{quote_name(column)} = ?{number}" for number, column in enumerate(columns, 1)
-    )
-    return f"SELECT {key_columns(table)} FROM {quote_name(table.name)} WHERE {conditions}"
+def _find_query(table: Table, conditions: list[str]) -> str:
+    """Return the query of the keys of all rows that satisfy the conditions."""
+    where = " AND ".join(conditions)
+    return f"SELECT {key_columns(table)} FROM {quote_name(table.name)} WHERE {where}"
 
 
 def key_columns(table: Table, alias: str | None = None) -> str:

@@ -65,12 +65,16 @@ class Probe:
 
         cursor = self.connection.cursor()
         cursor.exec_trace = stop
+        # SQLite reports foreign keys without a matching parent key only if it enforces them.
+        self.connection.config(apsw.SQLITE_DBCONFIG_ENABLE_FKEY, 1)
         try:
             cursor.execute(text, apsw._null_bindings)  # type: ignore[attr-defined]
         except apsw.ExecTraceAbort:
             pass
         except apsw.Error as error:
             raise translate(error, text) from None
+        finally:
+            self.connection.config(apsw.SQLITE_DBCONFIG_ENABLE_FKEY, 0)
         return prepared[0]
 
     def entries(self) -> tuple[SchemaEntry, ...]:
@@ -131,9 +135,9 @@ class Probe:
         options = next(row for row in self.pragma("table_list", name) if row[0] == "main")
         is_without_row_id, is_strict = bool(options[4]), bool(options[5])
         if storage is None:
-            storage = Storage(name.lower(), tuple(range(len(info))), len(info))
+            storage = Storage(name.lower(), tuple(range(len(info))), len(info), len(info))
         words = {token.word for token in tokenize(sql)}
-        indexes, primary_key_collations = self._indexes(name)
+        indexes, primary_key_collations, checked_before = self._indexes(name)
         collations = self._column_collations(name, info)
         columns = tuple(
             Column(
@@ -175,6 +179,7 @@ class Probe:
             primary_key=primary_key,
             has_row_id=not is_without_row_id,
             row_id_column=row_id_column,
+            checked_before_key=checked_before,
             is_autoincrement="AUTOINCREMENT" in words,
             is_strict=is_strict,
             needs_probe="CHECK" in words or any(column.is_generated for column in columns),
@@ -190,21 +195,26 @@ class Probe:
 
     def _indexes(
         self, table: str
-    ) -> tuple[list[tuple[str, bool, tuple[int, ...], tuple[str, ...]]], tuple[str, ...] | None]:
-        """Return the indexes in order of creation, and the collations of a primary key index."""
+    ) -> tuple[
+        list[tuple[str, bool, tuple[int, ...], tuple[str, ...]]], tuple[str, ...] | None, int
+    ]:
+        """Return the indexes, newest first, and the collations of a primary key index.
+
+        The number is that of the indexes that SQLite checks before the primary key.
+        """
         found: list[tuple[str, bool, tuple[int, ...], tuple[str, ...]]] = []
-        primary_key_collations = None
-        for _, name, unique, origin, _ in reversed(self.pragma("index_list", table)):
+        primary_key_collations, primary_key_position = None, 0
+        for _, name, unique, origin, _ in self.pragma("index_list", table):
             rows = [row for row in self.pragma("index_xinfo", name) if row[5]]
             collations = tuple(row[4].upper() for row in rows)
             if origin == "pk":
-                primary_key_collations = collations
+                primary_key_collations, primary_key_position = collations, len(found)
             else:
                 # Named by number: the name of an automatic index contains that of its table.
                 number = name.rpartition("_")[2]
                 storage = f"unique {number}" if name.startswith("sqlite_") else name.lower()
                 found.append((storage, bool(unique), tuple(row[1] for row in rows), collations))
-        return found, primary_key_collations
+        return found, primary_key_collations, primary_key_position
 
     def _column_collations(self, table: str, info: list[tuple[Any, ...]]) -> list[str]:
         collations: list[str] = []

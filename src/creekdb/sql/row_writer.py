@@ -63,10 +63,12 @@ class RowWriter:
         get = self._transaction.get
         found: list[Conflict] = []
         has_new_key = previous is None or previous.parts != row.parts
-        if has_new_key and get(table.row_key(row.parts)) is not None:
-            found.append(Conflict(table.primary_key, row.parts))
-        for index in table.indexes:
-            if not index.unique or any(row.values[column] is None for column in index.columns):
+        for index in table.unique_constraints:
+            if index is table.primary_key:
+                if has_new_key and get(table.row_key(row.parts)) is not None:
+                    found.append(Conflict(index, row.parts))
+                continue
+            if any(row.values[column] is None for column in index.columns):
                 continue
             if previous is not None and index.encode(previous.values) == index.encode(row.values):
                 continue

@@ -10,6 +10,7 @@ from itertools import pairwise
 from typing import Any, Final
 
 import apsw
+from msgspec.structs import replace
 
 from creekdb.errors import SqlUnsupported
 from creekdb.execution.transaction import Transaction
@@ -21,7 +22,7 @@ from creekdb.sql.result import SqlResult
 from creekdb.sql.row_writer import unique_error
 from creekdb.sql.sqlite_errors import translate
 from creekdb.sql.statements import StatementReader
-from creekdb.sql.tokens import Token
+from creekdb.sql.tokens import Token, TokenKind, statement_tokens
 from creekdb.sql.virtual_tables import RESERVED_PREFIX
 
 _CREATE_REFUSED: Final = {
@@ -45,7 +46,7 @@ def change_schema(session: Session, schema: Schema, text: str) -> SqlResult:
         probe.connection.execute(_adapted(probe, text, reader.tokens))
     except apsw.Error as error:
         raise translate(error, text) from None
-    after = _new_schema(probe, schema, before)
+    after = _new_schema(probe, schema, before, session.transaction)
     catalog = probe.catalog(after)
     change = _DataChange(session.transaction)
     for table in before.values():
@@ -140,7 +141,9 @@ def _adapted(probe: Probe, text: str, tokens: list[Token]) -> str:
     return f"{statement}{separator}WITHOUT ROWID"
 
 
-def _new_schema(probe: Probe, schema: Schema, before: dict[str, Table]) -> Schema:
+def _new_schema(
+    probe: Probe, schema: Schema, before: dict[str, Table], transaction: Transaction
+) -> Schema:
     """Return the schema after the statement, with the storage of every table."""
     entries = probe.entries()
     for entry in entries:
@@ -166,7 +169,7 @@ def _new_schema(probe: Probe, schema: Schema, before: dict[str, Table]) -> Schem
                 storage[name] = _new_storage(probe, entry.name, schema)
             else:
                 previous = before[renamed.get(name, name)]
-                storage[name] = _changed_storage(probe, entry.name, previous)
+                storage[name] = _changed_storage(probe, entry.name, previous, transaction)
         elif entry.kind == "index":
             _refuse_expressions(probe, entry.name)
     return Schema(entries, storage)
@@ -187,10 +190,10 @@ def _new_storage(probe: Probe, name: str, schema: Schema) -> Storage:
         number += 1
         unique = f"{base} {number}"
     width = len(probe.pragma("table_xinfo", name))
-    return Storage(unique, tuple(range(width)), width)
+    return Storage(unique, tuple(range(width)), width, width)
 
 
-def _changed_storage(probe: Probe, name: str, previous: Table) -> Storage:
+def _changed_storage(probe: Probe, name: str, previous: Table, transaction: Transaction) -> Storage:
     """Return the storage after ALTER TABLE, which adds, drops or renames one column at most."""
     storage = previous.storage
     columns = probe.pragma("table_xinfo", name)
@@ -200,30 +203,54 @@ def _changed_storage(probe: Probe, name: str, previous: Table) -> Storage:
         return storage
     if len(columns) < len(old_names):
         kept = [storage.slots[number] for number, old in enumerate(old_names) if old in names]
-        return Storage(storage.name, tuple(kept), storage.width, storage.added_defaults)
+        return replace(storage, slots=tuple(kept))
     slot = storage.width
     defaults = dict(storage.added_defaults)
-    default = _default_value(probe, columns[-1])
+    default = _default_value(probe, columns[-1], previous, transaction)
     if default is not None:
         defaults[slot] = default
-    return Storage(storage.name, (*storage.slots, slot), slot + 1, defaults)
+    return replace(storage, slots=(*storage.slots, slot), width=slot + 1, added_defaults=defaults)
 
 
-def _default_value(probe: Probe, column: tuple[Any, ...]) -> SqlValue:
-    """Return the default of a column, converted to its type."""
+def _default_value(
+    probe: Probe, column: tuple[Any, ...], previous: Table, transaction: Transaction
+) -> SqlValue:
+    """Return the default of an added column, as SQLite shows it in the existing rows.
+
+    SQLite converts a default in existing rows otherwise than in new ones: DEFAULT 1e2 in a TEXT
+    column is '1e2' there. It also rejects a default of another type only if there are rows.
+    """
     _, _, declared, _, default, _, _ = column
-    if default is None:
+    if default is None or not _has_rows(transaction, previous):
         return None
     connection = probe.connection
     connection.execute("SAVEPOINT default_value")
     try:
-        connection.execute(f"CREATE TABLE creek_default(value {declared})")
-        row = connection.execute(f"INSERT INTO creek_default VALUES ({default}) RETURNING value")
-        value: SqlValue = row.fetchall()[0][0]
+        strict = "STRICT" if previous.is_strict else ""
+        connection.execute(f"CREATE TABLE creek_default(number INTEGER) {strict}")
+        connection.execute("INSERT INTO creek_default VALUES (1)")
+        connection.execute(
+            f"ALTER TABLE creek_default ADD COLUMN value {declared} DEFAULT {_quoted(default)}"
+        )
+        rows = connection.execute("SELECT value FROM creek_default").fetchall()
+    except apsw.Error as error:
+        raise translate(error, "") from None
     finally:
         connection.execute("ROLLBACK TO default_value")
         connection.execute("RELEASE default_value")
+    value: SqlValue = rows[0][0]
     return value
+
+
+def _quoted(default: str) -> str:
+    """Return a default as it may be written: SQLite stores an expression without parentheses."""
+    token = statement_tokens(default)[0]
+    is_literal = token.kind is TokenKind.LITERAL or token.text in ("+", "-")
+    return default if is_literal or token.word == "NULL" else f"({default})"
+
+
+def _has_rows(transaction: Transaction, table: Table) -> bool:
+    return any(True for _ in transaction.scan_picked((), table.row_prefix))
 
 
 class _DataChange:
@@ -251,7 +278,7 @@ class _DataChange:
                 self._fill(table, index)
 
     def check_rows(self, previous: Table, table: Table, probe: Probe) -> None:
-        """Check existing rows against the CHECK constraint of an added column."""
+        """Check existing rows against the constraints of an added column."""
         if len(table.columns) <= len(previous.columns) or not table.needs_probe:
             return
         numbers = tuple(

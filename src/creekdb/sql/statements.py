@@ -91,6 +91,17 @@ def greatest_parameter(text: str) -> int:
     return max(numbers, default=0)
 
 
+def has_subquery_in_list(text: str) -> bool:
+    """True if `text` has an IN whose right side is a subquery or a table."""
+    tokens = tokenize(text)
+    for token, following, second in zip(tokens, tokens[1:], tokens[2:], strict=False):
+        if token.word == "IN" and (
+            following.text != "(" or second.word in ("SELECT", "VALUES", "WITH")
+        ):
+            return True
+    return False
+
+
 class Assignments(NamedTuple):
     """SET clause: the assigned columns, and one expression for each."""
 

@@ -6,17 +6,17 @@ statement has in hand: changed rows for RETURNING, and the new row of an UPSERT.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from itertools import chain
 from operator import itemgetter
 from typing import Any, Final
 
 import apsw
 
 from creekdb.execution.keys import collation_key
-from creekdb.sql.access_path import AccessPath, KeyRange, choose_path, key_ranges
+from creekdb.sql.access_path import AccessPath, KeyRange, choose_path, key_range
 from creekdb.sql.catalog import Catalog, Index, Table
 from creekdb.sql.connection import SessionSlot
 from creekdb.sql.key_codec import Component, SqlValue
+from creekdb.sql.statements import has_subquery_in_list
 from creekdb.sql.tokens import quote_name
 
 STORED_MODULE: Final = "creek"
@@ -38,7 +38,9 @@ class StoredModule:
         self, connection: apsw.Connection, module: str, database: str, name: str, *arguments: Any
     ) -> tuple[str, "StoredTable"]:
         table = self._catalog.tables[name.lower()]
-        return declaration(table), StoredTable(table, self._slot)
+        entries = self._catalog.schema.entries
+        views = tuple([entry.sql for entry in entries if entry.kind == "view"])
+        return declaration(table), StoredTable(table, self._slot, views)
 
     Connect = Create
 
@@ -46,14 +48,15 @@ class StoredModule:
 class StoredTable:
     """Table whose rows are registers."""
 
-    def __init__(self, table: Table, slot: SessionSlot) -> None:
+    def __init__(self, table: Table, slot: SessionSlot, views: tuple[str, ...]) -> None:
         self._table = table
         self._slot = slot
+        self._views_have_one = any(map(has_subquery_in_list, views))
         self._paths: list[AccessPath] = []
         self._numbers: dict[AccessPath, int] = {}
 
     def BestIndexObject(self, info: apsw.IndexInfo) -> bool:  # noqa: N802
-        path = choose_path(self._table, info)
+        path = choose_path(self._table, info, self._has_subquery_in_list())
         number = self._numbers.get(path)
         if number is None:
             number = self._numbers[path] = len(self._paths)
@@ -61,6 +64,9 @@ class StoredTable:
         info.idxNum = number
         info.idxStr = path.describe(self._table)
         return True
+
+    def _has_subquery_in_list(self) -> bool:
+        return self._views_have_one or has_subquery_in_list(self._slot.text)
 
     def Open(self) -> "StoredCursor":  # noqa: N802
         return StoredCursor(self._table, self._slot, self._paths)
@@ -120,24 +126,19 @@ def scan_rows(
 ) -> Iterator[tuple[Component, tuple[SqlValue, ...]]]:
     """Yield the last key component of each row, the row id if it has one, and the used columns."""
     slots = tuple([table.columns[column].slot for column in path.columns])
-    ranges, is_exact = key_ranges(table, path, arguments)
-    found: Iterator[tuple[Component, tuple[SqlValue, ...]]] = chain.from_iterable(
-        [_scan_range(table, slot, path, each, slots) for each in ranges]
-    )
+    keys, is_exact = key_range(table, path, arguments)
+    if keys is None:
+        return iter(())
     if not is_exact and path.is_ordered:
         found = _sorted_after_equalities(table, slot, path, slots)
+    elif path.key is table.primary_key:
+        found = _rows(table, slot, keys, slots, path.reverse)
+    else:
+        found = _rows_by_index(table, slot, path.key, keys, slots, path.reverse)
     if not table.storage.added_defaults:
         return found
     load = table.load_item
     return ((row_id, tuple(map(load, slots, row))) for row_id, row in found)
-
-
-def _scan_range(
-    table: Table, slot: SessionSlot, path: AccessPath, keys: KeyRange, slots: tuple[int, ...]
-) -> Iterator[tuple[Component, tuple[SqlValue, ...]]]:
-    if path.key is table.primary_key:
-        return _rows(table, slot, keys, slots, path.reverse)
-    return _rows_by_index(table, slot, path.key, keys, slots, path.reverse)
 
 
 def _sorted_after_equalities(

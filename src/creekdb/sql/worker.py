@@ -12,7 +12,6 @@ import apsw
 from creekdb.errors import SqlTypeError
 from creekdb.sql.catalog import Schema, Table
 from creekdb.sql.connection import Session, SessionSlot, allow_queries, open_connection
-from creekdb.sql.foreign_keys import find_query
 from creekdb.sql.key_codec import SqlValue
 from creekdb.sql.probe import Probe
 from creekdb.sql.row_writer import Row
@@ -76,6 +75,7 @@ class Worker:
 
     def query(self, text: str, bindings: tuple[Any, ...] = ()) -> list[tuple[SqlValue, ...]]:
         """Return all rows of a query on the registers."""
+        self.slot.text = text
         try:
             return self.connection.execute(text, bindings).fetchall()
         except apsw.Error as error:
@@ -88,11 +88,9 @@ class Worker:
         except apsw.Error as error:
             raise translate(error, text) from None
 
-    def find(
-        self, table: Table, columns: tuple[str, ...], values: tuple[SqlValue, ...]
-    ) -> list[Row]:
-        """Return the keys of the rows whose columns have these values."""
-        found = self.query(find_query(table, columns), values)
+    def find(self, table: Table, query: str, values: tuple[SqlValue, ...]) -> list[Row]:
+        """Return the keys of the rows that a query finds with these values."""
+        found = self.query(query, values)
         return [Row(table.selected_key_parts(key), ()) for key in found]
 
     def set_changed(self, table: Table, rows: list[Row]) -> None:

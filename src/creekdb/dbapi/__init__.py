@@ -47,3 +47,5 @@ apilevel: Final = "2.0"
 threadsafety: Final = 1
 """Threads may share the module, but not connections."""
 paramstyle: Final = "qmark"
+sqlite_version_info: Final = (3, 54, 1)
+"""Version of SQLite whose dialect this release speaks. `tests/sql_clients` compares it."""

@@ -11,7 +11,7 @@ from creekdb.client.database import connect as connect_client
 from creekdb.client.errors import CallFailed
 from creekdb.client.proxies import CallOptions
 from creekdb.dbapi import errors
-from creekdb.dbapi.cursor import Cursor
+from creekdb.dbapi.cursor import STRONG, Cursor, checked_level
 from creekdb.dbapi.errors import InterfaceError, ProgrammingError, call_error
 from creekdb.dbapi.outcome import Outcome, latest_outcome
 from creekdb.dbapi.transaction import InteractiveTransaction
@@ -19,9 +19,6 @@ from creekdb.errors import SqlError, UsageError
 from creekdb.sql.result import SqlResult
 from creekdb.sql.statements import StatementReader, leading_word
 
-WEAK: Final = "weak"
-STRONG: Final = "strong"
-LEVELS: Final = (WEAK, STRONG)
 DATATYPE: Final = "sql"
 URL_SCHEME: Final = "creek"
 QUERY_WORDS: Final = frozenset(("SELECT", "VALUES", "PRAGMA", "EXPLAIN"))
@@ -98,7 +95,7 @@ class Connection:
     def cursor(self, consistency: str | None = None) -> Cursor:
         """Return a cursor. `consistency` replaces the level of the connection."""
         self._open_database()
-        return Cursor(self, None if consistency is None else checked_level(consistency))
+        return Cursor(self, consistency)
 
     def execute(self, text: str, parameters: Any = ()) -> Cursor:
         """Execute a statement with a new cursor and return that."""
@@ -300,13 +297,6 @@ def url_settings(query: dict[str, str]) -> dict[str, Any]:
                 "token, authority, timeout and patience"
             )
     return settings
-
-
-def checked_level(level: Any) -> str:
-    """Return the consistency level, or raise `InterfaceError`."""
-    if level not in LEVELS:
-        raise InterfaceError(f"consistency is 'weak' or 'strong', not {level!r}")
-    return str(level)
 
 
 def _check_end(reader: StatementReader) -> None:

@@ -13,6 +13,9 @@ from creekdb.sql.result import SqlResult
 if TYPE_CHECKING:
     from creekdb.dbapi.connection import Connection
 
+WEAK: Final = "weak"
+STRONG: Final = "strong"
+
 Row: TypeAlias = tuple[Any, ...]
 Description: TypeAlias = tuple[tuple[str, Any, None, None, None, None, None], ...]
 
@@ -26,12 +29,20 @@ class Cursor:
     def __init__(self, connection: "Connection", consistency: str | None) -> None:
         self.connection: Final = connection
         self.consistency = consistency
-        """Level of this cursor's statements, or None for that of the connection."""
         self._is_closed = False
         self._result: SqlResult | None = None
         self._position = 0
         self._call: BlockingCall | None = None
         self._commit_before: BlockingCall | None = None
+
+    @property
+    def consistency(self) -> str | None:
+        """Level of this cursor's statements, or None for that of the connection."""
+        return self._consistency
+
+    @consistency.setter
+    def consistency(self, level: str | None) -> None:
+        self._consistency = None if level is None else checked_level(level)
 
     # --- statements -----------------------------------------------------------------------------
 
@@ -118,9 +129,11 @@ class Cursor:
     # --- lifecycle ------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """Discard the rows. Later uses raise `InterfaceError`."""
+        """Discard the rows. Later uses raise `InterfaceError`, but `rowcount` stays."""
         self._is_closed = True
-        self._result = self._call = None
+        self._call = None
+        if self._result is not None:
+            self._result = self._result._replace(rows=())
 
     def setinputsizes(self, sizes: Any) -> None:
         """Do nothing, as PEP 249 permits."""
@@ -160,3 +173,10 @@ class Cursor:
     def _check_open(self) -> None:
         if self._is_closed:
             raise InterfaceError("the cursor is closed", "24000")
+
+
+def checked_level(level: Any) -> str:
+    """Return the consistency level, or raise `InterfaceError`."""
+    if level not in (WEAK, STRONG):
+        raise InterfaceError(f"consistency is 'weak' or 'strong', not {level!r}")
+    return str(level)

@@ -21,7 +21,7 @@ from creekdb.errors import NotDeterministic
 from creekdb.execution.datatype import DataType, DataTypeWrapper
 from creekdb.execution.keys import CollationKey
 from creekdb.execution.result import ExecutionResult
-from creekdb.execution.transaction import ABSENT, View
+from creekdb.execution.transaction import ABSENT, RangeScan, View
 from creekdb.protocol.request import Operation, Request
 from creekdb.protocol.values import Key
 
@@ -154,13 +154,15 @@ class RecordingView:
         keys, self._cache[scan] = tee(self._cached(*scan))
         return keys
 
-    def picked(
-        self, start: CollationKey, stop: CollationKey, reverse: bool, items: tuple[int | str, ...]
-    ) -> Iterator[tuple[Key, Any]]:
-        direction = " in reverse" if reverse else ""
-        self.accesses.append(f"scanned {start!r} to {stop!r}{direction} for {items!r}")
-        scan = self._view.picked, start, stop, reverse, items
-        found, self._cache[scan] = tee(self._cached(*scan))
+    def pick_range(
+        self, scan: RangeScan, items: tuple[int | str, ...], limit: int
+    ) -> list[tuple[Key, Any]]:
+        text = f"{scan.start!r} to {scan.stop!r}{' in reverse' if scan.reverse else ''}"
+        self.accesses.append(f"scanned {text} for {items!r} of {limit}")
+        access = self._view.pick_range, text, items, limit
+        if access not in self._cache:
+            self._cache[access] = self._view.pick_range(scan, items, limit)
+        found: list[tuple[Key, Any]] = self._cache[access]
         return found
 
     def is_addable(self, key: Key) -> bool:

@@ -5,11 +5,12 @@ shares nothing with the stores of the replicas: no undo, no index, no versions.
 """
 
 from collections.abc import Iterator
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from creekdb.execution.base_state import changes
 from creekdb.execution.keys import CollationKey, collation_key
-from creekdb.execution.transaction import ABSENT
+from creekdb.execution.transaction import ABSENT, RangeScan
 from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.request import Outcome, Request
 from creekdb.protocol.values import Key
@@ -66,11 +67,11 @@ class Sequential:
         present = [key for key in keys if self.read(key) is not ABSENT]
         return iter(sorted(present, key=collation_key, reverse=reverse))
 
-    def picked(
-        self, start: CollationKey, stop: CollationKey, reverse: bool, items: tuple[int | str, ...]
-    ) -> Iterator[tuple[Key, Any]]:
-        for key in self.keys(start, stop, reverse):
-            yield key, self.read(key)
+    def pick_range(
+        self, scan: RangeScan, items: tuple[int | str, ...], limit: int
+    ) -> list[tuple[Key, Any]]:
+        keys = islice(self.keys(scan.start, scan.stop, scan.reverse), limit)
+        return [(key, self.read(key)) for key in keys]
 
     def is_addable(self, key: Key) -> bool:
         return False

@@ -24,6 +24,9 @@ class SqlEngine(Protocol):
     def open_session(self, transaction: Any) -> Any:
         """Return the state that all statements of one transaction share."""
 
+    def close_session(self, session: Any) -> None:
+        """Release the resources of a session at the end of its transaction."""
+
     def execute(
         self, session: Any, text: Any, parameters: tuple[Any, ...], named: dict[str, Any]
     ) -> Any:

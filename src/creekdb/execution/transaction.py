@@ -12,6 +12,7 @@ whether the request is tentative or committed.
 
 import enum
 from collections.abc import Iterator
+from itertools import chain
 from typing import Any, Final, Protocol
 
 from creekdb.errors import BadValue, UsageError
@@ -66,8 +67,32 @@ def pick_item(value: Any, item: int | str) -> Any:
     return value.get(item) if kind is dict else None
 
 
+SCAN_BATCH_MAX: Final = 64
+"""Maximum number of registers that a scan of picked items reads at once."""
+
+
+class RangeScan:
+    """Rest of a scan: the range of keys that it has not read, and its direction."""
+
+    __slots__ = ("reverse", "start", "stop")
+
+    def __init__(self, start: CollationKey, stop: CollationKey, reverse: bool) -> None:
+        self.start = start
+        self.stop = stop
+        self.reverse = reverse
+
+    def after(self, key: Key) -> "RangeScan":
+        """Return the rest of the scan after this key."""
+        current = collation_key(key)
+        if self.reverse:
+            return RangeScan(self.start, current, True)
+        return RangeScan((*current, -1), self.stop, False)  # directly after the key
+
+
 def pick_items(value: Any, items: tuple[Any, ...]) -> tuple[Any, ...]:
     """Return these items of a tuple or dict, with None for each missing item."""
+    if not items:
+        return ()
     picked = [pick_item(value, item) for item in items]
     for index, each in enumerate(picked):
         if type(each) is tuple or type(each) is dict:
@@ -87,10 +112,13 @@ class View(Protocol):
     def keys(self, start: CollationKey, stop: CollationKey, reverse: bool) -> Iterator[Key]:
         """Yield the keys in [start, stop) that hold a value, in ascending or descending order."""
 
-    def picked(
-        self, start: CollationKey, stop: CollationKey, reverse: bool, items: tuple[int | str, ...]
-    ) -> Iterator[tuple[Key, Any]]:
-        """Yield the keys of `keys`, with their values, to a reader that uses only these items."""
+    def pick_range(
+        self, scan: RangeScan, items: tuple[int | str, ...], limit: int
+    ) -> list[tuple[Key, Any]]:
+        """Return the next keys of a scan, at most `limit`, with their values.
+
+        The reader uses only these items of the values.
+        """
 
     def is_addable(self, key: Key) -> bool:
         """True if the store can add to `key` without a read. False if it never defers additions."""
@@ -286,8 +314,23 @@ class Transaction:
     ) -> Iterator[tuple[Key, tuple[Any, ...]]]:
         """Return keys like `scan`, each with these items of its tuple or dict.
 
-        Only these items count as read, as for `pick`, and so does the presence of each key.
+        Only these items count as read, as for `pick`, and so does the presence of each key. The
+        store reads ahead: up to as many keys as were returned, at most `SCAN_BATCH_MAX`, count as
+        read as well.
         """
+        batches = self.scan_batches(items, prefix, start=start, stop=stop, reverse=reverse)
+        return chain.from_iterable(batches)
+
+    def scan_batches(
+        self,
+        items: Any,
+        prefix: Any = None,
+        *,
+        start: Any = None,
+        stop: Any = None,
+        reverse: Any = False,
+    ) -> Iterator[list[tuple[Key, tuple[Any, ...]]]]:
+        """Return the results of `scan_picked` in batches of growing size."""
         self.step()
         picked = tuple(items)
         for item in picked:
@@ -301,7 +344,8 @@ class Transaction:
         own = {
             key: value for key, value in self._writes.items() if low <= collation_key(key) < high
         }
-        return self._scan_picked(low, high, own, bool(reverse), picked)
+        scan = RangeScan(low, high, bool(reverse))
+        return self._merged_batches(scan, own, picked) if own else self._batches(scan, picked)
 
     def pending_write(self, key: Any) -> Any:
         """Return the value that this transaction has written under `key`, or `NOT_WRITTEN`."""
@@ -343,6 +387,9 @@ class Transaction:
         If the step limit was exceeded, the result is that error, even if the operation caught the
         exception.
         """
+        if self._sql_engine is not None and self._sql_session is not None:
+            self._sql_engine.close_session(self._sql_session)
+            self._sql_session = None
         if self._read_count > self._read_count_max:
             outcome = Outcome(error=f"{OperationStopped.__name__}: {self._step_limit_message()}")
         if outcome.error is not None:
@@ -390,46 +437,40 @@ class Transaction:
             if remaining == 0:
                 return
 
-    def _scan_picked(
-        self,
-        low: CollationKey,
-        high: CollationKey,
-        own: dict[Key, Any],
-        reverse: bool,
-        items: tuple[Any, ...],
-    ) -> Iterator[tuple[Key, tuple[Any, ...]]]:
-        stored = self._view.picked(low, high, reverse, items)
-        if own:
-            stored = self._merge_own(stored, own, reverse)
-        for key, value in stored:
-            self.step()
-            self._scan_count += 1
-            if value is ABSENT:
-                continue
-            yield key, pick_items(value, items)
+    def _batches(
+        self, scan: RangeScan, items: tuple[Any, ...]
+    ) -> Iterator[list[tuple[Key, tuple[Any, ...]]]]:
+        for batch in self._stored_batches(scan, items):
+            self._count_scanned(len(batch))
+            yield [(key, pick_items(value, items)) for key, value in batch]
 
-    def _merge_own(
-        self, stored: Iterator[tuple[Key, Any]], own: dict[Key, Any], reverse: bool
-    ) -> Iterator[tuple[Key, Any]]:
-        """Merge stored registers with the writes of this transaction, which take precedence."""
-        own_keys = sorted(own, key=collation_key, reverse=reverse)
-        position, count = 0, len(own_keys)
-        for key, value in stored:
-            current = collation_key(key)
-            while position < count:
-                next_key = own_keys[position]
-                next_current = collation_key(next_key)
-                if next_current == current or (next_current > current) != reverse:
-                    break
-                yield next_key, own[next_key]
-                position += 1
-            if position < count and own_keys[position] == key:
-                value = own[key]
-                position += 1
-            yield key, value
-        while position < count:
-            yield own_keys[position], own[own_keys[position]]
-            position += 1
+    def _merged_batches(
+        self, scan: RangeScan, own: dict[Key, Any], items: tuple[Any, ...]
+    ) -> Iterator[list[tuple[Key, tuple[Any, ...]]]]:
+        stored = chain.from_iterable(self._stored_batches(scan, items))
+        for key, value in _merge_own(stored, own, scan.reverse):
+            self._count_scanned(1)
+            if value is not ABSENT:
+                yield [(key, pick_items(value, items))]
+
+    def _stored_batches(
+        self, scan: RangeScan, items: tuple[Any, ...]
+    ) -> Iterator[list[tuple[Key, Any]]]:
+        size = 1
+        while True:
+            batch = self._view.pick_range(scan, items, size)
+            yield batch
+            if len(batch) < size:
+                return
+            scan = scan.after(batch[-1][0])
+            size = min(size * 2, SCAN_BATCH_MAX)
+
+    def _count_scanned(self, count: int) -> None:
+        """Count a step for each of these registers."""
+        self._read_count_max -= count
+        if self._read_count > self._read_count_max:
+            self._stop()
+        self._scan_count += count
 
     def _stop(self) -> None:
         raise OperationStopped(self._step_limit_message())
@@ -439,6 +480,30 @@ class Transaction:
 
     def _reject_write(self) -> None:
         raise UsageError(f"operation '{self._name}' is declared read-only and must not write")
+
+
+def _merge_own(
+    stored: Iterator[tuple[Key, Any]], own: dict[Key, Any], reverse: bool
+) -> Iterator[tuple[Key, Any]]:
+    """Merge stored registers with the writes of the transaction, which take precedence."""
+    own_keys = sorted(own, key=collation_key, reverse=reverse)
+    position, count = 0, len(own_keys)
+    for key, value in stored:
+        current = collation_key(key)
+        while position < count:
+            next_key = own_keys[position]
+            next_current = collation_key(next_key)
+            if next_current == current or (next_current > current) != reverse:
+                break
+            yield next_key, own[next_key]
+            position += 1
+        if position < count and own_keys[position] == key:
+            value = own[key]
+            position += 1
+        yield key, value
+    while position < count:
+        yield own_keys[position], own[own_keys[position]]
+        position += 1
 
 
 def _scan_range(prefix: Any, start: Any, stop: Any) -> tuple[CollationKey, CollationKey]:

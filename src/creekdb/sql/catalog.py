@@ -155,6 +155,17 @@ class Table(msgspec.Struct, frozen=True, dict=True):
         return tuple([index for index in indexes if index.unique])
 
     @cached_property
+    def columns_without_default(self) -> tuple[int, ...]:
+        """Numbers of the columns that are NULL if a new row has no value for them."""
+        return tuple(
+            [
+                number
+                for number, column in enumerate(self.columns)
+                if column.default is None and not column.is_generated
+            ]
+        )
+
+    @cached_property
     def is_dense(self) -> bool:
         """True if a stored row is the tuple of all column values."""
         numbers = tuple(range(len(self.columns)))
@@ -242,6 +253,7 @@ class Catalog:
         self.tables = {table.name.lower(): table for table in tables}
         self.children: dict[str, list[ForeignKey]] = {}
         """Foreign keys by the lower-case name of the parent table."""
+        self.has_foreign_keys = any(table.foreign_keys for table in tables)
         for table in tables:
             for key in table.foreign_keys:
                 self.children.setdefault(key.parent.lower(), []).append(key)

@@ -94,7 +94,15 @@ _LIMITS: Final = (
 class Session:
     """State of one operation that SQL functions read: its transaction and its last changes."""
 
-    __slots__ = ("changes", "last_row_id", "row_ids", "schema", "total_changes", "transaction")
+    __slots__ = (
+        "changes",
+        "last_row_id",
+        "row_ids",
+        "schema",
+        "total_changes",
+        "transaction",
+        "worker",
+    )
 
     def __init__(self, transaction: Transaction) -> None:
         self.transaction = transaction
@@ -103,6 +111,8 @@ class Session:
         self.total_changes = 0
         self.row_ids = 0
         """Number of row ids that the operation has assigned."""
+        self.worker: Any = None
+        """Worker that executes the statements of the operation, once the first one has run."""
         self.schema: bytes | None = None
         """Schema register, once read."""
 

@@ -11,7 +11,8 @@ import apsw
 from creekdb.errors import SqlSyntaxError, SqlTypeError, SqlUnsupported
 from creekdb.execution.transaction import Transaction
 from creekdb.sql.catalog import SCHEMA_KEY
-from creekdb.sql.changes import ChangePlan
+from creekdb.sql.change_plan import ChangePlan
+from creekdb.sql.changes import execute_change
 from creekdb.sql.connection import READING_PRAGMAS, STATEMENT_BYTES_MAX, Session
 from creekdb.sql.result import SqlResult
 from creekdb.sql.schema_changes import change_schema, drop_target
@@ -71,6 +72,15 @@ class CompiledDescription(NamedTuple):
         return SqlResult(self.columns, rows, len(rows), worker.session.last_row_id)
 
 
+class CompiledChange(NamedTuple):
+    """INSERT, UPDATE or DELETE."""
+
+    plan: ChangePlan
+
+    def execute(self, worker: Worker, bindings: tuple[Any, ...]) -> SqlResult:
+        return execute_change(self.plan, worker, bindings)
+
+
 class CompiledSchemaChange(NamedTuple):
     """CREATE, DROP or ALTER."""
 
@@ -82,8 +92,11 @@ class CompiledSchemaChange(NamedTuple):
         if table is not None and worker.catalog.children.get(table.name.lower()):
             # References of other tables may forbid the deletion of rows, or cascade it.
             delete = f"DELETE FROM {quote_name(table.name)}"
-            ChangePlan.of(parse(delete), table, ()).execute(worker, ())
-        return change_schema(worker.session, worker.catalog.schema, self.text)
+            execute_change(ChangePlan(parse(delete), table), worker, ())
+        session = worker.session
+        result = change_schema(session, worker.catalog.schema, self.text)
+        ENGINE.close_session(session)  # later statements need a worker for the new schema
+        return result
 
 
 class Engine:
@@ -108,26 +121,32 @@ class Engine:
             raise SqlTypeError(f"a statement is a str, not a {type(text).__name__}")
         if len(text) > STATEMENT_BYTES_MAX:
             raise SqlSyntaxError(f"a statement has at most {STATEMENT_BYTES_MAX} characters")
+        worker: Worker = session.worker or self._assign_worker(session)
+        numbered, compiled = worker.compiled.get(text) or self._compile(worker, text)
+        bindings = check_parameters(bind(numbered, parameters, named))
+        return compiled.execute(worker, bindings)
+
+    def close_session(self, session: Session) -> None:
+        """Release the worker of a session."""
+        if session.worker is not None:
+            self._pool.give_back(session.worker)
+            session.worker = None
+
+    def _assign_worker(self, session: Session) -> Worker:
+        """Return a worker for the current schema of the session."""
         if session.schema is None:
             session.schema = session.transaction.get(SCHEMA_KEY, b"")
-        worker = self._pool.take(session.schema)
+        worker = session.worker = self._pool.take(session.schema)
         worker.slot.session = session
-        try:
-            numbered, compiled = self._compile(worker, text)
-            bindings = check_parameters(bind(numbered, parameters, named))
-            return compiled.execute(worker, bindings)
-        finally:
-            self._pool.give_back(worker)
+        return worker
 
     def _compile(self, worker: Worker, text: str) -> tuple[NumberedText, Compiled]:
-        found: tuple[NumberedText, Compiled] | None = worker.compiled.get(text)
-        if found is None:
-            numbered = number_parameters(text)
-            found = numbered, compile_statement(worker, text, numbered)
-            if len(worker.compiled) >= COMPILED_MAX:
-                del worker.compiled[next(iter(worker.compiled))]
-            worker.compiled[text] = found
-        return found
+        numbered = number_parameters(text)
+        compiled = numbered, compile_statement(worker, text, numbered)
+        if len(worker.compiled) >= COMPILED_MAX:
+            del worker.compiled[next(iter(worker.compiled))]
+        worker.compiled[text] = compiled
+        return compiled
 
 
 def compile_statement(worker: Worker, text: str, numbered: NumberedText) -> Compiled:
@@ -141,7 +160,7 @@ def compile_statement(worker: Worker, text: str, numbered: NumberedText) -> Comp
             raise SqlUnsupported(
                 f"{change.target.table} is not a table of the database; only tables can be changed"
             )
-        return ChangePlan.of(change, table, columns)
+        return CompiledChange(ChangePlan(change, table, columns))
     if word in ("CREATE", "DROP", "ALTER"):
         return CompiledSchemaChange(text)
     if word == "PRAGMA":

@@ -54,10 +54,9 @@ class ForeignKeyEnforcer:
         self._child_checks: list[_ChildCheck] = []
         self._parent_checks: list[_ParentCheck] = []
         self._depth = 0
-        if any(table.foreign_keys for table in catalog.tables.values()):
-            writer.on_insert = self._on_insert
-            writer.on_update = self._on_update
-            writer.on_delete = self._on_delete
+        writer.on_insert = self._on_insert
+        writer.on_update = self._on_update
+        writer.on_delete = self._on_delete
 
     def check(self) -> None:
         """Check all rows that the statement changed. Raise `SqlConstraintError`."""

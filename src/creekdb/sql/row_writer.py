@@ -100,6 +100,12 @@ class RowWriter:
         if self.on_update is not None:
             self.on_update(table, previous, row)
 
+    def update_in_place(self, table: Table, previous: Row, row: Row) -> None:
+        """Replace a row by one with the same key and the same index entries."""
+        self._put(table.row_key(row.parts), table.store(row.values))
+        if self.on_update is not None:
+            self.on_update(table, previous, row)
+
     def delete(self, table: Table, row: Row) -> None:
         for index in table.indexes:
             self._delete(table.index_key(index, row.values, row.parts))

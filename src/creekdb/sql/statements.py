@@ -94,11 +94,12 @@ def greatest_parameter(text: str) -> int:
 def has_subquery_in_list(text: str) -> bool:
     """True if `text` has an IN whose right side is a subquery or a table."""
     tokens = tokenize(text)
-    for token, following, second in zip(tokens, tokens[1:], tokens[2:], strict=False):
-        if token.word == "IN" and (
-            following.text != "(" or second.word in ("SELECT", "VALUES", "WITH")
-        ):
-            return True
+    for index, token in enumerate(tokens):
+        if token.word == "IN":
+            following = tokens[index + 1 : index + 3]
+            opens = bool(following) and following[0].text == "("
+            if not opens or following[-1].word in ("SELECT", "VALUES", "WITH"):
+                return True
     return False
 
 

@@ -5,17 +5,18 @@ only these, so that changes of other columns do not affect it. `RowTable` yields
 statement has in hand: changed rows for RETURNING, and the new row of an UPSERT.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from operator import itemgetter
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import apsw
 
 from creekdb.execution.keys import collation_key
-from creekdb.sql.access_path import AccessPath, KeyRange, choose_path, key_range
-from creekdb.sql.catalog import Catalog, Index, Table
+from creekdb.execution.transaction import Transaction
+from creekdb.sql.access_path import EQ, AccessPath, KeyRange, choose_path, key_range
+from creekdb.sql.catalog import Catalog, Table
 from creekdb.sql.connection import SessionSlot
-from creekdb.sql.key_codec import Component, SqlValue
+from creekdb.sql.key_codec import SqlValue
 from creekdb.sql.statements import has_subquery_in_list
 from creekdb.sql.tokens import quote_name
 
@@ -45,6 +46,36 @@ class StoredModule:
     Connect = Create
 
 
+Found: TypeAlias = Iterator[list[tuple[Any, tuple[SqlValue, ...]]]]
+"""Batches of rows: keys, or their components, and the used columns."""
+NO_BATCHES: Final[Found] = iter(())
+
+
+class PlannedScan:
+    """Access path with all that does not depend on the arguments of a scan."""
+
+    __slots__ = ("is_point", "is_primary_key", "path", "positions", "prefix", "slots")
+
+    def __init__(self, table: Table, path: AccessPath) -> None:
+        self.path = path
+        self.is_primary_key = path.key is table.primary_key
+        self.prefix: tuple[str, ...] = (
+            table.row_prefix if self.is_primary_key else table.index_prefix(path.key)
+        )
+        self.slots = tuple([table.columns[column].slot for column in path.columns])
+        """Positions of the used columns in a stored row."""
+        self.positions = {column: index for index, column in enumerate(path.columns)}
+        """Positions of the used columns in a picked row."""
+        self.is_point = (
+            self.is_primary_key
+            and table.has_row_id
+            and len(path.equalities) == 1
+            and path.equalities[0].operator == EQ
+            and not table.storage.added_defaults
+        )
+        """True if the path is an equality of the row id."""
+
+
 class StoredTable:
     """Table whose rows are registers."""
 
@@ -52,15 +83,15 @@ class StoredTable:
         self._table = table
         self._slot = slot
         self._views_have_one = any(map(has_subquery_in_list, views))
-        self._paths: list[AccessPath] = []
+        self._scans: list[PlannedScan] = []
         self._numbers: dict[AccessPath, int] = {}
 
     def BestIndexObject(self, info: apsw.IndexInfo) -> bool:  # noqa: N802
         path = choose_path(self._table, info, self._has_subquery_in_list())
         number = self._numbers.get(path)
         if number is None:
-            number = self._numbers[path] = len(self._paths)
-            self._paths.append(path)
+            number = self._numbers[path] = len(self._scans)
+            self._scans.append(PlannedScan(self._table, path))
         info.idxNum = number
         info.idxStr = path.describe(self._table)
         return True
@@ -69,7 +100,7 @@ class StoredTable:
         return self._views_have_one or has_subquery_in_list(self._slot.text)
 
     def Open(self) -> "StoredCursor":  # noqa: N802
-        return StoredCursor(self._table, self._slot, self._paths)
+        return StoredCursor(self._table, self._slot, self._scans)
 
     def Disconnect(self) -> None:  # noqa: N802
         pass
@@ -78,135 +109,144 @@ class StoredTable:
 
 
 class StoredCursor:
-    """Iteration over the rows of one access path."""
+    """Iteration over the rows of one access path, in batches."""
 
-    __slots__ = ("_next", "_paths", "_position", "_row", "_row_id", "_slot", "_table")
+    __slots__ = (
+        "_batch",
+        "_batches",
+        "_index",
+        "_key",
+        "_positions",
+        "_row",
+        "_scans",
+        "_slot",
+        "_table",
+    )
 
-    def __init__(self, table: Table, slot: SessionSlot, paths: list[AccessPath]) -> None:
+    def __init__(self, table: Table, slot: SessionSlot, scans: list[PlannedScan]) -> None:
         self._table = table
         self._slot = slot
-        self._paths = paths
-        self._position: dict[int, int] = {}
+        self._scans = scans
+        self._positions: dict[int, int] = {}
         self._row: tuple[SqlValue, ...] | None = None
-        self._row_id: Component = 0
-        self._next: Callable[..., Any] = iter(()).__next__
+        self._key: Any = ()
+        """Key of the row, or its components. The last one is the row id, if the table has any."""
+        self._batches: Found = NO_BATCHES
+        self._batch: list[tuple[Any, tuple[SqlValue, ...]]] = []
+        self._index = 0
 
     def Filter(self, number: int, name: str | None, arguments: tuple[Any, ...]) -> None:  # noqa: N802
-        table = self._table
-        path = self._paths[number]
-        self._position = {column: index for index, column in enumerate(path.columns)}
-        rows = scan_rows(table, self._slot, path, arguments)
-        self._next = rows.__next__
-        self.Next()
+        scan = self._scans[number]
+        self._positions = scan.positions
+        if scan.is_point and type(arguments[0]) is int:
+            self._key = (*scan.prefix, arguments[0])
+            self._row = self._slot.current.transaction.pick(self._key, *scan.slots)
+            self._batch = []
+        else:
+            self._batches = scan_rows(self._table, self._slot, scan, arguments)
+            self._batch, self._index = [], 0
+            self.Next()
 
     def Next(self) -> None:  # noqa: N802
-        try:
-            self._row_id, self._row = self._next()
-        except StopIteration:
+        index = self._index + 1
+        if index < len(self._batch):
+            self._index = index
+            self._key, self._row = self._batch[index]
+            return
+        batch = next(self._batches, None)
+        while batch is not None and not batch:
+            batch = next(self._batches, None)
+        if batch is None:
             self._row = None
+            self._batch = []
+        else:
+            self._batch, self._index = batch, 0
+            self._key, self._row = batch[0]
 
     def Eof(self) -> bool:  # noqa: N802
         return self._row is None
 
     def Column(self, number: int) -> SqlValue:  # noqa: N802
         if number == -1:
-            return self._row_id
-        return self._row[self._position[number]]  # type: ignore[index]
+            row_id: int = self._key[-1]
+            return row_id
+        return self._row[self._positions[number]]  # type: ignore[index]
 
     def Rowid(self) -> Any:  # noqa: N802
-        return self._row_id
+        return self._key[-1]
 
     def Close(self) -> None:  # noqa: N802
         self._row = None
-        self._next = iter(()).__next__
+        self._batch = []
+        self._batches = NO_BATCHES
 
 
 def scan_rows(
-    table: Table, slot: SessionSlot, path: AccessPath, arguments: tuple[Any, ...]
-) -> Iterator[tuple[Component, tuple[SqlValue, ...]]]:
-    """Yield the last key component of each row, the row id if it has one, and the used columns."""
-    slots = tuple([table.columns[column].slot for column in path.columns])
+    table: Table, slot: SessionSlot, scan: PlannedScan, arguments: tuple[Any, ...]
+) -> Found:
+    """Return the rows of an access path."""
+    path, transaction = scan.path, slot.current.transaction
     keys, is_exact = key_range(table, path, arguments)
     if keys is None:
-        return iter(())
+        return NO_BATCHES
     if not is_exact and path.is_ordered:
-        found = _sorted_after_equalities(table, slot, path, slots)
-    elif path.key is table.primary_key:
-        found = _rows(table, slot, keys, slots, path.reverse)
+        found: Found = _sorted_after_equalities(table, transaction, scan)
+    elif not scan.is_primary_key:
+        found = _rows_by_index(table, transaction, scan, keys)
+    elif len(keys.prefix) == len(path.key.columns):
+        key = (*scan.prefix, *keys.prefix)
+        row = transaction.pick(key, *scan.slots)
+        found = NO_BATCHES if row is None else iter(([(key, row)],))
     else:
-        found = _rows_by_index(table, slot, path.key, keys, slots, path.reverse)
+        prefix = (*scan.prefix, *keys.prefix)
+        start, stop = _limits(prefix, keys)
+        found = transaction.scan_batches(
+            scan.slots, prefix, start=start, stop=stop, reverse=path.reverse
+        )
     if not table.storage.added_defaults:
         return found
     load = table.load_item
-    return ((row_id, tuple(map(load, slots, row))) for row_id, row in found)
-
-
-def _sorted_after_equalities(
-    table: Table, slot: SessionSlot, path: AccessPath, slots: tuple[int, ...]
-) -> Iterator[tuple[Component, tuple[SqlValue, ...]]]:
-    """Yield all rows in the order of the columns after the equalities.
-
-    An uncertain comparison may hold for several values of the compared columns.
-    """
-    transaction = slot.current.transaction
-    index, rows = path.key, []
-    is_primary_key = index is table.primary_key
-    prefix = table.row_prefix if is_primary_key else table.index_prefix(index)
-    for key, parts in transaction.scan(prefix):
-        assert type(key) is tuple
-        row_parts = key[len(prefix) :] if is_primary_key else parts
-        row = transaction.pick(table.row_key(row_parts), *slots)
-        assert row is not None, "a scanned row is present"
-        rest = collation_key(key[len(prefix) + len(path.equalities) :])
-        rows.append((rest, row_parts[-1], row))
-    rows.sort(key=itemgetter(0), reverse=path.reverse)
-    return iter([(row_id, row) for _, row_id, row in rows])
-
-
-def _rows(
-    table: Table, slot: SessionSlot, keys: KeyRange, slots: tuple[int, ...], reverse: bool
-) -> Iterator[tuple[Component, tuple[SqlValue, ...]]]:
-    transaction = slot.current.transaction
-    prefix = table.row_key(keys.prefix)
-    if len(keys.prefix) == len(table.primary_key.columns):
-        row = transaction.pick(prefix, *slots)
-        if row is not None:
-            yield keys.prefix[-1], row
-        return
-    for key, row in transaction.scan_picked(
-        slots, prefix, **_limits(prefix, keys), reverse=reverse
-    ):
-        yield key[-1], row  # type: ignore[index]
+    return ([(key, tuple(map(load, scan.slots, row))) for key, row in each] for each in found)
 
 
 def _rows_by_index(
-    table: Table,
-    slot: SessionSlot,
-    index: Index,
-    keys: KeyRange,
-    slots: tuple[int, ...],
-    reverse: bool,
-) -> Iterator[tuple[Component, tuple[SqlValue, ...]]]:
-    transaction = slot.current.transaction
-    prefix = (*table.index_prefix(index), *keys.prefix)
-    for _, parts in transaction.scan(prefix, **_limits(prefix, keys), reverse=reverse):
-        row = transaction.pick(table.row_key(parts), *slots)
+    table: Table, transaction: Transaction, scan: PlannedScan, keys: KeyRange
+) -> Found:
+    prefix = (*scan.prefix, *keys.prefix)
+    start, stop = _limits(prefix, keys)
+    entries = transaction.scan(prefix, start=start, stop=stop, reverse=scan.path.reverse)
+    for _, parts in entries:
+        row = transaction.pick(table.row_key(parts), *scan.slots)
         assert row is not None, "an index entry without its row"
-        yield parts[-1], row
+        yield [(parts, row)]
 
 
-def _limits(prefix: Any, keys: KeyRange) -> dict[str, Any]:
+def _sorted_after_equalities(table: Table, transaction: Transaction, scan: PlannedScan) -> Found:
+    """Return all rows in the order of the columns after the equalities.
+
+    An uncertain comparison may hold for several values of the compared columns.
+    """
+    first = len(scan.prefix) + len(scan.path.equalities)
+    rows = []
+    for key, parts in transaction.scan(scan.prefix):
+        assert type(key) is tuple
+        row_parts = key[len(scan.prefix) :] if scan.is_primary_key else parts
+        row = transaction.pick(table.row_key(row_parts), *scan.slots)
+        assert row is not None, "a scanned row is present"
+        rows.append((collation_key(key[first:]), row_parts, row))
+    rows.sort(key=itemgetter(0), reverse=scan.path.reverse)
+    return iter([[(row_parts, row) for _, row_parts, row in rows]])
+
+
+def _limits(prefix: tuple[Any, ...], keys: KeyRange) -> tuple[Any, Any]:
     """Return the bounds of a scan. The upper bound includes all keys that start with `high`."""
-    limits: dict[str, Any] = {}
-    if keys.low is not None:
-        limits["start"] = (*prefix, keys.low)
+    start = None if keys.low is None else (*prefix, keys.low)
     high = keys.high
-    if type(high) is int:
-        if high < 2**63 - 1:
-            limits["stop"] = (*prefix, high + 1)
-    elif type(high) is str:
-        limits["stop"] = (*prefix, high + "\0")
-    return limits
+    if type(high) is int and high < 2**63 - 1:
+        return start, (*prefix, high + 1)
+    if type(high) is str:
+        return start, (*prefix, high + "\0")
+    return start, None
 
 
 class RowModule:

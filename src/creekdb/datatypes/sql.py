@@ -53,6 +53,16 @@ def query(tx: Transaction, text: str, parameters: Any = ()) -> dict[str, Any]:
 @SQL.operation
 def transaction(tx: Transaction, statements: Any) -> tuple[dict[str, Any], ...]:
     """Execute statements, each a text or a pair of text and parameters. All take effect or none."""
+    return _execute_all(tx, statements)
+
+
+@SQL.operation(readonly=True)
+def queries(tx: Transaction, statements: Any) -> tuple[dict[str, Any], ...]:
+    """Execute statements that only read, each a text or a pair of text and parameters."""
+    return _execute_all(tx, statements)
+
+
+def _execute_all(tx: Transaction, statements: Any) -> tuple[dict[str, Any], ...]:
     if not isinstance(statements, Sequence) or isinstance(statements, str | bytes):
         raise SqlTypeError("a transaction takes a list of statements")
     results = []
@@ -191,4 +201,6 @@ def sample(random: Random) -> tuple[str, tuple[Any, ...]]:
         if kind < 0.85:
             return "preview", (entries,)
         return "commit", (entries, None, (random.randrange(10**6), 1, 1))
+    if kind < 0.95:
+        return "queries", (tuple((text, (name,)) for text in _QUERIES[:2]),)
     return "query", (random.choice(_QUERIES), (name,))

@@ -46,7 +46,7 @@ def test_defaults_and_conversion_are_those_of_sqlite() -> None:
         ("UPDATE item SET name = 'tea'", "UNIQUE constraint failed: item.name"),
         ("UPDATE item SET id = NULL WHERE id = 1", "datatype mismatch"),
         ("INSERT INTO item VALUES ('x', 'x', 1)", "datatype mismatch"),
-        ("INSERT INTO item(id, nothing) VALUES (1, 1)", "has no column named nothing"),
+        ("INSERT INTO item(id, other) VALUES (1, 1)", "has no column named other"),
         ("INSERT INTO item(id, stock) VALUES (9, 9e999)", "infinite"),
     ],
 )
@@ -125,9 +125,7 @@ def test_generated_columns_and_checks_follow_updates() -> None:
 
     assert database.rows("UPDATE n SET v = 4 RETURNING w") == ((8,),)
     assert database.rows("SELECT k FROM n WHERE w = 8") == ((1,),)
-    assert (
-        database.error("UPDATE n SET v = 9") == "SqlConstraintError: CHECK constraint failed: v < 9"
-    )
+    assert database.error("UPDATE n SET v = 9").endswith("CHECK constraint failed: v < 9")
 
 
 def test_or_fail_keeps_the_rows_before_the_violation_if_the_error_is_caught() -> None:

@@ -1,5 +1,6 @@
 """Statements as a whole: results, errors, refusals and determinism."""
 
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from creekdb.execution.transaction import Transaction
 from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.request import Operation, Request
 from creekdb.sql.engine import ENGINE
+from tests.unit.schemes.single_replica import SingleReplica
 from tests.unit.sql.databases import Database
 
 ACCOUNT = "CREATE TABLE account(name TEXT PRIMARY KEY, balance INTEGER, note TEXT)"
@@ -64,10 +66,8 @@ def test_a_caught_error_leaves_no_trace_of_its_statement() -> None:
     def run(tx: Transaction) -> Any:
         tx.sql("CREATE TABLE t(a INTEGER PRIMARY KEY)")
         tx.sql("INSERT INTO t VALUES (1)")
-        try:
+        with suppress(SqlConstraintError):
             tx.sql("INSERT INTO t VALUES (2), (3), (1)")
-        except SqlConstraintError:
-            pass
         return tx.sql("SELECT a FROM t").rows
 
     assert careful.sequential().call("run") == ((1,),)
@@ -227,3 +227,34 @@ def test_a_missing_package_is_reported_at_the_declaration(monkeypatch: pytest.Mo
 
     with pytest.raises(UsageError, match=r"install creekdb\[sql\]"):
         DataType("shop", sql=True)
+
+
+# --- conflicts ----------------------------------------------------------------------------------
+
+
+def test_concurrent_inserts_into_one_table_reexecute_nothing() -> None:
+    single = SingleReplica(SQL)
+    single.receive_request(0, "sql", "CREATE TABLE t(id INTEGER PRIMARY KEY, v INTEGER)")
+    single.execute_all()
+    inserts = [single.invoke("sql", "INSERT INTO t(v) VALUES (?)", (each,)) for each in range(5)]
+    single.execute_all()
+
+    late = single.receive_request(1, "sql", "INSERT INTO t(v) VALUES (9)")
+
+    assert single.execute_all() == [late]
+    assert [single.issue_counts[each] for each in inserts] == [1] * 5
+
+
+def test_an_update_of_one_column_reexecutes_no_reader_of_another() -> None:
+    single = SingleReplica(SQL)
+    create = "CREATE TABLE t(id INTEGER PRIMARY KEY, a INTEGER, b INTEGER)"
+    single.receive_request(0, "transaction", (create, "INSERT INTO t VALUES (1, 1, 1), (2, 1, 1)"))
+    single.execute_all()
+    other = single.invoke("sql", "SELECT sum(b) FROM t")
+    reader = single.invoke("sql", "SELECT sum(a) FROM t")
+    single.execute_all()
+
+    late = single.receive_request(1, "sql", "UPDATE t SET a = 7 WHERE id = 1")
+
+    assert single.execute_all() == [late, reader]
+    assert single.issue_counts[other] == 1

@@ -50,6 +50,7 @@ from tests.mutants import (
     server_faults,
     simulation,
     snapshots,
+    sql,
     tpcc,
     versions,
     wire,
@@ -60,6 +61,7 @@ from tests.mutants.patching import EditMismatch, copy_package, patched_files
 MUTANTS: tuple[AnyMutant, ...] = (
     *catalogue.MUTANTS,
     *snapshots.MUTANTS,
+    *sql.MUTANTS,
     *versions.MUTANTS,
     *scans.MUTANTS,
     *baselines.MUTANTS,

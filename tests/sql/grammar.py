@@ -1,8 +1,7 @@
 """Random SQL statements: a schema, then changes and queries of its tables.
 
-The grammar avoids statements whose result SQLite leaves open: the order of rows without ORDER BY,
-bare columns in aggregates, LIMIT without a total order, and the order in which an UPDATE meets
-unique keys.
+The grammar avoids statements whose result SQLite leaves open. These are bare columns in aggregates
+and LIMIT without a total order. An UPDATE of several rows assigns no unique column.
 """
 
 from dataclasses import dataclass, field

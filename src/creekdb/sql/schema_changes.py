@@ -12,7 +12,7 @@ from typing import Any, Final
 import apsw
 from msgspec.structs import replace
 
-from creekdb.errors import SqlUnsupported
+from creekdb.errors import SqlError, SqlUnsupported
 from creekdb.execution.transaction import Transaction
 from creekdb.sql.catalog import SCHEMA_KEY, Index, Schema, Storage, Table
 from creekdb.sql.connection import Session, SessionSlot, allow_schema_changes
@@ -220,9 +220,11 @@ def _default_value(
     SQLite converts a default in existing rows otherwise than in new ones: DEFAULT 1e2 in a TEXT
     column is '1e2' there. It also rejects a default of another type only if there are rows.
     """
-    _, _, declared, _, default, _, _ = column
-    if default is None or not _has_rows(transaction, previous):
+    _, _, declared, not_null, default, _, _ = column
+    if (default is None and not not_null) or not _has_rows(transaction, previous):
         return None
+    if default is None:
+        raise SqlError("Cannot add a NOT NULL column with default value NULL")
     connection = probe.connection
     connection.execute("SAVEPOINT default_value")
     try:

@@ -43,7 +43,10 @@ class StoredModule:
         views = tuple([entry.sql for entry in entries if entry.kind == "view"])
         return declaration(table), StoredTable(table, self._slot, views)
 
-    Connect = Create
+    def Connect(  # noqa: N802
+        self, connection: apsw.Connection, module: str, database: str, name: str, *arguments: Any
+    ) -> tuple[str, "StoredTable"]:
+        return self.Create(connection, module, database, name)
 
 
 Found: TypeAlias = Iterator[list[tuple[Any, tuple[SqlValue, ...]]]]
@@ -105,7 +108,8 @@ class StoredTable:
     def Disconnect(self) -> None:  # noqa: N802
         pass
 
-    Destroy = Disconnect
+    def Destroy(self) -> None:  # noqa: N802
+        pass
 
 
 class StoredCursor:
@@ -267,7 +271,10 @@ class RowModule:
                 return declaration(table), RowTable(self, lower)
         raise AssertionError(f"no table with rows is named {name}")
 
-    Connect = Create
+    def Connect(  # noqa: N802
+        self, connection: apsw.Connection, module: str, database: str, name: str, *arguments: Any
+    ) -> tuple[str, "RowTable"]:
+        return self.Create(connection, module, database, name)
 
 
 class RowTable:
@@ -288,7 +295,8 @@ class RowTable:
     def Disconnect(self) -> None:  # noqa: N802
         pass
 
-    Destroy = Disconnect
+    def Destroy(self) -> None:  # noqa: N802
+        pass
 
 
 class RowCursor:

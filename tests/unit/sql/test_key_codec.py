@@ -29,8 +29,8 @@ def sqlite_order(left: SqlValue, right: SqlValue, collation: str) -> int:
         f"WITH v(n, x) AS (VALUES (0, ?1), (1, ?2)) SELECT n, "
         f"dense_rank() OVER (ORDER BY x COLLATE {collation}) FROM v ORDER BY n"
     )
-    (_, first), (_, second) = CONNECTION.execute(query, (left, right)).fetchall()
-    return int(first) - int(second)
+    ranks: list[Any] = [row[1] for row in CONNECTION.execute(query, (left, right))]
+    return int(ranks[0]) - int(ranks[1])
 
 
 def sign(number: int) -> int:

@@ -1,7 +1,8 @@
 """SQLAlchemy's own compliance suite for dialects: `python -m tests.sql_clients.compliance`.
 
 Starts one replica and runs the suite against it in another process. Prints each failed test. Exits
-with 0 if exactly the failures of `EXPECTED_FAILURES` occurred. Arguments go to pytest.
+with 0 if only the failures of `EXPECTED_FAILURES` occurred. `--sqlite` runs the suite on plain
+SQLite instead, for comparison. Other arguments go to pytest.
 """
 
 import os
@@ -32,6 +33,7 @@ SQLALCHEMY_CONFIGURATION = """[sqla_testing]
 requirement_cls = tests.sql_clients.compliance_requirements:Requirements
 profile_file = profiles.txt
 """
+SQLITE_OPTION = "--sqlite"
 ROOT = Path(__file__).parents[2]
 
 
@@ -47,10 +49,11 @@ def run_suite(arguments: list[str]) -> tuple[set[str], str]:
         (suite / "conftest.py").write_text(CONFTEST)
         (suite / "pytest.ini").write_text(CONFIGURATION)
         (suite / "setup.cfg").write_text(SQLALCHEMY_CONFIGURATION)
-        options = ["--dburi", f"creek://{cluster.addresses()}/"]
+        url = "sqlite://" if SQLITE_OPTION in arguments else f"creek://{cluster.addresses()}/"
+        others = [each for each in arguments if each != SQLITE_OPTION]
         paths = [str(ROOT), os.environ.get("PYTHONPATH", "")]
         finished = subprocess.run(
-            [sys.executable, "-m", "pytest", "-rfE", "--color=no", *options, *arguments],
+            [sys.executable, "-m", "pytest", "-rfE", "--color=no", "--dburi", url, *others],
             cwd=suite,
             env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))},
             capture_output=True,
@@ -61,9 +64,11 @@ def run_suite(arguments: list[str]) -> tuple[set[str], str]:
         raise SystemExit(finished.stdout + finished.stderr)
     lines = finished.stdout.splitlines()
     failed = {
-        re.sub(r"_creek\+dbapi[0-9_]*", "", line.split(" ", 2)[1].partition("::")[2]).partition(
-            "["
-        )[0]
+        re.sub(
+            r"_(?:creek\+dbapi|sqlite\+pysqlite)[0-9_]*",
+            "",
+            line.split(" ", 2)[1].partition("::")[2],
+        ).partition("[")[0]
         for line in lines
         if line.startswith(("FAILED ", "ERROR "))
     }

@@ -41,3 +41,8 @@ class Requirements(SuiteRequirements):
         return exclusions.closed()
 
     materialized_views = identity_columns = create_or_replace_view
+
+    @property
+    def create_table_as(self) -> Any:
+        """The types of the columns must be declared."""
+        return exclusions.closed()

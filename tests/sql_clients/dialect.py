@@ -23,3 +23,14 @@ def register() -> None:
         registry.register(name, *target.split(":"))
     for target in entry_points("alembic.plugins").values():
         import_module(target)
+
+
+def write_entry_points(directory: Path) -> None:
+    """Write metadata with the declared entry points, for programs that start in `directory`."""
+    metadata = directory / "creekdb_entry_points-0.dist-info"
+    metadata.mkdir()
+    (metadata / "METADATA").write_text("Name: creekdb-entry-points\nVersion: 0\n")
+    lines = []
+    for group in ("alembic.plugins", "sqlalchemy.dialects"):
+        lines += [f"[{group}]", *(f"{name} = {to}" for name, to in entry_points(group).items())]
+    (metadata / "entry_points.txt").write_text("\n".join(lines) + "\n")

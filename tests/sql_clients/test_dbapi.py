@@ -78,6 +78,16 @@ def test_a_commit_makes_changes_visible_and_a_rollback_none(replica: ThreadedClu
         assert ann.outcome().state == "stable"
 
 
+def test_autocommit_commits_the_open_transaction(replica: ThreadedCluster) -> None:
+    with replica.connect() as connection:
+        connection.execute(CREATE)
+        connection.autocommit = True
+        assert not connection.in_transaction
+        connection.execute(INSERT, ("tea", 3))
+        connection.autocommit = False
+        assert rows(connection, "SELECT name FROM item") == [("tea",)]
+
+
 def test_the_context_manager_commits_unless_an_error_leaves_it(replica: ThreadedCluster) -> None:
     with replica.connect() as connection:
         connection.execute(CREATE)

@@ -101,6 +101,10 @@ MODULES: Final = (
     "simulation/models/network",
     "simulation/observation/recorder",
     "simulation/observation/trace",
+    "sql/changes",
+    "sql/key_codec",
+    "sql/row_writer",
+    "sql/virtual_tables",
     "tpcc/layout",
     "tpcc/population/random_values",
     "tpcc/population/registers",
@@ -136,6 +140,7 @@ COMPILER_INPUTS: Final = (
     "schemes",
     "server",
     "simulation",
+    "sql",
     "tpcc",
     "wire",
 )

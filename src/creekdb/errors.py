@@ -6,6 +6,14 @@
     │   ├── BadValue            value that is out of range or cannot be serialised
     │   ├── MissingOperation    operation that only other replicas can execute
     │   ├── NotDeterministic    operation whose re-execution gives another result
+    │   ├── SqlError            SQL statement that cannot be executed
+    │   │   ├── SqlSyntaxError       text that is no statement
+    │   │   ├── SqlUnknownName       table, column or function that does not exist
+    │   │   ├── SqlConstraintError   row that violates a constraint
+    │   │   ├── SqlTypeError         value of another type, or of none that SQL has
+    │   │   ├── SqlParameterError    missing or superfluous parameters
+    │   │   ├── SqlSerializationError  transaction whose reads have changed
+    │   │   └── SqlUnsupported       statement that Creek refuses
     │   ├── DirectoryInUse      data directory that another process has locked
     │   └── DuplicateReplica    replica whose number another running replica has
     ├── PeerFault               another process violated the protocol
@@ -58,6 +66,49 @@ class MissingOperation(UsageError):
 
 class NotDeterministic(UsageError):
     """Operation whose re-execution gives another result, so that replicas would diverge."""
+
+
+class SqlError(UsageError):
+    """SQL statement that cannot be executed, in the words of SQLite where it has some.
+
+    `position` is the index of the character at which the error was found, or None.
+    """
+
+    def __init__(self, message: str, text: str = "", position: int | None = None) -> None:
+        self.position = position
+        if position is not None:
+            before = text[:position]
+            line, column = before.count("\n") + 1, position - (before.rfind("\n") + 1) + 1
+            message = f"{message} (line {line}, column {column})"
+        super().__init__(message)
+
+
+class SqlSyntaxError(SqlError):
+    """Text that is not a single SQL statement."""
+
+
+class SqlUnknownName(SqlError):
+    """Table, column, index, collation or function that does not exist."""
+
+
+class SqlConstraintError(SqlError):
+    """Row that violates NOT NULL, CHECK, UNIQUE, PRIMARY KEY, FOREIGN KEY or a STRICT type."""
+
+
+class SqlTypeError(SqlError):
+    """Value of a type that the column, the parameter or the response cannot hold."""
+
+
+class SqlParameterError(SqlError):
+    """Missing or superfluous parameters of a statement."""
+
+
+class SqlSerializationError(SqlError):
+    """Interactive transaction that would receive other responses at its position in the order."""
+
+
+class SqlUnsupported(SqlError):
+    """Statement that Creek refuses. The message names the replacement."""
 
 
 class DirectoryInUse(UsageError):

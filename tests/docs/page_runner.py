@@ -103,7 +103,10 @@ class PageRunner:
     def run(self, line: str) -> str:
         """Run a command and return its output."""
         line = self.adapt(line)
-        if line.startswith(("creek call", "creek status", "creek member")) and "--at" not in line:
+        if (
+            line.startswith(("creek call", "creek sql", "creek status", "creek member"))
+            and "--at" not in line
+        ):
             line += f" --at 127.0.0.1:{self.port}"
         if line.startswith(("creek cut", "creek heal", "creek kill")):
             line += f" --port {self.port}"

@@ -53,6 +53,8 @@ from tests.mutants import (
     server_faults,
     simulation,
     snapshots,
+    sql,
+    sql_clients,
     tpcc,
     versions,
     wire,
@@ -63,6 +65,8 @@ from tests.mutants.patching import EditMismatch, copy_package, patched_files
 MUTANTS: tuple[AnyMutant, ...] = (
     *catalogue.MUTANTS,
     *snapshots.MUTANTS,
+    *sql.MUTANTS,
+    *sql_clients.MUTANTS,
     *versions.MUTANTS,
     *scans.MUTANTS,
     *baselines.MUTANTS,

@@ -32,6 +32,7 @@ SECTIONS = {
     "Live cluster": (
         "up",
         "call",
+        "sql",
         "status",
         "cut",
         "heal",

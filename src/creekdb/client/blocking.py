@@ -222,6 +222,16 @@ class BlockingCall(Generic[Result]):
             error.call = self
             raise
 
+    @property
+    def latest(self) -> CallResponse | None:
+        """Last response so far, or None. Does not block."""
+        return self._call.latest
+
+    @property
+    def is_complete(self) -> bool:
+        """True if no more responses will arrive. Does not block."""
+        return self._call.is_complete
+
     def __iter__(self) -> Iterator[CallResponse]:
         responses = aiter(self._call)
 

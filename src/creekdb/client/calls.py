@@ -101,6 +101,11 @@ class Call(msgspec.Struct, Generic[Result], eq=False):
         """Last response. `await call.final` returns its value and whether it changed."""
         return self._final()
 
+    @property
+    def latest(self) -> CallResponse | None:
+        """Last response so far, or None. Does not wait."""
+        return self._responses[-1] if self._responses else None
+
     async def __aiter__(self) -> AsyncIterator[CallResponse]:
         yielded = 0
         while True:

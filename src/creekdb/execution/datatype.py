@@ -35,6 +35,7 @@ from creekdb.execution.parameters import Parameter, ParameterList
 from creekdb.execution.result import ExecutionResult
 from creekdb.execution.sequential import Sequential
 from creekdb.execution.serializable import copy_out, is_row, reject_unserializable
+from creekdb.execution.sql_engine import load_sql_engine
 from creekdb.execution.step_limit import STEPS_MAX, line_counter
 from creekdb.execution.transaction import Transaction, View
 from creekdb.protocol.membership.configuration import (
@@ -82,12 +83,15 @@ class DataType:
         steps: int = STEPS_MAX,
         count_lines: bool = False,
         base: BaseState | None = None,
+        sql: bool = False,
     ) -> None:
         """`base` holds the initial registers. `steps` is the step limit of one operation
         (`creekdb.execution.step_limit`). It must be equal on every replica, like the operations.
 
         `count_lines` also stops loops that never use the transaction. Operations then take about
         five times as long.
+
+        `sql` permits `tx.sql` in operations. It requires the package of `creekdb[sql]`.
         """
         if type(name) is not str or not name:
             raise BadValue(f"the name of a data type must be a non-empty str, not {name!r}")
@@ -97,6 +101,8 @@ class DataType:
         self.base = base or EmptyBase()
         self.steps = steps
         self.count_lines = count_lines
+        self.sql_engine = load_sql_engine(name) if sql else None
+        """Engine of `tx.sql`, or None. Its version must be equal on every replica."""
         self._declarations: dict[str, Declaration] = {}
         self._last_stack_depth = 0
         self.error_observer: ErrorObserver | None = None
@@ -240,7 +246,7 @@ class DataType:
         """Run the request as if it called the operation `name` with `arguments`."""
         declaration = self._declarations.get(name)
         readonly = declaration is not None and declaration.readonly
-        transaction = Transaction(request, view, readonly, self.steps, name)
+        transaction = Transaction(request, view, readonly, self.steps, name, self.sql_engine)
         recursion_limit = sys.getrecursionlimit()
         sys.setrecursionlimit(self._stack_depth() + RECURSION_MAX)
         try:
@@ -323,6 +329,7 @@ class DataTypeWrapper(DataType):
             count_lines=count_lines or datatype.count_lines,
             base=datatype.base,
         )
+        self.sql_engine = datatype.sql_engine
         self._declarations = datatype._declarations
         self._wrapped = datatype
         self.error_observer = datatype.error_observer

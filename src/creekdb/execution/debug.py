@@ -21,7 +21,7 @@ from creekdb.errors import NotDeterministic
 from creekdb.execution.datatype import DataType, DataTypeWrapper
 from creekdb.execution.keys import CollationKey
 from creekdb.execution.result import ExecutionResult
-from creekdb.execution.transaction import ABSENT, View
+from creekdb.execution.transaction import ABSENT, RangeScan, View
 from creekdb.protocol.request import Operation, Request
 from creekdb.protocol.values import Key
 
@@ -153,6 +153,17 @@ class RecordingView:
         scan = self._view.keys, start, stop, reverse
         keys, self._cache[scan] = tee(self._cached(*scan))
         return keys
+
+    def pick_range(
+        self, scan: RangeScan, items: tuple[int | str, ...], limit: int
+    ) -> list[tuple[Key, Any]]:
+        text = f"{scan.start!r} to {scan.stop!r}{' in reverse' if scan.reverse else ''}"
+        self.accesses.append(f"scanned {text} for {items!r} of {limit}")
+        access = self._view.pick_range, text, items, limit
+        if access not in self._cache:
+            self._cache[access] = self._view.pick_range(scan, items, limit)
+        found: list[tuple[Key, Any]] = self._cache[access]
+        return found
 
     def is_addable(self, key: Key) -> bool:
         addable: bool = self._cached(self._view.is_addable, key)

@@ -6,12 +6,13 @@ shares nothing with the stores of the replicas: no undo, no index, no versions.
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, overload
 
 from creekdb.execution.base_state import changes
 from creekdb.execution.keys import CollationKey, collation_key
 from creekdb.execution.operation_errors import split_error_text
-from creekdb.execution.transaction import ABSENT, Transaction
+from creekdb.execution.transaction import ABSENT, RangeScan, Transaction
 from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.request import Outcome, Request
 from creekdb.protocol.values import Key
@@ -108,6 +109,12 @@ class Sequential:
         keys.update(self.datatype.base.keys(start, stop, False))
         present = [key for key in keys if self.read(key) is not ABSENT]
         return iter(sorted(present, key=collation_key, reverse=reverse))
+
+    def pick_range(
+        self, scan: RangeScan, items: tuple[int | str, ...], limit: int
+    ) -> list[tuple[Key, Any]]:
+        keys = islice(self.keys(scan.start, scan.stop, scan.reverse), limit)
+        return [(key, self.read(key)) for key in keys]
 
     def is_addable(self, key: Key) -> bool:
         return False

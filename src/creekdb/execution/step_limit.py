@@ -21,7 +21,12 @@ from typing import Any, Final, TypeAlias
 STEPS_MAX: Final = 1_000_000
 """Default step limit of a data type. So many steps take about a second."""
 
-INTERNAL_PACKAGES: Final = ("creekdb.errors", "creekdb.execution", "creekdb.protocol")
+INTERNAL_PACKAGES: Final = (
+    "creekdb.errors",
+    "creekdb.execution",
+    "creekdb.protocol",
+    "creekdb.sql",
+)
 
 Tracer: TypeAlias = Callable[[FrameType, str, Any], Any]
 

@@ -13,6 +13,7 @@ whether the request is tentative or committed.
 
 import enum
 from collections.abc import Iterator
+from itertools import chain
 from typing import Any, Final, Protocol, overload
 
 from creekdb.errors import BadValue, UsageError
@@ -29,6 +30,7 @@ from creekdb.execution.keys import (
 from creekdb.execution.random import RequestRandom
 from creekdb.execution.result import ExecutionResult
 from creekdb.execution.serializable import copy_out, is_row, reject_unserializable
+from creekdb.execution.sql_engine import SqlEngine
 from creekdb.execution.step_limit import STEPS_MAX, OperationStopped
 from creekdb.protocol.request import Outcome, Request
 from creekdb.protocol.values import Key, freeze
@@ -44,6 +46,16 @@ ABSENT: Final = Absent.ABSENT
 """The paper's ⊥: the content of a register without a value, and the effect of a deletion."""
 
 
+class NotWritten(enum.Enum):
+    """Type of `NOT_WRITTEN`."""
+
+    NOT_WRITTEN = "not written"
+
+
+NOT_WRITTEN: Final = NotWritten.NOT_WRITTEN
+"""Absence of a pending write. Unlike `ABSENT`, which is the pending write of a deletion."""
+
+
 BLIND_ADD_MAX: Final = 2**60
 """Upper bound for the amount of a blind add. A larger addition reads the register first."""
 
@@ -57,6 +69,39 @@ def pick_item(value: Any, item: int | str) -> Any:
     return value.get(item) if kind is dict else None
 
 
+SCAN_BATCH_MAX: Final = 64
+"""Maximum number of registers that a scan of picked items reads at once."""
+
+
+class RangeScan:
+    """Rest of a scan: the range of keys that it has not read, and its direction."""
+
+    __slots__ = ("reverse", "start", "stop")
+
+    def __init__(self, start: CollationKey, stop: CollationKey, reverse: bool) -> None:
+        self.start = start
+        self.stop = stop
+        self.reverse = reverse
+
+    def after(self, key: Key) -> "RangeScan":
+        """Return the rest of the scan after this key."""
+        current = collation_key(key)
+        if self.reverse:
+            return RangeScan(self.start, current, True)
+        return RangeScan((*current, -1), self.stop, False)  # directly after the key
+
+
+def pick_items(value: Any, items: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return these items of a tuple or dict, with None for each missing item."""
+    if not items:
+        return ()
+    picked = [pick_item(value, item) for item in items]
+    for index, each in enumerate(picked):
+        if type(each) is tuple or type(each) is dict:
+            picked[index] = copy_out(each)
+    return tuple(picked)
+
+
 class View(Protocol):
     """State that a transaction reads. It does not change while the transaction runs."""
 
@@ -68,6 +113,14 @@ class View(Protocol):
 
     def keys(self, start: CollationKey, stop: CollationKey, reverse: bool) -> Iterator[Key]:
         """Yield the keys in [start, stop) that hold a value, in ascending or descending order."""
+
+    def pick_range(
+        self, scan: RangeScan, items: tuple[int | str, ...], limit: int
+    ) -> list[tuple[Key, Any]]:
+        """Return the next keys of a scan, at most `limit`, with their values.
+
+        The reader uses only these items of the values.
+        """
 
     def is_addable(self, key: Key) -> bool:
         """True if the store can add to `key` without a read. False if it never defers additions."""
@@ -91,6 +144,8 @@ class Transaction:
         "_readonly",
         "_request",
         "_scan_count",
+        "_sql_engine",
+        "_sql_session",
         "_steps",
         "_view",
         "_violation",
@@ -104,6 +159,7 @@ class Transaction:
         readonly: bool = False,
         steps: int = STEPS_MAX,
         name: str = "",
+        sql_engine: SqlEngine | None = None,
     ) -> None:
         """`name` is the name of the operation, if it differs from the name in the request."""
         self._request = request
@@ -118,6 +174,8 @@ class Transaction:
         self._read_count_max = steps
         self._scan_count = 0
         self._steps = steps
+        self._sql_engine = sql_engine
+        self._sql_session: Any = None
         self._footprint: Footprint | None = None
         self._violation: str | None = None
         """Description of the first access outside the footprint."""
@@ -130,6 +188,11 @@ class Transaction:
     def timestamp(self) -> int:
         """Timestamp of the request, in microseconds. Replaces the clock."""
         return self._request.timestamp
+
+    @property
+    def replica(self) -> int:
+        """Number of the replica that issued the request."""
+        return self._request.id.replica
 
     @property
     def random(self) -> RequestRandom:
@@ -176,11 +239,7 @@ class Transaction:
         value = writes[key] if key in writes else self._view.pick(key, items)
         if value is ABSENT:
             return None
-        picked = [pick_item(value, item) for item in items]
-        for index, each in enumerate(picked):
-            if type(each) is tuple or type(each) is dict:
-                picked[index] = copy_out(each)
-        return tuple(picked)
+        return pick_items(value, items)
 
     def put(self, key: Any, value: Any) -> None:
         """Store `value` under `key`. Lists are read back as tuples."""
@@ -298,6 +357,77 @@ class Transaction:
         }
         return self._scan(low, high, own, bool(reverse), limit)
 
+    def scan_picked(
+        self,
+        items: Any,
+        prefix: Any = None,
+        *,
+        start: Any = None,
+        stop: Any = None,
+        reverse: Any = False,
+    ) -> Iterator[tuple[Key, tuple[Any, ...]]]:
+        """Return keys like `scan`, each with these items of its tuple or dict.
+
+        Only these items count as read, as for `pick`, and so does the presence of each key. The
+        store reads ahead: up to as many keys as were returned, at most `SCAN_BATCH_MAX`, count as
+        read as well.
+        """
+        batches = self.scan_batches(items, prefix, start=start, stop=stop, reverse=reverse)
+        return chain.from_iterable(batches)
+
+    def scan_batches(
+        self,
+        items: Any,
+        prefix: Any = None,
+        *,
+        start: Any = None,
+        stop: Any = None,
+        reverse: Any = False,
+    ) -> Iterator[list[tuple[Key, tuple[Any, ...]]]]:
+        """Return the results of `scan_picked` in batches of growing size."""
+        self.step()
+        picked = tuple(items)
+        for item in picked:
+            if type(item) is not int and type(item) is not str:
+                raise BadValue(f"an item is an index or a name, not a {type(item).__name__}")
+        low, high = _scan_range(prefix, start, stop)
+        if low >= high:
+            return iter(())
+        if self._footprint is not None and not self._footprint.can_scan(low, high):
+            self._leave_footprint("scanned", _range_text(prefix, start, stop))
+        for key in [key for key in self._blind_adds if low <= collation_key(key) < high]:
+            self._materialise_add(key)
+        own = {
+            key: value for key, value in self._writes.items() if low <= collation_key(key) < high
+        }
+        scan = RangeScan(low, high, bool(reverse))
+        return self._merged_batches(scan, own, picked) if own else self._batches(scan, picked)
+
+    def pending_write(self, key: Any) -> Any:
+        """Return the value that this transaction has written under `key`, or `NOT_WRITTEN`."""
+        return self._writes.get(key, NOT_WRITTEN)
+
+    def restore(self, key: Any, pending: Any) -> None:
+        """Make `pending`, returned by `pending_write`, the pending write of `key` again."""
+        if pending is NOT_WRITTEN:
+            self._writes.pop(key, None)
+        else:
+            self._writes[key] = pending
+
+    def sql(self, text: Any, *parameters: Any, **named: Any) -> Any:
+        """Execute one SQL statement and return its `SqlResult` (`creekdb.sql`).
+
+        The data type must be declared with `sql=True`.
+        """
+        if self._sql_engine is None:
+            raise UsageError(
+                f"operation '{self._name}' uses SQL, but its data type does not; "
+                "declare the data type with sql=True"
+            )
+        if self._sql_session is None:
+            self._sql_session = self._sql_engine.open_session(self)
+        return self._sql_engine.execute(self._sql_session, text, parameters, named)
+
     def step(self) -> None:
         """Count a step. Raise `OperationStopped` above the limit, at this and every later call.
 
@@ -313,6 +443,9 @@ class Transaction:
         If the step limit was exceeded or the footprint left, the result is that error, even if the
         operation caught the exception.
         """
+        if self._sql_engine is not None and self._sql_session is not None:
+            self._sql_engine.close_session(self._sql_session)
+            self._sql_session = None
         if self._violation is not None:
             outcome = Outcome(error=f"{OutsideFootprint.__name__}: {self._violation}")
         elif self._read_count > self._read_count_max:
@@ -373,6 +506,41 @@ class Transaction:
         self._read_count_max = -1
         self._stop()
 
+    def _batches(
+        self, scan: RangeScan, items: tuple[Any, ...]
+    ) -> Iterator[list[tuple[Key, tuple[Any, ...]]]]:
+        for batch in self._stored_batches(scan, items):
+            self._count_scanned(len(batch))
+            yield [(key, pick_items(value, items)) for key, value in batch]
+
+    def _merged_batches(
+        self, scan: RangeScan, own: dict[Key, Any], items: tuple[Any, ...]
+    ) -> Iterator[list[tuple[Key, tuple[Any, ...]]]]:
+        stored = chain.from_iterable(self._stored_batches(scan, items))
+        for key, value in _merge_own(stored, own, scan.reverse):
+            self._count_scanned(1)
+            if value is not ABSENT:
+                yield [(key, pick_items(value, items))]
+
+    def _stored_batches(
+        self, scan: RangeScan, items: tuple[Any, ...]
+    ) -> Iterator[list[tuple[Key, Any]]]:
+        size = 1
+        while True:
+            batch = self._view.pick_range(scan, items, size)
+            yield batch
+            if len(batch) < size:
+                return
+            scan = scan.after(batch[-1][0])
+            size = min(size * 2, SCAN_BATCH_MAX)
+
+    def _count_scanned(self, count: int) -> None:
+        """Count a step for each of these registers."""
+        self._read_count_max -= count
+        if self._read_count > self._read_count_max:
+            self._stop()
+        self._scan_count += count
+
     def _stop(self) -> None:
         if self._violation is not None:
             raise OutsideFootprint(self._violation)
@@ -389,6 +557,30 @@ def _range_text(prefix: Any, start: Any, stop: Any) -> str:
     bounds = (("prefix", prefix), ("start", start), ("stop", stop))
     given = [f"{name} {value!r}" for name, value in bounds if value is not None]
     return f"the keys with {', '.join(given)}" if given else "all keys"
+
+
+def _merge_own(
+    stored: Iterator[tuple[Key, Any]], own: dict[Key, Any], reverse: bool
+) -> Iterator[tuple[Key, Any]]:
+    """Merge stored registers with the writes of the transaction, which take precedence."""
+    own_keys = sorted(own, key=collation_key, reverse=reverse)
+    position, count = 0, len(own_keys)
+    for key, value in stored:
+        current = collation_key(key)
+        while position < count:
+            next_key = own_keys[position]
+            next_current = collation_key(next_key)
+            if next_current == current or (next_current > current) != reverse:
+                break
+            yield next_key, own[next_key]
+            position += 1
+        if position < count and own_keys[position] == key:
+            value = own[key]
+            position += 1
+        yield key, value
+    while position < count:
+        yield own_keys[position], own[own_keys[position]]
+        position += 1
 
 
 def _scan_range(prefix: Any, start: Any, stop: Any) -> tuple[CollationKey, CollationKey]:

@@ -11,6 +11,7 @@ The state object does not depend on the reason for an execution or a rollback.
 
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping
+from itertools import islice
 from typing import Any
 
 from sortedcontainers import SortedKeyList
@@ -18,7 +19,7 @@ from sortedcontainers import SortedKeyList
 from creekdb.execution.datatype import DataType
 from creekdb.execution.keys import CollationKey, collation_key, merge_sorted_keys
 from creekdb.execution.result import ExecutionResult
-from creekdb.execution.transaction import ABSENT
+from creekdb.execution.transaction import ABSENT, RangeScan
 from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.request import Outcome, Request
 from creekdb.protocol.values import Key
@@ -114,6 +115,12 @@ class StateObject:
         for key in merge_sorted_keys(written, self._base.keys(start, stop, reverse), reverse):
             if self.db.get(key) is not ABSENT:
                 yield key
+
+    def pick_range(
+        self, scan: RangeScan, items: tuple[int | str, ...], limit: int
+    ) -> list[tuple[Key, Any]]:
+        keys = islice(self.keys(scan.start, scan.stop, scan.reverse), limit)
+        return [(key, self.read(key)) for key in keys]
 
     def is_addable(self, key: Key) -> bool:
         return False

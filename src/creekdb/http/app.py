@@ -13,10 +13,10 @@ import msgspec
 from aiohttp import web
 
 from creekdb.errors import BadValue, UnknownName
-from creekdb.http import openapi, requests
+from creekdb.http import openapi, requests, sql
 from creekdb.http.backend import ReplicaBackend
 from creekdb.http.calls import LAST_KINDS, CallRegistry, HttpCall, response_body
-from creekdb.http.operations import OperationCatalog
+from creekdb.http.operations import OperationCatalog, OperationSpec
 from creekdb.http.page.routes import CORS_HEADERS, PageRoutes
 from creekdb.http.requests import HttpLimits, InvokeRequest
 from creekdb.http.responses import (
@@ -77,6 +77,8 @@ class HttpApi:
         app.on_response_prepare.append(self._page.add_cors_headers)
         self._page.add_routes(app)
         app.router.add_post("/operations/{name}", self.invoke)
+        if sql.is_supported(self._operations):
+            app.router.add_post(sql.PATH, self.execute_sql)
         app.router.add_get("/calls/{id}/events", self.events, allow_head=False)
         app.router.add_get("/state", self.state)
         app.router.add_get("/metrics", self.metrics)
@@ -161,16 +163,27 @@ class HttpApi:
             operation = self._operations.find(request.match_info["name"])
         except UnknownName as error:
             raise HttpProblem(RejectReason.UNKNOWN_OPERATION, str(error)) from error
+        return await self._call(request, lambda body: (operation, operation.arguments(body)))
+
+    async def execute_sql(self, request: web.Request) -> web.StreamResponse:
+        """Execute the SQL statements of the body as one transaction."""
+        return await self._call(request, partial(sql.parse_statements, self._operations))
+
+    async def _call(
+        self, request: web.Request, parse: Callable[[Any], tuple[OperationSpec, tuple[Any, ...]]]
+    ) -> web.StreamResponse:
+        """Call the operation that `parse` finds in the body of the request."""
         invocation = requests.parse_invoke_request(request, self._limits)
+        body = await requests.read_json_body(request, self._limits)
+        try:
+            operation, arguments = parse(body)
+        except BadValue as error:
+            raise HttpProblem(RejectReason.BAD_ARGUMENTS, str(error)) from error
         has_single_response = operation.is_readonly and not invocation.strong
         if has_single_response and invocation.wait is not ResponseKind.TENTATIVE:
             detail = "has only a tentative response; use consistency=strong for a stable one"
             detail = f"'{operation.name}' is read-only: a weak call of it {detail}"
             raise HttpProblem(RejectReason.BAD_ARGUMENTS, detail)
-        try:
-            arguments = operation.arguments(await requests.read_json_body(request, self._limits))
-        except BadValue as error:
-            raise HttpProblem(RejectReason.BAD_ARGUMENTS, str(error)) from error
         message = CallRequest(
             invocation.number,
             operation.name,

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Final, Literal
 import msgspec
 from msgspec import Meta
 
+from creekdb.http import sql
 from creekdb.http.operations import OperationCatalog, OperationSpec
 from creekdb.http.requests import HttpLimits, RequestParameter, invoke_parameters, state_parameters
 from creekdb.http.responses import EVENT_STREAM, PROBLEM_CONTENT_TYPE
@@ -130,6 +131,9 @@ def openapi_document(
         f"/operations/{name}": {"post": _operation_path(each, call_parameters)}
         for name, each in operations.by_name.items()
     }
+    if sql.is_supported(operations):
+        operation = _operation_path(operations.by_name[sql.CHANGING_OPERATION], call_parameters)
+        paths[sql.PATH] = {"post": {**operation, **sql.path_description(_content)}}
     return {
         "openapi": "3.1.0",
         "info": {

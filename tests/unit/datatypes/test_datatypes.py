@@ -27,7 +27,7 @@ def sampled(name: str, count: int, seed: int = 1) -> list[Request]:
 
 
 def test_the_registry_has_every_data_type_under_its_own_name() -> None:
-    assert NAMES == ("register", "counter", "list", "kv", "bank", "transactions")
+    assert NAMES == ("register", "counter", "list", "kv", "bank", "transactions", "sql")
     assert tuple(SAMPLERS) == NAMES
     assert all(get_datatype(name).name == name for name in NAMES)
 

@@ -20,7 +20,7 @@ from creekdb.execution.mvcc.entry import (
 )
 from creekdb.execution.mvcc.register_table import RegisterTable
 from creekdb.execution.mvcc.version_chain import FROM_BASE, VersionChain, is_same_read, union_items
-from creekdb.execution.transaction import ABSENT
+from creekdb.execution.transaction import ABSENT, RangeScan
 from creekdb.protocol.values import Key
 
 AddabilityCheck: TypeAlias = tuple[Key, bool]
@@ -87,7 +87,7 @@ class StoreSnapshot:
                 self.picks = {}
             self.picks[key] = items
             read = self._look_up(key)
-        elif key in self.picks:
+        elif key in self.picks and self.picks[key] != items:
             self.picks[key] = union_items(self.picks[key], items)
         return read[1]
 
@@ -106,6 +106,31 @@ class StoreSnapshot:
             if self.read(key) is not ABSENT:
                 yield key
         scanned.start, scanned.stop = start, stop
+
+    def pick_range(
+        self, scan: RangeScan, items: tuple[int | str, ...], limit: int
+    ) -> list[tuple[Key, Any]]:
+        """Return the next keys of a scan. The range up to the last one counts as read."""
+        start, stop, reverse = scan.start, scan.stop, scan.reverse
+        found: list[tuple[Key, Any]] = []
+        for key in self._table.known_keys(start, stop, reverse):
+            value = self.pick(key, items)
+            if value is not ABSENT:
+                found.append((key, value))
+                if len(found) == limit:
+                    rest = scan.after(key)
+                    start, stop = (rest.stop, stop) if reverse else (start, rest.start)
+                    break
+        ranges = self.scanned_ranges
+        if ranges and not reverse and ranges[-1].stop == start:
+            ranges[-1].stop = stop
+        elif ranges and reverse and ranges[-1].start == stop:
+            ranges[-1].start = start
+        elif ranges:
+            ranges.append(ScannedRange(start, stop))
+        else:
+            self.scanned_ranges = [ScannedRange(start, stop)]
+        return found
 
     def is_addable(self, key: Key) -> bool:
         if not self._table.is_addable(key):

@@ -335,6 +335,13 @@ class OperationResolver:
         replica = self._capabilities.find_incapable(name, len(request.arguments), connected)
         if replica is None:
             return None
+        engines = self._capabilities.describe_engines(replica)
+        if engines is not None:
+            return (
+                RejectReason.UNKNOWN_OPERATION,
+                f"replica {replica} would execute '{name}' otherwise: {engines}; "
+                "install the same version of creekdb[sql] everywhere, then retry",
+            )
         return (
             RejectReason.UNKNOWN_OPERATION,
             f"replica {replica} does not support '{name}' with these arguments; "

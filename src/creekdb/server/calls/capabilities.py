@@ -4,6 +4,10 @@ All replicas support the same operations, except during a rolling restart with a
 some. Every replica must execute the calls issued meanwhile. So the dispatcher rejects a call that a
 connected peer does not support (`creekdb.server.calls.dispatcher`).
 
+A data type with SQL also advertises the version of its engine. Another version of SQLite may plan
+or evaluate a statement otherwise. So the dispatcher rejects all calls while a connected peer runs
+another version.
+
 A disconnected peer advertises nothing, so such a call may still reach it. A request with an unknown
 operation therefore means that the issuing replica runs another module. This replica cannot compute
 the outcome, and stops.
@@ -82,6 +86,8 @@ def _sendable(parameter: Parameter) -> Parameter:
     return parameter._replace(is_required=True, default=None)
 
 
+ENGINE_PREFIX: Final = f"{INTERNAL_PREFIX}engine "
+"""Start of the advertised name of the SQL engine, which is no operation."""
 ADVERTISED_BYTES_MAX: Final = HELLO_FRAME_BYTES_MAX // 2
 """Upper bound for the advertised operations in a hello, in bytes. A replica with more operations
 advertises none."""
@@ -93,15 +99,22 @@ class Capabilities:
     def __init__(self, datatype: DataType) -> None:
         self.datatype = datatype
         self._own = {name: datatype.arity(name) for name in datatype.operations}
+        engine = datatype.sql_engine
+        self._engine = None if engine is None else f"{ENGINE_PREFIX}{engine.version}"
         self.missing_by_peer: dict[int, dict[str, Arity | None]] = {}
         """Per peer, the operations of this replica that the peer does not support, or supports with
         other numbers of arguments (its arity). Peers with all operations have no entry."""
+        self.other_engines: dict[int, str] = {}
+        """Per peer with another SQL engine, the version of it."""
 
     def advertisement(self) -> tuple[OperationArity, ...]:
         """Return the operations that the hello to other replicas lists."""
         if sum(len(name.encode()) + 16 for name in self._own) > ADVERTISED_BYTES_MAX:
             return ()
-        return tuple([(name, *arity) for name, arity in self._own.items()])
+        advertised = [(name, *arity) for name, arity in self._own.items()]
+        if self._engine is not None:
+            advertised.append((self._engine, 0, 0))
+        return tuple(advertised)
 
     def record_peer(self, replica: int, operations: Iterable[OperationArity]) -> None:
         """Record the operations of a peer. A peer that lists none is assumed to support all."""
@@ -111,9 +124,22 @@ class Capabilities:
             for name, arity in self._own.items()
             if theirs and not (name in theirs and theirs[name].covers(arity))
         }
+        self.other_engines.pop(replica, None)
+        if theirs and self._engine is not None and self._engine not in theirs:
+            versions = [each for each in theirs if each.startswith(ENGINE_PREFIX)]
+            version = versions[0].removeprefix(ENGINE_PREFIX) if versions else "no SQL engine"
+            self.other_engines[replica] = version
+            missing = dict.fromkeys(self._own)
         self.missing_by_peer.pop(replica, None)
         if missing:
             self.missing_by_peer[replica] = missing
+
+    def describe_engines(self, replica: int) -> str | None:
+        """Return the difference between the SQL engines, or None if the peer has the same."""
+        if replica not in self.other_engines or self._engine is None:
+            return None
+        own = self._engine.removeprefix(ENGINE_PREFIX)
+        return f"it runs {self.other_engines[replica]}, and this replica {own}"
 
     def find_incapable(self, name: str, count: int, connected: Iterable[int]) -> int | None:
         """Return a connected replica that cannot run the operation with `count` arguments."""

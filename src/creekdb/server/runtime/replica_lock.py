@@ -16,16 +16,14 @@ from itertools import islice
 from typing import Any, Final
 
 from creekdb.execution.datatype import DataType, DataTypeWrapper
-from creekdb.execution.keys import CollationKey, collation_key
+from creekdb.execution.keys import CollationKey
 from creekdb.execution.mvcc.snapshot import StoreSnapshot
 from creekdb.execution.result import ExecutionResult
-from creekdb.execution.transaction import View
+from creekdb.execution.transaction import SCAN_BATCH_MAX, RangeScan, View
 from creekdb.protocol.request import Request
 from creekdb.protocol.values import Key
 
 SPIN_PAUSE_S: Final = 0.00005
-SCAN_BATCH_MAX: Final = 64
-"""Upper bound for the keys that a scan reads in one access."""
 READ_ATTEMPTS_MAX: Final = 3
 """Attempts to read an unchanged state without the lock. The next attempt holds the lock."""
 
@@ -120,18 +118,26 @@ class LockedView:
     def keys(self, start: CollationKey, stop: CollationKey, reverse: bool) -> Iterator[Key]:
         """Yield the keys in batches of growing size. Each batch continues after the last key, since
         the keys may have changed in between."""
+        scan = RangeScan(start, stop, reverse)
         batch_size = 1
         while True:
             self._lock.acquire()
             try:
-                batch = list(islice(self._view.keys(start, stop, reverse), batch_size))
+                keys = self._view.keys(scan.start, scan.stop, reverse)
+                batch = list(islice(keys, batch_size))
             finally:
                 self._lock.release()
             yield from batch
             if len(batch) < batch_size:
                 return
-            if reverse:
-                stop = collation_key(batch[-1])
-            else:
-                start = (*collation_key(batch[-1]), -1)
+            scan = scan.after(batch[-1])
             batch_size = min(batch_size * 2, SCAN_BATCH_MAX)
+
+    def pick_range(
+        self, scan: RangeScan, items: tuple[int | str, ...], limit: int
+    ) -> list[tuple[Key, Any]]:
+        self._lock.acquire()
+        try:
+            return self._view.pick_range(scan, items, limit)
+        finally:
+            self._lock.release()

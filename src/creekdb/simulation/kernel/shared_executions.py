@@ -81,13 +81,14 @@ class ExecutionSharingDataType(DataTypeWrapper):
 class _AdditionRecorder:
     """Snapshot that also records the results of `is_addable`; reads are forwarded unchanged."""
 
-    __slots__ = ("_view", "addable_results", "keys", "pick", "read")
+    __slots__ = ("_view", "addable_results", "keys", "pick", "pick_range", "read")
 
     def __init__(self, view: StoreSnapshot) -> None:
         self._view = view
         self.read = view.read
         self.pick = view.pick
         self.keys = view.keys
+        self.pick_range = view.pick_range
         self.addable_results: list[AddabilityCheck] = []
 
     def is_addable(self, key: Key) -> bool:

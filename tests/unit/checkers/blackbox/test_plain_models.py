@@ -10,8 +10,11 @@ from creekdb.datatypes import DATATYPES, SAMPLERS
 from creekdb.errors import UnknownName
 from creekdb.execution.sequential import OperationRaised
 
+# Row ids of SQL derive from the request, which a client does not observe.
+MODELLED = tuple(name for name in DATATYPES if name != "sql")
 
-@pytest.mark.parametrize("name", DATATYPES)
+
+@pytest.mark.parametrize("name", MODELLED)
 def test_models_accept_exactly_the_responses_of_their_data_type(name: str) -> None:
     model, machine, random = MODELS[name], DATATYPES[name].sequential(), Random(3)
     state = model.initial
@@ -31,7 +34,7 @@ def test_models_accept_exactly_the_responses_of_their_data_type(name: str) -> No
         state = after
 
 
-@pytest.mark.parametrize("name", DATATYPES)
+@pytest.mark.parametrize("name", MODELLED)
 def test_models_have_every_operation_of_their_data_type(name: str) -> None:
     model, datatype = MODELS[name], DATATYPES[name]
     assert {each for each in datatype.operations if datatype.is_readonly(each)} <= model.readonly

@@ -80,3 +80,18 @@ def test_advertisement_is_empty_if_the_operations_exceed_a_hello() -> None:
     hello = PeerHello(WIRE_VERSION, "creek", 0, (0, 1), "few", operations=advertised)
     assert len(encode_frame(hello)) < HELLO_FRAME_BYTES_MAX
     assert Capabilities(many).advertisement() == ()
+
+
+def test_a_peer_with_another_sql_engine_supports_no_operation() -> None:
+    tables = creekdb.DataType("tables", sql=True)
+    ours = Capabilities(tables)
+    same = ours.advertisement()
+    other = tuple((name.replace("sqlite 3.", "sqlite 2."), *arity) for name, *arity in same)
+    ours.record_peer(1, same)
+    ours.record_peer(2, other)  # type: ignore[arg-type]
+
+    assert ours.find_incapable("noop", 0, [1]) is None
+    assert ours.find_incapable("noop", 0, CONNECTED) == 2
+    assert "sqlite 2." in str(ours.describe_engines(2))
+    ours.record_peer(2, same)  # the peer was upgraded
+    assert ours.find_incapable("noop", 0, CONNECTED) is None

@@ -11,6 +11,7 @@ from creekdb.execution.keys import (
     CollationKey,
     collation_key,
 )
+from creekdb.execution.transaction import RangeScan
 from creekdb.protocol.values import Key
 from creekdb.server.runtime.replica_lock import LockedView, ReplicaLock
 
@@ -30,6 +31,12 @@ class SortedView:
 
     def is_addable(self, key: Key) -> bool:
         return False
+
+    def pick_range(
+        self, scan: RangeScan, items: tuple[int | str, ...], limit: int
+    ) -> list[tuple[Key, Any]]:
+        keys = list(self.keys(scan.start, scan.stop, scan.reverse))
+        return [(key, key) for key in keys[:limit]]
 
     def keys(self, start: CollationKey, stop: CollationKey, reverse: bool) -> Iterator[Key]:
         self.reads += 1

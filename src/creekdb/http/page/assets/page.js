@@ -7,6 +7,7 @@ import { badge, createHtml, setText } from "./dom.js";
 import { ClusterMap } from "./map.js";
 import { follow, hasToken, useToken } from "./streams.js";
 import { Playground } from "./playground.js";
+import { SqlBox } from "./sql.js";
 import { duration, headline, joinList } from "./text.js";
 
 const byId = (id) => document.getElementById(id);
@@ -126,6 +127,7 @@ function recordEvents(replica, known, now) {
 // --- drawing ---------------------------------------------------------------------------------
 
 const playground = new Playground(cluster, choose);
+const sqlBox = new SqlBox(cluster, choose);
 const map = new ClusterMap(byId("map"), cluster, (link) => playground.press(link));
 let columns = [];
 
@@ -151,6 +153,7 @@ function draw() {
   for (const column of columns) column.draw(cluster, chosen);
   drawOperation(byId("history"), cluster, chosen);
   playground.draw(columns);
+  sqlBox.draw();
   drawNumbers();
   drawTable();
   byId("programs").hidden = hasToken(); // a link cannot send the token

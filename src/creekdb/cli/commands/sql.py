@@ -1,0 +1,88 @@
+"""`creek sql`: SQL on a live cluster, interactive or from a script."""
+
+import os
+import sys
+from pathlib import Path
+
+import click
+
+from creekdb.cli.declaration import declared, option
+from creekdb.cli.exit_codes import SUCCESS, CommandFailed
+from creekdb.cli.options import AS_JSON
+from creekdb.cli.output import stdout_console
+from creekdb.cli.sql_shell import SqlRunner, SqlShell
+from creekdb.cli.sql_text import split_statements
+from creekdb.cli.target import ClusterTarget
+from creekdb.dbapi import Connection, Error, connect
+
+
+@click.command(short_help="Query and change tables with SQL.")
+@declared
+def sql(
+    *,
+    commands: tuple[str, ...] = option(
+        "SQL to execute, instead of reading it from the terminal or from stdin.",
+        flag="-c --command",
+    ),
+    strong: bool = option("Make statements strong, and wait for their stable responses."),
+    final: bool = option("Make statements weak, but wait for their final responses."),
+    timeout: float = option(
+        "Upper bound for the wait for a response, in seconds.",
+        10.0,
+        click.FloatRange(0, 86_400, min_open=True),
+    ),
+    as_json: bool = AS_JSON,
+    target: ClusterTarget,
+) -> int:
+    """Execute SQL on a cluster with the data type 'sql', weakly by default. Without -c, read SQL
+    from stdin, or show a prompt if that is a terminal. Stops at the first error and exits with 1.
+
+    \b
+    Examples:
+      creek up --datatype sql
+      creek sql
+      creek sql -c "CREATE TABLE item(id INTEGER PRIMARY KEY, name TEXT)"
+      creek sql --strong --json -c "SELECT * FROM item"
+      creek sql < shop.sql
+    """
+    if strong and final:
+        raise click.UsageError("--strong and --final exclude each other: omit one of them")
+    try:
+        connection = _connect(target, timeout, "strong" if strong else "weak")
+        try:
+            runner = SqlRunner(connection, stdout_console(), as_json=as_json)
+            if not commands and sys.stdin.isatty():
+                SqlShell(runner, _history_file()).run()
+            else:
+                _run_script(runner, commands or (sys.stdin.read(),), final)
+        finally:
+            connection.close()
+    except Error as error:
+        raise CommandFailed(f"{error} [{error.sqlstate}]") from error
+    return SUCCESS
+
+
+def _run_script(runner: SqlRunner, texts: tuple[str, ...], wait: bool) -> None:
+    for text in texts:
+        statements, rest = split_statements(text)
+        for statement in (*statements, *([rest] if rest else [])):
+            runner.run(statement, wait=wait)
+    if runner.connection.in_transaction:
+        raise CommandFailed("the script ended inside a transaction: add COMMIT or ROLLBACK")
+
+
+def _connect(target: ClusterTarget, timeout: float, consistency: str) -> Connection:
+    return connect(
+        ",".join(target.addresses),
+        consistency=consistency,
+        autocommit=True,
+        token=target.token,
+        authority=target.authority,
+        timeout=timeout,
+        patience=timeout,
+    )
+
+
+def _history_file() -> Path:
+    state = os.environ.get("XDG_STATE_HOME") or "~/.local/state"
+    return Path(state).expanduser() / "creek" / "sql_history"

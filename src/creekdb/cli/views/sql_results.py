@@ -1,0 +1,58 @@
+"""Results of SQL statements, as tables for a terminal or as JSON."""
+
+from typing import Any
+
+from rich.table import Table
+from rich.text import Text
+
+from creekdb.cli.output import pluralize
+from creekdb.dbapi import Cursor, Outcome, OutcomeState
+from creekdb.wire.json_values import to_json
+
+NULL_TEXT = "NULL"
+STATE_STYLES = {
+    OutcomeState.TENTATIVE: "yellow",
+    OutcomeState.STABLE: "green",
+    OutcomeState.CHANGED: "bold red",
+}
+
+
+def result_table(cursor: Cursor) -> Table | None:
+    """Return the rows of the last statement as a table, or None if it returned no columns."""
+    if cursor.description is None:
+        return None
+    rows = cursor.fetchall()
+    table = Table(header_style="bold")
+    for number, column in enumerate(cursor.description):
+        is_number = any(isinstance(row[number], int | float) for row in rows)
+        table.add_column(Text(column[0]), justify="right" if is_number else "left")
+    for row in rows:
+        table.add_row(*map(_cell, row))
+    return table
+
+
+def summary(cursor: Cursor, outcome: Outcome | None) -> Text:
+    """Return a line with the number of rows and the state of the result."""
+    text = Text(pluralize(max(cursor.rowcount, 0), "row"))
+    if outcome is not None:
+        text.append("  ")
+        text.append(outcome.state, STATE_STYLES[outcome.state])
+    return text
+
+
+def result_document(cursor: Cursor, outcome: Outcome | None) -> dict[str, Any]:
+    """Return the result as JSON. `state` is None inside a transaction."""
+    columns = [column[0] for column in cursor.description or ()]
+    return {
+        "columns": columns,
+        "rows": to_json(cursor.fetchall()) if columns else [],
+        "row_count": cursor.rowcount,
+        "last_row_id": cursor.lastrowid,
+        "state": None if outcome is None else str(outcome.state),
+    }
+
+
+def _cell(value: Any) -> Text:
+    if value is None:
+        return Text(NULL_TEXT, "dim")
+    return Text(f"x'{value.hex()}'" if isinstance(value, bytes) else str(value))

@@ -1,0 +1,206 @@
+"""Tables that are created, queried and changed with SQL (`creekdb.sql`).
+
+>>> session = SQL.sequential()
+>>> _ = session.call("sql", "CREATE TABLE item(id INTEGER PRIMARY KEY, name TEXT, stock INTEGER)")
+>>> session.call("sql", "INSERT INTO item(id, name, stock) VALUES (?, ?, ?)", (1, "tea", 3))
+{'columns': (), 'rows': (), 'row_count': 1, 'last_row_id': 1}
+>>> session.call("query", "SELECT name, stock FROM item WHERE id = :id", {"id": 1})
+{'columns': ('name', 'stock'), 'rows': (('tea', 3),), 'row_count': 1, 'last_row_id': None}
+>>> results = session.call(
+...     "transaction",
+...     (
+...         ("UPDATE item SET stock = stock - 1 WHERE id = ?", (1,)),
+...         ("SELECT stock FROM item", ()),
+...     ),
+... )
+>>> results[1]["rows"]
+((2,),)
+"""
+
+from collections.abc import Sequence
+from random import Random
+from typing import Any
+
+from creekdb.datatypes.sql_script import (
+    EntryOutcome,
+    Origin,
+    ScratchExecution,
+    check_digest,
+    checked_entries,
+    checked_parameter_lists,
+    merge_results,
+    split_parameters,
+)
+from creekdb.errors import SqlTypeError
+from creekdb.execution.datatype import DataType
+from creekdb.execution.transaction import Transaction
+
+SQL = DataType("sql", sql=True)
+
+
+@SQL.operation
+def sql(tx: Transaction, text: str, parameters: Any = ()) -> dict[str, Any]:
+    """Execute one statement. Parameters are a list, or a dict by name."""
+    return _execute(tx, text, parameters)
+
+
+@SQL.operation(readonly=True)
+def query(tx: Transaction, text: str, parameters: Any = ()) -> dict[str, Any]:
+    """Execute one statement that only reads."""
+    return _execute(tx, text, parameters)
+
+
+@SQL.operation
+def transaction(tx: Transaction, statements: Any) -> tuple[dict[str, Any], ...]:
+    """Execute statements, each a text or a pair of text and parameters. All take effect or none."""
+    return _execute_all(tx, statements)
+
+
+@SQL.operation(readonly=True)
+def queries(tx: Transaction, statements: Any) -> tuple[dict[str, Any], ...]:
+    """Execute statements that only read, each a text or a pair of text and parameters."""
+    return _execute_all(tx, statements)
+
+
+def _execute_all(tx: Transaction, statements: Any) -> tuple[dict[str, Any], ...]:
+    if not isinstance(statements, Sequence) or isinstance(statements, str | bytes):
+        raise SqlTypeError("a transaction takes a list of statements")
+    results = []
+    for statement in statements:
+        if isinstance(statement, str):
+            results.append(_execute(tx, statement, ()))
+        elif isinstance(statement, Sequence) and len(statement) == 2:
+            results.append(_execute(tx, statement[0], statement[1]))
+        else:
+            raise SqlTypeError("a statement is a text, or a pair of text and parameters")
+    return tuple(results)
+
+
+@SQL.operation
+def batch(tx: Transaction, text: str, parameter_lists: Any) -> dict[str, Any]:
+    """Execute one statement once per list of parameters. All executions take effect or none."""
+    return merge_results(
+        [_execute(tx, text, parameters) for parameters in checked_parameter_lists(parameter_lists)]
+    )
+
+
+@SQL.operation(readonly=True)
+def preview(tx: Transaction, entries: Any, digests: Any = (), origin: Any = None) -> dict[str, Any]:
+    """Execute a script (`creekdb.datatypes.sql_script`) without keeping its writes.
+
+    Return the result or error of its last entry, the digest of that, and the origin of the script.
+    `digests` are those of the entries before.
+    """
+    script = checked_entries(entries)
+    if not script:
+        raise SqlTypeError("a preview needs at least one entry")
+    start = Origin.of(tx) if origin is None else Origin.from_value(origin)
+    outcome = _execute_script(_scratch(tx, start), script, digests)[-1]
+    return {
+        "origin": tuple(start),
+        "digest": outcome.digest,
+        "value": outcome.value,
+        "error": outcome.error,
+    }
+
+
+@SQL.operation
+def commit(tx: Transaction, entries: Any, digests: Any, origin: Any) -> tuple[str, ...]:
+    """Execute a script and keep its writes. Return the digests of its entries.
+
+    If `digests` is not None, the script takes effect only if each entry has its digest. Otherwise
+    it takes effect unless one of its entries fails.
+    """
+    script = checked_entries(entries)
+    scratch = _scratch(tx, Origin.from_value(origin))
+    if digests is None:
+        outcomes = [EntryOutcome(scratch.run(entry), None) for entry in script]
+    else:
+        if not isinstance(digests, Sequence) or len(digests) != len(script):
+            raise SqlTypeError("'digests' is None, or has one digest for each entry")
+        outcomes = _execute_script(scratch, script, digests)
+    scratch.keep_writes(tx)
+    return tuple(outcome.digest for outcome in outcomes)
+
+
+def _scratch(tx: Transaction, origin: Origin) -> ScratchExecution:
+    assert SQL.sql_engine is not None
+    return ScratchExecution(tx, SQL.sql_engine, origin, SQL.steps)
+
+
+def _execute_script(
+    scratch: ScratchExecution, script: Sequence[Any], digests: Any
+) -> list[EntryOutcome]:
+    """Execute all entries. Raise `SqlSerializationError` at the first with another digest."""
+    if not isinstance(digests, Sequence):
+        raise SqlTypeError("'digests' is a list")
+    outcomes: list[EntryOutcome] = []
+    for position, entry in enumerate(script):
+        outcomes.append(scratch.execute(entry))
+        if position < len(digests):
+            check_digest(position, outcomes[-1], digests[position])
+    return outcomes
+
+
+def _execute(tx: Transaction, text: Any, parameters: Any) -> dict[str, Any]:
+    positional, named = split_parameters(parameters)
+    value: dict[str, Any] = tx.sql(text, *positional, **named).to_value()
+    return value
+
+
+_CREATE = (
+    "CREATE TABLE IF NOT EXISTS account(name TEXT PRIMARY KEY, balance INTEGER NOT NULL, "
+    "note TEXT, CHECK (balance >= 0)) STRICT",
+    "CREATE TABLE IF NOT EXISTS entry(id INTEGER PRIMARY KEY, name TEXT REFERENCES account(name) "
+    "ON DELETE CASCADE, amount INTEGER)",
+    "CREATE INDEX IF NOT EXISTS entry_by_name ON entry(name, amount)",
+)
+_INSERT = (
+    "INSERT INTO account(name, balance) VALUES (?, ?) "
+    "ON CONFLICT(name) DO UPDATE SET balance = balance + excluded.balance RETURNING balance"
+)
+_CHANGES = (
+    "UPDATE account SET balance = balance - 1 WHERE name = ? RETURNING balance",
+    "UPDATE account SET note = 'seen' WHERE name <> ?",
+    "INSERT INTO entry(name, amount) VALUES (?, 1)",
+    "INSERT INTO entry(name, amount) SELECT name, balance FROM account WHERE name >= ?",
+    "DELETE FROM account WHERE name = ?",
+    "DELETE FROM entry WHERE name > ?",
+)
+_QUERIES = (
+    "SELECT name, balance FROM account WHERE name <= ? ORDER BY name",
+    "SELECT a.name, count(e.id), sum(e.amount) FROM account a LEFT JOIN entry e USING (name) "
+    "WHERE a.name <> ? GROUP BY a.name ORDER BY a.name",
+    "SELECT note FROM account WHERE name = ?",
+    "SELECT amount FROM entry WHERE name = ? ORDER BY amount DESC LIMIT 2",
+)
+
+
+def sample(random: Random) -> tuple[str, tuple[Any, ...]]:
+    """Draw an operation on two tables. Every tenth operation creates the tables."""
+    name = random.choice(("ann", "bob", "cyd"))
+    kind = random.random()
+    if kind < 0.1:
+        return "transaction", (_CREATE,)
+    if kind < 0.3:
+        return "sql", (_INSERT, (name, random.randrange(4)))
+    if kind < 0.35:
+        return "batch", (_INSERT, ((name, 1), ("dan", random.randrange(4))))
+    if kind < 0.7:
+        return "sql", (random.choice(_CHANGES), (name,))
+    if kind < 0.8:
+        statements = tuple((random.choice(_CHANGES), (name,)) for _ in range(2))
+        return "transaction", (statements,)
+    if kind < 0.9:
+        entries = (
+            {"sql": random.choice(_CHANGES), "parameters": (name,)},
+            {"savepoint": "after_first"},
+            {"sql": random.choice(_CHANGES), "parameters": (name,)},
+            {"rollback_to": "after_first"},
+        )
+        if kind < 0.85:
+            return "preview", (entries,)
+        return "commit", (entries, None, (random.randrange(10**6), 1, 1))
+    if kind < 0.95:
+        return "queries", (tuple((text, (name,)) for text in _QUERIES[:2]),)
+    return "query", (random.choice(_QUERIES), (name,))

@@ -1,0 +1,108 @@
+"""Body of `POST /sql`: statements that one operation of the data type `sql` executes."""
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from creekdb.errors import BadValue, SqlError
+from creekdb.http.operations import OperationCatalog, OperationSpec
+from creekdb.http.schema import Schema
+from creekdb.sql.statements import leading_word
+from creekdb.wire.json_values import from_json
+
+PATH: Final = "/sql"
+CHANGING_OPERATION: Final = "transaction"
+READING_OPERATION: Final = "queries"
+STATEMENT_KEYS: Final = frozenset(("sql", "parameters"))
+_READING_WORDS: Final = frozenset(("SELECT", "VALUES", "PRAGMA", "EXPLAIN"))
+_PARAMETERS_SCHEMA: Final[Schema] = {
+    "type": ["array", "object"],
+    "description": "Values of `?`, or values of `:name` by name.",
+}
+BODY_SCHEMA: Final[Schema] = {
+    "type": "object",
+    "properties": {
+        "statements": {
+            "type": "array",
+            "minItems": 1,
+            "items": {
+                "anyOf": [
+                    {"type": "string"},
+                    {
+                        "type": "object",
+                        "properties": {
+                            "sql": {"type": "string"},
+                            "parameters": _PARAMETERS_SCHEMA,
+                        },
+                        "required": ["sql"],
+                        "additionalProperties": False,
+                    },
+                ]
+            },
+        }
+    },
+    "required": ["statements"],
+    "additionalProperties": False,
+}
+
+
+def is_supported(operations: OperationCatalog) -> bool:
+    """True if the replica executes SQL for clients."""
+    return (
+        operations.datatype.sql_engine is not None
+        and CHANGING_OPERATION in operations.by_name
+        and READING_OPERATION in operations.by_name
+    )
+
+
+def parse_statements(
+    operations: OperationCatalog, body: Any
+) -> tuple[OperationSpec, tuple[Any, ...]]:
+    """Return the operation for the statements of a body, and its arguments. Raise `BadValue`."""
+    if type(body) is not dict or set(body) != {"statements"}:
+        raise BadValue("the body must be an object with the key 'statements'")
+    values = body["statements"]
+    if type(values) is not list or not values:
+        raise BadValue("'statements' must be an array with at least one statement")
+    statements = tuple(_statement(number, each) for number, each in enumerate(values, 1))
+    is_reading = all(_leading_word(text) in _READING_WORDS for text, _ in statements)
+    name = READING_OPERATION if is_reading else CHANGING_OPERATION
+    return operations.find(name), (statements,)
+
+
+def path_description(content: Callable[[Any], dict[str, Any]]) -> dict[str, Any]:
+    """Return how the description of the path differs from that of an operation."""
+    return {
+        "operationId": "execute_sql",
+        "summary": "Execute SQL",
+        "description": (
+            "Executes the statements as one transaction. All take effect, or none. The value of "
+            "the response has one result for each statement, with `columns`, `rows`, `row_count` "
+            "and `last_row_id`. A call whose statements are all queries is read-only: a weak one "
+            "has one response."
+        ),
+        "tags": ["sql"],
+        "requestBody": {"required": True, "content": content(BODY_SCHEMA)},
+    }
+
+
+def _statement(number: int, value: Any) -> tuple[str, Any]:
+    if type(value) is str:
+        return value, ()
+    if type(value) is not dict or type(value.get("sql")) is not str or set(value) - STATEMENT_KEYS:
+        raise BadValue(
+            f"statement {number} must be a string, or an object with 'sql' and 'parameters'"
+        )
+    parameters = value.get("parameters", [])
+    if type(parameters) is not list and type(parameters) is not dict:
+        raise BadValue(f"the parameters of statement {number} must be an array or an object")
+    if type(parameters) is dict:
+        return value["sql"], {name: from_json(each) for name, each in parameters.items()}
+    return value["sql"], from_json(parameters)
+
+
+def _leading_word(text: str) -> str:
+    """Return the keyword of a statement, or '' if only the engine can tell what is wrong."""
+    try:
+        return leading_word(text)
+    except (SqlError, IndexError):
+        return ""

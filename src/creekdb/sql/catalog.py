@@ -1,0 +1,259 @@
+"""Schema of a database: tables, columns, indexes and foreign keys.
+
+The schema is data. One register, `SCHEMA_KEY`, holds it encoded, and every operation that uses SQL
+reads that register. A change of the schema is therefore a write like any other, and operations that
+read the old schema run again.
+
+It lists the statements of `sqlite_schema`, and per table its *storage*: the name under which
+its registers are stored, and the position of each column in the stored rows. Positions are never
+reused. A renamed or dropped column leaves all rows unchanged.
+"""
+
+from functools import cached_property
+from typing import Any, Final
+
+import msgspec
+
+from creekdb.protocol.values import Key
+from creekdb.sql.key_codec import Codec, Component, SqlValue, encode
+
+SCHEMA_KEY: Final = ("sql.schema",)
+ROW_PREFIX: Final = "sql"
+INDEX_PREFIX: Final = "sql.index"
+SEQUENCE_PREFIX: Final = "sql.sequence"
+
+STORED_NULL: Final = ()
+"""Explicit NULL in a column that was added with a default. A missing item means the default."""
+
+
+class Storage(msgspec.Struct, frozen=True, array_like=True):
+    """Physical layout of one table."""
+
+    name: str
+    """First components of the keys, after the prefix. Survives a renaming of the table."""
+    slots: tuple[int, ...]
+    """Position of each column in a stored row."""
+    width: int
+    """Number of positions ever used."""
+    created_width: int
+    """Number of positions when the table was created. A stored row has at least as many items."""
+    added_defaults: dict[int, Any] = {}
+    """Per position, the default of a column that was added when the table may have had rows."""
+
+
+class SchemaEntry(msgspec.Struct, frozen=True, array_like=True):
+    """Row of `sqlite_schema`."""
+
+    kind: str
+    name: str
+    table: str
+    sql: str
+
+
+class Schema(msgspec.Struct, frozen=True, array_like=True):
+    """Content of the schema register."""
+
+    entries: tuple[SchemaEntry, ...] = ()
+    """In the order of creation, which decides the plans of SQLite."""
+    storage: dict[str, Storage] = {}
+    """Storage of each table by lower-case name."""
+
+    def encode(self) -> bytes:
+        return msgspec.msgpack.encode(self)
+
+    @classmethod
+    def decode(cls, encoded: bytes) -> "Schema":
+        return msgspec.msgpack.decode(encoded, type=cls)
+
+
+class Column(msgspec.Struct, frozen=True):
+    """Column of a table."""
+
+    name: str
+    declared_type: str
+    affinity: str
+    """INTEGER, REAL, NUMERIC, TEXT or BLOB."""
+    collation: str
+    not_null: bool
+    default: str | None
+    """Expression of the default, as text."""
+    is_generated: bool
+    slot: int
+
+
+class Index(msgspec.Struct, frozen=True, dict=True):
+    """Index of a table, or its primary key if the table has no row ids."""
+
+    name: str
+    unique: bool
+    columns: tuple[int, ...]
+    """Numbers of the indexed columns, in order."""
+    collations: tuple[str, ...]
+    codecs: tuple[Codec, ...]
+
+    def encode(self, values: tuple[SqlValue, ...]) -> tuple[Component, ...]:
+        """Return the key components of the indexed columns of a row."""
+        return tuple(
+            [
+                encode(values[column], codec, collation)
+                for column, codec, collation in zip(
+                    self.columns, self.codecs, self.collations, strict=True
+                )
+            ]
+        )
+
+
+class ForeignKey(msgspec.Struct, frozen=True):
+    """Foreign key of a child table."""
+
+    child: str
+    columns: tuple[str, ...]
+    parent: str
+    parent_columns: tuple[str, ...]
+    on_update: str
+    on_delete: str
+
+
+class Table(msgspec.Struct, frozen=True, dict=True):
+    """Table with its columns, keys and physical layout."""
+
+    name: str
+    storage: Storage
+    columns: tuple[Column, ...]
+    primary_key: Index
+    """Key of the rows. A table with row ids has a key of one column, number -1 or the alias."""
+    has_row_id: bool
+    row_id_column: int | None
+    """Number of the INTEGER PRIMARY KEY column, an alias of the row id."""
+    checked_before_key: int
+    """Number of the indexes whose uniqueness is checked before that of the primary key."""
+    is_autoincrement: bool
+    is_strict: bool
+    needs_probe: bool
+    """True if the table has CHECK constraints or generated columns."""
+    indexes: tuple[Index, ...]
+    foreign_keys: tuple[ForeignKey, ...]
+
+    @cached_property
+    def row_prefix(self) -> tuple[str, str]:
+        return (ROW_PREFIX, self.storage.name)
+
+    @cached_property
+    def sequence_key(self) -> tuple[str, str]:
+        return (SEQUENCE_PREFIX, self.storage.name)
+
+    @cached_property
+    def column_numbers(self) -> dict[str, int]:
+        """Numbers of the columns by lower-case name."""
+        return {column.name.lower(): number for number, column in enumerate(self.columns)}
+
+    @cached_property
+    def unique_constraints(self) -> tuple[Index, ...]:
+        """Unique indexes and the primary key, in the order in which SQLite checks them."""
+        indexes = list(self.indexes)
+        indexes.insert(self.checked_before_key, self.primary_key)
+        return tuple([index for index in indexes if index.unique])
+
+    @cached_property
+    def columns_without_default(self) -> tuple[int, ...]:
+        """Numbers of the columns that are NULL if a new row has no value for them."""
+        return tuple(
+            [
+                number
+                for number, column in enumerate(self.columns)
+                if column.default is None and not column.is_generated
+            ]
+        )
+
+    @cached_property
+    def is_dense(self) -> bool:
+        """True if a stored row is the tuple of all column values."""
+        numbers = tuple(range(len(self.columns)))
+        return self.storage.slots == numbers and self.storage.created_width == len(numbers)
+
+    def index_prefix(self, index: Index) -> tuple[str, str, str]:
+        return (INDEX_PREFIX, self.storage.name, index.name)
+
+    def row_key_parts(
+        self, row_id: int | None, values: tuple[SqlValue, ...]
+    ) -> tuple[Component, ...]:
+        """Return the components of the row's key after the prefix."""
+        if self.has_row_id:
+            assert row_id is not None
+            return (row_id,)
+        return self.primary_key.encode(values)
+
+    @cached_property
+    def row_id_name(self) -> str:
+        """Name of the row id that no column hides."""
+        names = ("rowid", "_rowid_", "oid")
+        return next((name for name in names if name not in self.column_numbers), names[0])
+
+    def selected_key_parts(self, values: tuple[SqlValue, ...]) -> tuple[Component, ...]:
+        """Return the components of the row's key from the selected columns of the key."""
+        if self.has_row_id:
+            row_id = values[0]
+            assert type(row_id) is int, "a row id is an integer"
+            return (row_id,)
+        key = self.primary_key
+        return tuple(map(encode, values, key.codecs, key.collations))
+
+    def row_key(self, parts: tuple[Component, ...]) -> Key:
+        return (ROW_PREFIX, self.storage.name, *parts)
+
+    def index_key(
+        self, index: Index, values: tuple[SqlValue, ...], parts: tuple[Component, ...]
+    ) -> Key:
+        """Return the key of a row's index entry.
+
+        An entry of a unique index without NULL does not contain the key of the row, so that two
+        rows with equal values have the same entry.
+        """
+        encoded = index.encode(values)
+        if index.unique and not any(values[column] is None for column in index.columns):
+            return (INDEX_PREFIX, self.storage.name, index.name, *encoded)
+        return (INDEX_PREFIX, self.storage.name, index.name, *encoded, *parts)
+
+    def store(self, values: tuple[SqlValue, ...]) -> tuple[Any, ...]:
+        """Return the stored row of these column values."""
+        if self.is_dense:
+            return values
+        stored: list[Any] = [None] * self.storage.width
+        for slot, value in zip(self.storage.slots, values, strict=True):
+            if value is None and slot in self.storage.added_defaults:
+                stored[slot] = STORED_NULL
+            else:
+                stored[slot] = value
+        return tuple(stored)
+
+    def load(self, stored: tuple[Any, ...]) -> tuple[SqlValue, ...]:
+        """Return the column values of a stored row."""
+        if self.is_dense:
+            return stored
+        width = len(stored)
+        return tuple(
+            [
+                self.load_item(slot, stored[slot] if slot < width else None)
+                for slot in self.storage.slots
+            ]
+        )
+
+    def load_item(self, slot: int, item: Any) -> SqlValue:
+        """Return the value of one item of a stored row."""
+        if item is None:
+            return self.storage.added_defaults.get(slot)
+        return None if item == STORED_NULL and type(item) is tuple else item
+
+
+class Catalog:
+    """All tables of a schema, by lower-case name."""
+
+    def __init__(self, schema: Schema, tables: tuple[Table, ...]) -> None:
+        self.schema = schema
+        self.tables = {table.name.lower(): table for table in tables}
+        self.children: dict[str, list[ForeignKey]] = {}
+        """Foreign keys by the lower-case name of the parent table."""
+        self.has_foreign_keys = any(table.foreign_keys for table in tables)
+        for table in tables:
+            for key in table.foreign_keys:
+                self.children.setdefault(key.parent.lower(), []).append(key)

@@ -1,0 +1,180 @@
+"""Plans of INSERT, UPDATE and DELETE: the queries that evaluate their parts."""
+
+from typing import Final, NamedTuple
+
+from creekdb.sql.catalog import Index, Table
+from creekdb.sql.foreign_keys import key_columns
+from creekdb.sql.row_writer import Conflict
+from creekdb.sql.statements import (
+    Assignments,
+    Change,
+    Insert,
+    Target,
+    Update,
+    Upsert,
+    greatest_parameter,
+)
+from creekdb.sql.tokens import quote_name
+from creekdb.sql.virtual_tables import CHANGED_PREFIX, EXCLUDED_PREFIX
+
+_ROW_ID_NAMES: Final = ("rowid", "_rowid_", "oid")
+
+
+class Query(NamedTuple):
+    """Query that evaluates a part of a statement, with the number of parameters that it takes."""
+
+    text: str
+    parameters: int
+
+    @classmethod
+    def of(cls, text: str) -> "Query":
+        return cls(text, greatest_parameter(text))
+
+
+class AssignedColumns:
+    """Columns that a SET clause assigns."""
+
+    __slots__ = ("changes_keys", "numbers", "row_id_position")
+
+    def __init__(self, table: Table, assignments: Assignments) -> None:
+        numbers = [column_number(table, name) for name in assignments.columns]
+        self.row_id_position = numbers.index(-1) if -1 in numbers else None
+        """Position of the row id among the assigned values, None if it is not assigned."""
+        self.numbers = tuple([None if number == -1 else number for number in numbers])
+        """Numbers of the columns, None for the row id."""
+        keys = {column for index in (table.primary_key, *table.indexes) for column in index.columns}
+        generated = any(column.is_generated for column in table.columns)
+        self.changes_keys = generated or not keys.isdisjoint(numbers)
+        """True if an assignment may change the key of a row or of an index entry."""
+
+
+class InsertedColumns:
+    """Columns that an INSERT provides."""
+
+    __slots__ = ("numbers", "row_id_position")
+
+    def __init__(self, table: Table, statement: Insert) -> None:
+        self.row_id_position = None
+        """Position of the row id among the values, None if it is not given."""
+        if statement.source is None:
+            numbers: list[int] = []
+        elif statement.columns is None:
+            columns = enumerate(table.columns)
+            numbers = [number for number, column in columns if not column.is_generated]
+        else:
+            numbers = [column_number(table, name) for name in statement.columns]
+            if -1 in numbers:
+                self.row_id_position = numbers.index(-1)
+        self.numbers = tuple([number for number in numbers if number != -1])
+        """Numbers of the columns, without the row id."""
+
+
+class ResolvedUpsert:
+    """ON CONFLICT clause with the constraint that it names and the query of its new values."""
+
+    __slots__ = ("assigned", "constraint", "query")
+
+    def __init__(self, table: Table, target: Target, clause: Upsert) -> None:
+        self.constraint: Index | None = None
+        """Constraint that the clause handles, None for any."""
+        self.assigned: AssignedColumns | None = None
+        """None for DO NOTHING."""
+        self.query: Query | None = None
+        if clause.target is not None:
+            wanted = {column_number(table, name) for name in clause.target}
+            self.constraint = next(
+                index for index in table.unique_constraints if set(index.columns) == wanted
+            )
+        if clause.assignments is not None:
+            self.assigned = AssignedColumns(table, clause.assignments)
+            # Each expression has a scope of its own, in which a column without a table name is
+            # that of the existing row.
+            existing = quote_name(CHANGED_PREFIX + table.name)
+            scope = f"FROM {existing} AS {quote_name(target.alias)}"
+            expressions = [f"(SELECT {each} {scope})" for each in clause.assignments.expressions]
+            where = f" WHERE (SELECT {clause.where} {scope})" if clause.where else ""
+            excluded = quote_name(EXCLUDED_PREFIX + table.name)
+            selected = ", ".join(expressions)
+            self.query = Query.of(
+                f"{target.prefix} SELECT {selected} FROM {excluded} AS excluded{where}"
+            )
+
+    def handles(self, conflict: Conflict) -> bool:
+        return self.constraint is None or self.constraint is conflict.constraint
+
+
+class ChangePlan:
+    """Compiled statement that changes rows."""
+
+    __slots__ = (
+        "assigned",
+        "columns",
+        "inserted",
+        "resolution",
+        "returning",
+        "source",
+        "statement",
+        "table",
+        "upserts",
+    )
+
+    def __init__(self, statement: Change, table: Table, columns: tuple[str, ...] = ()) -> None:
+        """`columns` are the names of the columns that RETURNING yields."""
+        self.statement = statement
+        self.table = table
+        self.columns = columns
+        self.resolution = statement.target.resolution
+        self.source = _source_query(table, statement)
+        """Query of the rows to insert, or of the keys and new values of the rows to change. None
+        for DEFAULT VALUES."""
+        self.returning = _returning_query(table, statement)
+        self.assigned: AssignedColumns | None = None
+        self.inserted: InsertedColumns | None = None
+        self.upserts: tuple[ResolvedUpsert, ...] = ()
+        if isinstance(statement, Update):
+            self.assigned = AssignedColumns(table, statement.assignments)
+        elif isinstance(statement, Insert):
+            self.inserted = InsertedColumns(table, statement)
+            self.upserts = tuple(
+                [ResolvedUpsert(table, statement.target, each) for each in statement.upserts]
+            )
+
+
+def column_number(table: Table, name: str) -> int:
+    """Return the number of a column, -1 for a row id without one."""
+    number = table.column_numbers.get(name.lower())
+    if number is not None:
+        return number
+    assert name.lower() in _ROW_ID_NAMES, "SQLite has checked the names of the columns"
+    return -1 if table.row_id_column is None else table.row_id_column
+
+
+def _returning_query(table: Table, statement: Change) -> Query | None:
+    if not statement.returning:
+        return None
+    target = statement.target
+    return Query.of(
+        f"{target.prefix} SELECT {statement.returning} "
+        f"FROM {quote_name(CHANGED_PREFIX + table.name)} AS {quote_name(target.alias)}"
+    )
+
+
+def _source_query(table: Table, statement: Change) -> Query | None:
+    target = statement.target
+    if isinstance(statement, Insert):
+        if statement.source is None:
+            return None
+        if target.prefix and statement.source.upper().startswith("WITH"):
+            return Query.of(f"{target.prefix} SELECT * FROM ({statement.source})")
+        return Query.of(f"{target.prefix} {statement.source}")
+    selected = key_columns(table, target.alias)
+    origin = ""
+    if isinstance(statement, Update):
+        expressions = [f"({each})" for each in statement.assignments.expressions]
+        selected = ", ".join((selected, *expressions))
+        origin = f", {statement.origin}" if statement.origin else ""
+    where = f" WHERE {statement.where}" if statement.where else ""
+    return Query.of(
+        f"{target.prefix} SELECT {selected} "
+        f"FROM {quote_name(table.name)} AS {quote_name(target.alias)}{origin}{where}"
+    )

@@ -1,0 +1,318 @@
+"""Execution of INSERT, UPDATE and DELETE: a query first, then the writes.
+
+The query finds all rows and evaluates all expressions before the first write. So a statement never
+meets rows that it has written itself, and expressions see the tables as they were before it.
+"""
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from creekdb.errors import SqlConstraintError, SqlTypeError
+from creekdb.sql.catalog import Table
+from creekdb.sql.change_plan import AssignedColumns, ChangePlan, Query, ResolvedUpsert
+from creekdb.sql.foreign_keys import ForeignKeyEnforcer
+from creekdb.sql.key_codec import SqlValue
+from creekdb.sql.result import SqlResult
+from creekdb.sql.row_ids import next_row_id
+from creekdb.sql.row_writer import USE_DEFAULT, Conflict, Row, RowWriter, unique_error
+from creekdb.sql.worker import Worker
+
+_EXACT_TYPES: Final = {"INTEGER": int, "TEXT": str, "REAL": float, "BLOB": bytes}
+"""Type that a column of each affinity stores without conversion."""
+
+
+def execute_change(plan: ChangePlan, worker: Worker, bindings: tuple[Any, ...]) -> SqlResult:
+    """Execute a statement. It has no effect if it raises, unless it says OR FAIL."""
+    changer = RowChanger(worker, plan, bindings)
+    try:
+        if plan.inserted is not None:
+            _insert(changer)
+        elif plan.assigned is not None:
+            _update(changer, plan.assigned)
+        else:
+            _delete(changer)
+        return changer.finish()
+    except Exception:
+        if plan.resolution != "FAIL":
+            changer.writer.undo()
+        raise
+
+
+class RowChanger:
+    """Changes rows of one table on behalf of one statement."""
+
+    __slots__ = ("_bindings", "_foreign_keys", "changed", "plan", "table", "worker", "writer")
+
+    def __init__(self, worker: Worker, plan: ChangePlan, bindings: tuple[Any, ...]) -> None:
+        self.worker = worker
+        self.plan = plan
+        self.table = plan.table
+        self.writer = RowWriter(worker.session.transaction)
+        self._foreign_keys: ForeignKeyEnforcer | None = None
+        if worker.catalog.has_foreign_keys:
+            self._foreign_keys = ForeignKeyEnforcer(
+                worker.catalog, self.writer, worker, self.row_with
+            )
+        self.changed: list[Row] = []
+        """Rows for RETURNING, in order."""
+        self._bindings = bindings
+
+    def query(self, query: Query | None) -> list[tuple[SqlValue, ...]]:
+        if query is None:
+            return [()]  # DEFAULT VALUES
+        return self.worker.query(query.text, self._bindings[: query.parameters])
+
+    def finish(self) -> SqlResult:
+        """Check the foreign keys and return the result."""
+        if self._foreign_keys is not None:
+            self._foreign_keys.check()
+        session, count = self.worker.session, len(self.changed)
+        session.changes = count
+        session.total_changes += count
+        rows: list[tuple[SqlValue, ...]] = []
+        if self.plan.returning is not None:
+            self.worker.set_changed(self.table, self.changed)
+            rows = self.query(self.plan.returning)
+        return SqlResult(self.plan.columns, tuple(rows), count, session.last_row_id)
+
+    # --- rows ------------------------------------------------------------------------------------
+
+    def new_row(
+        self, numbers: tuple[int, ...], values: Sequence[SqlValue], row_id: int | None
+    ) -> Row:
+        """Return the row to insert, with defaults and all constraints of the row itself."""
+        table = self.table
+        alias = table.row_id_column
+        given: dict[int, Any] = dict(zip(numbers, values, strict=True))
+        if alias is None:
+            complete = self._complete(table, given)
+            if table.has_row_id and row_id is None:
+                row_id = self._assign_row_id()
+            return Row(table.row_key_parts(row_id, complete), complete)
+        if given.get(alias) is None:
+            given[alias] = row_id if row_id is not None else self._assign_row_id()
+        if table.is_autoincrement:
+            # A row that is ignored later uses up its id, as in SQLite.
+            self.writer.advance_sequence(table, row_id_value(given[alias]) or 0)
+        complete = self._complete(table, given)
+        return Row((_alias_value(table, complete),), complete)
+
+    def row_with(self, table: Table, row: Row, replaced: dict[int, Any]) -> Row:
+        """Return a row with some values replaced, after all constraints of the row itself."""
+        if not table.needs_probe and _are_stored_unchanged(table, replaced):
+            changed = list(row.values)
+            for number, value in replaced.items():
+                changed[number] = value
+            values = tuple(changed)
+        else:
+            given = {
+                number: replaced.get(number, value)
+                for number, value in enumerate(row.values)
+                if not table.columns[number].is_generated
+                and replaced.get(number) is not USE_DEFAULT
+            }
+            if table.row_id_column is not None and given[table.row_id_column] is None:
+                raise SqlTypeError("datatype mismatch")
+            values = self._complete(table, given)
+        if table.row_id_column is not None:
+            return Row((_alias_value(table, values),), values)
+        return Row(table.row_key_parts(row.row_id(table), values), values)
+
+    def _complete(self, table: Table, given: dict[int, Any]) -> tuple[SqlValue, ...]:
+        if not table.needs_probe:
+            for number in table.columns_without_default:
+                given.setdefault(number, None)
+            if len(given) == len(table.columns) and _are_stored_unchanged(table, given):
+                return tuple([given[number] for number in range(len(given))])
+        numbers = tuple(sorted(given))
+        return self.worker.probe.convert(table, numbers, [given[each] for each in numbers])
+
+    def _assign_row_id(self) -> int:
+        if self.table.is_autoincrement:
+            return self.writer.next_in_sequence(self.table)
+        session, table = self.worker.session, self.table
+        while True:
+            row_id = next_row_id(session)
+            if session.transaction.pick(table.row_key((row_id,))) is None:
+                return row_id
+
+    # --- writes ----------------------------------------------------------------------------------
+
+    def insert(self, row: Row) -> None:
+        """Insert a row, or skip it by OR IGNORE."""
+        if self._resolve(self.writer.conflicts(self.table, row)):
+            self.writer.insert(self.table, row)
+            self.changed.append(row)
+            row_id = row.row_id(self.table)
+            if row_id is not None:
+                self.worker.session.last_row_id = row_id
+
+    def update(self, previous: Row, row: Row, changes_keys: bool) -> None:
+        """Update a row, or skip it by OR IGNORE."""
+        if not changes_keys:
+            self.writer.update_in_place(self.table, previous, row)
+        elif self._resolve(self.writer.conflicts(self.table, row, previous)):
+            self.writer.update(self.table, previous, row)
+        else:
+            return
+        self.changed.append(row)
+
+    def _resolve(self, conflicts: list[Conflict]) -> bool:
+        """Remove the rows in the way, or return False to skip the new row, or raise."""
+        if not conflicts:
+            return True
+        if self.plan.resolution == "IGNORE":
+            return False
+        if self.plan.resolution != "REPLACE":
+            raise unique_error(self.table, conflicts[0].constraint)
+        for conflict in conflicts:
+            existing = self.writer.read(self.table, conflict.parts)
+            if existing is not None:
+                self.writer.delete(self.table, existing)
+        return True
+
+
+def _insert(changer: RowChanger) -> None:
+    """Insert all rows of the statement."""
+    plan = changer.plan
+    inserted, resolution = plan.inserted, plan.resolution
+    assert inserted is not None
+    position = inserted.row_id_position
+    for values in changer.query(plan.source):
+        row_id = None
+        if position is not None:
+            row_id = row_id_value(values[position])
+            values = values[:position] + values[position + 1 :]
+        try:
+            row = changer.new_row(inserted.numbers, values, row_id)
+        except SqlConstraintError as error:
+            if resolution == "IGNORE" and _is_ignorable(error):
+                continue
+            if resolution != "REPLACE" or not str(error).startswith("NOT NULL"):
+                raise
+            row = _row_with_defaults(changer, inserted.numbers, values, row_id)
+        if not (plan.upserts and _upsert(changer, row)):
+            changer.insert(row)
+
+
+def _update(changer: RowChanger, assigned: AssignedColumns) -> None:
+    """Update all rows that satisfy the condition."""
+    table, writer = changer.table, changer.writer
+    width = len(table.primary_key.columns)
+    # A row that a FROM clause joins several times is updated once, with the last values.
+    by_key = {
+        table.selected_key_parts(found[:width]): found[width:]
+        for found in changer.query(changer.plan.source)
+    }
+    for parts, values in by_key.items():
+        previous = writer.read(table, parts)
+        if previous is not None:
+            _update_row(changer, previous, assigned, values)
+
+
+def _update_row(
+    changer: RowChanger, previous: Row, assigned: AssignedColumns, values: tuple[SqlValue, ...]
+) -> None:
+    replaced = {
+        number: value
+        for number, value in zip(assigned.numbers, values, strict=True)
+        if number is not None
+    }
+    try:
+        row = changer.row_with(changer.table, previous, replaced)
+    except SqlConstraintError as error:
+        if changer.plan.resolution == "IGNORE" and _is_ignorable(error):
+            return
+        raise
+    if assigned.row_id_position is not None:
+        row_id = row_id_value(values[assigned.row_id_position])
+        if row_id is None:
+            raise SqlTypeError("datatype mismatch")
+        row = Row((row_id,), row.values)
+    changer.update(previous, row, assigned.changes_keys)
+
+
+def _delete(changer: RowChanger) -> None:
+    """Delete all rows that satisfy the condition."""
+    table, writer = changer.table, changer.writer
+    for key in changer.query(changer.plan.source):
+        row = writer.read(table, table.selected_key_parts(key))
+        if row is not None:
+            writer.delete(table, row)
+            changer.changed.append(row)
+
+
+def _upsert(changer: RowChanger, row: Row) -> bool:
+    """Resolve a conflict of the new row by a clause. Return False if there is none to resolve."""
+    conflicts = changer.writer.conflicts(changer.table, row)
+    for upsert in changer.plan.upserts:
+        for conflict in conflicts:
+            if upsert.handles(conflict):
+                _update_conflicting(changer, upsert, conflict, row)
+                return True
+    return False
+
+
+def _update_conflicting(
+    changer: RowChanger, upsert: ResolvedUpsert, conflict: Conflict, row: Row
+) -> None:
+    if upsert.assigned is None:
+        return  # DO NOTHING
+    table, worker = changer.table, changer.worker
+    existing = changer.writer.read(table, conflict.parts)
+    assert existing is not None, "a conflicting row exists"
+    worker.set_changed(table, [existing])
+    worker.set_excluded(table, [row])
+    for values in changer.query(upsert.query):
+        _update_row(changer, existing, upsert.assigned, values)
+
+
+def row_id_value(value: SqlValue) -> int | None:
+    """Return a value as a row id, None for NULL, or raise `SqlTypeError`."""
+    if value is None or type(value) is int:
+        return value
+    if type(value) is float and value.is_integer() and abs(value) < 2.0**63:
+        return int(value)
+    if type(value) is str and value.strip().lstrip("+-").isdigit():
+        return int(value)
+    raise SqlTypeError("datatype mismatch")
+
+
+def _alias_value(table: Table, values: tuple[SqlValue, ...]) -> int:
+    assert table.row_id_column is not None
+    row_id = values[table.row_id_column]
+    assert type(row_id) is int, "an INTEGER PRIMARY KEY is an integer"
+    return row_id
+
+
+def _row_with_defaults(
+    changer: RowChanger, numbers: tuple[int, ...], values: Sequence[SqlValue], row_id: int | None
+) -> Row:
+    """Return the row of INSERT OR REPLACE, in which a default replaces a forbidden NULL."""
+    columns = changer.table.columns
+    kept = [
+        (number, value)
+        for number, value in zip(numbers, values, strict=True)
+        if value is not None or not columns[number].not_null or columns[number].default is None
+    ]
+    return changer.new_row(
+        tuple(number for number, _ in kept), [value for _, value in kept], row_id
+    )
+
+
+def _is_ignorable(error: SqlConstraintError) -> bool:
+    return str(error).startswith(("NOT NULL", "CHECK"))
+
+
+def _are_stored_unchanged(table: Table, values: dict[int, Any]) -> bool:
+    """True if SQLite would store these values of columns as they are, without an error."""
+    for number, value in values.items():
+        column = table.columns[number]
+        if value is None:
+            if column.not_null or number == table.row_id_column:
+                return False
+        elif _EXACT_TYPES.get(column.affinity) is not type(value) or (
+            type(value) is float and not 0.0 < abs(value) < 1e308  # -0.0 is stored as 0.0
+        ):
+            return False
+    return True

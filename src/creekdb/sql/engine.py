@@ -1,0 +1,200 @@
+"""The SQL engine: executes statements on a transaction (`creekdb.execution.sql_engine`).
+
+A statement is compiled once per schema and worker: validated by SQLite, classified, and split into
+clauses if it changes rows. `execute` binds the parameters and runs it.
+"""
+
+from typing import Any, Final, NamedTuple, Protocol
+
+import apsw
+
+from creekdb.errors import SqlSyntaxError, SqlTypeError, SqlUnsupported
+from creekdb.execution.transaction import Transaction
+from creekdb.sql.catalog import SCHEMA_KEY
+from creekdb.sql.change_plan import ChangePlan
+from creekdb.sql.changes import execute_change
+from creekdb.sql.connection import READING_PRAGMAS, STATEMENT_BYTES_MAX, Session
+from creekdb.sql.result import SqlResult
+from creekdb.sql.schema_changes import change_schema, drop_target
+from creekdb.sql.statements import (
+    NumberedText,
+    StatementReader,
+    bind,
+    leading_word,
+    number_parameters,
+    parse,
+)
+from creekdb.sql.tokens import quote_name
+from creekdb.sql.worker import COMPILED_MAX, Worker, WorkerPool, check_parameters
+
+_SCHEMA_TABLES: Final = frozenset(("sqlite_master", "sqlite_schema"))
+_TRANSACTION_REMEDY: Final = (
+    "an operation is a transaction already; send all statements in one operation"
+)
+_REFUSED: Final = {
+    **dict.fromkeys(
+        ("BEGIN", "COMMIT", "END", "ROLLBACK", "SAVEPOINT", "RELEASE"), _TRANSACTION_REMEDY
+    ),
+    "ATTACH": "a database has its own tables only; create the tables in this one",
+    "DETACH": "a database has its own tables only; omit the statement",
+    "VACUUM": "registers need no compaction; omit the statement",
+    "ANALYZE": "plans must not depend on the data of a replica; omit the statement",
+    "REINDEX": "indexes are always complete; omit the statement",
+}
+
+
+class Compiled(Protocol):
+    """Statement that is ready for execution."""
+
+    def execute(self, worker: Worker, bindings: tuple[Any, ...]) -> SqlResult:
+        """Execute the statement on the transaction of the worker's session."""
+
+
+class CompiledQuery(NamedTuple):
+    """SELECT or VALUES on the registers."""
+
+    text: str
+    columns: tuple[str, ...]
+
+    def execute(self, worker: Worker, bindings: tuple[Any, ...]) -> SqlResult:
+        rows = tuple(worker.query(self.text, bindings))
+        return SqlResult(self.columns, rows, len(rows), worker.session.last_row_id)
+
+
+class CompiledDescription(NamedTuple):
+    """Query on the schema: a PRAGMA, or a SELECT from `sqlite_schema`."""
+
+    text: str
+    columns: tuple[str, ...]
+
+    def execute(self, worker: Worker, bindings: tuple[Any, ...]) -> SqlResult:
+        rows = tuple(worker.describe(self.text, bindings))
+        return SqlResult(self.columns, rows, len(rows), worker.session.last_row_id)
+
+
+class CompiledChange(NamedTuple):
+    """INSERT, UPDATE or DELETE."""
+
+    plan: ChangePlan
+
+    def execute(self, worker: Worker, bindings: tuple[Any, ...]) -> SqlResult:
+        return execute_change(self.plan, worker, bindings)
+
+
+class CompiledSchemaChange(NamedTuple):
+    """CREATE, DROP or ALTER."""
+
+    text: str
+
+    def execute(self, worker: Worker, bindings: tuple[Any, ...]) -> SqlResult:
+        dropped = drop_target(self.text)
+        table = worker.catalog.tables.get((dropped or "").lower())
+        if table is not None and worker.catalog.children.get(table.name.lower()):
+            # References of other tables may forbid the deletion of rows, or cascade it.
+            delete = f"DELETE FROM {quote_name(table.name)}"
+            execute_change(ChangePlan(parse(delete), table), worker, ())
+        session = worker.session
+        result = change_schema(session, worker.catalog.schema, self.text)
+        ENGINE.close_session(session)  # later statements need a worker for the new schema
+        return result
+
+
+class Engine:
+    """Executes SQL statements with SQLite on the registers of transactions."""
+
+    def __init__(self) -> None:
+        self._pool = WorkerPool()
+
+    @property
+    def version(self) -> str:
+        """Version of SQLite and of its sources, and of the layout of the registers."""
+        return f"sqlite {apsw.sqlite_lib_version()} {apsw.sqlite3_sourceid()} layout 1"
+
+    def open_session(self, transaction: Transaction) -> Session:
+        return Session(transaction)
+
+    def execute(
+        self, session: Session, text: Any, parameters: tuple[Any, ...], named: dict[str, Any]
+    ) -> SqlResult:
+        """Execute one statement. Raise `SqlError`, without effect, if that is impossible."""
+        if type(text) is not str:
+            raise SqlTypeError(f"a statement is a str, not a {type(text).__name__}")
+        if len(text) > STATEMENT_BYTES_MAX:
+            raise SqlSyntaxError(f"a statement has at most {STATEMENT_BYTES_MAX} characters")
+        worker: Worker = session.worker or self._assign_worker(session)
+        numbered, compiled = worker.compiled.get(text) or self._compile(worker, text)
+        bindings = check_parameters(bind(numbered, parameters, named))
+        return compiled.execute(worker, bindings)
+
+    def close_session(self, session: Session) -> None:
+        """Release the worker of a session."""
+        if session.worker is not None:
+            self._pool.give_back(session.worker)
+            session.worker = None
+
+    def _assign_worker(self, session: Session) -> Worker:
+        """Return a worker for the current schema of the session."""
+        if session.schema is None:
+            session.schema = session.transaction.get(SCHEMA_KEY, b"")
+        worker = session.worker = self._pool.take(session.schema)
+        worker.slot.session = session
+        return worker
+
+    def _compile(self, worker: Worker, text: str) -> tuple[NumberedText, Compiled]:
+        numbered = number_parameters(text)
+        compiled = numbered, compile_statement(worker, text, numbered)
+        if len(worker.compiled) >= COMPILED_MAX:
+            del worker.compiled[next(iter(worker.compiled))]
+        worker.compiled[text] = compiled
+        return compiled
+
+
+def compile_statement(worker: Worker, text: str, numbered: NumberedText) -> Compiled:
+    """Validate a statement and return it ready for execution."""
+    word = leading_word(text)
+    if word in ("INSERT", "REPLACE", "UPDATE", "DELETE"):
+        columns = worker.probe.prepare(text).columns
+        change = parse(numbered.text)
+        table = worker.catalog.tables.get(change.target.table.lower())
+        if table is None:
+            raise SqlUnsupported(
+                f"{change.target.table} is not a table of the database; only tables can be changed"
+            )
+        return CompiledChange(ChangePlan(change, table, columns))
+    if word in ("CREATE", "DROP", "ALTER"):
+        return CompiledSchemaChange(text)
+    if word == "PRAGMA":
+        return _compile_pragma(worker, text)
+    if word in _REFUSED:
+        raise SqlUnsupported(f"{word} is not supported; {_REFUSED[word]}")
+    if word == "EXPLAIN":
+        return _compile_explain(worker, text, numbered)
+    prepared = worker.probe.prepare(text)
+    names = {token.name.lower() for token in StatementReader(text).tokens}
+    if not names.isdisjoint(_SCHEMA_TABLES) or any(name.startswith("pragma_") for name in names):
+        return CompiledDescription(numbered.text, prepared.columns)
+    return CompiledQuery(numbered.text, prepared.columns)
+
+
+def _compile_pragma(worker: Worker, text: str) -> Compiled:
+    reader = StatementReader(text)
+    reader.accept("PRAGMA")
+    name = reader.take_name().lower()
+    if name not in READING_PRAGMAS:
+        known = ", ".join(sorted(READING_PRAGMAS))
+        raise SqlUnsupported(f"PRAGMA {name} is not supported; only these are: {known}")
+    return CompiledDescription(text, worker.probe.prepare(text).columns)
+
+
+def _compile_explain(worker: Worker, text: str, numbered: NumberedText) -> Compiled:
+    reader = StatementReader(text)
+    if not reader.accept("EXPLAIN", "QUERY", "PLAN") or reader.word not in (
+        "SELECT",
+        "VALUES",
+        "WITH",
+    ):
+        raise SqlUnsupported("only EXPLAIN QUERY PLAN of a query is supported")
+    return CompiledQuery(numbered.text, worker.probe.prepare(text).columns)
+
+
+ENGINE: Final = Engine()

@@ -1,0 +1,314 @@
+"""Execution of CREATE, DROP and ALTER.
+
+SQLite applies the statement to an empty copy of the schema. It checks the statement and rewrites
+the schema, for instance all references to a renamed column. The engine then stores the new schema,
+and changes the registers where necessary: it fills a new index, and deletes the registers of a
+dropped table or index.
+"""
+
+from itertools import pairwise
+from typing import Any, Final
+
+import apsw
+from msgspec.structs import replace
+
+from creekdb.errors import SqlError, SqlUnsupported
+from creekdb.execution.transaction import Transaction
+from creekdb.sql.catalog import SCHEMA_KEY, Index, Schema, Storage, Table
+from creekdb.sql.connection import Session, SessionSlot, allow_schema_changes
+from creekdb.sql.key_codec import SqlValue
+from creekdb.sql.probe import Probe
+from creekdb.sql.result import SqlResult
+from creekdb.sql.row_writer import unique_error
+from creekdb.sql.sqlite_errors import translate
+from creekdb.sql.statements import StatementReader
+from creekdb.sql.tokens import Token, TokenKind, statement_tokens
+from creekdb.sql.virtual_tables import RESERVED_PREFIX
+
+_CREATE_REFUSED: Final = {
+    "TRIGGER": "write the statements of the trigger into the operation that changes the table",
+    "VIRTUAL": "create an ordinary table",
+    "TEMP": "create an ordinary table, or use WITH for the results of a query",
+    "TEMPORARY": "create an ordinary table, or use WITH for the results of a query",
+}
+
+
+def change_schema(session: Session, schema: Schema, text: str) -> SqlResult:
+    """Execute a CREATE, DROP or ALTER statement."""
+    reader = StatementReader(text)
+    _refuse(reader)
+    slot = SessionSlot()
+    slot.session = session
+    probe = Probe(schema, slot)
+    before = dict(probe.catalog(schema).tables)
+    probe.connection.authorizer = allow_schema_changes
+    try:
+        probe.connection.execute(_adapted(probe, text, reader.tokens))
+    except apsw.Error as error:
+        raise translate(error, text) from None
+    after = _new_schema(probe, schema, before, session.transaction)
+    catalog = probe.catalog(after)
+    change = _DataChange(session.transaction)
+    for table in before.values():
+        if table.storage.name not in {each.name for each in after.storage.values()}:
+            change.delete_table(table)
+    for table in catalog.tables.values():
+        previous = next(
+            (each for each in before.values() if each.storage.name == table.storage.name), None
+        )
+        if previous is not None:
+            change.change_indexes(previous, table)
+            change.check_rows(previous, table, probe)
+    encoded = after.encode()
+    session.transaction.put(SCHEMA_KEY, encoded)
+    session.schema = encoded
+    return SqlResult(last_row_id=session.last_row_id)
+
+
+def _refuse(reader: StatementReader) -> None:
+    """Raise `SqlUnsupported` for a statement that Creek does not support."""
+    words = [token.word for token in reader.tokens]
+    if words[0] == "CREATE":
+        for word in words[1:3]:
+            if word in _CREATE_REFUSED:
+                raise SqlUnsupported(f"CREATE {word} is not supported; {_CREATE_REFUSED[word]}")
+        if "INDEX" in words[1:3] and _has_word(reader, "WHERE"):
+            raise SqlUnsupported("partial indexes are not supported; omit WHERE")
+        if "TABLE" in words[1:3]:
+            _refuse_table(reader, words)
+    if words[0] == "DROP" and words[1:2] == ["TRIGGER"]:
+        raise SqlUnsupported("there are no triggers; omit the statement")
+    if words[0] == "ALTER" and ("CONSTRAINT" in words or "GENERATED" in words):
+        raise SqlUnsupported(
+            "ALTER TABLE cannot add a constraint or a generated column; "
+            "create a new table and copy the rows with INSERT … SELECT"
+        )
+
+
+def _refuse_table(reader: StatementReader, words: list[str]) -> None:
+    if any(pair == ("ON", "CONFLICT") for pair in pairwise(words)):
+        raise SqlUnsupported(
+            "ON CONFLICT in a constraint is not supported; write INSERT OR … or an UPSERT"
+        )
+    if "DEFERRED" in words:
+        raise SqlUnsupported(
+            "deferred foreign keys are not supported; they are checked after every statement, "
+            "omit DEFERRABLE INITIALLY DEFERRED"
+        )
+    after_name = [token for token in reader.tokens if token.depth == 0]
+    if not any(token.text == "(" for token in after_name):
+        raise SqlUnsupported(
+            "CREATE TABLE … AS SELECT is not supported; create the table with its columns, then "
+            "INSERT … SELECT"
+        )
+
+
+def _has_word(reader: StatementReader, word: str) -> bool:
+    return any(token.word == word and token.depth == 0 for token in reader.tokens)
+
+
+def _adapted(probe: Probe, text: str, tokens: list[Token]) -> str:
+    """Return the statement to execute.
+
+    A table with a primary key other than a row id is stored by its primary key, as SQLite stores
+    WITHOUT ROWID tables.
+    """
+    statement = text[: tokens[-1].stop]
+    words = [token.word for token in tokens]
+    if words[0] != "CREATE" or words[1] != "TABLE" or "ROWID" in words[-2:]:
+        return statement
+    if "PRIMARY" not in words:
+        return statement
+    connection = probe.connection
+    connection.execute("SAVEPOINT create_table")
+    try:
+        known = {row[0] for row in connection.execute("SELECT name FROM sqlite_schema")}
+        connection.execute(statement)
+        created = [
+            name
+            for (name,) in connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")
+            if name not in known and not name.startswith("sqlite_")
+        ]
+        has_other_key = bool(created) and any(
+            row[3] == "pk" for row in probe.pragma("index_list", created[0])
+        )
+    finally:
+        connection.execute("ROLLBACK TO create_table")
+        connection.execute("RELEASE create_table")
+    if not has_other_key:
+        return statement
+    separator = " " if tokens[-1].text == ")" else ", "
+    return f"{statement}{separator}WITHOUT ROWID"
+
+
+def _new_schema(
+    probe: Probe, schema: Schema, before: dict[str, Table], transaction: Transaction
+) -> Schema:
+    """Return the schema after the statement, with the storage of every table."""
+    entries = probe.entries()
+    for entry in entries:
+        if entry.name.lower().startswith(RESERVED_PREFIX):
+            raise SqlUnsupported(
+                f"names that start with {RESERVED_PREFIX} are reserved; choose another name"
+            )
+    names = [entry.name.lower() for entry in entries if entry.kind == "table"]
+    old_names = list(schema.storage)
+    renamed = dict(
+        zip(
+            [name for name in names if name not in old_names],
+            [name for name in old_names if name not in names],
+            strict=False,
+        )
+    )
+    storage: dict[str, Storage] = {}
+    for entry in entries:
+        name = entry.name.lower()
+        if entry.kind == "table":
+            old = schema.storage.get(renamed.get(name, name))
+            if old is None:
+                storage[name] = _new_storage(probe, entry.name, schema)
+            else:
+                previous = before[renamed.get(name, name)]
+                storage[name] = _changed_storage(probe, entry.name, previous, transaction)
+        elif entry.kind == "index":
+            _refuse_expressions(probe, entry.name)
+    return Schema(entries, storage)
+
+
+def _refuse_expressions(probe: Probe, index: str) -> None:
+    if any(row[5] and row[1] < 0 for row in probe.pragma("index_xinfo", index)):
+        raise SqlUnsupported(
+            "an index on an expression is not supported; add a generated column and index that"
+        )
+
+
+def _new_storage(probe: Probe, name: str, schema: Schema) -> Storage:
+    used = {storage.name for storage in schema.storage.values()}
+    base = unique = name.lower()
+    number = 1
+    while unique in used:  # left behind by a renamed table
+        number += 1
+        unique = f"{base} {number}"
+    width = len(probe.pragma("table_xinfo", name))
+    return Storage(unique, tuple(range(width)), width, width)
+
+
+def _changed_storage(probe: Probe, name: str, previous: Table, transaction: Transaction) -> Storage:
+    """Return the storage after ALTER TABLE, which adds, drops or renames one column at most."""
+    storage = previous.storage
+    columns = probe.pragma("table_xinfo", name)
+    names = [row[1].lower() for row in columns]
+    old_names = [column.name.lower() for column in previous.columns]
+    if len(columns) == len(old_names):
+        return storage
+    if len(columns) < len(old_names):
+        kept = [storage.slots[number] for number, old in enumerate(old_names) if old in names]
+        return replace(storage, slots=tuple(kept))
+    slot = storage.width
+    defaults = dict(storage.added_defaults)
+    default = _default_value(probe, columns[-1], previous, transaction)
+    if default is not None:
+        defaults[slot] = default
+    return replace(storage, slots=(*storage.slots, slot), width=slot + 1, added_defaults=defaults)
+
+
+def _default_value(
+    probe: Probe, column: tuple[Any, ...], previous: Table, transaction: Transaction
+) -> SqlValue:
+    """Return the default of an added column, as SQLite shows it in the existing rows.
+
+    SQLite converts a default in existing rows otherwise than in new ones: DEFAULT 1e2 in a TEXT
+    column is '1e2' there. It also rejects a default of another type only if there are rows.
+    """
+    _, _, declared, not_null, default, _, _ = column
+    if (default is None and not not_null) or not _has_rows(transaction, previous):
+        return None
+    if default is None:
+        raise SqlError("Cannot add a NOT NULL column with default value NULL")
+    connection = probe.connection
+    connection.execute("SAVEPOINT default_value")
+    try:
+        strict = "STRICT" if previous.is_strict else ""
+        connection.execute(f"CREATE TABLE creek_default(number INTEGER) {strict}")
+        connection.execute("INSERT INTO creek_default VALUES (1)")
+        connection.execute(
+            f"ALTER TABLE creek_default ADD COLUMN value {declared} DEFAULT {_quoted(default)}"
+        )
+        rows = connection.execute("SELECT value FROM creek_default").fetchall()
+    except apsw.Error as error:
+        raise translate(error, "") from None
+    finally:
+        connection.execute("ROLLBACK TO default_value")
+        connection.execute("RELEASE default_value")
+    value: SqlValue = rows[0][0]
+    return value
+
+
+def _quoted(default: str) -> str:
+    """Return a default as it may be written: SQLite stores an expression without parentheses."""
+    token = statement_tokens(default)[0]
+    is_literal = token.kind is TokenKind.LITERAL or token.text in ("+", "-")
+    return default if is_literal or token.word == "NULL" else f"({default})"
+
+
+def _has_rows(transaction: Transaction, table: Table) -> bool:
+    return any(True for _ in transaction.scan_picked((), table.row_prefix))
+
+
+class _DataChange:
+    """Changes of registers that follow from a change of the schema."""
+
+    def __init__(self, transaction: Transaction) -> None:
+        self._transaction = transaction
+
+    def delete_table(self, table: Table) -> None:
+        self._delete_all(table.row_prefix)
+        for index in table.indexes:
+            self._delete_all(table.index_prefix(index))
+        if table.is_autoincrement:
+            self._transaction.delete(table.sequence_key)
+
+    def change_indexes(self, previous: Table, table: Table) -> None:
+        """Delete the entries of dropped indexes and fill new ones."""
+        old = {index.name for index in previous.indexes}
+        new = {index.name for index in table.indexes}
+        for index in previous.indexes:
+            if index.name not in new:
+                self._delete_all(previous.index_prefix(index))
+        for index in table.indexes:
+            if index.name not in old:
+                self._fill(table, index)
+
+    def check_rows(self, previous: Table, table: Table, probe: Probe) -> None:
+        """Check existing rows against the constraints of an added column."""
+        if len(table.columns) <= len(previous.columns) or not table.needs_probe:
+            return
+        numbers = tuple(
+            number for number, column in enumerate(table.columns) if not column.is_generated
+        )
+        for _, stored in self._transaction.scan(table.row_prefix):
+            values = table.load(stored)
+            probe.convert(table, numbers, [values[number] for number in numbers])
+
+    def _fill(self, table: Table, index: Index) -> None:
+        transaction = self._transaction
+        for key, stored in list(transaction.scan(table.row_prefix)):
+            assert type(key) is tuple
+            parts = key[len(table.row_prefix) :]
+            entry = table.index_key(index, table.load(stored), parts)
+            if index.unique and transaction.get(entry) is not None:
+                raise unique_error(table, index)
+            transaction.put(entry, parts)
+
+    def _delete_all(self, prefix: tuple[str, ...]) -> None:
+        for key, _ in list(self._transaction.scan_picked((), prefix)):
+            self._transaction.delete(key)
+
+
+def drop_target(text: str) -> str | None:
+    """Return the name of the table that a DROP TABLE statement drops, or None."""
+    reader = StatementReader(text)
+    if not reader.accept("DROP", "TABLE"):
+        return None
+    reader.accept("IF", "EXISTS")
+    return reader.take_name()

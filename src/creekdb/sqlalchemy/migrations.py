@@ -1,0 +1,21 @@
+"""Alembic on the dialect. The entry point `creekdb` of `alembic.plugins` names this module.
+
+A migration is one transaction, so that all its statements take effect or none. Everything else is
+as for SQLite, including the batch mode for changes that ALTER TABLE does not support.
+"""
+
+from typing import Any
+
+from alembic.ddl.sqlite import SQLiteImpl
+
+
+class CreekImpl(SQLiteImpl):
+    """Operations of migrations. Alembic registers the class by the name of its dialect."""
+
+    __dialect__ = "creek"
+
+    transactional_ddl = True
+
+
+def setup(plugin: Any) -> None:
+    """Do nothing: to import this module is enough."""

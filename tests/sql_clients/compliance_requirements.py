@@ -1,0 +1,48 @@
+"""Features that the compliance suite of SQLAlchemy may expect of the dialect, and its failures."""
+
+from typing import Any, Final
+
+from sqlalchemy.testing import exclusions
+from sqlalchemy.testing.requirements import SuiteRequirements
+
+ROW_IDS: Final = "expects the row ids 1, 2, …; those of Creek derive from the request"
+EXPECTED_FAILURES: Final[dict[str, str]] = {}
+"""Failed tests by name, without parameters, with the reason."""
+
+
+class Requirements(SuiteRequirements):
+    """Features that the dialect lacks, by the name of the suite's requirement."""
+
+    @property
+    def schemas(self) -> Any:
+        """A database has one schema."""
+        return exclusions.closed()
+
+    @property
+    def temporary_tables(self) -> Any:
+        """All tables are replicated."""
+        return exclusions.closed()
+
+    temporary_views = temp_table_names = temp_table_reflection = has_temp_table = temporary_tables
+    temp_table_reflect_indexes = create_temp_table_as = temporary_tables
+
+    @property
+    def parens_in_union_contained_select_w_limit_offset(self) -> Any:
+        """SQLite has no parentheses around parts of a compound SELECT."""
+        return exclusions.closed()
+
+    parens_in_union_contained_select_wo_limit_offset = (
+        parens_in_union_contained_select_w_limit_offset
+    )
+
+    @property
+    def create_or_replace_view(self) -> Any:
+        """SQLite has no CREATE OR REPLACE."""
+        return exclusions.closed()
+
+    materialized_views = identity_columns = create_or_replace_view
+
+    @property
+    def create_table_as(self) -> Any:
+        """The types of the columns must be declared."""
+        return exclusions.closed()

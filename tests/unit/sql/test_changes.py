@@ -1,0 +1,134 @@
+"""INSERT, UPDATE and DELETE, and the registers that they write."""
+
+import pytest
+
+from tests.unit.sql.databases import Database
+
+ITEM = "CREATE TABLE item(id INTEGER PRIMARY KEY, name TEXT UNIQUE, stock INTEGER DEFAULT 5)"
+
+
+def test_a_row_and_its_entries_are_registers() -> None:
+    database = Database(ITEM, "INSERT INTO item VALUES (7, 'tea', 3)")
+
+    assert database.state[("sql", "item", 7)] == (7, "tea", 3)
+    assert database.state[("sql.index", "item", "unique 1", "tea")] == (7,)
+
+    database.execute("UPDATE item SET name = 'jam' WHERE id = 7")
+    assert ("sql.index", "item", "unique 1", "tea") not in database.state
+    database.execute("DELETE FROM item")
+    assert list(database.state) == [("sql.schema",)]
+
+
+def test_a_row_is_stored_by_its_primary_key() -> None:
+    database = Database("CREATE TABLE line(shop TEXT, number INT, PRIMARY KEY (number, shop))")
+    database.execute("INSERT INTO line VALUES ('a', 2), ('a', 1)")
+
+    assert database.rows("SELECT number FROM line") == ((1,), (2,))
+    assert "NOT NULL constraint failed" in database.error("INSERT INTO line(shop) VALUES ('a')")
+    assert "no such column: rowid" in database.error("SELECT rowid FROM line")
+
+
+def test_defaults_and_conversion_are_those_of_sqlite() -> None:
+    database = Database(ITEM)
+
+    result = database.execute("INSERT INTO item(id, name) VALUES ('1', 2) RETURNING *")
+
+    assert result["rows"] == ((1, "2", 5),)
+    assert (result["row_count"], result["last_row_id"]) == (1, 1)
+
+
+@pytest.mark.parametrize(
+    ("statement", "message"),
+    [
+        ("INSERT INTO item VALUES (1, 'x', 1)", "UNIQUE constraint failed: item.id"),
+        ("INSERT INTO item VALUES (3, 'tea', 1)", "UNIQUE constraint failed: item.name"),
+        ("INSERT INTO item VALUES (3, 'x', 1), (3, 'y', 1)", "UNIQUE constraint failed: item.id"),
+        ("UPDATE item SET name = 'tea'", "UNIQUE constraint failed: item.name"),
+        ("UPDATE item SET id = NULL WHERE id = 1", "datatype mismatch"),
+        ("INSERT INTO item VALUES ('x', 'x', 1)", "datatype mismatch"),
+        ("INSERT INTO item(id, other) VALUES (1, 1)", "has no column named other"),
+        ("INSERT INTO item(id, stock) VALUES (9, 9e999)", "infinite"),
+    ],
+)
+def test_violations_are_reported_and_change_nothing(statement: str, message: str) -> None:
+    database = Database(ITEM, "INSERT INTO item VALUES (1, 'tea', 1), (2, 'jam', 1)")
+
+    assert message in database.error(statement)
+
+
+def test_or_ignore_skips_and_or_replace_deletes_rows_in_the_way() -> None:
+    database = Database(ITEM, "INSERT INTO item VALUES (1, 'tea', 1), (2, 'jam', 1)")
+
+    ignored = database.execute("INSERT OR IGNORE INTO item VALUES (1, 'x', 1), (3, 'y', 1)")
+    database.execute("REPLACE INTO item VALUES (1, 'jam', 9)")
+
+    assert ignored["row_count"] == 1
+    assert database.rows("SELECT * FROM item ORDER BY id") == ((1, "jam", 9), (3, "y", 1))
+
+
+def test_upsert_sees_the_existing_and_the_excluded_row() -> None:
+    database = Database(ITEM, "INSERT INTO item VALUES (1, 'tea', 1)")
+    upsert = (
+        "INSERT INTO item VALUES (?, ?, ?) ON CONFLICT(name) DO UPDATE "
+        "SET stock = stock + excluded.stock WHERE excluded.stock > 1 RETURNING id, stock"
+    )
+
+    assert database.rows(upsert, 5, "tea", 4) == ((1, 5),)
+    assert database.rows(upsert, 5, "tea", 1) == ()
+    assert database.rows(upsert, 5, "jam", 2) == ((5, 2),)
+    assert "item.id" in database.error(upsert, 5, "new", 2)
+
+
+def test_update_from_and_row_values() -> None:
+    database = Database(
+        ITEM, "INSERT INTO item VALUES (1, 'tea', 1), (2, 'jam', 1)", "CREATE TABLE new(k, n, s)"
+    )
+    database.execute("INSERT INTO new VALUES (1, 'gin', 7)")
+
+    database.execute("UPDATE item SET (name, stock) = (n, s) FROM new WHERE k = id")
+    database.execute("UPDATE item SET (stock) = (SELECT max(s) FROM new) WHERE id = 2")
+
+    assert database.rows("SELECT * FROM item") == ((1, "gin", 7), (2, "jam", 7))
+
+
+def test_an_update_does_not_meet_its_own_rows() -> None:
+    database = Database("CREATE TABLE n(v INTEGER PRIMARY KEY)")
+    database.execute("INSERT INTO n VALUES (10), (20), (30)")
+
+    assert database.execute("UPDATE n SET v = v + 11 WHERE v < 100")["row_count"] == 3
+    assert database.rows("SELECT v FROM n") == ((21,), (31,), (41,))
+
+
+def test_expressions_see_the_table_before_the_statement() -> None:
+    database = Database("CREATE TABLE n(k INTEGER PRIMARY KEY, v)")
+    database.execute("INSERT INTO n VALUES (1, 1), (2, 1)")
+
+    database.execute("INSERT INTO n SELECT k + 10, (SELECT count(*) FROM n) FROM n")
+
+    assert database.rows("SELECT v FROM n WHERE k > 10") == ((2,), (2,))
+
+
+def test_autoincrement_never_reuses_an_id() -> None:
+    database = Database("CREATE TABLE n(k INTEGER PRIMARY KEY AUTOINCREMENT, v)")
+    database.execute("INSERT INTO n(v) VALUES (1), (2)")
+    database.execute("DELETE FROM n")
+
+    assert database.rows("INSERT INTO n(v) VALUES (3) RETURNING k") == ((3,),)
+
+
+def test_generated_columns_and_checks_follow_updates() -> None:
+    database = Database(
+        "CREATE TABLE n(k INTEGER PRIMARY KEY, v INT, w AS (v * 2) STORED, CHECK (v < 9))",
+        "CREATE INDEX by_w ON n(w)",
+        "INSERT INTO n(k, v) VALUES (1, 2)",
+    )
+
+    assert database.rows("UPDATE n SET v = 4 RETURNING w") == ((8,),)
+    assert database.rows("SELECT k FROM n WHERE w = 8") == ((1,),)
+    assert database.error("UPDATE n SET v = 9").endswith("CHECK constraint failed: v < 9")
+
+
+def test_or_fail_keeps_the_rows_before_the_violation_if_the_error_is_caught() -> None:
+    database = Database(ITEM, "INSERT INTO item VALUES (1, 'tea', 1)")
+
+    assert "item.id" in database.error("INSERT OR FAIL INTO item VALUES (2, 'a', 1), (1, 'b', 1)")

@@ -1,0 +1,260 @@
+"""Statements as a whole: results, errors, refusals and determinism."""
+
+from contextlib import suppress
+from typing import Any
+
+import pytest
+
+from creekdb.datatypes.sql import SQL
+from creekdb.errors import SqlConstraintError, UsageError
+from creekdb.execution.datatype import DataType
+from creekdb.execution.debug import DebugDataType
+from creekdb.execution.sequential import OperationRaised
+from creekdb.execution.transaction import Transaction
+from creekdb.protocol.ids.version_vector import Dot
+from creekdb.protocol.request import Operation, Request
+from creekdb.sql.engine import ENGINE
+from tests.unit.schemes.single_replica import SingleReplica
+from tests.unit.sql.databases import Database
+
+ACCOUNT = "CREATE TABLE account(name TEXT PRIMARY KEY, balance INTEGER, note TEXT)"
+
+
+def test_a_query_has_columns_even_without_rows() -> None:
+    result = Database(ACCOUNT).execute("SELECT name, balance + 1 AS more FROM account")
+
+    assert result == {
+        "columns": ("name", "more"),
+        "rows": (),
+        "row_count": 0,
+        "last_row_id": None,
+    }
+
+
+def test_sql_mixes_with_python_in_one_operation() -> None:
+    shop = DataType("shop", sql=True)
+
+    @shop.operation
+    def order(tx: Transaction, item: str) -> int:
+        tx.sql("CREATE TABLE IF NOT EXISTS sale(item TEXT, price INTEGER)")
+        tx.put("last", item)
+        tx.sql("INSERT INTO sale VALUES (:item, :price)", item=item, price=3)
+        total: int = tx.sql("SELECT sum(price) FROM sale").rows[0][0]
+        return total
+
+    machine = shop.sequential()
+
+    assert [machine.call("order", "tea"), machine.call("order", "jam")] == [3, 6]
+    assert machine.state["last"] == "jam"
+
+
+def test_a_data_type_without_sql_refuses_statements() -> None:
+    plain = DataType("plain")
+
+    @plain.operation
+    def run(tx: Transaction) -> Any:
+        return tx.sql("SELECT 1")
+
+    with pytest.raises(OperationRaised, match="declare the data type with sql=True"):
+        plain.sequential().call("run")
+
+
+def test_a_caught_error_leaves_no_trace_of_its_statement() -> None:
+    careful = DataType("careful", sql=True)
+
+    @careful.operation
+    def run(tx: Transaction) -> Any:
+        tx.sql("CREATE TABLE t(a INTEGER PRIMARY KEY)")
+        tx.sql("INSERT INTO t VALUES (1)")
+        with suppress(SqlConstraintError):
+            tx.sql("INSERT INTO t VALUES (2), (3), (1)")
+        return tx.sql("SELECT a FROM t").rows
+
+    assert careful.sequential().call("run") == ((1,),)
+
+
+def test_a_failed_transaction_has_no_effect() -> None:
+    database = Database(ACCOUNT)
+    before = dict(database.state)
+
+    with pytest.raises(OperationRaised, match="no such table: missing"):
+        database.machine.call(
+            "transaction", ("INSERT INTO account VALUES ('ann', 1, '')", "DELETE FROM missing")
+        )
+
+    assert database.state == before
+
+
+def test_a_read_only_operation_cannot_write() -> None:
+    database = Database(ACCOUNT)
+
+    with pytest.raises(OperationRaised, match="declared read-only"):
+        database.machine.call("query", "INSERT INTO account(name) VALUES ('ann')")
+
+
+@pytest.mark.parametrize(
+    ("statement", "remedy"),
+    [
+        ("BEGIN", "send all statements in one operation"),
+        ("COMMIT", "send all statements in one operation"),
+        ("SAVEPOINT a", "send all statements in one operation"),
+        ("ATTACH 'file' AS other", "create the tables in this one"),
+        ("VACUUM", "omit the statement"),
+        ("ANALYZE", "must not depend on the data"),
+        ("PRAGMA journal_mode", "PRAGMA journal_mode is not supported"),
+        ("EXPLAIN SELECT 1", "only EXPLAIN QUERY PLAN"),
+        ("CREATE TRIGGER x AFTER INSERT ON account BEGIN SELECT 1; END", "one statement"),
+        ("CREATE TRIGGER x AFTER INSERT ON account", "CREATE TRIGGER is not supported"),
+        ("CREATE TEMP TABLE x(a)", "CREATE TEMP is not supported"),
+        ("CREATE VIRTUAL TABLE x USING fts5(a)", "CREATE VIRTUAL is not supported"),
+        ("CREATE TABLE x AS SELECT 1", "INSERT … SELECT"),
+        ("CREATE TABLE x(a UNIQUE ON CONFLICT IGNORE)", "INSERT OR"),
+        ("CREATE TABLE creek_x(a)", "reserved"),
+        ("CREATE INDEX x ON account(balance) WHERE balance > 1", "partial indexes"),
+        ("CREATE INDEX x ON account(balance + 1)", "generated column"),
+        ("SELECT sqlite_version()", "depends on the replica"),
+        ("SELECT load_extension('x')", "load_extension"),
+        ("SELECT datetime('now', 'localtime')", "times are in UTC"),
+        ("SELECT 1; SELECT 2", "found more"),
+    ],
+)
+def test_unsupported_statements_are_refused_by_name(statement: str, remedy: str) -> None:
+    assert remedy in Database(ACCOUNT).error(statement)
+
+
+@pytest.mark.parametrize("value", [(1, 2), {"a": 1}, 2**70])
+def test_a_parameter_of_another_type_is_refused(value: Any) -> None:
+    shop = DataType("shop", sql=True)
+
+    @shop.operation
+    def run(tx: Transaction) -> Any:
+        return tx.sql("SELECT ?", value)
+
+    with pytest.raises(OperationRaised, match="SqlTypeError: parameter 1 is"):
+        shop.sequential().call("run")
+
+
+def test_parameters_are_never_parsed() -> None:
+    database = Database(ACCOUNT)
+    attack = "x'); DROP TABLE account; --"
+
+    database.execute("INSERT INTO account(name) VALUES (?)", attack)
+
+    assert database.rows("SELECT name FROM account WHERE name = ?", attack) == ((attack,),)
+
+
+def test_a_statement_that_is_too_long_or_too_deep_is_refused() -> None:
+    database = Database(ACCOUNT)
+
+    assert "at most" in database.error("SELECT " + "1" * 1_000_000)
+    assert "Expression tree is too large" in database.error("SELECT " + "+".join("1" * 300))
+
+
+def test_a_runaway_statement_is_stopped_after_the_same_number_of_steps() -> None:
+    endless = "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c) SELECT sum(x) FROM c"
+    short = DataType("short", sql=True, steps=500)
+
+    @short.operation
+    def run(tx: Transaction) -> Any:
+        return tx.sql(endless).rows
+
+    errors = []
+    for _ in range(3):
+        with pytest.raises(OperationRaised) as raised:
+            short.sequential().call("run")
+        errors.append(str(raised.value))
+
+    assert errors == ["OperationStopped: operation 'run' took more than 500 steps"] * 3
+
+
+def request(text: str, timestamp: int = 1_763_480_000_123_456, replica: int = 1) -> Request:
+    return Request(timestamp, Dot(replica, 1), Operation("sql", (text,)), strong=False)
+
+
+def test_clock_and_random_numbers_derive_from_the_request() -> None:
+    text = "SELECT datetime('now'), CURRENT_DATE, unixepoch(), random(), hex(randomblob(4))"
+    first, again = (SQL.sequential().apply(request(text)).value for _ in range(2))
+    other = SQL.sequential().apply(request(text, timestamp=1_763_480_000_123_457)).value
+
+    assert first == again
+    assert first["rows"][0][:3] == ("2025-11-18 15:33:20", "2025-11-18", 1_763_480_000)
+    assert other["rows"][0][3:] != first["rows"][0][3:]
+
+
+def test_debug_mode_accepts_statements_with_and_without_a_cached_plan() -> None:
+    machine = DebugDataType(SQL).sequential()
+    machine.call("sql", ACCOUNT)
+    for name in ("ann", "bob", "ann"):
+        machine.call("sql", "INSERT INTO account(name) VALUES (?) ON CONFLICT DO NOTHING", (name,))
+
+    assert machine.call("query", "SELECT count(*) FROM account")["rows"] == ((2,),)
+
+
+def test_changes_and_row_ids_are_those_of_the_operation() -> None:
+    database = Database("CREATE TABLE t(a)")
+
+    results = database.machine.call(
+        "transaction",
+        ("INSERT INTO t VALUES (1), (2)", "SELECT changes(), last_insert_rowid(), total_changes()"),
+    )
+
+    row_id = results[0]["last_row_id"]
+    assert results[1]["rows"] == ((2, row_id, 2),)
+    assert database.rows("SELECT changes(), last_insert_rowid()") == ((0, 0),)
+
+
+def test_the_schema_can_be_queried() -> None:
+    database = Database(ACCOUNT, "CREATE INDEX by_balance ON account(balance)")
+
+    columns = database.rows("PRAGMA table_info(account)")
+    names = database.rows("SELECT name FROM sqlite_schema WHERE type = 'index' ORDER BY name")
+
+    assert [row[1] for row in columns] == ["name", "balance", "note"]
+    assert ("by_balance",) in names
+    assert database.rows("SELECT name FROM pragma_table_info('account')")[0] == ("name",)
+
+
+def test_the_version_names_the_sources_of_sqlite() -> None:
+    assert ENGINE.version.startswith("sqlite 3.")
+    assert len(ENGINE.version.split()) > 4
+
+
+def test_a_missing_package_is_reported_at_the_declaration(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(name: str) -> Any:
+        raise ModuleNotFoundError("no apsw", name="apsw")
+
+    monkeypatch.setattr("creekdb.execution.sql_engine.import_module", missing)
+
+    with pytest.raises(UsageError, match=r"install creekdb\[sql\]"):
+        DataType("shop", sql=True)
+
+
+# --- conflicts ----------------------------------------------------------------------------------
+
+
+def test_concurrent_inserts_into_one_table_reexecute_nothing() -> None:
+    single = SingleReplica(SQL)
+    single.receive_request(0, "sql", "CREATE TABLE t(id INTEGER PRIMARY KEY, v INTEGER)")
+    single.execute_all()
+    inserts = [single.invoke("sql", "INSERT INTO t(v) VALUES (?)", (each,)) for each in range(5)]
+    single.execute_all()
+
+    late = single.receive_request(1, "sql", "INSERT INTO t(v) VALUES (9)")
+
+    assert single.execute_all() == [late]
+    assert [single.issue_counts[each] for each in inserts] == [1] * 5
+
+
+def test_an_update_of_one_column_reexecutes_no_reader_of_another() -> None:
+    single = SingleReplica(SQL)
+    create = "CREATE TABLE t(id INTEGER PRIMARY KEY, a INTEGER, b INTEGER)"
+    single.receive_request(0, "transaction", (create, "INSERT INTO t VALUES (1, 1, 1), (2, 1, 1)"))
+    single.execute_all()
+    other = single.invoke("sql", "SELECT sum(b) FROM t")
+    reader = single.invoke("sql", "SELECT sum(a) FROM t")
+    single.execute_all()
+
+    late = single.receive_request(1, "sql", "UPDATE t SET a = 7 WHERE id = 1")
+
+    assert single.execute_all() == [late, reader]
+    assert single.issue_counts[other] == 1

@@ -1,0 +1,97 @@
+import pytest
+
+from tests.unit.sql.databases import Database
+
+PARENT = "CREATE TABLE parent(id INTEGER PRIMARY KEY, code TEXT COLLATE NOCASE UNIQUE)"
+
+
+def family(action: str, child_column: str = "p INTEGER DEFAULT 2") -> Database:
+    return Database(
+        PARENT,
+        f"CREATE TABLE child(k INTEGER PRIMARY KEY, {child_column} REFERENCES parent {action})",
+        "CREATE INDEX child_p ON child(p)",
+        "INSERT INTO parent VALUES (1, 'a'), (2, 'b')",
+        "INSERT INTO child VALUES (10, 1), (11, NULL)",
+    )
+
+
+def test_a_child_needs_its_parent_at_the_end_of_the_statement() -> None:
+    database = family("")
+
+    assert "FOREIGN KEY constraint failed" in database.error("INSERT INTO child VALUES (12, 9)")
+    assert "FOREIGN KEY constraint failed" in database.error("UPDATE child SET p = 9 WHERE k = 10")
+    assert "FOREIGN KEY constraint failed" in database.error("DELETE FROM parent WHERE id = 1")
+    database.execute("DELETE FROM parent WHERE id = 2")
+
+
+def test_a_row_may_be_its_own_parent() -> None:
+    database = Database("CREATE TABLE node(id INTEGER PRIMARY KEY, up REFERENCES node)")
+
+    database.execute("INSERT INTO node VALUES (1, 1), (3, 2), (2, 1)")
+    assert database.execute("DELETE FROM node")["row_count"] == 3
+
+
+@pytest.mark.parametrize(
+    ("action", "expected"),
+    [
+        ("ON DELETE CASCADE", ((11, None),)),
+        ("ON DELETE SET NULL", ((10, None), (11, None))),
+        ("ON DELETE SET DEFAULT", ((10, 2), (11, None))),
+    ],
+)
+def test_actions_on_delete(action: str, expected: tuple[tuple[object, ...], ...]) -> None:
+    database = family(action)
+
+    assert database.execute("DELETE FROM parent WHERE id = 1")["row_count"] == 1
+    assert database.rows("SELECT * FROM child") == expected
+    assert database.rows("SELECT k FROM child WHERE p = 1") == ()
+
+
+def test_restrict_forbids_even_what_the_statement_would_repair() -> None:
+    database = family("ON DELETE RESTRICT")
+
+    assert "FOREIGN KEY constraint failed" in database.error("REPLACE INTO parent VALUES (1, 'z')")
+
+
+def test_updates_of_a_parent_key_cascade() -> None:
+    database = family("ON UPDATE CASCADE")
+
+    database.execute("UPDATE parent SET id = 7 WHERE id = 1")
+
+    assert database.rows("SELECT p FROM child WHERE k = 10") == ((7,),)
+
+
+def test_cascades_reach_grandchildren() -> None:
+    database = Database(
+        "CREATE TABLE a(id INTEGER PRIMARY KEY, up REFERENCES a ON DELETE CASCADE)",
+        "INSERT INTO a VALUES (1, NULL), (2, 1), (3, 2)",
+        "DELETE FROM a WHERE id = 1",
+    )
+
+    assert database.rows("SELECT * FROM a") == ()
+
+
+def test_children_are_compared_by_the_collation_of_the_parent() -> None:
+    database = Database(
+        PARENT,
+        "CREATE TABLE child(p TEXT REFERENCES parent(code))",
+        "INSERT INTO parent VALUES (1, 'a')",
+        "INSERT INTO child VALUES ('A')",
+    )
+
+    assert "FOREIGN KEY constraint failed" in database.error("DELETE FROM parent")
+
+
+def test_a_foreign_key_without_a_parent_key_is_a_mismatch() -> None:
+    database = Database("CREATE TABLE p(a)", "CREATE TABLE c(b REFERENCES p(a))")
+
+    assert "foreign key mismatch" in database.error("INSERT INTO c VALUES (1)")
+
+
+def test_dropping_a_parent_with_children_is_refused() -> None:
+    database = family("")
+
+    assert "FOREIGN KEY constraint failed" in database.error("DROP TABLE parent")
+    database.execute("DROP TABLE child")
+    database.execute("DROP TABLE parent")
+    assert list(database.state) == [("sql.schema",)]

@@ -2,6 +2,7 @@
 
 import pytest
 
+from creekdb.protocol.extensions import extension_switches
 from creekdb.simulation.fuzz.campaign import run_seed
 
 REGRESSIONS = {
@@ -21,6 +22,9 @@ CREEK_REGRESSIONS = {
     3014: "a checker split the cut of a batch at a strong request that was already delivered",
     15596: "a checker took a delivery that was lost for one of a checkpoint recovered later",
 }
+FAST_PATH_REGRESSIONS = {
+    2388: "a checker took a strong request for the lost weak one whose number it has",
+}
 SMR_REGRESSIONS = {
     764: "a checker rejected a promise with a vote that was recovered from disk after a crash",
 }
@@ -38,6 +42,13 @@ def test_regression_seeds_pass_with_creek(seed: int) -> None:
     result = run_seed(seed, "differential", twice=True)
 
     assert not result.has_failed, f"{CREEK_REGRESSIONS[seed]}\n{result.describe()}"
+
+
+@pytest.mark.parametrize("seed", FAST_PATH_REGRESSIONS)
+def test_regression_seeds_pass_with_the_fast_path(seed: int) -> None:
+    result = run_seed(seed, "creek", switches=extension_switches("fast_path"))
+
+    assert not result.has_failed, f"{FAST_PATH_REGRESSIONS[seed]}\n{result.describe()}"
 
 
 @pytest.mark.parametrize("seed", SMR_REGRESSIONS)

@@ -219,10 +219,12 @@ class RunIndex:
 
     def position_of(self, record: OperationRecord) -> int | None:
         """Return the index of this operation on `committed`, not of another one with its id."""
+        return None if self.has_lost_id(record) else self.positions.get(record.id)
+
+    def has_lost_id(self, record: OperationRecord) -> bool:
+        """True if a crash lost the operation, and a later incarnation used its id again."""
         casts = self.casts.get(record.id)
-        if casts and casts[-1].log.incarnation != record.incarnation:
-            return None
-        return self.positions.get(record.id)
+        return bool(casts) and casts[-1].log.incarnation != record.incarnation
 
     @property
     def responds_before_durable(self) -> bool:

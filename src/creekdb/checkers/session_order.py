@@ -27,7 +27,11 @@ def _check_replica_order(run: RunIndex) -> None:
     """Check, by event number, that each weak request precedes all later ones of its replica."""
     last = {dot: casts[-1] for dot, casts in run.casts.items()}
     weak = {dot for dot, cast in last.items() if not cast.request.strong}
-    weak |= {each.id for each in run.history.operations if _is_ordered_at_invocation(run, each)}
+    weak |= {
+        each.id
+        for each in run.history.operations
+        if _is_ordered_at_invocation(run, each) and not run.has_lost_id(each)
+    }
     for _, dots in groupby(sorted(last), key=lambda dot: dot.replica):
         latest, latest_position = None, -1.0
         for dot in dots:

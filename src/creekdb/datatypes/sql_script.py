@@ -24,7 +24,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from creekdb.errors import SqlError, SqlSerializationError, SqlTypeError, SqlUnknownName
-from creekdb.execution.datatype import error_text
+from creekdb.execution.operation_errors import error_text
 from creekdb.execution.sql_engine import SqlEngine
 from creekdb.execution.transaction import ABSENT, NOT_WRITTEN, Transaction
 from creekdb.protocol.ids.version_vector import Dot

@@ -56,7 +56,7 @@ class Connection:
         self._consistency = checked_level(consistency)
         self._autocommit = autocommit
         self._transaction: InteractiveTransaction | None = None
-        self._last_commit: BlockingCall | None = None
+        self._last_commit: BlockingCall[Any] | None = None
 
     # --- settings -------------------------------------------------------------------------------
 
@@ -144,7 +144,7 @@ class Connection:
 
     def run(
         self, entry: dict[str, Any], level: str | None
-    ) -> tuple[SqlResult, BlockingCall | None]:
+    ) -> tuple[SqlResult, BlockingCall[Any] | None]:
         """Execute an entry of a script. Return its result, and its call if it was a single one."""
         self._open_database()
         text = entry["sql"]
@@ -163,7 +163,7 @@ class Connection:
         return self._call(lambda: transaction.execute(entry, strong=strong and is_query)), None
 
     @property
-    def last_commit(self) -> BlockingCall | None:
+    def last_commit(self) -> BlockingCall[Any] | None:
         """Call of the last commit."""
         return self._last_commit
 
@@ -171,7 +171,7 @@ class Connection:
 
     def _run_single(
         self, entry: dict[str, Any], word: str, strong: bool
-    ) -> tuple[SqlResult, BlockingCall]:
+    ) -> tuple[SqlResult, BlockingCall[Any]]:
         """Execute a statement as an operation of its own."""
         if "each" in entry:
             call = self._begin_call(strong, "batch", entry["sql"], entry["each"])
@@ -223,7 +223,7 @@ class Connection:
     def _begin(self) -> None:
         self._transaction = InteractiveTransaction(self._begin_call)
 
-    def _begin_call(self, strong: bool, name: str, *arguments: Any) -> BlockingCall:
+    def _begin_call(self, strong: bool, name: str, *arguments: Any) -> BlockingCall[Any]:
         return self._open_database().begin(CallOptions(strong), name, *arguments)
 
     def _open_database(self) -> BlockingDatabase:

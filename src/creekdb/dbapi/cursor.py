@@ -32,8 +32,8 @@ class Cursor:
         self._is_closed = False
         self._result: SqlResult | None = None
         self._position = 0
-        self._call: BlockingCall | None = None
-        self._commit_before: BlockingCall | None = None
+        self._call: BlockingCall[Any] | None = None
+        self._commit_before: BlockingCall[Any] | None = None
 
     @property
     def consistency(self) -> str | None:

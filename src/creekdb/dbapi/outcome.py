@@ -1,7 +1,7 @@
 """Outcome of a statement or transaction: tentative until its position in the order is final."""
 
 from enum import StrEnum
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from creekdb.client.blocking import BlockingCall
 from creekdb.client.errors import CallFailed, OperationFailed
@@ -31,7 +31,7 @@ class Outcome(NamedTuple):
     """Error of the last response."""
 
 
-def latest_outcome(call: BlockingCall, wait: bool) -> Outcome:
+def latest_outcome(call: BlockingCall[Any], wait: bool) -> Outcome:
     """Return the last response to a call. `wait` waits for the final one, if there is one."""
     if wait and not call.is_complete:
         try:

@@ -19,7 +19,7 @@ from creekdb.client.errors import OperationFailed
 from creekdb.dbapi.errors import ProgrammingError, SerializationFailure, operation_error
 from creekdb.sql.result import SqlResult
 
-CallOperation = Callable[..., BlockingCall]
+CallOperation = Callable[..., BlockingCall[Any]]
 """Begins a call: takes True for a strong one, the name of the operation and its arguments."""
 
 
@@ -91,7 +91,7 @@ class InteractiveTransaction:
         self.execute({"rollback_to": name}, strong=False)
         del self._savepoints[index + 1 :]
 
-    def commit(self) -> BlockingCall:
+    def commit(self) -> BlockingCall[Any]:
         """Send all statements in one operation and return the call, with a response."""
         self._check_not_aborted()
         entries, strong = self._entries, self.is_strong

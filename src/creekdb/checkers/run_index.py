@@ -224,7 +224,7 @@ class RunIndex:
     def has_lost_id(self, record: OperationRecord) -> bool:
         """True if a crash lost the operation, and a later incarnation used its id again."""
         casts = self.casts.get(record.id)
-        return bool(casts) and casts[-1].log.incarnation != record.incarnation
+        return casts is not None and casts[-1].log.incarnation != record.incarnation
 
     @property
     def responds_before_durable(self) -> bool:

@@ -56,7 +56,16 @@ def test_bench_measures_a_running_cluster(
     cluster = LocalCluster(tmp_path, replicas=1)
     cluster.start()
     try:
-        command = ["bench", "kv", "--at", cluster.addresses[0], "--strong", "0.5", "--reads", "0.5"]
+        command = [
+            "bench",
+            "kv",
+            "--at",
+            cluster.addresses[0],
+            "--strong-share",
+            "0.5",
+            "--reads",
+            "0.5",
+        ]
         assert main([*command, "--clients", "4", *SHORT]) == 0
         other = main(["bench", "tpcc", "--at", cluster.addresses[0], *SHORT])
     finally:
@@ -78,7 +87,7 @@ def test_bench_measures_a_running_cluster(
         (["--at", "127.0.0.1:1", "--out", "run"], "creek gather"),
         (["--out", "."], "name a new directory"),
         (["--out", str(Path(__file__).parent)], "never overwritten"),
-        (["--strong", "2"], "from 0 to 1"),
+        (["--strong-share", "2"], "from 0 to 1"),
         (["--value-bytes", "0"], "value size in bytes must be at least 1"),
         (["--at", "nowhere"], "HOST:PORT"),
     ],

@@ -78,7 +78,7 @@ def grid(tmp_path_factory: pytest.TempPathFactory) -> GridRun:
 def live_report(grid: GridRun) -> LiveReport:
     directory = grid.out.parent
     live = directory / "live"
-    options = ["--duration", "2500ms", "--load", "40", "--warehouses", "1", "--faults", FAULTS]
+    options = ["--duration", "2500ms", "--load", "40", "--warehouses", "1", "--fault", FAULTS]
     assert main(["live-run", "--out", str(live), *options]) == 0
     before = grid.modification_times()
     assert main([*grid.command, "--live", str(live)]) == 0
@@ -232,8 +232,8 @@ def test_a_directory_without_a_live_run_is_rejected_before_the_run_starts(
     ("options", "message"),
     [
         ([], "name another directory, or add --force"),
-        (["--faults", "loss 10% at 1s"], "crash, restart, partition and heal"),
-        (["--faults", "crash 7 at 1s"], "does not exist"),
+        (["--fault", "loss 10% at 1s"], "crash, restart, partition and heal"),
+        (["--fault", "crash 7 at 1s"], "does not exist"),
     ],
 )
 def test_an_impossible_live_run_is_rejected(

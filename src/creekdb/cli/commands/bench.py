@@ -51,8 +51,8 @@ def bench() -> None:
     \b
     Examples:
       creek bench kv                           three local replicas, 64 clients
-      creek bench kv --strong 1 --clients 200
-      creek bench kv --load 500 --strong 0.1 --at 127.0.0.1:7100
+      creek bench kv --strong-share 1 --clients 200
+      creek bench kv --load 500 --strong-share 0.1 --at 127.0.0.1:7100
       creek bench tpcc --warehouses 5 --load 300 --out runs/live
       creek bench kv --at 10.0.0.2:7100 --token $TOKEN --authority authority.pem
     """
@@ -93,7 +93,7 @@ class _BenchOptions(NamedTuple):
 @declared
 def kv(
     *,
-    strong: float = option("Share of strong calls, from 0 to 1.", 0.0),
+    strong: float = option("Share of strong calls, from 0 to 1.", 0.0, flag="--strong-share"),
     reads: float = option("Share of gets, from 0 to 1.", 0.0),
     value_bytes: int = option("Size of a value, in bytes.", 256),
     keys: int = option("Number of keys.", 10_000),
@@ -104,7 +104,7 @@ def kv(
     \b
     Examples:
       creek bench kv --clients 128
-      creek bench kv --strong 1 --value-bytes 1024 --json
+      creek bench kv --strong-share 1 --value-bytes 1024 --json
       creek bench kv --load 500 --out runs/live
     """
     stream = kv_workload(
@@ -121,6 +121,7 @@ def tpcc_command(
     strong: float | None = option(
         "Share of strong transactions, from 0 to 1.  [default: every Payment]",
         type=click.FloatRange(0, 1),
+        flag="--strong-share",
     ),
     options: _BenchOptions,
 ) -> int:

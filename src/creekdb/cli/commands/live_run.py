@@ -30,8 +30,9 @@ def live_run(
     *,
     out: Path = NEW_RUN,
     duration: int = option("Duration of the load.", "15s", MEASUREMENT),
-    faults: str | None = option(
-        "Faults to inject: crash, restart, partition, heal.  [default: each of them once]",
+    faults: tuple[str, ...] = option(
+        "Fault to inject: crash, restart, partition or heal.  [default: each of them once]",
+        flag="--fault",
         metavar="TEXT",
     ),
     load: float | None = option(
@@ -52,14 +53,14 @@ def live_run(
     Examples:
       creek live-run --out runs/live
       creek live-run --out runs/mine --duration 5s \\
-                     --faults 'crash 1 at 1s; restart 1 at 2s'
+                     --fault 'crash 1 at 1s' --fault 'restart 1 at 2s'
       creek check runs/live
       creek pipeline run --grid quick --live runs/live
     """
     fault_schedule = (
-        default_faults(duration)
-        if faults is None
-        else parse_fault_schedule(faults, REPLICAS, duration)
+        parse_fault_schedule("; ".join(faults), REPLICAS, duration)
+        if faults
+        else default_faults(duration)
     )
     _check_output(out, force)
     config = LiveRunConfig(

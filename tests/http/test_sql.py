@@ -21,6 +21,8 @@ async def test_statements_are_one_transaction(tmp_path: Path) -> None:
         )
         assert (failed.status, failed.problem) == (409, "operation_raised")
         assert "UNIQUE constraint failed: item.id" in failed.body["detail"]
+        mixed = ["DELETE FROM item WHERE id > 1", "SELECT count(*) FROM item"]
+        assert (await http.post("/sql", {"statements": mixed})).body["operation"] == "transaction"
         query = {
             "sql": "SELECT id, name, picture FROM item WHERE id = :id",
             "parameters": {"id": 1},

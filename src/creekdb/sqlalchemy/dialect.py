@@ -1,8 +1,8 @@
 """Dialect for SQLAlchemy 2: SQL of SQLite, sent with `creekdb.dbapi`.
 
-Statements and types are those of SQLAlchemy's dialect for SQLite. This module replaces what depends
-on a file or on the connection of SQLite: settings in the URL, isolation levels, and reflection of
-temporary tables, which Creek does not have.
+Statements and types are those of SQLAlchemy's dialect for SQLite. This module replaces the parts that
+depend on a file or on a connection of SQLite: settings in the URL, isolation levels, and reflection
+of temporary tables.
 """
 
 from types import ModuleType

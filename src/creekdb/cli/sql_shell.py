@@ -23,17 +23,14 @@ from creekdb.dbapi import Connection, Cursor, Error, Outcome, OutcomeState
 HISTORY_ENTRIES_MAX: Final = 1000
 PENDING_MAX: Final = 100
 """Maximum number of weak statements whose final responses the shell awaits."""
-HELP: Final = "\n".join(
-    (
-        ".weak            make statements weak: they respond at once, and may change",
-        ".strong          make statements strong: they respond once their position is final",
-        ".tables          list tables and views",
-        ".schema [TABLE]  show the statements that created the schema",
-        ".help            show this list",
-        ".quit            leave the shell, as does Ctrl-D",
-        "Any other line is SQL and ends with a semicolon.",
-    )
-)
+HELP: Final = """\
+.weak            make statements weak: they respond at once, and may change.
+.strong          make statements strong: they respond once their position is final.
+.tables          list tables and views.
+.schema [TABLE]  show the statements that created the schema.
+.help            show this list.
+.quit            leave the shell, as does Ctrl-D.
+Any other line is SQL and ends with a semicolon."""
 KEYWORDS: Final = (
     "ALTER",
     "AND",

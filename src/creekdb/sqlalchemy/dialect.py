@@ -1,8 +1,8 @@
 """Dialect for SQLAlchemy 2: SQL of SQLite, sent with `creekdb.dbapi`.
 
-Statements and types are those of SQLAlchemy's dialect for SQLite. This module replaces the parts that
-depend on a file or on a connection of SQLite: settings in the URL, isolation levels, and reflection
-of temporary tables.
+Statements and types are those of SQLAlchemy's dialect for SQLite. This module replaces the parts
+that depend on a file or on a connection of SQLite: settings in the URL, isolation levels, and
+reflection of temporary tables.
 """
 
 from types import ModuleType
@@ -130,9 +130,8 @@ class CreekDialect(SQLiteDialect):
     ) -> str | None:
         text = "SELECT sql FROM sqlite_master WHERE name = ? AND type IN ('table', 'view')"
         definition = connection.exec_driver_sql(text, (table_name,)).scalar()
-        if (definition is None or schema not in (None, MAIN)) and not self._is_sys_table(
-            table_name
-        ):
+        is_system: bool = self._is_sys_table(table_name)  # type: ignore[no-untyped-call]
+        if (definition is None or schema not in (None, MAIN)) and not is_system:
             raise exc.NoSuchTableError(f"{schema}.{table_name}" if schema else table_name)
         return definition
 

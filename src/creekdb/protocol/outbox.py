@@ -5,7 +5,16 @@ from creekdb.protocol.checkpoint.stream import (
     StreamedCheckpoint,
     StreamedSnapshot,
 )
-from creekdb.protocol.effects import DataLost, Digest, Effects, Event, Response, Send, Task
+from creekdb.protocol.effects import (
+    DataLost,
+    Digest,
+    Effects,
+    Event,
+    ReportedChange,
+    Response,
+    Send,
+    Task,
+)
 from creekdb.protocol.messages import Message, Record
 
 NO_EFFECTS = Effects()
@@ -24,6 +33,7 @@ class Outbox:
         self.digests: list[Digest] = []
         self.checkpoints: list[StreamedCheckpoint | EncodedCheckpoint] = []
         self.snapshots: list[StreamedSnapshot] = []
+        self.changes: list[ReportedChange] = []
 
     def send(self, to: tuple[int, ...], message: Message) -> None:
         """Send a message to these replicas, if there are any."""
@@ -45,6 +55,7 @@ class Outbox:
             or self.digests
             or self.checkpoints
             or self.snapshots
+            or self.changes
             or self.data_lost is not None
         ):
             return NO_EFFECTS
@@ -58,10 +69,13 @@ class Outbox:
             tuple(self.digests),
             tuple(self.checkpoints),
             tuple(self.snapshots),
+            tuple(self.changes),
         )
         self.records, self.sends, self.responses = [], [], []
         self.tasks, self.events, self.digests = [], [], []
         if self.checkpoints or self.snapshots:
             self.checkpoints, self.snapshots = [], []
+        if self.changes:
+            self.changes = []
         self.data_lost = None
         return effects

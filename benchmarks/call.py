@@ -39,6 +39,7 @@ from creekdb.server.calls.admission_control import (
 )
 from creekdb.server.calls.capabilities import Capabilities, DeduplicatingDataType
 from creekdb.server.calls.dispatcher import CallDispatcher, CallLimits
+from creekdb.server.changes.readers import ChangeReaders
 from creekdb.server.observability.divergence import DIGEST_INTERVAL_REQUESTS, DivergenceDetector
 from creekdb.server.runtime.config import (
     CONSENSUS_WINDOW,
@@ -209,7 +210,10 @@ class Node:
             CallLimits(),
         )
         sessions = BackupSessions(_unexpected, _unexpected)
-        return ClientService(config, dispatcher, tokens, sessions, dict, ConnectionLimits())
+        changes = ChangeReaders(None, _no_identity, _unexpected)
+        return ClientService(
+            config, dispatcher, tokens, sessions, changes, dict, ConnectionLimits()
+        )
 
     def _connect(self, number: int) -> ClientConnection:
         connection = ClientConnection(self.service)
@@ -229,6 +233,10 @@ class Node:
             message = decode_peer_message(payload)
             assert not isinstance(message, StateDigests)
             self.driver.receive(cast(Message, message), sender)
+
+
+def _no_identity() -> None:
+    return None
 
 
 def _unexpected(*_: Any) -> Any:

@@ -10,6 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from creekdb.client.calls import Call, FinalOutcome
+from creekdb.client.changes import BlockingChangeStream, ChangePosition
 from creekdb.client.errors import not_connected_error
 from creekdb.client.proxies import CallOptions, CallProxy, ConsistencyLevels, Session
 from creekdb.protocol.ids.version_vector import Dot
@@ -60,6 +61,18 @@ class BlockingDatabase(ConsistencyLevels["BlockingCallProxy"]):
     def status(self) -> dict[str, Any]:
         """Return the status of the connected replica."""
         return self.run_coroutine(self._database.status())
+
+    def changes(
+        self,
+        start: int | str | ChangePosition = "",
+        prefix: str | tuple[str | int, ...] | None = None,
+        *,
+        follow: bool = True,
+    ) -> BlockingChangeStream:
+        """Return the changes that the cluster commits, as `Database.changes` does. The iterator
+        blocks until the next change."""
+        make = partial(self._database.changes, start, prefix, follow=follow)
+        return BlockingChangeStream(self, make)
 
     @property
     def replica(self) -> int | None:

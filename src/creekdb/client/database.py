@@ -8,6 +8,7 @@ import uuid
 from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any, Final
+from weakref import WeakSet
 
 import msgspec
 
@@ -15,6 +16,7 @@ from creekdb.client.arguments import address_list, call_id, checked_seconds, key
 from creekdb.client.blocking import BlockingDatabase
 from creekdb.client.call_router import CallRouter
 from creekdb.client.calls import Call
+from creekdb.client.changes import ChangePosition, ChangeStream, open_stream
 from creekdb.client.errors import NotDone, not_connected_error
 from creekdb.client.failure_detector import ReplicaFailureDetector
 from creekdb.client.proxies import CallOptions, CallProxy, ConsistencyLevels, Session
@@ -64,6 +66,7 @@ class Database(ConsistencyLevels[CallProxy[Call]]):
         self._connection_task: asyncio.Task[None] | None = None
         self._blocking: BlockingDatabase | None = None
         self._is_open = False
+        self._streams: WeakSet[ChangeStream] = WeakSet()
         self.welcome: messages.Welcome | None = None
         self._operations: dict[str, bool] = {}
         super().__init__(self._make_proxy)
@@ -87,6 +90,8 @@ class Database(ConsistencyLevels[CallProxy[Call]]):
 
     async def __aexit__(self, *_: object) -> None:
         self._is_open = False
+        for stream in tuple(self._streams):
+            await stream.aclose()
         if self._connection_task is not None:
             self._connection_task.cancel()
             await asyncio.gather(self._connection_task, return_exceptions=True)
@@ -122,6 +127,28 @@ class Database(ConsistencyLevels[CallProxy[Call]]):
         except TimeoutError:
             message = f"no status from the replica within {self._timeout_s:g} s"
             raise NotDone(RejectReason.DEADLINE, message) from None
+
+    def changes(
+        self,
+        start: int | str | ChangePosition = "",
+        prefix: str | tuple[str | int, ...] | None = None,
+        *,
+        follow: bool = True,
+    ) -> ChangeStream:
+        """Return the changes that the cluster commits, from `start` on, in commit order.
+
+        `start` is the index of the first change, the `position` of an earlier stream, 'earliest'
+        for everything that the replicas keep, or 'latest'. `prefix` selects the changes of
+        registers whose keys begin with it. With `follow`, the stream waits for further changes,
+        and starts at the latest one by default. Without it, the stream ends at the change that is
+        the last one now, and starts at the earliest one by default.
+
+        The stream raises `ChangesExpired`, `PositionInFuture`, `ForeignPosition` or `ChangesOff`
+        (`creekdb.errors`) if it cannot start or continue.
+        """
+        stream = open_stream(self.discovery, self._hello, start, prefix, follow)
+        self._streams.add(stream)
+        return stream
 
     @property
     def replica(self) -> int | None:

@@ -16,7 +16,13 @@ from zlib import crc32
 
 import msgspec
 
-from creekdb.execution.keys import CALLS_PREFIX, RESERVED_PREFIXES, collation_key, prefix_range
+from creekdb.execution.keys import (
+    CALLS_PREFIX,
+    IDENTITY_PREFIX,
+    RESERVED_PREFIXES,
+    collation_key,
+    prefix_range,
+)
 from creekdb.execution.result import ExecutionResult
 from creekdb.execution.transaction import ABSENT, View
 from creekdb.protocol.membership.configuration import MEMBERSHIP_OPERATION
@@ -27,6 +33,9 @@ INTERNAL_PREFIX: Final = "creek."
 """Prefix of operations that clients cannot call."""
 DEDUPLICATED_CALL: Final = "creek.once"
 EXPIRE_CALLS: Final = "creek.forget"
+IDENTIFY_CLUSTER: Final = "creek.identify"
+"""Operation that gives the cluster an identity, unless it has one. Its result is the identity."""
+IDENTITY_KEY: Final[Key] = (IDENTITY_PREFIX,)
 QUERY_OUTCOME: Final = "creek.ended"
 """Operation that returns the outcome of a call as (value, error), or None if it is not stored.
 A client calls it strongly with its identifier and the number of the call."""
@@ -95,6 +104,8 @@ def run_request(run_as: RunOperation, request: Request, view: View) -> Execution
         return _run_expiry(request, view)
     if name == QUERY_OUTCOME and tuple(map(type, arguments)) == (str, int):
         return _run_outcome_query(request, view)
+    if name == IDENTIFY_CLUSTER and tuple(map(type, arguments)) == (str,):
+        return _run_identification(request, view)
     return _run_client_operation(run_as, request, name, arguments, view)
 
 
@@ -165,6 +176,14 @@ def _run_outcome_query(request: Request, view: View) -> ExecutionResult:
         return ExecutionResult(Outcome(), read_count=1)
     _, _, value, error, _ = stored
     return ExecutionResult(Outcome((value, error)), read_count=1)
+
+
+def _run_identification(request: Request, view: View) -> ExecutionResult:
+    identity = view.read(IDENTITY_KEY)
+    if identity is not ABSENT:
+        return ExecutionResult(Outcome(identity), read_count=1, read_set=view)
+    (proposed,) = request.operation.arguments
+    return ExecutionResult(Outcome(proposed), {IDENTITY_KEY: proposed}, 1, read_set=view)
 
 
 def _fingerprint(name: str, arguments: tuple[Any, ...]) -> int:

@@ -242,7 +242,9 @@ async def test_expired_changes_are_an_error(tmp_path: Path) -> None:
     async with running_cluster(tmp_path, 1, **settings) as cluster, cluster.client() as db:
         for number in range(60):
             await db.strong.put("a", f"{number}" * 20_000)
-        cluster.servers[0].changes.log.expire()
+        feed = cluster.servers[0].changes
+        assert feed is not None
+        feed.log.expire()
         with pytest.raises(ChangesExpired, match="change 1 is not kept") as expired:
             await take(db.changes(1), 1)
         first = expired.value.first_index

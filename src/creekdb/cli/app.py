@@ -29,7 +29,7 @@ from creekdb.errors import SUGGESTION_CUTOFF, HelperEnded, StorageFault, UsageEr
 from creekdb.execution.python_runtime import build_kind
 
 SECTIONS = {
-    "Live cluster": ("up", "call", "status", "serve", "member", "certs", "torture"),
+    "Live cluster": ("up", "call", "changes", "status", "serve", "member", "certs", "torture"),
     "Backup and export": ("backup", "restore", "export"),
     "Simulation": ("simulate", "fuzz", "explore", "check"),
     "Measurement": ("bench", "live-run", "gather", "pipeline"),

@@ -12,6 +12,7 @@ import msgspec
 from creekdb.errors import DECODE_ERRORS, MalformedMessage
 from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.values import Key, freeze
+from creekdb.wire.json_values import to_json
 
 _EARLIEST_TEXT: Final = "earliest"
 _LATEST_TEXT: Final = "latest"
@@ -79,6 +80,28 @@ def decode_changes(data: bytes) -> list[Change]:
 
 def encode_changes(changes: Sequence[Change]) -> bytes:
     return _encode(changes)
+
+
+def change_to_json(change: Change) -> dict[str, Any]:
+    """Return a change as JSON values."""
+    return {
+        "index": change.index,
+        "call": f"{change.id.replica}.{change.id.event}",
+        "timestamp": change.timestamp,
+        "operation": change.operation,
+        "arguments": to_json(change.arguments),
+        "strong": change.strong,
+        "changed": change.changed,
+        "value": to_json(change.value),
+        "error": change.error,
+        "writes": [{"key": to_json(key), "value": to_json(value)} for key, value in change.writes],
+        "deleted": [to_json(key) for key in change.deleted],
+        "before": None
+        if change.before is None
+        else [{"key": to_json(key), "value": to_json(value)} for key, value in change.before],
+        "client": change.client,
+        "number": change.number,
+    }
 
 
 class KeyFilter:

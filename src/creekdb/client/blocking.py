@@ -5,7 +5,7 @@ One background thread runs the connection. Any number of threads may call concur
 
 import asyncio
 import threading
-from collections.abc import Coroutine, Iterator
+from collections.abc import Coroutine, Iterable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -90,6 +90,14 @@ class BlockingDatabase(ConsistencyLevels["BlockingCallProxy"]):
             return await self._database.call(options, name, *arguments, **named)
 
         return self.run_coroutine(await_call())
+
+    def batch(self, calls: Iterable[Sequence[Any]], *, strong: bool = False) -> Any:
+        """Make several calls as one, applied all or nothing, as `Database.batch` does."""
+
+        async def await_batch() -> Any:
+            return await self._database.batch(calls, strong=strong)
+
+        return self.run_coroutine(await_batch())
 
     def begin(
         self, options: CallOptions, name: str, /, *arguments: Any, **named: Any

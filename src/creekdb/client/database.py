@@ -5,7 +5,7 @@
 
 import asyncio
 import uuid
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any, Final
 from weakref import WeakSet
@@ -31,6 +31,7 @@ from creekdb.execution.datatype import DataType
 from creekdb.execution.serializable import is_row, reject_unserializable
 from creekdb.wire import messages
 from creekdb.wire.addresses import parse_address
+from creekdb.wire.batches import BATCH
 from creekdb.wire.deduplication import INTERNAL_PREFIX, QUERY_OUTCOME
 from creekdb.wire.reject_reason import RejectReason
 
@@ -186,6 +187,15 @@ class Database(ConsistencyLevels[CallProxy[Call]]):
         else:
             call.fail(failure)
         return call
+
+    def batch(self, calls: Iterable[Sequence[Any]], *, strong: bool = False) -> Call:
+        """Begin several calls as one, applied all or nothing. Each is a name and its arguments.
+
+        `await db.batch([("put", "a", 1), ("put", "b", 2)])` returns the tuple of their values. Each
+        call reads what the calls before it wrote. If one raises an error, none takes effect.
+        """
+        batched = tuple([(call[0], tuple(call[1:])) for call in calls])
+        return self.call(CallOptions(strong), BATCH, *batched)
 
     def _outcome_query(self, call: Call) -> Callable[[], Call]:
         """Return a function that queries the outcome of a call at a replica that has the call."""

@@ -10,6 +10,7 @@ replaces an old one. Long return values are not stored. Old calls expire (`EXPIR
 """
 
 from collections.abc import Callable
+from functools import partial
 from itertools import islice
 from typing import Any, Final, TypeAlias
 from zlib import crc32
@@ -28,6 +29,7 @@ from creekdb.execution.transaction import ABSENT, View
 from creekdb.protocol.membership.configuration import MEMBERSHIP_OPERATION
 from creekdb.protocol.request import Operation, Outcome, Request
 from creekdb.protocol.values import Key
+from creekdb.wire.batches import BATCH, is_batch, run_batch
 
 INTERNAL_PREFIX: Final = "creek."
 """Prefix of operations that clients cannot call."""
@@ -113,6 +115,8 @@ def _run_client_operation(
     run_as: RunOperation, request: Request, name: str, arguments: tuple[Any, ...], view: View
 ) -> ExecutionResult:
     """Execute a client's operation. It fails if it writes to a reserved register."""
+    if name == BATCH and is_batch(arguments):
+        return run_batch(partial(_run_batched_call, run_as, request), arguments, view)
     execution = run_as(request, name, arguments, view)
     if name != MEMBERSHIP_OPERATION:
         for written in (execution.writes, execution.blind_adds):
@@ -121,6 +125,14 @@ def _run_client_operation(
                     error = f"BadValue: register {key!r} belongs to Creek: choose another name"
                     return ExecutionResult(Outcome(None, error), read_count=execution.read_count)
     return execution
+
+
+def _run_batched_call(
+    run_as: RunOperation, request: Request, name: str, arguments: tuple[Any, ...], view: View
+) -> ExecutionResult:
+    if name.startswith(INTERNAL_PREFIX):
+        return ExecutionResult(Outcome(None, f"BadValue: '{name}' cannot be called in a batch"))
+    return _run_client_operation(run_as, request, name, arguments, view)
 
 
 def _run_deduplicated(run_as: RunOperation, request: Request, view: View) -> ExecutionResult:

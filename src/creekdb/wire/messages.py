@@ -54,6 +54,9 @@ def common_version(version: int, oldest: int) -> int | None:
 IDENTITY_FEATURE: Final = "identity"
 """Feature of a replica that executes the choice of a cluster's identity."""
 
+BATCH_FEATURE: Final = "batch"
+"""Feature of a replica that executes batches."""
+
 OperationArity: TypeAlias = tuple[str, int, int | None]
 """Name of an operation, and the minimum and maximum number of arguments. None means no maximum."""
 

@@ -10,6 +10,7 @@ from creekdb.execution.transaction import ABSENT
 from creekdb.protocol.effects import StableChange
 from creekdb.protocol.request import NOOP
 from creekdb.protocol.values import Key
+from creekdb.wire.batches import BATCH
 from creekdb.wire.deduplication import INTERNAL_PREFIX, is_deduplicated
 
 _ARRAY_TAG: Final = b"\xdd"
@@ -30,7 +31,7 @@ def encode_change(change: StableChange) -> bytes | None:
             return None  # a mark of the expiry
     else:
         name, arguments = operation.name, operation.arguments
-    if name == NOOP.name or name.startswith(INTERNAL_PREFIX):
+    if name == NOOP.name or (name.startswith(INTERNAL_PREFIX) and name != BATCH):
         return None
     writes: list[tuple[Key, Any]] = []
     deleted: list[Key] = []

@@ -77,6 +77,7 @@ from creekdb.wire.counters import ServerCounter
 from creekdb.wire.dev_control import DevControl
 from creekdb.wire.event_log import EventLog, EventName, configure_logging
 from creekdb.wire.messages import (
+    BATCH_FEATURE,
     IDENTITY_FEATURE,
     OLDEST_WIRE_VERSION,
     WIRE_VERSION,
@@ -294,7 +295,7 @@ class Server:
 
         def on_hello(hello: PeerHello) -> None:
             self._peer_features[hello.replica] = hello.features
-            capabilities.record_peer(hello.replica, hello.operations)
+            capabilities.record_peer(hello.replica, hello.operations, hello.features)
             self.rollback_guard.record(hello)
 
         hello = PeerHello(
@@ -309,7 +310,7 @@ class Server:
             config.page_url,
             OLDEST_WIRE_VERSION,
             capabilities.advertisement(),
-            features=(IDENTITY_FEATURE,),
+            features=(IDENTITY_FEATURE, BATCH_FEATURE),
         )
         ports = PeerPorts(
             receive=self._receive,

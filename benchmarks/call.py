@@ -14,7 +14,7 @@ import asyncio
 import socket
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from random import Random
 from typing import Any, Final, cast
 
@@ -39,6 +39,8 @@ from creekdb.server.calls.admission_control import (
 )
 from creekdb.server.calls.capabilities import Capabilities, DeduplicatingDataType
 from creekdb.server.calls.dispatcher import CallDispatcher, CallLimits
+from creekdb.server.changes.feed import ChangeFeed
+from creekdb.server.changes.readers import ChangeReaders
 from creekdb.server.observability.divergence import DIGEST_INTERVAL_REQUESTS, DivergenceDetector
 from creekdb.server.runtime.config import (
     CONSENSUS_WINDOW,
@@ -161,8 +163,10 @@ class TransportStub:
 
 
 class Node:
-    def __init__(self, index: int) -> None:
+    def __init__(self, index: int, changes: ChangeFeed | None = None) -> None:
+        """`changes` receives the changes of the replica, if it should report them."""
         settings = Settings(
+            report_changes=int(changes is not None),
             members=MEMBERS,
             checkpoint_every=1 << 30,
             digest_every=DIGEST_INTERVAL_REQUESTS,
@@ -187,6 +191,7 @@ class Node:
                 on_data_lost=_unexpected,
                 on_internal_error=_unexpected,
             ),
+            changes=changes,
         )
         self.service = self._build_service()
         self.peers: list[Node] = []
@@ -209,7 +214,10 @@ class Node:
             CallLimits(),
         )
         sessions = BackupSessions(_unexpected, _unexpected)
-        return ClientService(config, dispatcher, tokens, sessions, dict, ConnectionLimits())
+        changes = ChangeReaders(None, _no_identity, _unexpected)
+        return ClientService(
+            config, dispatcher, tokens, sessions, changes, dict, ConnectionLimits()
+        )
 
     def _connect(self, number: int) -> ClientConnection:
         connection = ClientConnection(self.service)
@@ -229,6 +237,10 @@ class Node:
             message = decode_peer_message(payload)
             assert not isinstance(message, StateDigests)
             self.driver.receive(cast(Message, message), sender)
+
+
+def _no_identity() -> None:
+    return None
 
 
 def _unexpected(*_: Any) -> Any:
@@ -261,10 +273,18 @@ def make_rounds(turns: int, first_number: int, strong: float) -> list[list[bytes
 
 
 async def measure_calls(
-    turns: int, repeats: int, strong: float, fill_rounds: int = FILL_ROUNDS
+    turns: int,
+    repeats: int,
+    strong: float,
+    fill_rounds: int = FILL_ROUNDS,
+    make_node: Callable[[int], Node] = Node,
+    after_round: Callable[[], Awaitable[None]] | None = None,
 ) -> list[float]:
-    """Return the processor time of a call at one replica, in microseconds, per repetition."""
-    nodes = [Node(index) for index in MEMBERS]
+    """Return the processor time of a call at one replica, in microseconds, per repetition.
+
+    The time includes that of `after_round`, which runs after each round of calls.
+    """
+    nodes = [make_node(index) for index in MEMBERS]
     for node in nodes:
         node.peers = [other for other in nodes if other is not node]
     for _ in range(100):  # elect a leader
@@ -279,6 +299,8 @@ async def measure_calls(
             started_ns = time.process_time_ns()
             for each in calls:
                 await _run_round(nodes, each)
+                if after_round is not None:
+                    await after_round()
             times_us.append(
                 (time.process_time_ns() - started_ns)
                 / 1000

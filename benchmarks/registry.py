@@ -2,6 +2,7 @@
 
 from benchmarks import (
     call,
+    changes,
     conflicts,
     dots,
     execution,
@@ -41,6 +42,7 @@ BENCHMARKS: dict[str, Benchmark] = {
         heal,
         journal,
         call,
+        changes,
         live,
         live_tpcc,
         metrics_overhead,

@@ -15,12 +15,25 @@ This module exports the public names. Everything else may change without notice.
 
 from importlib.metadata import version as _version
 
-from creekdb.client import CallFailed, NotDone, OperationFailed, Unknown, connect
+from creekdb.client import (
+    CallFailed,
+    Change,
+    ChangePosition,
+    NotDone,
+    OperationFailed,
+    Unknown,
+    connect,
+)
 from creekdb.errors import (
     BadValue,
+    ChangesExpired,
+    ChangesOff,
+    ChangesUnavailable,
     CreekError,
+    ForeignPosition,
     MalformedMessage,
     PeerFault,
+    PositionInFuture,
     StorageFault,
     UnknownName,
     UsageError,
@@ -35,8 +48,14 @@ __version__ = _version("creekdb")
 __all__ = [
     "BadValue",
     "CallFailed",
+    "Change",
+    "ChangePosition",
+    "ChangesExpired",
+    "ChangesOff",
+    "ChangesUnavailable",
     "CreekError",
     "DataType",
+    "ForeignPosition",
     "MalformedMessage",
     "NotDone",
     "Operation",
@@ -44,6 +63,7 @@ __all__ = [
     "OperationRaised",
     "Outcome",
     "PeerFault",
+    "PositionInFuture",
     "Sequential",
     "StorageFault",
     "Transaction",

@@ -22,6 +22,11 @@
     ├── StorageFault            the disk failed, or its contents are corrupt
     │   ├── DiskFull            no space left; clears once space is available
     │   └── DiskFailed          write error other than a full disk
+    ├── ChangesUnavailable      the change feed cannot continue at the requested position
+    │   ├── ChangesExpired      position whose changes no replica keeps any more
+    │   ├── PositionInFuture    position after the last change of the cluster
+    │   ├── ForeignPosition     position of another cluster, or of one that was restored
+    │   └── ChangesOff          cluster whose replicas keep no changes
     ├── HelperEnded             a required program, such as Spark, exited early
     └── CallFailed              a call to a live cluster failed (`creekdb.client.errors`)
 
@@ -146,6 +151,33 @@ class DiskFull(StorageFault):
 
 class DiskFailed(StorageFault):
     """Write error of the disk other than a full disk."""
+
+
+class ChangesUnavailable(CreekError):
+    """Position at which the change feed cannot continue. The message names the remedy."""
+
+
+class ChangesExpired(ChangesUnavailable):
+    """Position whose changes no reachable replica keeps any more.
+
+    `first_index` is the first index from which on changes are kept.
+    """
+
+    def __init__(self, message: str, first_index: int) -> None:
+        super().__init__(message)
+        self.first_index = first_index
+
+
+class PositionInFuture(ChangesUnavailable):
+    """Position after the last change of the cluster."""
+
+
+class ForeignPosition(ChangesUnavailable):
+    """Position of another cluster, or of the cluster before it was restored from a backup."""
+
+
+class ChangesOff(ChangesUnavailable):
+    """Cluster whose replicas keep no changes."""
 
 
 class HelperEnded(CreekError):

@@ -746,8 +746,8 @@ MUTANTS: tuple[Mutant, ...] = (
         (
             Edit(
                 RESPONSES,
-                "            self._respond_final(request.id, outcome)\n",
-                "            pass\n",
+                "            return self._respond_final(request.id, outcome)\n",
+                "            return None\n",
             ),
         ),
     ),

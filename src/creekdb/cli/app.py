@@ -33,6 +33,7 @@ SECTIONS = {
         "up",
         "call",
         "sql",
+        "changes",
         "status",
         "cut",
         "heal",

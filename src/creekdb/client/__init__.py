@@ -19,10 +19,14 @@ from creekdb.client.blocking import BlockingCall as BlockingCall
 from creekdb.client.blocking import BlockingDatabase as BlockingDatabase
 from creekdb.client.calls import Call as Call
 from creekdb.client.calls import FinalOutcome as FinalOutcome
+from creekdb.client.changes import BlockingChangeStream as BlockingChangeStream
+from creekdb.client.changes import ChangePosition as ChangePosition
+from creekdb.client.changes import ChangeStream as ChangeStream
 from creekdb.client.database import Database as Database
 from creekdb.client.database import connect as connect
 from creekdb.client.errors import CallFailed as CallFailed
 from creekdb.client.errors import NotDone as NotDone
 from creekdb.client.errors import OperationFailed as OperationFailed
 from creekdb.client.errors import Unknown as Unknown
+from creekdb.wire.changes import Change as Change
 from creekdb.wire.messages import CallResponse as CallResponse

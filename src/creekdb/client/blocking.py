@@ -6,11 +6,12 @@ One background thread runs the connection. Any number of threads may call concur
 import asyncio
 import atexit
 import threading
-from collections.abc import Coroutine, Iterator
+from collections.abc import Coroutine, Iterable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
 from creekdb.client.calls import Call, FinalOutcome
+from creekdb.client.changes import BlockingChangeStream, ChangePosition
 from creekdb.client.errors import OperationFailed, not_connected_error
 from creekdb.client.operations import OperationDirectory
 from creekdb.client.proxies import (
@@ -74,6 +75,18 @@ class BlockingDatabase(ConsistencyLevels["BlockingCallProxy"]):
         """Return the status of the connected replica."""
         return self.run_coroutine(self._database.status())
 
+    def changes(
+        self,
+        start: int | str | ChangePosition = "",
+        prefix: str | tuple[str | int, ...] | None = None,
+        *,
+        follow: bool = True,
+    ) -> BlockingChangeStream:
+        """Return the changes that the cluster commits, as `Database.changes` does. The iterator
+        blocks until the next change."""
+        make = partial(self._database.changes, start, prefix, follow=follow)
+        return BlockingChangeStream(self, make)
+
     @property
     def replica(self) -> int | None:
         """Number of the connected replica, or of the last one; None before the first."""
@@ -96,6 +109,14 @@ class BlockingDatabase(ConsistencyLevels["BlockingCallProxy"]):
                 raise
 
         return self.run_coroutine(await_call())
+
+    def batch(self, calls: Iterable[Sequence[Any]], *, strong: bool = False) -> Any:
+        """Make several calls as one, applied all or nothing, as `Database.batch` does."""
+
+        async def await_batch() -> Any:
+            return await self._database.batch(calls, strong=strong)
+
+        return self.run_coroutine(await_batch())
 
     def begin(
         self, options: CallOptions, name: str, /, *arguments: Any, **named: Any

@@ -5,9 +5,10 @@
 
 import asyncio
 import uuid
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Generator, Iterable, Sequence
 from functools import partial
 from typing import Any, Final, overload
+from weakref import WeakSet
 
 import msgspec
 
@@ -15,6 +16,7 @@ from creekdb.client.arguments import address_list, call_id, checked_seconds
 from creekdb.client.blocking import BlockingDatabase
 from creekdb.client.call_router import CallRouter
 from creekdb.client.calls import Call
+from creekdb.client.changes import ChangePosition, ChangeStream, open_stream
 from creekdb.client.errors import NotDone, not_connected_error
 from creekdb.client.failure_detector import ReplicaFailureDetector
 from creekdb.client.operations import OperationDirectory
@@ -38,6 +40,7 @@ from creekdb.errors import BadValue, UnknownName, UsageError
 from creekdb.execution.datatype import DataType
 from creekdb.wire import messages
 from creekdb.wire.addresses import parse_address
+from creekdb.wire.batches import BATCH
 from creekdb.wire.deduplication import INTERNAL_PREFIX, QUERY_OUTCOME
 from creekdb.wire.reject_reason import RejectReason
 
@@ -94,6 +97,7 @@ class Database(ConsistencyLevels[AsyncCallProxy]):
         self._connection_task: asyncio.Task[None] | None = None
         self._blocking: BlockingDatabase | None = None
         self._is_open = False
+        self._streams: WeakSet[ChangeStream] = WeakSet()
         self.welcome: messages.Welcome | None = None
         super().__init__(self._make_proxy)
 
@@ -127,6 +131,8 @@ class Database(ConsistencyLevels[AsyncCallProxy]):
 
     async def __aexit__(self, *_: object) -> None:
         self._is_open = False
+        for stream in tuple(self._streams):
+            await stream.aclose()
         if self._connection_task is not None:
             self._connection_task.cancel()
             await asyncio.gather(self._connection_task, return_exceptions=True)
@@ -162,6 +168,28 @@ class Database(ConsistencyLevels[AsyncCallProxy]):
         except TimeoutError:
             message = f"no status from the replica within {self._timeout_s:g} s"
             raise NotDone(RejectReason.DEADLINE, message) from None
+
+    def changes(
+        self,
+        start: int | str | ChangePosition = "",
+        prefix: str | tuple[str | int, ...] | None = None,
+        *,
+        follow: bool = True,
+    ) -> ChangeStream:
+        """Return the changes that the cluster commits, from `start` on, in commit order.
+
+        `start` is the index of the first change, the `position` of an earlier stream, 'earliest'
+        for everything that the replicas keep, or 'latest'. `prefix` selects the changes of
+        registers whose keys begin with it. With `follow`, the stream waits for further changes,
+        and starts at the latest one by default. Without it, the stream ends at the change that is
+        the last one now, and starts at the earliest one by default.
+
+        The stream raises `ChangesExpired`, `PositionInFuture`, `ForeignPosition` or `ChangesOff`
+        (`creekdb.errors`) if it cannot start or continue.
+        """
+        stream = open_stream(self.discovery, self._hello, start, prefix, follow)
+        self._streams.add(stream)
+        return stream
 
     @property
     def replica(self) -> int | None:
@@ -207,6 +235,15 @@ class Database(ConsistencyLevels[AsyncCallProxy]):
         else:
             call.fail(failure)
         return call
+
+    def batch(self, calls: Iterable[Sequence[Any]], *, strong: bool = False) -> Call[Any]:
+        """Begin several calls as one, applied all or nothing. Each is a name and its arguments.
+
+        `await db.batch([("put", "a", 1), ("put", "b", 2)])` returns the tuple of their values. Each
+        call reads what the calls before it wrote. If one raises an error, none takes effect.
+        """
+        batched = tuple([(call[0], tuple(call[1:])) for call in calls])
+        return self.call(CallOptions(strong), BATCH, *batched)
 
     def _outcome_query(self, call: Call[Any]) -> Callable[[], Call[Any]]:
         """Return a function that queries the outcome of a call at a replica that has the call."""

@@ -30,7 +30,10 @@ class ReplicaConnection(asyncio.Protocol):
     """
 
     def __init__(
-        self, hello: messages.ClientHello, on_message: Callable[[messages.ServerMessage], None]
+        self,
+        hello: messages.ClientHello,
+        on_message: Callable[[messages.ServerMessage], None],
+        frame_bytes_max: int = messages.CLIENT_FRAME_BYTES_MAX,
     ) -> None:
         self._loop = asyncio.get_running_loop()
         self.handshake: asyncio.Future[messages.Welcome | messages.ConnectionRejected] = (
@@ -41,7 +44,7 @@ class ReplicaConnection(asyncio.Protocol):
         """Number of chunks of data received, for the failure detector."""
         self._hello = hello
         self._on_message = on_message
-        self._frames = messages.FrameDecoder(messages.CLIENT_FRAME_BYTES_MAX)
+        self._frames = messages.FrameDecoder(frame_bytes_max)
         self._writer = FrameWriter()
         self.write: Final = self._writer.write
         self.close: Final = self._writer.close
@@ -202,6 +205,12 @@ class ReplicaDiscovery:
         self._next_index = 0
         self._last_errors: dict[str, Exception] = {}
         """Last connection error, by address."""
+
+    def copy(self) -> "ReplicaDiscovery":
+        """Return a search for the same replicas that starts at the last one that was found."""
+        other = ReplicaDiscovery(self.addresses, self._tls_context, self.timeout_s)
+        other._next_index = max(0, self._next_index - 1)
+        return other
 
     def progress_text(self) -> str:
         """Return the last connection error of each address as text."""

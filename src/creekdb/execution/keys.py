@@ -46,7 +46,10 @@ FIRST_COLLATION_KEY: Final[CollationKey] = ()
 LAST_COLLATION_KEY: Final[CollationKey] = (_END,)
 
 CALLS_PREFIX: Final = "creek.calls"
-RESERVED_PREFIXES: Final = frozenset((CALLS_PREFIX, "creekdb.client", MEMBERSHIP_OPERATION))
+IDENTITY_PREFIX: Final = "creek.identity"
+RESERVED_PREFIXES: Final = frozenset(
+    (CALLS_PREFIX, "creekdb.client", MEMBERSHIP_OPERATION, IDENTITY_PREFIX)
+)
 """First components of the keys that Creek reserves, or reserved in earlier versions. A register
 with another format has another name."""
 

@@ -16,6 +16,7 @@ from creekdb.errors import BadValue, UnknownName
 from creekdb.http import openapi, requests, sql
 from creekdb.http.backend import ReplicaBackend
 from creekdb.http.calls import LAST_KINDS, CallRegistry, HttpCall, response_body
+from creekdb.http.changes import ChangeEvents
 from creekdb.http.operations import OperationCatalog, OperationSpec
 from creekdb.http.page.routes import CORS_HEADERS, PageRoutes
 from creekdb.http.requests import HttpLimits, InvokeRequest
@@ -65,6 +66,7 @@ class HttpApi:
         self._operations = operations
         self._openapi_document = openapi.openapi_document(self._operations, version, limits)
         self.calls = CallRegistry(limits.calls_max, limits.response_bytes_max)
+        self._changes = ChangeEvents(backend.sources.clients.changes, limits)
         self.active_requests = 0
         self.open_event_streams = 0
         self.responses_by_status: Counter[int] = Counter()
@@ -80,6 +82,7 @@ class HttpApi:
         if sql.is_supported(self._operations):
             app.router.add_post(sql.PATH, self.execute_sql)
         app.router.add_get("/calls/{id}/events", self.events, allow_head=False)
+        app.router.add_get("/changes", self._changes.stream, allow_head=False)
         app.router.add_get("/state", self.state)
         app.router.add_get("/metrics", self.metrics)
         documents: dict[str, Callable[[web.Request], Any]] = {

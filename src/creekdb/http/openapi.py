@@ -9,7 +9,13 @@ from msgspec import Meta
 
 from creekdb.http import sql
 from creekdb.http.operations import OperationCatalog, OperationSpec
-from creekdb.http.requests import HttpLimits, RequestParameter, invoke_parameters, state_parameters
+from creekdb.http.requests import (
+    CHANGES_PARAMETERS,
+    HttpLimits,
+    RequestParameter,
+    invoke_parameters,
+    state_parameters,
+)
 from creekdb.http.responses import EVENT_STREAM, PROBLEM_CONTENT_TYPE
 from creekdb.http.schema import Schema
 from creekdb.wire.reject_reason import RejectReason
@@ -94,6 +100,22 @@ class Event(msgspec.Struct):
     data: Annotated[str, Meta(description="The call, a response or a problem, as JSON.")]
 
 
+class ChangeEvent(msgspec.Struct):
+    """Server-sent event of the change feed. Its `id` is the commit index."""
+
+    event: Annotated[
+        str, Meta(description="`change`, or the name of a problem, after which the stream ends.")
+    ]
+    id: int
+    data: Annotated[
+        str,
+        Meta(
+            description="The change as JSON: index, call, timestamp, operation, arguments, strong, "
+            "changed, value, error, writes, deleted, before, client and number."
+        ),
+    ]
+
+
 class Register(msgspec.Struct):
     key: Any
     value: Any
@@ -110,7 +132,7 @@ class State(msgspec.Struct):
 
 
 _, _SCHEMAS = msgspec.json.schema_components(
-    (Problem, Call, Event, State), ref_template="#/components/schemas/{name}"
+    (Problem, Call, Event, ChangeEvent, State), ref_template="#/components/schemas/{name}"
 )
 
 
@@ -273,6 +295,16 @@ def _read_paths(limits: HttpLimits) -> dict[str, Any]:
             _content(Event, EVENT_STREAM),
             RejectReason.UNKNOWN_CALL,
             parameters=call_id,
+        ),
+        "/changes": _get_path(
+            "follow_changes",
+            "Committed requests and the registers that they wrote, in commit order, as server-sent "
+            "events.",
+            _content(ChangeEvent, EVENT_STREAM),
+            *(RejectReason.CHANGES_EXPIRED, RejectReason.POSITION_IN_FUTURE),
+            *(RejectReason.FOREIGN_POSITION, RejectReason.CHANGES_OFF),
+            *(RejectReason.NOT_READY, RejectReason.TOO_LARGE),
+            parameters=_parameters(CHANGES_PARAMETERS),
         ),
         "/state": _get_path(
             "get_state",

@@ -28,6 +28,7 @@ from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.values import Key, freeze
 from creekdb.server.calls.admission_control import DEPENDENCIES_MAX
 from creekdb.server.transport.client_connection import CLIENT_ID_LENGTH_MAX
+from creekdb.wire.changes import parse_start
 from creekdb.wire.deduplication import CALLS_PER_CLIENT_MAX
 from creekdb.wire.messages import CLIENT_FRAME_BYTES_MAX
 from creekdb.wire.reject_reason import RejectReason
@@ -67,6 +68,8 @@ class HttpLimits(NamedTuple):
     items_default: int = 100
     """Default number of registers in one response."""
     items_max: int = 1000
+    heartbeat_s: float = 10.0
+    """Interval between comments on a change feed without changes, in seconds."""
     state_bytes_max: int = 4 * 1024 * 1024
     """Size at which a response with registers is cut off, in bytes."""
 
@@ -179,6 +182,50 @@ def state_parameters(limits: HttpLimits) -> tuple[RequestParameter, ...]:
     )
 
 
+LAST_EVENT_HEADER: Final = "Last-Event-ID"
+CHANGES_PARAMETERS: Final = (
+    RequestParameter(
+        "start",
+        {"type": "string", "pattern": "^(earliest|latest|[1-9][0-9]{0,17})$"},
+        "Index of the first change, `earliest` or `latest`. Default: after `Last-Event-ID`, "
+        "otherwise `latest` if `follow` is true and `earliest` if not.",
+        valid="earliest, latest, or an index of at least 1",
+    ),
+    RequestParameter(
+        "prefix",
+        {"type": "string"},
+        'Key prefix: text for string keys (`ap`), a JSON array for tuple keys (`["account"]`).',
+    ),
+    RequestParameter(
+        "cluster",
+        {"type": "string"},
+        "Identity of the cluster that `start` belongs to, from the header `Creek-Cluster`.",
+    ),
+    RequestParameter(
+        "follow",
+        {"type": "string", "enum": ["true", "false"], "default": "true"},
+        "Whether the stream waits for further changes, or ends after the last one.",
+    ),
+    RequestParameter(
+        LAST_EVENT_HEADER,
+        {"type": "string", "pattern": f"^{_DIGITS.pattern}$"},
+        "Index of the last received event. Browsers send it when they reconnect. It takes "
+        "precedence over `start`.",
+        "header",
+        "the id of an event",
+    ),
+)
+
+
+class ChangesStart(NamedTuple):
+    """Changes that a request asks for."""
+
+    start: int
+    cluster: str
+    prefix: str | tuple[str | int, ...] | None
+    follow: bool
+
+
 class InvokeRequest(NamedTuple):
     strong: bool
     wait: ResponseKind
@@ -252,6 +299,19 @@ def parse_state_request(request: web.Request, limits: HttpLimits) -> StateReques
         # The position directly after the key, before any other key.
         start = max(start, (*collation_key(_parse_key(query["after"], "after")), -1))
     return StateRequest(start, stop, query["limit"], query.get("at"))
+
+
+def parse_changes_request(request: web.Request) -> ChangesStart:
+    query = _parse_query(request, CHANGES_PARAMETERS)
+    follow = query["follow"] == "true"
+    if LAST_EVENT_HEADER in query:
+        start = int(query[LAST_EVENT_HEADER]) + 1
+    else:
+        parsed = parse_start(query.get("start", "latest" if follow else "earliest"))
+        assert parsed is not None, "the pattern of the parameter permits no other text"
+        start = parsed
+    prefix = _parse_prefix(query["prefix"]) if "prefix" in query else None
+    return ChangesStart(start, query.get("cluster", ""), prefix, follow)
 
 
 def reject_query_parameters(request: web.Request) -> None:

@@ -5,7 +5,7 @@ them. The fields of `Effects` are declared in the order in which the driver must
 """
 
 import enum
-from typing import TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
 
@@ -17,6 +17,7 @@ from creekdb.protocol.checkpoint.stream import (
 from creekdb.protocol.ids.version_vector import Dot, Dots
 from creekdb.protocol.messages import AcceptedValue, Ballot, Message, Record
 from creekdb.protocol.request import Batch, Outcome, Request
+from creekdb.protocol.values import Key
 
 
 class Send(msgspec.Struct, frozen=True):
@@ -161,6 +162,31 @@ class Digest(msgspec.Struct, frozen=True):
     """Requests since the previous digest."""
 
 
+class StableChange(NamedTuple):
+    """Request that became stable, with its final outcome and the values that it wrote."""
+
+    commit_index: int
+    """Commit index: the number of requests of `committed` up to this one."""
+    request: Request
+    outcome: Outcome
+    changed: bool | None
+    """True if the last tentative response differed from the outcome. None if this replica sent no
+    response, because another one issued the request, or because it restarted since."""
+    writes: dict[Key, Any]
+    """Value of each written register after the request, `ABSENT` if the request deleted it."""
+    before: dict[Key, Any] | None = None
+    """Value of each written register before the request, `ABSENT` if there was none. None unless
+    `report_changes` is 2."""
+
+
+class ChangesSkipped(NamedTuple):
+    """A checkpoint replaced the first `length` requests of `committed`, which have no changes."""
+
+    length: int
+
+
+ReportedChange: TypeAlias = StableChange | ChangesSkipped
+
 Event: TypeAlias = (
     RbCast
     | RbDelivered
@@ -203,3 +229,6 @@ class Effects(msgspec.Struct, frozen=True):
     wake_at: int | None = None
     """Local clock, in microseconds, at which the driver calls `wake`, once. Replaces an earlier
     request. A wake that is late or lost only delays proposals, until the next tick at most."""
+    changes: tuple[ReportedChange, ...] = ()
+    """Emitted if `report_changes` is set, in commit order. Like a `send`, a change is visible to
+    others only once the records of this and earlier batches are durable."""

@@ -5,7 +5,16 @@ from creekdb.protocol.checkpoint.stream import (
     StreamedCheckpoint,
     StreamedSnapshot,
 )
-from creekdb.protocol.effects import DataLost, Digest, Effects, Event, Response, Send, Task
+from creekdb.protocol.effects import (
+    DataLost,
+    Digest,
+    Effects,
+    Event,
+    ReportedChange,
+    Response,
+    Send,
+    Task,
+)
 from creekdb.protocol.messages import Message, Record
 
 NO_EFFECTS = Effects()
@@ -25,6 +34,7 @@ class Outbox:
         self.checkpoints: list[StreamedCheckpoint | EncodedCheckpoint] = []
         self.snapshots: list[StreamedSnapshot] = []
         self.wake_at: int | None = None
+        self.changes: list[ReportedChange] = []
 
     def send(self, to: tuple[int, ...], message: Message) -> None:
         """Send a message to these replicas, if there are any."""
@@ -46,6 +56,7 @@ class Outbox:
             or self.digests
             or self.checkpoints
             or self.snapshots
+            or self.changes
             or self.data_lost is not None
             or self.wake_at is not None
         ):
@@ -61,11 +72,14 @@ class Outbox:
             tuple(self.checkpoints),
             tuple(self.snapshots),
             self.wake_at,
+            tuple(self.changes),
         )
         self.records, self.sends, self.responses = [], [], []
         self.tasks, self.events, self.digests = [], [], []
         if self.checkpoints or self.snapshots:
             self.checkpoints, self.snapshots = [], []
+        if self.changes:
+            self.changes = []
         self.data_lost = None
         self.wake_at = None
         return effects

@@ -23,6 +23,7 @@ ZERO_ALLOWED: Final = (
     "late_contexts",
     "local_reads",
     "record_orders",
+    "report_changes",
 )
 
 REPLICA_MAX: Final = 2**32 - 1
@@ -112,6 +113,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     record_orders: int = 0
     """If 1, each tentative response carries the serialisation on which it was computed. This costs
     a walk over everything that is not stable, and is meant for tests."""
+    report_changes: int = 0
+    """If 1, the replica emits each request that becomes stable, with the values that it wrote. If
+    2, also with the values before. A merged run is then split when it is committed."""
 
     def __post_init__(self) -> None:
         if not self.members or list(self.members) != sorted(set(self.members)):

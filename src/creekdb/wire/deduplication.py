@@ -10,6 +10,7 @@ replaces an old one. Long return values are not stored. Old calls expire (`EXPIR
 """
 
 from collections.abc import Callable
+from functools import partial
 from itertools import islice
 from typing import Any, Final, TypeAlias
 from zlib import crc32
@@ -17,17 +18,27 @@ from zlib import crc32
 import msgspec
 
 from creekdb.execution.footprint import Footprint
-from creekdb.execution.keys import CALLS_PREFIX, RESERVED_PREFIXES, collation_key, prefix_range
+from creekdb.execution.keys import (
+    CALLS_PREFIX,
+    IDENTITY_PREFIX,
+    RESERVED_PREFIXES,
+    collation_key,
+    prefix_range,
+)
 from creekdb.execution.result import ExecutionResult
 from creekdb.execution.transaction import ABSENT, View
 from creekdb.protocol.membership.configuration import MEMBERSHIP_OPERATION
 from creekdb.protocol.request import Operation, Outcome, Request
 from creekdb.protocol.values import Key
+from creekdb.wire.batches import BATCH, is_batch, run_batch
 
 INTERNAL_PREFIX: Final = "creek."
 """Prefix of operations that clients cannot call."""
 DEDUPLICATED_CALL: Final = "creek.once"
 EXPIRE_CALLS: Final = "creek.forget"
+IDENTIFY_CLUSTER: Final = "creek.identify"
+"""Operation that gives the cluster an identity, unless it has one. Its result is the identity."""
+IDENTITY_KEY: Final[Key] = (IDENTITY_PREFIX,)
 QUERY_OUTCOME: Final = "creek.ended"
 """Operation that returns the outcome of a call as (value, error), or None if it is not stored.
 A client calls it strongly with its identifier and the number of the call."""
@@ -95,7 +106,10 @@ def run_request(run_as: RunOperation, request: Request, view: View) -> Execution
         return _run_expiry(request, view)
     if _is_outcome_query(operation):
         return _run_outcome_query(request, view)
-    return _run_client_operation(run_as, request, operation.name, operation.arguments, view)
+    name, arguments = operation.name, operation.arguments
+    if name == IDENTIFY_CLUSTER and tuple(map(type, arguments)) == (str,):
+        return _run_identification(request, view)
+    return _run_client_operation(run_as, request, name, arguments, view)
 
 
 def find_footprint(
@@ -134,6 +148,8 @@ def _run_client_operation(
     run_as: RunOperation, request: Request, name: str, arguments: tuple[Any, ...], view: View
 ) -> ExecutionResult:
     """Execute a client's operation. It fails if it writes to a reserved register."""
+    if name == BATCH and is_batch(arguments):
+        return run_batch(partial(_run_batched_call, run_as, request), arguments, view)
     execution = run_as(request, name, arguments, view)
     if name != MEMBERSHIP_OPERATION:
         for written in (execution.writes, execution.blind_adds):
@@ -142,6 +158,14 @@ def _run_client_operation(
                     error = f"BadValue: register {key!r} belongs to Creek: choose another name"
                     return ExecutionResult(Outcome(None, error), read_count=execution.read_count)
     return execution
+
+
+def _run_batched_call(
+    run_as: RunOperation, request: Request, name: str, arguments: tuple[Any, ...], view: View
+) -> ExecutionResult:
+    if name.startswith(INTERNAL_PREFIX):
+        return ExecutionResult(Outcome(None, f"BadValue: '{name}' cannot be called in a batch"))
+    return _run_client_operation(run_as, request, name, arguments, view)
 
 
 def _run_deduplicated(run_as: RunOperation, request: Request, view: View) -> ExecutionResult:
@@ -197,6 +221,14 @@ def _run_outcome_query(request: Request, view: View) -> ExecutionResult:
         return ExecutionResult(Outcome(), read_count=1)
     _, _, value, error, _ = stored
     return ExecutionResult(Outcome((value, error)), read_count=1)
+
+
+def _run_identification(request: Request, view: View) -> ExecutionResult:
+    identity = view.read(IDENTITY_KEY)
+    if identity is not ABSENT:
+        return ExecutionResult(Outcome(identity), read_count=1, read_set=view)
+    (proposed,) = request.operation.arguments
+    return ExecutionResult(Outcome(proposed), {IDENTITY_KEY: proposed}, 1, read_set=view)
 
 
 def _fingerprint(name: str, arguments: tuple[Any, ...]) -> int:

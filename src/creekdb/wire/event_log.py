@@ -56,6 +56,7 @@ class EventName(StrEnum):
     INPUT_REFUSED = "input.refused"
     DISK_FAILED = "disk.failed"
     DISK_WORKS = "disk.works"
+    CHANGES_FAILED = "changes.failed"
     JOURNAL_NOTICED = "journal.noticed"
     RECORDING_FAILED = "recording.failed"
     STATE_DIFFERS = "state.differs"

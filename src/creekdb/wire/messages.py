@@ -51,6 +51,12 @@ def common_version(version: int, oldest: int) -> int | None:
 # --- between replicas -------------------------------------------------------------------------
 
 
+IDENTITY_FEATURE: Final = "identity"
+"""Feature of a replica that executes the choice of a cluster's identity."""
+
+BATCH_FEATURE: Final = "batch"
+"""Feature of a replica that executes batches."""
+
 OperationArity: TypeAlias = tuple[str, int, int | None]
 """Name of an operation, and the minimum and maximum number of arguments. None means no maximum."""
 
@@ -78,6 +84,8 @@ class PeerHello(msgspec.Struct, frozen=True, array_like=True, tag=1):
     evidence: StateEvidence | None = None
     """Evidence against data directories that were replaced by older copies. None if the replica
     reports none."""
+    features: tuple[str, ...] = ()
+    """Internal operations that the replica can execute beyond those of the first release."""
 
 
 class PeerRefused(msgspec.Struct, frozen=True, array_like=True, tag=3):
@@ -162,8 +170,28 @@ class BackupPartRequest(msgspec.Struct, frozen=True, array_like=True, tag=15):
     number: int
 
 
+class ChangesRequest(msgspec.Struct, frozen=True, array_like=True, tag=16):
+    """Request for the next part of the change feed."""
+
+    number: int
+    start: int
+    """Index of the first change; `EARLIEST` or `LATEST` of `creekdb.wire.changes`."""
+    cluster: str = ""
+    """Identity of the cluster that the position belongs to; empty accepts any."""
+    prefix: str | tuple[str | int, ...] | None = None
+    """Prefix of the keys whose changes are sent. None sends all changes."""
+    wait_ms: int = 0
+    """Time to wait for a change if there is none, in milliseconds."""
+
+
 ClientMessage: TypeAlias = (
-    ClientHello | CallRequest | CancelResponses | StatusRequest | BackupRequest | BackupPartRequest
+    ClientHello
+    | CallRequest
+    | CancelResponses
+    | StatusRequest
+    | BackupRequest
+    | BackupPartRequest
+    | ChangesRequest
 )
 
 
@@ -259,6 +287,34 @@ class BackupPart(msgspec.Struct, frozen=True, array_like=True, tag=27):
     is_last: bool
 
 
+class ChangesPart(msgspec.Struct, frozen=True, array_like=True, tag=28):
+    """Changes from one index to another. There may be none."""
+
+    number: int
+    cluster: str
+    """Identity of the cluster."""
+    first: int
+    """First index of the part. Encoded changes before it must be skipped."""
+    end: int
+    """Index after the part, at which the next request continues."""
+    newest: int
+    """Index of the last change of the replica, which may not be readable yet."""
+    bodies: tuple[bytes, ...] = ()
+    """Encoded lists of changes (`creekdb.wire.changes.decode_changes`)."""
+
+
+class ChangesRejected(msgspec.Struct, frozen=True, array_like=True, tag=29):
+    """Notification that the replica cannot send the requested changes."""
+
+    number: int
+    reason: str
+    message: str
+    first: int = 0
+    """First index from which on the replica keeps all changes."""
+    newest: int = 0
+    """Index of the last change that the replica has."""
+
+
 ServerMessage: TypeAlias = (
     Welcome
     | CallIssued
@@ -268,6 +324,8 @@ ServerMessage: TypeAlias = (
     | ConnectionRejected
     | BackupStarted
     | BackupPart
+    | ChangesPart
+    | ChangesRejected
 )
 
 _RESPONSE_TAG: Final = CallResponse.__struct_config__.tag

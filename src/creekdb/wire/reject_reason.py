@@ -66,6 +66,16 @@ class RejectReason(StrEnum):
         ),
     )
     STATE_EXPIRED = "state_gone", RejectRule("The state is no longer retained", 410)
+    CHANGES_EXPIRED = "changes_gone", RejectRule("The changes are no longer kept", 410)
+    POSITION_IN_FUTURE = (
+        "position_to_come",
+        RejectRule("The position is after the last change of this replica", 404),
+    )
+    FOREIGN_POSITION = (
+        "foreign_position",
+        RejectRule("The position belongs to another cluster", 409),
+    )
+    CHANGES_OFF = "changes_off", RejectRule("The replica keeps no changes", 404)
     TOO_LARGE = "too_large", RejectRule("The body is too large", 413)
     MEDIA_TYPE = "media_type", RejectRule("The body is not JSON", 415)
     BAD_ARGUMENTS = "bad_arguments", RejectRule("The arguments do not match the operation", 422)

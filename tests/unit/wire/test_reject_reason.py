@@ -13,7 +13,8 @@ ROOT = Path(__file__).parents[3]
 SOURCES = ROOT / "src" / "creekdb"
 ENCODED_VALUES = (
     *("malformed", "token", "origin", "not_found", "unknown_operation", "unknown_call"),
-    *("state_to_come", "method", "slow", "operation_raised", "untold", "state_gone", "too_large"),
+    *("state_to_come", "method", "slow", "operation_raised", "untold", "state_gone"),
+    *("changes_gone", "position_to_come", "foreign_position", "changes_off", "too_large"),
     *("media_type", "bad_arguments", "deadline", "header_too_large", "internal", "busy", "disk"),
     *(
         "stopping",

@@ -112,6 +112,10 @@ CONFIG_HELP: Final = {
     "strong_max": "Upper bound for the strong calls that wait for a stable response.",
     "forget_after": "Expiry of deduplication, in seconds: a later retry of a call is executed "
     "again.",
+    "keep_changes": "Retention of the change feed, such as 24h, 30m or 7d; 0 for no feed. See "
+    "'creek changes'.",
+    "keep_changes_bytes": "Upper bound for the change feed on disk, in bytes.",
+    "before_images": "Also keep the values before each change in the feed.",
     "fresh": "Skip disk-loss recovery, which waits for every member, on the first start. Use it "
     "only if no member has ever run.",
     "record": "Directory for recordings: see 'creek gather'.",
@@ -126,6 +130,8 @@ METAVARS: Final = {
     **dict.fromkeys(("operation_limit", "busy_after", "forget_after"), "SECONDS"),
     "extensions": "NAMES",
     "tick_ms": "MILLISECONDS",
+    "keep_changes": "DURATION",
+    "keep_changes_bytes": "BYTES",
     "record": "DIR",
 }
 

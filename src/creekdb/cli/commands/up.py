@@ -28,6 +28,7 @@ from creekdb.client import NotDone, connect
 from creekdb.errors import UsageError
 from creekdb.execution.datatype import DataType
 from creekdb.load.local_cluster import HTTP_PORT_OFFSET, PEER_PORT_OFFSET, LocalCluster, bind_error
+from creekdb.server.changes.retention import parse_duration_s
 from creekdb.server.runtime.config import load_datatype
 from creekdb.wire.addresses import parse_address
 from creekdb.wire.dev_control import STOP_TIMEOUT_S, DevControl
@@ -146,6 +147,11 @@ def up(
     durability: Literal["disk", "memory"] = option(
         "Whether a tentative response waits for the disk.", "disk"
     ),
+    keep_changes: str = option(
+        "Retention of the change feed, such as 24h, 30m or 7d; 0 for no feed. See 'creek changes'.",
+        "0",
+        metavar="DURATION",
+    ),
 ) -> None:
     """Run a cluster on this machine, one process per replica, and show its state until Ctrl-C. A
     replica that is killed is restarted; one that exits by itself is not. Each replica serves a live
@@ -154,14 +160,15 @@ def up(
     \b
     Examples:
       creek up
-      creek up --replicas 5 --data trial
+      creek up --replicas 5 --data trial --keep-changes 24h
       creek up --datatype shop.stock:shop --port 7500
     """
     add_working_directory_to_path()
+    parse_duration_s("--keep-changes", keep_changes)
     loaded = load_datatype(datatype)
     _check_ports_free(port, replicas)
     with _data_directory(directory, _ClusterFile(replicas, datatype)) as data_dir:
-        options = ("--durability", durability)
+        options = ("--durability", durability, "--keep-changes", keep_changes)
         cluster = LocalCluster(
             data_dir, replicas=replicas, datatype=datatype, options=options, port=port, http=True
         )

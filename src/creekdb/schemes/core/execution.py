@@ -7,7 +7,7 @@ state. It is a class and not a `Protocol`, whose methods would be slower to call
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 from creekdb.execution.mvcc.state_loader import StateLoader
 from creekdb.execution.transaction import View
@@ -31,6 +31,16 @@ class ReplicaVariables(SharedVariables):
         self.responses = Responses(self)  # line 9
 
 
+class StableWrites(NamedTuple):
+    """Outcome of a request that became stable, and the registers that it wrote."""
+
+    outcome: Outcome
+    writes: dict[Key, Any]
+    """Values after the request, `ABSENT` for deleted registers."""
+    before: dict[Key, Any]
+    """Values before the request, `ABSENT` for registers without one."""
+
+
 class Execution(ABC):
     @abstractmethod
     def executed_length(self) -> int:
@@ -43,6 +53,10 @@ class Execution(ABC):
     @abstractmethod
     def stabilise_request(self, request: Request) -> Outcome:
         """Discard the undo information of a request whose position is final. Return its outcome."""
+
+    @abstractmethod
+    def stabilise_with_writes(self, request: Request) -> StableWrites:
+        """Like `stabilise_request`, for replicas that report changes."""
 
     @abstractmethod
     def truncate_prefix(self, length: int) -> None:

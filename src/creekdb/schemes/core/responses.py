@@ -129,6 +129,11 @@ class Responses:
         self._awaiting_final: dict[Dot, AwaitedResponse] = {}
         """Weak requests that have their tentative response and await the final one."""
         self.retained = RetainedOutcomes(shared)
+        self._strong_changed: dict[Dot, bool] | None = (
+            {} if shared.settings.report_changes else None
+        )
+        """Strong requests with a stable response that are not stable yet, and whether it differed
+        from the last tentative one. None unless the replica reports changes."""
 
     def expect(self, id: Dot, session: int, strong: bool) -> None:
         """Line 25."""
@@ -163,15 +168,25 @@ class Responses:
         awaiting = self.awaiting.pop(id, None)
         if awaiting is None:
             return False
+        if self._strong_changed is not None:
+            tentative = awaiting.outcome
+            self._strong_changed[id] = tentative is not None and not outcome.same_as(tentative)
         self._outbox.responses.append(Response(id, awaiting.session, ResponseKind.STABLE, outcome))
         return True
 
-    def record_stable(self, instance: int, request: Request, outcome: Outcome) -> None:
-        """Send or retain the outcome of a request that the instances below `instance` delivered."""
+    def record_stable(self, instance: int, request: Request, outcome: Outcome) -> bool | None:
+        """Send or retain the outcome of a request that the instances below `instance` delivered.
+
+        Return whether it differs from the last tentative response, or None if there was none here.
+        For a strong request, the result is None unless the replica reports changes.
+        """
         if request.id.replica == self._index:
-            self._respond_final(request.id, outcome)
-        elif request.operation != NOOP:
+            if request.strong and self._strong_changed is not None:
+                return self._strong_changed.pop(request.id, None)
+            return self._respond_final(request.id, outcome)
+        if request.operation != NOOP:
             self.retained.add(instance, request.id, outcome)
+        return None
 
     def apply_checkpoint(self, checkpoint: Checkpoint) -> None:
         """Respond with the checkpoint's outcomes to requests that other replicas executed."""
@@ -190,16 +205,22 @@ class Responses:
         for pending in (self.awaiting, self._awaiting_final):
             for id in [id for id in pending if id in checkpoint.ids]:
                 del pending[id]  # no replica retained the outcome: the client's call times out
+        if self._strong_changed:
+            for id in [id for id in self._strong_changed if id in checkpoint.ids]:
+                del self._strong_changed[id]
 
-    def _respond_final(self, id: Dot, outcome: Outcome) -> None:
-        """Send the final response to a weak request, and whether the outcome changed."""
+    def _respond_final(self, id: Dot, outcome: Outcome) -> bool | None:
+        """Send the final response to a weak request. Return whether the outcome changed, or None
+        if the request had no response here."""
         assert id not in self.awaiting, "a stable weak request has no tentative response"
         awaited = self._awaiting_final.pop(id, None)
-        if awaited is not None:
-            assert awaited.outcome is not None
-            changed = not outcome.same_as(awaited.outcome)
-            if changed:
-                self._probes.hit(Probe.APOLOGY)
-            self._outbox.responses.append(
-                Response(id, awaited.session, ResponseKind.FINAL, outcome, changed)
-            )
+        if awaited is None:
+            return None
+        assert awaited.outcome is not None
+        changed = not outcome.same_as(awaited.outcome)
+        if changed:
+            self._probes.hit(Probe.APOLOGY)
+        self._outbox.responses.append(
+            Response(id, awaited.session, ResponseKind.FINAL, outcome, changed)
+        )
+        return changed

@@ -33,6 +33,7 @@ class RunMerging:
         self._order = variables.order
         self._probes = variables.probes
         self._kept_apart = variables.settings.kept_apart
+        self._reports_changes = bool(variables.settings.report_changes)
         self._execution = execution
         self._store = execution.store
         self._tentative_responses = tentative_responses
@@ -101,10 +102,15 @@ class RunMerging:
     def commit_member(
         self, entry: RequestEntry, run: MergedRun, index: int, barrier: Request | None
     ) -> None:
-        """Commit the merged run as a whole if it keeps its position; otherwise split it."""
+        """Commit the merged run as a whole if it keeps its position; otherwise split it.
+
+        A replica that reports changes always splits it, to learn the writes of each request.
+        """
         last = run.entries[-1]
-        if run.phase is ExecutionPhase.EXECUTED and (
-            barrier is None or last.request.key < barrier.key
+        if (
+            run.phase is ExecutionPhase.EXECUTED
+            and not self._reports_changes
+            and (barrier is None or last.request.key < barrier.key)
         ):
             if entry is run.entries[0]:
                 run.start_position = committed_position(index)

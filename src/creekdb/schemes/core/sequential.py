@@ -21,7 +21,7 @@ from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.probes import Probe
 from creekdb.protocol.request import Outcome, Request
 from creekdb.protocol.values import Key
-from creekdb.schemes.core.execution import Execution, ReplicaVariables
+from creekdb.schemes.core.execution import Execution, ReplicaVariables, StableWrites
 
 
 class SequentialExecution(Execution):
@@ -38,6 +38,10 @@ class SequentialExecution(Execution):
         self._task_number = 0
         self.outcomes: dict[Dot, Outcome] = {}
         """Outcome of each request in `executed`, until the request is stable."""
+        self._writes: dict[Dot, dict[Key, Any]] | None = (
+            {} if variables.settings.report_changes else None
+        )
+        """Writes of each request in `executed`, if the replica reports changes."""
 
     # --- changes of the order -----------------------------------------------------------------
 
@@ -71,6 +75,8 @@ class SequentialExecution(Execution):
         self.executed = []
         self.to_be_rolled_back.clear()
         self.outcomes.clear()
+        if self._writes is not None:
+            self._writes.clear()
         self._running = None
 
     # --- tasks --------------------------------------------------------------------------------
@@ -137,6 +143,8 @@ class SequentialExecution(Execution):
         if head.id in self.outcomes:
             self._probes.hit(Probe.REEXECUTED)
         self.outcomes[head.id] = execution.outcome
+        if self._writes is not None:
+            self._writes[head.id] = execution.writes
         self.executed.append(head)  # line 75
 
     # --- stable prefix ------------------------------------------------------------------------
@@ -153,6 +161,12 @@ class SequentialExecution(Execution):
     def stabilise_request(self, request: Request) -> Outcome:
         self._state.truncate(request)
         return self.outcomes.pop(request.id)
+
+    def stabilise_with_writes(self, request: Request) -> StableWrites:
+        assert self._writes is not None
+        before = self._state.undo_log[request.id]
+        writes = self._writes.pop(request.id)
+        return StableWrites(self.stabilise_request(request), writes, before)
 
     def truncate_prefix(self, length: int) -> None:
         del self.executed[: length - self._order.first_position]

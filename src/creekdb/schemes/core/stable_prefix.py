@@ -15,7 +15,7 @@ import msgspec
 
 from creekdb.execution.transaction import ABSENT
 from creekdb.protocol.checkpoint.stream import LazyCheckpoint, lazy_checkpoint_of
-from creekdb.protocol.effects import Digest, ObservedOrder
+from creekdb.protocol.effects import ChangesSkipped, Digest, ObservedOrder, StableChange
 from creekdb.protocol.messages import Checkpoint
 from creekdb.protocol.request import Request
 from creekdb.protocol.stack import ProtocolStack
@@ -120,6 +120,8 @@ class StablePrefix:
         self._checkpoint_length = checkpoint.length
         self._digest_backlog = []
         self._emit_digest(checkpoint.length)
+        if self._settings.report_changes:
+            self._outbox.changes.append(ChangesSkipped(checkpoint.length))
         self._responses.apply_checkpoint(checkpoint)
 
     def _checkpoint_header(self) -> Checkpoint:
@@ -137,14 +139,23 @@ class StablePrefix:
         first = order.first_position
         requests = order.committed[self.length - first : boundary.length - first]
         digest_interval = self._settings.digest_every
+        report_changes = self._settings.report_changes
         for length, request in enumerate(requests, self.length + 1):
-            outcome = execution.stabilise_request(request)
+            if report_changes:
+                outcome, writes, before = execution.stabilise_with_writes(request)
+            else:
+                outcome = execution.stabilise_request(request)
             if digest_interval:
                 self._digest_backlog.append(request)
                 if length % digest_interval == 0 or length == boundary.length:
                     self._emit_digest(length)
             self._timestamp = max(self._timestamp, request.timestamp)
-            self._responses.record_stable(boundary.instance, request, outcome)
+            changed = self._responses.record_stable(boundary.instance, request, outcome)
+            if report_changes:
+                images = before if report_changes > 1 else None
+                self._outbox.changes.append(
+                    StableChange(length, request, outcome, changed, writes, images)
+                )
         self.instance, self.length = boundary
         # Lists are truncated in large pieces, so that the cost per request is small.
         stable_count = boundary.length - first

@@ -38,7 +38,7 @@ from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.probes import Probe
 from creekdb.protocol.request import Outcome, Request
 from creekdb.protocol.values import Key
-from creekdb.schemes.core.execution import Execution, ReplicaVariables
+from creekdb.schemes.core.execution import Execution, ReplicaVariables, StableWrites
 from creekdb.schemes.core.finality import FinalityTracker
 
 
@@ -269,6 +269,15 @@ class VersionedExecution(Execution):
             self.store.stabilise(entry)
         assert entry.outcome is not None
         return entry.outcome
+
+    def stabilise_with_writes(self, request: Request) -> StableWrites:
+        entry, table = self.entries[request.id], self.store.table
+        assert entry.phase is ExecutionPhase.EXECUTED, "a merged run has no writes per request"
+        versions = entry.versions
+        before = {key: table.stable_value(key) for key in versions}
+        outcome = self.stabilise_request(request)  # computes the sums of deltas
+        writes = {key: version.value for key, version in versions.items()}
+        return StableWrites(outcome, writes, before)
 
     def digest(self) -> int | None:
         if self._state_digest is None or self._is_inside_run:

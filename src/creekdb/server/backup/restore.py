@@ -28,6 +28,7 @@ from creekdb.server.backup.format import BackupHeader, read_checkpoint, read_hea
 from creekdb.server.storage.data_dir import DataDirOwner
 from creekdb.server.storage.file_ops import SYSTEM_FILE_OPS, FileOps
 from creekdb.server.storage.journal import Journal
+from creekdb.wire.deduplication import IDENTITY_KEY
 
 
 def restore(
@@ -71,7 +72,9 @@ def as_initial_state(checkpoint: Checkpoint, members: tuple[int, ...]) -> Checkp
     return msgspec.structs.replace(
         checkpoint,
         ids=Dots({min(members): (1, length + 1)}) if length else Dots(),
-        state=tuple([item for item in checkpoint.state if item[0] != MEMBERSHIP_KEY]),
+        state=tuple(
+            [item for item in checkpoint.state if item[0] not in (MEMBERSHIP_KEY, IDENTITY_KEY)]
+        ),
         outcomes=(),
     )
 

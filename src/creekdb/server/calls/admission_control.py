@@ -21,6 +21,7 @@ from creekdb.server.calls.capabilities import Capabilities
 from creekdb.server.membership.changes import ADD_MEMBER, REMOVE_MEMBER
 from creekdb.server.runtime.config import ServerConfig
 from creekdb.server.security.authentication import AccessTokens
+from creekdb.wire.batches import BATCH, BATCH_CALLS_MAX, is_batch
 from creekdb.wire.deduplication import INTERNAL_PREFIX, QUERY_OUTCOME, wrap_call
 from creekdb.wire.messages import CallRequest
 from creekdb.wire.reject_reason import RejectReason
@@ -314,6 +315,8 @@ class OperationResolver:
             return self._membership.validate_change(name, request.arguments)
         if name == QUERY_OUTCOME and request.strong:
             return Operation(QUERY_OUTCOME, request.arguments)
+        if name == BATCH:
+            return self._resolve_batch(request, client)
         if name.startswith(INTERNAL_PREFIX):
             known = self.datatype.operations
             raise UnknownName(f"operation of {self.datatype.name}", name, known)
@@ -327,12 +330,42 @@ class OperationResolver:
             return operation
         return wrap_call(client, request.number, operation)
 
+    def _resolve_batch(self, request: CallRequest, client: str) -> Operation:
+        calls = request.arguments
+        if not is_batch(calls):
+            raise BadValue(
+                f"a batch has 1 to {BATCH_CALLS_MAX} calls, each a name and a list of arguments"
+            )
+        for name, arguments in calls:
+            if name.startswith(INTERNAL_PREFIX):
+                raise BadValue(f"'{name}' cannot be called in a batch")
+            self.datatype.call(name, *arguments)
+        operation = Operation(BATCH, calls)
+        return wrap_call(client, request.number, operation) if client else operation
+
     def rejection(self, request: CallRequest) -> tuple[RejectReason, str] | None:
         """Return a rejection if a connected replica could not execute the call."""
+        if request.operation == BATCH:
+            return self._batch_rejection(request)
+        return self._incapable_rejection(request.operation, len(request.arguments))
+
+    def _batch_rejection(self, request: CallRequest) -> tuple[RejectReason, str] | None:
+        lacking = self._capabilities.peers_without_batches
+        for replica in self._membership.connected_members() if lacking else ():
+            if replica in lacking:
+                message = f"replica {replica} does not support batches; upgrade it, then retry"
+                return RejectReason.UNKNOWN_OPERATION, message
+        for name, arguments in request.arguments if is_batch(request.arguments) else ():
+            rejection = self._incapable_rejection(name, len(arguments))
+            if rejection is not None:
+                return rejection
+        return None
+
+    def _incapable_rejection(self, name: str, count: int) -> tuple[RejectReason, str] | None:
         if not self._capabilities.missing_by_peer:
             return None
-        name, connected = request.operation, self._membership.connected_members()
-        replica = self._capabilities.find_incapable(name, len(request.arguments), connected)
+        connected = self._membership.connected_members()
+        replica = self._capabilities.find_incapable(name, count, connected)
         if replica is None:
             return None
         engines = self._capabilities.describe_engines(replica)

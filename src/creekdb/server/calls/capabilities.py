@@ -25,6 +25,7 @@ from creekdb.execution.result import ExecutionResult
 from creekdb.execution.serializable import describe_unserializable
 from creekdb.execution.transaction import View
 from creekdb.protocol.request import Operation, Request
+from creekdb.wire.batches import BATCH, is_batch
 from creekdb.wire.deduplication import (
     INTERNAL_PREFIX,
     describe_call,
@@ -32,7 +33,12 @@ from creekdb.wire.deduplication import (
     run_request,
     unwrap_call,
 )
-from creekdb.wire.messages import HELLO_FRAME_BYTES_MAX, OperationArity, OperationSignature
+from creekdb.wire.messages import (
+    BATCH_FEATURE,
+    HELLO_FRAME_BYTES_MAX,
+    OperationArity,
+    OperationSignature,
+)
 
 
 class DeduplicatingDataType(DataTypeWrapper):
@@ -60,6 +66,13 @@ class DeduplicatingDataType(DataTypeWrapper):
 
     def _raise_if_unknown(self, request: Request) -> None:
         operation = unwrap_call(request.operation)
+        if operation.name == BATCH and is_batch(operation.arguments):
+            for name, arguments in operation.arguments:
+                self._raise_if_missing(request, Operation(name, arguments))
+        else:
+            self._raise_if_missing(request, operation)
+
+    def _raise_if_missing(self, request: Request, operation: Operation) -> None:
         if operation.name.startswith(INTERNAL_PREFIX):
             return
         if not self.can_run(operation.name, len(operation.arguments)):
@@ -101,6 +114,7 @@ class Capabilities:
         self._own = {name: datatype.arity(name) for name in datatype.operations}
         engine = datatype.sql_engine
         self._engine = None if engine is None else f"{ENGINE_PREFIX}{engine.version}"
+        self.peers_without_batches: set[int] = set()
         self.missing_by_peer: dict[int, dict[str, Arity | None]] = {}
         """Per peer, the operations of this replica that the peer does not support, or supports with
         other numbers of arguments (its arity). Peers with all operations have no entry."""
@@ -116,8 +130,14 @@ class Capabilities:
             advertised.append((self._engine, 0, 0))
         return tuple(advertised)
 
-    def record_peer(self, replica: int, operations: Iterable[OperationArity]) -> None:
+    def record_peer(
+        self, replica: int, operations: Iterable[OperationArity], features: Iterable[str] = ()
+    ) -> None:
         """Record the operations of a peer. A peer that lists none is assumed to support all."""
+        if BATCH_FEATURE in features:
+            self.peers_without_batches.discard(replica)
+        else:
+            self.peers_without_batches.add(replica)
         theirs = {name: Arity(minimum, maximum) for name, minimum, maximum in operations}
         missing = {
             name: theirs.get(name)

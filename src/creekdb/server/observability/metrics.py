@@ -91,6 +91,7 @@ def metric_families(sources: ReplicaSources) -> Iterator[MetricFamily]:
     yield from _peer_metrics(sources)
     yield from _certificate_metrics(sources)
     yield from _disk_metrics(sources)
+    yield from _change_metrics(sources)
     yield from _process_metrics()
 
 
@@ -121,6 +122,30 @@ def _call_metrics(sources: ReplicaSources) -> Iterator[MetricFamily]:
         "Rejected or dropped calls, messages and connections, by reason.",
         [({"reason": reason}, count) for reason, count in sources.rejections_by_reason().items()],
     )
+
+
+def _change_metrics(sources: ReplicaSources) -> Iterator[MetricFamily]:
+    feed = sources.changes
+    if feed is None:
+        return
+    for name, help, value in (
+        (
+            "index",
+            "Last commit index that readers of the change feed can read.",
+            feed.written_index,
+        ),
+        ("first_index", "First commit index from which on all are kept.", feed.log.first_index),
+        ("bytes", "Size of the change feed on disk.", feed.log.size_bytes),
+        ("pending", "Changes that are not written yet.", feed.unwritten_count),
+        (
+            "readers",
+            "Requests and streams of readers in progress.",
+            sources.clients.changes.active_count,
+        ),
+    ):
+        yield gauge(f"creek_changes_{name}", help, value)
+    yield counter("creek_changes_total", "Changes written to the feed.", feed.changes_written)
+    yield counter("creek_changes_gaps_total", "Gaps in the feed of this replica.", feed.gaps)
 
 
 def _order_metrics(sources: ReplicaSources) -> Iterator[MetricFamily]:

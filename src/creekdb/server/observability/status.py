@@ -8,6 +8,7 @@ from typing import Any, Final, NamedTuple
 from creekdb.protocol.membership.configuration import Configuration
 from creekdb.server.calls.admission_control import AdmissionControl
 from creekdb.server.calls.dispatcher import CallDispatcher
+from creekdb.server.changes.feed import ChangeFeed
 from creekdb.server.membership.changes import MembershipView
 from creekdb.server.observability.divergence import DivergenceDetector
 from creekdb.server.observability.latency import Histogram
@@ -38,6 +39,8 @@ class ReplicaSources(NamedTuple):
     fsync_latency: Histogram
     rejections: Counter[str]
     """Rejected or dropped inputs of the server by reason, without those of the protocol."""
+    changes: ChangeFeed | None
+    """Change feed, or None if the replica keeps no changes."""
     certificate_expiry_s: Callable[[], float | None]
     """Expiry time of the certificate, in seconds since 1970. None without a certificate."""
     failure: Callable[[], Exception | None]

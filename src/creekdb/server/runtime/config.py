@@ -33,6 +33,12 @@ from creekdb.protocol.extensions import extension_switches, parse_extensions
 from creekdb.protocol.membership.configuration import Configuration
 from creekdb.protocol.request import NOOP
 from creekdb.protocol.settings import Settings
+from creekdb.server.changes.retention import (
+    DEFAULT_BYTES_MAX,
+    KEPT_BYTES_MIN,
+    Retention,
+    parse_duration_s,
+)
 from creekdb.server.membership.join_ticket import read_ticket
 from creekdb.server.observability.divergence import DIGEST_INTERVAL_REQUESTS
 from creekdb.wire.addresses import format_address, is_loopback, parse_address
@@ -146,6 +152,12 @@ class ServerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     """Retention time of a call for deduplication, in seconds. A retry after that is executed again.
     No settable clock measures this time, and an absent member prolongs it sevenfold, since it may
     hold the call as well (`creekdb.server.calls.expiry`)."""
+    keep_changes: str = "0"
+    """Retention time of the change feed, such as `24h`, `30m` or `7d`. `0`: there is no feed."""
+    keep_changes_bytes: int = DEFAULT_BYTES_MAX
+    """Upper bound for the size of the change feed on disk, in bytes. It shortens the retention."""
+    before_images: bool = False
+    """Also keep the value of each written register before the change."""
     fresh: bool = False
     """Start without the state of all members. Only for a cluster that has never run."""
     record: str = ""
@@ -173,6 +185,13 @@ class ServerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
             if not getattr(self, name) > 0:
                 raise BadValue(f"{name} is {getattr(self, name)}: it must be above 0")
         parse_extensions(self.extensions)
+        if self.keep_changes_bytes < KEPT_BYTES_MIN:
+            raise BadValue(
+                f"keep_changes_bytes is {self.keep_changes_bytes}: it must be at least "
+                f"{KEPT_BYTES_MIN}"
+            )
+        if self.before_images and not self.keeps_changes:
+            raise BadValue("before_images requires keep_changes: set the retention, such as 24h")
         if self.tick_ms < 1:
             raise BadValue(f"tick_ms is {self.tick_ms}: it must be at least 1")
         secured = (self.security.authority, self.security.certificate, self.security.key)
@@ -193,6 +212,15 @@ class ServerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     @property
     def is_secured(self) -> bool:
         return bool(self.security.authority)
+
+    @property
+    def keeps_changes(self) -> bool:
+        return self.change_retention.seconds > 0
+
+    @property
+    def change_retention(self) -> Retention:
+        seconds = parse_duration_s("keep_changes", self.keep_changes)
+        return Retention(seconds, self.keep_changes_bytes)
 
     @property
     def client_address(self) -> str:
@@ -220,6 +248,7 @@ class ServerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
             checkpoint_every=self.checkpoint_every,
             record_orders=int(self.record_orders),
             digest_every=DIGEST_INTERVAL_REQUESTS,
+            report_changes=(1 + self.before_images) if self.keeps_changes else 0,
             drafts=1,
             noop_ticks=NOOP_TICKS,
             window=CONSENSUS_WINDOW,

@@ -36,6 +36,8 @@ from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.messages import Cast, Message, Record
 from creekdb.protocol.request import Operation, Request
 from creekdb.schemes.core.replica import Replica
+from creekdb.server.changes.checkpoint_gate import CheckpointGate
+from creekdb.server.changes.feed import ChangeFeed
 from creekdb.server.observability.recorder import RecordingWriter, monotonic_us
 from creekdb.server.runtime.executors import Executor
 from creekdb.server.storage.segment_writer import CheckpointSlot
@@ -92,8 +94,11 @@ class Driver:
         ports: DriverPorts,
         respond_before_durable: bool = False,
         recorder: RecordingWriter | None = None,
+        changes: ChangeFeed | None = None,
     ) -> None:
-        """Connect the replica. `recorder` receives everything before it is visible elsewhere."""
+        """Connect the replica. `recorder` receives everything before it is visible elsewhere.
+
+        `changes` receives the changes of a replica that reports them."""
         self.replica = replica
         self._journal = journal
         self._send = ports.send
@@ -104,13 +109,17 @@ class Driver:
         self._listener: EffectListener | None = None
         self._rule = ReleaseRule(journal.durable_position, respond_before_durable)
         self._recorder = recorder
+        self._changes = changes
         self._is_halted = False
         self._is_apply_scheduled = False
         self._wake_timer: asyncio.TimerHandle | None = None
         """Timer of the wake that the replica asked for, or None."""
         self._loop = asyncio.get_running_loop()
         self._checkpoint_writer = CheckpointWriter(
-            journal, self._release_snapshot, self._loop.call_soon, executor.lock
+            journal if changes is None else CheckpointGate(journal, changes),
+            self._release_snapshot,
+            self._loop.call_soon,
+            executor.lock,
         )
         self._task_observer: Callable[[tuple[Task, ...]], None] | None = None
         self.executor = executor
@@ -252,6 +261,9 @@ class Driver:
             recorder.mark_position(rule.end_position)
         for digest in effects.digests:
             self._compare(digest)
+        if effects.changes and self._changes is not None:
+            self._changes.record(effects.changes, rule.end_position)
+            self._changes.release(journal.durable_position)
         for snapshot in effects.snapshots:
             self._checkpoint_writer.add_snapshot(snapshot, rule.end_position)
         if send or respond:
@@ -289,6 +301,8 @@ class Driver:
 
     def release(self) -> None:
         """Send everything whose records have become durable."""
+        if self._changes is not None:
+            self._changes.release(self._journal.durable_position)
         send, respond, snapshots = self._rule.release(self._journal.durable_position)
         for snapshot in snapshots:
             self._send_snapshot(snapshot)

@@ -8,6 +8,7 @@ from typing import Any, Final, TypeAlias
 
 from creekdb.protocol.request import Operation
 from creekdb.server.calls.expiry import ExpirySchedule, mark_key_range, read_marks
+from creekdb.server.changes.feed import ChangeFeed
 from creekdb.server.observability.divergence import DivergenceDetector
 from creekdb.server.observability.recorder import RecordingWriter
 from creekdb.server.runtime.config import ServerConfig
@@ -35,6 +36,8 @@ def restart_keys(before: ServerConfig, after: ServerConfig) -> list[str]:
 
 DIGEST_INTERVAL_S: Final = 0.25
 """Interval between two messages with state digests, in seconds."""
+CHANGES_EXPIRY_S: Final = 1.0
+"""Interval between two checks for expired changes, in seconds."""
 DISK_RETRY_INTERVAL_S: Final = 1.0
 """Interval between two attempts to use a failed disk, in seconds."""
 DAY_S: Final = 86_400
@@ -74,6 +77,12 @@ async def expire_old_calls(
             _, *following = await call(expire_calls(before_us, *cursor), False) or (0,)
             cursor = tuple(following) or None
             await asyncio.sleep(EXPIRY_PAUSE_S)
+
+
+async def expire_changes(feed: ChangeFeed) -> None:
+    while True:
+        await asyncio.sleep(CHANGES_EXPIRY_S)
+        feed.log.expire()
 
 
 async def warn_of_certificate_expiry(

@@ -29,6 +29,10 @@ from creekdb.server.calls.admission_control import (
 )
 from creekdb.server.calls.capabilities import Capabilities, DeduplicatingDataType
 from creekdb.server.calls.dispatcher import CallDispatcher, CallLimits
+from creekdb.server.changes.feed import ChangeFeed, loop_ports
+from creekdb.server.changes.identity import ClusterIdentity
+from creekdb.server.changes.log import ChangeLog
+from creekdb.server.changes.readers import ChangeReaders, ReaderLimits
 from creekdb.server.membership.changes import (
     MembershipView,
     data_loss_fault,
@@ -46,6 +50,7 @@ from creekdb.server.runtime.executors import Executor, InlineExecutor, ThreadExe
 from creekdb.server.runtime.maintenance import (
     RELOADABLE_KEYS,
     exchange_digests,
+    expire_changes,
     expire_old_calls,
     record_samples,
     restart_keys,
@@ -73,6 +78,8 @@ from creekdb.wire.counters import ServerCounter
 from creekdb.wire.dev_control import DevControl
 from creekdb.wire.event_log import EventLog, EventName, configure_logging
 from creekdb.wire.messages import (
+    BATCH_FEATURE,
+    IDENTITY_FEATURE,
     OLDEST_WIRE_VERSION,
     WIRE_VERSION,
     DeliveredPeerMessage,
@@ -80,6 +87,8 @@ from creekdb.wire.messages import (
     StateDigests,
 )
 
+CHANGES_DIRECTORY: Final = "changes"
+"""Directory of the change feed in the data directory."""
 STATE_CHECK_S: Final = 0.25
 """Interval between two checks for state changes to log, in seconds."""
 
@@ -92,6 +101,7 @@ class ServerLimits(NamedTuple):
     connections: ConnectionLimits = ConnectionLimits()
     peers: PeerLimits = PeerLimits()
     backup: BackupLimits = BackupLimits()
+    changes: ReaderLimits = ReaderLimits()
     report_after_s: float = 2.0
     """Duration of a wait or an activity at the start before it is logged, and between two logs, in
     seconds."""
@@ -162,11 +172,14 @@ class Server:
             replica.view,
             GuardPorts(self.fail, self._reconnect_except),
         )
+        self._peer_features: dict[int, tuple[str, ...]] = {}
         self.peers = self._build_peers(replica, configuration, capabilities)
         self._has_dialled_peers = False
         """True once each member has been dialled. Before, a peer may have evidence that this
         replica lost data, so the replica receives nothing and sends nothing."""
+        self.changes = self._open_changes()
         self.driver = self._build_driver(replica, executor)
+        self._identity = ClusterIdentity(self.driver, config.cluster)
         self.membership = MembershipView(
             replica.view,
             self.peers,
@@ -196,6 +209,12 @@ class Server:
             self.dispatcher,
             tokens,
             BackupSessions(capture, self.task_supervisor.spawn, chunk_bytes),
+            ChangeReaders(
+                self.changes,
+                self._cluster_identity,
+                self.task_supervisor.spawn,
+                limits.changes,
+            ),
             self.status,
             limits.connections,
         )
@@ -212,6 +231,7 @@ class Server:
             watchdog=watchdog,
             fsync_latency=fsync_latency,
             rejections=self.rejections,
+            changes=self.changes,
             certificate_expiry_s=lambda: self.listeners.certificate_expires_s,
             failure=lambda: self.failure,
             conflicts=lambda: self.rollback_guard.conflicts,
@@ -230,6 +250,29 @@ class Server:
             records = self.journal.open()
         record_owner(data_dir, owner)
         return records, is_joining or not records
+
+    def _open_changes(self) -> ChangeFeed | None:
+        """Return the change feed, or None if this replica keeps no changes."""
+        config = self.config
+        if not config.keeps_changes:
+            return None
+        log = ChangeLog(
+            Path(config.data) / CHANGES_DIRECTORY,
+            config.change_retention,
+            self._owner.segment_owner,
+        )
+        with log_if_slow("reading the change feed", self.event_log, self.limits.report_after_s):
+            log.open()
+        ports = loop_ports(
+            asyncio.get_running_loop(),
+            lambda line: self.event_log.error(EventName.CHANGES_FAILED, line),
+        )
+        return ChangeFeed(log, ports)
+
+    def _cluster_identity(self) -> str | None:
+        """Return the identity for positions in the feed. A recorded run contains only calls of
+        clients, so no identity is chosen there, and the name must do."""
+        return self.config.cluster if self.config.record else self._identity.read()
 
     def _recover(self, records: list[Record]) -> None:
         activity = f"recovering {len(records)} journal records"
@@ -260,7 +303,8 @@ class Server:
         config = self.config
 
         def on_hello(hello: PeerHello) -> None:
-            capabilities.record_peer(hello.replica, hello.operations)
+            self._peer_features[hello.replica] = hello.features
+            capabilities.record_peer(hello.replica, hello.operations, hello.features)
             self.rollback_guard.record(hello)
 
         hello = PeerHello(
@@ -275,6 +319,7 @@ class Server:
             config.page_url,
             OLDEST_WIRE_VERSION,
             capabilities.advertisement(),
+            features=(IDENTITY_FEATURE, BATCH_FEATURE),
         )
         ports = PeerPorts(
             receive=self._receive,
@@ -304,6 +349,7 @@ class Server:
             ),
             respond_before_durable=self.config.durability == "memory",
             recorder=self._recorder,
+            changes=self.changes,
         )
 
     # --- lifecycle ----------------------------------------------------------------------------
@@ -345,6 +391,8 @@ class Server:
         self._watchdog.stop()
         self.rollback_guard.close()
         self.journal.close()
+        if self.changes is not None:
+            self.changes.close(self.journal.durable_position)
         if self._recorder is not None:
             self._recorder.record_durable(self.journal.durable_position)
             self._recorder.record_sample(self.driver, self.peers)
@@ -486,12 +534,27 @@ class Server:
                     retention_s, self.driver, is_leader, self.dispatcher.invoke_internal
                 )
             )
+        if self.changes is not None:
+            spawn(expire_changes(self.changes))
+            if not self.config.record:
+                spawn(
+                    self._identity.choose(
+                        self._can_choose_identity, self.dispatcher.invoke_internal
+                    )
+                )
         spawn(
             exchange_digests(self.divergence, self.journal, self.peers, self.fail, self.event_log)
         )
         spawn(self._log_state_changes())
         if self.config.is_secured:
             spawn(warn_of_certificate_expiry(self.sources.certificate_expiry_s, self.event_log))
+
+    def _can_choose_identity(self) -> bool:
+        """True if this replica is the leader, and all connected replicas can execute the choice."""
+        return self.admission.can_run_leader_tasks() and all(
+            IDENTITY_FEATURE in self._peer_features.get(peer, ())
+            for peer in self.peers.connected_members()
+        )
 
     async def _unblock_when_joined(self) -> None:
         """Admit calls once this replica has joined."""

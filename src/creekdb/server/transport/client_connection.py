@@ -19,6 +19,7 @@ from creekdb.protocol.request import Outcome
 from creekdb.server.backup.sessions import BackupSessions
 from creekdb.server.calls.capabilities import operation_signatures
 from creekdb.server.calls.dispatcher import CallDispatcher, ClientCalls
+from creekdb.server.changes.readers import ChangeReaders
 from creekdb.server.runtime.config import ServerConfig
 from creekdb.server.security.authentication import AccessTokens
 from creekdb.server.transport.keepalive import HELLO_TIMEOUT_S, HelloTimeout, enable_keepalive
@@ -34,6 +35,7 @@ from creekdb.wire.messages import (
     CallIssued,
     CallRequest,
     CancelResponses,
+    ChangesRequest,
     ClientHello,
     ClientMessage,
     ConnectionRejected,
@@ -78,9 +80,11 @@ class ClientService:
         dispatcher: CallDispatcher,
         tokens: AccessTokens,
         backup_sessions: BackupSessions,
+        changes: ChangeReaders,
         status: Callable[[], dict[str, Any]],
         limits: ConnectionLimits,
     ) -> None:
+        self.changes = changes
         self.dispatcher = dispatcher
         self.count = dispatcher.count
         self.tokens = tokens
@@ -146,6 +150,7 @@ class ClientConnection:
             self._service.count(ServerCounter.SLOW_CLIENT)
         self._service.connections.discard(self)
         self._service.backup_sessions.close(self)
+        self._service.changes.close(self)
         self.calls.cancel_all()
 
     def eof_received(self) -> None:
@@ -195,6 +200,8 @@ class ClientConnection:
                 self._send(StatusResponse(number, self._service.status()))
             case BackupRequest():
                 self._handle_backup_request(message)
+            case ChangesRequest():
+                self._service.changes.start(self, message, self._send)
             case BackupPartRequest():
                 self._send(self._service.backup_sessions.next_part(self, message))
                 self._writer.flush()  # a part is large: a client that does not read it gets no more

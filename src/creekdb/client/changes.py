@@ -1,0 +1,307 @@
+"""Change feed: everything that a cluster commits, in commit order, from any replica.
+
+    async for change in db.changes(start=4711):
+        print(change.index, change.operation, change.writes)
+
+The stream requests one part after another, and reads the next one only when the program has taken
+all changes of the last. So its memory is bounded, and a slow program slows nothing but itself. If
+its replica fails, does not keep the changes or has not reached them yet, the stream continues at
+another replica, with neither a gap nor a repetition.
+"""
+
+import asyncio
+import uuid
+from collections.abc import AsyncIterator, Callable, Iterator
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, NoReturn, Self
+
+import msgspec
+
+from creekdb.client.errors import NotDone
+from creekdb.client.replica_connection import ReplicaConnection, ReplicaDiscovery
+from creekdb.errors import (
+    BadValue,
+    ChangesExpired,
+    ChangesOff,
+    ChangesUnavailable,
+    CreekError,
+    ForeignPosition,
+    PositionInFuture,
+)
+from creekdb.execution.keys import check_key
+from creekdb.protocol.values import freeze
+from creekdb.wire import messages
+from creekdb.wire.changes import EARLIEST, LATEST, Change, decode_changes, parse_start
+from creekdb.wire.reject_reason import RejectReason, reject_rule
+
+if TYPE_CHECKING:
+    from creekdb.client.blocking import BlockingDatabase
+
+POLL_S: Final = 5.0
+"""Time that a replica waits for a change before it reports that there is none, in seconds."""
+RESPONSE_TIMEOUT_S: Final = 10.0
+"""Time after which a silent replica is given up, in seconds, beyond the time of the poll."""
+RETRY_PAUSE_S: Final = 0.1
+"""Pause after all replicas have rejected a request for a reason that may pass, in seconds."""
+
+
+class ChangePosition(msgspec.Struct, frozen=True):
+    """Position in the feed of one cluster: where a reader continues."""
+
+    cluster: str
+    """Identity of the cluster. Empty if the position fits any cluster."""
+    index: int
+    """Index of the next change."""
+
+
+def parse_position(start: "int | str | ChangePosition", follow: bool) -> ChangePosition:
+    """Return the position that `start` denotes. Raise `BadValue`."""
+    cluster = ""
+    if isinstance(start, ChangePosition):
+        cluster, start = start.cluster, start.index
+    if start == "":
+        return ChangePosition(cluster, LATEST if follow else EARLIEST)
+    index = parse_start(start) if isinstance(start, str) else start
+    if type(index) is not int or (isinstance(start, int) and index < 1):
+        raise BadValue(
+            f"start is {start!r}: it must be 'earliest', 'latest', an index of at least 1, or the "
+            "position of a stream"
+        )
+    return ChangePosition(cluster, index)
+
+
+def _check_prefix(prefix: Any) -> str | tuple[str | int, ...] | None:
+    prefix = freeze(prefix)
+    if prefix is not None and prefix != ():
+        check_key(prefix)
+        if isinstance(prefix, int):
+            raise BadValue(f"prefix is {prefix}: it must be a string or a tuple")
+    return prefix  # type: ignore[no-any-return]
+
+
+class ChangeStream(AsyncIterator[Change]):
+    """Changes from a position on: the result of `db.changes(…)`.
+
+    `position` is where the stream continues. A program that stores it with its results can resume
+    later, at any replica: `db.changes(start=position)`.
+    """
+
+    def __init__(
+        self,
+        discovery: ReplicaDiscovery,
+        hello: messages.ClientHello,
+        position: ChangePosition,
+        prefix: str | tuple[str | int, ...] | None = None,
+        follow: bool = True,
+        poll_s: float = POLL_S,
+    ) -> None:
+        self._discovery = discovery
+        self._hello = hello
+        self._position = position
+        self._prefix = prefix
+        self._follow = follow
+        self._poll_s = poll_s
+        self._connection: ReplicaConnection | None = None
+        self._received: asyncio.Queue[messages.ServerMessage | None] = asyncio.Queue()
+        self._number = 0
+        self._changes: list[Change] = []
+        """Received changes in reverse order."""
+        self._stop_index: int | None = None
+        """Index of the last change of a stream that does not follow."""
+        self._rejections: list[messages.ChangesRejected] = []
+        """Rejections since the last received part, at most one per replica."""
+        self._rejected_since: float | None = None
+        self.replica: int | None = None
+        """Number of the connected replica, or of the last one; None before the first."""
+        self.newest: int | None = None
+        """Index of the last change that the replica had when it sent the last part."""
+
+    @property
+    def position(self) -> ChangePosition:
+        """Position after the last change that the program has taken."""
+        if self._changes:
+            return ChangePosition(self._position.cluster, self._changes[-1].index)
+        return self._position
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> Change:
+        while not self._changes:
+            if self._stop_index is not None and self._position.index > self._stop_index:
+                await self.aclose()
+                raise StopAsyncIteration
+            await self._receive_part()
+        return self._changes.pop()
+
+    async def aclose(self) -> None:
+        """Close the connection. The stream can be continued."""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
+
+    # --- parts --------------------------------------------------------------------------------
+
+    async def _receive_part(self) -> None:
+        """Request one part and take its changes, or prepare for another replica."""
+        if self._connection is None:
+            await self._connect()
+        connection = self._connection
+        assert connection is not None
+        self._number += 1
+        cluster, index = self._position.cluster, self._position.index
+        request = messages.ChangesRequest(
+            self._number, index, cluster, self._prefix, int(self._poll_s * 1000)
+        )
+        connection.write(messages.encode_frame(request))
+        try:
+            async with asyncio.timeout(self._poll_s + RESPONSE_TIMEOUT_S):
+                message = await self._next_message()
+        except TimeoutError:
+            message = None
+        if isinstance(message, messages.ChangesPart):
+            self._take(message)
+        elif isinstance(message, messages.ChangesRejected):
+            await self._on_rejection(message)
+        else:
+            await self.aclose()  # the connection was lost: continue at another replica
+
+    async def _next_message(self) -> messages.ServerMessage | None:
+        while True:
+            message = await self._received.get()
+            number = getattr(message, "number", self._number)
+            if number == self._number:
+                return message
+
+    def _take(self, part: messages.ChangesPart) -> None:
+        changes: list[Change] = []
+        for body in part.bodies:
+            changes += [each for each in decode_changes(body) if each.index >= part.first]
+        changes.reverse()
+        self._changes = changes
+        self._position = ChangePosition(part.cluster, part.end)
+        self.newest = part.newest
+        if not self._follow:
+            # A replica that restarts may lose the last change before it was readable.
+            self._stop_index = min(part.newest, self._stop_index or part.newest)
+        self._rejections, self._rejected_since = [], None
+
+    # --- replicas -----------------------------------------------------------------------------
+
+    async def _connect(self) -> None:
+        self._received = asyncio.Queue()
+        received = self._received
+        make = partial(
+            ReplicaConnection,
+            self._hello,
+            received.put_nowait,
+            messages.PEER_FRAME_BYTES_MAX,
+        )
+        connection, welcome = await self._discovery.find(make)
+        connection.closed.add_done_callback(lambda _: received.put_nowait(None))
+        self._connection, self.replica = connection, welcome.replica
+
+    async def _on_rejection(self, rejected: messages.ChangesRejected) -> None:
+        """Try the next replica. Raise the error once all have rejected the request."""
+        if rejected.reason in (RejectReason.FOREIGN_POSITION, RejectReason.TOO_LARGE):
+            await self._fail(rejected)
+        loop = asyncio.get_running_loop()
+        self._rejections.append(rejected)
+        if self._rejected_since is None:
+            self._rejected_since = loop.time()
+        await self.aclose()
+        if len(self._rejections) < len(self._discovery.addresses):
+            return
+        if all(each.reason == RejectReason.CHANGES_OFF for each in self._rejections):
+            await self._fail(rejected)
+        expired = [each for each in self._rejections if each.reason == RejectReason.CHANGES_EXPIRED]
+        has_hope = any(_may_pass(each.reason) for each in self._rejections)
+        if not has_hope or loop.time() > self._rejected_since + self._discovery.timeout_s:
+            await self._fail(min(expired, key=lambda each: each.first) if expired else rejected)
+        self._rejections = []
+        await asyncio.sleep(RETRY_PAUSE_S)
+
+    async def _fail(self, rejected: messages.ChangesRejected) -> NoReturn:
+        await self.aclose()
+        self._rejections, self._rejected_since = [], None
+        raise error_of(rejected)
+
+
+def _may_pass(reason: str) -> bool:
+    """True if a replica may accept the same request later."""
+    return reason == RejectReason.POSITION_IN_FUTURE or reject_rule(reason).is_temporary
+
+
+def error_of(rejected: messages.ChangesRejected) -> CreekError:
+    """Return the error that a rejection stands for."""
+    match rejected.reason:
+        case RejectReason.CHANGES_EXPIRED:
+            return ChangesExpired(rejected.message, rejected.first)
+        case RejectReason.POSITION_IN_FUTURE:
+            return PositionInFuture(rejected.message)
+        case RejectReason.FOREIGN_POSITION:
+            return ForeignPosition(rejected.message)
+        case RejectReason.CHANGES_OFF:
+            return ChangesOff(rejected.message)
+        case RejectReason.TOO_LARGE:
+            return ChangesUnavailable(rejected.message)
+        case _:
+            return NotDone(rejected.reason, rejected.message)
+
+
+def open_stream(
+    discovery: ReplicaDiscovery,
+    hello: messages.ClientHello,
+    start: int | str | ChangePosition,
+    prefix: Any,
+    follow: bool,
+) -> ChangeStream:
+    """Return a stream with a connection of its own."""
+    own_hello = messages.ClientHello(
+        hello.version, uuid.uuid4().hex, hello.token, hello.datatype, hello.oldest_version
+    )
+    return ChangeStream(
+        discovery.copy(),
+        own_hello,
+        parse_position(start, follow),
+        _check_prefix(prefix),
+        follow,
+    )
+
+
+class BlockingChangeStream(Iterator[Change]):
+    """Changes from a position on, for programs without asyncio."""
+
+    def __init__(self, blocking: "BlockingDatabase", make: Callable[[], ChangeStream]) -> None:
+        self._database = blocking
+        self._stream = make()
+
+    @property
+    def position(self) -> ChangePosition:
+        """Position after the last change that the program has taken."""
+        return self._stream.position
+
+    def __next__(self) -> Change:
+        async def next_change() -> Change | None:
+            return await anext(self._stream, None)
+
+        change = self._database.run_coroutine(next_change())
+        if change is None:
+            raise StopIteration
+        return change
+
+    def close(self) -> None:
+        """Close the connection. The stream can be continued."""
+        self._database.run_coroutine(self._stream.aclose())
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()

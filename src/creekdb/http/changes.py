@@ -1,0 +1,110 @@
+"""Change feed as server-sent events.
+
+Each event has the commit index as its `id`, so that a browser that reconnects resumes where it was
+(`Last-Event-ID`). A comment is sent while there are no changes, with the index up to which the
+reader has everything. The next part is read only when the last one was sent, so a slow reader costs
+no memory.
+"""
+
+from typing import Any, Final, NamedTuple
+
+import msgspec
+from aiohttp import web
+
+from creekdb.http.requests import ChangesStart, HttpLimits, parse_changes_request
+from creekdb.http.responses import EVENT_STREAM, HttpProblem
+from creekdb.server.changes.readers import ChangeReaders, ChangesQuery, FeedPart, ReadRejected
+from creekdb.wire.changes import KeyFilter, change_to_json, decode_changes
+
+CLUSTER_HEADER: Final = "Creek-Cluster"
+"""Header of a response with the identity of the cluster."""
+
+
+class _Position(NamedTuple):
+    start: int
+    cluster: str
+
+
+class ChangeEvents:
+    """Path `/changes`."""
+
+    def __init__(self, readers: ChangeReaders, limits: HttpLimits) -> None:
+        self._readers = readers
+        self._limits = limits
+
+    async def stream(self, request: web.Request) -> web.StreamResponse:
+        wanted = parse_changes_request(request)
+        readers = self._readers
+        try:
+            readers.enter()
+        except ReadRejected as error:
+            raise _problem(error) from error
+        try:
+            part = await self._read(_Position(wanted.start, wanted.cluster), wanted, 0.0)
+            response = web.StreamResponse(
+                headers={"Content-Type": EVENT_STREAM, CLUSTER_HEADER: part.cluster}
+            )
+            await response.prepare(request)
+            await self._send_all(response, part, wanted)
+        finally:
+            readers.leave()
+        return response
+
+    async def _send_all(
+        self, response: web.StreamResponse, part: FeedPart, wanted: ChangesStart
+    ) -> None:
+        stop = None if wanted.follow else part.newest
+        await response.write(_heartbeat(part.first - 1))
+        while True:
+            sent = await _send_part(response, part)
+            if stop is not None and part.end > stop:
+                await response.write_eof()
+                return
+            if not sent:
+                await response.write(_heartbeat(part.end - 1))
+            position = _Position(part.end, part.cluster)
+            try:
+                part = await self._read(position, wanted, self._limits.heartbeat_s)
+            except HttpProblem as problem:
+                await response.write(_event(problem.reason, problem.body()))
+                await response.write_eof()
+                return
+
+    async def _read(self, position: _Position, wanted: ChangesStart, wait_s: float) -> FeedPart:
+        key_filter = None if wanted.prefix is None else KeyFilter(wanted.prefix)
+        query = ChangesQuery(position.start, position.cluster, key_filter, wait_s)
+        try:
+            return await self._readers.read(query)
+        except ReadRejected as error:
+            raise _problem(error) from error
+
+
+async def _send_part(response: web.StreamResponse, part: FeedPart) -> bool:
+    """Send the changes of a part. Return False if there were none."""
+    sent = False
+    for body in part.bodies:
+        events = [
+            _event("change", change_to_json(change), change.index)
+            for change in decode_changes(body)
+            if change.index >= part.first
+        ]
+        if events:
+            sent = True
+            await response.write(b"".join(events))
+    return sent
+
+
+def _event(name: str, data: Any, index: int | None = None) -> bytes:
+    id_line = "" if index is None else f"id: {index}\n"
+    return f"event: {name}\n{id_line}data: {msgspec.json.encode(data).decode()}\n\n".encode()
+
+
+def _heartbeat(index: int) -> bytes:
+    """Return a comment, and the index for `Last-Event-ID`. A block without data is no event."""
+    return f": complete up to {index}\nid: {index}\n\n".encode()
+
+
+def _problem(error: ReadRejected) -> HttpProblem:
+    return HttpProblem(
+        error.reason, str(error), extra={"first": error.first, "newest": error.newest}
+    )

@@ -1,0 +1,1 @@
+"""Change feed of a replica: committed requests with their writes, kept beside the journal."""

@@ -1,0 +1,82 @@
+"""Encoding of reported changes, as `creekdb.wire.changes.Change` declares it."""
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import msgspec
+
+from creekdb.execution.keys import RESERVED_PREFIXES
+from creekdb.execution.transaction import ABSENT
+from creekdb.protocol.effects import StableChange
+from creekdb.protocol.request import NOOP
+from creekdb.protocol.values import Key
+from creekdb.wire.batches import BATCH
+from creekdb.wire.deduplication import INTERNAL_PREFIX, is_deduplicated
+
+_ARRAY_TAG: Final = b"\xdd"
+"""Header of a msgpack array whose length has four bytes."""
+_encode: Final = msgspec.msgpack.Encoder().encode
+
+
+def encode_change(change: StableChange) -> bytes | None:
+    """Return the encoded change, or None for an operation of Creek itself.
+
+    The registers of Creek itself, such as those of deduplication, are left out.
+    """
+    request, outcome = change.request, change.outcome
+    operation, client, number = request.operation, "", 0
+    if is_deduplicated(operation):
+        client, number, name, arguments = operation.arguments
+        if not client:
+            return None  # a mark of the expiry
+    else:
+        name, arguments = operation.name, operation.arguments
+    if name == NOOP.name or (name.startswith(INTERNAL_PREFIX) and name != BATCH):
+        return None
+    writes: list[tuple[Key, Any]] = []
+    deleted: list[Key] = []
+    for key, value in change.writes.items():
+        if _is_reserved(key):
+            continue
+        if value is ABSENT:
+            deleted.append(key)
+        else:
+            writes.append((key, value))
+    return _encode(
+        (
+            change.commit_index,
+            request.id,
+            request.timestamp,
+            name,
+            arguments,
+            request.strong,
+            change.changed,
+            outcome.value,
+            outcome.error,
+            writes,
+            deleted,
+            _present(change.before),
+            client,
+            number,
+        )
+    )
+
+
+def _present(values: dict[Key, Any] | None) -> list[tuple[Key, Any]] | None:
+    """Return the registers of clients that had a value."""
+    if values is None:
+        return None
+    return [
+        (key, value)
+        for key, value in values.items()
+        if value is not ABSENT and not _is_reserved(key)
+    ]
+
+
+def _is_reserved(key: Key) -> bool:
+    return isinstance(key, tuple) and bool(key) and key[0] in RESERVED_PREFIXES
+
+
+def join_changes(encoded: Sequence[bytes]) -> bytes:
+    """Return the encoding of a list of changes."""
+    return b"".join((_ARRAY_TAG, len(encoded).to_bytes(4), *encoded))

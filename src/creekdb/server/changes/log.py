@@ -1,0 +1,268 @@
+"""Change log: the changes of a replica in segments, under a retention.
+
+The log has a *next index*, which the next appended change must have. A replica that installs a
+snapshot skips indices: the log then begins another segment, and has a gap before it. A reader at an
+index inside a gap, or before the first segment, gets None: this replica does not keep the change.
+
+Appending writes to the page cache of the system and does not wait for the disk. `sync` makes what
+was appended durable. After a crash of the process nothing is lost; after a power failure the
+changes since the last `sync` may be.
+"""
+
+import os
+import time
+from bisect import bisect_right
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from secrets import randbits
+from typing import Final
+
+from creekdb.errors import StorageFault
+from creekdb.server.changes.retention import Retention
+from creekdb.server.changes.segments import (
+    FRAME_HEADER_BYTES,
+    MARK_BYTES,
+    SEGMENT_HEADER_BYTES,
+    SEGMENT_SUFFIX,
+    Frame,
+    SegmentHeader,
+    encode_frame,
+    encode_segment_header,
+    read_closing_frame,
+    read_frames,
+    read_segment_header,
+    scan_segment,
+    segment_file_name,
+)
+from creekdb.server.storage.file_ops import SYSTEM_FILE_OPS, FileOps
+
+FIRST_INDEX: Final = 1
+
+
+def wall_clock_us() -> int:
+    return time.time_ns() // 1000
+
+
+class Segment:
+    """One file of a change log."""
+
+    def __init__(self, path: Path, header: SegmentHeader) -> None:
+        self.path = path
+        self.header = header
+        self.first = self.end = header.first
+        self.size_bytes = SEGMENT_HEADER_BYTES
+        self.first_written_us = self.last_written_us = 0
+        self.marks: list[tuple[int, int]] = [(header.first, SEGMENT_HEADER_BYTES)]
+        self._has_all_marks = True
+
+    def load(self) -> bool:
+        """Find the extent of the file. Return False if its end is incomplete.
+
+        Only a segment that was not closed is read. Its end may be incomplete, after a crash.
+        """
+        closing = read_closing_frame(self.path, self.header)
+        file_bytes = self.path.stat().st_size
+        if closing is not None:
+            self.end, self.last_written_us = closing.first, closing.written_us
+            self.size_bytes = file_bytes - FRAME_HEADER_BYTES
+            self._has_all_marks = False
+            return True
+        scanned = scan_segment(self.path, self.header)
+        self.end, self.size_bytes, self.last_written_us, self.marks = scanned
+        return self.size_bytes == file_bytes
+
+    def record(self, frame: Frame, size_bytes: int, written_us: int) -> None:
+        """Record a frame that was appended."""
+        if self.size_bytes - self.marks[-1][1] >= MARK_BYTES:
+            self.marks.append((frame.first, self.size_bytes))
+        self.end = frame.end
+        self.size_bytes += size_bytes
+        self.first_written_us = self.first_written_us or written_us
+        self.last_written_us = written_us
+
+    def read(self, start: int, bytes_max: int) -> list[Frame]:
+        """Return frames from index `start` on. May run in any thread.
+
+        The result is empty if the segment is damaged there.
+        """
+        if not self._has_all_marks:
+            self.marks, self._has_all_marks = scan_segment(self.path, self.header).marks, True
+        mark = self.marks[bisect_right(self.marks, start, key=lambda mark: mark[0]) - 1]
+        end = self.end  # bytes after it may be those of a write that failed
+        file = os.open(self.path, os.O_RDONLY)
+        try:
+            frames = read_frames(file, self.header.salt, mark[1], start, bytes_max)
+            return [frame for frame in frames if frame.end <= end]
+        finally:
+            os.close(file)
+
+
+class ChangeLog:
+    """Segments of one replica, in the order of their indices."""
+
+    def __init__(
+        self,
+        directory: Path,
+        retention: Retention,
+        owner: int = 0,
+        file_ops: FileOps = SYSTEM_FILE_OPS,
+        now_us: Callable[[], int] = wall_clock_us,
+    ) -> None:
+        self._directory = directory
+        self._retention = retention
+        self._owner = owner
+        self._file_ops = file_ops
+        self._now_us = now_us
+        self._segments: list[Segment] = []
+        self._file: int | None = None
+        """File of the last segment, or None if the next append begins a segment."""
+        self.next_index = FIRST_INDEX
+
+    # --- lifecycle ----------------------------------------------------------------------------
+
+    def open(self) -> None:
+        """Find the segments, and cut the incomplete end of the last one."""
+        try:
+            self._directory.mkdir(exist_ok=True)
+            for path in sorted(self._directory.glob(f"*{SEGMENT_SUFFIX}")):
+                header = read_segment_header(path, self._owner)
+                if header is None:
+                    self._file_ops.unlink(path)  # its first write was interrupted
+                    continue
+                segment = Segment(path, header)
+                is_complete = segment.load()
+                if segment.end == segment.first:
+                    self._file_ops.unlink(path)
+                    continue
+                if not is_complete:
+                    self._cut(segment)
+                self._segments.append(segment)
+        except OSError as error:
+            raise StorageFault(
+                f"cannot read {error.filename or self._directory}: {error.strerror}"
+            ) from error
+        if self._segments:
+            self.next_index = self._segments[-1].end
+
+    def close(self) -> None:
+        """Make the changes durable, as far as the disk permits, and close the last segment."""
+        with suppress(OSError):
+            self._close_segment()
+
+    def _cut(self, segment: Segment) -> None:
+        file = self._file_ops.open(segment.path)
+        try:
+            self._file_ops.truncate(file, segment.size_bytes)
+        finally:
+            self._file_ops.close(file)
+
+    # --- writing ------------------------------------------------------------------------------
+
+    def append(self, frame: Frame) -> None:
+        """Append a frame that begins with the next index. Raise OSError."""
+        assert frame.first == self.next_index, f"{frame.first} is not the next change"
+        now_us = self._now_us()
+        if self._file is not None and self._is_segment_full(now_us):
+            self._close_segment()
+        if self._file is None:
+            self._begin_segment(frame.first)
+        assert self._file is not None
+        segment = self._segments[-1]
+        data = encode_frame(segment.header.salt, frame, now_us)
+        self._file_ops.write_fully(self._file, data, segment.size_bytes)
+        segment.record(frame, len(data), now_us)
+        self.next_index = frame.end
+
+    def skip_to(self, index: int) -> None:
+        """Continue at a later index, after a gap. Earlier changes stay readable."""
+        assert index > self.next_index
+        with suppress(OSError):
+            self._close_segment()
+        self.next_index = index
+
+    def sync(self) -> None:
+        """Make all appended changes durable. May run in any thread. Raise OSError."""
+        file = self._file
+        if file is not None:
+            duplicate = os.dup(file)  # the loop may close the segment meanwhile
+            try:
+                self._file_ops.fdatasync(duplicate)
+            finally:
+                os.close(duplicate)
+
+    def expire(self) -> None:
+        """Remove segments whose changes are older, or larger in total, than the retention."""
+        oldest_us = self._now_us() - int(self._retention.seconds * 1_000_000)
+        while len(self._segments) > 1:
+            segment = self._segments[0]
+            is_old = segment.last_written_us < oldest_us
+            if not is_old and self.size_bytes <= self._retention.bytes_max:
+                return
+            del self._segments[0]
+            with suppress(OSError):
+                self._file_ops.unlink(segment.path)
+
+    def _is_segment_full(self, now_us: int) -> bool:
+        segment, retention = self._segments[-1], self._retention
+        age_us = now_us - segment.first_written_us
+        return segment.size_bytes >= retention.segment_bytes or age_us >= retention.segment_us
+
+    def _begin_segment(self, first: int) -> None:
+        header = SegmentHeader(first, randbits(32), self._owner)
+        path = self._directory / segment_file_name(first)
+        file = self._file_ops.create(path)
+        try:
+            self._file_ops.write_fully(file, encode_segment_header(header), 0)
+        except BaseException:
+            self._file_ops.close(file)
+            raise
+        self._file = file
+        self._segments.append(Segment(path, header))
+
+    def _close_segment(self) -> None:
+        """Write the closing frame of the last segment, and make the segment durable."""
+        file, self._file = self._file, None
+        if file is None:
+            return
+        segment = self._segments[-1]
+        try:
+            closing = Frame(segment.end, segment.end, b"")
+            end = encode_frame(segment.header.salt, closing, segment.last_written_us)
+            self._file_ops.write_fully(file, end, segment.size_bytes)
+            self._file_ops.fdatasync(file)
+            self._file_ops.sync_directory(self._directory)
+        finally:
+            self._file_ops.close(file)
+
+    # --- reading ------------------------------------------------------------------------------
+
+    @property
+    def first_index(self) -> int:
+        """First index from which on this replica keeps every change, up to the next index."""
+        first = self.next_index
+        for segment in reversed(self._segments):
+            if segment.end != first:
+                break
+            first = segment.first
+        return first
+
+    @property
+    def earliest_index(self) -> int:
+        """First index that this replica keeps. There may be gaps after it."""
+        return self._segments[0].first if self._segments else self.next_index
+
+    @property
+    def size_bytes(self) -> int:
+        return sum(segment.size_bytes for segment in self._segments)
+
+    def find(self, index: int) -> Segment | None:
+        """Return the segment with this index, or None if this replica does not keep it."""
+        at = bisect_right(self._segments, index, key=lambda segment: segment.first) - 1
+        if at < 0 or index >= self._segments[at].end:
+            return None
+        return self._segments[at]
+
+    def is_last(self, segment: Segment) -> bool:
+        """True if the segment is the last one, which usually is in the page cache."""
+        return segment is self._segments[-1]

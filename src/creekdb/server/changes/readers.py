@@ -1,0 +1,266 @@
+"""Readers of the change feed, over TCP and HTTP alike.
+
+A reader requests one part after another, and a replica keeps nothing for it in between: the next
+request may go to another replica. So a slow reader costs nothing. A part is read from the segments
+when it is requested, and its size is bounded. A request at the end of the feed waits for the next
+change, up to the time that the reader allows. The number of concurrent requests is bounded.
+
+A position after the end may be that of a replica that is further ahead. The request waits for some
+time before it is rejected. Both that rejection and the one of a position that is not kept concern
+this replica only: the client then tries the others.
+"""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any, Final, NamedTuple
+
+from creekdb.errors import CreekError
+from creekdb.protocol.values import freeze
+from creekdb.server.changes.feed import ChangeFeed
+from creekdb.server.changes.segments import Frame
+from creekdb.server.runtime.task_supervisor import Spawn
+from creekdb.wire.changes import EARLIEST, LATEST, KeyFilter, decode_changes, encode_changes
+from creekdb.wire.messages import ChangesPart, ChangesRejected, ChangesRequest
+from creekdb.wire.reject_reason import RejectReason
+
+CHANGES_HINT: Final = "start its replicas with --keep-changes 24h"
+
+
+class ReaderLimits(NamedTuple):
+    readers_max: int = 64
+    """Upper bound for the concurrent requests and streams of a replica."""
+    requests_per_connection_max: int = 4
+    part_bytes: int = 256 * 1024
+    """Approximate size of one part, in bytes."""
+    part_bytes_max: int = 15 * 1024 * 1024
+    """Upper bound for a part, in bytes. Only a single large change exceeds `part_bytes`."""
+    wait_s_max: float = 30.0
+    """Upper bound for the wait for a change, in seconds."""
+    future_wait_s: float = 2.0
+    """Wait for a position that this replica has not reached, in seconds."""
+
+
+DEFAULT_LIMITS: Final = ReaderLimits()
+
+
+class ReadRejected(CreekError):
+    """Request for changes that this replica cannot send."""
+
+    def __init__(self, reason: RejectReason, message: str, first: int = 0, newest: int = 0) -> None:
+        super().__init__(message)
+        self.reason = reason
+        self.first = first
+        self.newest = newest
+
+
+class ChangesQuery(NamedTuple):
+    """Part of the feed that a reader requests."""
+
+    start: int
+    cluster: str = ""
+    key_filter: KeyFilter | None = None
+    wait_s: float = 0.0
+
+
+class FeedPart(NamedTuple):
+    """Encoded changes from `first` to `end`. They may include changes before `first`.
+
+    `newest` is the last change of the replica, which may not be readable yet.
+    """
+
+    cluster: str
+    first: int
+    end: int
+    newest: int
+    bodies: tuple[bytes, ...]
+
+
+class ChangeReaders:
+    """Requests for changes at one replica. `feed` is None if it keeps no changes."""
+
+    def __init__(
+        self,
+        feed: ChangeFeed | None,
+        identity: Callable[[], str | None],
+        spawn: Spawn,
+        limits: ReaderLimits = DEFAULT_LIMITS,
+    ) -> None:
+        """`identity` returns the identity of the cluster, or None if it has none yet."""
+        self.feed = feed
+        self.limits = limits
+        self._identity = identity
+        self._spawn = spawn
+        self._tasks: dict[object, set[asyncio.Task[None]]] = {}
+        """Requests in progress by connection."""
+        self.active_count = 0
+        """Number of requests and streams in progress."""
+        self.parts_sent = 0
+
+    # --- over TCP -----------------------------------------------------------------------------
+
+    def start(
+        self,
+        holder: object,
+        request: ChangesRequest,
+        send: Callable[[ChangesPart | ChangesRejected], None],
+    ) -> None:
+        """Answer a request of a connection, now or when there is a change."""
+        tasks = self._tasks.setdefault(holder, set())
+        if len(tasks) >= self.limits.requests_per_connection_max:
+            message = "too many requests for changes on one connection; await a part first"
+            send(ChangesRejected(request.number, RejectReason.BUSY, message))
+            return
+        task = self._spawn(self._answer(request, send))
+        tasks.add(task)
+        task.add_done_callback(tasks.discard)
+
+    def close(self, holder: object) -> None:
+        """Drop the requests of a connection that was closed."""
+        for task in tuple(self._tasks.pop(holder, ())):
+            task.cancel()
+
+    async def _answer(
+        self,
+        request: ChangesRequest,
+        send: Callable[[ChangesPart | ChangesRejected], None],
+    ) -> None:
+        number = request.number
+        prefix = freeze(request.prefix)
+        query = ChangesQuery(
+            request.start,
+            request.cluster,
+            None if prefix is None else KeyFilter(prefix),
+            request.wait_ms / 1000,
+        )
+        try:
+            self.enter()
+            try:
+                part = await self.read(query)
+            finally:
+                self.leave()
+        except ReadRejected as error:
+            send(ChangesRejected(number, error.reason, str(error), error.first, error.newest))
+            return
+        send(ChangesPart(number, *part))
+
+    # --- over TCP and HTTP --------------------------------------------------------------------
+
+    def enter(self) -> None:
+        """Count a request or stream. Raise `ReadRejected` if there are too many."""
+        if self.active_count >= self.limits.readers_max:
+            message = f"{self.limits.readers_max} readers are active; retry later, or elsewhere"
+            raise ReadRejected(RejectReason.BUSY, message)
+        self.active_count += 1
+
+    def leave(self) -> None:
+        self.active_count -= 1
+
+    async def read(self, query: ChangesQuery) -> FeedPart:
+        """Return the next part. Raise `ReadRejected`."""
+        feed, cluster = self._checked_feed(query)
+        start = _resolve(query.start, feed)
+        if query.start == LATEST:
+            return FeedPart(cluster, start, start, feed.received_index, ())
+        if start > feed.written_index:
+            is_future = start > feed.received_index + 1
+            wait_s = self.limits.future_wait_s if is_future else query.wait_s
+            await _wait_for(feed, start, min(wait_s, self.limits.wait_s_max))
+            newest = feed.received_index
+            if start > newest + 1:
+                raise ReadRejected(
+                    RejectReason.POSITION_IN_FUTURE,
+                    f"change {start} does not exist yet: the last change of this replica is "
+                    f"{newest}; check the position, or read from another replica",
+                    feed.log.first_index,
+                    newest,
+                )
+            if start > feed.written_index:
+                return FeedPart(cluster, start, start, newest, ())
+        frames = await self._read_frames(feed, start)
+        self.parts_sent += 1
+        end = frames[-1].end
+        bodies = tuple([frame.body for frame in frames])
+        if query.key_filter is not None:
+            bodies = _filtered(bodies, query.key_filter)
+        size = sum(map(len, bodies))
+        if size > self.limits.part_bytes_max:
+            raise ReadRejected(
+                RejectReason.TOO_LARGE,
+                f"the change at {start} has {size} bytes, and the limit is "
+                f"{self.limits.part_bytes_max}; continue at {end}",
+            )
+        return FeedPart(cluster, start, end, feed.received_index, bodies)
+
+    def _checked_feed(self, query: ChangesQuery) -> tuple[ChangeFeed, str]:
+        """Return the feed and the identity of the cluster."""
+        if self.feed is None:
+            raise ReadRejected(
+                RejectReason.CHANGES_OFF, f"this cluster keeps no changes; {CHANGES_HINT}"
+            )
+        cluster = self._identity()
+        if cluster is None:
+            message = "the cluster has no identity yet, or this replica has just started; retry"
+            raise ReadRejected(RejectReason.NOT_READY, message)
+        if query.cluster not in ("", cluster):
+            raise ReadRejected(
+                RejectReason.FOREIGN_POSITION,
+                f"the position belongs to cluster {query.cluster}, and this is {cluster}; read the "
+                "state of this cluster again, and continue after its index",
+            )
+        return self.feed, cluster
+
+    async def _read_frames(self, feed: ChangeFeed, start: int) -> list[Frame]:
+        segment, frames = feed.log.find(start), []
+        if segment is not None:
+            bytes_max = self.limits.part_bytes
+            try:
+                if feed.log.is_last(segment):
+                    frames = segment.read(start, bytes_max)
+                else:
+                    frames = await asyncio.to_thread(segment.read, start, bytes_max)
+            except OSError:
+                frames = []  # the segment has expired meanwhile, or the disk failed
+        if not frames:
+            first = feed.log.first_index
+            raise ReadRejected(
+                RejectReason.CHANGES_EXPIRED,
+                f"change {start} is not kept by this replica, which has all changes from {first} "
+                "on; read from another replica, or read the state and continue after its index",
+                first,
+                feed.received_index,
+            )
+        return frames
+
+
+def _resolve(start: int, feed: ChangeFeed) -> int:
+    if start == EARLIEST:
+        return feed.log.first_index
+    return feed.received_index + 1 if start == LATEST else start
+
+
+async def _wait_for(feed: ChangeFeed, index: int, wait_s: float) -> None:
+    """Wait until the feed has the change, or the time is over."""
+    if wait_s <= 0:
+        return
+    loop = asyncio.get_running_loop()
+    written: asyncio.Future[None] = loop.create_future()
+
+    def wake() -> None:
+        if not written.done():
+            written.set_result(None)
+
+    feed.notify_after(index, wake)
+    try:
+        await asyncio.wait((written,), timeout=wait_s)
+    finally:
+        feed.cancel(wake)
+
+
+def _filtered(bodies: tuple[bytes, ...], key_filter: KeyFilter) -> tuple[bytes, ...]:
+    selected: list[Any] = []
+    for body in bodies:
+        for change in decode_changes(body):
+            matching = key_filter.select(change)
+            if matching is not None:
+                selected.append(matching)
+    return (encode_changes(selected),) if selected else ()

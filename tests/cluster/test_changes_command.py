@@ -1,0 +1,74 @@
+"""`creek changes` on a live cluster."""
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from creekdb.cli.app import main
+from tests.cluster.in_process_cluster import InProcessCluster, running_cluster
+
+KEPT: dict[str, Any] = {"keep_changes": "1h"}
+
+
+class Result(NamedTuple):
+    exit_code: int
+    output: str
+    error: str
+
+
+Capture = pytest.CaptureFixture[str]
+
+
+async def run(cluster: InProcessCluster, capsys: Capture, *options: str) -> Result:
+    command = ["changes", "--at", cluster.addresses(0)[0], *options]
+    exit_code = await asyncio.to_thread(main, command)
+    return Result(exit_code, *capsys.readouterr())
+
+
+async def test_changes_are_printed_as_lines(tmp_path: Path, capsys: Capture) -> None:
+    async with running_cluster(tmp_path, 1, **KEPT) as cluster, cluster.client() as db:
+        await db.strong.put("lamp", 1)
+        await db.strong.delete("lamp")
+        result = await run(cluster, capsys)
+
+        first, second = result.output.splitlines()
+        assert result.exit_code == 0
+        assert first.endswith("put('lamp', 1) → null  [\"lamp\" = 1]  (strong, replica 0)")
+        assert second.endswith("delete('lamp') → 1  [\"lamp\" deleted]  (strong, replica 0)")
+
+
+async def test_changes_are_printed_as_json(tmp_path: Path, capsys: Capture) -> None:
+    async with running_cluster(tmp_path, 1, **KEPT) as cluster, cluster.client() as db:
+        await db.strong.put("lamp", 1)
+        await db.strong.put("chair", 2)
+        result = await run(cluster, capsys, "--json", "--prefix", "ch")
+
+        (line,) = result.output.splitlines()
+        assert json.loads(line)["writes"] == [{"key": "chair", "value": 2}]
+
+
+async def test_expired_and_foreign_positions_fail_with_one_line(
+    tmp_path: Path, capsys: Capture
+) -> None:
+    async with running_cluster(tmp_path, 1, **KEPT) as cluster, cluster.client() as db:
+        await db.strong.put("lamp", 1)
+        foreign = await run(cluster, capsys, "--start", "1", "--cluster", "creek:other")
+        wrong = await run(cluster, capsys, "--start", "soon")
+
+        assert foreign.exit_code == 1
+        assert "the position belongs to cluster creek:other" in foreign.error
+        assert wrong.exit_code == 2
+        assert "start is 'soon'" in wrong.error
+
+
+async def test_a_cluster_without_a_feed_fails_with_the_remedy(
+    tmp_path: Path, capsys: Capture
+) -> None:
+    async with running_cluster(tmp_path, 1) as cluster:
+        result = await run(cluster, capsys)
+
+        assert result.exit_code == 1
+        assert "start its replicas with --keep-changes 24h" in result.error

@@ -1,0 +1,169 @@
+"""Change feed over HTTP: server-sent events that a browser resumes."""
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from creekdb.http.requests import HttpLimits
+from creekdb.server.changes.readers import ReaderLimits
+from creekdb.server.runtime.server import ServerLimits
+from tests.cluster.in_process_cluster import TIMEOUT_S
+from tests.http.http_cluster import HttpCluster, http_cluster
+
+KEPT: dict[str, Any] = {"keep_changes": "1h", "datatype": "kv"}
+
+
+class ReceivedEvent(NamedTuple):
+    name: str
+    id: int | None
+    data: Any
+
+
+async def put(http: HttpCluster, *values: int, key: str = "a") -> None:
+    for value in values:
+        body = {"key": key, "value": value}
+        response = await http.post("/operations/put?consistency=strong", json=body)
+        assert response.status == 200
+
+
+def parse(block: str) -> ReceivedEvent | None:
+    fields = dict(line.split(": ", 1) for line in block.splitlines() if not line.startswith(":"))
+    if "data" not in fields:
+        return None
+    index = int(fields["id"]) if "id" in fields else None
+    return ReceivedEvent(fields["event"], index, json.loads(fields["data"]))
+
+
+async def receive(
+    http: HttpCluster, path: str, count: int | None = None, **options: Any
+) -> list[ReceivedEvent]:
+    """Return the first events of a stream, or all of one that ends."""
+    events: list[ReceivedEvent] = []
+    async with asyncio.timeout(TIMEOUT_S), http.open("GET", path, **options) as response:
+        assert response.status == 200, await response.text()
+        assert response.headers["Content-Type"] == "text/event-stream"
+        assert response.headers["Creek-Cluster"].startswith("creek:")
+        pending = ""
+        async for data in response.content.iter_any():
+            *blocks, pending = (pending + data.decode()).split("\n\n")
+            events += [event for event in map(parse, blocks) if event is not None]
+            if count is not None and len(events) >= count:
+                return events[:count]
+    return events
+
+
+async def test_changes_are_events_with_their_index_as_id(tmp_path: Path) -> None:
+    async with http_cluster(tmp_path, **KEPT) as http:
+        await put(http, 1, 2)
+        first, second = await receive(http, "/changes?follow=false")
+
+        assert first.name == "change"
+        assert first.id == first.data["index"]
+        assert first.data["operation"] == "put"
+        assert first.data["arguments"] == ["a", 1]
+        assert first.data["writes"] == [{"key": "a", "value": 1}]
+        assert (first.data["strong"], first.data["changed"]) == (True, False)
+        assert second.data["writes"] == [{"key": "a", "value": 2}]
+
+
+async def test_a_stream_follows_later_changes(tmp_path: Path) -> None:
+    async with http_cluster(tmp_path, **KEPT) as http:
+        await put(http, 1)
+        following = asyncio.ensure_future(receive(http, "/changes?start=1", 3))
+        await asyncio.sleep(0.1)
+        await put(http, 2, 3)
+
+        assert [event.data["arguments"][1] for event in await following] == [1, 2, 3]
+
+
+async def test_a_reconnected_browser_resumes_after_the_last_event(tmp_path: Path) -> None:
+    async with http_cluster(tmp_path, **KEPT) as http:
+        await put(http, *range(6))
+        seen = await receive(http, "/changes?start=earliest", 2)
+        headers = {"Last-Event-ID": str(seen[-1].id)}
+        rest = await receive(http, "/changes?start=earliest&follow=false", headers=headers)
+
+        assert [event.data["arguments"][1] for event in seen + rest] == list(range(6))
+
+
+async def test_a_prefix_selects_changes(tmp_path: Path) -> None:
+    async with http_cluster(tmp_path, **KEPT) as http:
+        await put(http, 1, key="lamp")
+        await put(http, 2, key="chair")
+        events = await receive(http, "/changes?follow=false&prefix=la")
+
+        assert [event.data["arguments"] for event in events] == [["lamp", 1]]
+
+
+async def test_an_idle_stream_sends_comments_with_its_position(tmp_path: Path) -> None:
+    limits = HttpLimits(heartbeat_s=0.05)
+    async with http_cluster(tmp_path, limits=limits, **KEPT) as http:
+        await put(http, 1)
+        (event,) = await receive(http, "/changes?follow=false")
+        received = b""
+        async with asyncio.timeout(TIMEOUT_S), http.open("GET", "/changes") as response:
+            async for data in response.content.iter_any():
+                received += data
+                if received.count(b": complete up to") >= 3:
+                    break
+
+        last = received.decode().rstrip().splitlines()[-1]
+        assert last.startswith("id: ")
+        assert int(last[4:]) >= event.data["index"]
+        assert b"data:" not in received
+
+
+async def test_positions_that_cannot_be_read_are_problems(tmp_path: Path) -> None:
+    server_limits = ServerLimits(changes=ReaderLimits(future_wait_s=0.01))
+    async with http_cluster(tmp_path, server_limits=server_limits, **KEPT) as http:
+        await put(http, 1)
+        future = await http.get("/changes?start=1000")
+        foreign = await http.get("/changes?start=1&cluster=creek:other")
+        feed = http.cluster.servers[0].changes
+        assert feed is not None
+        feed.log.skip_to(feed.log.next_index + 5)
+        gone = await http.get(f"/changes?start={feed.log.next_index - 3}")
+
+        assert (future.status, future.problem) == (404, "position_to_come")
+        assert (foreign.status, foreign.problem) == (409, "foreign_position")
+        assert (gone.status, gone.problem) == (410, "changes_gone")
+        assert gone.body["first"] == feed.log.next_index
+
+
+async def test_a_replica_without_a_feed_reports_it(tmp_path: Path) -> None:
+    async with http_cluster(tmp_path) as http:
+        response = await http.get("/changes")
+
+        assert (response.status, response.problem) == (404, "changes_off")
+
+
+async def test_invalid_parameters_are_rejected(tmp_path: Path) -> None:
+    async with http_cluster(tmp_path, **KEPT) as http:
+        for query in ("start=0", "start=now", "follow=maybe", "prefix=[", "view=x"):
+            response = await http.get(f"/changes?{query}")
+            assert (response.status, response.problem) == (400, "malformed"), query
+
+
+async def test_the_number_of_streams_is_bounded(tmp_path: Path) -> None:
+    server_limits = ServerLimits(changes=ReaderLimits(readers_max=1))
+    async with http_cluster(tmp_path, server_limits=server_limits, **KEPT) as http:
+        await put(http, 1)
+        async with http.open("GET", "/changes") as response:
+            assert response.status == 200
+            rejected = await http.get("/changes")
+            assert (rejected.status, rejected.problem) == (503, "busy")
+
+
+async def test_a_gap_ends_a_stream_with_a_problem(tmp_path: Path) -> None:
+    async with http_cluster(tmp_path, **KEPT) as http:
+        await put(http, 1)
+        following = asyncio.ensure_future(receive(http, "/changes?start=1"))
+        await asyncio.sleep(0.2)
+        feed = http.cluster.servers[0].changes
+        assert feed is not None
+        feed.log.skip_to(feed.log.next_index + 5)
+        feed._notify()
+        events = await following
+
+        assert [event.name for event in events] == ["change", "changes_gone"]

@@ -11,7 +11,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import click
 
@@ -59,7 +59,7 @@ class FollowedNodes:
                 encode_frame(ChangesPart(1, *part))
 
 
-def _unexpected(*_: object) -> "asyncio.Task[None]":
+def _unexpected(*_: object) -> Any:
     raise AssertionError
 
 

@@ -41,6 +41,7 @@ from creekdb.server.calls.capabilities import Capabilities, DeduplicatingDataTyp
 from creekdb.server.calls.dispatcher import CallDispatcher, CallLimits
 from creekdb.server.changes.feed import ChangeFeed
 from creekdb.server.changes.readers import ChangeReaders
+from creekdb.server.changes.snapshots import LeasedSnapshots
 from creekdb.server.observability.divergence import DIGEST_INTERVAL_REQUESTS, DivergenceDetector
 from creekdb.server.runtime.config import (
     CONSENSUS_WINDOW,
@@ -56,6 +57,7 @@ from creekdb.server.transport.client_connection import (
     ClientConnection,
     ClientService,
     ConnectionLimits,
+    StateReaders,
 )
 from creekdb.wire.deduplication import CALLS_PER_CLIENT_MAX
 from creekdb.wire.event_log import EventLog
@@ -214,10 +216,12 @@ class Node:
             CallLimits(),
         )
         sessions = BackupSessions(_unexpected, _unexpected)
-        changes = ChangeReaders(None, _no_identity, _unexpected)
-        return ClientService(
-            config, dispatcher, tokens, sessions, changes, dict, ConnectionLimits()
+        readers = StateReaders(
+            sessions,
+            ChangeReaders(None, _no_identity, _unexpected),
+            LeasedSnapshots(self.driver, _no_identity, _unexpected, _unexpected),
         )
+        return ClientService(config, dispatcher, tokens, readers, dict, ConnectionLimits())
 
     def _connect(self, number: int) -> ClientConnection:
         connection = ClientConnection(self.service)

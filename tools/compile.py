@@ -81,6 +81,8 @@ MODULES: Final = (
     "schemes/creek",
     "server/calls/admission_control",
     "server/calls/dispatcher",
+    "server/changes/encoding",
+    "server/changes/feed",
     "server/observability/latency",
     "server/runtime/driver",
     "server/runtime/executors",

@@ -36,6 +36,7 @@ from creekdb.client.replica_connection import (
     ReplicaDiscovery,
     client_tls_context,
 )
+from creekdb.client.snapshots import Snapshot, SnapshotTicket
 from creekdb.errors import BadValue, UnknownName, UsageError
 from creekdb.execution.datatype import DataType
 from creekdb.wire import messages
@@ -45,6 +46,8 @@ from creekdb.wire.deduplication import INTERNAL_PREFIX, QUERY_OUTCOME
 from creekdb.wire.reject_reason import RejectReason
 
 CALL_TIMEOUT_S: Final = 60.0
+SNAPSHOT_LEASE_S: Final = 60.0
+"""Default time without a read after which a snapshot ends, in seconds."""
 DISCOVERY_TIMEOUT_S: Final = 10.0
 RETRY_AFTER_REJECTION_S: Final = 1.0
 """Pause between two attempts while all replicas reject the client. Replicas count each attempt."""
@@ -190,6 +193,24 @@ class Database(ConsistencyLevels[AsyncCallProxy]):
         stream = open_stream(self.discovery, self._hello, start, prefix, follow)
         self._streams.add(stream)
         return stream
+
+    def snapshot(
+        self,
+        *,
+        partitions: int = 1,
+        prefix: str | tuple[str | int, ...] | None = None,
+        lease: float = SNAPSHOT_LEASE_S,
+        ticket: SnapshotTicket | None = None,
+    ) -> Snapshot:
+        """Return the committed state at one index, for `async with`.
+
+        It can be read by key range, in about `partitions` ranges of similar size, and from other
+        processes by its `ticket`. It ends `lease` seconds after the last read. With `ticket`, an
+        open snapshot is read and not released.
+        """
+        lease_ms = int(checked_seconds("lease", lease) * 1000)
+        request = messages.SnapshotRequest(1, lease_ms, partitions, prefix)
+        return Snapshot(self.discovery.copy(), self._hello, request, ticket)
 
     @property
     def replica(self) -> int | None:

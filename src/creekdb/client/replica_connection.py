@@ -212,6 +212,15 @@ class ReplicaDiscovery:
         other._next_index = max(0, self._next_index - 1)
         return other
 
+    def only(self, address: tuple[str, int]) -> "ReplicaDiscovery":
+        """Return a search for one replica alone."""
+        return ReplicaDiscovery((address,), self._tls_context, self.timeout_s)
+
+    @property
+    def last_address(self) -> tuple[str, int]:
+        """Address that was tried last, which is that of the replica that was found."""
+        return self.addresses[(self._next_index - 1) % len(self.addresses)]
+
     def progress_text(self) -> str:
         """Return the last connection error of each address as text."""
         not_tried = TimeoutError("not tried yet")

@@ -184,6 +184,35 @@ class ChangesRequest(msgspec.Struct, frozen=True, array_like=True, tag=16):
     """Time to wait for a change if there is none, in milliseconds."""
 
 
+class SnapshotRequest(msgspec.Struct, frozen=True, array_like=True, tag=17):
+    """Request to open a leased snapshot."""
+
+    number: int
+    lease_ms: int
+    """Time without a read after which the snapshot ends, in milliseconds."""
+    partitions: int = 1
+    """Number of ranges that the split keys should make."""
+    prefix: str | tuple[str | int, ...] | None = None
+
+
+class SnapshotRead(msgspec.Struct, frozen=True, array_like=True, tag=18):
+    """Request for a page of a leased snapshot."""
+
+    number: int
+    id: str
+    start: str | int | tuple[str | int, ...] | None = None
+    """First key, or None."""
+    stop: str | int | tuple[str | int, ...] | None = None
+    """Key before which the range ends, or None."""
+    prefix: str | tuple[str | int, ...] | None = None
+
+
+class SnapshotRelease(msgspec.Struct, frozen=True, array_like=True, tag=19):
+    """Notification that a leased snapshot is no longer needed. There is no response."""
+
+    id: str
+
+
 ClientMessage: TypeAlias = (
     ClientHello
     | CallRequest
@@ -192,6 +221,9 @@ ClientMessage: TypeAlias = (
     | BackupRequest
     | BackupPartRequest
     | ChangesRequest
+    | SnapshotRequest
+    | SnapshotRead
+    | SnapshotRelease
 )
 
 
@@ -315,6 +347,28 @@ class ChangesRejected(msgspec.Struct, frozen=True, array_like=True, tag=29):
     """Index of the last change that the replica has."""
 
 
+class SnapshotOpened(msgspec.Struct, frozen=True, array_like=True, tag=30):
+    """Notification that a leased snapshot can be read."""
+
+    number: int
+    id: str
+    cluster: str
+    """Identity of the cluster; empty if it keeps no changes."""
+    index: int
+    """Number of committed requests that the state includes."""
+    lease_ms: int
+    splits: tuple[str | int | tuple[str | int, ...], ...] = ()
+
+
+class SnapshotPage(msgspec.Struct, frozen=True, array_like=True, tag=31):
+    """Registers of a leased snapshot, in key order."""
+
+    number: int
+    items: tuple[tuple[Any, Any], ...]
+    next: str | int | tuple[str | int, ...] | None = None
+    """Key of the next page, or None at the end."""
+
+
 ServerMessage: TypeAlias = (
     Welcome
     | CallIssued
@@ -326,6 +380,8 @@ ServerMessage: TypeAlias = (
     | BackupPart
     | ChangesPart
     | ChangesRejected
+    | SnapshotOpened
+    | SnapshotPage
 )
 
 _RESPONSE_TAG: Final = CallResponse.__struct_config__.tag

@@ -325,6 +325,15 @@ class RegisterTable:
         self._cursors.append(cursor)
         return cursor
 
+    @property
+    def key_list(self) -> KeyList:
+        assert self._key_list is not None
+        return self._key_list
+
+    def add_cursor(self, cursor: CheckpointCursor) -> None:
+        """Preserve previous values for a cursor that `open_cursor` did not create."""
+        self._cursors.append(cursor)
+
     def _written_keys(self) -> SortedKeys:
         if self._sorted_keys is None:
             self._sorted_keys = SortedKeys(self.registers)

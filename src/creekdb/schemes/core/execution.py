@@ -9,6 +9,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
+from creekdb.execution.mvcc.pinned_state import PinnedState
 from creekdb.execution.mvcc.state_loader import StateLoader
 from creekdb.execution.transaction import View
 from creekdb.protocol.checkpoint.stream import RegisterCursor, RegisterLoader
@@ -37,8 +38,8 @@ class StableWrites(NamedTuple):
     outcome: Outcome
     writes: dict[Key, Any]
     """Values after the request, `ABSENT` for deleted registers."""
-    before: dict[Key, Any]
-    """Values before the request, `ABSENT` for registers without one."""
+    before: dict[Key, Any] | None
+    """Values before the request, `ABSENT` for registers without one. None if not requested."""
 
 
 class Execution(ABC):
@@ -55,7 +56,7 @@ class Execution(ABC):
         """Discard the undo information of a request whose position is final. Return its outcome."""
 
     @abstractmethod
-    def stabilise_with_writes(self, request: Request) -> StableWrites:
+    def stabilise_with_writes(self, request: Request, with_before: bool) -> StableWrites:
         """Like `stabilise_request`, for replicas that report changes."""
 
     @abstractmethod
@@ -69,6 +70,10 @@ class Execution(ABC):
 
     def checkpoint_cursor(self) -> RegisterCursor | None:
         """Return a lazy cursor over `stable_items`, or None if there are only the latter."""
+        return None
+
+    def pin_state(self) -> PinnedState | None:
+        """Return the stable state for reads by key range, or None if the execution has none."""
         return None
 
     @abstractmethod

@@ -162,9 +162,9 @@ class SequentialExecution(Execution):
         self._state.truncate(request)
         return self.outcomes.pop(request.id)
 
-    def stabilise_with_writes(self, request: Request) -> StableWrites:
+    def stabilise_with_writes(self, request: Request, with_before: bool) -> StableWrites:
         assert self._writes is not None
-        before = self._state.undo_log[request.id]
+        before = self._state.undo_log[request.id] if with_before else None
         writes = self._writes.pop(request.id)
         return StableWrites(self.stabilise_request(request), writes, before)
 

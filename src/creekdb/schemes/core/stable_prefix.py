@@ -142,7 +142,9 @@ class StablePrefix:
         report_changes = self._settings.report_changes
         for length, request in enumerate(requests, self.length + 1):
             if report_changes:
-                outcome, writes, before = execution.stabilise_with_writes(request)
+                outcome, writes, before = execution.stabilise_with_writes(
+                    request, report_changes > 1
+                )
             else:
                 outcome = execution.stabilise_request(request)
             if digest_interval:
@@ -152,9 +154,8 @@ class StablePrefix:
             self._timestamp = max(self._timestamp, request.timestamp)
             changed = self._responses.record_stable(boundary.instance, request, outcome)
             if report_changes:
-                images = before if report_changes > 1 else None
                 self._outbox.changes.append(
-                    StableChange(length, request, outcome, changed, writes, images)
+                    StableChange(length, request, outcome, changed, writes, before)
                 )
         self.instance, self.length = boundary
         # Lists are truncated in large pieces, so that the cost per request is small.

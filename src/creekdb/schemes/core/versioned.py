@@ -27,6 +27,7 @@ from creekdb.execution.mvcc.entry import (
     committed_position,
 )
 from creekdb.execution.mvcc.estimates import AccessEstimates
+from creekdb.execution.mvcc.pinned_state import PinnedState
 from creekdb.execution.mvcc.register_table import CheckpointCursor
 from creekdb.execution.mvcc.scheduler import Scheduler
 from creekdb.execution.mvcc.snapshot import StoreSnapshot
@@ -270,11 +271,11 @@ class VersionedExecution(Execution):
         assert entry.outcome is not None
         return entry.outcome
 
-    def stabilise_with_writes(self, request: Request) -> StableWrites:
+    def stabilise_with_writes(self, request: Request, with_before: bool) -> StableWrites:
         entry, table = self.entries[request.id], self.store.table
         assert entry.phase is ExecutionPhase.EXECUTED, "a merged run has no writes per request"
         versions = entry.versions
-        before = {key: table.stable_value(key) for key in versions}
+        before = {key: table.stable_value(key) for key in versions} if with_before else None
         outcome = self.stabilise_request(request)  # computes the sums of deltas
         writes = {key: version.value for key, version in versions.items()}
         return StableWrites(outcome, writes, before)
@@ -294,6 +295,13 @@ class VersionedExecution(Execution):
 
     def checkpoint_cursor(self) -> CheckpointCursor | None:
         return self.store.table.open_cursor() if self._settings.drafts else None
+
+    def pin_state(self) -> PinnedState | None:
+        if not self._settings.drafts:
+            return None
+        pinned = PinnedState(self.store.table, self.store.table.key_list)
+        self.store.table.add_cursor(pinned)
+        return pinned
 
     def register_count(self) -> int:
         return len(self.store.table.registers)

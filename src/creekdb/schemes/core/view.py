@@ -4,6 +4,7 @@ from collections.abc import Collection, Iterator
 from typing import Any
 
 from creekdb.execution.keys import CollationKey
+from creekdb.execution.mvcc.pinned_state import PinnedState
 from creekdb.protocol.checkpoint.stream import LazyCheckpoint, RegisterLoader
 from creekdb.protocol.consensus.omega import NO_BALLOT
 from creekdb.protocol.ids.version_vector import Dot
@@ -164,6 +165,10 @@ class ReplicaView:
         """Return a checkpoint of the longest executed prefix of `committed` that ends with an
         instance. Its registers are read later."""
         return self._stable_prefix.lazy_checkpoint()
+
+    def pin_state(self) -> tuple[int, PinnedState | None]:
+        """Return the length of the stable prefix, and its state for reads by key range."""
+        return self._stable_prefix.length, self._execution.pin_state()
 
     def new_state_loader(self) -> RegisterLoader:
         """Return the loader for the registers of a snapshot that arrives in parts.

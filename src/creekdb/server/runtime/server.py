@@ -20,7 +20,7 @@ from creekdb.protocol.membership.configuration import Configuration
 from creekdb.protocol.messages import Record
 from creekdb.schemes import registry
 from creekdb.schemes.core.replica import Replica
-from creekdb.server.backup.capture import capture_state
+from creekdb.server.backup.capture import capture_state, wait_until_durable
 from creekdb.server.backup.sessions import BackupLimits, BackupSessions
 from creekdb.server.calls.admission_control import (
     AdmissionControl,
@@ -33,6 +33,7 @@ from creekdb.server.changes.feed import ChangeFeed, loop_ports
 from creekdb.server.changes.identity import ClusterIdentity
 from creekdb.server.changes.log import ChangeLog
 from creekdb.server.changes.readers import ChangeReaders, ReaderLimits
+from creekdb.server.changes.snapshots import LeasedSnapshots, SnapshotLimits
 from creekdb.server.membership.changes import (
     MembershipView,
     data_loss_fault,
@@ -68,6 +69,7 @@ from creekdb.server.transport.client_connection import (
     ClientConnection,
     ClientService,
     ConnectionLimits,
+    StateReaders,
 )
 from creekdb.server.transport.keepalive import LivenessResponder
 from creekdb.server.transport.listeners import RESERVED_FILES_BEYOND_PEERS, Listeners
@@ -102,6 +104,7 @@ class ServerLimits(NamedTuple):
     peers: PeerLimits = PeerLimits()
     backup: BackupLimits = BackupLimits()
     changes: ReaderLimits = ReaderLimits()
+    snapshots: SnapshotLimits = SnapshotLimits()
     report_after_s: float = 2.0
     """Duration of a wait or an activity at the start before it is logged, and between two logs, in
     seconds."""
@@ -208,12 +211,21 @@ class Server:
             config,
             self.dispatcher,
             tokens,
-            BackupSessions(capture, self.task_supervisor.spawn, chunk_bytes),
-            ChangeReaders(
-                self.changes,
-                self._cluster_identity,
-                self.task_supervisor.spawn,
-                limits.changes,
+            StateReaders(
+                BackupSessions(capture, self.task_supervisor.spawn, chunk_bytes),
+                ChangeReaders(
+                    self.changes,
+                    self._cluster_identity,
+                    self.task_supervisor.spawn,
+                    limits.changes,
+                ),
+                LeasedSnapshots(
+                    self.driver,
+                    self._cluster_identity,
+                    partial(wait_until_durable, self.journal, timeout_s),
+                    self.task_supervisor.spawn,
+                    limits.snapshots,
+                ),
             ),
             self.status,
             limits.connections,

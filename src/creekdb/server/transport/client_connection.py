@@ -20,6 +20,7 @@ from creekdb.server.backup.sessions import BackupSessions
 from creekdb.server.calls.capabilities import operation_signatures
 from creekdb.server.calls.dispatcher import CallDispatcher, ClientCalls
 from creekdb.server.changes.readers import ChangeReaders
+from creekdb.server.changes.snapshots import LeasedSnapshots
 from creekdb.server.runtime.config import ServerConfig
 from creekdb.server.security.authentication import AccessTokens
 from creekdb.server.transport.keepalive import HELLO_TIMEOUT_S, HelloTimeout, enable_keepalive
@@ -41,6 +42,9 @@ from creekdb.wire.messages import (
     ConnectionRejected,
     Rejected,
     ServerMessage,
+    SnapshotRead,
+    SnapshotRelease,
+    SnapshotRequest,
     StatusRequest,
     StatusResponse,
     Welcome,
@@ -71,6 +75,14 @@ class ConnectionLimits(NamedTuple):
     hello_timeout_s: float = HELLO_TIMEOUT_S
 
 
+class StateReaders(NamedTuple):
+    """Parts through which clients read the committed state and its changes."""
+
+    backup_sessions: BackupSessions
+    changes: ChangeReaders
+    snapshots: LeasedSnapshots
+
+
 class ClientService:
     """State shared by all client connections of a replica."""
 
@@ -79,16 +91,16 @@ class ClientService:
         config: ServerConfig,
         dispatcher: CallDispatcher,
         tokens: AccessTokens,
-        backup_sessions: BackupSessions,
-        changes: ChangeReaders,
+        readers: StateReaders,
         status: Callable[[], dict[str, Any]],
         limits: ConnectionLimits,
     ) -> None:
-        self.changes = changes
+        self.changes = readers.changes
+        self.snapshots = readers.snapshots
         self.dispatcher = dispatcher
         self.count = dispatcher.count
         self.tokens = tokens
-        self.backup_sessions = backup_sessions
+        self.backup_sessions = readers.backup_sessions
         self.status = status
         self.limits = limits
         self.page_url = config.page_url
@@ -119,6 +131,7 @@ class ClientService:
     def close(self) -> None:
         for connection in tuple(self.connections):
             connection.close()
+        self.snapshots.close()
 
 
 class ClientConnection:
@@ -202,6 +215,13 @@ class ClientConnection:
                 self._handle_backup_request(message)
             case ChangesRequest():
                 self._service.changes.start(self, message, self._send)
+            case SnapshotRequest():
+                self._service.snapshots.start(message, self._send)
+            case SnapshotRead():
+                self._send(self._service.snapshots.read(message))
+                self._writer.flush()
+            case SnapshotRelease(id=id):
+                self._service.snapshots.release(id)
             case BackupPartRequest():
                 self._send(self._service.backup_sessions.next_part(self, message))
                 self._writer.flush()  # a part is large: a client that does not read it gets no more

@@ -1,0 +1,182 @@
+"""Leased snapshots: the committed state at one index, readable by key range from any connection.
+
+A reader opens a snapshot and receives its identifier, its index and keys that split it into ranges
+of similar size. Any connection to this replica can read any range, and repeat it. A snapshot costs
+one entry per register that changes while it is open. So their number is bounded, and each has a
+lease, which every read renews. After the snapshot, the change feed continues at its index plus one.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from secrets import token_hex
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from creekdb.errors import CreekError
+from creekdb.execution.keys import (
+    FIRST_COLLATION_KEY,
+    LAST_COLLATION_KEY,
+    CollationKey,
+    collation_key,
+    prefix_range,
+)
+from creekdb.execution.mvcc.pinned_state import SAMPLES_PER_SPLIT, PinnedState
+from creekdb.protocol.values import Key
+from creekdb.server.runtime.driver import Driver
+from creekdb.server.runtime.task_supervisor import Spawn
+from creekdb.wire.messages import (
+    Rejected,
+    SnapshotOpened,
+    SnapshotPage,
+    SnapshotRead,
+    SnapshotRequest,
+)
+from creekdb.wire.reject_reason import RejectReason
+
+PARTITIONS_MAX: Final = 1024
+
+
+class SnapshotLimits(NamedTuple):
+    snapshots_max: int = 4
+    """Upper bound for the open snapshots of a replica."""
+    lease_s_max: float = 600.0
+    """Upper bound for the time without a read after which a snapshot ends, in seconds."""
+    page_registers_max: int = 1000
+    page_bytes_max: int = 256 * 1024
+    """Approximate size of one page, in bytes."""
+
+
+DEFAULT_LIMITS: Final = SnapshotLimits()
+
+
+class _Lease:
+    def __init__(self, state: PinnedState, seconds: float) -> None:
+        self.state = state
+        self.seconds = seconds
+        self.timer: asyncio.TimerHandle | None = None
+
+
+class LeasedSnapshots:
+    """Open snapshots of a replica."""
+
+    def __init__(
+        self,
+        driver: Driver,
+        identity: Callable[[], str | None],
+        wait_durable: Callable[[], Awaitable[bool]],
+        spawn: Spawn,
+        limits: SnapshotLimits = DEFAULT_LIMITS,
+    ) -> None:
+        """`wait_durable` waits until all records of the journal are durable."""
+        self._driver = driver
+        self._identity = identity
+        self._wait_durable = wait_durable
+        self._spawn = spawn
+        self._limits = limits
+        self._leases: dict[str, _Lease] = {}
+
+    def start(
+        self, request: SnapshotRequest, send: Callable[[SnapshotOpened | Rejected], None]
+    ) -> None:
+        """Open a snapshot, and send the response when it can be read."""
+
+        async def answer() -> None:
+            send(await self.open(request))
+
+        self._spawn(answer())
+
+    async def open(self, request: SnapshotRequest) -> SnapshotOpened | Rejected:
+        number, limits = request.number, self._limits
+        if len(self._leases) >= limits.snapshots_max:
+            message = f"{limits.snapshots_max} snapshots are open; release one, or retry later"
+            return Rejected(number, RejectReason.BUSY, message)
+        driver = self._driver
+        driver.apply_effects()  # the journal must have all records behind the state
+        with driver.executor.lock:
+            view = driver.replica.view
+            index, state = (0, None) if view.awaited_members() is not None else view.pin_state()
+        if state is None:
+            message = "this replica has no state yet, or its scheme has no snapshots"
+            return Rejected(number, RejectReason.NOT_READY, message)
+        id = token_hex(8)
+        lease = self._leases[id] = _Lease(state, min(request.lease_ms / 1000, limits.lease_s_max))
+        self._renew(id, lease)
+        try:
+            is_durable = await self._wait_durable()
+        except CreekError:
+            is_durable = False
+        if not is_durable:
+            self.release(id)
+            return Rejected(number, RejectReason.DISK, "the state is not on the disk yet")
+        with driver.executor.lock:
+            splits = _split_keys(state, request)
+        return SnapshotOpened(
+            number, id, self._identity() or "", index, int(lease.seconds * 1000), splits
+        )
+
+    def read(self, request: SnapshotRead) -> SnapshotPage | Rejected:
+        lease = self._leases.get(request.id)
+        if lease is None or lease.state.is_lost:
+            self.release(request.id)
+            message = "the snapshot has expired, or was opened at another replica; open another one"
+            return Rejected(request.number, RejectReason.STATE_EXPIRED, message)
+        self._renew(request.id, lease)
+        start, stop = _range(request)
+        items: list[tuple[Key, Any]] = []
+        size = 0
+        limits, following = self._limits, None
+        with self._driver.executor.lock:
+            for key, value in lease.state.items(start, stop):
+                if len(items) >= limits.page_registers_max or size >= limits.page_bytes_max:
+                    following = key
+                    break
+                items.append((key, value))
+                size += len(msgspec.msgpack.encode(items[-1]))
+        return SnapshotPage(request.number, tuple(items), following)
+
+    def release(self, id: str) -> None:
+        lease = self._leases.pop(id, None)
+        if lease is not None:
+            if lease.timer is not None:
+                lease.timer.cancel()
+            with self._driver.executor.lock:
+                lease.state.close()
+
+    def close(self) -> None:
+        for id in tuple(self._leases):
+            self.release(id)
+
+    def _renew(self, id: str, lease: _Lease) -> None:
+        if lease.timer is not None:
+            lease.timer.cancel()
+        loop = asyncio.get_running_loop()
+        lease.timer = loop.call_later(lease.seconds, self.release, id)
+
+
+def _range(request: SnapshotRead) -> tuple[CollationKey, CollationKey]:
+    """Return the requested range, without the registers of Creek itself."""
+    start, stop = FIRST_COLLATION_KEY, LAST_COLLATION_KEY
+    if request.prefix is not None:
+        start, stop = prefix_range(request.prefix)
+    if request.start is not None:
+        start = max(start, collation_key(request.start))
+    if request.stop is not None:
+        stop = min(stop, collation_key(request.stop))
+    return start, max(start, min(stop, LAST_COLLATION_KEY))
+
+
+def _split_keys(state: PinnedState, request: SnapshotRequest) -> tuple[Key, ...]:
+    """Return keys that split the registers into about `partitions` ranges of similar size."""
+    partitions = max(1, min(request.partitions, PARTITIONS_MAX))
+    if partitions == 1:
+        return ()
+    first, last = FIRST_COLLATION_KEY, LAST_COLLATION_KEY
+    if request.prefix is not None:
+        first, last = prefix_range(request.prefix)
+    sampled = sorted(
+        (collation_key(key), key) for key in set(state.sample_keys(partitions * SAMPLES_PER_SPLIT))
+    )
+    keys = [key for collation, key in sampled if first <= collation < min(last, LAST_COLLATION_KEY)]
+    chosen = [keys[len(keys) * each // partitions] for each in range(1, partitions)] if keys else []
+    return tuple(dict.fromkeys(key for key in chosen if key != keys[0]))

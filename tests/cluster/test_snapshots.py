@@ -1,0 +1,106 @@
+"""Leased snapshots of a live cluster: consistent, repeatable, and continued by the change feed."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from creekdb.client import Database, NotDone
+from creekdb.client.snapshots import Snapshot
+from creekdb.server.changes.snapshots import SnapshotLimits
+from creekdb.server.runtime.server import ServerLimits
+from tests.cluster.in_process_cluster import running_cluster
+
+KEPT: dict[str, Any] = {"keep_changes": "1h"}
+
+
+async def fill(db: Database, count: int) -> None:
+    for first in range(0, count, 50):
+        calls = [("put", f"key{number:04}", number) for number in range(first, first + 50)]
+        await db.batch(calls, strong=True)
+
+
+async def read(snapshot: Snapshot, start: Any = None, stop: Any = None) -> dict[Any, Any]:
+    return {key: value async for key, value in snapshot.items(start, stop)}
+
+
+async def test_a_snapshot_does_not_change_while_others_write(tmp_path: Path) -> None:
+    limits = ServerLimits(snapshots=SnapshotLimits(page_registers_max=7))
+    async with running_cluster(tmp_path, 1, limits, **KEPT) as cluster, cluster.client() as db:
+        await fill(db, 100)
+        expected = {f"key{number:04}": number for number in range(100)}
+        async with db.snapshot() as snapshot:
+            await db.strong.put("key0000", "changed")
+            await db.strong.delete("key0050")
+            await db.strong.put("key0050x", "added")
+            await db.strong.put("later", "added")
+            first = await read(snapshot)
+            await db.strong.delete("key0099")
+            assert first == expected
+            assert list(first) == sorted(first)
+            assert await read(snapshot) == expected
+            assert await read(snapshot, "key0010", "key0012") == {"key0010": 10, "key0011": 11}
+
+
+async def test_ranges_hold_all_registers_once(tmp_path: Path) -> None:
+    async with running_cluster(tmp_path, 1, **KEPT) as cluster, cluster.client() as db:
+        await fill(db, 200)
+        async with db.snapshot(partitions=4) as snapshot:
+            parts = [await read(snapshot, *bounds) for bounds in snapshot.ranges()]
+
+        assert len(parts) == 4
+        assert all(len(part) > 10 for part in parts)
+        assert sum(map(len, parts)) == 200
+        assert {key for part in parts for key in part} == {f"key{each:04}" for each in range(200)}
+
+
+async def test_another_connection_reads_the_snapshot_by_its_ticket(tmp_path: Path) -> None:
+    async with (
+        running_cluster(tmp_path, 1, **KEPT) as cluster,
+        cluster.client() as db,
+        cluster.client() as other,
+    ):
+        await fill(db, 50)
+        async with db.snapshot() as snapshot:
+            await db.strong.put("key0000", "changed")
+            async with other.snapshot(ticket=snapshot.ticket) as shared:
+                assert await read(shared) == await read(snapshot)
+            assert (await read(snapshot))["key0000"] == 0  # reading does not release it
+
+
+async def test_the_feed_continues_after_a_snapshot(tmp_path: Path) -> None:
+    async with running_cluster(tmp_path, **KEPT) as cluster, cluster.client(0) as db:
+        await db.strong.put("a", 1)
+        async with db.snapshot() as snapshot:
+            state = await read(snapshot)
+            await db.strong.put("a", 2)
+            await db.strong.put("b", 3)
+            async with db.changes(snapshot.index + 1, follow=False) as stream:
+                async for change in stream:
+                    state.update(change.writes)
+
+        assert state == {"a": 2, "b": 3}
+
+
+async def test_an_idle_snapshot_expires(tmp_path: Path) -> None:
+    async with running_cluster(tmp_path, 1) as cluster, cluster.client() as db:
+        await db.strong.put("a", 1)
+        async with db.snapshot(lease=0.05) as snapshot:
+            await asyncio.sleep(0.3)
+            with pytest.raises(NotDone, match="the snapshot has expired"):
+                await read(snapshot)
+
+
+async def test_the_number_of_snapshots_is_bounded(tmp_path: Path) -> None:
+    limits = ServerLimits(snapshots=SnapshotLimits(snapshots_max=2))
+    async with running_cluster(tmp_path, 1, limits) as cluster, cluster.client() as db:
+        await db.strong.put("a", 1)
+        async with db.snapshot() as one, db.snapshot() as two:
+            assert await read(one) == await read(two) == {"a": 1}
+            with pytest.raises(NotDone, match="2 snapshots are open"):
+                async with db.snapshot():
+                    pass
+        await asyncio.sleep(0.1)
+        async with db.snapshot() as snapshot:
+            assert await read(snapshot) == {"a": 1}

@@ -106,7 +106,7 @@ def test_a_busy_replica_does_not_outlive_creek_up() -> None:
     ("options", "expected"),
     [
         ("--datatype kvv", "unknown data type 'kvv'"),
-        ("--datatype shop", "transactions, package.module:variable"),
+        ("--datatype shop", "sql, package.module:variable"),
         ("--datatype nowhere:shop", "there is no module 'nowhere'"),
         ("--replicas 0", "0 is not in the range"),
         ("--data .", "contains other files"),

@@ -1,8 +1,8 @@
 """Dialect for SQLAlchemy 2: SQL of SQLite, sent with `creekdb.dbapi`.
 
-Statements and types are those of SQLAlchemy's dialect for SQLite. This module replaces the parts that
-depend on a file or on a connection of SQLite: settings in the URL, isolation levels, and reflection
-of temporary tables.
+Statements and types are those of SQLAlchemy's dialect for SQLite. This module replaces the parts
+that depend on a file or on a connection of SQLite: settings in the URL, isolation levels, and
+reflection of temporary tables.
 """
 
 from types import ModuleType
@@ -11,6 +11,7 @@ from typing import Any, Final
 from sqlalchemy import exc
 from sqlalchemy.dialects.sqlite.base import SQLiteDialect
 from sqlalchemy.engine import URL, Connection, reflection
+from sqlalchemy.engine.interfaces import IsolationLevel
 
 from creekdb import dbapi
 from creekdb.dbapi.connection import url_settings
@@ -57,16 +58,16 @@ class CreekDialect(SQLiteDialect):
             raise exc.ArgumentError(str(error)) from error
         return [",".join(addresses)], settings
 
-    def get_isolation_level_values(self, dbapi_connection: Any) -> list[str]:
+    def get_isolation_level_values(self, dbapi_connection: Any) -> list[IsolationLevel]:
         return [SERIALIZABLE, AUTOCOMMIT]
 
     def set_isolation_level(self, dbapi_connection: Any, level: str) -> None:
         dbapi_connection.autocommit = level == AUTOCOMMIT
 
-    def get_isolation_level(self, dbapi_connection: Any) -> str:
+    def get_isolation_level(self, dbapi_connection: Any) -> IsolationLevel:
         return AUTOCOMMIT if dbapi_connection.autocommit else SERIALIZABLE
 
-    def get_default_isolation_level(self, dbapi_conn: Any) -> str:
+    def get_default_isolation_level(self, dbapi_conn: Any) -> IsolationLevel:
         return SERIALIZABLE
 
     def detect_autocommit_setting(self, dbapi_conn: Any) -> bool:
@@ -102,11 +103,15 @@ class CreekDialect(SQLiteDialect):
         return [MAIN]
 
     @reflection.cache
-    def get_temp_table_names(self, connection: Connection, **kw: Any) -> list[str]:
+    def get_temp_table_names(  # type: ignore[override]
+        self, connection: Connection, schema: str | None = None, **kw: Any
+    ) -> list[str]:
         return []
 
     @reflection.cache
-    def get_temp_view_names(self, connection: Connection, **kw: Any) -> list[str]:
+    def get_temp_view_names(  # type: ignore[override]
+        self, connection: Connection, schema: str | None = None, **kw: Any
+    ) -> list[str]:
         return []
 
     @reflection.cache
@@ -125,9 +130,8 @@ class CreekDialect(SQLiteDialect):
     ) -> str | None:
         text = "SELECT sql FROM sqlite_master WHERE name = ? AND type IN ('table', 'view')"
         definition = connection.exec_driver_sql(text, (table_name,)).scalar()
-        if (definition is None or schema not in (None, MAIN)) and not self._is_sys_table(
-            table_name
-        ):
+        is_system = table_name in ("sqlite_master", "sqlite_schema")
+        if (definition is None or schema not in (None, MAIN)) and not is_system:
             raise exc.NoSuchTableError(f"{schema}.{table_name}" if schema else table_name)
         return definition
 

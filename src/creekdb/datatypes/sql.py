@@ -18,6 +18,7 @@
 """
 
 from collections.abc import Sequence
+from contextlib import closing
 from random import Random
 from typing import Any
 
@@ -95,7 +96,8 @@ def preview(tx: Transaction, entries: Any, digests: Any = (), origin: Any = None
     if not script:
         raise SqlTypeError("a preview needs at least one entry")
     start = Origin.of(tx) if origin is None else Origin.from_value(origin)
-    outcome = _execute_script(_scratch(tx, start), script, digests)[-1]
+    with closing(_scratch(tx, start)) as scratch:
+        outcome = _execute_script(scratch, script, digests)[-1]
     return {
         "origin": tuple(start),
         "digest": outcome.digest,
@@ -112,14 +114,14 @@ def commit(tx: Transaction, entries: Any, digests: Any, origin: Any) -> tuple[st
     it takes effect unless one of its entries fails.
     """
     script = checked_entries(entries)
-    scratch = _scratch(tx, Origin.from_value(origin))
-    if digests is None:
-        outcomes = [EntryOutcome(scratch.run(entry), None) for entry in script]
-    else:
-        if not isinstance(digests, Sequence) or len(digests) != len(script):
-            raise SqlTypeError("'digests' is None, or has one digest for each entry")
-        outcomes = _execute_script(scratch, script, digests)
-    scratch.keep_writes(tx)
+    with closing(_scratch(tx, Origin.from_value(origin))) as scratch:
+        if digests is None:
+            outcomes = [EntryOutcome(scratch.run(entry), None) for entry in script]
+        else:
+            if not isinstance(digests, Sequence) or len(digests) != len(script):
+                raise SqlTypeError("'digests' is None, or has one digest for each entry")
+            outcomes = _execute_script(scratch, script, digests)
+        scratch.keep_writes(tx)
     return tuple(outcome.digest for outcome in outcomes)
 
 

@@ -104,6 +104,10 @@ class ScratchExecution:
             self._restore(before)
             return EntryOutcome(None, error_text(error))
 
+    def close(self) -> None:
+        """Release the resources of the engine. A later entry acquires them again."""
+        self._engine.close_session(self._session)
+
     def keep_writes(self, tx: Transaction) -> None:
         """Write what the script has written to the transaction of the operation."""
         for key, value in self._transaction.close(Outcome()).writes.items():
@@ -156,6 +160,7 @@ class ScratchExecution:
         transaction = self._transaction
         for key in list(transaction._writes):
             transaction.restore(key, writes.get(key, NOT_WRITTEN))
+        self.close()  # later statements need a worker for the restored schema
         self._session.schema = None
 
 

@@ -469,8 +469,8 @@ MUTANTS: tuple[MutantWithTests, ...] = (
         "checker_confuses_incarnations",
         "an operation is committed only if its own incarnation cast the request last",
         RUN_INDEX,
-        "if casts and casts[-1].log.incarnation != record.incarnation:",
-        "if not casts:",
+        "return casts is not None and casts[-1].log.incarnation != record.incarnation",
+        "return casts is None",
         "convergence",
     ),
     _mutant(

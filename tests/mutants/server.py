@@ -122,8 +122,8 @@ MUTANTS: tuple[MutantWithTests, ...] = (
         "a scan continues after the last key",
         LOCK_TESTS,
         LOCK,
-        "start = (*collation_key(batch[-1]), -1)",
-        "start = collation_key(batch[-1])",
+        "scan = scan.after(batch[-1])",
+        "scan = RangeScan(collation_key(batch[-1]), scan.stop, scan.reverse)",
     ),
     tested(
         "lock_ends_a_scan_after_one_batch",

@@ -244,8 +244,8 @@ MUTANTS: tuple[MutantWithTests, ...] = (
         "a restored cluster has new members",
         RESTORE_TESTS,
         RESTORE,
-        "if item[0] != MEMBERSHIP_KEY])",
-        "])",
+        "if item[0] not in (MEMBERSHIP_KEY, IDENTITY_KEY)]",
+        "if item[0] != IDENTITY_KEY]",
     ),
     tested(
         "backup_checksum_is_not_compared",

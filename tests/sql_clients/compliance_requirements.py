@@ -5,7 +5,7 @@ from typing import Any, Final
 from sqlalchemy.testing import exclusions
 from sqlalchemy.testing.requirements import SuiteRequirements
 
-MISSING: Final[Any] = exclusions.closed()  # type: ignore[no-untyped-call]
+MISSING: Final[Any] = exclusions.closed()
 ROW_IDS: Final = "expects the row ids 1, 2, …; those of Creek derive from the request"
 LIKE_SQLITE: Final = "fails on plain SQLite too, with the default requirements of the suite"
 EXPECTED_FAILURES: Final[dict[str, str]] = {

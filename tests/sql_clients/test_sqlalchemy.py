@@ -6,7 +6,7 @@ from typing import Any
 
 import alembic.command
 import apsw
-import pandas  # type: ignore[import-untyped]
+import pandas
 import pytest
 import sqlalchemy as sa
 from alembic.config import Config

@@ -113,6 +113,7 @@ class Sequential:
     def pick_range(
         self, scan: RangeScan, items: tuple[int | str, ...], limit: int
     ) -> list[tuple[Key, Any]]:
+        """Return the first registers of a scan, at most `limit`."""
         keys = islice(self.keys(scan.start, scan.stop, scan.reverse), limit)
         return [(key, self.read(key)) for key in keys]
 

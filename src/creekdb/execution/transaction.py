@@ -345,16 +345,10 @@ class Transaction:
         self.step()
         if limit is not None and (type(limit) is not int or limit < 0):
             raise BadValue(f"the limit of a scan is an int from 0, not {limit!r}")
-        low, high = _scan_range(prefix, start, stop)
-        if low >= high:
+        begun = self._begin_scan(prefix, start, stop)
+        if begun is None:
             return iter(())
-        if self._footprint is not None and not self._footprint.can_scan(low, high):
-            self._leave_footprint("scanned", _range_text(prefix, start, stop))
-        for key in [key for key in self._blind_adds if low <= collation_key(key) < high]:
-            self._materialise_add(key)
-        own = {
-            key: value for key, value in self._writes.items() if low <= collation_key(key) < high
-        }
+        low, high, own = begun
         return self._scan(low, high, own, bool(reverse), limit)
 
     def scan_picked(
@@ -390,16 +384,10 @@ class Transaction:
         for item in picked:
             if type(item) is not int and type(item) is not str:
                 raise BadValue(f"an item is an index or a name, not a {type(item).__name__}")
-        low, high = _scan_range(prefix, start, stop)
-        if low >= high:
+        begun = self._begin_scan(prefix, start, stop)
+        if begun is None:
             return iter(())
-        if self._footprint is not None and not self._footprint.can_scan(low, high):
-            self._leave_footprint("scanned", _range_text(prefix, start, stop))
-        for key in [key for key in self._blind_adds if low <= collation_key(key) < high]:
-            self._materialise_add(key)
-        own = {
-            key: value for key, value in self._writes.items() if low <= collation_key(key) < high
-        }
+        low, high, own = begun
         scan = RangeScan(low, high, bool(reverse))
         return self._merged_batches(scan, own, picked) if own else self._batches(scan, picked)
 
@@ -465,6 +453,22 @@ class Transaction:
         if key in self._blind_adds:
             return abs(self._blind_adds[key]) < BLIND_ADD_MAX
         return self._view.is_addable(key)
+
+    def _begin_scan(
+        self, prefix: Any, start: Any, stop: Any
+    ) -> tuple[CollationKey, CollationKey, dict[Key, Any]] | None:
+        """Return the range of a scan and the own writes in it, or None if the range is empty."""
+        low, high = _scan_range(prefix, start, stop)
+        if low >= high:
+            return None
+        if self._footprint is not None and not self._footprint.can_scan(low, high):
+            self._leave_footprint("scanned", _range_text(prefix, start, stop))
+        for key in [key for key in self._blind_adds if low <= collation_key(key) < high]:
+            self._materialise_add(key)
+        own = {
+            key: value for key, value in self._writes.items() if low <= collation_key(key) < high
+        }
+        return low, high, own
 
     def _materialise_add(self, key: Key) -> None:
         """Replace a deferred addition with a write, because the operation reads the sum."""

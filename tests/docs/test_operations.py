@@ -21,7 +21,7 @@ def directory(tmp_path: Path) -> Path:
 
 
 def test_the_tests_of_the_page_pass(directory: Path) -> None:
-    plugins = "creekdb.testing.plugin", "no:xdist", "no:asyncio", "no:cacheprovider"
+    plugins = "no:xdist", "no:asyncio", "no:cacheprovider"
     options = [option for plugin in plugins for option in ("-p", plugin)]
     command = [sys.executable, "-m", "pytest", "-q", *options]
     process = subprocess.run(command, cwd=directory, capture_output=True, text=True, check=False)

@@ -45,7 +45,7 @@ BAD_REQUESTS: list[tuple[str, str, dict[str, Any], int, str, str]] = [
         {"json": {"name": "a", "amount": 2**63}},
         422,
         BAD_ARGUMENTS,
-        "64-bit integer",
+        "beyond 64 bits",
     ),
     (
         "POST",

@@ -56,7 +56,7 @@ def test_the_documentation_lists_all_problems() -> None:
 
 
 async def test_the_documentation_lists_all_metrics(tmp_path: Path) -> None:
-    async with http_cluster(tmp_path) as http:
+    async with http_cluster(tmp_path, keep_changes="1h") as http:
         response_body = (await http.get("/metrics")).body
     listed = re.findall(r"^\| `(\w+)` \| (\w+) \| ", METRICS, re.MULTILINE)
     exported = [

@@ -32,7 +32,7 @@ MUTANTS: tuple[MutantWithTests, ...] = (
         "if int(text) == link[0]]",
     ),
     tested(
-        "search_ignores_sessions",
+        "test_kit_reverses_sessions",
         "a session keeps its order in every explored order",
         "tests/unit/testing/test_order_search.py",
         "testing/order_search.py",

@@ -18,11 +18,7 @@ from creekdb import __file__ as package_file
 TEST_S_MAX = 120
 """Time limit of one test, in seconds. A mutant may let a test wait without end."""
 
-OPTIONS = (
-    *("-x", "-q", "--tb=short", "-pno:cacheprovider"),
-    # The package has a pytest plugin, and is imported before pytest could rewrite its assertions.
-    *("-W", "ignore:Module already imported:pytest.PytestAssertRewriteWarning"),
-)
+OPTIONS = ("-x", "-q", "--tb=short", "-pno:cacheprovider")
 
 
 class FirstFailure:

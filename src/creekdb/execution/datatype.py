@@ -268,7 +268,7 @@ class DataType:
             if _is_interrupt(error):
                 raise
             outcome = Outcome(error=error_text(error))
-            if self.error_observer is not None:
+            if self.error_observer is not None and declaration is not None:
                 self.error_observer(name, error)
         finally:
             sys.setrecursionlimit(recursion_limit)

@@ -1,4 +1,7 @@
-"""Pytest plugin with clusters as fixtures. Pytest loads it wherever Creek is installed.
+"""Pytest plugin with clusters as fixtures: `pytest_plugins = ["creekdb.testing.plugin"]`.
+
+It is not loaded by itself. Pytest would rewrite the assertions of the whole package for a plugin
+that an installed package registers.
 
 The fixtures import Creek when a test uses them, so that other test suites start as fast as before.
 """

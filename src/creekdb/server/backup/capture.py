@@ -12,10 +12,10 @@ from typing import Final, NamedTuple
 
 from creekdb.errors import StorageFault, UsageError
 from creekdb.protocol.checkpoint.replay import replay_records
-from creekdb.protocol.ids.version_vector import Dot
+from creekdb.protocol.ids.version_vector import Dot, Dots
 from creekdb.protocol.messages import Checkpoint, Record
 from creekdb.protocol.order import RequestOrder
-from creekdb.protocol.request import Request
+from creekdb.protocol.request import Batch, Request
 from creekdb.server.backup.format import BackupHeader
 from creekdb.server.backup.sessions import CapturedState, LockedRegisters
 from creekdb.server.runtime.config import ServerConfig
@@ -42,22 +42,32 @@ def replay_committed(records: list[Record]) -> CommittedRequests:
     for request in {each.id: each for each in state.requests}.values():
         if request.id not in order.committed_ids:
             order.insert(request)
-    while instance in decided and all(_deliver(order, id) for id in decided[instance]):
+    while instance in decided and _deliver(order, decided[instance]):
         instance += 1
     return CommittedRequests(first, tuple(order.committed))
 
 
-def _deliver(order: RequestOrder, id: Dot) -> bool:
-    """Commit a request. Return False if it, or a request of its causal context, is missing."""
-    if id in order.committed_ids:
-        return True
-    request = order.find_tentative(id)
-    if request is None or request.context is None:
-        return False
-    missing = order.committed_ids.missing(request.context)
-    if any(order.find_tentative(each) is None for each in missing):
-        return False
-    order.commit(request)
+def _deliver(order: RequestOrder, batch: Batch) -> bool:
+    """Commit the requests of a batch. Return False if one of them, or of a causal context, is
+    missing. A weak request belongs to the cut of the next strong one (`RequestOrder.commit`)."""
+    cut: list[Dot] = []
+    for id in batch:
+        if id in order.committed_ids:
+            continue
+        request = order.find_tentative(id)
+        if request is None:
+            return False
+        needed = request.context
+        if needed is None:
+            needed = Dots({id.replica: (1, id.event + 1)})
+        for each in order.committed_ids.missing(needed):
+            if order.find_tentative(each) is None:
+                return False
+        if request.context is None:
+            cut.append(id)
+        else:
+            order.commit(request, cut)
+            cut.clear()
     return True
 
 

@@ -32,9 +32,9 @@ SECTIONS = {
     "Live cluster": (
         "up",
         "call",
+        "status",
         "sql",
         "changes",
-        "status",
         "cut",
         "heal",
         "kill",

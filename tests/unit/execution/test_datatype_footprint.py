@@ -85,9 +85,8 @@ def test_an_error_of_a_footprint_is_the_outcome() -> None:
 
 def test_a_call_with_the_wrong_number_of_arguments_has_no_footprint() -> None:
     assert SHOP.footprint(Operation("reserve")) is None
-    assert (
-        error_of("reserve")
-        == "BadValue: reserve(seat: int, customer: str = '') cannot take 0 arguments"
+    assert error_of("reserve") == (
+        "BadValue: reserve(seat: int, customer: str = '') requires the argument 'seat'"
     )
 
 

@@ -33,7 +33,10 @@ def cut(links: tuple[str, ...], *, port: int = PORT) -> None:
 @click.command(short_help="End the faults in a cluster of 'creek up'.")
 @declared
 def heal(*, port: int = PORT) -> None:
-    """Restore all links of a cluster of 'creek up', and start the replicas that were killed."""
+    """Restore all links of a cluster of 'creek up', and start the replicas that were killed.
+
+    Example: creek heal
+    """
     control = read_control(control_path(port))
     control.request("heal", links=control.all_links())
     for replica in range(control.replicas):
@@ -44,7 +47,10 @@ def heal(*, port: int = PORT) -> None:
 @click.command(short_help="Kill a replica of a cluster of 'creek up'.")
 @declared
 def kill(replica: int, *, port: int = PORT) -> None:
-    """Kill a replica of a cluster of 'creek up'. It stays down until 'creek heal'."""
+    """Kill a replica of a cluster of 'creek up'. It stays down until 'creek heal'.
+
+    Example: creek kill 2
+    """
     read_control(control_path(port)).request("kill", replica=replica)
     click.echo(f"killed: replica {replica}; 'creek heal' starts it again")
 

@@ -139,7 +139,7 @@ def simulate(
       creek simulate --datatype kv --debug
       creek simulate --workload tpcc --scheme creek --load 10000 --duration 500ms
       creek simulate --workload tpcc --scheme smr --find-peak --duration 1s
-      creek simulate --workload tpcc --load 20000 --duration 200ms --extensions all
+      creek simulate --workload tpcc --load 20000 --extensions all
       creek simulate --workload tpcc --load 1000 --regions 5
 
     \b

@@ -1,5 +1,6 @@
 """Random histories of a linearizable object, and a checker that tries every order."""
 
+import itertools
 from collections.abc import Sequence
 from itertools import combinations, permutations
 from random import Random
@@ -9,7 +10,11 @@ from creekdb.checkers.blackbox.models import IMPOSSIBLE, Model
 from creekdb.checkers.blackbox.observations import CallStatus, FinalObservation, ObservedCall
 from creekdb.checkers.blackbox.search import Interval
 from creekdb.datatypes import SAMPLERS, DataType, OperationSampler
-from creekdb.execution.sequential import OperationRaised, Sequential
+from creekdb.execution.sequential import Sequential
+from creekdb.protocol.ids.version_vector import Dot
+from creekdb.protocol.request import Operation, Request
+
+_NUMBERS = itertools.count(1)
 
 
 def call(
@@ -85,10 +90,19 @@ def _executed(
 
 
 def _response(machine: Sequential, each: ObservedCall) -> tuple[CallStatus, Any]:
-    try:
-        return CallStatus.OK, machine.call(each.operation, *each.arguments)
-    except OperationRaised as error:
-        return CallStatus.ERROR, str(error)
+    return execute_unchecked(machine, each.operation, each.arguments)
+
+
+def execute_unchecked(
+    machine: Sequential, name: str, arguments: tuple[Any, ...]
+) -> tuple[CallStatus, Any]:
+    """Execute a call whose arguments no client has checked, as samplers draw them."""
+    number = next(_NUMBERS)
+    request = Request(number, Dot(0, number), Operation(name, arguments), strong=False)
+    outcome = machine.apply(request)
+    if outcome.error is not None:
+        return CallStatus.ERROR, outcome.error
+    return CallStatus.OK, outcome.value
 
 
 def _with_response(

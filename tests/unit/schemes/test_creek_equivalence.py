@@ -12,6 +12,7 @@ from collections.abc import Callable
 from random import Random
 from typing import Any
 
+import hypothesis
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -239,12 +240,19 @@ def check_random_schedule(name: str, settings: Settings, seed: int, length: int)
 @pytest.mark.parametrize(
     "settings", [SEPARATE, MERGING, FOOTPRINTS], ids=["apart", "merging", "footprints"]
 )
-@pytest.mark.parametrize("name", sorted(DATATYPES))
+@pytest.mark.parametrize("name", sorted(set(DATATYPES) - {"sql"}))
 @given(seed=st.integers(0, 2**32), length=st.integers(1, 60))
 def test_creek_and_basic_agree_on_random_schedules(
     name: str, settings: Settings, seed: int, length: int
 ) -> None:
     check_random_schedule(name, settings, seed, length)
+
+
+@pytest.mark.skipif("sql" not in DATATYPES, reason="requires apsw")
+@given(seed=st.integers(0, 2**32), length=st.integers(1, 40))
+@hypothesis.settings(max_examples=20)  # a statement takes longer than other operations
+def test_creek_and_basic_agree_on_random_schedules_of_sql(seed: int, length: int) -> None:
+    check_random_schedule("sql", MERGING, seed, length)
 
 
 @pytest.mark.parametrize(

@@ -111,7 +111,7 @@ class ChangeEvent(msgspec.Struct):
         str,
         Meta(
             description="The change as JSON: index, call, timestamp, operation, arguments, strong, "
-            "changed, value, error, writes, deleted, before, client and number."
+            "changed, value, error, writes, deleted, before, client, number and commit_timestamp."
         ),
     ]
 

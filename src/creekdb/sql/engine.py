@@ -94,8 +94,9 @@ class CompiledSchemaChange(NamedTuple):
             delete = f"DELETE FROM {quote_name(table.name)}"
             execute_change(ChangePlan(parse(delete), table), worker, ())
         session = worker.session
-        result = change_schema(session, worker.catalog.schema, self.text)
-        ENGINE.close_session(session)  # later statements need a worker for the new schema
+        result = change_schema(session, worker.catalog, self.text)
+        if session.schema != worker.encoded:
+            ENGINE.close_session(session)  # later statements need a worker for the new schema
         return result
 
 

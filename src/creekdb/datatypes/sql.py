@@ -127,7 +127,7 @@ def commit(tx: Transaction, entries: Any, digests: Any, origin: Any) -> tuple[st
 
 def _scratch(tx: Transaction, origin: Origin) -> ScratchExecution:
     assert SQL.sql_engine is not None
-    return ScratchExecution(tx, SQL.sql_engine, origin, SQL.steps)
+    return ScratchExecution(tx, SQL.sql_engine, origin)
 
 
 def _execute_script(

@@ -116,9 +116,7 @@ class Footprint:
     def _readable_prefixes(self) -> PrefixSet:
         if self._readable is None:
             self._readable = (
-                PrefixSet((*self.touches, *self.reads))
-                if self.reads
-                else self._writable_prefixes()
+                PrefixSet((*self.touches, *self.reads)) if self.reads else self._writable_prefixes()
             )
         return self._readable
 

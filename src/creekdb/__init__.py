@@ -22,6 +22,8 @@ from creekdb.client import (
     ChangePosition,
     NotDone,
     OperationFailed,
+    SnapshotTicket,
+    TableChange,
     Unknown,
     connect,
 )
@@ -66,7 +68,9 @@ __all__ = [
     "PeerFault",
     "PositionInFuture",
     "Sequential",
+    "SnapshotTicket",
     "StorageFault",
+    "TableChange",
     "Transaction",
     "Unknown",
     "UnknownName",

@@ -13,7 +13,7 @@ from tools.build_backend import is_compiled
 from tools.compile import COMPILED, compile_modules, extension_files, missing_tool
 
 
-class CompiledModules(build_ext):  # type: ignore[misc] - setuptools has no types
+class CompiledModules(build_ext):  # type: ignore[misc]  # setuptools has no types
     """Compiles the modules like `make compiled`, and copies them into the wheel."""
 
     def run(self) -> None:

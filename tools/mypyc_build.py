@@ -66,7 +66,7 @@ class ObjectCache:
         return self._directory / name
 
 
-class ParallelBuild(build_ext):  # type: ignore[misc] - setuptools has no types
+class ParallelBuild(build_ext):  # type: ignore[misc]  # setuptools has no types
     """Compiles the sources of an extension in parallel."""
 
     cache: ObjectCache

@@ -84,6 +84,11 @@ def changes_schema(registers: StructType, is_table: bool) -> StructType:
     return StructType([*fields, *CHANGE_FIELDS])
 
 
+def writes_schema(key_type: str) -> StructType:
+    """Return the schema of a stream of writes to keys."""
+    return changes_schema(register_schema(key_type), is_table=False)
+
+
 def operations_schema() -> StructType:
     """Return the schema of a stream with a row per committed operation."""
     written = StructType(

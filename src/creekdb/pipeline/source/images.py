@@ -86,9 +86,9 @@ def replaced_since(
         for change in changes:
             if change.before is None:
                 raise UsageError(
-                    f"the state at index {index} is no longer held: the newest one is at "
-                    f"{ticket.index}, and the replicas keep no values before changes; omit asOf, "
-                    "or start the replicas with --before-images"
+                    f"the state at index {index} cannot be restored from that at {ticket.index}: "
+                    "the replicas keep no values before changes; omit asOf, or start them with "
+                    "--before-images"
                 )
             before = dict(change.before)
             for key in (*(key for key, _ in change.writes), *change.deleted):

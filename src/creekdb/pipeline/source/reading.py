@@ -47,8 +47,7 @@ def stream_schema(options: StreamOptions) -> StructType:
     if options.rows == "operations":
         return columns.operations_schema()
     if options.selection.table is None:
-        registers = columns.register_schema(options.selection.key_type)
-        return columns.changes_schema(registers, is_table=False)
+        return columns.writes_schema(options.selection.key_type)
     with ClusterReader(options.cluster, options.selection) as reader:
         registers = columns.table_schema(reader.describe_table())
     return columns.changes_schema(registers, is_table=True)

@@ -195,9 +195,8 @@ class CreekStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         except (ChangesUnavailable, UsageError) as error:
             reader.release(ticket)
             raise UsageError(
-                f"the snapshot at index {index} ended before the first batch was complete, and "
-                f"the state at this index cannot be restored ({error}); delete the checkpoint and "
-                "the output of the query, and start it again"
+                f"the snapshot at index {index} ended before its batch was complete: {error}; or "
+                "start the query again with another checkpointLocation and an empty output"
             ) from None
 
     def commit(self, end: dict[str, Any]) -> None:

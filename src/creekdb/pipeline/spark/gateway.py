@@ -11,8 +11,8 @@ import os
 import re
 import shutil
 import signal
-import sys
 import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress

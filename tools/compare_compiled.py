@@ -72,4 +72,4 @@ def fuzz(scheme: str, seeds: int, mode: str, directory: str) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    sys.exit(main(*map(int, sys.argv[1:]) or (SEEDS,)))
+    sys.exit(main(int(sys.argv[1]) if len(sys.argv) > 1 else SEEDS))

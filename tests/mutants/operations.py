@@ -41,8 +41,8 @@ MUTANTS: tuple[MutantWithTests, ...] = (
         "                pass",
     ),
     tested(
-        "digest_ignores_readonly",
-        "the digest covers the declaration of an operation",
+        "digest_ignores_the_step_limit",
+        "the digest covers the step limit of the data type",
         DIGEST_TESTS,
         DIGEST,
         " steps={datatype.steps}",

@@ -1,7 +1,8 @@
 """Digests of the code of operations, by which replicas detect that their modules differ.
 
 A digest covers the text of the operation and of its footprint. It covers the functions, classes and
-assignments that these use, directly or indirectly, in the same module or directory. It also covers the values of constants in the module of the operation.
+assignments that these use, directly or indirectly, in the same module or directory. It also covers
+the values of constants in the module of the operation.
 
 It does not depend on formatting, comments, docstrings, annotations of parameters and variables, the
 order of definitions, or the Python version as far as its grammar permits. It is derived from the

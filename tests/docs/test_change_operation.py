@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -82,8 +83,8 @@ async def test_a_change_in_place_is_reported(tmp_path: Path) -> None:
 
 
 async def test_a_change_in_place_is_rejected_by_option(tmp_path: Path) -> None:
-    settings = {"datatype": AFTER, "require_equal_operations": True}
-    async with running_cluster(tmp_path / "data", **settings) as cluster:
+    cluster_of = partial(running_cluster, datatype=AFTER, require_equal_operations=True)
+    async with cluster_of(tmp_path / "data") as cluster:
         await cluster.until_connected()
         await restart(cluster, 1, IN_PLACE)
         for replica in range(3):

@@ -2,6 +2,7 @@
 
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -44,21 +45,20 @@ async def test_replicas_continue_on_the_data_directories_of_a_release(release: P
 
 
 async def test_the_change_feed_of_a_release_is_readable_from_its_start(release: Path) -> None:
+    writes: list[tuple[Any, Any]] = []
     async with (
         running_cluster(release, keep_changes=RETENTION, before_images=True) as cluster,
         cluster.client() as db,
     ):
-        writes: list[object] = []
-        async for change in db.changes(start="earliest"):
-            writes += [(write.key, write.value) for write in change.writes]
-            if len(writes) == len(STATE) + 4:
-                break
+        async for change in db.changes("earliest", follow=False):
+            writes += change.writes
+
     assert writes[: len(STATE)] == list(STATE.items())
-    assert dict(writes)["apple"] == STATE["apple"]  # type: ignore[call-overload, arg-type]
+    assert dict(writes)["apple"] == STATE["apple"]
 
 
 async def test_a_backup_of_a_release_is_restored(release: Path, tmp_path: Path) -> None:
-    assert user_state(release / BACKUP) == STATE
+    assert user_state(release / BACKUP).items() >= STATE.items()
     restore_all(release / BACKUP, tmp_path / "restored", 1, datatype=DATA_TYPE)
     async with running_cluster(tmp_path / "restored", 1, cluster="another") as cluster:
         assert await state(cluster) == STATE

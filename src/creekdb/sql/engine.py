@@ -24,6 +24,7 @@ from creekdb.sql.statements import (
     number_parameters,
     parse,
 )
+from creekdb.sql.table_rows import TableDescription, describe_table
 from creekdb.sql.tokens import quote_name
 from creekdb.sql.worker import COMPILED_MAX, Worker, WorkerPool, check_parameters
 
@@ -125,6 +126,13 @@ class Engine:
         numbered, compiled = worker.compiled.get(text) or self._compile(worker, text)
         bindings = check_parameters(bind(numbered, parameters, named))
         return compiled.execute(worker, bindings)
+
+    def describe_tables(self, schema: bytes) -> dict[str, TableDescription]:
+        """Return the tables of an encoded schema by lower-case name."""
+        worker = self._pool.take(schema)
+        tables = {name: describe_table(each) for name, each in worker.catalog.tables.items()}
+        self._pool.give_back(worker)
+        return tables
 
     def close_session(self, session: Session) -> None:
         """Release the worker of a session."""

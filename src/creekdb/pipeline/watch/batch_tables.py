@@ -36,6 +36,7 @@ class BatchTable:
             (self._directory / f"batch-{batch:09}.parquet").write_table(conformed)
         else:
             (self._directory / f"batch-{batch:09}.parquet").remove()
+        self._remove_merged()
         self._merge(batch)
 
     def read(self) -> pa.Table:
@@ -53,6 +54,13 @@ class BatchTable:
         for each in before:
             if each.name != name:
                 (self._directory / each.name).remove()
+
+    def _remove_merged(self) -> None:
+        """Remove files that an interrupted merge left."""
+        retained = {each.name for each in self._files()}
+        for name in self._directory.names():
+            if name not in retained:
+                (self._directory / name).remove()
 
     def _files(self) -> list[_File]:
         found = [

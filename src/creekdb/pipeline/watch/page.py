@@ -29,6 +29,8 @@ VEGA_LITE_VERSION: Final = "6.4"
 PAGE_FILE: Final = "watch.html"
 CHART_WIDTH: Final = 1180
 US_PER_S: Final = 1_000_000
+PAUSE_STEPS: Final = 5
+"""Number of steps without a request after which a line of latencies ends."""
 LATENCY_MS_MIN: Final = 0.1
 CLOCK_LABEL: Final = "utcFormat(datum.value * 1000, '%H:%M:%S')"
 RECENT_STEPS: Final = 10
@@ -182,6 +184,8 @@ def _chart(
     palette = theme.css_palette([])
     y = make_axis([row["value"] for row in rows])
     spec = timeline_chart(rows, groups, [], palette, x, y, title)
+    spec["layer"] = [each for each in spec["layer"] if each["mark"]["type"] != "point"]
+    spec["params"] = [each for each in spec["params"] if "select" not in each]
     spec["width"] = CHART_WIDTH
     spec["autosize"] = {"type": "pad"}
     svg: str = vl_convert.vegalite_to_svg(spec, vl_version=VEGA_LITE_VERSION)
@@ -208,19 +212,24 @@ def _throughput_rows(view: WatchView, steps: Sequence[int]) -> ChartRows:
 
 
 def _latency_rows(view: WatchView) -> ChartRows:
-    return [
-        _point(
-            f"{'strong' if row['strong'] else 'weak'}, {name}",
-            row["step_us"],
-            max(LATENCY_MS_MIN, row[column] / 1000),
-        )
-        for row in view.latency
-        for name, column in (("median", "p50_us"), ("p99", "p99_us"))
-    ]
+    """Return points of both levels. A line ends at a pause of several steps."""
+    points: ChartRows = []
+    pauses = {False: 0, True: 0}
+    last_us: dict[bool, int] = {}
+    for row in sorted(view.latency, key=lambda row: row["step_us"]):
+        strong, at_us = row["strong"], row["step_us"]
+        if at_us - last_us.get(strong, at_us) > PAUSE_STEPS * view.step_us:
+            pauses[strong] += 1
+        last_us[strong] = at_us
+        for name, column in (("median", "p50_us"), ("p99", "p99_us")):
+            group = f"{'strong' if strong else 'weak'}, {name}"
+            value_ms = max(LATENCY_MS_MIN, row[column] / 1000)
+            points.append(_point(group, at_us, value_ms, f"{group} {pauses[strong]}"))
+    return points
 
 
-def _point(group: str, at_us: int, value: float) -> Row:
-    return timeline_row(group, group, at_us, value, f"{value:.2f}", group)
+def _point(group: str, at_us: int, value: float, detail: str | None = None) -> Row:
+    return timeline_row(group, detail or group, at_us, value, f"{value:.2f}", group)
 
 
 def _count(value: float) -> str:

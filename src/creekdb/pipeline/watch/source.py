@@ -19,7 +19,7 @@ Rules:
 import asyncio
 import hashlib
 import time
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeVar
 
@@ -33,7 +33,7 @@ from creekdb.errors import ChangesExpired, ForeignPosition, PositionInFuture, Us
 from creekdb.execution.keys import collation_key
 from creekdb.pipeline.spark.frames import spark_schema
 from creekdb.pipeline.watch import feeds
-from creekdb.pipeline.watch.feeds import ClusterAccess, FeedEnd
+from creekdb.pipeline.watch.feeds import ClusterAccess, FeedEnd, FeedEnds
 from creekdb.pipeline.watch.tables import FEED
 from creekdb.wire.changes import EARLIEST as EARLIEST_INDEX
 from creekdb.wire.changes import LATEST as LATEST_INDEX
@@ -139,15 +139,21 @@ class ReplicaFeedsReader(DataSourceStreamReader):
     A server that is not in an offset has no replica number yet, since it never responded.
     """
 
-    def __init__(self, options: FeedOptions, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        options: FeedOptions,
+        clock: Callable[[], float] = time.monotonic,
+        find_ends: Callable[[ClusterAccess], Awaitable[FeedEnds]] = feeds.feed_ends,
+    ) -> None:
         self._options = options
         self._clock = clock
+        self._find_ends = find_ends
         self._silent_since: dict[str, float] = {}
         """Time of the first failed attempt, by server."""
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802
         options = self._options
-        ends = feeds.reachable(_run(feeds.feed_ends(options.access)))
+        ends = feeds.reachable(_run(self._find_ends(options.access)))
         index = options.starting_index
         if index == EARLIEST_INDEX:
             index = min(_run(feeds.first_indices(options.access)).values(), default=1)
@@ -159,7 +165,7 @@ class ReplicaFeedsReader(DataSourceStreamReader):
         self, start: dict[str, Any] | None = None, limit: object = None
     ) -> dict[str, Any]:
         start = start or self.initialOffset()
-        found = _run(feeds.feed_ends(self._options.access))
+        found = _run(self._find_ends(self._options.access))
         ends = {server: end for server, end in found.items() if isinstance(end, FeedEnd)}
         for end in ends.values():
             if end.cluster != start["cluster"]:

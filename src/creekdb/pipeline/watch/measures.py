@@ -9,8 +9,8 @@ From rows of FEED, in which each change occurs once, a batch gives rows of `KEPT
 Sums over the rows of several batches are those of the whole. `throughput`, `latency`, `apologies`
 and `hot_keys` are computed from them.
 
-The commit latency of a request is the time from its call to the moment at which the replica that
-issued it found it final, both by the clock of that replica. A client that waits for the stable
+The commit latency of a request is the time from its call until the replica that issued it found it
+final. Both times are those of that replica's clock. A client that waits for the stable
 response to a strong call waits for this long, apart from its network. The client of a weak call
 does not wait: it has its tentative response long before. The feed holds no time of that.
 """

@@ -18,6 +18,7 @@ def change_row(index: int, replica: int = 0, **fields: Any) -> Row:
     return {
         "replica": replica,
         "index": index,
+        "start": None,
         "origin": 0,
         "event": index,
         "timestamp_us": called_us,
@@ -34,8 +35,9 @@ def change_row(index: int, replica: int = 0, **fields: Any) -> Row:
     } | fields
 
 
-def end_row(replica: int, index: int) -> Row:
-    return dict.fromkeys(FEED.names) | {"replica": replica, "index": index}
+def range_row(replica: int, start: int, stop: int) -> Row:
+    """Return the row that names a range that a replica contributed completely."""
+    return dict.fromkeys(FEED.names) | {"replica": replica, "start": start, "index": stop}
 
 
 def feed_frame(spark: SparkSession, rows: list[Row]) -> DataFrame:

@@ -4,7 +4,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from creekdb.pipeline.watch import measures
 from creekdb.pipeline.watch.watcher import batch_tables, window_tables
-from tests.pipeline.feed_rows import SECOND_US, Row, change_row, end_row, feed_frame
+from tests.pipeline.feed_rows import SECOND_US, Row, change_row, feed_frame, range_row
 
 
 def rows_of(frame: DataFrame) -> list[Row]:
@@ -18,7 +18,7 @@ def test_requests_count_in_the_step_in_which_they_became_final(spark: SparkSessi
             change_row(1, timestamp_us=SECOND_US - 1),
             change_row(2, timestamp_us=SECOND_US - 1, committed_us=None, changed=None),
             change_row(3, changed=True, error="BadValue: no", timestamp_us=SECOND_US),
-            end_row(0, 4),
+            range_row(0, 1, 4),
         ],
     )
 

@@ -6,6 +6,7 @@ interruption, a file whose batches another file includes is ignored, and removed
 """
 
 import re
+from collections.abc import Callable
 from typing import Final, NamedTuple
 
 import pyarrow as pa
@@ -24,7 +25,15 @@ class _File(NamedTuple):
 
 
 class BatchTable:
-    def __init__(self, directory: Location, schema: pa.Schema, files_max: int = FILES_MAX) -> None:
+    def __init__(
+        self,
+        directory: Location,
+        schema: pa.Schema,
+        files_max: int = FILES_MAX,
+        reduce: Callable[[pa.Table], pa.Table] = lambda rows: rows,
+    ) -> None:
+        """`reduce` drops rows that later ones replace, when files are merged."""
+        self._reduce = reduce
         self._directory = directory
         self._schema = schema
         self._files_max = files_max
@@ -39,8 +48,13 @@ class BatchTable:
         self._remove_merged()
         self._merge(batch)
 
-    def read(self) -> pa.Table:
-        tables = [(self._directory / each.name).read_table() for each in self._files()]
+    def read(self, before_batch: int | None = None) -> pa.Table:
+        """Return the rows in the order of the batches, or of those before a batch."""
+        tables = [
+            (self._directory / each.name).read_table()
+            for each in self._files()
+            if before_batch is None or each.last < before_batch
+        ]
         return pa.concat_tables([self._schema.empty_table(), *tables]).combine_chunks()
 
     def _merge(self, batch: int) -> None:
@@ -50,7 +64,9 @@ class BatchTable:
             return
         tables = [(self._directory / each.name).read_table() for each in before]
         name = f"batch-{before[0].first:09}-{before[-1].last:09}.parquet"
-        (self._directory / name).write_table(pa.concat_tables(tables).cast(self._schema))
+        (self._directory / name).write_table(
+            self._reduce(pa.concat_tables(tables)).cast(self._schema)
+        )
         for each in before:
             if each.name != name:
                 (self._directory / each.name).remove()

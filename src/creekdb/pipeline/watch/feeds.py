@@ -1,8 +1,8 @@
 """Change feeds of the single replicas of a cluster, read by range.
 
-`db.changes()` continues at any replica. Here a request goes to one replica. The fields `changed` and
-`commit_timestamp` of a change differ between replicas, and those of the replica that issued the
-request are the best. All other fields have to be compared.
+`db.changes()` continues at any replica. Here a request goes to one replica. The fields `changed`
+and `commit_timestamp` of a change differ between replicas, and those of the replica that issued
+the request are the best. All other fields have to be compared.
 """
 
 import asyncio

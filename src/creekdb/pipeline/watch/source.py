@@ -12,8 +12,8 @@ Rules:
   the changes of its requests, without `changed` and without a commit time. With `rows=all`, these
   changes are missing for that replica.
 - The same holds for changes that a replica does not keep, since it installed a snapshot.
-- Each part ends with a row without an operation, which carries the index up to which the replica
-  contributed everything.
+- Rows without an operation name the ranges that a replica contributed completely. The last one of
+  a part ends where the part ends, and is empty if the replica lacks the changes before it.
 """
 
 import asyncio
@@ -232,14 +232,15 @@ async def _collect(items: AsyncIterator[_Result]) -> list[_Result]:
 async def read_partition(
     options: FeedOptions, partition: FeedPartition
 ) -> AsyncIterator[pa.RecordBatch]:
-    """Iterate over the rows of a partition, in index order, and the row that ends it."""
+    """Iterate over the rows of a partition, in index order."""
     start = partition.start
     deadline = time.monotonic() + options.patience_s
     while start < partition.stop:
         try:
             async for end, changes in _read_from(options, partition.server, partition, start):
-                start = end
                 yield _batch(_selected(options, changes, partition), partition.replica, options)
+                yield _range_row(partition.replica, start, end)
+                start = end
         except ChangesExpired as error:
             first = min(max(error.first_index, start + 1), partition.stop)
             async for batch in _substituted(options, partition, start, first):
@@ -252,7 +253,7 @@ async def read_partition(
             async for batch in _substituted(options, partition, start, partition.stop):
                 yield batch
             start = partition.stop
-    yield _end_row(partition)
+    yield _range_row(partition.replica, partition.stop, partition.stop)
 
 
 async def _read_from(
@@ -286,6 +287,7 @@ async def _substituted(
                 for change in _selected(options, changes, partition)
             ]
             yield _batch(unknown, partition.replica, options)
+        yield _range_row(partition.replica, start, stop)
         return
     raise NotDone(
         RejectReason.UNREACHABLE,
@@ -325,6 +327,7 @@ def _batch(changes: Sequence[Change], replica: int, options: FeedOptions) -> pa.
     columns: dict[str, Sequence[Any]] = {
         "replica": [replica] * len(changes),
         "index": [each.index for each in changes],
+        "start": [None] * len(changes),
         "origin": [each.id.replica for each in changes],
         "event": [each.id.event for each in changes],
         "timestamp_us": [each.timestamp for each in changes],
@@ -345,9 +348,9 @@ def _batch(changes: Sequence[Change], replica: int, options: FeedOptions) -> pa.
     return feed_batch(columns)
 
 
-def _end_row(partition: FeedPartition) -> pa.RecordBatch:
+def _range_row(replica: int, start: int, stop: int) -> pa.RecordBatch:
     row: dict[str, Sequence[Any]] = {name: [None] for name in FEED.names}
-    return feed_batch(row | {"replica": [partition.replica], "index": [partition.stop]})
+    return feed_batch(row | {"replica": [replica], "start": [start], "index": [stop]})
 
 
 def feed_batch(columns: Mapping[str, Sequence[Any]]) -> pa.RecordBatch:

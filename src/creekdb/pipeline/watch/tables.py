@@ -14,6 +14,13 @@ FEED: Final = declare_table(
         "commit index; in a row without an operation, the index up to which all rows of the "
         "replica are complete",
     ),
+    (
+        "start",
+        pa.int64(),
+        "in a row without an operation, the first index of the range that the replica contributed; "
+        "equal to `index` if it contributed nothing",
+        NULLABLE,
+    ),
     ("origin", pa.int32(), "replica that issued the request", NULLABLE),
     ("event", pa.int64(), "number of the request there", NULLABLE),
     ("timestamp_us", pa.int64(), "time of the call, by the clock of `origin`", NULLABLE),
@@ -40,6 +47,47 @@ FEED: Final = declare_table(
     ("body", pa.binary(), "the whole change, encoded; null unless it was requested", NULLABLE),
 )
 """Rows of the source `creek-feeds`: one per replica and change."""
+
+_REPLICA: Final = ("replica", pa.int32(), "replica that sent the change")
+_INDEX: Final = ("index", pa.int64(), "commit index")
+_CALL_COLUMNS: Final = (
+    ("origin", pa.int32(), "replica that issued the request"),
+    ("event", pa.int64(), "number of the request there"),
+    ("timestamp_us", pa.int64(), "time of the call, by the clock of `origin`"),
+    ("committed_us", pa.int64(), "time at which the replica found it final", NULLABLE),
+    ("operation", pa.string(), "name of the operation"),
+    ("strong", pa.bool_(), "true for strong operations"),
+    ("client", pa.string(), "client; empty if the call was not deduplicated"),
+    ("number", pa.int64(), "number of the call among those of the client"),
+    ("has_effect", pa.bool_(), "true if the request wrote or deleted a register"),
+    ("body", pa.binary(), "the whole change, encoded; null unless it is replayed", NULLABLE),
+)
+ENTRIES: Final = declare_table(
+    _REPLICA, _INDEX, ("digest", pa.int64(), "hash of the change"), *_CALL_COLUMNS
+)
+"""Changes of all replicas that `creek pipeline audit` has not compared yet."""
+RANGES: Final = declare_table(
+    _REPLICA,
+    ("start", pa.int64(), "first index of a range that the replica contributed completely"),
+    ("stop", pa.int64(), "index after the range"),
+)
+AGREED: Final = declare_table(_INDEX, *_CALL_COLUMNS)
+"""Changes that all replicas have been compared on, one row per index."""
+SEEN_CALLS: Final = declare_table(
+    ("client", pa.string(), "client"),
+    ("number", pa.int64(), "number of its call"),
+    ("index", pa.int64(), "first commit index of the call"),
+)
+ORIGINS: Final = declare_table(
+    ("origin", pa.int32(), "replica that issued requests"),
+    ("event", pa.int64(), "highest number of its committed requests"),
+    ("index", pa.int64(), "commit index of that request"),
+)
+VIOLATIONS: Final = declare_table(
+    ("checker", pa.string(), "property that is violated"),
+    _INDEX,
+    ("detail", pa.string(), "counterexample"),
+)
 
 COMMITS: Final = declare_table(
     ("step_us", pa.int64(), "start of the time step, by the clocks of the replicas"),

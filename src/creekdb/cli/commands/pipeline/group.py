@@ -91,6 +91,7 @@ STAGE_MODULES: Final = {
     "report": "pipeline.stages",
     "run": "pipeline.stages",
     "watch": "pipeline.watch",
+    "audit": "pipeline.audit",
 }
 
 
@@ -99,7 +100,7 @@ STAGE_MODULES: Final = {
     modules=STAGE_MODULES,
     sections={
         "Commands": ("run", "simulate", "measure", "verify", "report", "check", "generate", "pack"),
-        "Live clusters": ("watch",),
+        "Live clusters": ("watch", "audit"),
     },
     short_help="Run experiments at scale, on Spark.",
 )
@@ -116,7 +117,8 @@ def pipeline() -> None:
       creek pipeline verify runs/quick
       creek pipeline report runs/quick --open
       creek pipeline check calls.jsonl --model kv
-      creek pipeline watch --servers 127.0.0.1:7100,127.0.0.1:7101 --open
+      creek pipeline watch --open           a live cluster, such as that of 'creek up'
+      creek pipeline audit --datatype kv    the same, checked as it commits
       creek pipeline generate --warehouses 5 --out runs/population
       creek pipeline pack --out environment.tar.gz
     """

@@ -97,24 +97,37 @@ def clear_failures(what: str) -> Iterator[None]:
         raise CommandFailed(f"{what}: {error}") from error
 
 
+@contextmanager
+def end_on_interrupt() -> Iterator[None]:
+    """Continue after the body if Ctrl-C ends it."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        click.echo("", err=True)
+
+
 class StatusLine:
     """One line that is replaced on a terminal, and printed at times elsewhere."""
 
     def __init__(self) -> None:
         self._console = stderr_console()
         self._reported_s = -REPORT_INTERVAL_S
+        self._is_shown = False
 
     def show(self, text: str) -> None:
         if can_redraw(self._console):
             self._console.file.write(f"\r\x1b[2K{text}")
             self._console.file.flush()
+            self._is_shown = True
         elif time.monotonic() - self._reported_s >= REPORT_INTERVAL_S:
             self._reported_s = time.monotonic()
             click.echo(text, err=True)
 
     def end(self) -> None:
-        if can_redraw(self._console):
+        """Leave the line as it is."""
+        if self._is_shown:
             self._console.file.write("\n")
+            self._is_shown = False
 
 
 @click.command(short_help="Measure a live cluster as it commits.")
@@ -167,15 +180,13 @@ def watch(
                 else:
                     line.show(progress_text(progress))
 
-            try:
+            with end_on_interrupt():
                 follow(
                     spark,
                     settings,
                     lambda batch: report(watcher.handle(batch)),
                     feed_arguments.time_limit(),
                 )
-            except KeyboardInterrupt:
-                click.echo("", err=True)
             line.end()
             watcher.refresh(is_over=True)
     if not as_json:

@@ -51,7 +51,9 @@ class Progress(msgspec.Struct, frozen=True):
     """Changes that were executed again."""
 
 
-class Finding(NamedTuple):
+class Finding(msgspec.Struct, frozen=True):
+    """Violation of a property."""
+
     checker: str
     index: int
     detail: str
@@ -100,9 +102,9 @@ class Auditor:
                 "seen": checks.seen_calls(agreed, state["seen"]).toArrow(),
                 "origins": checks.highest_events(agreed, state["origins"]).toArrow(),
             }
-            progress = self._progress(earlier, position, frontier, entries, agreed)
+            progress = _progress(earlier, position, frontier, agreed)
             if self._replay is not None:
-                findings += self._replayed(batch.number, agreed, state["seen"], progress)
+                findings += self._replayed(batch.number, agreed, state["seen"])
                 progress = msgspec.structs.replace(
                     progress, replayed=earlier.replayed + progress.compared - earlier.compared
                 )
@@ -125,31 +127,7 @@ class Auditor:
         """Violations of all batches."""
         return [Finding(**row) for row in self._violations.read().to_pylist()]
 
-    def _progress(
-        self,
-        earlier: Progress,
-        position: dict[int, int],
-        frontier: int,
-        entries: DataFrame,
-        agreed: DataFrame,
-    ) -> Progress:
-        counted = agreed.selectExpr(
-            "count(*)", "min(index)", "max(if(strong, timestamp_us, 0))"
-        ).collect()[0]
-        judged = entries.where(f"index < {frontier}").groupBy("index")
-        alone = judged.agg({"replica": "count"}).where("`count(replica)` = 1").count()
-        return Progress(
-            position,
-            frontier,
-            earlier.first or counted[1] or 0,
-            earlier.compared + counted[0],
-            earlier.alone + alone,
-            max(earlier.last_call_us, counted[2] or 0),
-        )
-
-    def _replayed(
-        self, batch: int, agreed: DataFrame, seen: DataFrame, progress: Progress
-    ) -> list[Finding]:
+    def _replayed(self, batch: int, agreed: DataFrame, seen: DataFrame) -> list[Finding]:
         assert self._replay is not None
         self._replay.load(batch)
         known = {(row[0], row[1]) for row in seen.select("client", "number").collect()}
@@ -198,6 +176,26 @@ class Auditor:
             self._state(each).remove()
 
 
+def _progress(
+    earlier: Progress, position: dict[int, int], frontier: int, agreed: DataFrame
+) -> Progress:
+    counted = agreed.selectExpr(
+        "count(*)",
+        "min(index)",
+        "count_if(replicas = 1)",
+        "max(if(strong, timestamp_us, 0))",
+    ).collect()[0]
+    return Progress(
+        position,
+        frontier,
+        earlier.first or counted[1] or 0,
+        earlier.compared + counted[0],
+        earlier.alone + counted[2],
+        max(earlier.last_call_us, counted[3] or 0),
+        earlier.replayed,
+    )
+
+
 def _with_repetitions(
     changes: Iterator[Change], known: set[tuple[str, int]]
 ) -> Iterator[tuple[Change, bool]]:
@@ -209,7 +207,7 @@ def _with_repetitions(
 
 
 def _violation_rows(findings: list[Finding]) -> pa.Table:
-    rows: list[dict[str, Any]] = [each._asdict() for each in findings]
+    rows: list[dict[str, Any]] = [msgspec.structs.asdict(each) for each in findings]
     return pa.Table.from_pylist(rows, VIOLATIONS)
 
 

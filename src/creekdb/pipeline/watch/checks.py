@@ -97,13 +97,18 @@ def disagreements(entries: DataFrame, ranges: DataFrame, frontier: int) -> DataF
 
 def agreed_changes(entries: DataFrame, frontier: int) -> DataFrame:
     """Return AGREED: one change per index before `frontier`, with its first commit time."""
-    others = [name for name in AGREED.names if name not in ("index", "committed_us")]
+    combined = ("index", "committed_us", "replicas")
+    others = [name for name in AGREED.names if name not in combined]
     first = F.min(F.struct("replica", "digest", *others)).alias("first")
     chosen = (
         entries.where(F.col("index") < frontier)
         .groupBy("index")
-        .agg(first, F.min("committed_us").alias("committed_us"))
-        .select("index", "first.*", "committed_us")
+        .agg(
+            first,
+            F.min("committed_us").alias("committed_us"),
+            F.count("*").alias("replicas"),
+        )
+        .select("index", "first.*", "committed_us", "replicas")
     )
     return conform_to_schema(chosen, AGREED)
 

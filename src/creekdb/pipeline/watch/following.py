@@ -9,14 +9,20 @@ import re
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 import msgspec
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the usual alias
 
-from creekdb.errors import ChangesUnavailable, ForeignPosition, StorageFault, UsageError
+from creekdb.errors import (
+    ChangesUnavailable,
+    ForeignPosition,
+    HelperEnded,
+    StorageFault,
+    UsageError,
+)
 from creekdb.pipeline.storage import Location
 from creekdb.pipeline.watch import feeds
 from creekdb.pipeline.watch.feeds import FeedEnd
@@ -30,7 +36,7 @@ from creekdb.pipeline.watch.source import (
 CHECKPOINT_DIR: Final = "checkpoint"
 MANIFEST: Final = "watch.json"
 POLL_S: Final = 0.2
-CATCH_UP_S_MAX: Final = 60.0
+CATCH_UP_S_MAX: Final = 600.0
 """Upper bound for the time in which the last batches reach the end of the feeds, in seconds."""
 
 _CREEK_ERROR: Final = re.compile(r"creekdb\.[\w.]*?(\w+): (.+)")
@@ -62,7 +68,7 @@ class Batch(NamedTuple):
     """Index up to which each replica contributed everything, by replica."""
 
 
-OnBatch = Callable[[Batch], None]
+OnBatch: TypeAlias = Callable[[Batch], object]
 
 
 def open_directory(settings: FollowSettings) -> Manifest:
@@ -169,6 +175,11 @@ class _Query:
             if progress is not None and not self._ends and _has_reached(progress, targets):
                 return  # nothing was committed since the last run
             self.wait(POLL_S)
+        if any(self._ends.get(replica, 0) < end for replica, end in targets.items()):
+            raise HelperEnded(
+                f"the query did not reach the end of the feeds within {CATCH_UP_S_MAX:g} s; "
+                "run the same command again to continue"
+            )
 
     def stop(self) -> None:
         self._query.stop()

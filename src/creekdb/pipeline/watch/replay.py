@@ -6,7 +6,7 @@ the changes wrote. It is stored with each batch, so that a later process continu
 
 import asyncio
 from collections.abc import Iterable, Iterator
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import msgspec
 import pyarrow as pa
@@ -49,13 +49,6 @@ def check_replayable(options: FeedOptions) -> None:
         )
 
 
-class Difference(NamedTuple):
-    """Change that the replay does not confirm."""
-
-    index: int
-    detail: str
-
-
 class Replay:
     """Sequential execution of a data type, with its registers stored by batch."""
 
@@ -81,8 +74,8 @@ class Replay:
         else:
             state[key] = ABSENT
 
-    def run(self, batch: int, changes: Iterable[tuple[Change, bool]]) -> Iterator[Difference]:
-        """Execute changes in commit order; yield those that differ.
+    def run(self, batch: int, changes: Iterable[tuple[Change, bool]]) -> Iterator[tuple[int, str]]:
+        """Execute changes in commit order; yield index and detail of those that differ.
 
         The flag of a change is True for a call that was executed before, and is not run again.
         After a difference, the registers of the change are used.
@@ -90,7 +83,7 @@ class Replay:
         written: dict[Key, tuple[int, Any]] = {}
         for change, is_repeated in changes:
             if not is_repeated and (detail := self._difference(change)):
-                yield Difference(change.index, detail)
+                yield change.index, detail
             for key, value in change.writes:
                 written[key] = change.index, value
                 self._machine.state[key] = value

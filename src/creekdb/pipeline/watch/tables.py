@@ -71,7 +71,9 @@ RANGES: Final = declare_table(
     ("start", pa.int64(), "first index of a range that the replica contributed completely"),
     ("stop", pa.int64(), "index after the range"),
 )
-AGREED: Final = declare_table(_INDEX, *_CALL_COLUMNS)
+AGREED: Final = declare_table(
+    _INDEX, ("replicas", pa.int32(), "replicas that have a change there"), *_CALL_COLUMNS
+)
 """Changes that all replicas have been compared on, one row per index."""
 SEEN_CALLS: Final = declare_table(
     ("client", pa.string(), "client"),

@@ -1,7 +1,7 @@
 """The job of `creek pipeline watch`: adds each batch to the kept tables, and refreshes the page."""
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
 import pyarrow as pa
@@ -12,16 +12,28 @@ from creekdb.pipeline.spark.frames import spark_schema
 from creekdb.pipeline.storage import Location
 from creekdb.pipeline.watch import measures
 from creekdb.pipeline.watch.batch_tables import BatchTable
-from creekdb.pipeline.watch.following import Batch, Manifest
+from creekdb.pipeline.watch.feeds import ClusterAccess
+from creekdb.pipeline.watch.following import (
+    Batch,
+    FollowSettings,
+    Manifest,
+    follow,
+    open_directory,
+)
 from creekdb.pipeline.watch.page import PAGE_FILE, WatchView, render_page
+from creekdb.pipeline.watch.source import FeedOptions
 from creekdb.pipeline.watch.tables import KEPT_SCHEMAS, WATCH_SCHEMAS
 
 US_PER_S: Final = 1_000_000
+HISTORY_INTERVAL_S: Final = 0.5
+"""Interval between batches over a history that no longer grows, in seconds."""
 DEFAULT_STEP_S: Final = 1.0
 DEFAULT_WINDOW_S: Final = 900.0
 POINTS_MAX: Final = 300
 """Upper bound for the time steps of the tables of the window."""
 STEP_FACTORS: Final = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 1800, 3600)
+WATCH_DIR: Final = "watch"
+"""Directory of the watch of a recorded live run, in the output directory of a grid."""
 RESULT_FILE: Final = "rows.parquet"
 
 
@@ -64,10 +76,7 @@ class Watcher:
 
     def handle(self, batch: Batch) -> WatchProgress:
         """Add a batch to the tables, and write the page."""
-        rows = batch_tables(batch.rows, self._step_us)
-        for name, table in rows.items():
-            self._kept[name].write(batch.number, table)
-        self._index |= batch.ends
+        rows = self.add(batch)
         changes = pc.sum(rows["commits"]["commits"]).as_py() or 0
         newest_us = pc.max(rows["latency_counts"]["step_us"]).as_py()
         self.refresh(is_over=False)
@@ -80,6 +89,14 @@ class Watcher:
             dict(sorted(self._index.items())),
             None if newest_us is None else max(0.0, time.time() - newest_us / US_PER_S),
         )
+
+    def add(self, batch: Batch) -> dict[str, pa.Table]:
+        """Add a batch to the kept tables, and return its rows."""
+        rows = batch_tables(batch.rows, self._step_us)
+        for name, table in rows.items():
+            self._kept[name].write(batch.number, table)
+        self._index |= batch.ends
+        return rows
 
     def refresh(self, is_over: bool) -> None:
         """Compute the tables of the window from the kept ones, and write them and the page."""
@@ -104,6 +121,16 @@ class Watcher:
             **{name: table.to_pylist() for name, table in results.items()},
         )
         (self._out / PAGE_FILE).write_bytes(render_page(self._view).encode())
+
+
+def watch_history(spark: SparkSession, out: Location, servers: Sequence[str]) -> Location:
+    """Watch everything that a cluster has committed, and return the page."""
+    options = FeedOptions(ClusterAccess(tuple(servers)))
+    settings = FollowSettings(options, out, "watch", HISTORY_INTERVAL_S)
+    watcher = Watcher(spark, out, open_directory(settings))
+    follow(spark, settings, watcher.add, must_stop=lambda: True)
+    watcher.refresh(is_over=True)
+    return out / PAGE_FILE
 
 
 def batch_tables(feed: DataFrame, step_us: int) -> dict[str, pa.Table]:

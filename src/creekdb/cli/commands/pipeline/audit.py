@@ -102,7 +102,7 @@ def _json_step(step: "AuditStep") -> dict[str, Any]:
     return {
         "batch": step.batch,
         "progress": step.progress,
-        "violations": [each._asdict() for each in step.findings],
+        "violations": step.findings,
     }
 
 

@@ -16,6 +16,7 @@ from creekdb.errors import (
     PositionInFuture,
     UsageError,
 )
+from creekdb.server.changes.gap_filling import GapFiller
 from creekdb.server.changes.readers import ReaderLimits
 from creekdb.server.runtime.server import ServerLimits
 from tests.cluster.in_process_cluster import TIMEOUT_S, running_cluster
@@ -146,10 +147,14 @@ async def test_checkpoints_and_restarts_lose_no_change(tmp_path: Path, replicas:
             assert [each.arguments[1] for each in changes] == list(range(120))
 
 
-async def test_a_replica_that_lost_its_disk_serves_no_change_before_its_snapshot(
-    tmp_path: Path,
+@pytest.mark.parametrize("has_peers", [True, False], ids=["filled", "alone"])
+async def test_a_replica_that_lost_its_disk_copies_the_changes_before_its_snapshot(
+    tmp_path: Path, has_peers: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Until it has them, it serves no change before its snapshot."""
     settings: dict[str, Any] = {**KEPT, "checkpoint_every": 10}
+    if not has_peers:
+        monkeypatch.setattr(GapFiller, "tick", lambda _: None)
     async with running_cluster(tmp_path, **settings) as cluster:
         async with cluster.client(0) as db:
             await put(db, *range(50))
@@ -161,6 +166,17 @@ async def test_a_replica_that_lost_its_disk_serves_no_change_before_its_snapshot
         async with cluster.client(0) as db:
             await put(db, *range(50, 60))
         await cluster.until_quiescent()
+        feed = cluster.servers[2].changes
+        assert feed is not None
+        if has_peers:
+            async with asyncio.timeout(TIMEOUT_S):
+                while feed.log.gaps():
+                    await asyncio.sleep(0.01)
+            await cluster.stop(0, 1)
+            async with cluster.client(2) as db:
+                changes = await all_changes(db, 1)
+            assert [each.arguments[1] for each in changes] == list(range(60))
+            return
         async with cluster.client(2) as db:
             with pytest.raises(ChangesExpired, match="not kept by this replica") as expired:
                 await all_changes(db, 1)

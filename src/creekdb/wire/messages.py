@@ -55,6 +55,9 @@ def common_version(version: int, oldest: int) -> int | None:
 IDENTITY_FEATURE: Final = "identity"
 """Feature of a replica that executes the choice of a cluster's identity."""
 
+CHANGES_FEATURE: Final = "changes"
+"""Feature of a replica that keeps changes and sends them to replicas that lack some."""
+
 BATCH_FEATURE: Final = "batch"
 """Feature of a replica that executes batches."""
 
@@ -106,7 +109,30 @@ class StateDigests(msgspec.Struct, frozen=True, array_like=True, tag=2):
     digests: tuple[tuple[int, int], ...]
 
 
-DeliveredPeerMessage: TypeAlias = Message | StateDigests
+class FeedFramesRequest(msgspec.Struct, frozen=True, array_like=True, tag=50):
+    """Request for changes that the sender lacks. Only replicas with `CHANGES_FEATURE` get it."""
+
+    number: int
+    start: int
+    stop: int
+    """Index after the last change that the sender lacks."""
+    bytes_max: int
+
+
+class FeedFrames(msgspec.Struct, frozen=True, array_like=True, tag=51):
+    """Response: frames of the change feed from the requested index on, or none."""
+
+    number: int
+    next: int
+    """Without frames, the first later index that the replica has."""
+    written_us: int = 0
+    """Time of the newest frame, in microseconds since 1970."""
+    frames: tuple[tuple[int, int, bytes], ...] = ()
+    """First index, index after the last one, and encoded changes. The first frame may begin before
+    the requested index."""
+
+
+DeliveredPeerMessage: TypeAlias = Message | StateDigests | FeedFramesRequest | FeedFrames
 PeerMessage: TypeAlias = DeliveredPeerMessage | SnapshotPart
 
 

@@ -10,7 +10,7 @@ Rules:
 - A checkpoint of the journal waits until the changes before it are durable (`CheckpointGate`),
   since the journal no longer holds them afterwards.
 - A replica that installs the snapshot of another one has no changes of the skipped requests. The
-  log has a gap there, and no reader passes it.
+  log has a gap there, and no reader passes it. `gap_filling` copies the changes from peers.
 - Changes are encoded in slices, so that many requests that become stable together do not delay
   others. Their number is bounded by that of the requests that await the journal.
 - If the log cannot be written, changes wait in memory up to a limit. Beyond it they are dropped,
@@ -77,6 +77,8 @@ class ChangeFeed:
         self.changes_written = 0
         self.gaps = 0
         """Number of times at which the feed skipped indices."""
+        self.filled_count = 0
+        """Number of commit indices whose changes were copied from peers (`gap_filling`)."""
 
     # --- from the replica ---------------------------------------------------------------------
 

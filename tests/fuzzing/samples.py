@@ -110,7 +110,7 @@ FEED_PEER_MESSAGES: Final[tuple[wire.PeerMessage, ...]] = (
 )
 FEED_CLIENT_MESSAGES: Final[tuple[wire.ClientMessage, ...]] = (
     wire.ChangesRequest(1, 5, "creek:1", ("a",), 100),
-    wire.ChangesRequest(1, 5, "creek:1", None, 100, "account"),
+    wire.ChangesRequest(1, 5, "creek:1", None, 100, "account", "tentative", 7),
     wire.SnapshotRequest(1, 100, 8, "a"),
     wire.SnapshotRequest(1, 100, 8, None, "account"),
     wire.SnapshotRead(2, "id", "a", ("b", 1), "a"),
@@ -126,6 +126,7 @@ _TABLE: Final = wire.TableDescription(
 FEED_SERVER_MESSAGES: Final[tuple[wire.ServerMessage, ...]] = (
     wire.ChangesPart(1, "creek:1", 5, 7, 8, (b"\x90",)),
     wire.ChangesPart(1, "creek:1", 5, 7, 8, (), _TABLE),
+    wire.ChangesPart(1, "c", 5, 5, 8, (), None, wire.TentativeImage(7, b"\x90", (Dot(0, 1),))),
     wire.ChangesRejected(1, RejectReason.CHANGES_EXPIRED, "gone", 3, 8),
     wire.SnapshotOpened(1, "id", "creek:1", 8, 100, ("a", ("b", 1)), _TABLE),
     wire.SnapshotPage(2, (("a", 1), (("b", 1), "x")), ("c",)),

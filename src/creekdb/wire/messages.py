@@ -23,6 +23,7 @@ from creekdb.protocol.values import freeze
 from creekdb.sql.table_rows import TableDescription as TableDescription
 from creekdb.wire.framing import FrameDecoder as FrameDecoder
 from creekdb.wire.framing import frame_payload as frame_payload
+from creekdb.wire.tentative import TentativeImage as TentativeImage
 
 WIRE_VERSION: Final = 1
 """Version of the messages. It increases when a process with the old version would misinterpret a
@@ -211,6 +212,10 @@ class ChangesRequest(msgspec.Struct, frozen=True, array_like=True, tag=16):
     """Time to wait for a change if there is none, in milliseconds."""
     table: str = ""
     """SQL table whose changes are sent, instead of those of a prefix."""
+    view: str = ""
+    """One of `creekdb.wire.tentative.VIEWS`."""
+    stamp: int = -1
+    """In the tentative view, stamp of the last received image, or -1."""
 
 
 class SnapshotRequest(msgspec.Struct, frozen=True, array_like=True, tag=17):
@@ -366,6 +371,9 @@ class ChangesPart(msgspec.Struct, frozen=True, array_like=True, tag=28):
     """Encoded lists of changes (`creekdb.wire.changes.decode_changes`)."""
     table: TableDescription | None = None
     """The requested table, as the newest state of the replica describes it."""
+    image: TentativeImage | None = None
+    """In the tentative view, the requests that are not final, if the part has no changes and the
+    image is not the one of the request. None otherwise."""
 
 
 class ChangesRejected(msgspec.Struct, frozen=True, array_like=True, tag=29):

@@ -1,4 +1,4 @@
-"""What a follower received is compared with the committed order, the calls and the states."""
+"""Check of a follower: its changes against the committed order, the calls and the states."""
 
 from typing import Any
 

@@ -33,7 +33,7 @@ def encode_change(change: StableChange, reported_us: int) -> bytes | None:
     writes: list[tuple[Key, Any]] = []
     deleted: list[Key] = []
     for key, value in change.writes.items():
-        if _is_reserved(key):
+        if is_reserved(key):
             continue
         if value is ABSENT:
             deleted.append(key)
@@ -81,11 +81,12 @@ def _present(values: dict[Key, Any] | None) -> list[tuple[Key, Any]] | None:
     return [
         (key, value)
         for key, value in values.items()
-        if value is not ABSENT and not _is_reserved(key)
+        if value is not ABSENT and not is_reserved(key)
     ]
 
 
-def _is_reserved(key: Key) -> bool:
+def is_reserved(key: Key) -> bool:
+    """True if the register is one of Creek itself."""
     return isinstance(key, tuple) and bool(key) and key[0] in RESERVED_PREFIXES
 
 

@@ -19,11 +19,12 @@ Rules:
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from typing import Final, NamedTuple
 
-from creekdb.protocol.effects import ChangesSkipped, ReportedChange
+from creekdb.protocol.effects import ChangesSkipped, ReportedChange, StableChange
+from creekdb.protocol.ids.version_vector import Dot
 from creekdb.server.changes.encoding import encode_change, join_changes
 from creekdb.server.changes.log import ChangeLog, wall_clock_us
 from creekdb.server.changes.segments import Frame
@@ -111,6 +112,16 @@ class ChangeFeed:
     @property
     def unwritten_count(self) -> int:
         return len(self._released) + sum(len(changes) for _, _, changes in self._held)
+
+    def unwritten_ids(self) -> Iterator[Dot]:
+        """Yield the identifiers of the requests that are stable, but not in the log yet."""
+        for _, change in self._released:
+            if isinstance(change, StableChange):
+                yield change.request.id
+        for _, _, changes in self._held:
+            for change in changes:
+                if isinstance(change, StableChange):
+                    yield change.request.id
 
     def close(self, durable_position: int) -> None:
         """Write everything that may be written, and close the log."""

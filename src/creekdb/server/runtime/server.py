@@ -37,6 +37,7 @@ from creekdb.server.changes.log import ChangeLog
 from creekdb.server.changes.readers import ChangeReaders, ReaderLimits
 from creekdb.server.changes.snapshots import LeasedSnapshots, SnapshotLimits
 from creekdb.server.changes.tables import SqlTables
+from creekdb.server.changes.tentative import TentativeView
 from creekdb.server.membership.changes import (
     MembershipView,
     data_loss_fault,
@@ -227,6 +228,7 @@ class Server:
                     self._cluster_identity,
                     self.task_supervisor.spawn,
                     tables,
+                    None if self.changes is None else TentativeView(self.driver, self.changes),
                     limits.changes,
                 ),
                 LeasedSnapshots(

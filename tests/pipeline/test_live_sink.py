@@ -65,7 +65,7 @@ def test_rows_replace_the_rows_of_a_table(spark: SparkSession, tables: LocalClus
             write(names.where("id = 3"), tables, table="item", mode="insert")
         with pytest.raises(PySparkException) as raised:
             write(names.withColumnRenamed("name", "nam"), tables, table="item")
-        assert "no column of table 'item' is called 'nam'" in last_line(raised.value).lower()
+        assert "unknown column of table 'item' 'nam'" in last_line(raised.value)
 
 
 def test_rejected_rows_are_written_to_files(

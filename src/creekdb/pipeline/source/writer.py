@@ -22,13 +22,14 @@ from pyspark.sql.datasource import (
     DataSourceWriter,
     WriterCommitMessage,
 )
+from pyspark.sql.pandas.types import to_arrow_type
 from pyspark.sql.types import StructType
 
 from creekdb.client import Database
 from creekdb.client.sinks import Sink, StagedRows, load_rows, unnamed_sink
 from creekdb.errors import CreekError, UsageError
 from creekdb.pipeline.source.dead_letters import write_dead_letters
-from creekdb.pipeline.source.row_plan import RowPlan, make_plan
+from creekdb.pipeline.source.row_plan import RowPlan, find_converter, make_plan
 from creekdb.pipeline.source.write_options import WriteOptions
 
 QUERY_PROPERTY: Final = "sql.streaming.queryId"
@@ -47,11 +48,14 @@ class StagedPartition(WriterCommitMessage):
 
 
 class TaskWriter:
-    """What the tasks of batch writes and of streams have in common."""
+    """Tasks and commits of batch writes and of streams."""
 
     def __init__(self, options: WriteOptions, schema: StructType) -> None:
         self.options = options
         self.plan: RowPlan = run(_connected_plan(options, schema.names))
+        for name in self.plan.columns:
+            if name not in self.plan.json_columns:
+                find_converter(name, to_arrow_type(schema[name].dataType))
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Stage the rows of one task, or write them in bulk."""

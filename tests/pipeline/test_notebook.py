@@ -29,11 +29,11 @@ def test_the_notebook_counts_apologies(
         cluster.start()
         run_in_new_loop(cluster.wait_until_ready())
         setting, *others = ("".join(cell["source"]) for cell in code_cells())
-        exec(setting, names)
+        exec(setting, names)  # noqa: S102 - the cells are the subject
         assert names["servers"] == "127.0.0.1:7100,127.0.0.1:7101,127.0.0.1:7102"
         names["servers"] = ",".join(cluster.addresses)
         for source in others:
-            exec(source, names)
+            exec(source, names)  # noqa: S102
             run_in_new_loop(cluster.wait_until_stable())
 
     table = {row["operation"]: row for row in names["apologies"].to_dict("records")}

@@ -53,6 +53,7 @@ from tests.mutants import (
     server,
     server_faults,
     simulation,
+    sinks,
     snapshots,
     sql,
     sql_clients,
@@ -65,6 +66,7 @@ from tests.mutants.patching import EditMismatch, copy_package, patched_files
 
 MUTANTS: tuple[AnyMutant, ...] = (
     *catalogue.MUTANTS,
+    *sinks.MUTANTS,
     *snapshots.MUTANTS,
     *sql.MUTANTS,
     *sql_clients.MUTANTS,

@@ -58,6 +58,9 @@ IDENTITY_FEATURE: Final = "identity"
 BATCH_FEATURE: Final = "batch"
 """Feature of a replica that executes batches."""
 
+STAGING_FEATURE: Final = "staging"
+"""Feature of a replica that executes the operations of `creekdb.wire.staging`."""
+
 OperationArity: TypeAlias = tuple[str, int, int | None]
 """Name of an operation, and the minimum and maximum number of arguments. None means no maximum."""
 

@@ -36,9 +36,11 @@ from creekdb.wire.deduplication import (
 from creekdb.wire.messages import (
     BATCH_FEATURE,
     HELLO_FRAME_BYTES_MAX,
+    STAGING_FEATURE,
     OperationArity,
     OperationSignature,
 )
+from creekdb.wire.staging import STAGING_OPERATIONS, find_staging_footprint, run_staging
 
 
 class DeduplicatingDataType(DataTypeWrapper):
@@ -53,7 +55,10 @@ class DeduplicatingDataType(DataTypeWrapper):
         self._run_as = self.run_as
 
     def run(self, request: Request, view: View) -> ExecutionResult:
-        execution = run_request(self._run_as, request, view)
+        if request.operation.name in STAGING_OPERATIONS:
+            execution = run_staging(self, request, view)
+        else:
+            execution = run_request(self._run_as, request, view)
         if execution.outcome.error is not None:
             self._raise_if_unknown(request)
         return execution
@@ -62,6 +67,8 @@ class DeduplicatingDataType(DataTypeWrapper):
         return unwrap_call(operation)
 
     def footprint(self, operation: Operation) -> Footprint | None:
+        if operation.name in STAGING_OPERATIONS:
+            return find_staging_footprint(operation)
         return find_footprint(super().footprint, operation)
 
     def _raise_if_unknown(self, request: Request) -> None:
@@ -114,7 +121,10 @@ class Capabilities:
         self._own = {name: datatype.arity(name) for name in datatype.operations}
         engine = datatype.sql_engine
         self._engine = None if engine is None else f"{ENGINE_PREFIX}{engine.version}"
-        self.peers_without_batches: set[int] = set()
+        self.peers_without: dict[str, set[int]] = {
+            feature: set() for feature in (BATCH_FEATURE, STAGING_FEATURE)
+        }
+        """Per feature that clients may use, the peers that lack it."""
         self.missing_by_peer: dict[int, dict[str, Arity | None]] = {}
         """Per peer, the operations of this replica that the peer does not support, or supports with
         other numbers of arguments (its arity). Peers with all operations have no entry."""
@@ -134,10 +144,11 @@ class Capabilities:
         self, replica: int, operations: Iterable[OperationArity], features: Iterable[str] = ()
     ) -> None:
         """Record the operations of a peer. A peer that lists none is assumed to support all."""
-        if BATCH_FEATURE in features:
-            self.peers_without_batches.discard(replica)
-        else:
-            self.peers_without_batches.add(replica)
+        for feature, lacking in self.peers_without.items():
+            if feature in features:
+                lacking.discard(replica)
+            else:
+                lacking.add(replica)
         theirs = {name: Arity(minimum, maximum) for name, minimum, maximum in operations}
         missing = {
             name: theirs.get(name)

@@ -84,6 +84,7 @@ from creekdb.wire.messages import (
     BATCH_FEATURE,
     IDENTITY_FEATURE,
     OLDEST_WIRE_VERSION,
+    STAGING_FEATURE,
     WIRE_VERSION,
     DeliveredPeerMessage,
     PeerHello,
@@ -335,7 +336,7 @@ class Server:
             config.page_url,
             OLDEST_WIRE_VERSION,
             capabilities.advertisement(),
-            features=(IDENTITY_FEATURE, BATCH_FEATURE),
+            features=(IDENTITY_FEATURE, BATCH_FEATURE, STAGING_FEATURE),
         )
         ports = PeerPorts(
             receive=self._receive,

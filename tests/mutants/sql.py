@@ -114,8 +114,8 @@ MUTANTS: tuple[MutantWithTests, ...] = (
         "a range includes the keys that start with its upper bound",
         READS,
         "sql/virtual_tables.py",
-        "return start, (*prefix, high + 1)",
-        "return start, (*prefix, high)",
+        "stop = (*prefix, keys.high) if keys.excludes_high else _after(prefix, keys.high)",
+        "stop = (*prefix, keys.high)",
     ),
     tested(
         "sql_equality_of_a_list_fixes_the_order",

@@ -25,15 +25,19 @@ def test_a_point_query_reads_one_row_and_the_used_columns(database: Database) ->
 
 
 def test_a_query_by_an_index_reads_its_entries_and_their_rows(database: Database) -> None:
-    reads = database.reads("SELECT price FROM item WHERE name = 'tea' AND stock > 4")
+    reads = database.reads("SELECT price FROM item WHERE name = 'tea' AND stock > 3")
     assert {each[:3] for each in reads} == {("sql.index", "item", "by_name"), ("sql", "item", 3)}
 
 
 @pytest.mark.parametrize(
     ("condition", "ids"),
     [
-        ("id > 1", [1, 2, 3]),  # bounds are inclusive, and SQLite checks each row
-        ("id >= 2 AND id < 3", [2, 3]),
+        ("id > 1", [2, 3]),
+        ("id > 0.5", [1, 2, 3]),
+        ("id > 1.0 AND id < 2.0", [1, 2]),  # bounds that are no integers are inclusive
+        ("id >= 2 AND id < 3", [2]),
+        ("id > 9223372036854775807", []),
+        ("id >= -9223372036854775808", [1, 2, 3]),
         ("id BETWEEN 2 AND 2", [2]),
         ("id <= 1", [1]),
         ("id IN (1, 3, 7)", [1, 3, 7]),
@@ -49,6 +53,31 @@ def test_a_condition_on_the_key_restricts_the_rows(
 ) -> None:
     reads = database.reads(f"SELECT stock FROM item WHERE {condition}")
     assert sorted({each[2] for each in reads}) == ids
+
+
+@pytest.mark.parametrize(
+    ("column", "condition", "ids"),
+    [
+        ("t", "t < 'c'", {2, 3}),
+        ("t", "t <= 'c'", {2, 3, 4}),
+        ("t", "t > 'b'", {4, 5}),
+        ("n", "n < 5", {2, 3}),
+        ("n", "n <= 5", {2, 3, 4}),
+        ("n", "n > 5", {5}),
+        ("n", "n BETWEEN 1.5 AND 5", {3, 4}),
+    ],
+)
+def test_a_range_of_an_index_leaves_out_its_bounds_and_nulls(
+    column: str, condition: str, ids: set[int]
+) -> None:
+    database = Database(
+        "CREATE TABLE v(id INTEGER PRIMARY KEY, t TEXT, n REAL)",
+        f"CREATE INDEX i ON v({column})",
+        "INSERT INTO v VALUES (1, NULL, NULL), (2, 'a', 1), (3, 'b', 1.5), (4, 'c', 5)",
+        "INSERT INTO v VALUES (5, 'd', 7)",
+    )
+    reads = database.reads(f"SELECT id FROM v WHERE {condition}")
+    assert {each[2] for each in reads if each[0] == "sql"} == ids
 
 
 def test_all_columns_of_a_wide_table_can_be_read() -> None:

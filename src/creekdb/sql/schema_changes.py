@@ -33,6 +33,10 @@ _CREATE_REFUSED: Final = {
     "TEMPORARY": "create an ordinary table, or use WITH for the results of a query",
 }
 
+_ALTER_REMEDY: Final = "create a new table and copy the rows with INSERT … SELECT"
+_GENERATED: Final = (2, 3)
+"""Values of `hidden` in `table_xinfo` for columns that are generated."""
+
 
 def change_schema(session: Session, previous_catalog: Catalog, text: str) -> SqlResult:
     """Execute a CREATE, DROP or ALTER statement."""
@@ -95,11 +99,8 @@ def _refuse(reader: StatementReader) -> None:
             _refuse_table(reader, words)
     if words[0] == "DROP" and words[1:2] == ["TRIGGER"]:
         raise SqlUnsupported("there are no triggers; omit the statement")
-    if words[0] == "ALTER" and ("CONSTRAINT" in words or "GENERATED" in words):
-        raise SqlUnsupported(
-            "ALTER TABLE cannot add a constraint or a generated column; "
-            "create a new table and copy the rows with INSERT … SELECT"
-        )
+    if words[0] == "ALTER" and "CONSTRAINT" in words:
+        raise SqlUnsupported(f"ALTER TABLE cannot add a constraint; {_ALTER_REMEDY}")
 
 
 def _refuse_table(reader: StatementReader, words: list[str]) -> None:
@@ -221,6 +222,8 @@ def _changed_storage(probe: Probe, name: str, previous: Table, transaction: Tran
     if len(columns) < len(old_names):
         kept = [storage.slots[number] for number, old in enumerate(old_names) if old in names]
         return replace(storage, slots=tuple(kept))
+    if columns[-1][6] in _GENERATED:
+        raise SqlUnsupported(f"ALTER TABLE cannot add a generated column; {_ALTER_REMEDY}")
     slot = storage.width
     defaults = dict(storage.added_defaults)
     default = _default_value(probe, columns[-1], previous, transaction)

@@ -1,5 +1,8 @@
 """SQLAlchemy, pandas and Alembic on live clusters."""
 
+import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -257,3 +260,13 @@ def test_alembic_migrates_up_and_down(engine: sa.Engine, tmp_path: Path) -> None
 def test_the_declared_version_of_sqlite_is_that_of_the_engine() -> None:
     version = tuple(map(int, apsw.sqlite_lib_version().split(".")))
     assert version == dbapi.sqlite_version_info
+
+
+def test_migrations_can_be_imported_before_alembic(tmp_path: Path) -> None:
+    dialect.write_entry_points(tmp_path)
+    paths = [str(tmp_path), *filter(None, sys.path)]
+    subprocess.run(
+        [sys.executable, "-c", "import creekdb.sqlalchemy.migrations"],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)},
+        check=True,
+    )

@@ -275,7 +275,7 @@ def _update_conflicting(
     worker.set_changed(table, [existing])
     worker.set_excluded(table, [row])
     for values in changer.query(upsert.query):
-        # Whatever follows INSERT OR does not apply to the update.
+        # The resolution of the INSERT does not apply to the update.
         _update_row(changer, existing, upsert.assigned, values, "ABORT")
 
 

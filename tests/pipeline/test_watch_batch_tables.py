@@ -50,11 +50,11 @@ def test_merged_files_have_the_same_rows(tmp_path: Path) -> None:
 
 def test_the_last_batch_can_be_repeated_after_a_merge(tmp_path: Path) -> None:
     kept = table(tmp_path, files_max=3)
-    for batch in range(4):
+    for batch in range(5):
         kept.write(batch, rows(batch))
-    kept.write(3, rows(30))
+        kept.write(batch, rows(10 * batch))
 
-    assert numbers(kept) == [0, 1, 2, 30]
+    assert numbers(kept) == [0, 10, 20, 30, 40]
 
 
 def test_an_interrupted_merge_counts_no_row_twice(tmp_path: Path) -> None:

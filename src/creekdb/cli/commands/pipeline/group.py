@@ -359,13 +359,6 @@ def starting_spark(
         yield wait_for_spark
 
 
-def has_local_driver(spark: "SparkSession") -> bool:
-    """True if the driver and the executors of the session run on this machine."""
-    from pyspark.sql import is_remote  # noqa: PLC0415
-
-    return not is_remote() and str(spark.sparkContext.master).startswith("local")
-
-
 def run_with_status(
     activity: str,
     work: Callable[[], WorkResult],

@@ -13,7 +13,6 @@ from creekdb.cli.commands.pipeline.group import (
     FORCE,
     GRID_SETTINGS,
     SparkArguments,
-    has_local_driver,
     print_error,
     print_simulated,
     require_packages,
@@ -349,6 +348,7 @@ def record_live_run(
         default_config,
         record_run,
     )
+    from creekdb.pipeline.spark.session import is_local_session  # noqa: PLC0415
     from creekdb.pipeline.watch.watcher import WATCH_DIR, watch_history  # noqa: PLC0415
 
     check_output(out, force=True)
@@ -357,7 +357,7 @@ def record_live_run(
 
     def watch_cluster(addresses: Sequence[str]) -> None:
         spark = wait_for_spark()
-        if not has_local_driver(spark):
+        if not is_local_session(spark):
             return  # executors elsewhere cannot reach the replicas
         try:
             page = watch_history(spark, watch, addresses)

@@ -128,3 +128,14 @@ def test_a_text_in_a_numeric_column_bounds_no_texts_of_numbers() -> None:
         found = database.rows(f"SELECT id FROM n, t WHERE {column} < v ORDER BY id")
         assert found == ((1,), (3,))
         assert database.rows(f"SELECT id FROM t WHERE {column} < '' AND id < 3") == ()
+
+
+def test_a_number_equals_all_its_texts() -> None:
+    database = Database(
+        "CREATE TABLE n(v INTEGER)",
+        "INSERT INTO n VALUES (5)",
+        "CREATE TABLE t(id INTEGER PRIMARY KEY, b TEXT UNIQUE)",
+        "INSERT INTO t VALUES (1, '5'), (2, '05'), (3, '5.0'), (4, '5x')",
+    )
+    assert database.rows("SELECT id FROM n, t WHERE b = v ORDER BY id") == ((1,), (2,), (3,))
+    assert database.rows("SELECT id FROM t WHERE b = 5") == ((1,),)

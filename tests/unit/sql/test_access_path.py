@@ -125,8 +125,8 @@ def test_a_text_in_a_numeric_column_bounds_no_texts_of_numbers() -> None:
         "INSERT INTO t VALUES (1, '-3', '-3'), (2, 'x', 'x'), (3, 5, '5')",
     )
     for column in "ab":
-        found = database.rows(f"SELECT id FROM n, t WHERE {column} < v ORDER BY id")
-        assert found == ((1,), (3,))
+        found = database.rows(f"SELECT id FROM n CROSS JOIN t WHERE {column} < v")
+        assert sorted(found) == [(1,), (3,)]
         assert database.rows(f"SELECT id FROM t WHERE {column} < '' AND id < 3") == ()
 
 

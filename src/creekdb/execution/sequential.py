@@ -1,16 +1,18 @@
-"""Sequential execution of a data type: one request after another on a plain dict.
+"""Sequential execution of a data type: one request after another on a sorted dict.
 
 This is the reference for all other implementations. It is written to be obviously correct and
-shares nothing with the stores of the replicas: no undo, no index, no versions.
+shares nothing with the stores of the replicas: no undo, no versions.
 """
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, cast, overload
+
+from sortedcontainers import SortedDict
 
 from creekdb.execution.base_state import changes
-from creekdb.execution.keys import CollationKey, collation_key
+from creekdb.execution.keys import CollationKey, collation_key, merge_sorted_keys
 from creekdb.execution.operation_errors import split_error_text
 from creekdb.execution.transaction import ABSENT, RangeScan, Transaction
 from creekdb.protocol.ids.version_vector import Dot
@@ -41,7 +43,8 @@ class Sequential:
 
     def __init__(self, datatype: "DataType") -> None:
         self.datatype = datatype
-        self.state: dict[Key, Any] = {}
+        self._sorted_state: Any = SortedDict(collation_key)
+        self.state = cast(dict[Key, Any], self._sorted_state)
         """Written registers, without the initial data of the data type."""
         self._calls = 0
 
@@ -105,10 +108,11 @@ class Sequential:
         return self.read(key)
 
     def keys(self, start: CollationKey, stop: CollationKey, reverse: bool) -> Iterator[Key]:
-        keys = {key for key in self.state if start <= collation_key(key) < stop}
-        keys.update(self.datatype.base.keys(start, stop, False))
-        present = [key for key in keys if self.read(key) is not ABSENT]
-        return iter(sorted(present, key=collation_key, reverse=reverse))
+        inclusive = (True, False)
+        written = self._sorted_state.irange_key(start, stop, inclusive, reverse)
+        initial = self.datatype.base.keys(start, stop, reverse)
+        keys = merge_sorted_keys(written, initial, reverse)
+        return (key for key in keys if self.read(key) is not ABSENT)
 
     def pick_range(
         self, scan: RangeScan, items: tuple[int | str, ...], limit: int

@@ -27,7 +27,7 @@ def database_after_mix(layout: str, warehouses: int = 1) -> TpccDatabase:
     return database
 
 
-@pytest.fixture(params=["rows", "fine"])
+@pytest.fixture(params=["rows", "fine", "sql"])
 def database(request: pytest.FixtureRequest) -> TpccDatabase:
     return database_after_mix(request.param)
 
@@ -45,7 +45,7 @@ def test_all_conditions_hold_initially() -> None:
     assert violations(TpccDatabase("rows", warehouses=1), only_touched=False) == []
 
 
-@pytest.mark.parametrize("layout", ["rows", "fine"])
+@pytest.mark.parametrize("layout", ["rows", "fine", "sql"])
 def test_all_conditions_hold_after_transactions(layout: str) -> None:
     database = database_after_mix(layout, warehouses=2)
     assert len(database.overrides) > 3000

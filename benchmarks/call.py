@@ -42,6 +42,7 @@ from creekdb.server.calls.dispatcher import CallDispatcher, CallLimits
 from creekdb.server.changes.feed import ChangeFeed
 from creekdb.server.changes.readers import ChangeReaders
 from creekdb.server.changes.snapshots import LeasedSnapshots
+from creekdb.server.changes.tables import SqlTables
 from creekdb.server.observability.divergence import DIGEST_INTERVAL_REQUESTS, DivergenceDetector
 from creekdb.server.runtime.config import (
     CONSENSUS_WINDOW,
@@ -219,7 +220,9 @@ class Node:
         readers = StateReaders(
             sessions,
             ChangeReaders(None, _no_identity, _unexpected),
-            LeasedSnapshots(self.driver, _no_identity, _unexpected, _unexpected),
+            LeasedSnapshots(
+                self.driver, _no_identity, _unexpected, _unexpected, SqlTables(self.driver, KV)
+            ),
         )
         return ClientService(config, dispatcher, tokens, readers, dict, ConnectionLimits())
 

@@ -21,6 +21,8 @@ from creekdb.client import (
     ChangePosition,
     NotDone,
     OperationFailed,
+    SnapshotTicket,
+    TableChange,
     Unknown,
     connect,
 )
@@ -65,7 +67,9 @@ __all__ = [
     "PeerFault",
     "PositionInFuture",
     "Sequential",
+    "SnapshotTicket",
     "StorageFault",
+    "TableChange",
     "Transaction",
     "Unknown",
     "UnknownName",

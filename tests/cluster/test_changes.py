@@ -7,8 +7,15 @@ from typing import Any
 
 import pytest
 
-from creekdb.client import Change, ChangePosition, ChangeStream, Database
-from creekdb.errors import BadValue, ChangesExpired, ChangesOff, ForeignPosition, PositionInFuture
+from creekdb.client import Change, ChangePosition, ChangeStream, Database, TableChange
+from creekdb.errors import (
+    BadValue,
+    ChangesExpired,
+    ChangesOff,
+    ForeignPosition,
+    PositionInFuture,
+    UsageError,
+)
 from creekdb.server.changes.readers import ReaderLimits
 from creekdb.server.runtime.server import ServerLimits
 from tests.cluster.in_process_cluster import TIMEOUT_S, running_cluster
@@ -319,3 +326,37 @@ def test_a_blocking_program_follows_changes(tmp_path: Path) -> None:
 
     changes = asyncio.run(run())
     assert [each.arguments[1] for each in changes] == [1, 2, 1, 2]
+
+
+async def test_a_table_selects_its_rows_with_their_columns(tmp_path: Path) -> None:
+    settings: dict[str, Any] = {**KEPT, "datatype": "sql", "before_images": True}
+    async with running_cluster(tmp_path, 1, **settings) as cluster, cluster.client() as db:
+        sql = db.strong.sql
+        await sql("CREATE TABLE item(name TEXT PRIMARY KEY, price INTEGER)")
+        await sql("CREATE TABLE other(x)")
+        await sql("INSERT INTO item VALUES ('a', 1), ('b', 2)")
+        await sql("INSERT INTO other VALUES (1)")
+        await sql("ALTER TABLE item ADD COLUMN note TEXT DEFAULT '-'")
+        await sql("UPDATE item SET price = 3 WHERE name = 'a'")
+        await sql("DELETE FROM item WHERE name = 'b'")
+        async with db.changes(table="Item", follow=False) as stream:
+            changes = [change async for change in stream]
+        with pytest.raises(UsageError, match="unknown table 'items'"):
+            await take(db.changes(table="items"), 1)
+        with pytest.raises(BadValue, match="prefix and table exclude each other"):
+            db.changes(prefix="a", table="item")
+
+    rows = [row for change in changes if isinstance(change, TableChange) for row in change.rows]
+    assert [(row.kind, row.values) for row in rows] == [
+        ("insert", {"name": "a", "price": 1, "note": "-"}),
+        ("insert", {"name": "b", "price": 2, "note": "-"}),
+        ("update", {"name": "a", "price": 3, "note": "-"}),
+        ("delete", None),
+    ]
+    assert rows[3].before == {"name": "b", "price": 2, "note": "-"}
+
+
+async def test_a_data_type_without_sql_has_no_tables(tmp_path: Path) -> None:
+    async with running_cluster(tmp_path, 1, **KEPT) as cluster, cluster.client() as db:
+        with pytest.raises(UsageError, match="data type 'kv' has no tables"):
+            await take(db.changes(table="item"), 1)

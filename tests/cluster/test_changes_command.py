@@ -50,6 +50,24 @@ async def test_changes_are_printed_as_json(tmp_path: Path, capsys: Capture) -> N
         assert json.loads(line)["writes"] == [{"key": "chair", "value": 2}]
 
 
+async def test_changes_of_a_table_are_printed_with_columns(tmp_path: Path, capsys: Capture) -> None:
+    async with running_cluster(tmp_path, 1, datatype="sql", **KEPT) as cluster:
+        async with cluster.client() as db:
+            await db.strong.sql("CREATE TABLE item(name TEXT PRIMARY KEY, price INTEGER)")
+            await db.strong.sql("INSERT INTO item VALUES ('a', 1)")
+            await db.strong.sql("DELETE FROM item")
+        lines = await run(cluster, capsys, "--table", "item")
+        objects = await run(cluster, capsys, "--table", "item", "--json")
+        unknown = await run(cluster, capsys, "--table", "items")
+
+        first, second = lines.output.splitlines()
+        assert first.endswith("""[write {"name":"a","price":1}]  (strong, replica 0)""")
+        assert second.endswith("""[delete {"name":"a"}]  (strong, replica 0)""")
+        assert json.loads(objects.output.splitlines()[1])["rows"][0]["kind"] == "delete"
+        assert unknown.exit_code == 2
+        assert "unknown table 'items'" in unknown.error
+
+
 async def test_expired_and_foreign_positions_fail_with_one_line(
     tmp_path: Path, capsys: Capture
 ) -> None:

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from creekdb.client import Database, NotDone
-from creekdb.client.snapshots import Snapshot
+from creekdb.client import Database, NotDone, Snapshot, SnapshotTicket, connect
+from creekdb.errors import BadValue, UsageError
 from creekdb.server.changes.snapshots import SnapshotLimits
 from creekdb.server.runtime.server import ServerLimits
 from tests.cluster.in_process_cluster import running_cluster
@@ -104,3 +104,69 @@ async def test_the_number_of_snapshots_is_bounded(tmp_path: Path) -> None:
         await asyncio.sleep(0.1)
         async with db.snapshot() as snapshot:
             assert await read(snapshot) == {"a": 1}
+
+
+SQL: dict[str, Any] = {"datatype": "sql", **KEPT}
+
+
+async def test_a_table_is_read_as_it_was_at_the_index(tmp_path: Path) -> None:
+    async with running_cluster(tmp_path, 1, **SQL) as cluster, cluster.client() as db:
+        await db.strong.sql("CREATE TABLE item(name TEXT PRIMARY KEY, price INTEGER)")
+        await db.strong.sql("CREATE TABLE other(x)")
+        await db.strong.sql("INSERT INTO other VALUES (1)")
+        for first in range(0, 300, 100):
+            names = [f"n{number:03}" for number in range(first, first + 100)]
+            marks = ", ".join(f"(?, {int(name[1:])})" for name in names)
+            await db.strong.sql(f"INSERT INTO item VALUES {marks}", names)
+        async with db.snapshot(table="item", partitions=3) as snapshot:
+            await db.strong.sql("ALTER TABLE item RENAME COLUMN price TO cost")
+            await db.strong.sql("DELETE FROM item")
+            assert snapshot.table is not None
+            assert snapshot.table.column_names == ("name", "price")
+            parts = [[row async for row in snapshot.rows(*each)] for each in snapshot.ranges()]
+            batches = [batch async for batch in snapshot.record_batches()]
+        with pytest.raises(UsageError, match=r"unknown table 'items'.*did you mean 'item'"):
+            async with db.snapshot(table="items"):
+                pass
+
+    rows = [{"name": f"n{number:03}", "price": number} for number in range(300)]
+    assert len(parts) == 3
+    assert all(len(part) > 20 for part in parts)
+    assert sorted((row for part in parts for row in part), key=lambda row: row["price"]) == rows
+    assert [row for batch in batches for row in batch.to_pylist()] == rows
+
+
+def test_a_blocking_program_reads_a_snapshot_by_its_ticket(tmp_path: Path) -> None:
+    async def run() -> None:
+        limits = ServerLimits(snapshots=SnapshotLimits(page_registers_max=7))
+        async with running_cluster(tmp_path, 3, limits, **KEPT) as cluster:
+
+            def read() -> None:
+                with cluster.client(1) as db:
+                    db.batch([("put", f"k{each:02}", each) for each in range(40)], strong=True)
+                    with db.snapshot(partitions=2, prefix="k") as snapshot:
+                        db.strong.delete("k00")
+                        text = snapshot.ticket.encode()
+                        assert list(snapshot.items()) == expected
+                        check_ticket(text)
+
+            expected = [(f"k{each:02}", each) for each in range(40)]
+
+            def check_ticket(text: str) -> None:
+                ticket = SnapshotTicket.decode(text)
+                with connect(ticket.server) as db, db.snapshot(ticket=ticket) as shared:
+                    assert db.replica == 1
+                    items = [item for each in ticket.ranges() for item in shared.items(*each)]
+                    assert items == expected
+                    pages = shared.pages()
+                    assert len(next(pages)) == 7
+                    assert list(shared.items("k38")) == expected[38:]  # beside another reader
+
+            await asyncio.to_thread(read)
+
+    asyncio.run(run())
+
+
+def test_a_text_that_is_no_ticket_is_an_error() -> None:
+    with pytest.raises(BadValue, match="the text is not the ticket of a snapshot"):
+        SnapshotTicket.decode("{}")

@@ -96,6 +96,22 @@ async def test_a_prefix_selects_changes(tmp_path: Path) -> None:
         assert [event.data["arguments"] for event in events] == [["lamp", 1]]
 
 
+async def test_a_table_selects_changes_with_columns(tmp_path: Path) -> None:
+    async with http_cluster(tmp_path, keep_changes="1h", datatype="sql") as http:
+        for text in ("CREATE TABLE item(name TEXT PRIMARY KEY)", "INSERT INTO item VALUES ('a')"):
+            response = await http.post("/operations/sql?consistency=strong", json={"text": text})
+            assert response.status == 200
+        (event,) = await receive(http, "/changes?follow=false&table=item")
+        unknown = await http.get("/changes?table=items")
+        both = await http.get("/changes?table=item&prefix=a")
+
+        assert event.data["rows"] == [
+            {"kind": "write", "key": {"name": "a"}, "values": {"name": "a"}, "before": None}
+        ]
+        assert (unknown.status, unknown.problem) == (404, "unknown_table")
+        assert (both.status, both.problem) == (400, "malformed")
+
+
 async def test_an_idle_stream_sends_comments_with_its_position(tmp_path: Path) -> None:
     limits = HttpLimits(heartbeat_s=0.05)
     async with http_cluster(tmp_path, limits=limits, **KEPT) as http:

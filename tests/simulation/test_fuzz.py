@@ -9,7 +9,7 @@ from creekdb.checkers import Inconclusive
 from creekdb.errors import BadValue, UnknownName
 from creekdb.protocol.probes import Probe
 from creekdb.schemes import registry
-from creekdb.simulation.fuzz.campaign import CampaignSummary, run_campaign, run_seed
+from creekdb.simulation.fuzz.campaign import CampaignSummary, Overrides, run_campaign, run_seed
 
 SEEDS = 150
 SHARDS = 10
@@ -27,6 +27,13 @@ def test_no_seed_fails_with_basic(shard: int) -> None:
 @pytest.mark.parametrize("scheme", ["smr", "bayou", "archie"])
 def test_no_seed_fails_with_the_compared_schemes(scheme: str, shard: int) -> None:
     for result in run_campaign(range(shard * 5, shard * 5 + 5), scheme):
+        assert not result.has_failed, f"seed {result.seed}: {result.describe()}"
+
+
+@pytest.mark.parametrize("shard", range(2))
+def test_no_seed_fails_with_sql(shard: int) -> None:
+    overrides = Overrides(datatype="sql")
+    for result in run_campaign(range(shard * 8, shard * 8 + 8), "creek", overrides=overrides):
         assert not result.has_failed, f"seed {result.seed}: {result.describe()}"
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from creekdb.protocol.extensions import extension_switches
-from creekdb.simulation.fuzz.campaign import run_seed
+from creekdb.simulation.fuzz.campaign import Overrides, run_seed
 
 REGRESSIONS = {
     291: "a new leader proposed an instance that it had decided out of order",
@@ -24,6 +24,9 @@ CREEK_REGRESSIONS = {
 }
 FAST_PATH_REGRESSIONS = {
     2388: "a checker took a strong request for the lost weak one whose number it has",
+}
+SQL_REGRESSIONS = {
+    0: "a checker repeated a local read at the time of its call, not at that of its replica",
 }
 SMR_REGRESSIONS = {
     764: "a checker rejected a promise with a vote that was recovered from disk after a crash",
@@ -46,9 +49,17 @@ def test_regression_seeds_pass_with_creek(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", FAST_PATH_REGRESSIONS)
 def test_regression_seeds_pass_with_the_fast_path(seed: int) -> None:
-    result = run_seed(seed, "creek", switches=extension_switches("fast_path"))
+    overrides = Overrides(switches=extension_switches("fast_path"))
+    result = run_seed(seed, "creek", overrides=overrides)
 
     assert not result.has_failed, f"{FAST_PATH_REGRESSIONS[seed]}\n{result.describe()}"
+
+
+@pytest.mark.parametrize("seed", SQL_REGRESSIONS)
+def test_regression_seeds_pass_with_sql(seed: int) -> None:
+    result = run_seed(seed, "creek", overrides=Overrides(datatype="sql"))
+
+    assert not result.has_failed, f"{SQL_REGRESSIONS[seed]}\n{result.describe()}"
 
 
 @pytest.mark.parametrize("seed", SMR_REGRESSIONS)

@@ -129,7 +129,7 @@ def _check_observed_order(run: RunIndex, observed: _ObservedResponse) -> None:
     Requests that are committed later must also be in the order of committed.
     """
     at_us = observed.response.at_us
-    own = () if observed.record.is_local else (_own_request(run, observed.record),)
+    own = () if observed.record.is_local else (_own_request(run, observed),)
     counted = (run.request_at(dot, at_us) for dot in observed.order.ids)
     requests = [*(each for each in counted if each is not None), *own]
     indices = [run.position_at(each.id, at_us) for each in requests]
@@ -187,7 +187,7 @@ def _check_outcome(
         request = run.request_at(dot, observed.response.at_us)
         assert request is not None, "the request had been cast"
         machine.apply(request)
-    expected = machine.apply(_own_request(run, observed.record))
+    expected = machine.apply(_own_request(run, observed))
     actual = observed.response.outcome
     if not equal_outcomes(actual, expected):
         message = (
@@ -197,11 +197,15 @@ def _check_outcome(
         raise observed.violation(message)
 
 
-def _own_request(run: RunIndex, record: OperationRecord) -> Request:
+def _own_request(run: RunIndex, observed: _ObservedResponse) -> Request:
+    record = observed.record
     for cast in run.casts.get(record.id, ()):
         if cast.log.incarnation == record.incarnation:
             return cast.request
-    return Request(record.invoked_us, record.id, record.operation, record.strong)
+    timestamp = observed.order.timestamp
+    if timestamp is None:
+        timestamp = record.invoked_us
+    return Request(timestamp, record.id, record.operation, record.strong)
 
 
 def _check_checkpoint_responses(run: RunIndex, datatype: DataType) -> None:

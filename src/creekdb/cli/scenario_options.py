@@ -34,7 +34,7 @@ from creekdb.server.runtime.config import load_datatype
 from creekdb.simulation.faults.fault_types import Fault, check_faults
 from creekdb.simulation.faults.fields import UNITS_US, format_duration, parse_duration_us
 from creekdb.simulation.faults.language import format_fault, parse_faults
-from creekdb.simulation.fuzz.campaign import switched_scenario
+from creekdb.simulation.fuzz.campaign import Overrides, overridden_scenario
 from creekdb.simulation.fuzz.fault_generator import draw_faults
 from creekdb.simulation.kernel.scenario import ClientModel, Scenario, ScriptedInvocation
 from creekdb.simulation.kernel.seeds import derive_generator
@@ -207,11 +207,16 @@ def scenario_from_options(options: ScenarioOptions, saved: bool) -> Scenario:
         return walkthrough_scenario(options.seed, options.scheme)
     if options.replay is not None:
         _reject_options(
-            "--replay defines the scenario", {"seed", *_SCENARIO_OPTIONS} - {"extensions"}
+            "--replay defines the scenario",
+            {"seed", *_SCENARIO_OPTIONS} - {"extensions", "datatype"},
         )
         is_switched = bool(explicit_options({"extensions"}))
-        switches = extension_switches(options.tpcc.extensions) if is_switched else {}
-        return switched_scenario(options.replay, options.scheme, switches)
+        has_datatype = bool(explicit_options({"datatype"}))
+        overrides = Overrides(
+            switches=extension_switches(options.tpcc.extensions) if is_switched else {},
+            datatype=options.datatype if has_datatype else None,
+        )
+        return overridden_scenario(options.replay, options.scheme, overrides)
     _check_numbers(options)
     if options.workload == TPCC:
         _reject_options("--workload tpcc defines the clients", _NON_TPCC_OPTIONS)

@@ -28,5 +28,10 @@ from creekdb.client.errors import CallFailed as CallFailed
 from creekdb.client.errors import NotDone as NotDone
 from creekdb.client.errors import OperationFailed as OperationFailed
 from creekdb.client.errors import Unknown as Unknown
+from creekdb.client.snapshots import BlockingSnapshot as BlockingSnapshot
+from creekdb.client.snapshots import Snapshot as Snapshot
+from creekdb.client.snapshots import SnapshotTicket as SnapshotTicket
 from creekdb.wire.changes import Change as Change
 from creekdb.wire.messages import CallResponse as CallResponse
+from creekdb.wire.table_changes import RowChange as RowChange
+from creekdb.wire.table_changes import TableChange as TableChange

@@ -24,6 +24,7 @@ from creekdb.client.proxies import (
     Session,
     TypedOperation,
 )
+from creekdb.client.snapshots import SNAPSHOT_LEASE_S, BlockingSnapshot, SnapshotTicket
 from creekdb.protocol.ids.version_vector import Dot
 from creekdb.wire.event_loop import new_loop
 from creekdb.wire.messages import CallResponse
@@ -80,12 +81,33 @@ class BlockingDatabase(ConsistencyLevels["BlockingCallProxy"]):
         start: int | str | ChangePosition = "",
         prefix: str | tuple[str | int, ...] | None = None,
         *,
+        table: str = "",
         follow: bool = True,
     ) -> BlockingChangeStream:
         """Return the changes that the cluster commits, as `Database.changes` does. The iterator
         blocks until the next change."""
-        make = partial(self._database.changes, start, prefix, follow=follow)
+        make = partial(self._database.changes, start, prefix, table=table, follow=follow)
         return BlockingChangeStream(self, make)
+
+    def snapshot(
+        self,
+        *,
+        partitions: int = 1,
+        prefix: str | tuple[str | int, ...] | None = None,
+        table: str = "",
+        lease: float = SNAPSHOT_LEASE_S,
+        ticket: SnapshotTicket | None = None,
+    ) -> BlockingSnapshot:
+        """Return the committed state at one index, for `with`, as `Database.snapshot` does."""
+        make = partial(
+            self._database.snapshot,
+            partitions=partitions,
+            prefix=prefix,
+            table=table,
+            lease=lease,
+            ticket=ticket,
+        )
+        return BlockingSnapshot(self, make)
 
     @property
     def replica(self) -> int | None:

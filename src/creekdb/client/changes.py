@@ -27,12 +27,15 @@ from creekdb.errors import (
     CreekError,
     ForeignPosition,
     PositionInFuture,
+    UsageError,
 )
 from creekdb.execution.keys import check_key
 from creekdb.protocol.values import freeze
 from creekdb.wire import messages
 from creekdb.wire.changes import EARLIEST, LATEST, Change, decode_changes, parse_start
+from creekdb.wire.messages import TableDescription
 from creekdb.wire.reject_reason import RejectReason, reject_rule
+from creekdb.wire.table_changes import make_table_change
 
 if TYPE_CHECKING:
     from creekdb.client.blocking import BlockingDatabase
@@ -70,13 +73,17 @@ def parse_position(start: "int | str | ChangePosition", follow: bool) -> ChangeP
     return ChangePosition(cluster, index)
 
 
-def _check_prefix(prefix: Any) -> str | tuple[str | int, ...] | None:
+def check_selection(prefix: Any, table: Any) -> None:
+    """Raise `BadValue` if these do not select registers."""
     prefix = freeze(prefix)
     if prefix is not None and prefix != ():
         check_key(prefix)
         if isinstance(prefix, int):
             raise BadValue(f"prefix is {prefix}: it must be a string or a tuple")
-    return prefix  # type: ignore[no-any-return]
+    if type(table) is not str:
+        raise BadValue(f"table is {table!r}: it must be the name of an SQL table")
+    if table and prefix is not None:
+        raise BadValue("prefix and table exclude each other; omit one of them")
 
 
 class ChangeStream(AsyncIterator[Change]):
@@ -92,6 +99,7 @@ class ChangeStream(AsyncIterator[Change]):
         hello: messages.ClientHello,
         position: ChangePosition,
         prefix: str | tuple[str | int, ...] | None = None,
+        table: str = "",
         follow: bool = True,
         poll_s: float = POLL_S,
     ) -> None:
@@ -99,6 +107,9 @@ class ChangeStream(AsyncIterator[Change]):
         self._hello = hello
         self._position = position
         self._prefix = prefix
+        self._table_name = table
+        self.table: TableDescription | None = None
+        """The requested table as the replica described it last, or None before the first part."""
         self._follow = follow
         self._poll_s = poll_s
         self._connection: ReplicaConnection | None = None
@@ -157,7 +168,12 @@ class ChangeStream(AsyncIterator[Change]):
         self._number += 1
         cluster, index = self._position.cluster, self._position.index
         request = messages.ChangesRequest(
-            self._number, index, cluster, self._prefix, int(self._poll_s * 1000)
+            self._number,
+            index,
+            cluster,
+            self._prefix,
+            int(self._poll_s * 1000),
+            self._table_name,
         )
         connection.write(messages.encode_frame(request))
         try:
@@ -183,6 +199,13 @@ class ChangeStream(AsyncIterator[Change]):
         changes: list[Change] = []
         for body in part.bodies:
             changes += [each for each in decode_changes(body) if each.index >= part.first]
+        if self._table_name:
+            if part.table is None:
+                raise UsageError(
+                    "the replica runs an older release, which reads no tables; upgrade it"
+                )
+            self.table = part.table
+            changes = [make_table_change(change, part.table) for change in changes]
         changes.reverse()
         self._changes = changes
         self._position = ChangePosition(part.cluster, part.end)
@@ -249,6 +272,8 @@ def error_of(rejected: messages.ChangesRejected) -> CreekError:
             return ForeignPosition(rejected.message)
         case RejectReason.CHANGES_OFF:
             return ChangesOff(rejected.message)
+        case RejectReason.UNKNOWN_TABLE:
+            return UsageError(rejected.message)
         case RejectReason.TOO_LARGE:
             return ChangesUnavailable(rejected.message)
         case _:
@@ -260,9 +285,11 @@ def open_stream(
     hello: messages.ClientHello,
     start: int | str | ChangePosition,
     prefix: Any,
+    table: str,
     follow: bool,
 ) -> ChangeStream:
     """Return a stream with a connection of its own."""
+    check_selection(prefix, table)
     own_hello = messages.ClientHello(
         hello.version, uuid.uuid4().hex, hello.token, hello.datatype, hello.oldest_version
     )
@@ -270,7 +297,8 @@ def open_stream(
         discovery.copy(),
         own_hello,
         parse_position(start, follow),
-        _check_prefix(prefix),
+        freeze(prefix),
+        table,
         follow,
     )
 

@@ -16,7 +16,7 @@ from creekdb.client.arguments import address_list, call_id, checked_seconds
 from creekdb.client.blocking import BlockingDatabase
 from creekdb.client.call_router import CallRouter
 from creekdb.client.calls import Call
-from creekdb.client.changes import ChangePosition, ChangeStream, open_stream
+from creekdb.client.changes import ChangePosition, ChangeStream, check_selection, open_stream
 from creekdb.client.errors import NotDone, not_connected_error
 from creekdb.client.failure_detector import ReplicaFailureDetector
 from creekdb.client.operations import OperationDirectory
@@ -36,7 +36,7 @@ from creekdb.client.replica_connection import (
     ReplicaDiscovery,
     client_tls_context,
 )
-from creekdb.client.snapshots import Snapshot, SnapshotTicket
+from creekdb.client.snapshots import SNAPSHOT_LEASE_S, Snapshot, SnapshotTicket
 from creekdb.errors import BadValue, UnknownName, UsageError
 from creekdb.execution.datatype import DataType
 from creekdb.wire import messages
@@ -46,8 +46,6 @@ from creekdb.wire.deduplication import INTERNAL_PREFIX, QUERY_OUTCOME
 from creekdb.wire.reject_reason import RejectReason
 
 CALL_TIMEOUT_S: Final = 60.0
-SNAPSHOT_LEASE_S: Final = 60.0
-"""Default time without a read after which a snapshot ends, in seconds."""
 DISCOVERY_TIMEOUT_S: Final = 10.0
 RETRY_AFTER_REJECTION_S: Final = 1.0
 """Pause between two attempts while all replicas reject the client. Replicas count each attempt."""
@@ -177,20 +175,22 @@ class Database(ConsistencyLevels[AsyncCallProxy]):
         start: int | str | ChangePosition = "",
         prefix: str | tuple[str | int, ...] | None = None,
         *,
+        table: str = "",
         follow: bool = True,
     ) -> ChangeStream:
         """Return the changes that the cluster commits, from `start` on, in commit order.
 
         `start` is the index of the first change, the `position` of an earlier stream, 'earliest'
         for everything that the replicas keep, or 'latest'. `prefix` selects the changes of
-        registers whose keys begin with it. With `follow`, the stream waits for further changes,
-        and starts at the latest one by default. Without it, the stream ends at the change that is
-        the last one now, and starts at the earliest one by default.
+        registers whose keys begin with it. `table` selects those of the rows of an SQL table, and
+        gives a `TableChange` with the columns of each row. With `follow`, the stream waits for
+        further changes, and starts at the latest one by default. Without it, the stream ends at the
+        change that is the last one now, and starts at the earliest one by default.
 
         The stream raises `ChangesExpired`, `PositionInFuture`, `ForeignPosition` or `ChangesOff`
         (`creekdb.errors`) if it cannot start or continue.
         """
-        stream = open_stream(self.discovery, self._hello, start, prefix, follow)
+        stream = open_stream(self.discovery, self._hello, start, prefix, table, follow)
         self._streams.add(stream)
         return stream
 
@@ -199,6 +199,7 @@ class Database(ConsistencyLevels[AsyncCallProxy]):
         *,
         partitions: int = 1,
         prefix: str | tuple[str | int, ...] | None = None,
+        table: str = "",
         lease: float = SNAPSHOT_LEASE_S,
         ticket: SnapshotTicket | None = None,
     ) -> Snapshot:
@@ -206,10 +207,12 @@ class Database(ConsistencyLevels[AsyncCallProxy]):
 
         It can be read by key range, in about `partitions` ranges of similar size, and from other
         processes by its `ticket`. It ends `lease` seconds after the last read. With `ticket`, an
-        open snapshot is read and not released.
+        open snapshot is read and not released. `prefix` or the SQL table `table` selects registers.
         """
         lease_ms = int(checked_seconds("lease", lease) * 1000)
-        request = messages.SnapshotRequest(1, lease_ms, partitions, prefix)
+        if ticket is None:
+            check_selection(prefix, table)
+        request = messages.SnapshotRequest(1, lease_ms, partitions, prefix, table)
         return Snapshot(self.discovery.copy(), self._hello, request, ticket)
 
     @property

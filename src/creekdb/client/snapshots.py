@@ -6,29 +6,53 @@
                 ...
         async for change in db.changes(start=snapshot.index + 1): ...
 
-A snapshot belongs to one replica. Its `ticket` is plain data, by which other processes read it.
+A snapshot belongs to one replica. Its `ticket` is plain data, by which other processes read it:
+
+    with creekdb.connect(ticket.server) as db, db.snapshot(ticket=ticket) as snapshot:
+        for key, value in snapshot.items(start, stop): ...
+
+The next page is requested while the program handles the last one. So the memory of a reader is
+bounded by two pages.
 """
 
 import asyncio
 import uuid
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Sequence
+from contextlib import aclosing, suppress
 from functools import partial
 from itertools import pairwise
-from typing import Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias, TypeVar
 
 import msgspec
 
+from creekdb.client.arrow import ArrowWriter, RecordBatch
 from creekdb.client.errors import NotDone
 from creekdb.client.replica_connection import ReplicaConnection, ReplicaDiscovery
+from creekdb.errors import DECODE_ERRORS, BadValue, UsageError
 from creekdb.protocol.values import Key, freeze
 from creekdb.wire import messages
+from creekdb.wire.addresses import format_address
+from creekdb.wire.messages import TableDescription
 from creekdb.wire.reject_reason import RejectReason
 
+if TYPE_CHECKING:
+    from creekdb.client.blocking import BlockingDatabase
+
+SNAPSHOT_LEASE_S: Final = 60.0
+"""Default time without a read after which a snapshot ends, in seconds."""
 RESPONSE_TIMEOUT_S: Final = 60.0
+
+KeyRange: TypeAlias = tuple[Key | None, Key | None]
+"""First key, and key before which the range ends. None stands for no bound."""
+
+_Result = TypeVar("_Result")
 
 
 class SnapshotTicket(msgspec.Struct, frozen=True):
-    """Data by which any process can read an open snapshot."""
+    """Data by which any process can read an open snapshot.
+
+    It can be pickled, and `encode` returns it as text.
+    """
 
     id: str
     address: tuple[str, int]
@@ -37,8 +61,33 @@ class SnapshotTicket(msgspec.Struct, frozen=True):
     """Identity of the cluster, for positions in the change feed."""
     index: int
     """Number of committed requests that the state includes."""
-    splits: tuple[Key, ...] = ()
+    splits: tuple[str | int | tuple[str | int, ...], ...] = ()
     """Keys that split the registers into ranges of similar size."""
+    prefix: str | tuple[str | int, ...] | None = None
+    """Prefix of the keys that are read, or None."""
+    table: TableDescription | None = None
+    """SQL table whose rows are read, as it was at the index."""
+
+    @property
+    def server(self) -> str:
+        """Address of the replica as text, for `connect`."""
+        return format_address(*self.address)
+
+    def ranges(self) -> list[KeyRange]:
+        """Return ranges that together hold all registers."""
+        bounds: list[Key | None] = [None, *self.splits, None]
+        return list(pairwise(bounds))
+
+    def encode(self) -> str:
+        return msgspec.json.encode(self).decode()
+
+    @classmethod
+    def decode(cls, text: str) -> "SnapshotTicket":
+        """Return the ticket of an encoded text. Raise `BadValue`."""
+        try:
+            return msgspec.json.decode(text, type=cls)
+        except DECODE_ERRORS as error:
+            raise BadValue(f"the text is not the ticket of a snapshot: {error}") from error
 
 
 class Snapshot:
@@ -57,7 +106,8 @@ class Snapshot:
         self._given = ticket
         self._ticket = ticket
         self._connection: ReplicaConnection | None = None
-        self._received: asyncio.Queue[messages.ServerMessage | None] = asyncio.Queue()
+        self._pending: dict[int, asyncio.Future[messages.ServerMessage]] = {}
+        """Expected responses by number."""
         self._number = 1
 
     @property
@@ -70,34 +120,53 @@ class Snapshot:
         """Number of committed requests that the state includes."""
         return self.ticket.index
 
-    def ranges(self) -> list[tuple[Key | None, Key | None]]:
+    @property
+    def table(self) -> TableDescription | None:
+        """The SQL table that was requested, as it was at the index."""
+        return self.ticket.table
+
+    def ranges(self) -> list[KeyRange]:
         """Return ranges that together hold all registers: start and stop, None for no bound."""
-        bounds: list[Key | None] = [None, *self.ticket.splits, None]
-        return list(pairwise(bounds))
+        return self.ticket.ranges()
 
     async def __aenter__(self) -> Self:
-        received = self._received
         make = partial(
-            ReplicaConnection, self._hello, received.put_nowait, messages.PEER_FRAME_BYTES_MAX
+            ReplicaConnection, self._hello, self._on_message, messages.PEER_FRAME_BYTES_MAX
         )
         discovery = self._discovery
         if self._given is not None:
             discovery = discovery.only(self._given.address)
         connection, _ = await discovery.find(make)
         self._connection = connection
-        connection.closed.add_done_callback(lambda _: received.put_nowait(None))
+        connection.closed.add_done_callback(lambda _: self._on_connection_lost())
         if self._given is None:
             try:
-                opened = await self._exchange(self._request)
+                self._ticket = await self._open(discovery)
             except BaseException:
                 connection.close()
                 raise
-            assert isinstance(opened, messages.SnapshotOpened)
-            address = discovery.last_address
-            self._ticket = SnapshotTicket(
-                opened.id, address, opened.cluster, opened.index, freeze(opened.splits)
-            )
         return self
+
+    async def _open(self, discovery: ReplicaDiscovery) -> SnapshotTicket:
+        request = self._request
+        opened = await self._exchange(request)
+        assert isinstance(opened, messages.SnapshotOpened)
+        prefix = request.prefix
+        if request.table:
+            if opened.table is None:
+                raise UsageError(
+                    "the replica runs an older release, which reads no tables; upgrade it"
+                )
+            prefix = opened.table.prefix
+        return SnapshotTicket(
+            opened.id,
+            discovery.last_address,
+            opened.cluster,
+            opened.index,
+            opened.splits,
+            prefix,
+            opened.table,
+        )
 
     async def __aexit__(self, *_: object) -> None:
         if self._connection is not None:
@@ -106,38 +175,187 @@ class Snapshot:
                 self._connection.write(messages.encode_frame(release))
             self._connection.close()
 
+    # --- reading ------------------------------------------------------------------------------
+
     async def items(
         self, start: Key | None = None, stop: Key | None = None
     ) -> AsyncIterator[tuple[Key, Any]]:
         """Iterate over the registers from `start` up to `stop`, in key order."""
-        following = start
-        while True:
-            self._number += 1
-            page = await self._exchange(
-                messages.SnapshotRead(
-                    self._number, self.ticket.id, following, stop, self._request.prefix
-                )
-            )
-            assert isinstance(page, messages.SnapshotPage)
-            for key, value in page.items:
-                yield freeze(key), freeze(value)
-            if page.next is None:
-                return
-            following = freeze(page.next)
+        async with aclosing(self.pages(start, stop)) as pages:
+            async for page in pages:
+                for item in page:
+                    yield item
 
-    async def _exchange(
+    async def rows(
+        self, start: Key | None = None, stop: Key | None = None
+    ) -> AsyncIterator[dict[str, Any]]:
+        """Iterate over the rows of the table, as dicts of their columns, in key order."""
+        decode = self._checked_table().decode_row
+        async with aclosing(self.pages(start, stop)) as pages:
+            async for page in pages:
+                for _, stored in page:
+                    yield decode(stored)
+
+    async def record_batches(
+        self, start: Key | None = None, stop: Key | None = None
+    ) -> AsyncIterator[RecordBatch]:
+        """Iterate over the registers, or the rows of the table, as record batches of Arrow.
+
+        A table has its columns (`creekdb.client.arrow`), and other registers have `key` and
+        `value` as JSON. Requires the package pyarrow.
+        """
+        writer = ArrowWriter(self.table)
+        async with aclosing(self.pages(start, stop)) as pages:
+            async for page in pages:
+                yield writer.record_batch(page)
+
+    async def pages(
+        self, start: Key | None = None, stop: Key | None = None
+    ) -> AsyncGenerator[Sequence[tuple[Key, Any]], None]:
+        """Iterate over lists of registers from `start` up to `stop`, in key order."""
+        response: asyncio.Future[messages.ServerMessage] | None = self._request_page(start, stop)
+        try:
+            while response is not None:
+                page = await self._receive(response)
+                assert isinstance(page, messages.SnapshotPage)
+                response = None if page.next is None else self._request_page(page.next, stop)
+                yield [
+                    (key, freeze(value) if type(value) in (list, dict) else value)
+                    for key, value in page.items
+                ]
+        finally:
+            if response is not None:
+                response.cancel()
+
+    def _checked_table(self) -> TableDescription:
+        if self.table is None:
+            raise UsageError("the snapshot has no table; open it with table='name'")
+        return self.table
+
+    def _request_page(
+        self, start: Key | None, stop: Key | None
+    ) -> "asyncio.Future[messages.ServerMessage]":
+        ticket = self.ticket
+        self._number += 1
+        return self._send(
+            messages.SnapshotRead(self._number, ticket.id, start, stop, ticket.prefix)
+        )
+
+    # --- messages -----------------------------------------------------------------------------
+
+    def _send(
         self, request: messages.SnapshotRequest | messages.SnapshotRead
+    ) -> "asyncio.Future[messages.ServerMessage]":
+        assert self._connection is not None, "open the snapshot with 'async with' first"
+        response: asyncio.Future[messages.ServerMessage] = (
+            asyncio.get_running_loop().create_future()
+        )
+        if self._connection.closed.done():
+            response.set_exception(_unreachable())
+        else:
+            self._pending[request.number] = response
+            self._connection.write(messages.encode_frame(request))
+        return response
+
+    async def _exchange(self, request: messages.SnapshotRequest) -> messages.ServerMessage:
+        return await self._receive(self._send(request))
+
+    async def _receive(
+        self, response: "asyncio.Future[messages.ServerMessage]"
     ) -> messages.ServerMessage:
-        assert self._connection is not None
-        self._connection.write(messages.encode_frame(request))
         try:
             async with asyncio.timeout(RESPONSE_TIMEOUT_S):
-                message = await self._received.get()
+                message = await response
         except TimeoutError:
-            message = None
-        if message is None:
-            text = "the replica that holds the snapshot is unreachable; open another one"
-            raise NotDone(RejectReason.UNREACHABLE, text)
+            raise _unreachable() from None
         if isinstance(message, messages.Rejected):
+            if message.reason == RejectReason.UNKNOWN_TABLE:
+                raise UsageError(message.message)
             raise NotDone(message.reason, message.message)
         return message
+
+    def _on_message(self, message: messages.ServerMessage) -> None:
+        response = self._pending.pop(getattr(message, "number", 0), None)
+        if response is not None and not response.done():
+            response.set_result(message)
+
+    def _on_connection_lost(self) -> None:
+        pending, self._pending = self._pending, {}
+        for response in pending.values():
+            if not response.done():
+                response.set_exception(_unreachable())
+
+
+def _unreachable() -> NotDone:
+    text = "the replica that holds the snapshot is unreachable; open another one"
+    return NotDone(RejectReason.UNREACHABLE, text)
+
+
+class BlockingSnapshot:
+    """Snapshot that is opened by `with`, for programs without asyncio."""
+
+    def __init__(self, blocking: "BlockingDatabase", make: Callable[[], Snapshot]) -> None:
+        self._database = blocking
+        self._snapshot = make()
+
+    @property
+    def ticket(self) -> SnapshotTicket:
+        return self._snapshot.ticket
+
+    @property
+    def index(self) -> int:
+        """Number of committed requests that the state includes."""
+        return self._snapshot.index
+
+    @property
+    def table(self) -> TableDescription | None:
+        """The SQL table that was requested, as it was at the index."""
+        return self._snapshot.table
+
+    def ranges(self) -> list[KeyRange]:
+        """Return ranges that together hold all registers: start and stop, None for no bound."""
+        return self._snapshot.ranges()
+
+    def __enter__(self) -> Self:
+        self._database.run_coroutine(self._snapshot.__aenter__())
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._database.run_coroutine(self._snapshot.__aexit__())
+
+    def items(self, start: Key | None = None, stop: Key | None = None) -> Iterator[tuple[Key, Any]]:
+        """Iterate over the registers from `start` up to `stop`, in key order."""
+        for page in self.pages(start, stop):
+            yield from page
+
+    def rows(self, start: Key | None = None, stop: Key | None = None) -> Iterator[dict[str, Any]]:
+        """Iterate over the rows of the table, as dicts of their columns, in key order."""
+        decode = self._snapshot._checked_table().decode_row
+        for page in self.pages(start, stop):
+            for _, stored in page:
+                yield decode(stored)
+
+    def record_batches(
+        self, start: Key | None = None, stop: Key | None = None
+    ) -> Iterator[RecordBatch]:
+        """Iterate over record batches of Arrow, as `Snapshot.record_batches` does."""
+        writer = ArrowWriter(self.table)
+        for page in self.pages(start, stop):
+            yield writer.record_batch(page)
+
+    def pages(
+        self, start: Key | None = None, stop: Key | None = None
+    ) -> Iterator[Sequence[tuple[Key, Any]]]:
+        """Iterate over lists of registers from `start` up to `stop`, in key order."""
+        run = self._database.run_coroutine
+        pages = self._snapshot.pages(start, stop)
+
+        async def next_page() -> Sequence[tuple[Key, Any]] | None:
+            return await anext(pages, None)
+
+        try:
+            while (page := run(next_page())) is not None:
+                yield page
+        finally:
+            with suppress(NotDone):  # the connection was closed first
+                run(pages.aclose())

@@ -19,7 +19,6 @@
 
 from collections.abc import Sequence
 from contextlib import closing
-from random import Random
 from typing import Any
 
 from creekdb.datatypes.sql_script import (
@@ -32,6 +31,7 @@ from creekdb.datatypes.sql_script import (
     merge_results,
     split_parameters,
 )
+from creekdb.datatypes.sql_workload import sample as sample
 from creekdb.errors import SqlTypeError
 from creekdb.execution.datatype import DataType
 from creekdb.execution.transaction import Transaction
@@ -127,7 +127,7 @@ def commit(tx: Transaction, entries: Any, digests: Any, origin: Any) -> tuple[st
 
 def _scratch(tx: Transaction, origin: Origin) -> ScratchExecution:
     assert SQL.sql_engine is not None
-    return ScratchExecution(tx, SQL.sql_engine, origin, SQL.steps)
+    return ScratchExecution(tx, SQL.sql_engine, origin)
 
 
 def _execute_script(
@@ -148,61 +148,3 @@ def _execute(tx: Transaction, text: Any, parameters: Any) -> dict[str, Any]:
     positional, named = split_parameters(parameters)
     value: dict[str, Any] = tx.sql(text, *positional, **named).to_value()
     return value
-
-
-_CREATE = (
-    "CREATE TABLE IF NOT EXISTS account(name TEXT PRIMARY KEY, balance INTEGER NOT NULL, "
-    "note TEXT, CHECK (balance >= 0)) STRICT",
-    "CREATE TABLE IF NOT EXISTS entry(id INTEGER PRIMARY KEY, name TEXT REFERENCES account(name) "
-    "ON DELETE CASCADE, amount INTEGER)",
-    "CREATE INDEX IF NOT EXISTS entry_by_name ON entry(name, amount)",
-)
-_INSERT = (
-    "INSERT INTO account(name, balance) VALUES (?, ?) "
-    "ON CONFLICT(name) DO UPDATE SET balance = balance + excluded.balance RETURNING balance"
-)
-_CHANGES = (
-    "UPDATE account SET balance = balance - 1 WHERE name = ? RETURNING balance",
-    "UPDATE account SET note = 'seen' WHERE name <> ?",
-    "INSERT INTO entry(name, amount) VALUES (?, 1)",
-    "INSERT INTO entry(name, amount) SELECT name, balance FROM account WHERE name >= ?",
-    "DELETE FROM account WHERE name = ?",
-    "DELETE FROM entry WHERE name > ?",
-)
-_QUERIES = (
-    "SELECT name, balance FROM account WHERE name <= ? ORDER BY name",
-    "SELECT a.name, count(e.id), sum(e.amount) FROM account a LEFT JOIN entry e USING (name) "
-    "WHERE a.name <> ? GROUP BY a.name ORDER BY a.name",
-    "SELECT note FROM account WHERE name = ?",
-    "SELECT amount FROM entry WHERE name = ? ORDER BY amount DESC LIMIT 2",
-)
-
-
-def sample(random: Random) -> tuple[str, tuple[Any, ...]]:
-    """Draw an operation on two tables. Every tenth operation creates the tables."""
-    name = random.choice(("ann", "bob", "cyd"))
-    kind = random.random()
-    if kind < 0.1:
-        return "transaction", (_CREATE,)
-    if kind < 0.3:
-        return "sql", (_INSERT, (name, random.randrange(4)))
-    if kind < 0.35:
-        return "batch", (_INSERT, ((name, 1), ("dan", random.randrange(4))))
-    if kind < 0.7:
-        return "sql", (random.choice(_CHANGES), (name,))
-    if kind < 0.8:
-        statements = tuple((random.choice(_CHANGES), (name,)) for _ in range(2))
-        return "transaction", (statements,)
-    if kind < 0.9:
-        entries = (
-            {"sql": random.choice(_CHANGES), "parameters": (name,)},
-            {"savepoint": "after_first"},
-            {"sql": random.choice(_CHANGES), "parameters": (name,)},
-            {"rollback_to": "after_first"},
-        )
-        if kind < 0.85:
-            return "preview", (entries,)
-        return "commit", (entries, None, (random.randrange(10**6), 1, 1))
-    if kind < 0.95:
-        return "queries", (tuple((text, (name,)) for text in _QUERIES[:2]),)
-    return "query", (random.choice(_QUERIES), (name,))

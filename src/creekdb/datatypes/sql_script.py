@@ -26,10 +26,9 @@ import msgspec
 from creekdb.errors import SqlError, SqlSerializationError, SqlTypeError, SqlUnknownName
 from creekdb.execution.operation_errors import error_text
 from creekdb.execution.sql_engine import SqlEngine
-from creekdb.execution.transaction import ABSENT, NOT_WRITTEN, Transaction
+from creekdb.execution.transaction import ABSENT, Savepoint, Transaction
 from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.request import Operation, Outcome, Request
-from creekdb.protocol.values import Key
 
 ENTRIES_MAX: Final = 10_000
 """Maximum number of entries of a script. A preview executes all of them."""
@@ -75,33 +74,27 @@ class EntryOutcome(NamedTuple):
         return blake2b(_encode(tuple(self)), digest_size=_DIGEST_BYTES).hexdigest()
 
 
-class Savepoint(NamedTuple):
-    name: str
-    writes: dict[Key, Any]
-    """Pending writes at the savepoint."""
-
-
 class ScratchExecution:
     """Execution of a script on the state that an operation sees. It keeps no writes by itself."""
 
-    def __init__(self, tx: Transaction, engine: SqlEngine, origin: Origin, steps: int) -> None:
+    def __init__(self, tx: Transaction, engine: SqlEngine, origin: Origin) -> None:
         operation = Operation("script")
         request = Request(
             origin.timestamp, Dot(origin.replica, origin.event), operation, strong=False
         )
-        # The operation itself writes nothing before `keep_writes`, so both see the same state.
-        self._transaction = Transaction(request, tx._view, False, steps, "script", engine)
+        self._transaction = tx.begin_scratch(request, operation.name)
         self._engine = engine
         self._session = engine.open_session(self._transaction)
-        self._savepoints: list[Savepoint] = []
+        self._savepoints: list[tuple[str, Savepoint]] = []
+        """Savepoints of the script, with their names."""
 
     def execute(self, entry: Any) -> EntryOutcome:
         """Execute one entry. An error of SQL is an outcome and has no effect."""
-        before = dict(self._transaction._writes)
+        before = self._transaction.savepoint()
         try:
             return EntryOutcome(self.run(entry), None)
         except SqlError as error:
-            self._restore(before)
+            self._roll_back_to(before)
             return EntryOutcome(None, error_text(error))
 
     def close(self) -> None:
@@ -124,12 +117,12 @@ class ScratchExecution:
             case {"sql": text, "each": parameter_lists, **rest} if not rest:
                 return self._run_each(text, parameter_lists)
             case {"savepoint": str(name), **rest} if not rest:
-                self._savepoints.append(Savepoint(name, dict(self._transaction._writes)))
+                self._savepoints.append((name, self._transaction.savepoint()))
             case {"release": str(name), **rest} if not rest:
                 del self._savepoints[self._find_savepoint(name) :]
             case {"rollback_to": str(name), **rest} if not rest:
                 index = self._find_savepoint(name)
-                self._restore(self._savepoints[index].writes)
+                self._roll_back_to(self._savepoints[index][1])
                 del self._savepoints[index + 1 :]
             case _:
                 raise SqlTypeError(
@@ -151,15 +144,12 @@ class ScratchExecution:
 
     def _find_savepoint(self, name: str) -> int:
         for index in range(len(self._savepoints) - 1, -1, -1):
-            if self._savepoints[index].name.lower() == name.lower():
+            if self._savepoints[index][0].lower() == name.lower():
                 return index
         raise SqlUnknownName(f"no such savepoint: {name}")
 
-    def _restore(self, writes: dict[Key, Any]) -> None:
-        """Make `writes` the pending writes again."""
-        transaction = self._transaction
-        for key in list(transaction._writes):
-            transaction.restore(key, writes.get(key, NOT_WRITTEN))
+    def _roll_back_to(self, savepoint: Savepoint) -> None:
+        self._transaction.roll_back_to(savepoint)
         self.close()  # later statements need a worker for the restored schema
         self._session.schema = None
 

@@ -27,6 +27,9 @@ class SqlEngine(Protocol):
     def close_session(self, session: Any) -> None:
         """Release the resources of a session at the end of its transaction."""
 
+    def describe_tables(self, schema: bytes) -> dict[str, Any]:
+        """Return the `TableDescription` of each table in an encoded schema, by lower-case name."""
+
     def execute(
         self, session: Any, text: Any, parameters: tuple[Any, ...], named: dict[str, Any]
     ) -> Any:

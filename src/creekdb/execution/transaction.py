@@ -14,7 +14,7 @@ whether the request is tentative or committed.
 import enum
 from collections.abc import Iterator
 from itertools import chain
-from typing import Any, Final, Protocol, overload
+from typing import Any, Final, NamedTuple, Protocol, overload
 
 from creekdb.errors import BadValue, UsageError
 from creekdb.execution.footprint import Footprint, OutsideFootprint, shorten
@@ -54,6 +54,13 @@ class NotWritten(enum.Enum):
 
 NOT_WRITTEN: Final = NotWritten.NOT_WRITTEN
 """Absence of a pending write. Unlike `ABSENT`, which is the pending write of a deletion."""
+
+
+class Savepoint(NamedTuple):
+    """Pending writes of a transaction at some time."""
+
+    writes: dict[Key, Any]
+    blind_adds: dict[Key, int]
 
 
 BLIND_ADD_MAX: Final = 2**60
@@ -401,6 +408,24 @@ class Transaction:
             self._writes.pop(key, None)
         else:
             self._writes[key] = pending
+
+    def savepoint(self) -> Savepoint:
+        """Return the pending writes, for `roll_back_to`."""
+        return Savepoint(dict(self._writes), dict(self._blind_adds))
+
+    def roll_back_to(self, savepoint: Savepoint) -> None:
+        """Make the writes of a savepoint the only pending ones. Reads and steps still count."""
+        self._writes = dict(savepoint.writes)
+        self._blind_adds = dict(savepoint.blind_adds)
+
+    def begin_scratch(self, request: Request, name: str) -> "Transaction":
+        """Return a transaction of another request on the same state, with steps of its own.
+
+        The caller decides what to do with its writes. This transaction must not have any.
+        """
+        if self._writes or self._blind_adds:
+            raise UsageError("a scratch transaction cannot see the writes of its operation")
+        return Transaction(request, self._view, False, self._steps, name, self._sql_engine)
 
     def sql(self, text: Any, *parameters: Any, **named: Any) -> Any:
         """Execute one SQL statement and return its `SqlResult` (`creekdb.sql`).

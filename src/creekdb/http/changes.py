@@ -15,6 +15,7 @@ from creekdb.http.requests import ChangesStart, HttpLimits, parse_changes_reques
 from creekdb.http.responses import EVENT_STREAM, HttpProblem
 from creekdb.server.changes.readers import ChangeReaders, ChangesQuery, FeedPart, ReadRejected
 from creekdb.wire.changes import KeyFilter, change_to_json, decode_changes
+from creekdb.wire.table_changes import make_table_change, table_change_to_json
 
 CLUSTER_HEADER: Final = "Creek-Cluster"
 """Header of a response with the identity of the cluster."""
@@ -72,7 +73,7 @@ class ChangeEvents:
 
     async def _read(self, position: _Position, wanted: ChangesStart, wait_s: float) -> FeedPart:
         key_filter = None if wanted.prefix is None else KeyFilter(wanted.prefix)
-        query = ChangesQuery(position.start, position.cluster, key_filter, wait_s)
+        query = ChangesQuery(position.start, position.cluster, key_filter, wait_s, wanted.table)
         try:
             return await self._readers.read(query)
         except ReadRejected as error:
@@ -81,10 +82,16 @@ class ChangeEvents:
 
 async def _send_part(response: web.StreamResponse, part: FeedPart) -> bool:
     """Send the changes of a part. Return False if there were none."""
-    sent = False
+    sent, table = False, part.table
     for body in part.bodies:
         events = [
-            _event("change", change_to_json(change), change.index)
+            _event(
+                "change",
+                change_to_json(change)
+                if table is None
+                else table_change_to_json(make_table_change(change, table)),
+                change.index,
+            )
             for change in decode_changes(body)
             if change.index >= part.first
         ]

@@ -111,7 +111,8 @@ class ChangeEvent(msgspec.Struct):
         str,
         Meta(
             description="The change as JSON: index, call, timestamp, operation, arguments, strong, "
-            "changed, value, error, writes, deleted, before, client and number."
+            "changed, value, error, writes, deleted, before, client, number and "
+            "commit_timestamp; with `table` also table and rows."
         ),
     ]
 
@@ -302,7 +303,7 @@ def _read_paths(limits: HttpLimits) -> dict[str, Any]:
             "events.",
             _content(ChangeEvent, EVENT_STREAM),
             *(RejectReason.CHANGES_EXPIRED, RejectReason.POSITION_IN_FUTURE),
-            *(RejectReason.FOREIGN_POSITION, RejectReason.CHANGES_OFF),
+            *(RejectReason.FOREIGN_POSITION, RejectReason.CHANGES_OFF, RejectReason.UNKNOWN_TABLE),
             *(RejectReason.NOT_READY, RejectReason.TOO_LARGE),
             parameters=_parameters(CHANGES_PARAMETERS),
         ),

@@ -197,6 +197,11 @@ CHANGES_PARAMETERS: Final = (
         'Key prefix: text for string keys (`ap`), a JSON array for tuple keys (`["account"]`).',
     ),
     RequestParameter(
+        "table",
+        {"type": "string"},
+        "SQL table whose changes are sent, with the columns of its rows.",
+    ),
+    RequestParameter(
         "cluster",
         {"type": "string"},
         "Identity of the cluster that `start` belongs to, from the header `Creek-Cluster`.",
@@ -223,6 +228,7 @@ class ChangesStart(NamedTuple):
     start: int
     cluster: str
     prefix: str | tuple[str | int, ...] | None
+    table: str
     follow: bool
 
 
@@ -311,7 +317,10 @@ def parse_changes_request(request: web.Request) -> ChangesStart:
         assert parsed is not None, "the pattern of the parameter permits no other text"
         start = parsed
     prefix = _parse_prefix(query["prefix"]) if "prefix" in query else None
-    return ChangesStart(start, query.get("cluster", ""), prefix, follow)
+    table = query.get("table", "")
+    if table and prefix is not None:
+        raise _malformed("prefix and table exclude each other; omit one of them")
+    return ChangesStart(start, query.get("cluster", ""), prefix, table, follow)
 
 
 def reject_query_parameters(request: web.Request) -> None:

@@ -41,6 +41,8 @@ class ObservedOrder(msgspec.Struct, frozen=True):
 
     settled: int
     ids: tuple[Dot, ...]
+    timestamp: int | None = None
+    """Timestamp of a request that only its replica executed. Other requests have a cast."""
 
 
 class Response(msgspec.Struct, frozen=True):

@@ -251,6 +251,10 @@ class Catalog:
     def __init__(self, schema: Schema, tables: tuple[Table, ...]) -> None:
         self.schema = schema
         self.tables = {table.name.lower(): table for table in tables}
+        self.views = frozenset(
+            entry.name.lower() for entry in schema.entries if entry.kind == "view"
+        )
+        """Lower-case names of the views."""
         self.children: dict[str, list[ForeignKey]] = {}
         """Foreign keys by the lower-case name of the parent table."""
         self.has_foreign_keys = any(table.foreign_keys for table in tables)

@@ -1,5 +1,6 @@
 """Plans of INSERT, UPDATE and DELETE: the queries that evaluate their parts."""
 
+from collections.abc import Container
 from typing import Final, NamedTuple
 
 from creekdb.sql.catalog import Index, Table
@@ -13,6 +14,7 @@ from creekdb.sql.statements import (
     Update,
     Upsert,
     greatest_parameter,
+    is_bounded,
 )
 from creekdb.sql.tokens import quote_name
 from creekdb.sql.virtual_tables import CHANGED_PREFIX, EXCLUDED_PREFIX
@@ -21,14 +23,17 @@ _ROW_ID_NAMES: Final = ("rowid", "_rowid_", "oid")
 
 
 class Query(NamedTuple):
-    """Query that evaluates a part of a statement, with the number of parameters that it takes."""
+    """Query that evaluates a part of a statement."""
 
     text: str
     parameters: int
+    """Number of parameters that the query takes."""
+    is_bounded: bool
+    """True if its instructions need not be counted (`is_bounded`)."""
 
     @classmethod
-    def of(cls, text: str) -> "Query":
-        return cls(text, greatest_parameter(text))
+    def of(cls, text: str, views: Container[str]) -> "Query":
+        return cls(text, greatest_parameter(text), is_bounded(text, views))
 
 
 class AssignedColumns:
@@ -74,7 +79,7 @@ class ResolvedUpsert:
 
     __slots__ = ("assigned", "constraint", "query")
 
-    def __init__(self, table: Table, target: Target, clause: Upsert) -> None:
+    def __init__(self, table: Table, target: Target, clause: Upsert, views: Container[str]) -> None:
         self.constraint: Index | None = None
         """Constraint that the clause handles, None for any."""
         self.assigned: AssignedColumns | None = None
@@ -95,9 +100,11 @@ class ResolvedUpsert:
             where = f" WHERE (SELECT {clause.where} {scope})" if clause.where else ""
             excluded = quote_name(EXCLUDED_PREFIX + table.name)
             selected = ", ".join(expressions)
-            self.query = Query.of(
-                f"{target.prefix} SELECT {selected} FROM {excluded} AS excluded{where}"
-            )
+            text = f"{target.prefix} SELECT {selected} FROM {excluded} AS excluded{where}"
+            # The scopes have one row each.
+            written = (*clause.assignments.expressions, clause.where)
+            is_simple = all(is_bounded(f"SELECT 1, {each}", views) for each in written)
+            self.query = Query(text, greatest_parameter(text), is_simple and not target.prefix)
 
     def handles(self, conflict: Conflict) -> bool:
         return self.constraint is None or self.constraint is conflict.constraint
@@ -118,16 +125,22 @@ class ChangePlan:
         "upserts",
     )
 
-    def __init__(self, statement: Change, table: Table, columns: tuple[str, ...] = ()) -> None:
-        """`columns` are the names of the columns that RETURNING yields."""
+    def __init__(
+        self,
+        statement: Change,
+        table: Table,
+        columns: tuple[str, ...] = (),
+        views: Container[str] = (),
+    ) -> None:
+        """`columns` are those that RETURNING yields, `views` the lower-case names of all views."""
         self.statement = statement
         self.table = table
         self.columns = columns
         self.resolution = statement.target.resolution
-        self.source = _source_query(table, statement)
+        self.source = _source_query(table, statement, views)
         """Query of the rows to insert, or of the keys and new values of the rows to change. None
         for DEFAULT VALUES."""
-        self.returning = _returning_query(table, statement)
+        self.returning = _returning_query(table, statement, views)
         self.assigned: AssignedColumns | None = None
         self.inserted: InsertedColumns | None = None
         self.upserts: tuple[ResolvedUpsert, ...] = ()
@@ -136,7 +149,7 @@ class ChangePlan:
         elif isinstance(statement, Insert):
             self.inserted = InsertedColumns(table, statement)
             self.upserts = tuple(
-                [ResolvedUpsert(table, statement.target, each) for each in statement.upserts]
+                [ResolvedUpsert(table, statement.target, each, views) for each in statement.upserts]
             )
 
 
@@ -149,24 +162,25 @@ def column_number(table: Table, name: str) -> int:
     return -1 if table.row_id_column is None else table.row_id_column
 
 
-def _returning_query(table: Table, statement: Change) -> Query | None:
+def _returning_query(table: Table, statement: Change, views: Container[str]) -> Query | None:
     if not statement.returning:
         return None
     target = statement.target
     return Query.of(
         f"{target.prefix} SELECT {statement.returning} "
-        f"FROM {quote_name(CHANGED_PREFIX + table.name)} AS {quote_name(target.alias)}"
+        f"FROM {quote_name(CHANGED_PREFIX + table.name)} AS {quote_name(target.alias)}",
+        views,
     )
 
 
-def _source_query(table: Table, statement: Change) -> Query | None:
+def _source_query(table: Table, statement: Change, views: Container[str]) -> Query | None:
     target = statement.target
     if isinstance(statement, Insert):
         if statement.source is None:
             return None
         if target.prefix and statement.source.upper().startswith("WITH"):
-            return Query.of(f"{target.prefix} SELECT * FROM ({statement.source})")
-        return Query.of(f"{target.prefix} {statement.source}")
+            return Query.of(f"{target.prefix} SELECT * FROM ({statement.source})", views)
+        return Query.of(f"{target.prefix} {statement.source}", views)
     selected = key_columns(table, target.alias)
     origin = ""
     if isinstance(statement, Update):
@@ -176,5 +190,6 @@ def _source_query(table: Table, statement: Change) -> Query | None:
     where = f" WHERE {statement.where}" if statement.where else ""
     return Query.of(
         f"{target.prefix} SELECT {selected} "
-        f"FROM {quote_name(table.name)} AS {quote_name(target.alias)}{origin}{where}"
+        f"FROM {quote_name(table.name)} AS {quote_name(target.alias)}{origin}{where}",
+        views,
     )

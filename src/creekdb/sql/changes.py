@@ -60,7 +60,8 @@ class RowChanger:
     def query(self, query: Query | None) -> list[tuple[SqlValue, ...]]:
         if query is None:
             return [()]  # DEFAULT VALUES
-        return self.worker.query(query.text, self._bindings[: query.parameters])
+        bindings = self._bindings[: query.parameters]
+        return self.worker.query(query.text, bindings, query.is_bounded)
 
     def finish(self) -> SqlResult:
         """Check the foreign keys and return the result."""

@@ -6,7 +6,9 @@ Rules:
 - Functions that depend on the machine or on the build are refused, and so are the modifiers
   `localtime` and `utc` of the date functions.
 - Statements that reach outside the database are refused by the authorizer.
-- Work inside SQLite counts as steps of the operation, at a fixed number of instructions per step.
+- Instructions of SQLite count as steps of the operation (`InstructionMeter`). The number does not
+  depend on the statements that the connection executed before.
+- The plan of a query does not depend on its parameters.
 """
 
 from collections.abc import Callable
@@ -164,17 +166,48 @@ def open_connection(slot: SessionSlot) -> apsw.Connection:
         connection.limit(limit, value)
     connection.config(apsw.SQLITE_DBCONFIG_DQS_DDL, 0)
     connection.config(apsw.SQLITE_DBCONFIG_DQS_DML, 0)
-    connection.set_progress_handler(_step_counter(slot), INSTRUCTIONS_PER_STEP)
+    connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
     return connection
 
 
-def _step_counter(slot: SessionSlot) -> Callable[[], bool]:
-    def count_step() -> bool:
-        if slot.session is not None:
-            slot.session.transaction.step()
+class InstructionMeter:
+    """Counts the instructions of queries on one connection as steps of the operation.
+
+    SQLite calls a progress handler after a number of instructions, but it begins to count where the
+    previous execution of a cached statement ended. So there is at most one call too many, and the
+    first call counts no step. SQLite reports the exact number at the end of the query. All missing
+    steps are counted then.
+    """
+
+    def __init__(self, connection: apsw.Connection, slot: SessionSlot) -> None:
+        self._connection = connection
+        self._slot = slot
+        self._calls = 0
+        self._instructions = 0
+
+    def execute(self, text: str, bindings: tuple[Any, ...]) -> list[tuple[SqlValue, ...]]:
+        """Return all rows of a query. Raise `OperationStopped` above the step limit."""
+        connection = self._connection
+        self._calls = self._instructions = 0
+        connection.set_progress_handler(self._handle_progress, INSTRUCTIONS_PER_STEP)
+        connection.trace_v2(apsw.SQLITE_TRACE_PROFILE, self._handle_profile)
+        try:
+            return connection.execute(text, bindings).fetchall()
+        finally:
+            connection.trace_v2(0, None)
+            connection.set_progress_handler(None)
+            missing = self._instructions // INSTRUCTIONS_PER_STEP - max(0, self._calls - 1)
+            for _ in range(missing):
+                self._slot.current.transaction.step()
+
+    def _handle_progress(self) -> bool:
+        self._calls += 1
+        if self._calls > 1:
+            self._slot.current.transaction.step()
         return False
 
-    return count_step
+    def _handle_profile(self, event: dict[str, Any]) -> None:
+        self._instructions = event["stmt_status"]["SQLITE_STMTSTATUS_VM_STEP"]
 
 
 def allow_queries(

@@ -20,10 +20,12 @@ from creekdb.sql.statements import (
     NumberedText,
     StatementReader,
     bind,
+    is_bounded,
     leading_word,
     number_parameters,
     parse,
 )
+from creekdb.sql.table_rows import TableDescription, describe_table
 from creekdb.sql.tokens import quote_name
 from creekdb.sql.worker import COMPILED_MAX, Worker, WorkerPool, check_parameters
 
@@ -55,9 +57,10 @@ class CompiledQuery(NamedTuple):
 
     text: str
     columns: tuple[str, ...]
+    is_bounded: bool
 
     def execute(self, worker: Worker, bindings: tuple[Any, ...]) -> SqlResult:
-        rows = tuple(worker.query(self.text, bindings))
+        rows = tuple(worker.query(self.text, bindings, self.is_bounded))
         return SqlResult(self.columns, rows, len(rows), worker.session.last_row_id)
 
 
@@ -87,15 +90,28 @@ class CompiledSchemaChange(NamedTuple):
     text: str
 
     def execute(self, worker: Worker, bindings: tuple[Any, ...]) -> SqlResult:
+        transaction = worker.session.transaction
+        before = transaction.savepoint()
+        try:
+            return self._execute(worker)
+        except Exception:
+            transaction.roll_back_to(before)
+            raise
+
+    def _execute(self, worker: Worker) -> SqlResult:
         dropped = drop_target(self.text)
+        session = worker.session
         table = worker.catalog.tables.get((dropped or "").lower())
         if table is not None and worker.catalog.children.get(table.name.lower()):
             # References of other tables may forbid the deletion of rows, or cascade it.
             delete = f"DELETE FROM {quote_name(table.name)}"
+            # Row counts of the session are those of statements.
+            counts = session.changes, session.total_changes
             execute_change(ChangePlan(parse(delete), table), worker, ())
-        session = worker.session
-        result = change_schema(session, worker.catalog.schema, self.text)
-        ENGINE.close_session(session)  # later statements need a worker for the new schema
+            session.changes, session.total_changes = counts
+        result = change_schema(session, worker.catalog, self.text)
+        if session.schema != worker.encoded:
+            ENGINE.close_session(session)  # later statements need a worker for the new schema
         return result
 
 
@@ -125,6 +141,13 @@ class Engine:
         numbered, compiled = worker.compiled.get(text) or self._compile(worker, text)
         bindings = check_parameters(bind(numbered, parameters, named))
         return compiled.execute(worker, bindings)
+
+    def describe_tables(self, schema: bytes) -> dict[str, TableDescription]:
+        """Return the tables of an encoded schema by lower-case name."""
+        worker = self._pool.take(schema)
+        tables = {name: describe_table(each) for name, each in worker.catalog.tables.items()}
+        self._pool.give_back(worker)
+        return tables
 
     def close_session(self, session: Session) -> None:
         """Release the worker of a session."""
@@ -160,7 +183,7 @@ def compile_statement(worker: Worker, text: str, numbered: NumberedText) -> Comp
             raise SqlUnsupported(
                 f"{change.target.table} is not a table of the database; only tables can be changed"
             )
-        return CompiledChange(ChangePlan(change, table, columns))
+        return CompiledChange(ChangePlan(change, table, columns, worker.catalog.views))
     if word in ("CREATE", "DROP", "ALTER"):
         return CompiledSchemaChange(text)
     if word == "PRAGMA":
@@ -173,7 +196,8 @@ def compile_statement(worker: Worker, text: str, numbered: NumberedText) -> Comp
     names = {token.name.lower() for token in StatementReader(text).tokens}
     if not names.isdisjoint(_SCHEMA_TABLES) or any(name.startswith("pragma_") for name in names):
         return CompiledDescription(numbered.text, prepared.columns)
-    return CompiledQuery(numbered.text, prepared.columns)
+    bounded = is_bounded(text, worker.catalog.views)
+    return CompiledQuery(numbered.text, prepared.columns, bounded)
 
 
 def _compile_pragma(worker: Worker, text: str) -> Compiled:
@@ -194,7 +218,7 @@ def _compile_explain(worker: Worker, text: str, numbered: NumberedText) -> Compi
         "WITH",
     ):
         raise SqlUnsupported("only EXPLAIN QUERY PLAN of a query is supported")
-    return CompiledQuery(numbered.text, worker.probe.prepare(text).columns)
+    return CompiledQuery(numbered.text, worker.probe.prepare(text).columns, is_bounded=False)
 
 
 ENGINE: Final = Engine()

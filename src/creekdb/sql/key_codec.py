@@ -25,6 +25,7 @@ _LAST: Final = "\U0010ffff"
 _SIGN: Final = 1 << 63
 _pack_double: Final = struct.Struct(">d").pack
 _unpack_bits: Final = struct.Struct(">Q").unpack
+_unpack_double: Final = struct.Struct(">d").unpack
 _RESIDUAL_OFFSET: Final = 0x8000
 _FOLD: Final = {code: code + 32 for code in range(ord("A"), ord("Z") + 1)}
 
@@ -63,6 +64,38 @@ def encode(value: SqlValue, codec: Codec, collation: str) -> Component:
     if type(value) is bytes:
         return "3" + value.hex()
     return _encode_number(value)
+
+
+def decode(component: Component, codec: Codec) -> SqlValue:
+    """Return the value that `encode` gave this component, under the collation BINARY.
+
+    An integral number is an integer, since 1 and 1.0 have the same component.
+    """
+    if codec is Codec.INTEGER:
+        return component
+    if codec is Codec.TEXT:
+        if type(component) is int:
+            return None
+        text = str(component)
+        if not text.startswith(_LAST):
+            return text
+        return bytes.fromhex(text[2:]) if text[1] == "1" else text[2:]
+    kind, text = str(component)[:1], str(component)[1:]
+    if kind == "2":
+        return text
+    if kind == "3":
+        return bytes.fromhex(text)
+    return _decode_number(text) if kind == "1" else None
+
+
+def _decode_number(text: str) -> int | float:
+    ordered = int(text[:16], 16)
+    bits = ordered ^ _SIGN if ordered & _SIGN else ordered ^ (2 * _SIGN - 1)
+    (nearest,) = _unpack_double(bits.to_bytes(8))
+    if not nearest.is_integer():
+        return float(nearest)
+    number = int(nearest) + int(text[16:], 16) - _RESIDUAL_OFFSET
+    return number if -_SIGN <= number < _SIGN else float(nearest)
 
 
 def collate(text: str, collation: str) -> str:

@@ -12,6 +12,7 @@ Errors are SQLite's own. No row remains in a probe.
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 import apsw
@@ -136,7 +137,7 @@ class Probe:
         is_without_row_id, is_strict = bool(options[4]), bool(options[5])
         if storage is None:
             storage = Storage(name.lower(), tuple(range(len(info))), len(info), len(info))
-        words = {token.word for token in tokenize(sql)}
+        words = _words(sql)
         indexes, primary_key_collations, checked_before = self._indexes(name)
         collations = self._column_collations(name, info)
         columns = tuple(
@@ -238,6 +239,12 @@ class Probe:
             columns = tuple(row[3] for row in rows)
             keys.append(ForeignKey(child, columns, parent, parent_columns, rows[0][5], rows[0][6]))
         return tuple(keys)
+
+
+@lru_cache(maxsize=1000)
+def _words(sql: str) -> frozenset[str]:
+    """Return the keywords and identifiers of a statement of the schema."""
+    return frozenset(token.word for token in tokenize(sql))
 
 
 def affinity(declared_type: str, is_strict: bool) -> str:

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from creekdb.errors import SqlError, SqlUnsupported
 from creekdb.execution.transaction import Transaction
-from creekdb.sql.catalog import SCHEMA_KEY, Index, Schema, Storage, Table
+from creekdb.sql.catalog import SCHEMA_KEY, Catalog, Index, Schema, Storage, Table
 from creekdb.sql.connection import Session, SessionSlot, allow_schema_changes
 from creekdb.sql.key_codec import SqlValue
 from creekdb.sql.probe import Probe
@@ -33,19 +33,22 @@ _CREATE_REFUSED: Final = {
 }
 
 
-def change_schema(session: Session, schema: Schema, text: str) -> SqlResult:
+def change_schema(session: Session, previous_catalog: Catalog, text: str) -> SqlResult:
     """Execute a CREATE, DROP or ALTER statement."""
     reader = StatementReader(text)
     _refuse(reader)
     slot = SessionSlot()
     slot.session = session
+    schema, before = previous_catalog.schema, previous_catalog.tables
     probe = Probe(schema, slot)
-    before = dict(probe.catalog(schema).tables)
     probe.connection.authorizer = allow_schema_changes
     try:
         probe.connection.execute(_adapted(probe, text, reader.tokens))
     except apsw.Error as error:
         raise translate(error, text) from None
+    result = SqlResult(last_row_id=session.last_row_id)
+    if probe.entries() == schema.entries:
+        return result  # such as IF NOT EXISTS, which must not conflict with anything
     after = _new_schema(probe, schema, before, session.transaction)
     catalog = probe.catalog(after)
     change = _DataChange(session.transaction)
@@ -62,7 +65,7 @@ def change_schema(session: Session, schema: Schema, text: str) -> SqlResult:
     encoded = after.encode()
     session.transaction.put(SCHEMA_KEY, encoded)
     session.schema = encoded
-    return SqlResult(last_row_id=session.last_row_id)
+    return result
 
 
 def _refuse(reader: StatementReader) -> None:

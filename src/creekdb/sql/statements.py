@@ -8,7 +8,7 @@ Parameters are numbered first (`number_parameters`), as SQLite would number them
 takes the parameters of the whole statement.
 """
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from typing import Final, NamedTuple
 
 from creekdb.errors import SqlParameterError, SqlSyntaxError, SqlUnsupported
@@ -101,6 +101,29 @@ def has_subquery_in_list(text: str) -> bool:
             if not opens or following[-1].word in ("SELECT", "VALUES", "WITH"):
                 return True
     return False
+
+
+_UNBOUNDED: Final = frozenset(("WITH", "JOIN", "OVER"))
+_AFTER_TABLE: Final = frozenset(("WHERE", "GROUP", "HAVING", "ORDER", "LIMIT"))
+
+
+def is_bounded(text: str, views: Container[str]) -> bool:
+    """True if the work for a query is proportional to its text and the rows of one table.
+
+    It then has one SELECT from one table, or VALUES. `views` are lower-case names. A read of a row
+    is a step of the operation, so the instructions of such a query need not be counted.
+    """
+    tokens = tokenize(text)
+    words = [token.word for token in tokens]
+    if not _UNBOUNDED.isdisjoint(words) or words.count("SELECT") > 1:
+        return False
+    for index, word in enumerate(words):
+        if word == "FROM" and words[index - 1] != "DISTINCT":  # not `IS DISTINCT FROM`
+            rest = tokens[index + 1 :]
+            end = next((at for at, each in enumerate(rest) if each.word in _AFTER_TABLE), len(rest))
+            has_one_table = all(token.text not in ",(" for token in rest[:end])
+            return has_one_table and rest[0].name.lower() not in views
+    return True
 
 
 class Assignments(NamedTuple):

@@ -11,7 +11,13 @@ import apsw
 
 from creekdb.errors import SqlTypeError
 from creekdb.sql.catalog import Schema, Table
-from creekdb.sql.connection import Session, SessionSlot, allow_queries, open_connection
+from creekdb.sql.connection import (
+    InstructionMeter,
+    Session,
+    SessionSlot,
+    allow_queries,
+    open_connection,
+)
 from creekdb.sql.key_codec import SqlValue
 from creekdb.sql.probe import Probe
 from creekdb.sql.row_writer import Row
@@ -47,6 +53,8 @@ class Worker:
         """Compiled statements by text."""
         self._row_module = RowModule(self.catalog)
         self.connection = open_connection(self.slot)
+        self._meter = InstructionMeter(self.connection, self.slot)
+        self._probe_meter = InstructionMeter(self.probe.connection, self.slot)
         self._create_virtual_tables(schema)
 
     def _create_virtual_tables(self, schema: Schema) -> None:
@@ -73,10 +81,17 @@ class Worker:
         """Session of the current statement."""
         return self.slot.current
 
-    def query(self, text: str, bindings: tuple[Any, ...] = ()) -> list[tuple[SqlValue, ...]]:
-        """Return all rows of a query on the registers."""
+    def query(
+        self, text: str, bindings: tuple[Any, ...] = (), is_bounded: bool = True
+    ) -> list[tuple[SqlValue, ...]]:
+        """Return all rows of a query on the registers.
+
+        `is_bounded` is True if the instructions of the query need not be counted.
+        """
         self.slot.text = text
         try:
+            if not is_bounded:
+                return self._meter.execute(text, bindings)
             return self.connection.execute(text, bindings).fetchall()
         except apsw.Error as error:
             raise translate(error, text) from None
@@ -84,7 +99,7 @@ class Worker:
     def describe(self, text: str, bindings: tuple[Any, ...]) -> list[tuple[SqlValue, ...]]:
         """Return all rows of a query on the schema."""
         try:
-            return self.probe.connection.execute(text, bindings).fetchall()
+            return self._probe_meter.execute(text, bindings)
         except apsw.Error as error:
             raise translate(error, text) from None
 

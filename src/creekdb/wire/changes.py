@@ -52,6 +52,10 @@ class Change(msgspec.Struct, frozen=True, array_like=True):
     """Identifier of the client, or empty if the call was not deduplicated."""
     number: int = 0
     """Number of the call among those of the client."""
+    commit_timestamp: int = 0
+    """Time at which the replica that serves the change found it final, by the clock of that
+    replica, in microseconds since 1970. Each replica has its own. It is later than the commit if
+    the replica was down or disconnected meanwhile. 0 for changes of an earlier release."""
 
     def __post_init__(self) -> None:
         for name in ("arguments", "value", "writes", "deleted", "before"):
@@ -101,6 +105,7 @@ def change_to_json(change: Change) -> dict[str, Any]:
         else [{"key": to_json(key), "value": to_json(value)} for key, value in change.before],
         "client": change.client,
         "number": change.number,
+        "commit_timestamp": change.commit_timestamp,
     }
 
 

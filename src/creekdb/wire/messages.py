@@ -20,6 +20,7 @@ from creekdb.protocol.membership.rollback_detection import StateEvidence
 from creekdb.protocol.messages import Message
 from creekdb.protocol.request import Outcome
 from creekdb.protocol.values import freeze
+from creekdb.sql.table_rows import TableDescription as TableDescription
 from creekdb.wire.framing import FrameDecoder as FrameDecoder
 from creekdb.wire.framing import frame_payload as frame_payload
 
@@ -182,6 +183,8 @@ class ChangesRequest(msgspec.Struct, frozen=True, array_like=True, tag=16):
     """Prefix of the keys whose changes are sent. None sends all changes."""
     wait_ms: int = 0
     """Time to wait for a change if there is none, in milliseconds."""
+    table: str = ""
+    """SQL table whose changes are sent, instead of those of a prefix."""
 
 
 class SnapshotRequest(msgspec.Struct, frozen=True, array_like=True, tag=17):
@@ -193,6 +196,8 @@ class SnapshotRequest(msgspec.Struct, frozen=True, array_like=True, tag=17):
     partitions: int = 1
     """Number of ranges that the split keys should make."""
     prefix: str | tuple[str | int, ...] | None = None
+    table: str = ""
+    """SQL table to describe, and to split instead of a prefix."""
 
 
 class SnapshotRead(msgspec.Struct, frozen=True, array_like=True, tag=18):
@@ -333,6 +338,8 @@ class ChangesPart(msgspec.Struct, frozen=True, array_like=True, tag=28):
     """Index of the last change of the replica, which may not be readable yet."""
     bodies: tuple[bytes, ...] = ()
     """Encoded lists of changes (`creekdb.wire.changes.decode_changes`)."""
+    table: TableDescription | None = None
+    """The requested table, as the newest state of the replica describes it."""
 
 
 class ChangesRejected(msgspec.Struct, frozen=True, array_like=True, tag=29):
@@ -358,13 +365,15 @@ class SnapshotOpened(msgspec.Struct, frozen=True, array_like=True, tag=30):
     """Number of committed requests that the state includes."""
     lease_ms: int
     splits: tuple[str | int | tuple[str | int, ...], ...] = ()
+    table: TableDescription | None = None
+    """The requested table, as the state of the snapshot describes it."""
 
 
 class SnapshotPage(msgspec.Struct, frozen=True, array_like=True, tag=31):
     """Registers of a leased snapshot, in key order."""
 
     number: int
-    items: tuple[tuple[Any, Any], ...]
+    items: tuple[tuple[str | int | tuple[str | int, ...], Any], ...]
     next: str | int | tuple[str | int, ...] | None = None
     """Key of the next page, or None at the end."""
 

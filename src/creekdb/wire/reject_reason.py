@@ -48,6 +48,7 @@ class RejectReason(StrEnum):
     FOREIGN_ORIGIN = "origin", RejectRule("Pages of other sites must not send requests", 403)
     UNKNOWN_PATH = "not_found", RejectRule("The path does not exist", 404)
     UNKNOWN_OPERATION = "unknown_operation", RejectRule("The operation does not exist", 404)
+    UNKNOWN_TABLE = "unknown_table", RejectRule("The table does not exist", 404)
     UNKNOWN_CALL = "unknown_call", RejectRule("The call is unknown to this replica", 404)
     STATE_NOT_COMMITTED = (
         "state_to_come",

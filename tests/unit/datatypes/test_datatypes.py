@@ -1,12 +1,14 @@
 """Properties of every ready-made data type."""
 
+import subprocess
+import sys
 from collections import Counter
 from random import Random
 
 import msgspec
 import pytest
 
-from creekdb.datatypes import DATATYPES, SAMPLERS, get_datatype
+from creekdb.datatypes import DATATYPES, SAMPLERS, DataTypeTable, get_datatype
 from creekdb.errors import UnknownName
 from creekdb.execution.undo import StateObject
 from creekdb.protocol.ids.version_vector import Dot
@@ -30,6 +32,23 @@ def test_the_registry_has_every_data_type_under_its_own_name() -> None:
     assert NAMES == ("register", "counter", "list", "kv", "bank", "transactions", "sql")
     assert tuple(SAMPLERS) == NAMES
     assert all(get_datatype(name).name == name for name in NAMES)
+
+
+def test_the_sql_engine_is_imported_at_its_first_use() -> None:
+    program = (
+        "import sys; from creekdb.cli import main; from creekdb.datatypes import get_datatype\n"
+        "print('apsw' in sys.modules); get_datatype('sql'); print('apsw' in sys.modules)"
+    )
+    run = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True)
+    assert run.stdout.split() == [b"False", b"True"]
+
+
+def test_a_data_type_can_be_added_and_removed() -> None:
+    table = DataTypeTable(get_datatype("bank"))
+    table["second"] = get_datatype("kv")
+    assert (list(table), len(table), "second" in table) == (["bank", "second"], 2, True)
+    del table["bank"]
+    assert list(table) == ["second"]
 
 
 def test_an_unknown_data_type_lists_the_known_ones() -> None:

@@ -279,3 +279,30 @@ def test_reads_and_scans_include_deferred_additions() -> None:
 def test_only_integers_can_be_added(amount: Any) -> None:
     with pytest.raises(BadValue, match="can only add an int"):
         transaction({"a": 1}).add("a", amount)
+
+
+def test_a_rollback_restores_writes_deletions_and_additions() -> None:
+    tx = transaction({"a": 1, "b": 2, "n": 3})
+    tx.put("a", 5)
+    tx.add("n", 1)
+    savepoint = tx.savepoint()
+    tx.put("a", 6)
+    tx.delete("b")
+    tx.put("c", 7)
+    assert tx.get("n") == 4  # the addition becomes a write
+    tx.add("n", 10)
+    tx.roll_back_to(savepoint)
+    assert [tx.get(key) for key in "abcn"] == [5, 2, None, 4]
+    tx.put("c", 8)
+    tx.roll_back_to(savepoint)
+    assert tx.get("c") is None
+
+
+def test_a_scratch_transaction_reads_the_same_state_as_another_request() -> None:
+    tx = transaction({"a": 1})
+    scratch = tx.begin_scratch(request(NOOP, event=9, timestamp=5), "scratch")
+    scratch.put("a", 2)
+    assert (scratch.get("a"), scratch.timestamp, tx.get("a"), tx.timestamp) == (2, 5, 1, 77)
+    tx.put("a", 3)
+    with pytest.raises(UsageError, match="scratch"):
+        tx.begin_scratch(request(NOOP, event=9, timestamp=5), "scratch")

@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 
 from creekdb.datatypes.sql import SQL
-from creekdb.errors import SqlConstraintError, UsageError
+from creekdb.errors import SqlConstraintError, SqlError, UsageError
 from creekdb.execution.datatype import DataType
 from creekdb.execution.debug import DebugDataType
 from creekdb.execution.sequential import OperationRaised
-from creekdb.execution.transaction import Transaction
+from creekdb.execution.transaction import NOT_WRITTEN, Transaction
 from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.request import Operation, Request
 from creekdb.sql.engine import ENGINE
@@ -71,6 +71,50 @@ def test_a_caught_error_leaves_no_trace_of_its_statement() -> None:
         return tx.sql("SELECT a FROM t").rows
 
     assert careful.sequential().call("run") == ((1,),)
+
+
+@pytest.mark.parametrize(
+    ("statement", "error"),
+    [
+        ("CREATE UNIQUE INDEX by_name ON item(name)", "UNIQUE constraint failed: item.name"),
+        ("DROP TABLE item", "FOREIGN KEY constraint failed"),
+        ("ALTER TABLE item ADD COLUMN grade INTEGER CHECK (grade > id) DEFAULT 2", "CHECK"),
+    ],
+)
+def test_a_caught_error_leaves_no_trace_of_its_schema_change(statement: str, error: str) -> None:
+    careful = DataType("careful", sql=True)
+
+    @careful.operation
+    def run(tx: Transaction, changes: bool) -> Any:
+        tx.sql("CREATE TABLE item(id INTEGER PRIMARY KEY, name TEXT)")
+        tx.sql("CREATE TABLE sale(item INTEGER REFERENCES item(id), note TEXT)")
+        tx.sql("CREATE TABLE gift(item INTEGER REFERENCES item(id) ON DELETE CASCADE)")
+        tx.sql("INSERT INTO item VALUES (1, 'tea'), (2, 'jam'), (3, 'tea')")
+        tx.sql("INSERT INTO sale VALUES (2, '')")
+        tx.sql("INSERT INTO gift VALUES (1), (3)")
+        if changes:
+            with pytest.raises(SqlError, match=error):
+                tx.sql(statement)
+        return tx.sql("SELECT id, name FROM item JOIN gift ON id = item").rows
+
+    changed, unchanged = careful.sequential(), careful.sequential()
+    assert changed.call("run", True) == unchanged.call("run", False) == ((1, "tea"), (3, "tea"))
+    assert changed.state == unchanged.state
+
+
+def test_a_schema_change_without_effect_writes_nothing() -> None:
+    database = Database(ACCOUNT)
+    transaction = DataType("check", sql=True)
+
+    @transaction.operation
+    def run(tx: Transaction) -> Any:
+        tx.sql("CREATE TABLE IF NOT EXISTS account(a)")
+        tx.sql("DROP TABLE IF EXISTS missing")
+        return tx.pending_write(("sql.schema",)) is NOT_WRITTEN
+
+    machine = transaction.sequential()
+    machine.state = dict(database.state)
+    assert machine.call("run") is True
 
 
 def test_a_failed_transaction_has_no_effect() -> None:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from creekdb.execution.keys import check_key, collation_key
-from creekdb.sql.key_codec import Codec, SqlValue, Unencodable, encode, integer_bounds
+from creekdb.sql.key_codec import Codec, SqlValue, Unencodable, decode, encode, integer_bounds
 
 TEXTS = st.text(st.sampled_from("aAbB \0é\U0010ffff01"), max_size=3)
 BLOBS = st.binary(max_size=2)
@@ -86,3 +86,15 @@ def test_integer_bounds_include_every_integer_between_them() -> None:
     assert integer_bounds(1.5, 3.5) == (2, 3)
     assert integer_bounds(-1.5, 4) == (-1, 4)
     assert integer_bounds("a", math.inf) == (None, None)
+
+
+@given(VALUES, st.sampled_from(Codec))
+def test_decoding_gives_a_value_with_the_same_component(value: SqlValue, codec: Codec) -> None:
+    try:
+        component = encode(value, codec, "BINARY")
+    except Unencodable:
+        return
+    decoded = decode(component, codec)
+
+    assert decoded == value
+    assert encode(decoded, codec, "BINARY") == component

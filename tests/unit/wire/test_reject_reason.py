@@ -12,7 +12,15 @@ from creekdb.wire.reject_reason import REJECT_RULES, RejectReason, reject_rule
 ROOT = Path(__file__).parents[3]
 SOURCES = ROOT / "src" / "creekdb"
 ENCODED_VALUES = (
-    *("malformed", "token", "origin", "not_found", "unknown_operation", "unknown_call"),
+    *(
+        "malformed",
+        "token",
+        "origin",
+        "not_found",
+        "unknown_operation",
+        "unknown_table",
+        "unknown_call",
+    ),
     *("state_to_come", "method", "slow", "operation_raised", "untold", "state_gone"),
     *("changes_gone", "position_to_come", "foreign_position", "changes_off", "too_large"),
     *("media_type", "bad_arguments", "deadline", "header_too_large", "internal", "busy", "disk"),

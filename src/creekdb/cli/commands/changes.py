@@ -2,6 +2,7 @@
 
 import asyncio
 from contextlib import suppress
+from typing import NamedTuple
 
 import click
 import msgspec
@@ -18,6 +19,7 @@ from creekdb.protocol.values import freeze
 from creekdb.wire.changes import change_to_json, parse_start
 from creekdb.wire.deduplication import describe_call
 from creekdb.wire.json_values import to_json
+from creekdb.wire.table_changes import TableChange, table_change_to_json
 
 CONNECT_TIMEOUT_S = 10.0
 
@@ -36,6 +38,11 @@ def changes(
     prefix: str | None = option(
         "Print only changes of keys that begin with this: text, or a JSON array for tuple keys."
     ),
+    table: str = option(
+        "Print only changes of the rows of this SQL table, with their columns.",
+        "",
+        show_default=False,
+    ),
     cluster: str = option(
         "Identity of the cluster that --start belongs to; another cluster is an error.",
         "",
@@ -53,12 +60,13 @@ def changes(
     Examples:
       creek changes
       creek changes --follow --prefix lamp
+      creek changes --follow --table account
       creek changes --follow --start 4711 --json
     """
 
     async def read() -> None:
         async with target.open(CONNECT_TIMEOUT_S) as db:
-            await _print_changes(db, start, prefix, cluster, follow, as_json)
+            await _print_changes(db, Selection(prefix, table), start, cluster, follow, as_json)
 
     try:
         with suppress(KeyboardInterrupt):
@@ -70,14 +78,25 @@ def changes(
     return SUCCESS
 
 
+class Selection(NamedTuple):
+    """Changes to print."""
+
+    prefix: str | None
+    table: str
+
+    @property
+    def key_prefix(self) -> str | tuple[str | int, ...] | None:
+        prefix = self.prefix
+        parsed = None if prefix is None else freeze(parse_argument(prefix))
+        return parsed if isinstance(parsed, tuple) else prefix
+
+
 async def _print_changes(
-    db: Database, start: str, prefix: str | None, cluster: str, follow: bool, as_json: bool
+    db: Database, selection: Selection, start: str, cluster: str, follow: bool, as_json: bool
 ) -> None:
     position = ChangePosition(cluster, _checked_index(start)) if cluster else start
-    key_prefix = None if prefix is None else freeze(parse_argument(prefix))
-    if key_prefix is not None and not isinstance(key_prefix, tuple):
-        key_prefix = prefix
-    async with db.changes(position, key_prefix, follow=follow) as stream:
+    stream = db.changes(position, selection.key_prefix, table=selection.table, follow=follow)
+    async with stream:
         async for change in stream:
             click.echo(_json_line(change) if as_json else _text_line(change))
 
@@ -90,17 +109,32 @@ def _checked_index(start: str) -> int:
 
 
 def _json_line(change: Change) -> str:
-    return msgspec.json.encode(change_to_json(change)).decode()
+    if isinstance(change, TableChange):
+        content = table_change_to_json(change)
+    else:
+        content = change_to_json(change)
+    return msgspec.json.encode(content).decode()
 
 
 def _text_line(change: Change) -> str:
     call = describe_call(Operation(change.operation, change.arguments))
     result = f"raised {change.error}" if change.error is not None else _text(change.value)
-    writes = [f"{_text(key)} = {_text(value)}" for key, value in change.writes]
-    writes += [f"{_text(key)} deleted" for key in change.deleted]
+    writes = _row_texts(change) if isinstance(change, TableChange) else _register_texts(change)
     level = "strong" if change.strong else "weak"
     notes = ", ".join([level, f"replica {change.replica}", *["changed"] * bool(change.changed)])
     return f"{change.index}  {call} → {result}  [{'; '.join(writes)}]  ({notes})"
+
+
+def _register_texts(change: Change) -> list[str]:
+    writes = [f"{_text(key)} = {_text(value)}" for key, value in change.writes]
+    return writes + [f"{_text(key)} deleted" for key in change.deleted]
+
+
+def _row_texts(change: TableChange) -> list[str]:
+    return [
+        f"{row.kind} {_text(row.key_columns if row.values is None else row.values)}"
+        for row in change.rows
+    ]
 
 
 def _text(value: object) -> str:

@@ -29,7 +29,8 @@ from creekdb.cli.output import (
 )
 from creekdb.cli.scenario_options import SCHEME
 from creekdb.cli.views.run_summary import scenario_lines
-from creekdb.errors import NotDeterministic
+from creekdb.datatypes import SAMPLERS
+from creekdb.errors import NotDeterministic, UsageError
 from creekdb.evaluation.experiment import build_simulation
 from creekdb.execution.debug import DebugDataType
 from creekdb.protocol.extensions import (
@@ -41,11 +42,13 @@ from creekdb.protocol.extensions import (
 from creekdb.server.runtime.config import load_datatype
 from creekdb.simulation.fuzz.campaign import (
     FUZZ_EVENTS_MAX,
+    NO_OVERRIDES,
     REPEAT_EVERY,
     CampaignSummary,
+    Overrides,
     SeedResult,
+    overridden_scenario,
     run_campaign,
-    switched_scenario,
 )
 
 FAILURES_DETAILED_MAX = 10
@@ -71,6 +74,10 @@ def fuzz(
         f"{', '.join(EXTENSIONS)}; or all, or none.  [default: drawn by each seed]",
         metavar="NAMES",
     ),
+    datatype: str | None = option(
+        "Ready-made data type of every run.  [default: drawn by each seed]",
+        metavar="NAME",
+    ),
     debug: bool = option("Repeat each run, and execute every operation twice."),
     verbose: bool = option("Describe each seed, and list the probes."),
     as_json: bool = option("Print one JSON object instead of tables.", flag="--json"),
@@ -78,29 +85,33 @@ def fuzz(
     """Run a random cluster under random faults for each seed, and check every run.
 
     Exits with 1 if a seed fails or, with 2000 seeds or more, if a probe never fired. Such a probe
-    marks a rare branch that no run has tested. With --extensions, some branches cannot be reached,
-    and no probe has to fire.
+    marks a rare branch that no run has tested. With --extensions or --datatype, some branches
+    cannot be reached, and no probe has to fire.
 
     \b
     Examples:
       creek fuzz --seeds 2000
       creek fuzz --from 291 --seeds 1 --verbose
       creek fuzz --seeds 3000 --extensions all
+      creek fuzz --seeds 1000 --datatype sql
     """
     add_working_directory_to_path()
     summary = CampaignSummary(scheme)
     switches = {} if extensions is None else extension_switches(extensions)
+    if datatype is not None:
+        _check_datatype(datatype)
+    overrides = Overrides(switches=switches, datatype=datatype)
     results = run_campaign(
-        range(first, first + seeds), scheme, jobs or usable_cores(), switches=switches
+        range(first, first + seeds), scheme, jobs or usable_cores(), overrides=overrides
     )
     if debug:
         results = map(_rerun_in_debug_mode, results)
     for result in _with_progress(results, seeds, summary):
         summary.add(result)
         if verbose and not as_json:
-            scenario = switched_scenario(result.seed, scheme, switches)
+            scenario = overridden_scenario(result.seed, scheme, overrides)
             print_lines([*scenario_lines(scenario), _result_line(result)])
-    must_fire = extensions is None and seeds >= command_limits().probes_required_seeds
+    must_fire = overrides == NO_OVERRIDES and seeds >= command_limits().probes_required_seeds
     is_failure = must_fire and bool(summary.unfired_probes)
     if as_json:
         print_json(_json_summary(summary, first, scheme))
@@ -112,9 +123,18 @@ def fuzz(
 def replay_command(result: SeedResult) -> str:
     scheme = "" if result.scheme == DEFAULT_SCHEME else f" --scheme {result.scheme}"
     debug = " --debug" if isinstance(result, DebugFinding) else ""
-    names = join_extensions(name for name, value in result.switches.items() if value) or NONE
-    extensions = f" --extensions {names}" if result.switches else ""
-    return f"{command_name()} simulate --replay {result.seed}{scheme}{extensions}{debug}"
+    switches, name = result.overrides.switches, result.overrides.datatype
+    names = join_extensions(name for name, value in switches.items() if value) or NONE
+    extensions = f" --extensions {names}" if switches else ""
+    datatype = f" --datatype {name}" if name else ""
+    return f"{command_name()} simulate --replay {result.seed}{scheme}{extensions}{datatype}{debug}"
+
+
+def _check_datatype(name: str) -> None:
+    """Raise an error unless there is a data type with this name and a random workload of it."""
+    load_datatype(name)
+    if name not in SAMPLERS:
+        raise UsageError(f"{name} has no random workload; use one of {', '.join(SAMPLERS)}")
 
 
 class DebugFinding(SeedResult, frozen=True, kw_only=True):
@@ -128,7 +148,7 @@ def _rerun_in_debug_mode(result: SeedResult) -> SeedResult:
     """
     if result.crash is not None:
         return result
-    scenario = switched_scenario(result.seed, result.scheme, result.switches)
+    scenario = overridden_scenario(result.seed, result.scheme, result.overrides)
     datatype = DebugDataType(load_datatype(scenario.datatype))
     try:
         build_simulation(scenario, datatype).run(FUZZ_EVENTS_MAX)

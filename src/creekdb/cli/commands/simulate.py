@@ -215,7 +215,7 @@ def _traced_datatype(datatype: DataType, traces: list[str]) -> DataType:
 
     A ready-made data type is returned unchanged: all its errors are documented responses.
     """
-    if datatype in DATATYPES.values() or isinstance(datatype.base, tpcc.PopulationBase):
+    if DATATYPES.get(datatype.name) is datatype or isinstance(datatype.base, tpcc.PopulationBase):
         return datatype
 
     def append(operation: str, error: str, trace: str) -> None:

@@ -68,7 +68,11 @@ class LocalReads:
             return execution
         reads: dict[Key, Read] = execution.read_set.reads
         blocker = self._tentative_responses.find_blocker(entry, reads)
-        read_set = _LocalReadSet(blocker, self._stable_prefix.observe(task.request))
+        observed = self._stable_prefix.observe(task.request)
+        if observed is not None:
+            timestamp = task.request.timestamp
+            observed = ObservedOrder(observed.settled, observed.ids, timestamp)
+        read_set = _LocalReadSet(blocker, observed)
         return msgspec.structs.replace(execution, read_set=read_set)
 
     def complete(self, entry: RequestEntry, execution: ExecutionResult) -> None:

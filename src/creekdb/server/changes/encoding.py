@@ -18,8 +18,10 @@ _ARRAY_TAG: Final = b"\xdd"
 _encode: Final = msgspec.msgpack.Encoder().encode
 
 
-def encode_change(change: StableChange) -> bytes | None:
+def encode_change(change: StableChange, reported_us: int) -> bytes | None:
     """Return the encoded change, or None for an operation of Creek itself.
+
+    `reported_us` is the time at which the replica reported the change.
 
     The registers of Creek itself, such as those of deduplication, are left out.
     """
@@ -58,6 +60,7 @@ def encode_change(change: StableChange) -> bytes | None:
             _present(change.before),
             client,
             number,
+            reported_us,
         )
     )
 

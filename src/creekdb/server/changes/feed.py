@@ -25,7 +25,7 @@ from typing import Final, NamedTuple
 
 from creekdb.protocol.effects import ChangesSkipped, ReportedChange
 from creekdb.server.changes.encoding import encode_change, join_changes
-from creekdb.server.changes.log import ChangeLog
+from creekdb.server.changes.log import ChangeLog, wall_clock_us
 from creekdb.server.changes.segments import Frame
 
 SLICE_CHANGES_MAX: Final = 128
@@ -53,15 +53,22 @@ def loop_ports(loop: asyncio.AbstractEventLoop, log: Callable[[str], None]) -> F
 
 class ChangeFeed:
     def __init__(
-        self, log: ChangeLog, ports: FeedPorts, unwritten_max: int = UNWRITTEN_CHANGES_MAX
+        self,
+        log: ChangeLog,
+        ports: FeedPorts,
+        unwritten_max: int = UNWRITTEN_CHANGES_MAX,
+        clock: Callable[[], int] = wall_clock_us,
     ) -> None:
+        """`clock` returns the time in microseconds."""
         self.log = log
         self._ports = ports
         self._unwritten_max = unwritten_max
-        self._held: deque[tuple[int, Sequence[ReportedChange]]] = deque()
-        """Changes with the journal position that must be durable before them."""
-        self._released: deque[ReportedChange] = deque()
-        """Changes that may be written, in commit order."""
+        self._clock = clock
+        self._held: deque[tuple[int, int, Sequence[ReportedChange]]] = deque()
+        """Changes with the journal position that must be durable before them, and with the time at
+        which the replica reported them."""
+        self._released: deque[tuple[int, ReportedChange]] = deque()
+        """Changes that may be written, in commit order, with their times."""
         self._is_slice_scheduled = False
         self._is_failing = False
         self._received_index = log.next_index - 1
@@ -78,13 +85,14 @@ class ChangeFeed:
         last = changes[-1]
         length = last.length if isinstance(last, ChangesSkipped) else last.commit_index
         self._received_index = max(self._received_index, length)
-        self._held.append((position, changes))
+        self._held.append((position, self._clock(), changes))
 
     def release(self, durable_position: int) -> None:
         """Write the changes whose records are durable."""
         held = self._held
         while held and held[0][0] <= durable_position:
-            self._released.extend(held.popleft()[1])
+            _, reported_us, changes = held.popleft()
+            self._released.extend([(reported_us, change) for change in changes])
         if self._released:
             self._schedule_slice()
 
@@ -100,7 +108,7 @@ class ChangeFeed:
 
     @property
     def unwritten_count(self) -> int:
-        return len(self._released) + sum(len(changes) for _, changes in self._held)
+        return len(self._released) + sum(len(changes) for _, _, changes in self._held)
 
     def close(self, durable_position: int) -> None:
         """Write everything that may be written, and close the log."""
@@ -127,7 +135,7 @@ class ChangeFeed:
         released = self._released
         remaining = max(SLICE_CHANGES_MAX, len(released) // 8)
         while released and remaining > 0:
-            head = released[0]
+            _, head = released[0]
             if isinstance(head, ChangesSkipped):
                 released.popleft()
                 self._skip_to(head.length + 1)
@@ -145,12 +153,12 @@ class ChangeFeed:
         encoded: list[bytes] = []
         size, first = 0, self.log.next_index
         end = first
-        for change in islice(self._released, count_max):
+        for reported_us, change in islice(self._released, count_max):
             if isinstance(change, ChangesSkipped) or size >= FRAME_BYTES_TARGET:
                 break
             assert change.commit_index == end, f"change {change.commit_index} follows {end - 1}"
             end += 1
-            data = encode_change(change)
+            data = encode_change(change, reported_us)
             if data is not None:
                 encoded.append(data)
                 size += len(data)
@@ -183,7 +191,7 @@ class ChangeFeed:
 
     def _drop_unwritten(self) -> None:
         """Give up the changes that wait for the log. Readers find them at other replicas."""
-        last = self._released[-1]
+        _, last = self._released[-1]
         length = last.length if isinstance(last, ChangesSkipped) else last.commit_index
         self._ports.log(f"dropped {len(self._released)} changes that could not be written")
         self._released.clear()

@@ -14,11 +14,13 @@ import asyncio
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
-from creekdb.errors import CreekError
+from creekdb.errors import CreekError, UsageError
 from creekdb.protocol.values import freeze
 from creekdb.server.changes.feed import ChangeFeed
 from creekdb.server.changes.segments import Frame
+from creekdb.server.changes.tables import SqlTables
 from creekdb.server.runtime.task_supervisor import Spawn
+from creekdb.sql.table_rows import TableDescription
 from creekdb.wire.changes import EARLIEST, LATEST, KeyFilter, decode_changes, encode_changes
 from creekdb.wire.messages import ChangesPart, ChangesRejected, ChangesRequest
 from creekdb.wire.reject_reason import RejectReason
@@ -60,6 +62,8 @@ class ChangesQuery(NamedTuple):
     cluster: str = ""
     key_filter: KeyFilter | None = None
     wait_s: float = 0.0
+    table: str = ""
+    """SQL table whose changes are requested, instead of a key filter."""
 
 
 class FeedPart(NamedTuple):
@@ -73,6 +77,7 @@ class FeedPart(NamedTuple):
     end: int
     newest: int
     bodies: tuple[bytes, ...]
+    table: TableDescription | None = None
 
 
 class ChangeReaders:
@@ -83,6 +88,7 @@ class ChangeReaders:
         feed: ChangeFeed | None,
         identity: Callable[[], str | None],
         spawn: Spawn,
+        tables: SqlTables | None = None,
         limits: ReaderLimits = DEFAULT_LIMITS,
     ) -> None:
         """`identity` returns the identity of the cluster, or None if it has none yet."""
@@ -90,6 +96,7 @@ class ChangeReaders:
         self.limits = limits
         self._identity = identity
         self._spawn = spawn
+        self._tables = tables
         self._tasks: dict[object, set[asyncio.Task[None]]] = {}
         """Requests in progress by connection."""
         self.active_count = 0
@@ -131,6 +138,7 @@ class ChangeReaders:
             request.cluster,
             None if prefix is None else KeyFilter(prefix),
             request.wait_ms / 1000,
+            request.table,
         )
         try:
             self.enter()
@@ -158,9 +166,10 @@ class ChangeReaders:
     async def read(self, query: ChangesQuery) -> FeedPart:
         """Return the next part. Raise `ReadRejected`."""
         feed, cluster = self._checked_feed(query)
+        table = self._find_table(query.table)
         start = _resolve(query.start, feed)
         if query.start == LATEST:
-            return FeedPart(cluster, start, start, feed.received_index, ())
+            return FeedPart(cluster, start, start, feed.received_index, (), table)
         if start > feed.written_index:
             is_future = start > feed.received_index + 1
             wait_s = self.limits.future_wait_s if is_future else query.wait_s
@@ -175,13 +184,17 @@ class ChangeReaders:
                     newest,
                 )
             if start > feed.written_index:
-                return FeedPart(cluster, start, start, newest, ())
+                return FeedPart(cluster, start, start, newest, (), table)
         frames = await self._read_frames(feed, start)
         self.parts_sent += 1
         end = frames[-1].end
         bodies = tuple([frame.body for frame in frames])
-        if query.key_filter is not None:
-            bodies = _filtered(bodies, query.key_filter)
+        key_filter = query.key_filter
+        if query.table:
+            table = self._find_table(query.table)  # it may have changed during the wait
+            key_filter = None if table is None else KeyFilter(table.prefix)
+        if key_filter is not None:
+            bodies = _filtered(bodies, key_filter)
         size = sum(map(len, bodies))
         if size > self.limits.part_bytes_max:
             raise ReadRejected(
@@ -189,7 +202,18 @@ class ChangeReaders:
                 f"the change at {start} has {size} bytes, and the limit is "
                 f"{self.limits.part_bytes_max}; continue at {end}",
             )
-        return FeedPart(cluster, start, end, feed.received_index, bodies)
+        return FeedPart(cluster, start, end, feed.received_index, bodies, table)
+
+    def _find_table(self, name: str) -> TableDescription | None:
+        """Return the table in the newest state, or None for an empty name."""
+        if not name:
+            return None
+        try:
+            if self._tables is None:
+                raise UsageError("this replica has no tables; select registers by a prefix")
+            return self._tables.find(name)
+        except UsageError as error:
+            raise ReadRejected(RejectReason.UNKNOWN_TABLE, str(error)) from error
 
     def _checked_feed(self, query: ChangesQuery) -> tuple[ChangeFeed, str]:
         """Return the feed and the identity of the cluster."""

@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from creekdb.errors import CreekError
+from creekdb.errors import CreekError, UsageError
 from creekdb.execution.keys import (
     FIRST_COLLATION_KEY,
     LAST_COLLATION_KEY,
@@ -23,6 +23,7 @@ from creekdb.execution.keys import (
 )
 from creekdb.execution.mvcc.pinned_state import SAMPLES_PER_SPLIT, PinnedState
 from creekdb.protocol.values import Key
+from creekdb.server.changes.tables import SqlTables
 from creekdb.server.runtime.driver import Driver
 from creekdb.server.runtime.task_supervisor import Spawn
 from creekdb.wire.messages import (
@@ -35,6 +36,8 @@ from creekdb.wire.messages import (
 from creekdb.wire.reject_reason import RejectReason
 
 PARTITIONS_MAX: Final = 1024
+SAMPLES_MAX: Final = 64 * 1024
+"""Number of sampled keys at which no more are sampled for a range with few of them."""
 
 
 class SnapshotLimits(NamedTuple):
@@ -66,6 +69,7 @@ class LeasedSnapshots:
         identity: Callable[[], str | None],
         wait_durable: Callable[[], Awaitable[bool]],
         spawn: Spawn,
+        tables: SqlTables,
         limits: SnapshotLimits = DEFAULT_LIMITS,
     ) -> None:
         """`wait_durable` waits until all records of the journal are durable."""
@@ -73,6 +77,7 @@ class LeasedSnapshots:
         self._identity = identity
         self._wait_durable = wait_durable
         self._spawn = spawn
+        self._tables = tables
         self._limits = limits
         self._leases: dict[str, _Lease] = {}
 
@@ -109,10 +114,18 @@ class LeasedSnapshots:
         if not is_durable:
             self.release(id)
             return Rejected(number, RejectReason.DISK, "the state is not on the disk yet")
+        table, prefix = None, request.prefix
+        if request.table:
+            try:
+                table = self._tables.find_in(state, request.table)
+            except UsageError as error:
+                self.release(id)
+                return Rejected(number, RejectReason.UNKNOWN_TABLE, str(error))
+            prefix = table.prefix
         with driver.executor.lock:
-            splits = _split_keys(state, request)
+            splits = _split_keys(state, request.partitions, prefix)
         return SnapshotOpened(
-            number, id, self._identity() or "", index, int(lease.seconds * 1000), splits
+            number, id, self._identity() or "", index, int(lease.seconds * 1000), splits, table
         )
 
     def read(self, request: SnapshotRead) -> SnapshotPage | Rejected:
@@ -166,17 +179,24 @@ def _range(request: SnapshotRead) -> tuple[CollationKey, CollationKey]:
     return start, max(start, min(stop, LAST_COLLATION_KEY))
 
 
-def _split_keys(state: PinnedState, request: SnapshotRequest) -> tuple[Key, ...]:
+def _split_keys(
+    state: PinnedState, partitions: int, prefix: str | tuple[str | int, ...] | None
+) -> tuple[Key, ...]:
     """Return keys that split the registers into about `partitions` ranges of similar size."""
-    partitions = max(1, min(request.partitions, PARTITIONS_MAX))
+    partitions = max(1, min(partitions, PARTITIONS_MAX))
     if partitions == 1:
         return ()
     first, last = FIRST_COLLATION_KEY, LAST_COLLATION_KEY
-    if request.prefix is not None:
-        first, last = prefix_range(request.prefix)
-    sampled = sorted(
-        (collation_key(key), key) for key in set(state.sample_keys(partitions * SAMPLES_PER_SPLIT))
-    )
-    keys = [key for collation, key in sampled if first <= collation < min(last, LAST_COLLATION_KEY)]
+    if prefix is not None:
+        first, last = prefix_range(prefix)
+    last = min(last, LAST_COLLATION_KEY)
+    count = partitions * SAMPLES_PER_SPLIT
+    while True:
+        sample = set(state.sample_keys(count))
+        keys = [key for key in sample if first <= collation_key(key) < last]
+        if len(keys) >= partitions * SAMPLES_PER_SPLIT // 4 or count >= SAMPLES_MAX:
+            break
+        count *= 8  # the range holds a small share of the registers
+    keys.sort(key=collation_key)
     chosen = [keys[len(keys) * each // partitions] for each in range(1, partitions)] if keys else []
     return tuple(dict.fromkeys(key for key in chosen if key != keys[0]))

@@ -34,6 +34,7 @@ from creekdb.server.changes.identity import ClusterIdentity
 from creekdb.server.changes.log import ChangeLog
 from creekdb.server.changes.readers import ChangeReaders, ReaderLimits
 from creekdb.server.changes.snapshots import LeasedSnapshots, SnapshotLimits
+from creekdb.server.changes.tables import SqlTables
 from creekdb.server.membership.changes import (
     MembershipView,
     data_loss_fault,
@@ -207,6 +208,7 @@ class Server:
         capture = partial(
             capture_state, config, self._datatype.name, self.driver, self.journal, timeout_s
         )
+        tables = SqlTables(self.driver, self._datatype)
         self.clients = ClientService(
             config,
             self.dispatcher,
@@ -217,6 +219,7 @@ class Server:
                     self.changes,
                     self._cluster_identity,
                     self.task_supervisor.spawn,
+                    tables,
                     limits.changes,
                 ),
                 LeasedSnapshots(
@@ -224,6 +227,7 @@ class Server:
                     self._cluster_identity,
                     partial(wait_until_durable, self.journal, timeout_s),
                     self.task_supervisor.spawn,
+                    tables,
                     limits.snapshots,
                 ),
             ),

@@ -7,9 +7,10 @@ A seed fails in each of these cases:
 - the cluster does not quiesce,
 - a repeated run differs from the first.
 
-The result of a seed depends on the seed, the scheme and the switches only, not on other seeds or on
-the number of processes. Switches are settings that replace those of every scenario. Worker
-processes start from scratch, so an in-memory patch of the code works with one job only.
+The result of a seed depends on the seed, the scheme and the overrides only, not on other seeds or
+on the number of processes. Overrides are settings and the data type, in place of those that a seed
+draws. Worker processes start from scratch, so an in-memory patch of the code works with one job
+only.
 """
 
 import signal
@@ -39,11 +40,27 @@ FUZZ_EVENTS_MAX = 2_000_000
 REPEAT_EVERY = 50
 """One seed in this many is run twice, to check that the run is repeatable."""
 
-NO_SWITCHES: Final[Mapping[str, int]] = {}
-
 _CHUNK_SEEDS = 4
 _CHUNKS_AHEAD = 4
 """Chunks per worker: enough to keep it busy, few enough to stop soon."""
+
+
+class Overrides(msgspec.Struct, frozen=True, kw_only=True):
+    """Parts of a scenario in place of those that a seed draws."""
+
+    switches: Mapping[str, int] = {}
+    """Settings by name."""
+    datatype: str | None = None
+
+    def apply(self, scenario: Scenario) -> Scenario:
+        return msgspec.structs.replace(
+            scenario,
+            settings={**scenario.settings, **self.switches},
+            datatype=self.datatype or scenario.datatype,
+        )
+
+
+NO_OVERRIDES: Final = Overrides()
 
 
 class SeedResult(msgspec.Struct, frozen=True, kw_only=True):
@@ -51,8 +68,7 @@ class SeedResult(msgspec.Struct, frozen=True, kw_only=True):
 
     seed: int
     scheme: str
-    switches: Mapping[str, int] = {}
-    """Settings in place of those that the seed draws."""
+    overrides: Overrides = NO_OVERRIDES
     summary: str
     """The scenario in one line."""
     operations: int = 0
@@ -98,10 +114,9 @@ class SeedResult(msgspec.Struct, frozen=True, kw_only=True):
         return "\n".join(parts) or "ok"
 
 
-def switched_scenario(seed: int, scheme: str, switches: Mapping[str, int]) -> Scenario:
-    """Return the scenario of a seed, with these settings in place of those that it draws."""
-    scenario = scenario_from_seed(seed, scheme)
-    return msgspec.structs.replace(scenario, settings={**scenario.settings, **switches})
+def overridden_scenario(seed: int, scheme: str, overrides: Overrides) -> Scenario:
+    """Return the scenario of a seed with the overrides applied."""
+    return overrides.apply(scenario_from_seed(seed, scheme))
 
 
 def build_fuzz_simulation(scenario: Scenario) -> Simulation:
@@ -121,11 +136,11 @@ def run_seed(
     scheme: str = "basic",
     twice: bool = False,
     events_max: int = FUZZ_EVENTS_MAX,
-    switches: Mapping[str, int] = NO_SWITCHES,
+    overrides: Overrides = NO_OVERRIDES,
 ) -> SeedResult:
     """Run the scenario of a seed and every checker; with `twice`, repeat the run and compare."""
     registry.get_scheme(scheme)
-    scenario = switched_scenario(seed, scheme, switches)
+    scenario = overridden_scenario(seed, scheme, overrides)
     summary = summarize_scenario(scenario)
     try:
         run = build_fuzz_simulation(scenario).run(events_max)
@@ -137,14 +152,14 @@ def run_seed(
         return SeedResult(
             seed=seed,
             scheme=scheme,
-            switches=switches,
+            overrides=overrides,
             summary=summary,
             crash=traceback.format_exc(),
         )
     return SeedResult(
         seed=seed,
         scheme=scheme,
-        switches=switches,
+        overrides=overrides,
         summary=summary,
         operations=len(run.history.operations),
         verdicts=verdicts,
@@ -204,7 +219,7 @@ def run_campaign(
     scheme: str = "basic",
     jobs: int = 1,
     repeat_every: int = REPEAT_EVERY,
-    switches: Mapping[str, int] = NO_SWITCHES,
+    overrides: Overrides = NO_OVERRIDES,
 ) -> Iterator[SeedResult]:
     """Yield the result of each seed, in the order of `seeds`, independently of `jobs`."""
     registry.get_scheme(scheme)
@@ -213,32 +228,32 @@ def run_campaign(
     if repeat_every < 1:
         raise BadValue(f"repeat_every is {repeat_every}: it must be at least 1")
     if jobs == 1 or len(seeds) <= _CHUNK_SEEDS:
-        return _run_each(seeds, scheme, repeat_every, switches)
-    return _run_in_processes(seeds, scheme, jobs, repeat_every, switches)
+        return _run_each(seeds, scheme, repeat_every, overrides)
+    return _run_in_processes(seeds, scheme, jobs, repeat_every, overrides)
 
 
 def _run_each(
-    seeds: Sequence[int], scheme: str, repeat_every: int, switches: Mapping[str, int]
+    seeds: Sequence[int], scheme: str, repeat_every: int, overrides: Overrides
 ) -> Iterator[SeedResult]:
     for seed in seeds:
-        yield run_seed(seed, scheme, twice=seed % repeat_every == 0, switches=switches)
+        yield run_seed(seed, scheme, twice=seed % repeat_every == 0, overrides=overrides)
 
 
 def _run_chunk(
-    seeds: Sequence[int], scheme: str, repeat_every: int, switches: Mapping[str, int]
+    seeds: Sequence[int], scheme: str, repeat_every: int, overrides: Overrides
 ) -> list[SeedResult]:
-    return list(_run_each(seeds, scheme, repeat_every, switches))
+    return list(_run_each(seeds, scheme, repeat_every, overrides))
 
 
 def _run_in_processes(
-    seeds: Sequence[int], scheme: str, jobs: int, repeat_every: int, switches: Mapping[str, int]
+    seeds: Sequence[int], scheme: str, jobs: int, repeat_every: int, overrides: Overrides
 ) -> Iterator[SeedResult]:
     chunks = (seeds[at : at + _CHUNK_SEEDS] for at in range(0, len(seeds), _CHUNK_SEEDS))
     pending: deque[Future[list[SeedResult]]] = deque()
     workers = ProcessPoolExecutor(jobs, get_context("spawn"), initializer=_ignore_interrupt)
     try:
         for chunk in chunks:
-            pending.append(workers.submit(_run_chunk, chunk, scheme, repeat_every, switches))
+            pending.append(workers.submit(_run_chunk, chunk, scheme, repeat_every, overrides))
             if len(pending) >= jobs * _CHUNKS_AHEAD:
                 yield from pending.popleft().result()
         while pending:

@@ -88,6 +88,40 @@ def test_extensions_replace_those_that_a_seed_draws(
     assert expected in used
 
 
+def test_a_data_type_replaces_the_one_that_a_seed_draws(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    used: set[str] = set()
+
+    class Recording(Raising):
+        def __init__(self, index: int, settings: Settings, datatype: DataType) -> None:
+            used.add(datatype.name)
+            super().__init__(index, settings, datatype)
+
+    monkeypatch.setitem(registry.SCHEMES, "wrong", SchemeSpec(name="wrong", create=Recording))
+    options = ["--scheme", "wrong", "--datatype", "sql"]
+
+    assert main(["fuzz", *options, "--seeds", "3", "--jobs", "1"]) == 1
+    assert used - {"counter"} == {"sql"}  # a counter reveals the guarantees of a scheme
+    replay = capsys.readouterr().err.partition("replay it: ")[2].splitlines()[0]
+    assert replay.endswith("simulate --replay 0 --scheme wrong --datatype sql")
+    used.clear()
+    command = shlex.split(replay)
+    assert main(command[command.index("simulate") :]) == 1
+    assert used - {"counter"} == {"sql"}
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [("tree", "unknown data type 'tree'"), ("tests.http.argument_types:ARGUMENTS", "no random")],
+)
+def test_a_data_type_without_a_workload_is_refused(
+    name: str, message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["fuzz", "--seeds", "1", "--datatype", name]) == 2
+    assert message in capsys.readouterr().err
+
+
 def test_a_seed_fails_if_its_repetition_differs(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

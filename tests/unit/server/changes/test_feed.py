@@ -21,7 +21,8 @@ class FeedFixture:
         self.turns = ManualTurns()
         self.log = ChangeLog(path, Retention(3600.0), file_ops=file_ops)
         self.log.open()
-        self.feed = ChangeFeed(self.log, self.turns.ports(), unwritten_max)
+        self.now_us = 0
+        self.feed = ChangeFeed(self.log, self.turns.ports(), unwritten_max, lambda: self.now_us)
 
     def record(self, *changes: ReportedChange, position: int = 0) -> None:
         self.feed.record(changes, position)
@@ -52,6 +53,18 @@ def test_a_change_is_encoded_as_the_client_called_it(tmp_path: Path) -> None:
     assert (put.strong, put.changed, put.timestamp, put.replica) == (True, False, 1_001, 0)
     assert (deletion.writes, deletion.deleted) == ((), ("a",))
     assert (deletion.before, deletion.changed, deletion.value) == ((("a", 7),), None, True)
+
+
+def test_the_commit_timestamp_is_the_time_of_the_report(tmp_path: Path) -> None:
+    fixture = FeedFixture(tmp_path)
+    for index in (1, 2):
+        fixture.now_us = 100 * index
+        fixture.feed.record((change_at(index),), index)
+    fixture.now_us = 900  # the journal is durable later
+    fixture.feed.release(2)
+    fixture.turns.run()
+
+    assert [each.commit_timestamp for each in fixture.changes()] == [100, 200]
 
 
 def test_changes_wait_for_the_journal(tmp_path: Path) -> None:

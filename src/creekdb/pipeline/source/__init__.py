@@ -1,0 +1,1 @@
+"""Spark data source on live clusters: `format("creek")`."""

@@ -1,7 +1,7 @@
 """Sequential execution of a data type: one request after another on a plain dict.
 
 This is the reference for all other implementations. It is written to be obviously correct and
-shares nothing with the stores of the replicas: no undo, no versions. Keys are sorted for scans only.
+shares nothing with the stores of the replicas: no undo, no versions. Only scans sort the keys.
 """
 
 from collections.abc import Callable, Iterator

@@ -77,10 +77,8 @@ MUTANTS: tuple[AnyMutant, ...] = (
         "`reads` declares registers that the operation does not write",
         FOOTPRINT_TESTS,
         FOOTPRINT,
-        "            self._writable = PrefixSet(self.touches)\n"
-        "        return self._writable.covers",
-        "            self._writable = PrefixSet((*self.touches, *self.reads))\n"
-        "        return self._writable.covers",
+        "            self._writable = PrefixSet(self.touches)",
+        "            self._writable = PrefixSet((*self.touches, *self.reads))",
     ),
     tested(
         "tuple_is_accepted_as_a_list_of_prefixes",

@@ -28,9 +28,12 @@ def patched_files(mutant: AnyMutant, package: Path = PACKAGE) -> dict[str, str]:
 
 
 def copy_package(into: Path, mutant: AnyMutant | None = None) -> None:
-    """Copy the package, with the edits of the mutant, to the directory `into`."""
+    """Copy the package, with the edits of the mutant, to the directory `into`.
+
+    The copies keep their modification times, so the copied bytecode of unedited files is valid.
+    """
     copied_package = into / PACKAGE.name
-    shutil.copytree(PACKAGE, copied_package, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(PACKAGE, copied_package)
     if mutant is not None:
         for file, text in patched_files(mutant, copied_package).items():
             (copied_package / file).write_text(text, encoding="utf-8")

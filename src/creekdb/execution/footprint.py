@@ -94,12 +94,11 @@ class Footprint:
         return shorten(text)
 
     def can_write(self, key: Any) -> bool:
-        if self._writable is None:
-            self._writable = PrefixSet(self.touches)
-        return self._writable.covers(key)
+        return key in self.touches or self._writable_prefixes().covers(key)
 
     def can_read(self, key: Any) -> bool:
-        return self._readable_prefixes().covers(key)
+        # An equal prefix covers the key. This is usual, and needs no `PrefixSet`.
+        return key in self.touches or self._readable_prefixes().covers(key)
 
     def can_scan(self, low: CollationKey, high: CollationKey) -> bool:
         """True if one of the prefixes covers the whole range of keys."""
@@ -109,12 +108,15 @@ class Footprint:
         """Return the footprint of a call that touches one more register."""
         return Footprint((*self.touches, key), self.reads)
 
+    def _writable_prefixes(self) -> PrefixSet:
+        if self._writable is None:
+            self._writable = PrefixSet(self.touches)
+        return self._writable
+
     def _readable_prefixes(self) -> PrefixSet:
         if self._readable is None:
-            if self._writable is None:
-                self._writable = PrefixSet(self.touches)
             self._readable = (
-                PrefixSet((*self.touches, *self.reads)) if self.reads else self._writable
+                PrefixSet((*self.touches, *self.reads)) if self.reads else self._writable_prefixes()
             )
         return self._readable
 

@@ -105,3 +105,14 @@ def test_errors_quote_a_bounded_part_of_a_footprint() -> None:
 
     assert len(repr(footprint)) == TEXT_LENGTH_MAX + 1
     assert repr(Footprint(("a",), ("b",))) == "['a'] and, to read, ['b']"
+
+
+@given(PREFIXES, KEYS)
+def test_a_footprint_covers_the_keys_that_its_prefixes_cover(
+    prefixes: tuple[Key, ...], key: Key
+) -> None:
+    covered = PrefixSet(prefixes).covers(key)
+
+    assert Footprint(prefixes).can_write(key) == covered
+    assert Footprint(prefixes).can_read(key) == covered
+    assert Footprint((), prefixes).can_read(key) == covered

@@ -28,10 +28,12 @@ MASK: Final = 2**64 - 1
 _ODD_FACTOR: Final = 0x9E3779B97F4A7C15
 
 _encode: Final = msgspec.msgpack.Encoder().encode
+_PAIR_CHECKSUM: Final = crc32(b"\x92")
+"""Checksum of the first byte of an encoded pair. The bytes of its two items follow."""
 
 
 class StateDigest:
-    """Digest of a state. A checksum c contributes c (c + odd)."""
+    """Digest of a state. A checksum c of the encoded pair (key, value) contributes c (c + odd)."""
 
     __slots__ = ("_square_sum", "_sum")
 
@@ -50,15 +52,13 @@ class StateDigest:
 
     def replace(self, key: Key, old: Any, new: Any) -> None:
         """Replace the value of a register; `ABSENT` stands for no value."""
-        new_checksum, old_checksum = _checksum(key, new), _checksum(key, old)
+        key_checksum = crc32(_encode(key), _PAIR_CHECKSUM)
+        new_checksum = 0 if new is ABSENT else crc32(_encode(new), key_checksum)
+        old_checksum = 0 if old is ABSENT else crc32(_encode(old), key_checksum)
         self._sum += new_checksum - old_checksum
         self._square_sum += (new_checksum - old_checksum) * (
             new_checksum + old_checksum
         )  # one product, not two
-
-
-def _checksum(key: Key, value: Any) -> int:
-    return 0 if value is ABSENT else crc32(_encode((key, value)))
 
 
 class StateLoader:

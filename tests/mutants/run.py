@@ -47,12 +47,14 @@ from tests.mutants import (
     linearizability,
     measures,
     membership,
+    operations,
     release,
     rollback,
     scans,
     server,
     server_faults,
     simulation,
+    sinks,
     snapshots,
     sql,
     sql_clients,
@@ -65,6 +67,7 @@ from tests.mutants.patching import EditMismatch, copy_package, patched_files
 
 MUTANTS: tuple[AnyMutant, ...] = (
     *catalogue.MUTANTS,
+    *sinks.MUTANTS,
     *snapshots.MUTANTS,
     *sql.MUTANTS,
     *sql_clients.MUTANTS,
@@ -95,6 +98,7 @@ MUTANTS: tuple[AnyMutant, ...] = (
     *linearizability.MUTANTS,
     *blackbox.MUTANTS,
     *exploration.MUTANTS,
+    *operations.MUTANTS,
 )
 REPOSITORY = Path(__file__).resolve().parents[2]
 EXAMINER = Path(__file__).with_name("examiner.py")

@@ -88,11 +88,14 @@ class ArrowWriter:
                 schema=self.schema,
             )
         decode = self._table.decode_values
-        columns = list(zip(*[decode(stored) for _, stored in page], strict=True))
-        if not columns:
-            columns = [()] * len(self._table.columns)
-        arrays = [self._array(number, values) for number, values in enumerate(columns)]
+        arrays = self.column_arrays([decode(stored) for _, stored in page])
         return self._arrow.record_batch(arrays, schema=self.schema)
+
+    def column_arrays(self, rows: Sequence[Sequence[Any]]) -> list[Any]:
+        """Return the arrays of the columns of the table. A row has a value per column."""
+        assert self._table is not None
+        columns = list(zip(*rows, strict=True)) or [()] * len(self._table.columns)
+        return [self._array(number, values) for number, values in enumerate(columns)]
 
     def _array(self, number: int, values: Sequence[Any]) -> Any:
         table = self._table

@@ -6,7 +6,7 @@ One background thread runs the connection. Any number of threads may call concur
 import asyncio
 import atexit
 import threading
-from collections.abc import Coroutine, Iterable, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
@@ -139,6 +139,19 @@ class BlockingDatabase(ConsistencyLevels["BlockingCallProxy"]):
             return await self._database.batch(calls, strong=strong)
 
         return self.run_coroutine(await_batch())
+
+    def load(
+        self,
+        operation: str,
+        rows: Iterable[tuple[Any, ...]],
+        *,
+        leading: tuple[Any, ...] = (),
+        on_loaded: Callable[[int], None] = lambda count: None,
+    ) -> int:
+        """Execute an operation once per row, in calls of many rows, as `Database.load` does."""
+        return self.run_coroutine(
+            self._database.load(operation, rows, leading=leading, on_loaded=on_loaded)
+        )
 
     def begin(
         self, options: CallOptions, name: str, /, *arguments: Any, **named: Any

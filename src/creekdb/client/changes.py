@@ -119,6 +119,8 @@ class ChangeStream(AsyncIterator[Change]):
         """Received changes in reverse order."""
         self._stop_index: int | None = None
         """Index of the last change of a stream that does not follow."""
+        self._part_count = 0
+        """Number of received parts."""
         self._rejections: list[messages.ChangesRejected] = []
         """Rejections since the last received part, at most one per replica."""
         self._rejected_since: float | None = None
@@ -144,6 +146,31 @@ class ChangeStream(AsyncIterator[Change]):
                 raise StopAsyncIteration
             await self._receive_part()
         return self._changes.pop()
+
+    async def receive(self, wait_s: float | None = None) -> list[Change]:
+        """Return the changes that the program has not taken, or those of the next part.
+
+        The list is empty if no change arrives within `wait_s`, or if a part has only changes that
+        were not selected. Raise the errors of the stream.
+        """
+        poll_s = self._poll_s
+        self._poll_s = poll_s if wait_s is None else wait_s
+        part_count = self._part_count
+        try:
+            while not self._changes and self._part_count == part_count:
+                await self._receive_part()
+        finally:
+            self._poll_s = poll_s
+        changes, self._changes = self._changes[::-1], []
+        return changes
+
+    def seek(self, start: "int | str | ChangePosition") -> None:
+        """Continue at another position of the same cluster."""
+        position = parse_position(start, self._follow)
+        cluster = position.cluster or self._position.cluster
+        self._position = ChangePosition(cluster, position.index)
+        self._changes = []
+        self._stop_index = None
 
     async def aclose(self) -> None:
         """Close the connection. The stream can be continued."""
@@ -207,6 +234,7 @@ class ChangeStream(AsyncIterator[Change]):
             self.table = part.table
             changes = [make_table_change(change, part.table) for change in changes]
         changes.reverse()
+        self._part_count += 1
         self._changes = changes
         self._position = ChangePosition(part.cluster, part.end)
         self.newest = part.newest

@@ -36,6 +36,7 @@ from creekdb.client.replica_connection import (
     ReplicaDiscovery,
     client_tls_context,
 )
+from creekdb.client.sinks import Sink, load_rows
 from creekdb.client.snapshots import SNAPSHOT_LEASE_S, Snapshot, SnapshotTicket
 from creekdb.errors import BadValue, UnknownName, UsageError
 from creekdb.execution.datatype import DataType
@@ -214,6 +215,30 @@ class Database(ConsistencyLevels[AsyncCallProxy]):
             check_selection(prefix, table)
         request = messages.SnapshotRequest(1, lease_ms, partitions, prefix, table)
         return Snapshot(self.discovery.copy(), self._hello, request, ticket)
+
+    def sink(self, name: str, *, query: str = "") -> Sink:
+        """Return the sink of that name, which applies numbered batches of rows exactly once.
+
+        `query` identifies the origin of the batches. A batch of another one raises an error.
+        """
+        return Sink(self, name, query)
+
+    async def load(
+        self,
+        operation: str,
+        rows: Iterable[tuple[Any, ...]],
+        *,
+        leading: tuple[Any, ...] = (),
+        on_loaded: Callable[[int], None] = lambda count: None,
+    ) -> int:
+        """Execute an operation once per row, in weak calls of many rows. Return their number.
+
+        `await db.load("put", [("a", 1), ("b", 2)])`. Each row has the arguments of one execution,
+        after the `leading` ones. All outcomes are final at the end. A call with an unknown outcome
+        is repeated, so use operations that store a value under a key, and load new keys.
+        `on_loaded` receives the number of rows of each call.
+        """
+        return await load_rows(self, operation, rows, leading=leading, on_loaded=on_loaded)
 
     @property
     def replica(self) -> int | None:

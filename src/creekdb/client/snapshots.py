@@ -171,9 +171,20 @@ class Snapshot:
     async def __aexit__(self, *_: object) -> None:
         if self._connection is not None:
             if self._given is None:
-                release = messages.SnapshotRelease(self.ticket.id)
-                self._connection.write(messages.encode_frame(release))
+                self.release()
             self._connection.close()
+
+    def release(self) -> None:
+        """End the snapshot for all its readers."""
+        assert self._connection is not None, "open the snapshot with 'async with' first"
+        self._connection.write(messages.encode_frame(messages.SnapshotRelease(self.ticket.id)))
+
+    def detach(self) -> SnapshotTicket:
+        """Close the connection without releasing the snapshot, which then ends with its lease."""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+        return self.ticket
 
     # --- reading ------------------------------------------------------------------------------
 

@@ -194,6 +194,11 @@ class DataType:
         """Return the function of the operation, for introspection."""
         return self._find(name).function
 
+    def functions(self, name: str) -> tuple[Callable[..., Any], ...]:
+        """Return the function of the operation, followed by those of its footprint."""
+        found = self._find(name)
+        return tuple(filter(None, (found.function, found.touches, found.reads)))
+
     def call(self, name: str, /, *arguments: Any, **named: Any) -> Operation:
         """Return the operation to send. Raise `UnknownName` or `BadValue` for an invalid call."""
         declaration = self._find(name)
@@ -270,6 +275,48 @@ class DataType:
             outcome = Outcome(error=error_text(error))
             if self.error_observer is not None and declaration is not None:
                 self.error_observer(name, error)
+        finally:
+            sys.setrecursionlimit(recursion_limit)
+        return transaction.close(outcome)
+
+    def run_rows(
+        self,
+        request: Request,
+        name: str,
+        leading: tuple[Any, ...],
+        rows: tuple[tuple[Any, ...], ...],
+        view: View,
+    ) -> ExecutionResult:
+        """Run the operation once per row, with the leading arguments and those of the row.
+
+        All executions share one transaction, and therefore its step limit. They take effect
+        together, or none does if one raises. The outcome has no value.
+        """
+        declaration = self._declarations.get(name)
+        readonly = declaration is not None and declaration.readonly
+        transaction = Transaction(request, view, readonly, self.steps, name, self.sql_engine)
+        recursion_limit = sys.getrecursionlimit()
+        sys.setrecursionlimit(self._stack_depth() + RECURSION_MAX)
+        try:
+            if declaration is None:
+                declaration = self._find(name)
+            accepts, touches = declaration.arity.accepts, declaration.touches
+            call = declaration.function
+            if self.count_lines:
+                call = declaration.function_counting_lines
+            for row in rows:
+                arguments = leading + row
+                if not accepts(len(arguments)):
+                    raise declaration.arity_error(len(arguments))
+                arguments = copy_out(arguments)
+                if touches is not None:
+                    transaction.restrict(declaration.footprint(arguments))
+                call(transaction, *arguments)
+            outcome = Outcome()
+        except BaseException as error:
+            if _is_interrupt(error):
+                raise
+            outcome = Outcome(error=error_text(error))
         finally:
             sys.setrecursionlimit(recursion_limit)
         return transaction.close(outcome)
@@ -403,6 +450,10 @@ class Declaration:
             return self.function(transaction, *arguments)
         finally:
             sys.settrace(previous_tracer)
+
+    def function_counting_lines(self, transaction: Transaction, *arguments: Any) -> Any:
+        """Call the function like `call_counting_lines`, with its arguments by position."""
+        return self.call_counting_lines(transaction, arguments)
 
     def _check_prefixes(self, parameter: str, prefixes: Prefixes) -> None:
         if not callable(prefixes):

@@ -47,8 +47,9 @@ LAST_COLLATION_KEY: Final[CollationKey] = (_END,)
 
 CALLS_PREFIX: Final = "creek.calls"
 IDENTITY_PREFIX: Final = "creek.identity"
+SINKS_PREFIX: Final = "creek.sinks"
 RESERVED_PREFIXES: Final = frozenset(
-    (CALLS_PREFIX, "creekdb.client", MEMBERSHIP_OPERATION, IDENTITY_PREFIX)
+    (CALLS_PREFIX, "creekdb.client", MEMBERSHIP_OPERATION, IDENTITY_PREFIX, SINKS_PREFIX)
 )
 """First components of the keys that Creek reserves, or reserved in earlier versions. A register
 with another format has another name."""

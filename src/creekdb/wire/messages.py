@@ -58,6 +58,9 @@ IDENTITY_FEATURE: Final = "identity"
 BATCH_FEATURE: Final = "batch"
 """Feature of a replica that executes batches."""
 
+STAGING_FEATURE: Final = "staging"
+"""Feature of a replica that executes the operations of `creekdb.wire.staging`."""
+
 OperationArity: TypeAlias = tuple[str, int, int | None]
 """Name of an operation, and the minimum and maximum number of arguments. None means no maximum."""
 
@@ -87,6 +90,9 @@ class PeerHello(msgspec.Struct, frozen=True, array_like=True, tag=1):
     reports none."""
     features: tuple[str, ...] = ()
     """Internal operations that the replica can execute beyond those of the first release."""
+    code_digests: tuple[bytes, ...] = ()
+    """Digest of the code of each of `operations` (`creekdb.execution.operation_digest`). Empty if
+    the replica reports none. A single digest is empty if the source is not available."""
 
 
 class PeerRefused(msgspec.Struct, frozen=True, array_like=True, tag=3):

@@ -12,6 +12,7 @@ import re
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -166,12 +167,22 @@ def launch(files: JavaFiles, settings: Mapping[str, str], is_logged: bool) -> Ja
     from pyspark import SparkConf  # noqa: PLC0415 - optional dependency
 
     conf = SparkConf(loadDefaults=False).setAll(list(settings.items()))
-    with environment({"JAVA_HOME": str(files.java_home)}):
+    with environment({"JAVA_HOME": str(files.java_home), **_data_source_python()}):
         if not is_logged:
             return JavaProcess(_launch_gateway(conf), None)
         with files.log_file.open("wb") as log:
             gateway = _launch_gateway(conf, {"stderr": log})
     return JavaProcess(gateway, files.log_file)
+
+
+def _data_source_python() -> dict[str, str]:
+    """Return the variable by which Spark finds the Python that plans data sources.
+
+    The default is the first `python3` of the path, which may lack this package.
+    """
+    if "PYSPARK_PYTHON" in os.environ or "PYSPARK_DRIVER_PYTHON" in os.environ:
+        return {}
+    return {"PYSPARK_DRIVER_PYTHON": sys.executable}
 
 
 def _launch_gateway(*arguments: Any) -> Any:

@@ -18,13 +18,15 @@ from creekdb.protocol.request import Operation
 from creekdb.schemes.core.replica import Replica
 from creekdb.schemes.core.view import ReplicaView
 from creekdb.server.calls.capabilities import Capabilities
+from creekdb.server.calls.staged_rows import called_rows, resolve_staging
 from creekdb.server.membership.changes import ADD_MEMBER, REMOVE_MEMBER
 from creekdb.server.runtime.config import ServerConfig
 from creekdb.server.security.authentication import AccessTokens
 from creekdb.wire.batches import BATCH, BATCH_CALLS_MAX, is_batch
 from creekdb.wire.deduplication import INTERNAL_PREFIX, QUERY_OUTCOME, wrap_call
-from creekdb.wire.messages import CallRequest
+from creekdb.wire.messages import BATCH_FEATURE, STAGING_FEATURE, CallRequest
 from creekdb.wire.reject_reason import RejectReason
+from creekdb.wire.staging import CLIENT_STAGING_OPERATIONS
 
 TENTATIVE_REQUESTS_MAX: Final = 1_000_000
 """Upper bound for the requests of all replicas that are not committed."""
@@ -317,6 +319,8 @@ class OperationResolver:
             return Operation(QUERY_OUTCOME, request.arguments)
         if name == BATCH:
             return self._resolve_batch(request, client)
+        if name in CLIENT_STAGING_OPERATIONS:
+            return resolve_staging(self.datatype, request)
         if name.startswith(INTERNAL_PREFIX):
             known = self.datatype.operations
             raise UnknownName(f"operation of {self.datatype.name}", name, known)
@@ -347,24 +351,53 @@ class OperationResolver:
         """Return a rejection if a connected replica could not execute the call."""
         if request.operation == BATCH:
             return self._batch_rejection(request)
+        if request.operation in CLIENT_STAGING_OPERATIONS:
+            return self._staging_rejection(request)
         return self._incapable_rejection(request.operation, len(request.arguments))
 
     def _batch_rejection(self, request: CallRequest) -> tuple[RejectReason, str] | None:
-        lacking = self._capabilities.peers_without_batches
-        for replica in self._membership.connected_members() if lacking else ():
-            if replica in lacking:
-                message = f"replica {replica} does not support batches; upgrade it, then retry"
-                return RejectReason.UNKNOWN_OPERATION, message
+        rejection = self._feature_rejection(BATCH_FEATURE, "batches")
+        if rejection is not None:
+            return rejection
         for name, arguments in request.arguments if is_batch(request.arguments) else ():
             rejection = self._incapable_rejection(name, len(arguments))
             if rejection is not None:
                 return rejection
         return None
 
+    def _staging_rejection(self, request: CallRequest) -> tuple[RejectReason, str] | None:
+        rejection = self._feature_rejection(STAGING_FEATURE, "staged rows")
+        if rejection is not None:
+            return rejection
+        called = called_rows(request)
+        if called is None:
+            return None
+        name, leading, rows = called
+        counts = {len(leading) + len(row) for row in rows}
+        rejections = (self._incapable_rejection(name, count) for count in counts)
+        return next((each for each in rejections if each is not None), None)
+
+    def _feature_rejection(self, feature: str, text: str) -> tuple[RejectReason, str] | None:
+        """Return a rejection if a connected replica lacks a feature."""
+        lacking = self._capabilities.peers_without[feature]
+        for replica in self._membership.connected_members() if lacking else ():
+            if replica in lacking:
+                message = f"replica {replica} does not support {text}; upgrade it, then retry"
+                return RejectReason.UNKNOWN_OPERATION, message
+        return None
+
     def _incapable_rejection(self, name: str, count: int) -> tuple[RejectReason, str] | None:
-        if not self._capabilities.missing_by_peer:
+        capabilities = self._capabilities
+        if not capabilities.missing_by_peer and not capabilities.differing_by_peer:
             return None
         connected = self._membership.connected_members()
+        replica = capabilities.find_differing(name, connected)
+        if replica is not None:
+            return (
+                RejectReason.DIFFERENT_CODE,
+                f"replica {replica} has other code for '{name}' than this replica, and equal "
+                "operations are required; restart one of them with the module of the other",
+            )
         replica = self._capabilities.find_incapable(name, count, connected)
         if replica is None:
             return None

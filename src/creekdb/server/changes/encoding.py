@@ -12,9 +12,12 @@ from creekdb.protocol.request import NOOP
 from creekdb.protocol.values import Key
 from creekdb.wire.batches import BATCH
 from creekdb.wire.deduplication import INTERNAL_PREFIX, is_deduplicated
+from creekdb.wire.staging import WRITING_OPERATIONS
 
 _ARRAY_TAG: Final = b"\xdd"
 """Header of a msgpack array whose length has four bytes."""
+_CLIENT_OPERATIONS: Final = WRITING_OPERATIONS | {BATCH}
+"""Operations with an internal name that write registers of clients."""
 _encode: Final = msgspec.msgpack.Encoder().encode
 
 
@@ -33,7 +36,7 @@ def encode_change(change: StableChange, reported_us: int) -> bytes | None:
             return None  # a mark of the expiry
     else:
         name, arguments = operation.name, operation.arguments
-    if name == NOOP.name or (name.startswith(INTERNAL_PREFIX) and name != BATCH):
+    if name == NOOP.name or (name.startswith(INTERNAL_PREFIX) and name not in _CLIENT_OPERATIONS):
         return None
     writes: list[tuple[Key, Any]] = []
     deleted: list[Key] = []

@@ -4,8 +4,10 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any, Final, TypeAlias
 
+from creekdb.execution.keys import SINKS_PREFIX, prefix_range
 from creekdb.protocol.request import Operation
 from creekdb.server.calls.expiry import ExpirySchedule, mark_key_range, read_marks
 from creekdb.server.changes.feed import ChangeFeed
@@ -17,6 +19,7 @@ from creekdb.server.storage.journal import Journal
 from creekdb.server.transport.peers import PeerNetwork
 from creekdb.wire.deduplication import expire_calls
 from creekdb.wire.event_log import EventLog, EventName
+from creekdb.wire.staging import expire_staged
 
 RELOADABLE_KEYS: Final = ("security", "log", "log_level")
 """Configuration keys that a reload applies."""
@@ -58,9 +61,10 @@ InternalCall: TypeAlias = Callable[[Operation, bool], Awaitable[Any]]
 async def expire_old_calls(
     retention_s: float, driver: Driver, is_leader: Callable[[], bool], call: InternalCall
 ) -> None:
-    """Issue marks and expire calls while this replica is the leader."""
+    """Issue marks, and expire calls and staged rows, while this replica is the leader."""
     loop, replica = asyncio.get_running_loop(), driver.replica.view
     schedule, mark_keys = ExpirySchedule(retention_s, loop.time()), mark_key_range()
+    sink_keys = prefix_range((SINKS_PREFIX,))
     while True:
         await asyncio.sleep(schedule.interval_s / CHECKS_PER_INTERVAL)
         with driver.executor.lock:
@@ -72,11 +76,25 @@ async def expire_old_calls(
         )
         if mark is not None:
             await call(mark, True)
-        cursor: tuple[Any, ...] | None = ()
-        while before_us is not None and cursor is not None and is_leader():
-            _, *following = await call(expire_calls(before_us, *cursor), False) or (0,)
-            cursor = tuple(following) or None
-            await asyncio.sleep(EXPIRY_PAUSE_S)
+        if before_us is None:
+            continue
+        await _expire_all(partial(expire_calls, before_us), is_leader, call)
+        with driver.executor.lock:
+            newest = replica.readable_lengths()[-1]
+            has_sinks = any(True for _ in replica.committed_items(newest, *sink_keys))
+        if has_sinks:
+            await _expire_all(partial(expire_staged, before_us), is_leader, call)
+
+
+async def _expire_all(
+    make: Callable[..., Operation], is_leader: Callable[[], bool], call: InternalCall
+) -> None:
+    """Expire registers in batches, while this replica is the leader."""
+    cursor: tuple[Any, ...] | None = ()
+    while cursor is not None and is_leader():
+        _, *following = await call(make(*cursor), False) or (0,)
+        cursor = tuple(following) or None
+        await asyncio.sleep(EXPIRY_PAUSE_S)
 
 
 async def expire_changes(feed: ChangeFeed) -> None:

@@ -1,0 +1,251 @@
+"""Blocking reader of a cluster, for processes of Spark: snapshots and parts of the change feed.
+
+Each reader has an event loop, which runs only while a method does. So it needs no thread, and a
+process that Spark has forked can use it.
+"""
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator, Coroutine, Iterator, Sequence
+from types import TracebackType
+from typing import Any, Final, Self, TypeVar
+
+from creekdb.client import ChangePosition, ChangeStream, Database, NotDone
+from creekdb.client.snapshots import KeyRange, SnapshotTicket
+from creekdb.errors import ChangesExpired, CreekError, ForeignPosition, UsageError
+from creekdb.pipeline.source.options import EARLIEST, LATEST, ClusterOptions, Selection
+from creekdb.protocol.values import Key
+from creekdb.wire.changes import Change
+from creekdb.wire.messages import TableDescription
+from creekdb.wire.reject_reason import RejectReason
+
+_Result = TypeVar("_Result")
+
+IDLE_WAIT_S: Final = 0.2
+"""Time that `wait_for_change` waits, in seconds. It delays the end of a query at most so long."""
+
+Page = Sequence[tuple[Key, Any]]
+
+
+class ClusterReader:
+    """Connection to a cluster for one query."""
+
+    def __init__(
+        self,
+        options: ClusterOptions,
+        selection: Selection,
+        table: TableDescription | None = None,
+    ) -> None:
+        """`table` describes the selected table for readers of changes."""
+        self._options = options
+        self._selection = selection
+        self._prefix = selection.prefix if table is None else table.prefix
+        self._database = options.database()
+        self._runner = asyncio.Runner()
+        self._tail: ChangeStream | None = None
+        """Stream that asks for the end of the feed."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        if self._tail is not None:
+            self._run(self._tail.aclose())
+            self._tail = None
+        self._runner.close()
+
+    # --- the end of the feed ------------------------------------------------------------------
+
+    def end(self) -> ChangePosition:
+        """Return the position after the last change that a replica has."""
+        return self._run(self._read_end())
+
+    def table(self) -> TableDescription | None:
+        """Return the selected table as the newest state describes it, or None."""
+        if self._selection.table is None:
+            return None
+        self.end()
+        return self._tail_stream().table
+
+    def wait_for_change(self, position: ChangePosition) -> ChangePosition:
+        """Return the position after the last change, and wait a moment if there is no new one."""
+        end = self.checked_end(position)
+        if end.index > position.index:
+            return end
+        return self._run(self._await_change(position))
+
+    def check_position(self, position: ChangePosition, may_be_lost: bool) -> None:
+        """Raise `ChangesUnavailable` if a stream cannot continue at the position."""
+        tail = self._tail_stream()
+        tail.seek(position)
+        try:
+            self._run(tail.receive(0))
+        except ChangesExpired:
+            if not may_be_lost:
+                raise
+
+    def checked_end(self, position: ChangePosition) -> ChangePosition:
+        """Return the position after the last change. Raise `ForeignPosition`."""
+        end = self.end()
+        if position.cluster not in ("", end.cluster):
+            raise ForeignPosition(
+                f"the stream has read cluster {position.cluster}, and option servers names "
+                f"cluster {end.cluster}; correct servers, or set checkpointLocation to another "
+                "directory"
+            )
+        return end
+
+    def first(self) -> ChangePosition:
+        """Return the position of the first change that a replica keeps."""
+
+        async def read_first() -> ChangePosition:
+            async with self._stream(EARLIEST) as stream:
+                changes = await stream.receive(0)
+                if changes:
+                    return ChangePosition(stream.position.cluster, changes[0].index)
+                return stream.position
+
+        return self._run(read_first())
+
+    async def _read_end(self) -> ChangePosition:
+        tail = self._tail_stream()
+        tail.seek(LATEST)
+        await tail.receive(0)
+        return tail.position
+
+    async def _await_change(self, position: ChangePosition) -> ChangePosition:
+        tail = self._tail_stream()
+        tail.seek(position)
+        await tail.receive(IDLE_WAIT_S)
+        newest = max(tail.newest or 0, position.index - 1)
+        return ChangePosition(tail.position.cluster, newest + 1)
+
+    def _tail_stream(self) -> ChangeStream:
+        if self._tail is None:
+            self._tail = self._database.changes(LATEST, table=self._selection.table or "")
+        return self._tail
+
+    def wait_until(self, index: int) -> None:
+        """Wait until the cluster has committed the request at `index`. Raise `UsageError`."""
+        deadline = time.monotonic() + self._options.timeout_s
+        while (end := self.end()).index <= index:
+            if time.monotonic() > deadline:
+                raise UsageError(
+                    f"option asOf is '{index}': the last commit is {end.index - 1}, also after "
+                    f"{self._options.timeout_s:g} s; set asOf to an earlier index"
+                )
+            self._run(self._await_change(end))
+
+    def describe_table(self) -> TableDescription:
+        """Return the selected table as it is in the newest state."""
+        ticket = self.open_snapshot(1)
+        self.release(ticket)
+        assert ticket.table is not None
+        return ticket.table
+
+    # --- changes ------------------------------------------------------------------------------
+
+    def changes(
+        self, start: ChangePosition, stop: int, skip_lost: bool = False
+    ) -> Iterator[list[Change]]:
+        """Yield lists of the selected changes from `start` up to `stop`.
+
+        With `skip_lost`, changes that no replica keeps any more are left out.
+        """
+        stream = self._stream(start)
+        try:
+            while stream.position.index < stop:
+                try:
+                    changes = self._run(stream.receive())
+                except ChangesExpired as error:
+                    if not skip_lost or error.first_index <= stream.position.index:
+                        raise
+                    stream.seek(ChangePosition(start.cluster, min(error.first_index, stop)))
+                    continue
+                selected = [change for change in changes if change.index < stop]
+                if selected:
+                    yield selected
+        finally:
+            self._run(stream.aclose())
+
+    def _stream(self, start: str | ChangePosition) -> ChangeStream:
+        return self._database.changes(start, self._prefix)
+
+    # --- snapshots ----------------------------------------------------------------------------
+
+    def open_snapshot(self, partitions: int) -> SnapshotTicket:
+        """Open a snapshot that ends with its lease. Try each replica, since each has few."""
+        return self._run(self._open_snapshot(partitions))
+
+    def release(self, ticket: SnapshotTicket) -> None:
+        """End a snapshot. A replica that cannot be reached ends it with the lease."""
+
+        async def release() -> None:
+            try:
+                async with asyncio.timeout(self._options.timeout_s):
+                    async with self._database.snapshot(ticket=ticket) as snapshot:
+                        snapshot.release()
+            except (CreekError, TimeoutError):
+                pass
+
+        self._run(release())
+
+    def is_open(self, ticket: SnapshotTicket) -> bool:
+        """Return True if the snapshot can be read. This renews its lease."""
+
+        async def read_first_page() -> bool:
+            try:
+                async with self._database.snapshot(ticket=ticket) as snapshot:
+                    async for _ in snapshot.pages():
+                        break
+            except NotDone:
+                return False
+            return True
+
+        return self._run(read_first_page())
+
+    def pages(self, ticket: SnapshotTicket, bounds: KeyRange) -> Iterator[Page]:
+        """Yield the registers of a range."""
+        snapshot = self._database.snapshot(ticket=ticket)
+        self._run(snapshot.__aenter__())
+        pages: AsyncGenerator[Page, None] = snapshot.pages(*bounds)
+        try:
+            while (page := self._run(_next_page(pages))) is not None:
+                yield page
+        finally:
+            self._run(pages.aclose())
+            self._run(snapshot.__aexit__())
+
+    async def _open_snapshot(self, partitions: int) -> SnapshotTicket:
+        selection, rejected = self._selection, None
+        for server in self._options.servers:
+            database: Database = self._options.database(server)
+            try:
+                async with database.snapshot(
+                    partitions=partitions,
+                    prefix=selection.prefix,
+                    table=selection.table or "",
+                    lease=selection.lease_s,
+                ) as snapshot:
+                    return snapshot.detach()
+            except NotDone as error:
+                rejected = error
+                if error.reason not in (RejectReason.BUSY, RejectReason.NOT_READY):
+                    break
+        assert rejected is not None
+        raise UsageError(f"cannot open a snapshot of the cluster: {rejected}") from None
+
+    def _run(self, work: Coroutine[Any, Any, _Result]) -> _Result:
+        return self._runner.run(work)
+
+
+async def _next_page(pages: AsyncGenerator[Page, None]) -> Page | None:
+    return await anext(pages, None)

@@ -1,0 +1,92 @@
+"""Mutants of staged rows, the ledgers of sinks, and the writers that use them."""
+
+from tests.mutants.catalogue import MutantWithTests, tested
+
+LEDGERS = "wire/sink_ledgers.py"
+STAGING = "wire/staging.py"
+STAGING_TESTS = "tests/unit/wire/test_staging.py"
+STAGED_ROWS = "server/calls/staged_rows.py"
+STAGED_ROWS_TESTS = "tests/unit/server/calls/test_staged_rows.py"
+
+MUTANTS: tuple[MutantWithTests, ...] = (
+    tested(
+        "ledger_applies_a_batch_again",
+        "a batch that the ledger has is ignored",
+        f"{STAGING_TESTS}::test_a_repeated_batch_is_applied_once",
+        LEDGERS,
+        "application.batch <= ledger.batch:",
+        "application.batch < ledger.batch:",
+    ),
+    tested(
+        "ledger_forgets_its_plan",
+        "a batch that is applied in part is continued with its first plan",
+        f"{STAGING_TESTS}::test_a_started_batch_is_completed_with_its_first_plan",
+        LEDGERS,
+        "progress = ledger.progress or Progress(",
+        "progress = Progress(",
+    ),
+    tested(
+        "ledger_skips_a_started_batch",
+        "no other batch is applied before a started one is complete",
+        f"{STAGING_TESTS}::test_no_other_batch_is_applied_before_a_started_one_is_complete",
+        LEDGERS,
+        "if progress.batch != application.batch:",
+        "if progress.batch > application.batch:",
+    ),
+    tested(
+        "ledger_accepts_another_query",
+        "a ledger counts the batches of one query",
+        f"{STAGING_TESTS}::test_batches_of_another_query_are_rejected",
+        LEDGERS,
+        "if application.query and ledger.query and application.query != ledger.query:",
+        "if False:",
+    ),
+    tested(
+        "application_ignores_the_step_limit",
+        "an application executes no more steps than one operation may",
+        f"{STAGING_TESTS}::test_an_application_executes_no_more_steps_than_one_operation_may",
+        LEDGERS,
+        "            if index and self._steps_left <= 0:",
+        "            if False:",
+    ),
+    tested(
+        "atomic_application_leaves_rows",
+        "an atomic application takes effect as a whole or fails",
+        f"{STAGING_TESTS}::test_an_atomic_batch_that_needs_several_applications_fails_without_effect",
+        LEDGERS,
+        "if application.is_atomic and not is_complete:",
+        "if False:",
+    ),
+    tested(
+        "rows_write_reserved_registers",
+        "rows cannot write registers of Creek, such as ledgers",
+        f"{STAGING_TESTS}::test_rows_cannot_write_reserved_registers",
+        LEDGERS,
+        "        if type(key) is tuple and key and key[0] in RESERVED_PREFIXES:",
+        "        if False:",
+    ),
+    tested(
+        "rejected_rows_are_kept_for_each_part",
+        "a rejected row is kept once",
+        f"{STAGING_TESTS}::test_rejected_rows_are_kept_once_if_their_chunk_is_applied_in_parts",
+        LEDGERS,
+        "        if progress.row == 0:",
+        "        if True:",
+    ),
+    tested(
+        "planned_rows_expire",
+        "rows of a batch that is applied in part do not expire",
+        f"{STAGING_TESTS}::test_old_staged_rows_expire_unless_a_batch_needs_them",
+        STAGING,
+        "return key[2] not in in_plans and view.read(key)[0] < before_us",
+        "return view.read(key)[0] < before_us",
+    ),
+    tested(
+        "staged_rows_are_not_checked",
+        "the replica that admits a chunk checks the arguments of each row",
+        STAGED_ROWS_TESTS,
+        STAGED_ROWS,
+        "checked.append(datatype.checked_call(name, *leading, *row).arguments[start:])",
+        "checked.append(row)",
+    ),
+)

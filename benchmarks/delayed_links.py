@@ -11,7 +11,6 @@ from typing import Any, Self
 
 from creekdb.torture.links import LinkProxy
 
-
 CLOSING_S = 0.02
 """Time in which closed connections release their sockets."""
 

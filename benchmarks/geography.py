@@ -1,7 +1,7 @@
 """Latency between distant sites: `python -m benchmarks.geography`.
 
-Three replicas of Creek and three servers of etcd run on this machine twice: once with direct
-connections, and once with a latency of 40 ms one way between the servers. At each of three sites, a
+Three replicas of Creek and three servers of etcd run on this machine, twice. The servers of the
+first set are connected directly. Between those of the second set is a latency of 40 ms, one way. At each of three sites, a
 client puts values at the server of its site, at a low rate. A weak put of Creek waits for no other
 site. A strong put, and a put of etcd, wait for a majority: one round trip beside the leader, and
 two elsewhere.

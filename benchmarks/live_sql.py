@@ -1,7 +1,7 @@
 """INSERTs of single rows in SQL on live clusters, compared with PostgreSQL.
 
 Three servers each run on this machine, driven alternately by one process with the same load. A
-weak INSERT of Creek is on the disk of one replica when it responds, a strong one on the disks of
+weak INSERT of Creek is on the disk of one replica when it responds. A strong one is on the disks of
 two, and so is a commit of PostgreSQL (`benchmarks.competitors.postgres`). The last part puts a
 latency of 20 ms between the servers. Its clients are beside the servers that they call. Those of
 PostgreSQL are beside the primary.

@@ -1,10 +1,10 @@
 """Latency between distant sites: `python -m benchmarks.geography`.
 
 Three replicas of Creek and three servers of etcd run on this machine, twice. The servers of the
-first set are connected directly. Between those of the second set is a latency of 40 ms, one way. At each of three sites, a
-client puts values at the server of its site, at a low rate. A weak put of Creek waits for no other
-site. A strong put, and a put of etcd, wait for a majority: one round trip beside the leader, and
-two elsewhere.
+first set are connected directly. Between those of the second set is a latency of 40 ms, one way.
+At each of three sites, a client puts values at the server of its site, at a low rate. A weak put of
+Creek waits for no other site. A strong put, and a put of etcd, wait for a majority: one round trip
+beside the leader, and two elsewhere.
 
 Rounds of both situations alternate. The clients of all sites run at the same time.
 """

@@ -58,7 +58,7 @@ MUTANTS: tuple[MutantWithTests, ...] = (
         "the registers of deduplication are not part of a change",
         f"{FEED_TESTS}::test_a_change_is_encoded_as_the_client_called_it",
         ENCODING,
-        "        if _is_reserved(key):",
+        "        if type(key) is tuple and key and key[0] in RESERVED_PREFIXES:",
         "        if False:",
     ),
     tested(

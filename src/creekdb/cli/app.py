@@ -36,6 +36,7 @@ SECTIONS = {
         "status",
         "sql",
         "changes",
+        "load",
         "cut",
         "heal",
         "kill",

@@ -3,7 +3,6 @@
 
 VENV      := .venv
 BIN       := $(VENV)/bin
-COMPILED  := PYTHONPATH=$(CURDIR)/build/compiled
 INSTALLED := $(VENV)/.installed
 LIVE      := $(VENV)/.live
 RIVALS    := $(VENV)/.rivals
@@ -25,7 +24,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: $(STALE) help run reproduce beyond story test check format fuzz fuzz-decoders mutants chaos bench compiled test-compiled docs screenshots install install-live clean
+.PHONY: $(STALE) help run reproduce beyond story test check format fuzz fuzz-decoders mutants chaos bench compiled compare-compiled test-compiled docs screenshots install install-live clean
 
 help: ## Show this list
 	@echo 'make <target> [ARGS="…"]'
@@ -38,10 +37,10 @@ run: $(INSTALLED) ## Run a live cluster under faults and the paper's experiments
 	@$(BIN)/creek pipeline run --grid quick --record-live runs/live --force $(ARGS)
 
 reproduce: compiled ## Run all experiments of the paper; continues after an interruption
-	@$(COMPILED) $(BIN)/creek pipeline run --grid paper $(ARGS)
+	@$(BIN)/creek pipeline run --grid paper $(ARGS)
 
 beyond: compiled ## Run the experiments on Creek's extensions beyond the paper; continues after an interruption
-	@$(COMPILED) $(BIN)/creek pipeline run --grid beyond $(ARGS)
+	@$(BIN)/creek pipeline run --grid beyond $(ARGS)
 
 story: $(INSTALLED) ## Show a walkthrough of five replicas, a partition and its healing
 	@$(BIN)/creek simulate --story $(ARGS)
@@ -73,13 +72,16 @@ chaos: $(INSTALLED) ## Inject faults into real processes: make chaos ARGS="--min
 	@$(BIN)/creek torture $(ARGS)
 
 bench: compiled $(RIVALS) ## Measure the costs that must hold
-	@$(COMPILED) $(BIN)/python -m benchmarks $(ARGS)
+	@$(BIN)/python -m benchmarks $(ARGS)
 
-compiled: $(INSTALLED) ## Compile the hot modules into build/compiled, if there is a C compiler
+compiled: $(INSTALLED) ## Compile the hot modules, if there is a C compiler; from then on all commands use them
 	@$(BIN)/python tools/compile.py
 
+compare-compiled: compiled ## Compare trace hashes of the compiled modules with those of the source: ARGS is the number of seeds
+	@$(BIN)/python tools/compare_compiled.py $(ARGS)
+
 test-compiled: compiled ## Test the compiled modules and compare their trace hashes with the source
-	$(COMPILED) $(BIN)/python -m pytest -n auto --dist loadgroup \
+	CREEK_COMPILED=1 $(BIN)/python -m pytest -n auto --dist loadgroup \
 	    tests/cluster tests/http tests/paper tests/simulation \
 	    tests/unit/driver tests/unit/server tests/unit/wire tests/unit/datatypes tests/unit/execution tests/unit/protocol \
 	    tests/unit/schemes tests/unit/simulation $(ARGS)

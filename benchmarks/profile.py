@@ -5,7 +5,7 @@ running, not waiting, process counts for the running function and for the innerm
 its stack.
 
 Interpreted replicas are sampled by py-spy, which must be on the path and does not see system calls.
-Compiled replicas (`PYTHONPATH=build/compiled`) are sampled by Linux's perf. It sees compiled
+Compiled replicas (`make compiled`) are sampled by Linux's perf. It sees compiled
 functions, system calls and the garbage collector, but not the Python functions in between.
 """
 

@@ -16,6 +16,7 @@ from types import ModuleType
 from typing import Any, cast
 from unittest.mock import patch
 
+import creekdb
 from benchmarks.result import Benchmark, Result
 from benchmarks.scale import Scale
 from benchmarks.shop import BareTransaction
@@ -71,9 +72,8 @@ def functions(layout: str) -> Functions:
 
 def _interpreted(module: ModuleType) -> ModuleType:
     """Return another copy of the module, from its source."""
-    assert module.__file__ is not None
-    name = module.__name__.rpartition(".")[2]
-    path = Path(module.__file__).with_name(f"{name}.py")
+    _, *packages, name = module.__name__.split(".")
+    path = Path(creekdb.__file__).parent.joinpath(*packages, f"{name}.py")
     spec = spec_from_file_location(f"interpreted_{name}", path)
     assert spec is not None
     assert spec.loader is not None

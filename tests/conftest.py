@@ -5,6 +5,8 @@ search for new examples: `make test ARGS="--hypothesis-profile=explore"`.
 
 The JVM of a Spark test lives for seconds. A single compiler tier and the serial garbage collector
 halve its CPU time.
+
+Tests run the sources, also after `make compiled`. `make test-compiled` sets CREEK_COMPILED=1.
 """
 
 import os
@@ -17,6 +19,7 @@ settings.register_profile("repeatable", deadline=None, derandomize=True)
 settings.register_profile("explore", deadline=None, max_examples=2000, print_blob=True)
 settings.load_profile("repeatable")
 
+os.environ.setdefault("CREEK_COMPILED", "0")
 os.environ.setdefault("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
 
 

@@ -1,44 +1,69 @@
-"""Check that the compiled package behaves exactly like the source.
+"""Check that the compiled modules behave exactly like their sources: `compare_compiled.py [SEEDS]`.
 
 Both run the same seeds of the fuzzer, each in its own process. Equal trace hashes mean equal inputs
-to every replica in every run, including the outcome of every execution.
+to every replica in every run, including the outcome of every execution. The schemes are the
+built-in ones, and that of docs/add-your-own-scheme.md, an interpreted subclass of a compiled class.
 """
 
 import json
 import os
+import re
 import subprocess
 import sys
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Final
 
+from creekdb.checkout import STAMP, VARIABLE
 from creekdb.schemes.registry import BUILT_IN
 
 ROOT: Final = Path(__file__).resolve().parent.parent
-TREES: Final = {"compiled": ROOT / "build" / "compiled", "interpreted": ROOT / "src"}
-SEEDS: Final = "30"
+COMPILED: Final = ROOT / "build" / "compiled"
+PAGE: Final = ROOT / "docs" / "add-your-own-scheme.md"
+MODES: Final = {"compiled": "1", "interpreted": "0"}
+SEEDS: Final = 30
+"""Number of seeds for each scheme."""
 
 
-def main() -> int:
-    if not (TREES["compiled"] / "creekdb").is_dir():
-        print("build/compiled is missing; run `make compiled` first", file=sys.stderr)
-        return 1
+def main(seeds: int) -> int:
+    if not (COMPILED / STAMP).is_file():
+        print("Not compared: there are no compiled modules (see 'make compiled').", file=sys.stderr)
+        return 0
     differ = False
-    for scheme in BUILT_IN:
-        scores = {name: fuzz(scheme, tree) for name, tree in TREES.items()}
-        if scores["compiled"] == scores["interpreted"]:
-            print(f"{scheme:<13}equal: trace hash {scores['compiled']['trace_hash']}")
-            continue
-        differ = True
-        for name, score in scores.items():
-            print(f"{scheme:<13}{name}: {json.dumps(score)}")
+    with tempfile.TemporaryDirectory() as directory, ThreadPoolExecutor() as pool:
+        name, source = example_scheme(PAGE.read_text(encoding="utf-8"))
+        Path(directory, f"{name.partition(':')[0]}.py").write_text(source, encoding="utf-8")
+        for scheme in (*BUILT_IN, name):
+            runs = {
+                build: pool.submit(fuzz, scheme, seeds, mode, directory)
+                for build, mode in MODES.items()
+            }
+            scores = {build: run.result() for build, run in runs.items()}
+            if scores["compiled"] == scores["interpreted"]:
+                print(f"{scheme:<17}equal: trace hash {scores['compiled']['trace_hash']}")
+                continue
+            differ = True
+            for build, score in scores.items():
+                print(f"{scheme:<17}{build}: {json.dumps(score)}")
     return 1 if differ else 0
 
 
-def fuzz(scheme: str, tree: Path) -> dict[str, Any]:
+def example_scheme(page: str) -> tuple[str, str]:
+    """Return the name of the scheme that a page defines, as `module:Class`, and its source."""
+    source = re.search(r"^```python\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+    name = re.search(r"--scheme (\w+:\w+)", page)
+    assert source is not None
+    assert name is not None
+    return name[1], source[1]
+
+
+def fuzz(scheme: str, seeds: int, mode: str, directory: str) -> dict[str, Any]:
     """Return the score that the fuzzer prints."""
+    options = ("--scheme", scheme, "--seeds", str(seeds), "--json")
     completed = subprocess.run(
-        [sys.executable, "-m", "creekdb", "fuzz", "--scheme", scheme, "--seeds", SEEDS, "--json"],
-        env={**os.environ, "PYTHONPATH": str(tree)},
+        [sys.executable, "-m", "creekdb", "fuzz", *options],
+        env={**os.environ, VARIABLE: mode, "PYTHONPATH": directory},
         stdout=subprocess.PIPE,
         check=True,
     )
@@ -47,4 +72,4 @@ def fuzz(scheme: str, tree: Path) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(int(sys.argv[1]) if len(sys.argv) > 1 else SEEDS))

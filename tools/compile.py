@@ -1,12 +1,13 @@
 """Compile the hot modules of Creek with mypyc.
 
-`make compiled` runs this script. It copies `src/creekdb` to `build/compiled` and compiles the
-modules below in the copy. A process runs the compiled package if that directory comes first on its
-path. The source tree never contains compiled files, so edits there take effect at once. Compiled
-modules behave like the source, with the same responses, errors and trace hashes
-(`make test-compiled`).
+`make compiled` runs this script. It compiles the modules below in a copy of the package, and writes
+the extension modules to `build/compiled`, with a list of the sources that mypyc read. From then on
+every process of this checkout loads them, until one of these sources changes
+(`creekdb/checkout.py`). The source tree never contains compiled files. Compiled modules behave like
+the source, with the same responses, errors and trace hashes (`make test-compiled`).
 
-Without a C compiler nothing is built, and Creek runs interpreted.
+Without a C compiler nothing is built, and Creek runs interpreted. `setup.py` adds the same modules
+to a wheel.
 """
 
 import hashlib
@@ -18,6 +19,7 @@ import sys
 import sysconfig
 import tempfile
 import time
+from importlib.machinery import EXTENSION_SUFFIXES
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
@@ -153,7 +155,10 @@ SOURCE: Final = ROOT / "src" / "creekdb"
 BUILD: Final = ROOT / "build"
 COMPILED: Final = BUILD / "compiled"
 UNFINISHED: Final = BUILD / "compiling"
+OBJECTS: Final = BUILD / "objects"
 STAMP: Final = "sources.txt"
+"""List of the extension modules and of their sources, which `creekdb/checkout.py` reads."""
+BUILDER: Final = Path(__file__).with_name("mypyc_build.py")
 COUNT_S: Final = 1.0
 """Interval between updates of the elapsed time on a terminal, in seconds."""
 LINE_S: Final = 30.0
@@ -163,33 +168,29 @@ _OPEN_DECORATOR: Final = """\
 import mypy_extensions
 @mypy_extensions.mypyc_attr(allow_interpreted_subclasses=True)"""
 
-_SETUP: Final = """\
-import sys
-from mypyc.build import mypycify
-from setuptools import setup
-
-options = ["--config-file=", "--follow-imports=silent", "--cache-dir=../mypy"]
-modules = mypycify([*options, *sys.argv[1:]], opt_level="3")
-setup(name="creekdb", ext_modules=modules, script_args=["--quiet", "build_ext", "--inplace"])
-"""
-
 
 def main() -> int:
     if (missing := missing_tool()) is not None:
         shutil.rmtree(COMPILED, ignore_errors=True)
         print(f"Not compiled: {missing}; Creek runs interpreted.", file=sys.stderr)
         return 0
-    stamp = f"{fingerprint()}\n"
-    if (COMPILED / STAMP).is_file() and (COMPILED / STAMP).read_text() == stamp:
-        copy_sources(COMPILED / "creekdb")  # interpreted modules may have changed
-        return 0
-    print(f"Compiling {len(MODULES)} modules; this takes some minutes ...", file=sys.stderr)
+    return 0 if compile_modules() else 1
+
+
+def compile_modules() -> bool:
+    """Compile what has changed. Return False if mypyc or the C compiler reports errors."""
+    inputs = describe_inputs()
+    stamp = COMPILED / STAMP
+    if stamp.is_file() and without_times(stamp.read_text()) == without_times(inputs):
+        stamp.write_text(inputs)
+        return True
+    print(f"Compiling {len(MODULES)} modules; this takes a minute or two ...", file=sys.stderr)
     shutil.rmtree(UNFINISHED, ignore_errors=True)
     copy_sources(UNFINISHED / "creekdb")
     for module in MODULES:
         open_classes(UNFINISHED / "creekdb" / f"{module}.py")
     code, output = run_with_progress(
-        [sys.executable, "-c", _SETUP, *(f"creekdb/{module}.py" for module in MODULES)],
+        [sys.executable, str(BUILDER), str(OBJECTS), *(f"creekdb/{each}.py" for each in MODULES)],
         UNFINISHED,
         {**os.environ, "MYPYPATH": "."},
         sys.stderr,
@@ -197,14 +198,20 @@ def main() -> int:
     if code != 0:
         print(output, file=sys.stderr)
         print("Compilation failed: mypyc reported the errors above.", file=sys.stderr)
-        return 1
-    shutil.rmtree(UNFINISHED / "build")
-    # Restore the original sources: runs are identified by a digest of them.
-    copy_sources(UNFINISHED / "creekdb")
-    (UNFINISHED / STAMP).write_text(stamp)
+        return False
     shutil.rmtree(COMPILED, ignore_errors=True)
-    UNFINISHED.rename(COMPILED)
-    return 0
+    for file in extension_files():
+        (COMPILED / file).parent.mkdir(parents=True, exist_ok=True)
+        (UNFINISHED / file).rename(COMPILED / file)
+    shutil.rmtree(UNFINISHED)
+    stamp.write_text(inputs)
+    return True
+
+
+def extension_files() -> list[Path]:
+    """Return the relative paths of the shared library and of all extension modules."""
+    suffix = EXTENSION_SUFFIXES[0]
+    return [Path(f"creekdb__mypyc{suffix}"), *(Path(f"creekdb/{each}{suffix}") for each in MODULES)]
 
 
 def run_with_progress(
@@ -261,22 +268,30 @@ def missing_tool() -> str | None:
     return None
 
 
-def fingerprint() -> str:
-    """Return a digest of all inputs of the compilation."""
-    digest = hashlib.sha256()
-    for part in (
-        Path(__file__).read_text(),
-        sys.version,
-        version("mypy"),
-        sysconfig.get_platform(),
-    ):
-        digest.update(part.encode())
+def describe_inputs() -> str:
+    """Return all inputs of the compilation as lines: Python, tools, extension modules, sources."""
+    lines = [
+        " ".join((EXTENSION_SUFFIXES[0], *sys.version.split())),
+        *(f"tool {tool.name} {_digest(tool)}" for tool in (Path(__file__), BUILDER)),
+        f"tool mypy {version('mypy')}",
+    ]
+    for file in extension_files():
+        name = file.as_posix().removesuffix(EXTENSION_SUFFIXES[0]).replace("/", ".")
+        lines.append(f"module {name} {file.as_posix()}")
     for name in COMPILER_INPUTS:
         path = SOURCE / name
         for file in sorted(path.rglob("*.py")) if path.is_dir() else (path,):
-            digest.update(f"\n{file.relative_to(SOURCE)}\n".encode())
-            digest.update(file.read_bytes())
-    return digest.hexdigest()
+            state, relative = file.stat(), file.relative_to(SOURCE).as_posix()
+            lines.append(f"source {relative} {state.st_size} {state.st_mtime_ns} {_digest(file)}")
+    return "".join(f"{line}\n" for line in lines)
+
+
+def without_times(stamp: str) -> str:
+    return re.sub(r"^(source \S+ \d+) \d+", r"\1", stamp, flags=re.MULTILINE)
+
+
+def _digest(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 def open_classes(path: Path) -> None:
@@ -293,19 +308,11 @@ def open_classes(path: Path) -> None:
 
 
 def copy_sources(target: Path) -> None:
-    """Make the sources in `target` equal to the package; keep compiled files."""
-    sources = {
-        path.relative_to(SOURCE)
-        for path in SOURCE.rglob("*")
-        if path.is_file() and "__pycache__" not in path.parts
-    }
-    for path in sources:
-        copy = target / path
+    """Copy the Python files of the package, which mypyc reads and compiles."""
+    for path in SOURCE.rglob("*.py"):
+        copy = target / path.relative_to(SOURCE)
         copy.parent.mkdir(parents=True, exist_ok=True)
-        if not copy.is_file() or copy.read_bytes() != (SOURCE / path).read_bytes():
-            shutil.copy2(SOURCE / path, copy)
-    for copy in [path for path in target.rglob("*.py") if path.relative_to(target) not in sources]:
-        copy.unlink()
+        shutil.copy2(path, copy)
 
 
 if __name__ == "__main__":

@@ -15,6 +15,7 @@ This module exports the public names. Everything else may change without notice.
 
 from importlib.metadata import version as _version
 
+from creekdb import checkout as checkout  # before other modules, which it may find compiled
 from creekdb.client import (
     CallFailed,
     Change,

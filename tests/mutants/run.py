@@ -47,6 +47,7 @@ from tests.mutants import (
     linearizability,
     measures,
     membership,
+    operations,
     release,
     rollback,
     scans,
@@ -97,6 +98,7 @@ MUTANTS: tuple[AnyMutant, ...] = (
     *linearizability.MUTANTS,
     *blackbox.MUTANTS,
     *exploration.MUTANTS,
+    *operations.MUTANTS,
 )
 REPOSITORY = Path(__file__).resolve().parents[2]
 EXAMINER = Path(__file__).with_name("examiner.py")

@@ -194,6 +194,11 @@ class DataType:
         """Return the function of the operation, for introspection."""
         return self._find(name).function
 
+    def functions(self, name: str) -> tuple[Callable[..., Any], ...]:
+        """Return the function of the operation, followed by those of its footprint."""
+        found = self._find(name)
+        return tuple(filter(None, (found.function, found.touches, found.reads)))
+
     def call(self, name: str, /, *arguments: Any, **named: Any) -> Operation:
         """Return the operation to send. Raise `UnknownName` or `BadValue` for an invalid call."""
         declaration = self._find(name)

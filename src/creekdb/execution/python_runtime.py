@@ -107,5 +107,5 @@ def _restore_gc() -> Iterator[None]:
 
 
 def build_kind() -> str:
-    """Return `compiled` (by `make compiled`) or `interpreted`."""
+    """Return `compiled` or `interpreted`."""
     return "interpreted" if str(version_store.__file__).endswith(".py") else "compiled"

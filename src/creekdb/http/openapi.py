@@ -39,6 +39,7 @@ _CALL_PROBLEMS: Final = (
     RejectReason.DISK,
     RejectReason.STOPPING,
     RejectReason.NO_MAJORITY,
+    RejectReason.DIFFERENT_CODE,
     RejectReason.NOT_READY,
 )
 _JSON: Final = "application/json"

@@ -63,6 +63,8 @@ class EventName(StrEnum):
     OPERATION_LONG = "operation.long"
     OPERATION_ENDED = "operation.ended"
     OPERATION_RAISED = "operation.raised"
+    OPERATIONS_DIFFER = "operations.differ"
+    OPERATIONS_EQUAL = "operations.equal"
     HTTP_STARTED = "http.started"
 
 

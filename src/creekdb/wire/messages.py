@@ -90,6 +90,9 @@ class PeerHello(msgspec.Struct, frozen=True, array_like=True, tag=1):
     reports none."""
     features: tuple[str, ...] = ()
     """Internal operations that the replica can execute beyond those of the first release."""
+    code_digests: tuple[bytes, ...] = ()
+    """Digest of the code of each of `operations` (`creekdb.execution.operation_digest`). Empty if
+    the replica reports none. A single digest is empty if the source is not available."""
 
 
 class PeerRefused(msgspec.Struct, frozen=True, array_like=True, tag=3):

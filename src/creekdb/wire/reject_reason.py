@@ -99,6 +99,10 @@ class RejectReason(StrEnum):
         ),
     )
     NOT_READY = "not_ready", RejectRule("The replica is not ready", _RETRY_LATER)
+    DIFFERENT_CODE = (
+        "different_code",
+        RejectRule("Replicas have different code for the operation", _RETRY_LATER),
+    )
     VERSION = "version", RejectRule("The versions of the wire protocol do not match")
     DATATYPE = "datatype", RejectRule("The cluster replicates another data type")
     UNEXPECTED_TLS = "unexpected_tls", RejectRule("The port does not use TLS")

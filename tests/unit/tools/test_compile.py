@@ -9,7 +9,17 @@ from pathlib import Path
 
 import pytest
 
-from tools.compile import MODULES, SOURCE, SUBCLASSED, copy_sources, open_classes, run_with_progress
+import tools.compile as compiler
+from tools.compile import (
+    COMPILER_INPUTS,
+    MODULES,
+    SOURCE,
+    SUBCLASSED,
+    describe_inputs,
+    open_classes,
+    run_with_progress,
+    without_times,
+)
 
 
 def classes(module: str) -> Iterator[ast.ClassDef]:
@@ -50,17 +60,31 @@ def test_only_subclassed_classes_are_marked_in_the_copy(tmp_path: Path) -> None:
     ]  # fmt: skip
 
 
-def test_a_copy_follows_the_sources_and_keeps_compiled_files(tmp_path: Path) -> None:
-    compiled, removed = tmp_path / "errors.so", tmp_path / "removed.py"
-    for path in (compiled, removed):
-        path.touch()
+def test_the_list_of_inputs_changes_with_a_source_but_not_with_its_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    package = tmp_path / "src" / "creekdb"
+    for name in COMPILER_INPUTS:
+        source = package / name if name.endswith(".py") else package / name / "module.py"
+        source.parent.mkdir(parents=True, exist_ok=True)
+        source.write_text("A = 1\n")
+    monkeypatch.setattr(compiler, "SOURCE", package)
+    before = without_times(describe_inputs())
 
-    copy_sources(tmp_path)
+    os.utime(package / "errors.py", ns=(0, 0))
+    after_touching = without_times(describe_inputs())
+    (package / "errors.py").write_text("A = 2\n")
 
-    assert compiled.exists()
-    assert not removed.exists()
-    assert (tmp_path / "errors.py").read_bytes() == (SOURCE / "errors.py").read_bytes()
-    assert (tmp_path / "pipeline" / "stages" / "grids").is_dir()
+    assert after_touching == before
+    assert without_times(describe_inputs()) != before
+
+
+def test_every_compiled_module_is_listed_with_its_file() -> None:
+    modules = [line.split(" ") for line in describe_inputs().splitlines()[1:]]
+    listed = {fields[1]: fields[2] for fields in modules if fields[0] == "module"}
+
+    assert listed["creekdb.protocol.order"].startswith("creekdb/protocol/order.")
+    assert len(listed) == len(MODULES) + 1  # and the shared library
 
 
 class Terminal(io.StringIO):

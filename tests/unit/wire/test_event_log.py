@@ -108,6 +108,26 @@ def test_a_change_is_logged_once() -> None:
     assert take_event_names(stream) == [EventName.LEADER_LOST, EventName.PEER_LOST]
 
 
+def test_operations_with_other_code_are_logged_at_their_begin_and_end() -> None:
+    events, stream = configured_log("json")
+    logger = StateChangeLogger(events, 3)
+    logger.check(1, [0, 1], {}, MEMBERS)
+    take_event_names(stream)
+    for _ in range(2):
+        logger.check(1, [0, 1], {}, MEMBERS, {"0": ["book"]})
+    line = json.loads(stream.getvalue())
+    assert (line["event"], line["peer"], line["operations"]) == ("operations.differ", 0, ["book"])
+    take_event_names(stream)
+    logger.check(1, [0, 1], {}, MEMBERS, {"0": ["book", "leave"]})
+    assert take_event_names(stream) == [EventName.OPERATIONS_DIFFER]
+    logger.check(1, [1], {}, MEMBERS)
+    assert take_event_names(stream) == [EventName.PEER_LOST]
+    logger.check(1, [0, 1], {}, MEMBERS)
+    assert take_event_names(stream) == [EventName.PEER_CONNECTED, EventName.OPERATIONS_EQUAL]
+    logger.check(1, [0, 1], {}, MEMBERS)
+    assert take_event_names(stream) == []
+
+
 class Clock:
     now_s = 0.0
 

@@ -28,6 +28,7 @@ ENCODED_VALUES = (
         "stopping",
         "no_majority",
         "not_ready",
+        "different_code",
         "version",
         "datatype",
         "unexpected_tls",
@@ -71,6 +72,7 @@ def test_the_same_replica_may_accept_a_call_after_these_reasons() -> None:
         RejectReason.STOPPING,
         RejectReason.NO_MAJORITY,
         RejectReason.NOT_READY,
+        RejectReason.DIFFERENT_CODE,
     }
 
 

@@ -96,6 +96,8 @@ CONFIG_HELP: Final = {
     "http": "Address for HTTP: operations, state, status, metrics, and the live page.",
     "datatype": "Replicated data type: bank, kv, …, or package.module:variable, also from the "
     "working directory.",
+    "require_equal_operations": "Reject the calls of an operation while a connected replica has "
+    "other code for it. Otherwise, such replicas are only reported.",
     "data": "Data directory, with the journal and checkpoints.",
     "durability": "Whether a tentative response waits for the disk. A stable response waits for "
     "the disks of a majority. With 'memory', a crash may lose weak calls that had a response.",

@@ -146,6 +146,11 @@ def _print_warnings(statuses: list[dict[str, Any]]) -> None:
                     f"{name} has received nothing from replica {peer} for {seconds:.0f} s, "
                     "although they are connected: it may be frozen"
                 )
+        for peer, names in each.get("differing_operations", {}).items():
+            click.echo(
+                f"{name} has other code than replica {peer} for {', '.join(names)}; "
+                "restart one of them with the module of the other"
+            )
         if rejections := _lasting_rejections(each):
             reasons = ", ".join(f"{count} × {reason}" for reason, count in rejections.items())
             click.echo(f"{name} rejected or dropped: {reasons}")

@@ -117,6 +117,8 @@ def state_text(status: Mapping[str, Any]) -> str:
         return "not a member"
     if conflicts := status.get("conflicts"):
         return f"conflicts with {','.join(conflicts)}"
+    if differing := status.get("differing_operations"):
+        return f"other code than {','.join(differing)}"
     reachable = len(status["connected"]) + 1
     return "up" if 2 * reachable > len(status["members"]) else "no majority"
 

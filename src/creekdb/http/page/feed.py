@@ -255,6 +255,7 @@ class PageFeed:
             "connected": sorted(sources.peers.connected_members()),
             "cut": sorted(sources.peers.disconnected),
             "waits_for": replica.awaited_members(),
+            "differing": sources.differing_operations(),
             "problem": None if failure is None else str(failure),
             "lag": sources.lag_instances(),
             "committed_length": length,

@@ -387,9 +387,17 @@ class OperationResolver:
         return None
 
     def _incapable_rejection(self, name: str, count: int) -> tuple[RejectReason, str] | None:
-        if not self._capabilities.missing_by_peer:
+        capabilities = self._capabilities
+        if not capabilities.missing_by_peer and not capabilities.differing_by_peer:
             return None
         connected = self._membership.connected_members()
+        replica = capabilities.find_differing(name, connected)
+        if replica is not None:
+            return (
+                RejectReason.DIFFERENT_CODE,
+                f"replica {replica} has other code for '{name}' than this replica, and equal "
+                "operations are required; restart one of them with the module of the other",
+            )
         replica = self._capabilities.find_incapable(name, count, connected)
         if replica is None:
             return None

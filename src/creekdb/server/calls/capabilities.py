@@ -4,6 +4,10 @@ All replicas support the same operations, except during a rolling restart with a
 some. Every replica must execute the calls issued meanwhile. So the dispatcher rejects a call that a
 connected peer does not support (`creekdb.server.calls.dispatcher`).
 
+Replicas also compare digests of the code of their operations. A replica reports a peer whose code
+differs, because their states may diverge. With `require_equal_operations`, it rejects the calls of
+such an operation while the peer is connected.
+
 A data type with SQL also advertises the version of its engine. Another version of SQLite may plan
 or evaluate a statement otherwise. So the dispatcher rejects all calls while a connected peer runs
 another version.
@@ -19,6 +23,7 @@ from typing import Final
 from creekdb.errors import MissingOperation
 from creekdb.execution.datatype import Arity, DataType, DataTypeWrapper
 from creekdb.execution.footprint import Footprint
+from creekdb.execution.operation_digest import NO_DIGEST, operation_digests
 from creekdb.execution.operation_errors import ErrorObserver
 from creekdb.execution.parameters import Parameter
 from creekdb.execution.result import ExecutionResult
@@ -116,8 +121,10 @@ advertises none."""
 class Capabilities:
     """Operations of this replica, and the differences that its peers have advertised."""
 
-    def __init__(self, datatype: DataType) -> None:
+    def __init__(self, datatype: DataType, *, require_equal_operations: bool = False) -> None:
         self.datatype = datatype
+        self._require_equal_operations = require_equal_operations
+        self._digests = operation_digests(datatype)
         self._own = {name: datatype.arity(name) for name in datatype.operations}
         engine = datatype.sql_engine
         self._engine = None if engine is None else f"{ENGINE_PREFIX}{engine.version}"
@@ -130,6 +137,8 @@ class Capabilities:
         other numbers of arguments (its arity). Peers with all operations have no entry."""
         self.other_engines: dict[int, str] = {}
         """Per peer with another SQL engine, the version of it."""
+        self.differing_by_peer: dict[int, tuple[str, ...]] = {}
+        """Per peer, the operations whose code differs. Peers with equal code have no entry."""
 
     def advertisement(self) -> tuple[OperationArity, ...]:
         """Return the operations that the hello to other replicas lists."""
@@ -140,8 +149,16 @@ class Capabilities:
             advertised.append((self._engine, 0, 0))
         return tuple(advertised)
 
+    def code_digests(self) -> tuple[bytes, ...]:
+        """Return the digests of the code of the advertised operations."""
+        return tuple([self._digests.get(name, NO_DIGEST) for name, *_ in self.advertisement()])
+
     def record_peer(
-        self, replica: int, operations: Iterable[OperationArity], features: Iterable[str] = ()
+        self,
+        replica: int,
+        operations: Iterable[OperationArity],
+        features: Iterable[str] = (),
+        code_digests: Iterable[bytes] = (),
     ) -> None:
         """Record the operations of a peer. A peer that lists none is assumed to support all."""
         for feature, lacking in self.peers_without.items():
@@ -149,6 +166,8 @@ class Capabilities:
                 lacking.discard(replica)
             else:
                 lacking.add(replica)
+        operations = tuple(operations)
+        self._record_digests(replica, [name for name, *_ in operations], tuple(code_digests))
         theirs = {name: Arity(minimum, maximum) for name, minimum, maximum in operations}
         missing = {
             name: theirs.get(name)
@@ -164,6 +183,30 @@ class Capabilities:
         self.missing_by_peer.pop(replica, None)
         if missing:
             self.missing_by_peer[replica] = missing
+
+    def _record_digests(
+        self, replica: int, names: list[str], code_digests: tuple[bytes, ...]
+    ) -> None:
+        """Record the operations whose code is known here and at the peer, and differs."""
+        theirs = dict(zip(names, code_digests, strict=False))
+        differing = tuple(
+            name
+            for name, digest in self._digests.items()
+            if digest and theirs.get(name, NO_DIGEST) not in (digest, NO_DIGEST)
+        )
+        self.differing_by_peer.pop(replica, None)
+        if differing:
+            self.differing_by_peer[replica] = differing
+
+    def find_differing(self, name: str, connected: Iterable[int]) -> int | None:
+        """Return a connected replica with other code for an operation whose calls require equal
+        code."""
+        if not self._require_equal_operations:
+            return None
+        for replica in connected:
+            if name in self.differing_by_peer.get(replica, ()):
+                return replica
+        return None
 
     def describe_engines(self, replica: int) -> str | None:
         """Return the difference between the SQL engines, or None if the peer has the same."""

@@ -221,6 +221,13 @@ def _peer_metrics(sources: ReplicaSources) -> Iterator[MetricFamily]:
         "Peers whose state differs from the state of this replica.",
         len(sources.divergence.differing_peers()),
     )
+    differing = sources.differing_operations()
+    yield MetricFamily(
+        "creek_differing_operations",
+        "gauge",
+        "Operations whose code differs between this replica and the peer, if it is connected.",
+        [({"peer": str(peer)}, len(differing.get(str(peer), ()))) for peer in connected],
+    )
 
 
 def _certificate_metrics(sources: ReplicaSources) -> Iterator[MetricFamily]:

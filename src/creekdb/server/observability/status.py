@@ -3,10 +3,12 @@
 import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
+from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 from creekdb.protocol.membership.configuration import Configuration
 from creekdb.server.calls.admission_control import AdmissionControl
+from creekdb.server.calls.capabilities import Capabilities
 from creekdb.server.calls.dispatcher import CallDispatcher
 from creekdb.server.changes.feed import ChangeFeed
 from creekdb.server.membership.changes import MembershipView
@@ -35,6 +37,7 @@ class ReplicaSources(NamedTuple):
     dispatcher: CallDispatcher
     clients: ClientService
     divergence: DivergenceDetector
+    capabilities: Capabilities
     watchdog: Watchdog
     fsync_latency: Histogram
     rejections: Counter[str]
@@ -52,6 +55,12 @@ class ReplicaSources(NamedTuple):
         """Return the number of rejected or dropped inputs by reason, of replica and server."""
         totals = self.rejections + Counter(self.driver.replica.view.rejected)
         return {str(reason): count for reason, count in sorted(totals.items())}
+
+    def differing_operations(self) -> dict[str, list[str]]:
+        """Return the operations whose code differs, by connected peer."""
+        differing = self.capabilities.differing_by_peer
+        connected = self.peers.connected_members()
+        return {str(peer): list(differing[peer]) for peer in connected if peer in differing}
 
     def lag_instances(self) -> int:
         """Return how many instances this replica lags behind the most advanced one."""
@@ -92,6 +101,7 @@ class ReplicaSources(NamedTuple):
             "waits_for": replica.awaited_members(),
             "why_closed": self.dispatcher.blocked_reason(),
             "digests": self.divergence.status(),
+            "differing_operations": self.differing_operations(),
             "conflicts": {str(each): text for each, text in self.conflicts().items()},
             "failure": None if failure is None else str(failure),
         }
@@ -132,6 +142,7 @@ class StateChangeLogger:
         self._rejections: Counter[str] = Counter()
         self._rejection_pause = 0
         self._checks_without_majority = 0
+        self._differing: dict[str, list[str]] = {}
 
     def check(
         self,
@@ -139,10 +150,12 @@ class StateChangeLogger:
         connected: Iterable[int],
         rejections: Mapping[str, int],
         configuration: Configuration,
+        differing_operations: Mapping[str, list[str]] = MappingProxyType({}),
     ) -> None:
         """Log the changes since the last check. Call this at a fixed interval."""
         self._check_leader(leader)
         self._check_peers(set(connected))
+        self._check_operations(differing_operations)
         self._check_rejections(Counter(rejections))
         self._check_majority(configuration)
         self._event_log.flush_suppressed()
@@ -167,6 +180,27 @@ class StateChangeLogger:
                 EventName.PEER_LOST, f"connection to replica {peer} lost", peer=peer
             )
         self._connected = connected
+
+    def _check_operations(self, differing: Mapping[str, list[str]]) -> None:
+        """Log the connected peers whose code of operations begins or ceases to differ."""
+        for peer, names in differing.items():
+            if self._differing.get(peer) != names:
+                self._event_log.warning(
+                    EventName.OPERATIONS_DIFFER,
+                    f"replica {peer} has other code for {', '.join(names)}; the states may "
+                    "diverge; restart one of them with the module of the other",
+                    peer=int(peer),
+                    operations=names,
+                )
+            self._differing[peer] = names
+        for peer in [each for each in self._differing if each not in differing]:
+            if int(peer) in self._connected:
+                del self._differing[peer]
+                self._event_log.info(
+                    EventName.OPERATIONS_EQUAL,
+                    f"replica {peer} has the same code for all operations again",
+                    peer=int(peer),
+                )
 
     def _check_rejections(self, rejections: Counter[str]) -> None:
         self._rejection_pause = max(0, self._rejection_pause - 1)

@@ -122,6 +122,9 @@ class ServerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     """Address for clients. Port 0 selects a free port."""
     datatype: str = "kv"
     """Replicated data type: a built-in name, or an import path `package.module:variable`."""
+    require_equal_operations: bool = False
+    """Reject the calls of an operation while a connected replica has other code for it. Without
+    this, different code is reported only (`creekdb.execution.operation_digest`)."""
     scheme: str = "creek"
     """Replication scheme, identical on all replicas."""
     data: str = DEFAULT_DATA_DIR

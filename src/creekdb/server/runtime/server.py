@@ -170,8 +170,10 @@ class Server:
                 has_empty_disk,
                 lambda line: self.event_log.error(EventName.RECORDING_FAILED, line),
             )
-        capabilities, tokens = Capabilities(self._datatype), AccessTokens(config.security)
-        self.tokens = tokens
+        capabilities = Capabilities(
+            self._datatype, require_equal_operations=config.require_equal_operations
+        )
+        self.tokens = tokens = AccessTokens(config.security)
         self.rollback_guard = RollbackGuard(
             config,
             replica.view,
@@ -245,6 +247,7 @@ class Server:
             dispatcher=self.dispatcher,
             clients=self.clients,
             divergence=self.divergence,
+            capabilities=capabilities,
             watchdog=watchdog,
             fsync_latency=fsync_latency,
             rejections=self.rejections,
@@ -321,7 +324,9 @@ class Server:
 
         def on_hello(hello: PeerHello) -> None:
             self._peer_features[hello.replica] = hello.features
-            capabilities.record_peer(hello.replica, hello.operations, hello.features)
+            capabilities.record_peer(
+                hello.replica, hello.operations, hello.features, hello.code_digests
+            )
             self.rollback_guard.record(hello)
 
         hello = PeerHello(
@@ -337,6 +342,7 @@ class Server:
             OLDEST_WIRE_VERSION,
             capabilities.advertisement(),
             features=(IDENTITY_FEATURE, BATCH_FEATURE, STAGING_FEATURE),
+            code_digests=capabilities.code_digests(),
         )
         ports = PeerPorts(
             receive=self._receive,
@@ -607,6 +613,7 @@ class Server:
                 self.peers.connected_members(),
                 self.sources.rejections_by_reason(),
                 self.membership.configuration,
+                self.sources.differing_operations(),
             )
 
 

@@ -79,6 +79,8 @@ def test_a_replica_without_a_majority_is_not_up() -> None:
     fields = {"waits_for": None, "failure": None, "disk": None, "members": [0, 1, 2]}
     assert state_text({**fields, "connected": [2]}) == "up"
     assert state_text({**fields, "connected": []}) == "no majority"
+    other_code = {**fields, "connected": [1], "differing_operations": {"1": ["buy"]}}
+    assert state_text(other_code) == "other code than 1"
     conflicts = {"1": "a reason", "2": "another"}
     assert state_text({**fields, "connected": [], "conflicts": conflicts}) == "conflicts with 1,2"
     assert state_text({**fields, "connected": [], "disk": "no space"}) == "no space"

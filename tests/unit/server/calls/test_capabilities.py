@@ -1,5 +1,8 @@
 """Capabilities: operations that replicas advertise, and peers that lack an operation."""
 
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 
 import creekdb
@@ -95,3 +98,59 @@ def test_a_peer_with_another_sql_engine_supports_no_operation() -> None:
     assert "sqlite 2." in str(ours.describe_engines(2))
     ours.record_peer(2, same)  # the peer was upgraded
     assert ours.find_incapable("noop", 0, CONNECTED) is None
+
+
+def other_version(code: Callable[..., Any]) -> Capabilities:
+    datatype = creekdb.DataType("rooms")
+    datatype.operation(name="book")(code)
+    datatype.operation(leave)
+    return Capabilities(datatype)
+
+
+def book_twice(tx: creekdb.Transaction, room: str, guest: str = "") -> None:
+    tx.put(room, f"{guest}!")
+
+
+def record(ours: Capabilities, replica: int, theirs: Capabilities) -> None:
+    ours.record_peer(replica, theirs.advertisement(), (), theirs.code_digests())
+
+
+def test_a_peer_with_other_code_for_an_operation_is_found() -> None:
+    ours = other_version(book)
+    record(ours, 1, other_version(book))
+    record(ours, 2, other_version(book_twice))
+    assert ours.differing_by_peer == {2: ("book",)}
+    record(ours, 2, other_version(book))  # the peer was restarted
+    assert ours.differing_by_peer == {}
+
+
+def test_unknown_code_and_missing_operations_do_not_differ() -> None:
+    ours = other_version(book)
+    ours.record_peer(1, ours.advertisement())  # a peer of an older release
+    ours.record_peer(2, ours.advertisement(), (), (b"",) * 3)  # a peer without source files
+    ours.record_peer(3, (("book", 1, 2),), (), ours.code_digests()[:1])
+    assert ours.differing_by_peer == {}
+
+
+def test_calls_of_an_operation_with_other_code_are_rejected_only_if_equality_is_required() -> None:
+    reported = other_version(book)
+    required = Capabilities(reported.datatype, require_equal_operations=True)
+    for ours in (reported, required):
+        record(ours, 2, other_version(book_twice))
+    assert reported.find_differing("book", CONNECTED) is None
+    assert required.find_differing("book", CONNECTED) == 2
+    assert required.find_differing("leave", CONNECTED) is None
+    assert required.find_differing("book", [1]) is None  # disconnected peers do not count
+
+
+def test_digests_of_all_advertised_operations_fit_into_a_hello() -> None:
+    datatype = creekdb.DataType("many")
+    for number in range(1400):
+        datatype.operation(name=f"op {number:04}")(book)
+    ours = Capabilities(datatype)
+    advertised, digests = ours.advertisement(), ours.code_digests()
+    assert len(advertised) == len(digests) == 1401
+    hello = PeerHello(
+        WIRE_VERSION, "creek", 0, (0, 1), "many", operations=advertised, code_digests=digests
+    )
+    assert len(encode_frame(hello)) < HELLO_FRAME_BYTES_MAX

@@ -47,6 +47,20 @@ export function partitions(cluster) {
 }
 
 export function headline(cluster) {
+  const [title, lead] = situation(cluster);
+  const different = differences(cluster);
+  return [title, different ? `${lead} ${different}` : lead];
+}
+
+/** Return a sentence about replicas with different code for an operation; empty if there are none. */
+function differences(cluster) {
+  const pairs = cluster.living().flatMap((one) => Object.entries(cluster.at(one).now.differing)
+    .filter(([other]) => one < Number(other))
+    .map(([other, names]) => `${replicaNames([one, other])} have different code for ${joinList(names)}`));
+  return pairs.length ? `${capitalise(pairs.join("; "))}.` : "";
+}
+
+function situation(cluster) {
   const { members } = cluster;
   const live = cluster.living();
   const dead = members.filter((each) => !live.includes(each));

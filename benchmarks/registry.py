@@ -1,6 +1,7 @@
 """The benchmarks, in the order of the table."""
 
 from benchmarks import (
+    bulk_load,
     call,
     changes,
     conflicts,
@@ -42,6 +43,7 @@ BENCHMARKS: dict[str, Benchmark] = {
         heal,
         journal,
         call,
+        bulk_load,
         changes,
         live,
         live_tpcc,

@@ -183,3 +183,20 @@ async def test_a_gap_ends_a_stream_with_a_problem(tmp_path: Path) -> None:
         events = await following
 
         assert [event.name for event in events] == ["change", "changes_gone"]
+
+
+async def test_a_tentative_view_sends_stages_as_events(tmp_path: Path) -> None:
+    async with http_cluster(tmp_path, 3, **KEPT) as http:
+        await put(http, 1, key="lamp")
+        async with http.cluster.client(0) as db, db.changes(1) as stream:
+            await anext(stream)  # the cluster has an identity
+        await http.cluster.until_quiescent()
+        await http.cluster.stop(1, 2)
+        body = {"key": "lamp", "value": 2}
+        assert (await http.post("/operations/put?consistency=weak", json=body)).status == 200
+        (event,) = await receive(http, "/changes?view=tentative&prefix=lamp", 1)
+        endless = await http.get("/changes?view=tentative&follow=false")
+
+        assert (event.name, event.id, event.data["stage"]) == ("tentative", None, "tentative")
+        assert event.data["writes"] == [{"key": "lamp", "value": 2}]
+        assert (endless.status, endless.problem) == (400, "malformed")

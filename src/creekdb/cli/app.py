@@ -35,6 +35,7 @@ SECTIONS = {
         "status",
         "sql",
         "changes",
+        "load",
         "cut",
         "heal",
         "kill",

@@ -245,7 +245,10 @@ class KeyRange(NamedTuple):
     prefix: tuple[Component, ...]
     low: Component | None = None
     high: Component | None = None
-    """Inclusive bounds, None where unbounded."""
+    """Bounds, None where unbounded."""
+    excludes_low: bool = False
+    excludes_high: bool = False
+    """True if no key with this bound as its next component is in the range."""
 
 
 def key_range(
@@ -270,8 +273,27 @@ def key_range(
         if not components:
             return None, True
         prefix = (*prefix, *components)
-    low, high = _bounds(table, path.key, len(path.equalities), bounds[0], bounds[1])
+    position = len(path.equalities)
+    low, high = _bounds(table, path.key, position, bounds[0], bounds[1])
+    if position < len(path.key.columns):
+        codec = path.key.codecs[position]
+        if low is None and path.upper is not None:
+            low = _FIRST_AFTER_NULL.get(codec)  # NULL is not less than anything
+        # The bounds of integers are rounded, and then inclusive.
+        is_exact = [codec is not Codec.INTEGER or type(bound) is int for bound in bounds]
+        excludes_low = _is_strict(path.lower) and low is not None and is_exact[0]
+        excludes_high = _is_strict(path.upper) and high is not None and is_exact[1]
+        return KeyRange(prefix, low, high, excludes_low, excludes_high), True
     return KeyRange(prefix, low, high), True
+
+
+_FIRST_AFTER_NULL: Final[dict[Codec, Component]] = {Codec.TEXT: "", Codec.GENERAL: "1"}
+"""Least component of a value other than NULL."""
+_STRICT: Final = (apsw.SQLITE_INDEX_CONSTRAINT_GT, apsw.SQLITE_INDEX_CONSTRAINT_LT)
+
+
+def _is_strict(condition: Condition | None) -> bool:
+    return condition is not None and condition.operator in _STRICT
 
 
 def _equal_components(

@@ -232,7 +232,7 @@ class StatementReader:
         self.position = stop
         return taken
 
-    def take_parenthesised(self) -> list[Token]:
+    def take_parenthesised(self) -> Sequence[Token]:
         """Read a list in parentheses and return the tokens between these."""
         depth = self.take().depth
         start = self.position

@@ -16,7 +16,7 @@ from creekdb.execution.transaction import Transaction
 from creekdb.sql.access_path import EQ, AccessPath, KeyRange, choose_path, key_range
 from creekdb.sql.catalog import Catalog, Table
 from creekdb.sql.connection import SessionSlot
-from creekdb.sql.key_codec import SqlValue
+from creekdb.sql.key_codec import Component, SqlValue
 from creekdb.sql.statements import has_subquery_in_list
 from creekdb.sql.tokens import quote_name
 
@@ -243,14 +243,21 @@ def _sorted_after_equalities(table: Table, transaction: Transaction, scan: Plann
 
 
 def _limits(prefix: tuple[Any, ...], keys: KeyRange) -> tuple[Any, Any]:
-    """Return the bounds of a scan. The upper bound includes all keys that start with `high`."""
-    start = None if keys.low is None else (*prefix, keys.low)
-    high = keys.high
-    if type(high) is int and high < 2**63 - 1:
-        return start, (*prefix, high + 1)
-    if type(high) is str:
-        return start, (*prefix, high + "\0")
-    return start, None
+    """Return the bounds of a scan. A bound stands for all keys that start with it."""
+    start = stop = None
+    if keys.low is not None:
+        start = _after(prefix, keys.low) if keys.excludes_low else (*prefix, keys.low)
+    if keys.high is not None:
+        stop = (*prefix, keys.high) if keys.excludes_high else _after(prefix, keys.high)
+    return start, stop
+
+
+def _after(prefix: tuple[Any, ...], component: Component) -> tuple[Any, ...]:
+    """Return the least key after all keys that start with the prefix and this component."""
+    if type(component) is int:
+        return (*prefix, component + 1) if component < 2**63 - 1 else (*prefix, "")
+    assert type(component) is str
+    return (*prefix, component + "\0")
 
 
 class RowModule:

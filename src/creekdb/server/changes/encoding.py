@@ -8,7 +8,7 @@ import msgspec
 from creekdb.execution.keys import RESERVED_PREFIXES
 from creekdb.execution.transaction import ABSENT
 from creekdb.protocol.effects import StableChange
-from creekdb.protocol.request import NOOP
+from creekdb.protocol.request import NOOP, Operation
 from creekdb.protocol.values import Key
 from creekdb.wire.batches import BATCH
 from creekdb.wire.deduplication import INTERNAL_PREFIX, is_deduplicated
@@ -29,19 +29,14 @@ def encode_change(change: StableChange, reported_us: int) -> bytes | None:
     The registers of Creek itself, such as those of deduplication, are left out.
     """
     request, outcome = change.request, change.outcome
-    operation, client, number = request.operation, "", 0
-    if is_deduplicated(operation):
-        client, number, name, arguments = operation.arguments
-        if not client:
-            return None  # a mark of the expiry
-    else:
-        name, arguments = operation.name, operation.arguments
-    if name == NOOP.name or (name.startswith(INTERNAL_PREFIX) and name not in _CLIENT_OPERATIONS):
+    call = client_call(request.operation)
+    if call is None:
         return None
+    client, number, name, arguments = call
     writes: list[tuple[Key, Any]] = []
     deleted: list[Key] = []
     for key, value in change.writes.items():
-        if _is_reserved(key):
+        if is_reserved(key):
             continue
         if value is ABSENT:
             deleted.append(key)
@@ -68,6 +63,20 @@ def encode_change(change: StableChange, reported_us: int) -> bytes | None:
     )
 
 
+def client_call(operation: Operation) -> tuple[str, int, str, tuple[Any, ...]] | None:
+    """Return client, number, name and arguments of a call, or None for one of Creek itself."""
+    client, number = "", 0
+    if is_deduplicated(operation):
+        client, number, name, arguments = operation.arguments
+        if not client:
+            return None  # a mark of the expiry
+    else:
+        name, arguments = operation.name, operation.arguments
+    if name == NOOP.name or (name.startswith(INTERNAL_PREFIX) and name not in _CLIENT_OPERATIONS):
+        return None
+    return client, number, name, arguments
+
+
 def _present(values: dict[Key, Any] | None) -> list[tuple[Key, Any]] | None:
     """Return the registers of clients that had a value."""
     if values is None:
@@ -75,11 +84,12 @@ def _present(values: dict[Key, Any] | None) -> list[tuple[Key, Any]] | None:
     return [
         (key, value)
         for key, value in values.items()
-        if value is not ABSENT and not _is_reserved(key)
+        if value is not ABSENT and not is_reserved(key)
     ]
 
 
-def _is_reserved(key: Key) -> bool:
+def is_reserved(key: Key) -> bool:
+    """True if the register is one of Creek itself."""
     return isinstance(key, tuple) and bool(key) and key[0] in RESERVED_PREFIXES
 
 

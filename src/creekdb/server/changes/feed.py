@@ -10,7 +10,7 @@ Rules:
 - A checkpoint of the journal waits until the changes before it are durable (`CheckpointGate`),
   since the journal no longer holds them afterwards.
 - A replica that installs the snapshot of another one has no changes of the skipped requests. The
-  log has a gap there, and no reader passes it.
+  log has a gap there, and no reader passes it. `gap_filling` copies the changes from peers.
 - Changes are encoded in slices, so that many requests that become stable together do not delay
   others. Their number is bounded by that of the requests that await the journal.
 - If the log cannot be written, changes wait in memory up to a limit. Beyond it they are dropped,
@@ -19,11 +19,12 @@ Rules:
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from typing import Final, NamedTuple
 
-from creekdb.protocol.effects import ChangesSkipped, ReportedChange
+from creekdb.protocol.effects import ChangesSkipped, ReportedChange, StableChange
+from creekdb.protocol.ids.version_vector import Dot
 from creekdb.server.changes.encoding import encode_change, join_changes
 from creekdb.server.changes.log import ChangeLog, wall_clock_us
 from creekdb.server.changes.segments import Frame
@@ -77,6 +78,8 @@ class ChangeFeed:
         self.changes_written = 0
         self.gaps = 0
         """Number of times at which the feed skipped indices."""
+        self.filled_count = 0
+        """Number of commit indices whose changes were copied from peers (`gap_filling`)."""
 
     # --- from the replica ---------------------------------------------------------------------
 
@@ -109,6 +112,16 @@ class ChangeFeed:
     @property
     def unwritten_count(self) -> int:
         return len(self._released) + sum(len(changes) for _, _, changes in self._held)
+
+    def unwritten_ids(self) -> Iterator[Dot]:
+        """Yield the identifiers of the requests that are stable, but not in the log yet."""
+        for _, change in self._released:
+            if isinstance(change, StableChange):
+                yield change.request.id
+        for _, _, changes in self._held:
+            for change in changes:
+                if isinstance(change, StableChange):
+                    yield change.request.id
 
     def close(self, durable_position: int) -> None:
         """Write everything that may be written, and close the log."""

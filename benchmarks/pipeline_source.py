@@ -33,15 +33,15 @@ BATCH_CALLS: Final = 10_000
 COMMITS_PER_S: Final = 1_000
 LAG_WARM_UP_S: Final = 10.0
 LAG_S_PER_LIVE_S: Final = 6.0
+WARM_UP_BATCHES: Final = 5
 PERCENTILE: Final = 0.99
 TASKS: Final = 2
 
 
 @contextmanager
-def _cluster(directory: Path, replicas: int) -> Iterator[LocalCluster]:
+def _cluster(directory: Path) -> Iterator[LocalCluster]:
     directory.mkdir()
-    options = ("--keep-changes", "1h")
-    cluster = LocalCluster(directory, replicas=replicas, options=options)
+    cluster = LocalCluster(directory, replicas=3, options=("--keep-changes", "1h"))
     cluster.start()
     try:
         asyncio.run(cluster.wait_until_ready())
@@ -70,57 +70,62 @@ def _read_s(frame: DataFrame, rows: int) -> float:
     return elapsed
 
 
-def measure_read(spark: SparkSession, directory: Path, rows: int, repeats: int) -> float:
+def measure_read(spark: SparkSession, cluster: LocalCluster, rows: int, repeats: int) -> float:
     """Return the time of a batch read, relative to that of the same rows as Parquet."""
-    with _cluster(directory / "read", 1) as cluster:
-        address = cluster.addresses[0]
-        asyncio.run(_put_rows(connect(address, timeout=120), rows))
-        exported = str(directory / "exported")
-        command = [sys.executable, "-m", "creekdb", "export", "--at", address, "--out", exported]
-        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    address, exported = cluster.addresses[0], str(cluster.directory / "exported")
+    asyncio.run(_put_rows(connect(address, timeout=120), rows))
+    command = [sys.executable, "-m", "creekdb", "export", "--at", address, "--out", exported]
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
 
-        def live() -> DataFrame:
-            reader = spark.read.format("creek").option("servers", address)
-            return reader.option("partitions", TASKS).option("lease", 20).load()
+    def live() -> DataFrame:
+        reader = spark.read.format("creek").option("servers", address)
+        return reader.option("partitions", TASKS).option("lease", 20).load()
 
-        def parquet() -> DataFrame:
-            return spark.read.parquet(f"{exported}/state").select("key", "value")
+    def parquet() -> DataFrame:
+        return spark.read.parquet(f"{exported}/state").select("key", "value")
 
-        for frame in (live, parquet):
-            frame().limit(10).collect()
-        times = [(_read_s(live(), rows), _read_s(parquet(), rows)) for _ in range(repeats)]
+    for frame in (live, parquet):
+        frame().limit(10).collect()
+    times = [(_read_s(live(), rows), _read_s(parquet(), rows)) for _ in range(repeats)]
     return min(each for each, _ in times) / min(each for _, each in times)
 
 
 # --- streams ----------------------------------------------------------------------------------
 
 
-def measure_lag_s(spark: SparkSession, directory: Path, warm_up_s: float, span_s: float) -> float:
+def measure_lag_s(
+    spark: SparkSession, cluster: LocalCluster, warm_up_s: float, span_s: float
+) -> float:
     """Return the 99th percentile of the lag of a commit, in seconds."""
     lags_us: list[int] = []
-    measured_from_us = 0
+    batches = measured_from_us = 0
 
     def process(batch: DataFrame, _: int) -> None:
+        nonlocal batches
         times = [row[0] for row in batch.selectExpr("unix_micros(_commit_timestamp)").collect()]
         now_us = time.time_ns() // 1000
-        if measured_from_us and now_us > measured_from_us:
-            lags_us.extend(now_us - each for each in times)
+        batches += 1 if times else 0
+        if measured_from_us:
+            lags_us.extend(now_us - each for each in times if each >= measured_from_us)
 
-    with _cluster(directory / "lag", 3) as cluster:
-        options = {"servers": ",".join(cluster.addresses), "readChangeFeed": "true"}
-        changes = spark.readStream.format("creek").options(**options, startingIndex="latest").load()
-        writer = changes.writeStream.foreachBatch(process)
-        query = writer.option("checkpointLocation", str(directory / "checkpoint")).start()
-        load = ["bench", "kv", "--load", str(COMMITS_PER_S), "--strong-share", "0.1"]
-        load += ["--duration", f"{span_s}s", "--warm-up", f"{warm_up_s}s", "--value-bytes", "64"]
-        load += [each for address in cluster.addresses for each in ("--at", address)]
+    options = {"servers": ",".join(cluster.addresses), "readChangeFeed": "true"}
+    changes = spark.readStream.format("creek").options(**options, startingIndex="latest").load()
+    writer = changes.writeStream.foreachBatch(process)
+    query = writer.option("checkpointLocation", str(cluster.directory / "checkpoint")).start()
+    load = ["bench", "kv", "--load", str(COMMITS_PER_S), "--strong-share", "0.1"]
+    load += ["--duration", f"{span_s}s", "--warm-up", f"{warm_up_s}s", "--value-bytes", "64"]
+    load += [each for address in cluster.addresses for each in ("--at", address)]
+    try:
+        with connect(cluster.addresses[0]) as db:
+            while batches < WARM_UP_BATCHES:  # the first ones load classes and start workers
+                db.strong.put("warm-up", batches)
+                time.sleep(0.05)
         measured_from_us = time.time_ns() // 1000 + int(warm_up_s * 1e6)
-        try:
-            command = [sys.executable, "-m", "creekdb", *load]
-            subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
-            query.processAllAvailable()
-        finally:
-            query.stop()
+        command = [sys.executable, "-m", "creekdb", *load]
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+        query.processAllAvailable()
+    finally:
+        query.stop()
     lags_us.sort()
     return lags_us[int(len(lags_us) * PERCENTILE)] / 1e6 if lags_us else float("inf")
 
@@ -133,20 +138,21 @@ def measure(scale: Scale) -> Iterator[Result]:
     with (
         tempfile.TemporaryDirectory(prefix="creek-source-") as directory,
         spark_session(f"local[{TASKS}]", "creek benchmarks") as spark,
+        _cluster(Path(directory) / "cluster") as cluster,
     ):
         rows = scale.rows // ROWS_SHARE
         yield Result(
             what="batch read of a live cluster",
             explanation=f"Spark reads {rows:,} rows from a replica, relative to the same rows as "
             "Parquet written by 'creek export'.",
-            value=measure_read(spark, Path(directory), rows, scale.live_rounds),
+            value=measure_read(spark, cluster, rows, scale.live_rounds),
             bar=READ_BAR,
         )
         yield Result(
             what="lag of a stream",
             explanation=f"99th percentile of the time from a commit to its processed micro-batch, "
             f"at {COMMITS_PER_S:,} commits per second on the same cores.",
-            value=measure_lag_s(spark, Path(directory), warm_up_s, LAG_S_PER_LIVE_S * scale.live_s),
+            value=measure_lag_s(spark, cluster, warm_up_s, LAG_S_PER_LIVE_S * scale.live_s),
             unit="s",
             bar=LAG_BAR_S,
         )

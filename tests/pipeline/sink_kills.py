@@ -36,7 +36,7 @@ FILES_PER_KILL = 5
 KILL_AFTER_S_MAX = 4.0
 """Upper bound for the time between the first complete batch and the kill, in seconds."""
 PLAIN_KILL_AFTER_S_MAX = 2.0
-"""The same between the start of the writer and the kill, without Spark."""
+"""Upper bound for the time between the start of a writer without Spark and the kill, in seconds."""
 
 
 def write_files(directory: Path, count: int, generator: random.Random) -> Counter[str]:

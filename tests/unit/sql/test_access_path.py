@@ -115,3 +115,16 @@ def test_a_range_contains_all_rows_that_satisfy_the_condition(
     )
     rows = database.rows(f"SELECT id FROM t WHERE {condition} ORDER BY id")
     assert [row[0] for row in rows] == ids
+
+
+def test_a_text_in_a_numeric_column_bounds_no_texts_of_numbers() -> None:
+    database = Database(
+        "CREATE TABLE n(v INT)",
+        "INSERT INTO n VALUES ('')",
+        "CREATE TABLE t(id INTEGER PRIMARY KEY, a BLOB UNIQUE, b TEXT UNIQUE)",
+        "INSERT INTO t VALUES (1, '-3', '-3'), (2, 'x', 'x'), (3, 5, '5')",
+    )
+    for column in "ab":
+        found = database.rows(f"SELECT id FROM n, t WHERE {column} < v ORDER BY id")
+        assert found == ((1,), (3,))
+        assert database.rows(f"SELECT id FROM t WHERE {column} < '' AND id < 3") == ()

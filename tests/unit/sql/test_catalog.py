@@ -89,3 +89,16 @@ def test_parents_know_the_foreign_keys_of_their_children() -> None:
     assert "FOREIGN KEY" in database.error("DELETE FROM item")
     database.execute("ALTER TABLE item RENAME TO ware")
     assert "FOREIGN KEY" in database.error("DELETE FROM ware")
+
+
+def test_a_dropped_last_column_is_left_out_of_its_rows() -> None:
+    database = Database(
+        ITEM,
+        "ALTER TABLE item ADD COLUMN price INTEGER",
+        "INSERT INTO item VALUES (1, 'tea', 5, 9)",
+        "ALTER TABLE item DROP COLUMN price",
+    )
+    assert database.table("item").load((1, "tea", 5, 9)) == (1, "tea", 5)
+    update = "UPDATE item SET name = 'jam' RETURNING *"
+    assert database.rows(update) == ((1, "jam", 5),)
+    assert database.rows("SELECT * FROM item") == ((1, "jam", 5),)

@@ -1,6 +1,7 @@
 """The benchmarks, in the order of the table."""
 
 from benchmarks import (
+    bulk_load,
     call,
     changes,
     conflicts,
@@ -18,6 +19,7 @@ from benchmarks import (
     order,
     pipeline,
     pipeline_scale,
+    pipeline_source,
     pipeline_tables,
     replica,
     simulator,
@@ -47,6 +49,7 @@ BENCHMARKS: dict[str, Benchmark] = {
         heal,
         journal,
         call,
+        bulk_load,
         changes,
         live,
         live_sql,
@@ -58,6 +61,7 @@ BENCHMARKS: dict[str, Benchmark] = {
         fuzzer,
         pipeline,
         pipeline_tables,
+        pipeline_source,
     )
 }
 

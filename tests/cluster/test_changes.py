@@ -7,7 +7,14 @@ from typing import Any
 
 import pytest
 
-from creekdb.client import Change, ChangePosition, ChangeStream, Database, TableChange
+from creekdb.client import (
+    Change,
+    ChangePosition,
+    ChangeStream,
+    Database,
+    StagedChange,
+    TableChange,
+)
 from creekdb.errors import (
     BadValue,
     ChangesExpired,
@@ -16,9 +23,12 @@ from creekdb.errors import (
     PositionInFuture,
     UsageError,
 )
+from creekdb.server.changes.gap_filling import GapFiller
 from creekdb.server.changes.readers import ReaderLimits
 from creekdb.server.runtime.server import ServerLimits
-from tests.cluster.in_process_cluster import TIMEOUT_S, running_cluster
+from creekdb.wire import messages as wire
+from tests.cluster.in_process_cluster import TIMEOUT_S, InProcessCluster, running_cluster
+from tests.cluster.wire_client import wire_client
 
 KEPT: dict[str, Any] = {"keep_changes": "1h"}
 SHORT_FUTURE = ServerLimits(changes=ReaderLimits(future_wait_s=0.05))
@@ -146,10 +156,14 @@ async def test_checkpoints_and_restarts_lose_no_change(tmp_path: Path, replicas:
             assert [each.arguments[1] for each in changes] == list(range(120))
 
 
-async def test_a_replica_that_lost_its_disk_serves_no_change_before_its_snapshot(
-    tmp_path: Path,
+@pytest.mark.parametrize("has_peers", [True, False], ids=["filled", "alone"])
+async def test_a_replica_that_lost_its_disk_copies_the_changes_before_its_snapshot(
+    tmp_path: Path, has_peers: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Until it has them, it serves no change before its snapshot."""
     settings: dict[str, Any] = {**KEPT, "checkpoint_every": 10}
+    if not has_peers:
+        monkeypatch.setattr(GapFiller, "tick", lambda _: None)
     async with running_cluster(tmp_path, **settings) as cluster:
         async with cluster.client(0) as db:
             await put(db, *range(50))
@@ -161,6 +175,17 @@ async def test_a_replica_that_lost_its_disk_serves_no_change_before_its_snapshot
         async with cluster.client(0) as db:
             await put(db, *range(50, 60))
         await cluster.until_quiescent()
+        feed = cluster.servers[2].changes
+        assert feed is not None
+        if has_peers:
+            async with asyncio.timeout(TIMEOUT_S):
+                while feed.log.gaps():
+                    await asyncio.sleep(0.01)
+            await cluster.stop(0, 1)
+            async with cluster.client(2) as db:
+                changes = await all_changes(db, 1)
+            assert [each.arguments[1] for each in changes] == list(range(60))
+            return
         async with cluster.client(2) as db:
             with pytest.raises(ChangesExpired, match="not kept by this replica") as expired:
                 await all_changes(db, 1)
@@ -360,3 +385,129 @@ async def test_a_data_type_without_sql_has_no_tables(tmp_path: Path) -> None:
     async with running_cluster(tmp_path, 1, **KEPT) as cluster, cluster.client() as db:
         with pytest.raises(UsageError, match="data type 'kv' has no tables"):
             await take(db.changes(table="item"), 1)
+
+
+async def take_staged(stream: ChangeStream, count: int) -> list[StagedChange]:
+    staged = await take(stream, count)
+    assert all(isinstance(each, StagedChange) for each in staged)
+    return staged  # type: ignore[return-value]
+
+
+async def test_the_tentative_view_shows_requests_until_they_are_final(tmp_path: Path) -> None:
+    async with running_cluster(tmp_path, **KEPT) as cluster, cluster.client(0) as db:
+        await put(db, 0, key="lamp")
+        await all_changes(db)  # the cluster has an identity
+        await cluster.until_quiescent()
+        await cluster.stop(1, 2)
+        async with db.changes(prefix="la", view="tentative") as stream:
+            await asyncio.wait_for(stream._receive_part(), TIMEOUT_S)
+            await db.weak.put("chair", 1)
+            await db.weak.increment("lamp", 2)
+            await db.weak.delete("lamp")
+            first, second = await take_staged(stream, 2)
+            position = stream.position
+            await cluster.start(1, 2)
+            third, fourth = await take_staged(stream, 2)
+
+        assert (first.stage, first.index, first.writes) == ("tentative", 0, (("lamp", 2),))
+        assert (first.operation, first.arguments, first.value) == ("increment", ("lamp", 2), 2)
+        assert (second.stage, second.deleted) == ("tentative", ("lamp",))
+        assert [(each.stage, each.id, each.revised) for each in (third, fourth)] == [
+            ("final", first.id, False),
+            ("final", second.id, False),
+        ]
+        assert position.index <= third.index < fourth.index
+        assert [each.id for each in await all_changes(db, position, "la")] == [first.id, second.id]
+
+
+async def test_a_late_request_revises_the_stages_of_others(tmp_path: Path) -> None:
+    async with running_cluster(tmp_path, **KEPT) as cluster:
+        async with cluster.client(0) as db:
+            await all_changes(db)  # the cluster has an identity
+        await cluster.until_quiescent()
+        links = [(0, 1), (0, 2), (1, 0), (2, 0)]
+        heal = [cluster.drop_messages(*each) for each in links]
+        async with cluster.client(0) as db, cluster.client(1) as other:
+            await other.weak.increment("n", 10)
+            async with db.changes(prefix="n", view="tentative") as stream:
+                assert await db.weak.increment("n", 1) == 1
+                (first,) = await take_staged(stream, 1)
+                for restore in heal:
+                    restore()
+                events = [first]
+                while sum(each.stage == "final" for each in events) < 2:
+                    events += await take_staged(stream, 1)
+
+    own = [each for each in events if each.id == first.id]
+    assert (first.stage, first.writes) == ("tentative", (("n", 1),))
+    assert own[-1].stage == "final"
+    assert own[-1].writes == (("n", 11),)
+    assert any(each.revised for each in own)
+    assert {each.stage for each in own[1:-1]} <= {"revised"}
+
+
+async def test_a_tentative_view_of_a_table_has_its_rows(tmp_path: Path) -> None:
+    settings: dict[str, Any] = {**KEPT, "datatype": "sql"}
+    async with running_cluster(tmp_path, **settings) as cluster, cluster.client(0) as db:
+        await db.strong.sql("CREATE TABLE item(name TEXT PRIMARY KEY)")
+        await all_changes(db)  # the cluster has an identity
+        await cluster.until_quiescent()
+        await cluster.stop(1, 2)
+        async with db.changes(table="item", view="tentative") as stream:
+            await asyncio.wait_for(stream._receive_part(), TIMEOUT_S)
+            await db.weak.sql("INSERT INTO item VALUES ('a')")
+            (event,) = await take_staged(stream, 1)
+
+    assert (event.stage, event.rows[0].values) == ("tentative", {"name": "a"})
+
+
+async def test_invalid_views_are_errors(tmp_path: Path) -> None:
+    async with running_cluster(tmp_path, 1, **KEPT) as cluster, cluster.client() as db:
+        with pytest.raises(BadValue, match="view is 'other'"):
+            db.changes(view="other")
+        with pytest.raises(BadValue, match="a tentative view has no end"):
+            db.changes(view="tentative", follow=False)
+
+
+VALUE_BYTES = 1_000_000
+VALUES = 30
+
+
+async def fill(cluster: InProcessCluster, values: int = VALUES) -> None:
+    async with cluster.client() as db:
+        for number in range(values):
+            await db.strong.put("a", f"{number:0{VALUE_BYTES}}")
+
+
+async def test_a_client_that_reads_nothing_gets_a_bounded_number_of_parts(tmp_path: Path) -> None:
+    async with running_cluster(tmp_path, 1, **KEPT) as cluster:
+        await fill(cluster)
+        readers = cluster.servers[0].clients.changes
+        async with wire_client(cluster) as client:
+            for _ in range(VALUES):
+                client.send(wire.ChangesRequest(1, 10))
+                await asyncio.sleep(0.01)
+            while readers.active_count:
+                await asyncio.sleep(0.01)
+            assert 0 < readers.parts_sent <= VALUES // 2
+            (connection,) = cluster.servers[0].clients.connections
+            transport = connection._writer.transport
+            assert transport is not None
+            assert not transport.is_reading()
+            async with asyncio.timeout(TIMEOUT_S):
+                await fill(cluster, 2)  # others are not affected
+            assert isinstance(await client.receive(), wire.ChangesPart)
+
+
+async def test_a_stream_that_takes_nothing_requests_nothing(tmp_path: Path) -> None:
+    async with running_cluster(tmp_path, 1, **KEPT) as cluster, cluster.client() as db:
+        await fill(cluster)
+        readers = cluster.servers[0].clients.changes
+        async with db.changes("earliest") as stream:
+            first = await take(stream, 1)
+            sent = readers.parts_sent
+            await asyncio.sleep(0.1)
+            assert readers.parts_sent == sent <= 2
+            rest = await take(stream, VALUES - 1)
+
+        assert [int(each.arguments[1][-9:]) for each in first + rest] == list(range(VALUES))

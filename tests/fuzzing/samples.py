@@ -39,6 +39,7 @@ from creekdb.protocol.messages import (
 )
 from creekdb.protocol.request import Operation, Outcome, Request
 from creekdb.server.backup.format import BackupHeader, encode_backup
+from creekdb.sql.table_rows import KeyPart, TableColumn
 from creekdb.wire import messages as wire
 from creekdb.wire.reject_reason import RejectReason
 
@@ -102,6 +103,33 @@ SERVER_MESSAGES: Final[tuple[wire.ServerMessage, ...]] = (
     wire.ConnectionRejected(RejectReason.TOKEN, "unknown token"),
     wire.BackupStarted(9, 3, 4),
     wire.BackupPart(9, b"CREEK", 2, False),
+)
+FEED_PEER_MESSAGES: Final[tuple[wire.PeerMessage, ...]] = (
+    wire.FeedFramesRequest(1, 2, 9, 100),
+    wire.FeedFrames(1, 5, 10**15, ((2, 5, b"\x90"),)),
+)
+FEED_CLIENT_MESSAGES: Final[tuple[wire.ClientMessage, ...]] = (
+    wire.ChangesRequest(1, 5, "creek:1", ("a",), 100),
+    wire.ChangesRequest(1, 5, "creek:1", None, 100, "account", "tentative", 7),
+    wire.SnapshotRequest(1, 100, 8, "a"),
+    wire.SnapshotRequest(1, 100, 8, None, "account"),
+    wire.SnapshotRead(2, "id", "a", ("b", 1), "a"),
+    wire.SnapshotRelease("id"),
+)
+_TABLE: Final = wire.TableDescription(
+    "t",
+    "t 2",
+    (TableColumn("c", "INT", "INTEGER", True, 0, 7),),
+    (KeyPart(None, "text", True),),
+    True,
+)
+FEED_SERVER_MESSAGES: Final[tuple[wire.ServerMessage, ...]] = (
+    wire.ChangesPart(1, "creek:1", 5, 7, 8, (b"\x90",)),
+    wire.ChangesPart(1, "creek:1", 5, 7, 8, (), _TABLE),
+    wire.ChangesPart(1, "c", 5, 5, 8, (), None, wire.TentativeImage(7, b"\x90", (Dot(0, 1),))),
+    wire.ChangesRejected(1, RejectReason.CHANGES_EXPIRED, "gone", 3, 8),
+    wire.SnapshotOpened(1, "id", "creek:1", 8, 100, ("a", ("b", 1)), _TABLE),
+    wire.SnapshotPage(2, (("a", 1), (("b", 1), "x")), ("c",)),
 )
 RECORDS: Final[tuple[Record, ...]] = (
     Received(_WEAK),

@@ -372,6 +372,13 @@ def targets() -> dict[str, Target]:
         _message_target("peer-message", wire.decode_peer_message, samples.PEER_MESSAGES),
         _message_target("client-message", wire.decode_client_message, samples.CLIENT_MESSAGES),
         _message_target("server-message", wire.decode_server_message, samples.SERVER_MESSAGES),
+        _message_target("feed-peer-message", wire.decode_peer_message, samples.FEED_PEER_MESSAGES),
+        _message_target(
+            "feed-client-message", wire.decode_client_message, samples.FEED_CLIENT_MESSAGES
+        ),
+        _message_target(
+            "feed-server-message", wire.decode_server_message, samples.FEED_SERVER_MESSAGES
+        ),
         _message_target("protocol-message", decode_message, samples.PROTOCOL_MESSAGES),
         _message_target("record", decode_record, samples.RECORDS),
         Target(

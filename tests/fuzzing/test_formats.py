@@ -33,6 +33,9 @@ MESSAGES: Final = {
     "peer-message": (wire.decode_peer_message, samples.PEER_MESSAGES),
     "client-message": (wire.decode_client_message, samples.CLIENT_MESSAGES),
     "server-message": (wire.decode_server_message, samples.SERVER_MESSAGES),
+    "feed-peer-message": (wire.decode_peer_message, samples.FEED_PEER_MESSAGES),
+    "feed-client-message": (wire.decode_client_message, samples.FEED_CLIENT_MESSAGES),
+    "feed-server-message": (wire.decode_server_message, samples.FEED_SERVER_MESSAGES),
     "protocol-message": (decode_message, samples.PROTOCOL_MESSAGES),
     "record": (decode_record, samples.RECORDS),
 }

@@ -35,3 +35,4 @@ from creekdb.wire.changes import Change as Change
 from creekdb.wire.messages import CallResponse as CallResponse
 from creekdb.wire.table_changes import RowChange as RowChange
 from creekdb.wire.table_changes import TableChange as TableChange
+from creekdb.wire.tentative import StagedChange as StagedChange

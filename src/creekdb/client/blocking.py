@@ -82,11 +82,12 @@ class BlockingDatabase(ConsistencyLevels["BlockingCallProxy"]):
         prefix: str | tuple[str | int, ...] | None = None,
         *,
         table: str = "",
+        view: str = "",
         follow: bool = True,
     ) -> BlockingChangeStream:
         """Return the changes that the cluster commits, as `Database.changes` does. The iterator
         blocks until the next change."""
-        make = partial(self._database.changes, start, prefix, table=table, follow=follow)
+        make = partial(self._database.changes, start, prefix, table=table, view=view, follow=follow)
         return BlockingChangeStream(self, make)
 
     def snapshot(

@@ -27,6 +27,7 @@ from creekdb.errors import (
     CreekError,
     ForeignPosition,
     PositionInFuture,
+    UnknownTable,
     UsageError,
 )
 from creekdb.execution.keys import check_key
@@ -36,6 +37,7 @@ from creekdb.wire.changes import EARLIEST, LATEST, Change, decode_changes, parse
 from creekdb.wire.messages import TableDescription
 from creekdb.wire.reject_reason import RejectReason, reject_rule
 from creekdb.wire.table_changes import make_table_change
+from creekdb.wire.tentative import TENTATIVE_VIEW, VIEWS, StageTracker
 
 if TYPE_CHECKING:
     from creekdb.client.blocking import BlockingDatabase
@@ -100,6 +102,7 @@ class ChangeStream(AsyncIterator[Change]):
         position: ChangePosition,
         prefix: str | tuple[str | int, ...] | None = None,
         table: str = "",
+        view: str = "",
         follow: bool = True,
         poll_s: float = POLL_S,
     ) -> None:
@@ -110,6 +113,9 @@ class ChangeStream(AsyncIterator[Change]):
         self._table_name = table
         self.table: TableDescription | None = None
         """The requested table as the replica described it last, or None before the first part."""
+        self._tracker = StageTracker() if view == TENTATIVE_VIEW else None
+        self._stamp = -1
+        self._view = view
         self._follow = follow
         self._poll_s = poll_s
         self._connection: ReplicaConnection | None = None
@@ -132,7 +138,7 @@ class ChangeStream(AsyncIterator[Change]):
     @property
     def position(self) -> ChangePosition:
         """Position after the last change that the program has taken."""
-        if self._changes:
+        if self._changes and self._changes[-1].index:
             return ChangePosition(self._position.cluster, self._changes[-1].index)
         return self._position
 
@@ -201,6 +207,8 @@ class ChangeStream(AsyncIterator[Change]):
             self._prefix,
             int(self._poll_s * 1000),
             self._table_name,
+            self._view,
+            self._stamp,
         )
         connection.write(messages.encode_frame(request))
         try:
@@ -232,6 +240,14 @@ class ChangeStream(AsyncIterator[Change]):
                     "the replica runs an older release, which reads no tables; upgrade it"
                 )
             self.table = part.table
+        tracker = self._tracker
+        if tracker is not None:
+            changes = [*tracker.add_final(changes, part.table)]
+            if part.image is not None:
+                self._stamp = part.image.stamp
+                shown = decode_changes(part.image.body)
+                changes += tracker.add_image(shown, part.image.pending, part.table)
+        elif part.table is not None:
             changes = [make_table_change(change, part.table) for change in changes]
         changes.reverse()
         self._part_count += 1
@@ -256,7 +272,7 @@ class ChangeStream(AsyncIterator[Change]):
         )
         connection, welcome = await self._discovery.find(make)
         connection.closed.add_done_callback(lambda _: received.put_nowait(None))
-        self._connection, self.replica = connection, welcome.replica
+        self._connection, self.replica, self._stamp = connection, welcome.replica, -1
 
     async def _on_rejection(self, rejected: messages.ChangesRejected) -> None:
         """Try the next replica. Raise the error once all have rejected the request."""
@@ -301,7 +317,7 @@ def error_of(rejected: messages.ChangesRejected) -> CreekError:
         case RejectReason.CHANGES_OFF:
             return ChangesOff(rejected.message)
         case RejectReason.UNKNOWN_TABLE:
-            return UsageError(rejected.message)
+            return UnknownTable(rejected.message)
         case RejectReason.TOO_LARGE:
             return ChangesUnavailable(rejected.message)
         case _:
@@ -314,10 +330,15 @@ def open_stream(
     start: int | str | ChangePosition,
     prefix: Any,
     table: str,
+    view: str,
     follow: bool,
 ) -> ChangeStream:
     """Return a stream with a connection of its own."""
     check_selection(prefix, table)
+    if view not in VIEWS:
+        raise BadValue(f"view is {view!r}: it must be '{TENTATIVE_VIEW}', or empty")
+    if view and not follow:
+        raise BadValue("a tentative view has no end; omit follow=False")
     own_hello = messages.ClientHello(
         hello.version, uuid.uuid4().hex, hello.token, hello.datatype, hello.oldest_version
     )
@@ -327,6 +348,7 @@ def open_stream(
         parse_position(start, follow),
         freeze(prefix),
         table,
+        view,
         follow,
     )
 

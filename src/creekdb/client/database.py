@@ -177,6 +177,7 @@ class Database(ConsistencyLevels[AsyncCallProxy]):
         prefix: str | tuple[str | int, ...] | None = None,
         *,
         table: str = "",
+        view: str = "",
         follow: bool = True,
     ) -> ChangeStream:
         """Return the changes that the cluster commits, from `start` on, in commit order.
@@ -188,10 +189,13 @@ class Database(ConsistencyLevels[AsyncCallProxy]):
         further changes, and starts at the latest one by default. Without it, the stream ends at the
         change that is the last one now, and starts at the earliest one by default.
 
+        With `view="tentative"`, the stream also has the changes that are not final, as the order
+        of the connected replica shows them. Each is a `StagedChange`, with its `stage`.
+
         The stream raises `ChangesExpired`, `PositionInFuture`, `ForeignPosition` or `ChangesOff`
         (`creekdb.errors`) if it cannot start or continue.
         """
-        stream = open_stream(self.discovery, self._hello, start, prefix, table, follow)
+        stream = open_stream(self.discovery, self._hello, start, prefix, table, view, follow)
         self._streams.add(stream)
         return stream
 

@@ -16,6 +16,7 @@ from creekdb.http.responses import EVENT_STREAM, HttpProblem
 from creekdb.server.changes.readers import ChangeReaders, ChangesQuery, FeedPart, ReadRejected
 from creekdb.wire.changes import KeyFilter, change_to_json, decode_changes
 from creekdb.wire.table_changes import make_table_change, table_change_to_json
+from creekdb.wire.tentative import StageTracker, staged_change_to_json
 
 CLUSTER_HEADER: Final = "Creek-Cluster"
 """Header of a response with the identity of the cluster."""
@@ -55,9 +56,11 @@ class ChangeEvents:
         self, response: web.StreamResponse, part: FeedPart, wanted: ChangesStart
     ) -> None:
         stop = None if wanted.follow else part.newest
+        tracker, stamp = StageTracker() if wanted.view else None, -1
         await response.write(_heartbeat(part.first - 1))
         while True:
-            sent = await _send_part(response, part)
+            sent = await _send_part(response, part, tracker)
+            stamp = stamp if part.image is None else part.image.stamp
             if stop is not None and part.end > stop:
                 await response.write_eof()
                 return
@@ -65,40 +68,52 @@ class ChangeEvents:
                 await response.write(_heartbeat(part.end - 1))
             position = _Position(part.end, part.cluster)
             try:
-                part = await self._read(position, wanted, self._limits.heartbeat_s)
+                part = await self._read(position, wanted, self._limits.heartbeat_s, stamp)
             except HttpProblem as problem:
                 await response.write(_event(problem.reason, problem.body()))
                 await response.write_eof()
                 return
 
-    async def _read(self, position: _Position, wanted: ChangesStart, wait_s: float) -> FeedPart:
+    async def _read(
+        self, position: _Position, wanted: ChangesStart, wait_s: float, stamp: int = -1
+    ) -> FeedPart:
         key_filter = None if wanted.prefix is None else KeyFilter(wanted.prefix)
-        query = ChangesQuery(position.start, position.cluster, key_filter, wait_s, wanted.table)
+        is_tentative = bool(wanted.view)
+        query = ChangesQuery(*position, key_filter, wait_s, wanted.table, is_tentative, stamp)
         try:
             return await self._readers.read(query)
         except ReadRejected as error:
             raise _problem(error) from error
 
 
-async def _send_part(response: web.StreamResponse, part: FeedPart) -> bool:
+async def _send_part(
+    response: web.StreamResponse, part: FeedPart, tracker: StageTracker | None
+) -> bool:
     """Send the changes of a part. Return False if there were none."""
-    sent, table = False, part.table
-    for body in part.bodies:
+    changes = [
+        change
+        for body in part.bodies
+        for change in decode_changes(body)
+        if change.index >= part.first
+    ]
+    table = part.table
+    if tracker is not None:
+        staged = tracker.add_final(changes, table)
+        if part.image is not None:
+            shown = decode_changes(part.image.body)
+            staged += tracker.add_image(shown, part.image.pending, table)
         events = [
-            _event(
-                "change",
-                change_to_json(change)
-                if table is None
-                else table_change_to_json(make_table_change(change, table)),
-                change.index,
-            )
-            for change in decode_changes(body)
-            if change.index >= part.first
+            _event(change.stage, staged_change_to_json(change), change.index or None)
+            for change in staged
         ]
-        if events:
-            sent = True
-            await response.write(b"".join(events))
-    return sent
+    elif table is not None:
+        tabular = [make_table_change(change, table) for change in changes]
+        events = [_event("change", table_change_to_json(each), each.index) for each in tabular]
+    else:
+        events = [_event("change", change_to_json(each), each.index) for each in changes]
+    if events:
+        await response.write(b"".join(events))
+    return bool(events)
 
 
 def _event(name: str, data: Any, index: int | None = None) -> bytes:

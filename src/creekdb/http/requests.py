@@ -32,6 +32,7 @@ from creekdb.wire.changes import parse_start
 from creekdb.wire.deduplication import CALLS_PER_CLIENT_MAX
 from creekdb.wire.messages import CLIENT_FRAME_BYTES_MAX
 from creekdb.wire.reject_reason import RejectReason
+from creekdb.wire.tentative import TENTATIVE_VIEW
 
 
 class HttpLimits(NamedTuple):
@@ -202,6 +203,11 @@ CHANGES_PARAMETERS: Final = (
         "SQL table whose changes are sent, with the columns of its rows.",
     ),
     RequestParameter(
+        "view",
+        {"type": "string", "enum": [TENTATIVE_VIEW]},
+        "`tentative` also sends the changes that are not final, with their stages as events.",
+    ),
+    RequestParameter(
         "cluster",
         {"type": "string"},
         "Identity of the cluster that `start` belongs to, from the header `Creek-Cluster`.",
@@ -229,6 +235,7 @@ class ChangesStart(NamedTuple):
     cluster: str
     prefix: str | tuple[str | int, ...] | None
     table: str
+    view: str
     follow: bool
 
 
@@ -320,7 +327,10 @@ def parse_changes_request(request: web.Request) -> ChangesStart:
     table = query.get("table", "")
     if table and prefix is not None:
         raise _malformed("prefix and table exclude each other; omit one of them")
-    return ChangesStart(start, query.get("cluster", ""), prefix, table, follow)
+    view = query.get("view", "")
+    if view and not follow:
+        raise _malformed("a tentative view has no end; omit follow=false")
+    return ChangesStart(start, query.get("cluster", ""), prefix, table, view, follow)
 
 
 def reject_query_parameters(request: web.Request) -> None:

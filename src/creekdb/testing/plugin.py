@@ -33,17 +33,24 @@ def creek_simulation() -> MakeSimulation:
 def creek_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MakeCluster]:
     """Function that returns a cluster of processes: `creek_cluster(shop, replicas=3)`.
 
-    The fixture stops all its clusters after the test.
+    With `keep_changes="1h"` the cluster has a change feed. The fixture stops all its clusters
+    after the test.
     """
     from creekdb.testing.process_cluster import ProcessCluster  # noqa: PLC0415 - slow import
 
     clusters: list[ProcessCluster] = []
 
     def start(
-        datatype: "DataType | str", directory: Path | None = None, *, replicas: int = 3
+        datatype: "DataType | str",
+        directory: Path | None = None,
+        *,
+        replicas: int = 3,
+        keep_changes: str = "",
     ) -> "ProcessCluster":
         data = directory or tmp_path_factory.mktemp("creek")
-        clusters.append(ProcessCluster(datatype, data, replicas=replicas))
+        clusters.append(
+            ProcessCluster(datatype, data, replicas=replicas, keep_changes=keep_changes)
+        )
         return clusters[-1]
 
     yield start

@@ -29,11 +29,22 @@ class ProcessCluster:
     The methods block. In a coroutine, call them by `asyncio.to_thread`.
     """
 
-    def __init__(self, datatype: DataType | str, directory: Path, *, replicas: int = 3) -> None:
-        """`datatype` is a data type, or its import path. The data is in `directory`."""
+    def __init__(
+        self,
+        datatype: DataType | str,
+        directory: Path,
+        *,
+        replicas: int = 3,
+        keep_changes: str = "",
+    ) -> None:
+        """`datatype` is a data type, or its import path. The data is in `directory`. With
+        `keep_changes`, such as `1h`, the replicas keep a change feed for that time."""
         name = datatype if isinstance(datatype, str) else import_path(datatype)
         self.datatype = datatype
-        self._local = LocalCluster(directory, replicas=replicas, datatype=name, http=True)
+        options = ("--keep-changes", keep_changes) if keep_changes else ()
+        self._local = LocalCluster(
+            directory, replicas=replicas, datatype=name, options=options, http=True
+        )
         path = os.pathsep.join(filter(None, sys.path))
         self._local.environment = {**os.environ, "PYTHONPATH": path}
         self._local.start()

@@ -20,6 +20,9 @@ FAULT_INTERVAL_S: Final = 2.5
 FAULT_DURATION_S: Final = (0.4, 5.0)
 """Range of the duration of a fault, in seconds."""
 REPLICAS_MAX: Final = 7
+KEEP_CHANGES: Final = "--keep-changes"
+KEPT_CHANGES_FRACTION: Final = 0.8
+"""Fraction of the rounds with a change feed. Without one, replicas combine tentative requests."""
 DISK_LOSS_FRACTION: Final = 0.35
 """Fraction of the rounds that end with the loss of data on a disk."""
 
@@ -146,6 +149,11 @@ class RoundPlan(msgspec.Struct, frozen=True):
     disk_loss: PlannedFault | None
     """Loss of data after all other faults have been healed, or None."""
 
+    @property
+    def keeps_changes(self) -> bool:
+        """True if the replicas keep changes."""
+        return KEEP_CHANGES in self.options
+
 
 def plan_round(
     seed: int, number: int, replicas: int | None = None, duration_s: float = ROUND_S
@@ -158,6 +166,8 @@ def plan_round(
         options += ("--no-io-uring",)
     if random.random() < 0.3:
         options += ("--execution", "threads")
+    if Random(f"{seed} {number} changes").random() < KEPT_CHANGES_FRACTION:
+        options += (KEEP_CHANGES, "1h")
     count = max(1, round(duration_s / FAULT_INTERVAL_S))
     kinds = islice(_deal(seed), number * count, (number + 1) * count)
     slot_s = duration_s / count

@@ -26,6 +26,7 @@ from creekdb.server.backup.restore import restore
 from creekdb.torture.blackbox import judge
 from creekdb.torture.clients import CALL_TIMEOUT_S, ClientPool, TcpSession
 from creekdb.torture.data_loss import DataLoss
+from creekdb.torture.follower import Follower, check_changes
 from creekdb.torture.http_session import HttpSession, read_state
 from creekdb.torture.links import LinkProxies
 from creekdb.torture.membership_operator import Operator
@@ -145,6 +146,7 @@ class _Round:
         self.pictures: dict[str, str] = {}
         self.faults_end_s: float | None = None
         self._final_states: dict[str, dict[Any, Any]] = {}
+        self._follower: Follower | None = None
         self._backup_verdict: Verdict = Ok("backups")
 
     # --- live part ------------------------------------------------------------------------------
@@ -196,6 +198,11 @@ class _Round:
             self._directory / "backups",
         )
         self.faults = nemesis.injected
+        if plan.keeps_changes:
+            follower = Follower(processes, operator.locations, Random(f"follower {plan.number}"))
+            stack.push_async_callback(follower.cancel)
+            self._follower = follower
+            follower.start()
         self._observer.on_stage("injecting faults")
         await nemesis.run()
         self.faults_end_s = self._now()
@@ -216,6 +223,9 @@ class _Round:
             address = processes.location_of(replica).http_address
             assert address is not None
             self._final_states[str(replica)] = await read_state(address)
+        if self._follower is not None:
+            self._observer.on_stage("reading the change feeds")
+            await self._follower.finish()
         if nemesis.backups:
             self._observer.on_stage("restoring a backup")
             self._backup_verdict = await self._check_backup(nemesis.backups[-1])
@@ -281,9 +291,16 @@ class _Round:
             *(verdict for verdict, _ in judgements),
             self._quiescence_verdict(history),
             self._backup_verdict,
+            *self._change_verdicts(history),
         )
         save_verdicts(run_directory, verdict_rows(verdicts))
         return verdicts
+
+    def _change_verdicts(self, history: History) -> list[Verdict]:
+        follower = self._follower
+        if follower is None:
+            return []
+        return [check_changes(follower.changes, follower.feeds, history, self._final_states)]
 
     def _add_calls(self, directory: Path) -> None:
         encode = msgspec.json.Encoder(enc_hook=repr).encode

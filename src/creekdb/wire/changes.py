@@ -114,19 +114,19 @@ class KeyFilter:
 
     def __init__(self, prefix: str | tuple[str | int, ...]) -> None:
         self.prefix = prefix
-        self._matches: Callable[[Key], bool] = (
+        self.matches: Callable[[Key], bool] = (
             self._matches_tuple if isinstance(prefix, tuple) else self._matches_text
         )
 
     def select(self, change: Change) -> Change | None:
         """Return the change with the matching registers only, or None if there are none."""
-        writes = tuple([item for item in change.writes if self._matches(item[0])])
-        deleted = tuple([key for key in change.deleted if self._matches(key)])
+        writes = tuple([item for item in change.writes if self.matches(item[0])])
+        deleted = tuple([key for key in change.deleted if self.matches(key)])
         if not writes and not deleted:
             return None
         before = change.before
         if before is not None:
-            before = tuple([item for item in before if self._matches(item[0])])
+            before = tuple([item for item in before if self.matches(item[0])])
         return msgspec.structs.replace(change, writes=writes, deleted=deleted, before=before)
 
     def _matches_text(self, key: Key) -> bool:

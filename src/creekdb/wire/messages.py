@@ -23,6 +23,7 @@ from creekdb.protocol.values import freeze
 from creekdb.sql.table_rows import TableDescription as TableDescription
 from creekdb.wire.framing import FrameDecoder as FrameDecoder
 from creekdb.wire.framing import frame_payload as frame_payload
+from creekdb.wire.tentative import TentativeImage as TentativeImage
 
 WIRE_VERSION: Final = 1
 """Version of the messages. It increases when a process with the old version would misinterpret a
@@ -54,6 +55,9 @@ def common_version(version: int, oldest: int) -> int | None:
 
 IDENTITY_FEATURE: Final = "identity"
 """Feature of a replica that executes the choice of a cluster's identity."""
+
+CHANGES_FEATURE: Final = "changes"
+"""Feature of a replica that keeps changes and sends them to replicas that lack some."""
 
 BATCH_FEATURE: Final = "batch"
 """Feature of a replica that executes batches."""
@@ -112,7 +116,30 @@ class StateDigests(msgspec.Struct, frozen=True, array_like=True, tag=2):
     digests: tuple[tuple[int, int], ...]
 
 
-DeliveredPeerMessage: TypeAlias = Message | StateDigests
+class FeedFramesRequest(msgspec.Struct, frozen=True, array_like=True, tag=50):
+    """Request for changes that the sender lacks. Only replicas with `CHANGES_FEATURE` get it."""
+
+    number: int
+    start: int
+    stop: int
+    """Index after the last change that the sender lacks."""
+    bytes_max: int
+
+
+class FeedFrames(msgspec.Struct, frozen=True, array_like=True, tag=51):
+    """Response: frames of the change feed from the requested index on, or none."""
+
+    number: int
+    next: int
+    """Without frames, the first later index that the replica has."""
+    written_us: int = 0
+    """Time of the newest frame, in microseconds since 1970."""
+    frames: tuple[tuple[int, int, bytes], ...] = ()
+    """First index, index after the last one, and encoded changes. The first frame may begin before
+    the requested index."""
+
+
+DeliveredPeerMessage: TypeAlias = Message | StateDigests | FeedFramesRequest | FeedFrames
 PeerMessage: TypeAlias = DeliveredPeerMessage | SnapshotPart
 
 
@@ -191,6 +218,10 @@ class ChangesRequest(msgspec.Struct, frozen=True, array_like=True, tag=16):
     """Time to wait for a change if there is none, in milliseconds."""
     table: str = ""
     """SQL table whose changes are sent, instead of those of a prefix."""
+    view: str = ""
+    """One of `creekdb.wire.tentative.VIEWS`."""
+    stamp: int = -1
+    """In the tentative view, stamp of the last received image, or -1."""
 
 
 class SnapshotRequest(msgspec.Struct, frozen=True, array_like=True, tag=17):
@@ -346,6 +377,9 @@ class ChangesPart(msgspec.Struct, frozen=True, array_like=True, tag=28):
     """Encoded lists of changes (`creekdb.wire.changes.decode_changes`)."""
     table: TableDescription | None = None
     """The requested table, as the newest state of the replica describes it."""
+    image: TentativeImage | None = None
+    """In the tentative view, the requests that are not final, if the part has no changes and the
+    image is not the one of the request. None otherwise."""
 
 
 class ChangesRejected(msgspec.Struct, frozen=True, array_like=True, tag=29):

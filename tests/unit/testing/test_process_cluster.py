@@ -1,6 +1,7 @@
 """A cluster of processes imports the data type, and converges after faults."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -30,3 +31,25 @@ def test_processes_converge_after_a_partition_and_a_kill(tmp_path: Path) -> None
         assert assert_converges(cluster) == {9: "ann"}
     finally:
         cluster.close()
+
+
+def test_a_partition_shows_every_stage_of_a_change(tmp_path: Path) -> None:
+    cluster = ProcessCluster("kv", tmp_path, keep_changes="1h")
+    try:
+        with cluster.connect(0) as db, cluster.connect(1) as other:
+            db.strong.put("lamp", 0)
+            (start,) = db.changes("earliest", follow=False)  # the cluster has an identity
+            cluster.partition([0])
+            other.strong.increment("lamp", 10)
+            with db.changes(start.index + 1, prefix="lamp", view="tentative") as stream:
+                assert db.weak.increment("lamp", 1) == 1
+                first: Any = next(stream)
+                cluster.heal()
+                own = [first]
+                while own[-1].stage != "final":
+                    own += [each for each in [next(stream)] if each.id == first.id]
+    finally:
+        cluster.close()
+    assert (first.stage, first.writes) == ("tentative", (("lamp", 1),))
+    assert own[-1].writes == (("lamp", 11),)
+    assert any(each.revised for each in own)

@@ -12,6 +12,7 @@ from creekdb.cli.exit_codes import SUCCESS, CommandFailed
 from creekdb.cli.options import parse_argument
 from creekdb.cli.target import ClusterTarget
 from creekdb.client import Change, ChangePosition, Database
+from creekdb.client.changes import parse_position
 from creekdb.client.errors import CallFailed
 from creekdb.errors import ChangesUnavailable, UsageError
 from creekdb.protocol.request import Operation
@@ -20,6 +21,7 @@ from creekdb.wire.changes import change_to_json, parse_start
 from creekdb.wire.deduplication import describe_call
 from creekdb.wire.json_values import to_json
 from creekdb.wire.table_changes import TableChange, table_change_to_json
+from creekdb.wire.tentative import StagedChange, staged_change_to_json
 
 CONNECT_TIMEOUT_S = 10.0
 
@@ -43,6 +45,12 @@ def changes(
         "",
         show_default=False,
     ),
+    view: str = option(
+        "'tentative' also prints the changes that are not final, with their stages. Implies "
+        "--follow.",
+        "",
+        show_default=False,
+    ),
     cluster: str = option(
         "Identity of the cluster that --start belongs to; another cluster is an error.",
         "",
@@ -61,12 +69,17 @@ def changes(
       creek changes
       creek changes --follow --prefix lamp
       creek changes --follow --table account
+      creek changes --view tentative --prefix lamp
       creek changes --follow --start 4711 --json
     """
 
+    parse_position(start, follow)  # rejects a wrong value before the connection
+
     async def read() -> None:
         async with target.open(CONNECT_TIMEOUT_S) as db:
-            await _print_changes(db, Selection(prefix, table), start, cluster, follow, as_json)
+            await _print_changes(
+                db, Selection(prefix, table, view), start, cluster, follow or bool(view), as_json
+            )
 
     try:
         with suppress(KeyboardInterrupt):
@@ -83,6 +96,7 @@ class Selection(NamedTuple):
 
     prefix: str | None
     table: str
+    view: str
 
     @property
     def key_prefix(self) -> str | tuple[str | int, ...] | None:
@@ -95,7 +109,8 @@ async def _print_changes(
     db: Database, selection: Selection, start: str, cluster: str, follow: bool, as_json: bool
 ) -> None:
     position = ChangePosition(cluster, _checked_index(start)) if cluster else start
-    stream = db.changes(position, selection.key_prefix, table=selection.table, follow=follow)
+    prefix, table, view = selection.key_prefix, selection.table, selection.view
+    stream = db.changes(position, prefix, table=table, view=view, follow=follow)
     async with stream:
         async for change in stream:
             click.echo(_json_line(change) if as_json else _text_line(change))
@@ -109,7 +124,9 @@ def _checked_index(start: str) -> int:
 
 
 def _json_line(change: Change) -> str:
-    if isinstance(change, TableChange):
+    if isinstance(change, StagedChange):
+        content = staged_change_to_json(change)
+    elif isinstance(change, TableChange):
         content = table_change_to_json(change)
     else:
         content = change_to_json(change)
@@ -119,10 +136,16 @@ def _json_line(change: Change) -> str:
 def _text_line(change: Change) -> str:
     call = describe_call(Operation(change.operation, change.arguments))
     result = f"raised {change.error}" if change.error is not None else _text(change.value)
-    writes = _row_texts(change) if isinstance(change, TableChange) else _register_texts(change)
+    if isinstance(change, TableChange) and change.table:
+        writes = _row_texts(change)
+    else:
+        writes = _register_texts(change)
     level = "strong" if change.strong else "weak"
     notes = ", ".join([level, f"replica {change.replica}", *["changed"] * bool(change.changed)])
-    return f"{change.index}  {call} → {result}  [{'; '.join(writes)}]  ({notes})"
+    index = f"{change.index}  "
+    if isinstance(change, StagedChange):
+        index = f"{change.stage:<9}  "
+    return f"{index}{call} → {result}  [{'; '.join(writes)}]  ({notes})"
 
 
 def _register_texts(change: Change) -> list[str]:

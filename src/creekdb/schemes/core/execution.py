@@ -6,7 +6,7 @@ state. It is a class and not a `Protocol`, whose methods would be slower to call
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
 from creekdb.execution.mvcc.pinned_state import PinnedState
@@ -40,6 +40,16 @@ class StableWrites(NamedTuple):
     """Values after the request, `ABSENT` for deleted registers."""
     before: dict[Key, Any] | None
     """Values before the request, `ABSENT` for registers without one. None if not requested."""
+
+
+class UnstableWrites(NamedTuple):
+    """Request that is not stable, with its current outcome and the registers that it wrote."""
+
+    request: Request
+    outcome: Outcome | None
+    """None if the request awaits its execution, or its next one."""
+    writes: dict[Key, Any]
+    """Selected values after the request, `ABSENT` for deleted registers."""
 
 
 class Execution(ABC):
@@ -95,6 +105,13 @@ class Execution(ABC):
         return loader
 
     # --- for observers ------------------------------------------------------------------------
+
+    @abstractmethod
+    def unstable_writes(
+        self, stable_length: int, has_key: Callable[[Key], bool]
+    ) -> Iterator[UnstableWrites]:
+        """Iterate over the requests after the stable prefix, in their order. `has_key` selects the
+        registers. The iterator is valid until the next input."""
 
     @abstractmethod
     def is_idle(self) -> bool:

@@ -6,8 +6,8 @@ committed prefix. `toBeExecuted` is the part of the order after `executed`, comp
 """
 
 from collections import deque
-from collections.abc import Iterator
-from itertools import islice
+from collections.abc import Callable, Iterator
+from itertools import chain, islice
 from typing import Any
 
 from creekdb.execution.base_state import changes
@@ -21,7 +21,12 @@ from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.probes import Probe
 from creekdb.protocol.request import Outcome, Request
 from creekdb.protocol.values import Key
-from creekdb.schemes.core.execution import Execution, ReplicaVariables, StableWrites
+from creekdb.schemes.core.execution import (
+    Execution,
+    ReplicaVariables,
+    StableWrites,
+    UnstableWrites,
+)
 
 
 class SequentialExecution(Execution):
@@ -183,6 +188,21 @@ class SequentialExecution(Execution):
         return StateLoader(self._state.datatype.base, with_digest=False)
 
     # --- for observers ------------------------------------------------------------------------
+
+    def unstable_writes(
+        self, stable_length: int, has_key: Callable[[Key], bool]
+    ) -> Iterator[UnstableWrites]:
+        order = self._order
+        first = stable_length - order.first_position
+        committed = islice(order.committed, first, None)
+        for number, request in enumerate(chain(committed, order.tentative), first):
+            is_executed = number < len(self.executed) and self.executed[number] is request
+            if not is_executed or self._writes is None:
+                yield UnstableWrites(request, None, {})
+                continue
+            written = self._writes[request.id].items()
+            writes = {key: value for key, value in written if has_key(key)}
+            yield UnstableWrites(request, self.outcomes[request.id], writes)
 
     def committed_view(self, length: int) -> StateObject:
         return StateObject(self._state.datatype, self._state.committed_state())

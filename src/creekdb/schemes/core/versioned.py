@@ -10,7 +10,7 @@ The scheme decides which position a request gets, when it gets that position, an
 responses are sent.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import chain, islice
 from typing import Any
@@ -39,7 +39,7 @@ from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.probes import Probe
 from creekdb.protocol.request import Outcome, Request
 from creekdb.protocol.values import Key
-from creekdb.schemes.core.execution import Execution, ReplicaVariables, StableWrites
+from creekdb.schemes.core.execution import Execution, ReplicaVariables, StableWrites, UnstableWrites
 from creekdb.schemes.core.finality import FinalityTracker
 
 
@@ -311,6 +311,21 @@ class VersionedExecution(Execution):
         return StateLoader(self.datatype.base, digested, ordered)
 
     # --- for observers ------------------------------------------------------------------------
+
+    def unstable_writes(
+        self, stable_length: int, has_key: Callable[[Key], bool]
+    ) -> Iterator[UnstableWrites]:
+        order = self._order
+        committed = islice(order.committed, stable_length - order.first_position, None)
+        for request in chain(committed, order.tentative):
+            entry = self.entries.get(request.id)
+            if entry is None or entry.phase is not ExecutionPhase.EXECUTED:
+                yield UnstableWrites(request, None, {})
+                continue
+            keys = [key for key in entry.versions if has_key(key)]
+            after = self.store.snapshot((*entry.position, 0)) if keys else None
+            writes = {} if after is None else {key: after.read(key) for key in keys}
+            yield UnstableWrites(request, entry.outcome, writes)
 
     def is_visible(self, id: Dot) -> bool:
         """True once everything up to the request is executed. With concurrent execution, a request

@@ -1,6 +1,6 @@
 """State of a replica for observers, read from its parts."""
 
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
 from creekdb.execution.keys import CollationKey
@@ -12,7 +12,7 @@ from creekdb.protocol.membership.configuration import Configuration
 from creekdb.protocol.membership.rollback_detection import ReportedState
 from creekdb.protocol.request import Batch, Operation, Request
 from creekdb.protocol.values import Key
-from creekdb.schemes.core.execution import Execution, ReplicaVariables
+from creekdb.schemes.core.execution import Execution, ReplicaVariables, UnstableWrites
 from creekdb.schemes.core.ordering import Ordering
 from creekdb.schemes.core.stable_prefix import StablePrefix
 
@@ -160,6 +160,14 @@ class ReplicaView:
         view = self._execution.committed_view(length)
         for key in view.keys(start, stop, False):
             yield key, view.read(key)
+
+    def unstable_writes(self, has_key: Callable[[Key], bool]) -> Iterator[UnstableWrites]:
+        """Iterate over the requests that are not stable, in their order, with their current
+        outcomes and writes. `has_key` selects registers. Valid until the next input.
+
+        The replica must report changes, so that no merged run hides the writes of a request.
+        """
+        return self._execution.unstable_writes(self._stable_prefix.length, has_key)
 
     def lazy_checkpoint(self) -> LazyCheckpoint:
         """Return a checkpoint of the longest executed prefix of `committed` that ends with an

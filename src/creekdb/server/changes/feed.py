@@ -10,7 +10,7 @@ Rules:
 - A checkpoint of the journal waits until the changes before it are durable (`CheckpointGate`),
   since the journal no longer holds them afterwards.
 - A replica that installs the snapshot of another one has no changes of the skipped requests. The
-  log has a gap there, and no reader passes it.
+  log has a gap there, and no reader passes it. `gap_filling` copies the changes from peers.
 - Changes are encoded in slices, so that many requests that become stable together do not delay
   others. Their number is bounded by that of the requests that await the journal.
 - If the log cannot be written, changes wait in memory up to a limit. Beyond it they are dropped,
@@ -19,12 +19,13 @@ Rules:
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from typing import Final, NamedTuple
 
-from creekdb.protocol.effects import ChangesSkipped, ReportedChange
-from creekdb.server.changes.encoding import encode_change, join_changes
+from creekdb.protocol.effects import ChangesSkipped, ReportedChange, StableChange
+from creekdb.protocol.ids.version_vector import Dot
+from creekdb.server.changes.encoding import ChangeList
 from creekdb.server.changes.log import ChangeLog, wall_clock_us
 from creekdb.server.changes.segments import Frame
 
@@ -77,6 +78,8 @@ class ChangeFeed:
         self.changes_written = 0
         self.gaps = 0
         """Number of times at which the feed skipped indices."""
+        self.filled_count = 0
+        """Number of commit indices whose changes were copied from peers (`gap_filling`)."""
 
     # --- from the replica ---------------------------------------------------------------------
 
@@ -109,6 +112,16 @@ class ChangeFeed:
     @property
     def unwritten_count(self) -> int:
         return len(self._released) + sum(len(changes) for _, _, changes in self._held)
+
+    def unwritten_ids(self) -> Iterator[Dot]:
+        """Yield the identifiers of the requests that are stable, but not in the log yet."""
+        for _, change in self._released:
+            if isinstance(change, StableChange):
+                yield change.request.id
+        for _, _, changes in self._held:
+            for change in changes:
+                if isinstance(change, StableChange):
+                    yield change.request.id
 
     def close(self, durable_position: int) -> None:
         """Write everything that may be written, and close the log."""
@@ -150,25 +163,21 @@ class ChangeFeed:
 
     def _append_frame(self, count_max: int) -> int:
         """Write the next changes as one frame. Return their number, or 0 if the write failed."""
-        encoded: list[bytes] = []
-        size, first = 0, self.log.next_index
+        encoded, first = ChangeList(), self.log.next_index
         end = first
         for reported_us, change in islice(self._released, count_max):
-            if isinstance(change, ChangesSkipped) or size >= FRAME_BYTES_TARGET:
+            if isinstance(change, ChangesSkipped) or encoded.size_bytes >= FRAME_BYTES_TARGET:
                 break
             assert change.commit_index == end, f"change {change.commit_index} follows {end - 1}"
             end += 1
-            data = encode_change(change, reported_us)
-            if data is not None:
-                encoded.append(data)
-                size += len(data)
+            encoded.append(change, reported_us)
         try:
-            self.log.append(Frame(first, end, join_changes(encoded)))
+            self.log.append(Frame(first, end, encoded.encode()))
         except OSError as error:
             self._on_write_failure(error)
             return 0
         self._is_failing = False
-        self.changes_written += len(encoded)
+        self.changes_written += encoded.count
         for _ in range(end - first):
             self._released.popleft()
         self._notify()

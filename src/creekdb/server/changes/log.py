@@ -12,7 +12,7 @@ changes since the last `sync` may be.
 import os
 import time
 from bisect import bisect_right
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from secrets import randbits
@@ -117,6 +117,11 @@ class ChangeLog:
         self._segments: list[Segment] = []
         self._file: int | None = None
         """File of the last segment, or None if the next append begins a segment."""
+        self._fill: Segment | None = None
+        """Open segment of changes that were copied from a peer."""
+        self._fill_file = -1
+        self._dropped_index = FIRST_INDEX
+        """Index before which the retention has dropped changes since the start."""
         self.next_index = FIRST_INDEX
 
     # --- lifecycle ----------------------------------------------------------------------------
@@ -147,6 +152,8 @@ class ChangeLog:
 
     def close(self) -> None:
         """Make the changes durable, as far as the disk permits, and close the last segment."""
+        with suppress(OSError):
+            self._close_fill()
         with suppress(OSError):
             self._close_segment()
 
@@ -199,6 +206,10 @@ class ChangeLog:
             is_old = segment.last_written_us < oldest_us
             if not is_old and self.size_bytes <= self._retention.bytes_max:
                 return
+            with suppress(OSError):
+                if segment is self._fill:
+                    self._close_fill()
+            self._dropped_index = segment.end
             del self._segments[0]
             with suppress(OSError):
                 self._file_ops.unlink(segment.path)
@@ -208,7 +219,71 @@ class ChangeLog:
         age_us = now_us - segment.first_written_us
         return segment.size_bytes >= retention.segment_bytes or age_us >= retention.segment_us
 
+    # --- gaps ---------------------------------------------------------------------------------
+
+    def gaps(self) -> list[tuple[int, int]]:
+        """Return the ranges that this replica lacks and may copy from others.
+
+        Nothing is copied before the first segment if the retention would soon drop it.
+        """
+        retention = self._retention
+        gaps: list[tuple[int, int]] = []
+        start = self._dropped_index
+        if self.size_bytes + 2 * retention.segment_bytes > retention.bytes_max and self._segments:
+            start = max(start, self._segments[0].first)
+        for segment in self._segments:
+            if start < segment.first:
+                gaps.append((start, segment.first))
+            start = max(start, segment.end)
+        if start < self.next_index:
+            gaps.append((start, self.next_index))
+        return gaps
+
+    def next_kept(self, index: int) -> int:
+        """Return the first index from `index` on that this replica keeps, or the next index."""
+        for segment in self._segments:
+            if index < segment.end:
+                return max(index, segment.first)
+        return max(index, self.next_index)
+
+    def fill(self, frames: Sequence[Frame], written_us: int) -> None:
+        """Add frames that continue each other, inside a gap. Raise OSError.
+
+        `written_us` is the time at which they were written first.
+        """
+        fill = self._fill
+        for frame in frames:
+            if fill is not None and (
+                fill.end != frame.first or fill.size_bytes >= self._retention.segment_bytes
+            ):
+                self._close_fill()
+                fill = None
+            if fill is None:
+                fill, self._fill_file = self._create_segment(frame.first)
+                self._fill = fill
+            data = encode_frame(fill.header.salt, frame, written_us)
+            self._file_ops.write_fully(self._fill_file, data, fill.size_bytes)
+            if fill.end == fill.first:
+                self._segments.insert(self._segment_number(frame.first), fill)
+            fill.record(frame, len(data), written_us)
+        if fill is not None and not any(start == fill.end for start, _ in self.gaps()):
+            self._close_fill()
+
+    def _close_fill(self) -> None:
+        fill, self._fill = self._fill, None
+        if fill is not None:
+            self._finish_file(fill, self._fill_file)
+
+    def _segment_number(self, index: int) -> int:
+        return bisect_right(self._segments, index, key=lambda segment: segment.first)
+
+    # --- segments -----------------------------------------------------------------------------
+
     def _begin_segment(self, first: int) -> None:
+        segment, self._file = self._create_segment(first)
+        self._segments.append(segment)
+
+    def _create_segment(self, first: int) -> tuple[Segment, int]:
         header = SegmentHeader(first, randbits(32), self._owner)
         path = self._directory / segment_file_name(first)
         file = self._file_ops.create(path)
@@ -217,15 +292,16 @@ class ChangeLog:
         except BaseException:
             self._file_ops.close(file)
             raise
-        self._file = file
-        self._segments.append(Segment(path, header))
+        return Segment(path, header), file
 
     def _close_segment(self) -> None:
         """Write the closing frame of the last segment, and make the segment durable."""
         file, self._file = self._file, None
-        if file is None:
-            return
-        segment = self._segments[-1]
+        if file is not None:
+            self._finish_file(self._segments[-1], file)
+
+    def _finish_file(self, segment: Segment, file: int) -> None:
+        """Write the closing frame, make the segment durable, and close its file."""
         try:
             closing = Frame(segment.end, segment.end, b"")
             end = encode_frame(segment.header.salt, closing, segment.last_written_us)
@@ -258,7 +334,7 @@ class ChangeLog:
 
     def find(self, index: int) -> Segment | None:
         """Return the segment with this index, or None if this replica does not keep it."""
-        at = bisect_right(self._segments, index, key=lambda segment: segment.first) - 1
+        at = self._segment_number(index) - 1
         if at < 0 or index >= self._segments[at].end:
             return None
         return self._segments[at]

@@ -19,13 +19,19 @@ from creekdb.protocol.values import freeze
 from creekdb.server.changes.feed import ChangeFeed
 from creekdb.server.changes.segments import Frame
 from creekdb.server.changes.tables import SqlTables
+from creekdb.server.changes.tentative import TentativeView
 from creekdb.server.runtime.task_supervisor import Spawn
 from creekdb.sql.table_rows import TableDescription
 from creekdb.wire.changes import EARLIEST, LATEST, KeyFilter, decode_changes, encode_changes
 from creekdb.wire.messages import ChangesPart, ChangesRejected, ChangesRequest
 from creekdb.wire.reject_reason import RejectReason
+from creekdb.wire.tentative import TENTATIVE_VIEW, TentativeImage
 
 CHANGES_HINT: Final = "start its replicas with --keep-changes 24h"
+
+
+IMAGE_PAUSE_FACTOR: Final = 20
+"""Least interval between two images of the tentative view, in times the cost of one."""
 
 
 class ReaderLimits(NamedTuple):
@@ -38,6 +44,8 @@ class ReaderLimits(NamedTuple):
     """Upper bound for a part, in bytes. Only a single large change exceeds `part_bytes`."""
     wait_s_max: float = 30.0
     """Upper bound for the wait for a change, in seconds."""
+    image_pause_s: float = 0.02
+    """Least interval between two images of the tentative view, in seconds."""
     future_wait_s: float = 2.0
     """Wait for a position that this replica has not reached, in seconds."""
 
@@ -64,6 +72,10 @@ class ChangesQuery(NamedTuple):
     wait_s: float = 0.0
     table: str = ""
     """SQL table whose changes are requested, instead of a key filter."""
+    is_tentative: bool = False
+    """True if the reader also requests the changes that are not final."""
+    stamp: int = -1
+    """Stamp of the last image of these that the reader has."""
 
 
 class FeedPart(NamedTuple):
@@ -78,6 +90,7 @@ class FeedPart(NamedTuple):
     newest: int
     bodies: tuple[bytes, ...]
     table: TableDescription | None = None
+    image: TentativeImage | None = None
 
 
 class ChangeReaders:
@@ -89,6 +102,7 @@ class ChangeReaders:
         identity: Callable[[], str | None],
         spawn: Spawn,
         tables: SqlTables | None = None,
+        tentative: TentativeView | None = None,
         limits: ReaderLimits = DEFAULT_LIMITS,
     ) -> None:
         """`identity` returns the identity of the cluster, or None if it has none yet."""
@@ -97,6 +111,7 @@ class ChangeReaders:
         self._identity = identity
         self._spawn = spawn
         self._tables = tables
+        self._tentative = tentative
         self._tasks: dict[object, set[asyncio.Task[None]]] = {}
         """Requests in progress by connection."""
         self.active_count = 0
@@ -139,6 +154,8 @@ class ChangeReaders:
             None if prefix is None else KeyFilter(prefix),
             request.wait_ms / 1000,
             request.table,
+            request.view == TENTATIVE_VIEW,
+            request.stamp,
         )
         try:
             self.enter()
@@ -170,6 +187,11 @@ class ChangeReaders:
         start = _resolve(query.start, feed)
         if query.start == LATEST:
             return FeedPart(cluster, start, start, feed.received_index, (), table)
+        if start > feed.written_index and query.is_tentative and start <= feed.received_index + 1:
+            part = FeedPart(cluster, start, start, feed.received_index, (), table)
+            image = await self._wait_for_image(feed, start, query)
+            if start > feed.written_index:
+                return part._replace(image=image)
         if start > feed.written_index:
             is_future = start > feed.received_index + 1
             wait_s = self.limits.future_wait_s if is_future else query.wait_s
@@ -203,6 +225,29 @@ class ChangeReaders:
                 f"{self.limits.part_bytes_max}; continue at {end}",
             )
         return FeedPart(cluster, start, end, feed.received_index, bodies, table)
+
+    async def _wait_for_image(
+        self, feed: ChangeFeed, start: int, query: ChangesQuery
+    ) -> TentativeImage | None:
+        """Return the next image that the reader lacks, or None if there is a final change, or if
+        the time is over."""
+        assert self._tentative is not None
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + min(query.wait_s, self.limits.wait_s_max)
+        while True:
+            begin = loop.time()
+            key_filter = query.key_filter
+            if query.table:
+                table = self._find_table(query.table)
+                key_filter = None if table is None else KeyFilter(table.prefix)
+            image = self._tentative.image(key_filter)
+            now = loop.time()
+            if image.stamp != query.stamp:
+                return image
+            pause = max(self.limits.image_pause_s, (now - begin) * IMAGE_PAUSE_FACTOR)
+            await _wait_for(feed, start, min(pause, deadline - now))
+            if start <= feed.written_index or loop.time() >= deadline:
+                return None
 
     def _find_table(self, name: str) -> TableDescription | None:
         """Return the table in the newest state, or None for an empty name."""

@@ -146,6 +146,11 @@ def _change_metrics(sources: ReplicaSources) -> Iterator[MetricFamily]:
         yield gauge(f"creek_changes_{name}", help, value)
     yield counter("creek_changes_total", "Changes written to the feed.", feed.changes_written)
     yield counter("creek_changes_gaps_total", "Gaps in the feed of this replica.", feed.gaps)
+    yield counter(
+        "creek_changes_filled_total",
+        "Commit indices whose changes were copied from peers.",
+        feed.filled_count,
+    )
 
 
 def _order_metrics(sources: ReplicaSources) -> Iterator[MetricFamily]:

@@ -11,6 +11,7 @@ from creekdb.execution.keys import SINKS_PREFIX, prefix_range
 from creekdb.protocol.request import Operation
 from creekdb.server.calls.expiry import ExpirySchedule, mark_key_range, read_marks
 from creekdb.server.changes.feed import ChangeFeed
+from creekdb.server.changes.gap_filling import FILL_INTERVAL_S, GapFiller
 from creekdb.server.observability.divergence import DivergenceDetector
 from creekdb.server.observability.recorder import RecordingWriter
 from creekdb.server.runtime.config import ServerConfig
@@ -101,6 +102,12 @@ async def expire_changes(feed: ChangeFeed) -> None:
     while True:
         await asyncio.sleep(CHANGES_EXPIRY_S)
         feed.log.expire()
+
+
+async def fill_gaps(filler: GapFiller) -> None:
+    while True:
+        await asyncio.sleep(FILL_INTERVAL_S)
+        filler.tick()
 
 
 async def warn_of_certificate_expiry(

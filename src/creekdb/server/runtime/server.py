@@ -3,7 +3,7 @@
 import asyncio
 import threading
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -29,12 +29,15 @@ from creekdb.server.calls.admission_control import (
 )
 from creekdb.server.calls.capabilities import Capabilities, DeduplicatingDataType
 from creekdb.server.calls.dispatcher import CallDispatcher, CallLimits
+from creekdb.server.changes.checkpoint_gate import run_in_thread
 from creekdb.server.changes.feed import ChangeFeed, loop_ports
+from creekdb.server.changes.gap_filling import GapFiller, GapPorts
 from creekdb.server.changes.identity import ClusterIdentity
 from creekdb.server.changes.log import ChangeLog
 from creekdb.server.changes.readers import ChangeReaders, ReaderLimits
 from creekdb.server.changes.snapshots import LeasedSnapshots, SnapshotLimits
 from creekdb.server.changes.tables import SqlTables
+from creekdb.server.changes.tentative import TentativeView
 from creekdb.server.membership.changes import (
     MembershipView,
     data_loss_fault,
@@ -54,6 +57,7 @@ from creekdb.server.runtime.maintenance import (
     exchange_digests,
     expire_changes,
     expire_old_calls,
+    fill_gaps,
     record_samples,
     restart_keys,
     retry_disk,
@@ -82,11 +86,14 @@ from creekdb.wire.dev_control import DevControl
 from creekdb.wire.event_log import EventLog, EventName, configure_logging
 from creekdb.wire.messages import (
     BATCH_FEATURE,
+    CHANGES_FEATURE,
     IDENTITY_FEATURE,
     OLDEST_WIRE_VERSION,
     STAGING_FEATURE,
     WIRE_VERSION,
     DeliveredPeerMessage,
+    FeedFrames,
+    FeedFramesRequest,
     PeerHello,
     StateDigests,
 )
@@ -115,6 +122,10 @@ class ServerLimits(NamedTuple):
 DEFAULT_LIMITS: Final = ServerLimits()
 
 
+def _ignore() -> None:
+    """Do nothing."""
+
+
 class Server:
     """Live replica with all its parts, in one process.
 
@@ -134,6 +145,8 @@ class Server:
         self.client_port = 0
         self.dev_control: DevControl | None = None
         """Control data from `creek up`. None outside `creek up`."""
+        self.on_dev_control: Callable[[], None] = _ignore
+        """Called after each change of the control data."""
         self._liveness_responder: LivenessResponder | None = None
         self._logged_disk_failure = ""
         """Disk failure that was logged last. Empty while the disk works."""
@@ -185,6 +198,7 @@ class Server:
         """True once each member has been dialled. Before, a peer may have evidence that this
         replica lost data, so the replica receives nothing and sends nothing."""
         self.changes = self._open_changes()
+        self.gap_filler = self._build_gap_filler()
         self.driver = self._build_driver(replica, executor)
         self._identity = ClusterIdentity(self.driver, config.cluster)
         self.membership = MembershipView(
@@ -223,6 +237,7 @@ class Server:
                     self._cluster_identity,
                     self.task_supervisor.spawn,
                     tables,
+                    None if self.changes is None else TentativeView(self.driver, self.changes),
                     limits.changes,
                 ),
                 LeasedSnapshots(
@@ -289,6 +304,26 @@ class Server:
         )
         return ChangeFeed(log, ports)
 
+    def _build_gap_filler(self) -> GapFiller | None:
+        if self.changes is None:
+            return None
+        peers = self.peers
+
+        def keeping_peers() -> list[int]:
+            return [
+                peer
+                for peer in peers.connected_members()
+                if CHANGES_FEATURE in self._peer_features.get(peer, ())
+            ]
+
+        ports = GapPorts(
+            send=lambda peer, message: peers.send((peer,), message),
+            peers=keeping_peers,
+            in_thread=run_in_thread,
+            log=lambda line: self.event_log.error(EventName.CHANGES_FAILED, line),
+        )
+        return GapFiller(self.changes, ports)
+
     def _cluster_identity(self) -> str | None:
         """Return the identity for positions in the feed. A recorded run contains only calls of
         clients, so no identity is chosen there, and the name must do."""
@@ -341,7 +376,12 @@ class Server:
             config.page_url,
             OLDEST_WIRE_VERSION,
             capabilities.advertisement(),
-            features=(IDENTITY_FEATURE, BATCH_FEATURE, STAGING_FEATURE),
+            features=(
+                IDENTITY_FEATURE,
+                BATCH_FEATURE,
+                STAGING_FEATURE,
+                *([CHANGES_FEATURE] if config.keeps_changes else ()),
+            ),
             code_digests=capabilities.code_digests(),
         )
         ports = PeerPorts(
@@ -473,6 +513,7 @@ class Server:
     def apply_dev_control(self, control: DevControl) -> None:
         """Apply the control data of `creek up`."""
         self.dev_control = control
+        self.on_dev_control()
         self.peers.disconnect(control.cut)
 
     # --- listeners ----------------------------------------------------------------------------
@@ -502,6 +543,9 @@ class Server:
     def _receive(self, message: DeliveredPeerMessage | AssembledSnapshot, sender: int) -> None:
         if isinstance(message, StateDigests):
             self.divergence.receive(message, sender)
+        elif isinstance(message, FeedFramesRequest | FeedFrames):
+            if self.gap_filler is not None:
+                self.gap_filler.receive(message, sender)
         elif not self._has_dialled_peers:
             self._count_rejection(ServerCounter.NOT_STARTED)
         elif self.admission.can_write():
@@ -559,6 +603,8 @@ class Server:
             )
         if self.changes is not None:
             spawn(expire_changes(self.changes))
+            if self.gap_filler is not None:
+                spawn(fill_gaps(self.gap_filler))
             if not self.config.record:
                 spawn(
                     self._identity.choose(

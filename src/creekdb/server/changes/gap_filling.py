@@ -1,0 +1,182 @@
+"""Gaps in the change feed of a replica, filled with the changes that its peers keep.
+
+A replica that installed a snapshot, lost its disk or dropped changes lacks some that its peers
+have. It requests them in the background, part by part, so that its feed can be read again.
+
+Rules:
+
+- One part is requested at a time, of bounded size, with a pause before the next one. So the peer
+  and the link stay free for calls.
+- The newest gap is filled first, from its start. Filled changes are a segment of their own, so a
+  restart continues where filling ended.
+- A peer that lacks a change reports the next one that it has. If all connected peers lack it, the
+  replica continues there, and tries again after some time. Changes that all replicas have dropped
+  under their retention stay a gap.
+- What the retention of this replica has dropped is not requested again.
+- Copied changes keep `changed` and `commit_timestamp` of the peer.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final, NamedTuple
+
+from creekdb.errors import MalformedMessage
+from creekdb.server.changes.checkpoint_gate import RunInThread
+from creekdb.server.changes.feed import ChangeFeed
+from creekdb.server.changes.segments import Frame
+from creekdb.wire.changes import decode_changes, encode_changes
+from creekdb.wire.messages import FeedFrames, FeedFramesRequest
+
+FILL_INTERVAL_S: Final = 0.05
+"""Interval between two checks for gaps, and least pause between two parts, in seconds."""
+RESPONSE_TICKS_MAX: Final = 100
+"""Number of checks after which a missing response is given up."""
+ABSENCE_TICKS: Final = 200
+"""Number of checks after which peers are asked again for changes that they lacked."""
+PART_BYTES: Final = 256 * 1024
+"""Approximate size of one part, in bytes."""
+
+
+class GapPorts(NamedTuple):
+    """Outputs of the filling of gaps."""
+
+    send: Callable[[int, FeedFramesRequest | FeedFrames], None]
+    """Sends a message to a peer."""
+    peers: Callable[[], Sequence[int]]
+    """Returns the connected peers that keep changes."""
+    in_thread: RunInThread
+    log: Callable[[str], None]
+    """Receives a line about a failure."""
+
+
+class _Request(NamedTuple):
+    number: int
+    peer: int
+    start: int
+    stop: int
+
+
+class GapFiller:
+    """Both sides of the filling of gaps: requests to peers, and responses to theirs."""
+
+    def __init__(self, feed: ChangeFeed, ports: GapPorts, part_bytes: int = PART_BYTES) -> None:
+        self._feed = feed
+        self._ports = ports
+        self._part_bytes = part_bytes
+        self._pending: _Request | None = None
+        self._number = 0
+        self._ticks = 0
+        self._requested_tick = 0
+        self._absent: dict[int, dict[int, int]] = {}
+        """By index, the peers that lack the change, with the next index that each has."""
+        self._forgotten_tick = 0
+        self._last_peer = -1
+
+    def receive(self, message: FeedFramesRequest | FeedFrames, sender: int) -> None:
+        if isinstance(message, FeedFramesRequest):
+            self._answer(message, sender)
+        else:
+            self._receive_frames(message, sender)
+
+    # --- requests -----------------------------------------------------------------------------
+
+    def tick(self) -> None:
+        """Request the next part, unless a response is awaited."""
+        self._ticks += 1
+        if self._ticks - self._forgotten_tick >= ABSENCE_TICKS:
+            self._absent, self._forgotten_tick = {}, self._ticks
+        if self._pending is not None and self._ticks - self._requested_tick < RESPONSE_TICKS_MAX:
+            return
+        self._pending = self._next_request()
+        if self._pending is not None:
+            self._requested_tick = self._ticks
+            number, peer, start, stop = self._pending
+            self._ports.send(peer, FeedFramesRequest(number, start, stop, self._part_bytes))
+
+    def _next_request(self) -> _Request | None:
+        gaps = self._feed.log.gaps()
+        if not gaps:
+            return None
+        peers = self._ports.peers()
+        for start, stop in reversed(gaps):
+            while start < stop:
+                absent = self._absent.get(start, {})
+                candidates = [peer for peer in peers if peer not in absent]
+                if candidates:
+                    return self._request(candidates, start, stop)
+                if not absent:
+                    return None  # no peer is connected
+                start = min(absent.values())
+        return None
+
+    def _request(self, candidates: Sequence[int], start: int, stop: int) -> _Request:
+        """Return a request to the next peer in turn."""
+        later = [peer for peer in candidates if peer > self._last_peer]
+        peer = self._last_peer = min(later or candidates)
+        self._number += 1
+        return _Request(self._number, peer, start, stop)
+
+    def _receive_frames(self, message: FeedFrames, sender: int) -> None:
+        """Add the frames that a peer has sent."""
+        request = self._pending
+        if request is None or (request.number, request.peer) != (message.number, sender):
+            return  # given up meanwhile
+        self._pending = None
+        if not message.frames:
+            absent = self._absent.setdefault(request.start, {})
+            absent[sender] = max(message.next, request.start + 1)
+            return
+        try:
+            frames = list(_trimmed(message.frames, request.start, request.stop))
+        except MalformedMessage as error:
+            self._ports.log(f"replica {sender} sent changes that cannot be decoded: {error}")
+            self._absent.setdefault(request.start, {})[sender] = request.stop
+            return
+        if not self._is_missing(request.start, frames[-1].end):
+            return  # the retention has dropped this range meanwhile
+        try:
+            self._feed.log.fill(frames, message.written_us)
+        except OSError as error:
+            self._ports.log(f"cannot write copied changes: {error.strerror}; retrying later")
+            return
+        self._feed.filled_count += frames[-1].end - frames[0].first
+
+    def _is_missing(self, start: int, end: int) -> bool:
+        return any(first <= start and end <= stop for first, stop in self._feed.log.gaps())
+
+    # --- responses ----------------------------------------------------------------------------
+
+    def _answer(self, request: FeedFramesRequest, sender: int) -> None:
+        """Send frames to a peer, read in a thread."""
+        log, number, start = self._feed.log, request.number, request.start
+        segment = log.find(start)
+        if segment is None:
+            self._ports.send(sender, FeedFrames(number, log.next_kept(start)))
+            return
+        bytes_max = max(1, min(request.bytes_max, self._part_bytes))
+        frames: list[Frame] = []
+
+        def read() -> None:
+            frames.extend(segment.read(start, bytes_max))
+
+        def send() -> None:
+            # A segment that cannot be read is as good as none.
+            response = FeedFrames(number, segment.end, segment.last_written_us, tuple(frames))
+            self._ports.send(sender, response)
+
+        self._ports.in_thread(read, send)
+
+
+def _trimmed(frames: Sequence[tuple[int, int, bytes]], start: int, stop: int) -> Iterator[Frame]:
+    """Yield the frames without the changes outside the range. Raise `MalformedMessage`."""
+    expected = start
+    for first, end, body in frames:
+        if expected >= stop:
+            return
+        if not first <= expected < end:
+            raise MalformedMessage(f"a frame from {first} to {end} does not continue {expected}")
+        last = min(end, stop)
+        changes = decode_changes(body)
+        if first < expected or last < end:
+            body = encode_changes([each for each in changes if expected <= each.index < last])
+        yield Frame(expected, last, body)
+        expected = last

@@ -1,0 +1,110 @@
+"""Check of a follower: its changes against the committed order, the calls and the states."""
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from creekdb.checkers import Illegal, Ok
+from creekdb.client import Change
+from creekdb.history import (
+    Committed,
+    Dot,
+    FinalState,
+    History,
+    LoggedEvent,
+    Operation,
+    OperationRecord,
+    ReplicaLog,
+)
+from creekdb.protocol.request import NOOP
+from creekdb.torture.follower import check_changes
+
+
+def change(index: int, value: int) -> Change:
+    writes = (("a", value),)
+    return Change(index, Dot(0, index), 5, "put", (), True, None, None, None, writes, ())
+
+
+def record(event: int, operation: Operation) -> OperationRecord:
+    return OperationRecord(
+        session=0,
+        replica=0,
+        incarnation=0,
+        id=Dot(0, event),
+        operation=operation,
+        strong=True,
+        invoked_us=0,
+    )
+
+
+PUTS = [record(each, Operation("put", ("a", each))) for each in (1, 3, 4)]
+COMMITTED = tuple(Dot(0, each) for each in (1, 2, 3, 4))
+HISTORY = History(
+    config={},
+    datatype="kv",
+    members=(0,),
+    quiescent=True,
+    operations=(*PUTS, record(2, NOOP), record(5, Operation("put", ("a", 9)))),
+    logs=(
+        ReplicaLog(
+            replica=0,
+            incarnation=0,
+            started_us=0,
+            crashed_us=None,
+            events=tuple(
+                LoggedEvent(each, Committed(dot, each)) for each, dot in enumerate(COMMITTED)
+            ),
+        ),
+    ),
+    final_states=(FinalState(replica=0, first=0, committed=COMMITTED, tentative=(), state=()),),
+)
+CHANGES = [change(1, 1), change(3, 3), change(4, 4)]
+STATES: dict[str, dict[Any, Any]] = {"0": {"a": 4}}
+
+
+def test_exactly_the_committed_writes_are_accepted() -> None:
+    verdict = check_changes(CHANGES, {0: CHANGES, 1: CHANGES[1:]}, HISTORY, STATES)
+    assert verdict == Ok("changes")
+
+
+@pytest.mark.parametrize(
+    ("changes", "cause"),
+    [
+        ([*CHANGES[:2], *CHANGES[1:]], "received change 3 after change 3"),
+        ([CHANGES[0], CHANGES[2]], "put is committed at 3, but was not followed"),
+        (CHANGES[:2], "put is committed at 4, but was not followed"),
+        ([*CHANGES, change(5, 4)], "but None is committed there"),
+    ],
+    ids=["repeated", "missing", "missing at the end", "not committed"],
+)
+def test_other_changes_are_rejected(changes: list[Change], cause: str) -> None:
+    verdict = check_changes(changes, {}, HISTORY, STATES)
+    assert isinstance(verdict, Illegal)
+    assert cause in verdict.describe()
+
+
+def test_a_change_of_another_request_is_rejected() -> None:
+    other = msgspec.structs.replace(CHANGES[1], id=Dot(1, 3))
+    verdict = check_changes([CHANGES[0], other, CHANGES[2]], {}, HISTORY, STATES)
+    assert isinstance(verdict, Illegal)
+    assert "change 3 is" in verdict.describe()
+
+
+def test_another_state_is_rejected() -> None:
+    verdict = check_changes(CHANGES, {}, HISTORY, {"0": {"a": 4}, "1": {"a": 4.0}})
+    assert isinstance(verdict, Illegal)
+    assert "the followed value of 'a' is 4, but replica 1 has 4.0" in verdict.describe()
+
+
+@pytest.mark.parametrize(
+    ("feed", "cause"),
+    [
+        (CHANGES[:2], "replica 2 keeps 2 changes from 1, not 3"),
+        ([*CHANGES[:2], change(4, 5)], "change 4 differs at replica 2"),
+    ],
+)
+def test_another_feed_of_a_replica_is_rejected(feed: list[Change], cause: str) -> None:
+    verdict = check_changes(CHANGES, {0: CHANGES, 2: feed}, HISTORY, STATES)
+    assert isinstance(verdict, Illegal)
+    assert cause in verdict.describe()

@@ -9,6 +9,8 @@ RIVALS    := $(VENV)/.rivals
 
 ARGS   ?=
 SEEDS  ?= 2000
+# Processes of pytest: one more than cores, since tests of live clusters mostly wait.
+WORKERS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 # Interpreter of .venv. Empty: python3.11, or the fastest build of it (tools/fastest_python.py).
 PYTHON ?=
 # Not empty if .venv must be replaced: its Python is missing or differs from PYTHON.
@@ -46,7 +48,7 @@ story: $(INSTALLED) ## Show a walkthrough of five replicas, a partition and its 
 	@$(BIN)/creek simulate --story $(ARGS)
 
 test: check ## Run all checks and tests; ARGS go to pytest: make test ARGS="-k paxos"
-	$(BIN)/python -m pytest -n auto --dist loadgroup $(ARGS)
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup $(ARGS)
 
 check: $(INSTALLED) ## Check format, lint, types, import contracts and prose
 	$(BIN)/ruff format --check .
@@ -81,7 +83,7 @@ compare-compiled: compiled ## Compare trace hashes of the compiled modules with 
 	@$(BIN)/python tools/compare_compiled.py $(ARGS)
 
 test-compiled: compiled ## Test the compiled modules and compare their trace hashes with the source
-	CREEK_COMPILED=1 $(BIN)/python -m pytest -n auto --dist loadgroup \
+	CREEK_COMPILED=1 $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup \
 	    tests/cluster tests/http tests/paper tests/simulation \
 	    tests/unit/driver tests/unit/server tests/unit/wire tests/unit/datatypes tests/unit/execution tests/unit/protocol \
 	    tests/unit/schemes tests/unit/simulation $(ARGS)

@@ -1,6 +1,7 @@
 """The benchmarks, in the order of the table."""
 
 from benchmarks import (
+    bulk_load,
     call,
     changes,
     conflicts,
@@ -17,6 +18,7 @@ from benchmarks import (
     order,
     pipeline,
     pipeline_scale,
+    pipeline_source,
     pipeline_tables,
     replica,
     simulator,
@@ -42,6 +44,7 @@ BENCHMARKS: dict[str, Benchmark] = {
         heal,
         journal,
         call,
+        bulk_load,
         changes,
         live,
         live_tpcc,
@@ -52,6 +55,7 @@ BENCHMARKS: dict[str, Benchmark] = {
         fuzzer,
         pipeline,
         pipeline_tables,
+        pipeline_source,
     )
 }
 

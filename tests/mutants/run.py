@@ -60,6 +60,7 @@ from tests.mutants import (
     sql_clients,
     tpcc,
     versions,
+    watching,
     wire,
 )
 from tests.mutants.catalogue import AnyMutant, Mutant, MutantWithTests
@@ -85,6 +86,7 @@ MUTANTS: tuple[AnyMutant, ...] = (
     *footprints.MUTANTS,
     *late_contexts.MUTANTS,
     *fast_path.MUTANTS,
+    *watching.MUTANTS,
     *wire.MUTANTS,
     *server.MUTANTS,
     *simulation.MUTANTS,

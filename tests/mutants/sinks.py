@@ -7,6 +7,11 @@ STAGING = "wire/staging.py"
 STAGING_TESTS = "tests/unit/wire/test_staging.py"
 STAGED_ROWS = "server/calls/staged_rows.py"
 STAGED_ROWS_TESTS = "tests/unit/server/calls/test_staged_rows.py"
+SINKS = "client/sinks.py"
+WRITER = "pipeline/source/writer.py"
+WRITE_OPTIONS = "pipeline/source/write_options.py"
+ROW_PLAN = "pipeline/source/row_plan.py"
+ROW_PLAN_TESTS = "tests/unit/pipeline/source/test_row_plan.py"
 
 MUTANTS: tuple[MutantWithTests, ...] = (
     tested(
@@ -86,7 +91,47 @@ MUTANTS: tuple[MutantWithTests, ...] = (
         "the replica that admits a chunk checks the arguments of each row",
         STAGED_ROWS_TESTS,
         STAGED_ROWS,
-        "checked.append(datatype.checked_call(name, *leading, *row).arguments[start:])",
+        "checked.append(datatype.checked_arguments(name, leading + row)[start:])",
         "checked.append(row)",
+    ),
+    tested(
+        "writer_ignores_the_number_of_a_batch",
+        "a batch that is written again has the number that it had",
+        "tests/pipeline/test_sink_kills.py",
+        WRITER,
+        "run(self.apply(messages, sink, query, batchId))",
+        "run(self.apply(messages, unnamed_sink(), query, batchId))",
+    ),
+    tested(
+        "writer_stages_under_one_token",
+        "each attempt of a task stages its rows under a token of its own",
+        "tests/cluster/test_sinks.py::test_a_sink_applies_each_batch_once",
+        SINKS,
+        "token = uuid.uuid4().hex",
+        'token = "token"',
+    ),
+    tested(
+        "writer_accepts_a_null_key",
+        "a row without a key is not written",
+        ROW_PLAN_TESTS,
+        ROW_PLAN,
+        "if column.null_count and name in self.required:",
+        "if False:",
+    ),
+    tested(
+        "json_errors_are_stored_as_text",
+        "a text that is no JSON is an error of its row",
+        ROW_PLAN_TESTS,
+        ROW_PLAN,
+        "yield _invalid_row(values) if _Invalid in map(type, values) else row",
+        "yield row",
+    ),
+    tested(
+        "batch_write_ignores_a_missing_number",
+        "a batch write with a sink has a number",
+        "tests/unit/pipeline/source/test_write_options.py",
+        WRITE_OPTIONS,
+        "if (sink is None) is not (batch is None):",
+        "if False:",
     ),
 )

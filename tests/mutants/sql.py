@@ -3,6 +3,11 @@
 from tests.mutants.catalogue import MutantWithTests, tested
 
 CHANGES = "tests/unit/sql/test_changes.py"
+WRITER = "tests/unit/sql/test_row_writer.py"
+READS = "tests/unit/sql/test_virtual_tables.py"
+CONNECTION = "tests/unit/sql/test_connection.py"
+FOREIGN_KEYS = "tests/unit/sql/test_foreign_keys.py"
+ENGINE = "tests/unit/sql/test_engine.py"
 
 MUTANTS: tuple[MutantWithTests, ...] = (
     tested(
@@ -44,5 +49,220 @@ MUTANTS: tuple[MutantWithTests, ...] = (
         "sql/changes.py",
         "            self._foreign_keys.check()\n",
         "            pass\n",
+    ),
+    tested(
+        "sql_update_leaves_the_old_index_entry",
+        "an update removes the index entry of the previous values",
+        WRITER,
+        "sql/row_writer.py",
+        "                self._delete(old_key)\n",
+        "                pass\n",
+    ),
+    tested(
+        "sql_delete_leaves_its_index_entries",
+        "a deletion removes the index entries of the row",
+        WRITER,
+        "sql/row_writer.py",
+        "            self._delete(table.index_key(index, row.values, row.parts))\n",
+        "            pass\n",
+    ),
+    tested(
+        "sql_unique_check_reads_only_own_writes",
+        "a unique check is a recorded read",
+        WRITER,
+        "sql/row_writer.py",
+        "            parts = get(table.index_key(index, row.values, row.parts))\n",
+        "            key = table.index_key(index, row.values, row.parts)\n"
+        "            pending = self._transaction.pending_write(key)\n"
+        "            parts = pending if type(pending) is tuple else None\n",
+    ),
+    tested(
+        "sql_nulls_are_equal_in_unique_constraints",
+        "rows with NULL do not violate a unique constraint",
+        WRITER,
+        "sql/row_writer.py",
+        "            if any(row.values[column] is None for column in index.columns):\n"
+        "                continue\n",
+        "",
+    ),
+    tested(
+        "sql_undo_restores_the_last_value_only",
+        "all writes of a failed statement are undone, newest first",
+        WRITER,
+        "sql/row_writer.py",
+        "key, pending = self._undo.pop()",
+        "key, pending = self._undo.pop(0)",
+    ),
+    tested(
+        "sql_query_reads_too_few_columns",
+        "a query depends on each column that it uses",
+        READS,
+        "sql/access_path.py",
+        "if min(number, 63) in used",
+        "if number in used and number < 63",
+    ),
+    tested(
+        "sql_query_depends_on_all_columns",
+        "a query depends only on the columns that it uses",
+        READS,
+        "sql/access_path.py",
+        "if min(number, 63) in used",
+        "if used is not None",
+    ),
+    tested(
+        "sql_upper_bound_excludes_equal_keys",
+        "a range includes the keys that start with its upper bound",
+        READS,
+        "sql/virtual_tables.py",
+        "stop = (*prefix, keys.high) if keys.excludes_high else _after(prefix, keys.high)",
+        "stop = (*prefix, keys.high)",
+    ),
+    tested(
+        "sql_equality_of_a_list_fixes_the_order",
+        "a column with several values cannot be omitted from an order",
+        "tests/unit/sql/test_access_path.py",
+        "sql/access_path.py",
+        "while fixed < len(equalities) and not equalities[fixed].is_list:",
+        "while fixed < len(equalities):",
+    ),
+    tested(
+        "sql_comparison_converts_text_columns",
+        "a number is no bound of a text column",
+        "tests/unit/sql/test_access_path.py",
+        "sql/access_path.py",
+        '        return value if kind is str else _UNCERTAIN\n    if affinity == "BLOB":',
+        '        return str(value)\n    if affinity == "BLOB":',
+    ),
+    tested(
+        "sql_clock_is_that_of_the_replica",
+        "the current time is that of the request",
+        CONNECTION,
+        "sql/connection.py",
+        "return _JULIAN_EPOCH_MS + timestamp_us // 1000",
+        "return super().xCurrentTimeInt64()",
+    ),
+    tested(
+        "sql_random_numbers_of_the_process",
+        "random numbers derive from the request",
+        CONNECTION,
+        "sql/connection.py",
+        'connection.create_scalar_function("random", random, 0)',
+        "connection.authorizer = None",
+    ),
+    tested(
+        "sql_steps_depend_on_earlier_statements",
+        "the steps of a query do not depend on the statements before",
+        CONNECTION,
+        "sql/connection.py",
+        "missing = self._instructions // INSTRUCTIONS_PER_STEP - max(0, self._calls - 1)",
+        "missing = min(1, self._calls)",
+    ),
+    tested(
+        "sql_instructions_are_not_counted",
+        "a query without end is stopped",
+        CONNECTION,
+        "sql/connection.py",
+        "            self._slot.current.transaction.step()\n        return False",
+        "            return self._calls > 10_000\n        return False",
+    ),
+    tested(
+        "sql_schema_is_read_without_a_record",
+        "a change of the schema executes statements again that read the old one",
+        ENGINE,
+        "sql/engine.py",
+        'session.schema = session.transaction.get(SCHEMA_KEY, b"")',
+        "from creekdb.execution.transaction import ABSENT\n"
+        "            found = session.transaction._view.pick(SCHEMA_KEY, ())\n"
+        '            session.schema = b"" if found is ABSENT else found',
+    ),
+    tested(
+        "sql_failed_schema_change_keeps_its_registers",
+        "a schema change that fails has no effect",
+        ENGINE,
+        "sql/engine.py",
+        "            transaction.roll_back_to(before)\n",
+        "            pass\n",
+    ),
+    tested(
+        "sql_if_not_exists_writes_the_schema",
+        "a statement without effect on the schema writes nothing",
+        ENGINE,
+        "sql/schema_changes.py",
+        "    if probe.entries() == schema.entries:\n        return result",
+        "    if text is None:\n        return result",
+    ),
+    tested(
+        "sql_cascades_end_after_one_level",
+        "actions of foreign keys apply to the rows that they change",
+        FOREIGN_KEYS,
+        "sql/foreign_keys.py",
+        "                self._writer.delete(table, current)\n",
+        "                on_delete, self._writer.on_delete = self._writer.on_delete, None\n"
+        "                self._writer.delete(table, current)\n"
+        "                self._writer.on_delete = on_delete\n",
+    ),
+    tested(
+        "sql_default_of_a_child_is_not_checked",
+        "a child needs its parent after SET DEFAULT",
+        FOREIGN_KEYS,
+        "sql/foreign_keys.py",
+        "        self._child_checks.append(_ChildCheck(key, table, row))\n        self._writer",
+        "        self._writer",
+    ),
+    tested(
+        "sql_returning_shows_the_old_row",
+        "RETURNING shows the row after the change",
+        CHANGES,
+        "sql/changes.py",
+        "            return\n        self.changed.append(row)",
+        "            return\n        self.changed.append(previous)",
+    ),
+    tested(
+        "sql_first_conflict_clause_is_ignored",
+        "the first ON CONFLICT clause that handles a conflict decides",
+        CHANGES,
+        "sql/changes.py",
+        "    for upsert in changer.plan.upserts:\n",
+        "    for upsert in reversed(changer.plan.upserts):\n",
+    ),
+    tested(
+        "sql_strict_types_are_not_enforced",
+        "a STRICT column holds values of its type only",
+        "tests/unit/sql/test_probe.py",
+        "sql/changes.py",
+        "        elif _EXACT_TYPES.get(column.affinity) is not type(value) or (",
+        "        elif type(value) is bytes or (",
+    ),
+    tested(
+        "sql_an_infinite_number_is_stored",
+        "a stored value can be sent to other replicas",
+        "tests/unit/sql/test_probe.py",
+        "sql/probe.py",
+        'if type(value) is float and (value in (float("inf"), float("-inf"))):',
+        "if type(value) is type:",
+    ),
+    tested(
+        "sql_a_dropped_slot_is_used_again",
+        "the position of a dropped column is not used again",
+        "tests/unit/sql/test_catalog.py",
+        "sql/schema_changes.py",
+        "    slot = storage.width\n",
+        "    slot = len(storage.slots)\n",
+    ),
+    tested(
+        "sql_explicit_null_becomes_the_default",
+        "an explicit NULL in an added column stays NULL",
+        "tests/unit/sql/test_catalog.py",
+        "sql/catalog.py",
+        "                stored[slot] = STORED_NULL\n",
+        "                stored[slot] = None\n",
+    ),
+    tested(
+        "sql_workers_are_shared_by_schemas",
+        "a worker serves the schema for which it was made",
+        "tests/unit/sql/test_worker.py",
+        "sql/worker.py",
+        "        idle = self._idle.get(encoded)\n",
+        "        idle = next(iter(self._idle.values()), None)\n",
     ),
 )

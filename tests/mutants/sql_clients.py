@@ -32,7 +32,7 @@ MUTANTS: tuple[MutantWithTests, ...] = (
         "a statement that fails has no effect",
         SCRIPT_TESTS,
         SCRIPT,
-        "            self._restore(before)\n",
+        "            self._roll_back_to(before)\n",
         "",
     ),
     tested(

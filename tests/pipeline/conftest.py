@@ -1,7 +1,8 @@
 """One local Spark session that all tests share.
 
-Tests that need Spark run in one process of xdist (`--dist loadgroup`). A second process would start
-a second session, and both would compete for the machine.
+Tests that use it run in one process of xdist (`--dist loadgroup`). A second process would start
+a second session, and both would compete for the machine. Tests whose Spark runs in processes of its
+own form another group.
 """
 
 from collections.abc import Iterator

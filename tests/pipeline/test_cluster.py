@@ -16,7 +16,7 @@ from creekdb.pipeline.storage import Location
 from tests.pipeline.standalone_cluster import Machine, standalone_cluster
 
 pytestmark = [
-    pytest.mark.xdist_group("spark"),
+    pytest.mark.xdist_group("spark processes"),
     pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="requires /proc"),
 ]
 

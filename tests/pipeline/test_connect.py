@@ -17,7 +17,7 @@ from creekdb.pipeline.spark.configuration import SparkOptions
 from creekdb.pipeline.spark.session import spark_session
 from tests.pipeline.connect_server import connect_server
 
-pytestmark = pytest.mark.xdist_group("spark")
+pytestmark = pytest.mark.xdist_group("spark processes")
 
 GRID = """
 [[block]]

@@ -15,7 +15,7 @@ from tests.pipeline.standalone_cluster import standalone_cluster
 REASON = missing_permission()
 
 pytestmark = [
-    pytest.mark.xdist_group("spark"),
+    pytest.mark.xdist_group("spark processes"),
     pytest.mark.skipif(REASON is not None, reason=REASON or ""),
 ]
 

@@ -11,7 +11,7 @@ import pytest
 
 from creekdb.cli.submit import SCRIPT
 
-pytestmark = pytest.mark.xdist_group("spark")
+pytestmark = pytest.mark.xdist_group("spark processes")
 
 GRID = """
 [[block]]

@@ -37,12 +37,26 @@ class Pair:
         self.reference.config(apsw.SQLITE_DBCONFIG_DQS_DDL, 0)
         self.reference.config(apsw.SQLITE_DBCONFIG_DQS_DML, 0)
         self.statements: list[str] = []
+        self.refusal: str | None = None
+        """Error of the last statement, if it has a feature that Creek does not support."""
 
     def execute(self, statement: str, parameters: tuple[Any, ...] = ()) -> bool:
         """Execute a statement on both. Return False if it raised an error on both."""
         self.statements.append(statement)
         ours = self._execute_on_creek(statement, parameters)
         theirs = self._execute_on_sqlite(statement, parameters)
+        if ours != theirs and not _is_choice_of_errors(ours, theirs):
+            raise self._difference(ours, theirs)
+        return not isinstance(ours, str)
+
+    def execute_supported(self, statement: str) -> bool | None:
+        """Execute a statement on both, or return None if Creek refuses it by name."""
+        self.statements.append(statement)
+        ours = self._execute_on_creek(statement, ())
+        if isinstance(ours, str) and self.refusal is not None:
+            self.statements.pop()
+            return None
+        theirs = self._execute_on_sqlite(statement, ())
         if ours != theirs and not _is_choice_of_errors(ours, theirs):
             raise self._difference(ours, theirs)
         return not isinstance(ours, str)
@@ -58,9 +72,12 @@ class Pair:
                 raise self._difference(ours, theirs)
 
     def _execute_on_creek(self, statement: str, parameters: tuple[Any, ...]) -> list[str] | str:
+        self.refusal = None
         try:
             result = self.machine.call("sql", statement, parameters)
         except OperationRaised as error:
+            if str(error).startswith("SqlUnsupported") or "found more" in str(error):
+                self.refusal = str(error)
             return _POSITION.sub("", _CLASS.sub("", str(error)))
         return _comparable(statement, result["rows"])
 
@@ -73,7 +90,7 @@ class Pair:
 
     def _adapted(self, statement: str) -> str:
         """Store a table with another primary key than a row id by its key, as Creek does."""
-        if "PRIMARY KEY (" not in statement:
+        if "PRIMARY KEY (" not in statement or "WITHOUT ROWID" in statement:
             return statement
         return statement + (", " if statement.endswith("STRICT") else " ") + "WITHOUT ROWID"
 

@@ -347,6 +347,8 @@ class Grammar:
         free = table.free
         if not free or random.random() < 0.2:
             return self._update_of_one_row(table)
+        if random.random() < 0.15:
+            return self._update_from_another_table(table)
         columns = random.sample(free, random.randint(1, len(free)))
         values = [self.expression([table], 2) for _ in columns]
         word = random.choice(("UPDATE", "UPDATE", "UPDATE OR IGNORE"))
@@ -360,6 +362,22 @@ class Grammar:
             )
         where = f" WHERE {self.condition([table])}" if random.random() < 0.8 else ""
         return f"{word} {table.name} SET {assigned}{where}{self.returning(table)}"
+
+    def _update_from_another_table(self, table: RandomTable) -> str:
+        """Join each row with at most one other row, because SQLite would choose one of several."""
+        random, other = self.random, self.table()
+        key, value = random.choice(other.columns), random.choice(other.columns)
+        groups = (
+            f"SELECT CAST({key} AS TEXT) AS k, max({value}) AS m, count(*) AS n "
+            f"FROM {other.name} GROUP BY 1"
+        )
+        assigned = f"{random.choice(table.free)} = {random.choice(('o.m', 'o.n', 'o.m'))}"
+        joined = f"o.k = CAST({table.name}.{random.choice(table.columns)} AS TEXT)"
+        where = f" AND {self.condition([table], 1)}" if random.random() < 0.3 else ""
+        return (
+            f"UPDATE {table.name} SET {assigned} FROM ({groups}) AS o "
+            f"WHERE {joined}{where}{self.returning(table)}"
+        )
 
     def _update_of_one_row(self, table: RandomTable) -> str:
         column = self.random.choice(table.writable)

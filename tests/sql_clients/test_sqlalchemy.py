@@ -1,5 +1,7 @@
 """SQLAlchemy, pandas and Alembic on live clusters."""
 
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -257,3 +259,10 @@ def test_alembic_migrates_up_and_down(engine: sa.Engine, tmp_path: Path) -> None
 def test_the_declared_version_of_sqlite_is_that_of_the_engine() -> None:
     version = tuple(map(int, apsw.sqlite_lib_version().split(".")))
     assert version == dbapi.sqlite_version_info
+
+
+def test_migrations_can_be_imported_before_alembic() -> None:
+    """Alembic loads the plugins of installed packages, so this module too, while it is imported."""
+    imported = "import creekdb.sqlalchemy.migrations as it; print(it.CreekImpl.__dialect__)"
+    run = subprocess.run([sys.executable, "-c", imported], capture_output=True, check=True)
+    assert run.stdout == b"creek\n"

@@ -89,6 +89,14 @@ class OperationDirectory:
         _, parameters = self._signatures[name]
         return inspect.Signature([_inspected(each) for each in parameters])
 
+    def parameters(self, name: str) -> tuple[Parameter, ...]:
+        """Return the parameters of an operation, without the transaction. Raise `UnknownName`."""
+        if self.datatype is not None:
+            return self.datatype.parameters(name)
+        if name not in self._signatures:
+            raise UnknownName(f"operation of {self._datatype_name}", name, self._announced)
+        return self._signatures[name][1]
+
     def documentation(self, name: str) -> str:
         """Return the signature of an operation, and its docstring if it is known."""
         text = self.signature_text(name)

@@ -13,7 +13,7 @@ import asyncio
 import uuid
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
 from itertools import islice
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, TypeAlias
 
 import msgspec
 
@@ -55,6 +55,8 @@ RETRY_PAUSE_S: Final = 0.2
 _ROW_BYTES_MAX: Final = CLIENT_FRAME_BYTES_MAX - 64 * 1024
 _encode: Final = msgspec.msgpack.Encoder().encode
 
+Chunk: TypeAlias = "tuple[Row | InvalidRow, ...]"
+
 
 class CallPort(Protocol):
     """A database, as far as sinks use it."""
@@ -81,6 +83,13 @@ class RejectedRow(msgspec.Struct, frozen=True):
     error: str
 
 
+class InvalidRow(msgspec.Struct, frozen=True):
+    """Row that a client cannot send as it is, and the reason."""
+
+    row: Row
+    error: str
+
+
 class Sink:
     """Ledger of batches under one name: the result of `db.sink(name)`."""
 
@@ -99,7 +108,7 @@ class Sink:
     async def stage(
         self,
         operation: str,
-        rows: Iterable[Row],
+        rows: Iterable[Row | InvalidRow],
         *,
         leading: tuple[Any, ...] = (),
         keep_rejected: bool = False,
@@ -107,8 +116,8 @@ class Sink:
     ) -> StagedRows:
         """Stage rows, each the arguments of one call of `operation` after the `leading` ones.
 
-        With `keep_rejected`, rows with arguments of wrong types become rejected rows of the batch.
-        Otherwise they raise `NotDone`, which names the first of them.
+        With `keep_rejected`, invalid rows and those with arguments of wrong types become rejected
+        rows of the batch. Otherwise `BadValue` or `NotDone` names the first of them.
         """
         token = uuid.uuid4().hex
         stage = _StagedChunks(self._call, token, operation, leading, keep_rejected)
@@ -176,7 +185,7 @@ def unnamed_sink() -> str:
 async def load_rows(
     database: CallPort,
     operation: str,
-    rows: Iterable[Row],
+    rows: Iterable[Row | InvalidRow],
     *,
     leading: tuple[Any, ...] = (),
     chunk_rows: int = CHUNK_ROWS,
@@ -191,9 +200,12 @@ async def load_rows(
     """
     loaded = 0
 
-    async def load(chunk: tuple[Row, ...]) -> None:
+    async def load(chunk: Chunk) -> None:
         nonlocal loaded
-        await retry_call(database, CallOptions(False), LOAD, operation, leading, chunk)
+        valid, invalid = _separated(chunk)
+        if invalid:
+            raise _invalid_row_error(*invalid[0])
+        await retry_call(database, CallOptions(False), LOAD, operation, leading, valid)
         loaded += len(chunk)
         on_loaded(len(chunk))
 
@@ -220,12 +232,15 @@ class _StagedChunks:
         self.chunks = 0
         self.rows = 0
 
-    def __call__(self, chunk: tuple[Row, ...]) -> Coroutine[Any, Any, Any]:
+    def __call__(self, chunk: Chunk) -> Coroutine[Any, Any, Any]:
+        valid, invalid = _separated(chunk)
+        if invalid and not self._keep_rejected:
+            raise _invalid_row_error(*invalid[0])
         number = self.chunks
         self.chunks += 1
         self.rows += len(chunk)
         operation, leading, keep = self._operation, self._leading, self._keep_rejected
-        return self._call(STAGE, self._token, number, operation, leading, chunk, (), keep)
+        return self._call(STAGE, self._token, number, operation, leading, valid, invalid, keep)
 
 
 async def retry_call(
@@ -257,14 +272,26 @@ def _is_temporary(error: NotDone | Unknown) -> bool:
     return reject_rule(error.reason).is_temporary or error.reason == RejectReason.UNREACHABLE
 
 
-def chunks_of(rows: Iterable[Row], chunk_rows: int) -> Iterator[tuple[Row, ...]]:
+def _separated(chunk: Chunk) -> tuple[tuple[Row, ...], tuple[tuple[Row, str], ...]]:
+    """Return the valid rows, and the invalid ones with their errors."""
+    valid = tuple([each for each in chunk if not isinstance(each, InvalidRow)])
+    if len(valid) == len(chunk):
+        return valid, ()
+    return valid, tuple([(each.row, each.error) for each in chunk if isinstance(each, InvalidRow)])
+
+
+def _invalid_row_error(row: Row, error: str) -> BadValue:
+    return BadValue(f"{error} (row: {describe_row(row)})")
+
+
+def chunks_of(rows: Iterable[Row | InvalidRow], chunk_rows: int) -> Iterator[Chunk]:
     """Divide rows into chunks of bounded number and size."""
     remaining = iter(rows)
     while chunk := tuple(islice(remaining, chunk_rows)):
         yield from _divided(chunk)
 
 
-def _divided(chunk: tuple[Row, ...]) -> Iterator[tuple[Row, ...]]:
+def _divided(chunk: Chunk) -> Iterator[Chunk]:
     size = len(_encode(chunk))
     if size <= CHUNK_BYTES_MAX:
         yield chunk
@@ -275,25 +302,27 @@ def _divided(chunk: tuple[Row, ...]) -> Iterator[tuple[Row, ...]]:
     elif size <= _ROW_BYTES_MAX:
         yield chunk
     else:
-        limit = f"{_ROW_BYTES_MAX} bytes"
-        raise BadValue(f"a row of {size} bytes exceeds {limit}: {describe_row(chunk[0])}")
+        limit, row_text = f"{_ROW_BYTES_MAX} bytes", describe_row((chunk[0],))
+        raise BadValue(f"a row of {size} bytes exceeds {limit}; store less in it: {row_text}")
 
 
 async def run_chunks(
-    send: Callable[[tuple[Row, ...]], Coroutine[Any, Any, Any]],
-    chunks: Iterable[tuple[Row, ...]],
+    send: Callable[[Chunk], Coroutine[Any, Any, Any]],
+    chunks: Iterator[Chunk],
     in_flight_max: int,
 ) -> None:
-    """Send all chunks, with a bounded number in flight. The first error cancels the others."""
+    """Send all chunks, with a bounded number in flight. The first error cancels the others.
+
+    Another thread makes the chunks, since that may take long and the connection must not wait.
+    """
     pending: set[asyncio.Task[Any]] = set()
     try:
-        for chunk in chunks:
+        while (chunk := await asyncio.to_thread(next, chunks, None)) is not None:
             if len(pending) >= in_flight_max:
                 done, pending = await asyncio.wait(pending, return_when=asyncio.FIRST_COMPLETED)
                 for task in done:
                     task.result()
             pending.add(asyncio.create_task(send(chunk)))
-            await asyncio.sleep(0)
         while pending:
             done, pending = await asyncio.wait(pending, return_when=asyncio.FIRST_EXCEPTION)
             for task in done:

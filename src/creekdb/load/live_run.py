@@ -20,7 +20,7 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from time import perf_counter_ns
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, TypeAlias
 
 import msgspec
 
@@ -165,24 +165,36 @@ def recorded_history(cluster: LocalCluster, meter: LoadMeter, config: Mapping[st
     return msgspec.structs.replace(history, config={**history.config, **config})
 
 
+OnStable: TypeAlias = Callable[[Sequence[str]], None]
+"""Function that receives the client addresses of a cluster which is stable and still runs."""
+
+
 def run_live(
-    config: LiveRunConfig, directory: Path, observer: LiveRunObserver
+    config: LiveRunConfig,
+    directory: Path,
+    observer: LiveRunObserver,
+    on_stable: OnStable | None = None,
 ) -> tuple[History, LoadResult]:
     """Run TPC-C against a local cluster. All processes have ended when it returns or raises.
 
-    `directory` holds journals and recordings.
+    `directory` holds journals and recordings. With `on_stable`, the replicas keep their changes for
+    it.
     """
+    keep_options = () if on_stable is None else ("--keep-changes", "1h")
     datatype = tpcc.populated_datatype_name("rows", config.warehouses, config.seed)
     with LocalCluster(
         directory,
         replicas=config.replicas,
         datatype=datatype,
-        options=("--record-orders",),
+        options=("--record-orders", *keep_options),
         is_recorded=True,
     ) as cluster:
         meter, load, applied_faults = run_in_new_loop(
             _drive_cluster(config, datatype, cluster, observer)
         )
+        if on_stable is not None:
+            observer.on_stage("reading the changes of the replicas")
+            on_stable(cluster.addresses)
         observer.on_stage("stopping the replicas")
     observer.on_stage("merging the recordings")
     run_config = {"load_tps": load, "seed": config.seed, "command": config.command}

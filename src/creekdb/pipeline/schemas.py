@@ -13,7 +13,7 @@ NULLABLE: Final = True
 _Column: TypeAlias = tuple[str, pa.DataType, str] | tuple[str, pa.DataType, str, bool]
 
 
-def _table(*columns: _Column) -> pa.Schema:
+def declare_table(*columns: _Column) -> pa.Schema:
     return pa.schema(
         [
             pa.field(name, kind, bool(flags), {"description": description})
@@ -55,7 +55,7 @@ _EXPERIMENT_FIELDS: Final = (
 EXPERIMENT_COLUMNS: Final = tuple(field[0] for field in _EXPERIMENT_FIELDS)
 """Columns that are equal in runs that differ only in their seed."""
 
-RUNS: Final = _table(
+RUNS: Final = declare_table(
     _RUN,
     *_EXPERIMENT_FIELDS,
     ("seed", pa.int64(), "seed of all random choices"),
@@ -79,7 +79,7 @@ COUNTER_COLUMNS: Final = tuple(
 )
 """Columns of RUNS that come from counters."""
 
-OPERATIONS: Final = _table(
+OPERATIONS: Final = declare_table(
     _RUN,
     ("replica", pa.int32(), "replica that was called"),
     ("incarnation", pa.int32(), "number of restarts of the replica before the call"),
@@ -106,7 +106,7 @@ OPERATIONS: Final = _table(
     ("commit_index", pa.int64(), "position in the committed order, from 0", NULLABLE),
 )
 
-ORDERS: Final = _table(
+ORDERS: Final = declare_table(
     _RUN,
     ("replica", pa.int32(), "replica that committed the request"),
     ("index", pa.int64(), "position in the committed order, from 0"),
@@ -114,7 +114,7 @@ ORDERS: Final = _table(
     ("event", pa.int64(), "number of the request there"),
 )
 
-SAMPLES: Final = _table(
+SAMPLES: Final = declare_table(
     _RUN,
     ("replica", pa.int32(), "sampled replica"),
     ("at_us", pa.int64(), "time of the sample"),
@@ -125,7 +125,7 @@ SAMPLES: Final = _table(
     ("bytes", pa.int64(), "bytes sent since the start of the run"),
 )
 
-FINAL_STATES: Final = _table(
+FINAL_STATES: Final = declare_table(
     _RUN,
     ("replica", pa.int32(), "member of the cluster at the end of the run"),
     ("first", pa.int64(), "position of the first committed request that the replica still lists"),
@@ -135,7 +135,7 @@ FINAL_STATES: Final = _table(
     ("state_digest", pa.string(), "hash of all registers"),
 )
 
-MEASURES: Final = _table(
+MEASURES: Final = declare_table(
     _RUN,
     *_EXPERIMENT_FIELDS,
     ("seed", pa.int64(), "seed of all random choices"),
@@ -151,7 +151,7 @@ MEASURES: Final = _table(
     ("messages_per_operation", pa.float64(), "messages between replicas per operation", NULLABLE),
 )
 
-LATENCIES: Final = _table(
+LATENCIES: Final = declare_table(
     _RUN,
     ("answer", pa.string(), "kind of response, such as `weak_tentative` or `strong_stable`"),
     ("kind", pa.string(), "name of the operation, or `all`"),
@@ -177,7 +177,7 @@ RESPONSE_KINDS: Final = (
 is the response that the client waits for, of weak and strong operations.
 """
 
-OVER_TIME: Final = _table(
+OVER_TIME: Final = declare_table(
     _RUN,
     ("replica", pa.int32(), "replica that was called"),
     ("answer", pa.string(), "awaited response: `weak_tentative` or `strong_stable`"),
@@ -190,7 +190,7 @@ OVER_TIME: Final = _table(
 )
 """Time steps of live runs and of runs with faults."""
 
-SUMMARY: Final = _table(
+SUMMARY: Final = declare_table(
     *_EXPERIMENT_FIELDS,
     ("measure", pa.string(), "a column of `measures`, or a kind of response with its statistic"),
     ("seeds", pa.int64(), "number of runs"),
@@ -199,7 +199,7 @@ SUMMARY: Final = _table(
     ("high", pa.float64(), "upper end of the 95 % confidence interval", NULLABLE),
 )
 
-PEAKS: Final = _table(
+PEAKS: Final = declare_table(
     *(column for column in _EXPERIMENT_FIELDS if column[0] not in ("load_tps", "duration_us")),
     ("seed", pa.int64(), "seed of all random choices"),
     ("peak_tps", pa.float64(), "throughput at the highest unsaturated load"),
@@ -207,7 +207,7 @@ PEAKS: Final = _table(
     ("saturating_tps", pa.float64(), "lowest saturating load; null without one", NULLABLE),
 )
 
-VERDICTS: Final = _table(
+VERDICTS: Final = declare_table(
     _RUN,
     ("checker", pa.string(), "property that was checked"),
     ("verdict", pa.string(), "`ok`, `illegal` or `unknown`"),
@@ -237,7 +237,7 @@ RESULT_SCHEMAS: Final = {
 
 # --- tables of 'creek export': of a cluster, not of a run ---------------------------------------
 
-REGISTERS: Final = _table(
+REGISTERS: Final = declare_table(
     ("key", pa.string(), 'key, as JSON: `"lamp"`, `3` or `["stock", "lamp"]`'),
     ("key_text", pa.string(), "key that is a string", NULLABLE),
     ("key_int", pa.int64(), "key that is an integer", NULLABLE),
@@ -258,7 +258,7 @@ REGISTERS: Final = _table(
 VALUE_KINDS: Final = ("null", "bool", "int", "float", "text", "bytes", "tuple", "dict", "deleted")
 """Types of a stored value. `deleted` marks an initial register that was deleted."""
 
-COMMITTED: Final = _table(
+COMMITTED: Final = declare_table(
     ("index", pa.int64(), "position in the committed order, from 0"),
     ("origin", pa.int32(), "replica that issued the operation"),
     ("event", pa.int64(), "number of the operation there"),

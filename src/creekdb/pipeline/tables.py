@@ -5,8 +5,8 @@
     tables = creekdb.pipeline.read("runs/quick")
     tables.operations.groupBy("kind").count().show()
 
-`read` accepts the output of `creek pipeline run`, an export of `creek export`, and the TPC-C data
-of `creek pipeline generate`, on any file system that Spark can access.
+`read` accepts the output of `creek pipeline run` and `watch`, an export of `creek export`, and the
+TPC-C data of `creek pipeline generate`, on any file system that Spark can access.
 """
 
 import atexit
@@ -27,11 +27,13 @@ if TYPE_CHECKING:
 
 def _schemas_by_manifest() -> dict[str, Mapping[str, pa.Schema]]:
     from creekdb.pipeline.stages.population import POPULATION_SCHEMAS  # noqa: PLC0415 - numpy
+    from creekdb.pipeline.watch.tables import KEPT_SCHEMAS, WATCH_SCHEMAS  # noqa: PLC0415
 
     return {
         "pipeline.json": RUN_SCHEMAS | RESULT_SCHEMAS,
         "export.json": EXPORT_SCHEMAS,
         "population.json": POPULATION_SCHEMAS,
+        "watch.json": KEPT_SCHEMAS | WATCH_SCHEMAS,
     }
 
 
@@ -88,8 +90,22 @@ def read(path: str | Path, spark: "SparkSession | None" = None) -> Tables:
             return Tables(spark or _session(), directory, schemas)
     raise UsageError(
         f"cannot read {directory}: it holds no tables; name an output of 'creek pipeline run', "
-        "'creek pipeline generate' or 'creek export'"
+        "'creek pipeline watch', 'creek pipeline generate' or 'creek export'"
     )
+
+
+def watch_cluster(servers: str, path: str | Path, spark: "SparkSession | None" = None) -> Tables:
+    """Measure everything that a live cluster has committed, and return the tables.
+
+    `servers` are the client addresses of all replicas, separated by commas. The tables and the page
+    `watch.html` are written to a directory, which a later call continues.
+    """
+    from creekdb.pipeline.watch.feeds import parse_servers  # noqa: PLC0415
+    from creekdb.pipeline.watch.watcher import watch_history  # noqa: PLC0415
+
+    session = spark or _session()
+    watch_history(session, Location.parse(path), parse_servers(servers))
+    return read(path, session)
 
 
 _sessions: Final = ExitStack()

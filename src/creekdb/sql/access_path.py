@@ -54,6 +54,8 @@ class AccessPath(NamedTuple):
     """True if SQLite relies on the order of the rows."""
     columns: tuple[int, ...] = ()
     """Numbers of the columns that the query uses, sorted."""
+    is_wide: bool = False
+    """True if an upper bound may be the text of a numeric column."""
 
     def describe(self, table: Table) -> str:
         """Return a description for EXPLAIN QUERY PLAN, such as `primary key (id=?)`."""
@@ -77,14 +79,21 @@ class _Usable(NamedTuple):
     """True for an IN. SQLite scans once for each of its values, in ascending order."""
 
 
-def choose_path(table: Table, info: apsw.IndexInfo, has_subquery_in_list: bool) -> AccessPath:
+class Uncertainties(NamedTuple):
+    """Properties of a statement whose comparisons may convert a column of TEXT or BLOB affinity."""
+
+    has_subquery_in_list: bool
+    has_range_between_columns: bool
+
+
+def choose_path(table: Table, info: apsw.IndexInfo, statement: Uncertainties) -> AccessPath:
     """Return the cheapest path, and report its costs and arguments to SQLite.
 
-    `has_subquery_in_list` is True if the statement may have an IN with a subquery. The type of the
-    subquery then decides how a column of TEXT or BLOB affinity is compared. A virtual table must
-    leave the comparison to SQLite, which would otherwise compare without that type.
+    If the statement may have an IN with a subquery, the type of the subquery decides how a column
+    of TEXT or BLOB affinity is compared. A virtual table must leave the comparison to SQLite, which
+    would otherwise compare without that type.
     """
-    usable = _usable_constraints(table, info, has_subquery_in_list)
+    usable = _usable_constraints(table, info, statement.has_subquery_in_list)
     order = [
         (info.get_aOrderBy_iColumn(number), bool(info.get_aOrderBy_desc(number)))
         for number in range(info.nOrderBy)
@@ -96,7 +105,7 @@ def choose_path(table: Table, info: apsw.IndexInfo, has_subquery_in_list: bool) 
     ]
     best = min(candidates, key=lambda candidate: candidate.cost)
     best.report(info)
-    return best.path(info, columns)
+    return best.path(info, columns, statement.has_range_between_columns)
 
 
 def _usable_constraints(
@@ -113,11 +122,14 @@ def _usable_constraints(
                 column = table.row_id_column
             collation = info.get_aConstraint_collation(number).upper()
             is_list = info.get_aConstraintUsage_in(number)
-            is_numeric = column == -1 or table.columns[column].affinity not in ("TEXT", "BLOB")
-            if is_list and has_subquery_in_list and not is_numeric:
+            if is_list and has_subquery_in_list and not _is_numeric(table, column):
                 continue
             usable.setdefault(column, []).append(_Usable(number, operator, collation, is_list))
     return usable
+
+
+def _is_numeric(table: Table, column: int) -> bool:
+    return column == -1 or table.columns[column].affinity not in ("TEXT", "BLOB")
 
 
 class _Candidate(NamedTuple):
@@ -138,7 +150,7 @@ class _Candidate(NamedTuple):
         if self.is_point:
             info.idxFlags = apsw.SQLITE_INDEX_SCAN_UNIQUE
 
-    def path(self, info: apsw.IndexInfo, columns: tuple[int, ...]) -> AccessPath:
+    def path(self, info: apsw.IndexInfo, columns: tuple[int, ...], is_wide: bool) -> AccessPath:
         """Return the path, and assign the arguments of its scan."""
         arguments = 0
 
@@ -155,7 +167,14 @@ class _Candidate(NamedTuple):
         equalities = tuple([made for each in self.equalities if (made := condition(each))])
         lower, upper = condition(self.lower), condition(self.upper)
         return AccessPath(
-            self.key, equalities, lower, upper, self.reverse, self.is_ordered, columns
+            self.key,
+            equalities,
+            lower,
+            upper,
+            self.reverse,
+            self.is_ordered,
+            columns,
+            is_wide and upper is not None,
         )
 
 
@@ -245,7 +264,10 @@ class KeyRange(NamedTuple):
     prefix: tuple[Component, ...]
     low: Component | None = None
     high: Component | None = None
-    """Inclusive bounds, None where unbounded."""
+    """Bounds, None where unbounded."""
+    excludes_low: bool = False
+    excludes_high: bool = False
+    """True if no key with this bound as its next component is in the range."""
 
 
 def key_range(
@@ -270,8 +292,33 @@ def key_range(
         if not components:
             return None, True
         prefix = (*prefix, *components)
-    low, high = _bounds(table, path.key, len(path.equalities), bounds[0], bounds[1])
+    position = len(path.equalities)
+    low, high = _bounds(table, path.key, position, bounds[0], bounds[1])
+    if position < len(path.key.columns):
+        codec = path.key.codecs[position]
+        if low is None and path.upper is not None:
+            low = _FIRST_AFTER_NULL.get(codec)  # NULL is not less than anything
+        # The bounds of integers are rounded, and then inclusive.
+        is_exact = [codec is not Codec.INTEGER or type(bound) is int for bound in bounds]
+        excludes_low = _is_strict(path.lower) and low is not None and is_exact[0]
+        excludes_high = _is_strict(path.upper) and high is not None and is_exact[1]
+        column = path.key.columns[position]
+        if path.is_wide and type(bounds[1]) is str and not _is_numeric(table, column):
+            # In the comparison, texts of numbers may be numbers, which are less than all texts.
+            high = max(str(high), str(encode(_AFTER_NUMBERS, codec, "BINARY")))
+        return KeyRange(prefix, low, high, excludes_low, excludes_high), True
     return KeyRange(prefix, low, high), True
+
+
+_FIRST_AFTER_NULL: Final[dict[Codec, Component]] = {Codec.TEXT: "", Codec.GENERAL: "1"}
+"""Least component of a value other than NULL."""
+_AFTER_NUMBERS: Final = ":"
+"""Text after all texts of numbers, which start with white space, a sign, a point or a digit."""
+_STRICT: Final = (apsw.SQLITE_INDEX_CONSTRAINT_GT, apsw.SQLITE_INDEX_CONSTRAINT_LT)
+
+
+def _is_strict(condition: Condition | None) -> bool:
+    return condition is not None and condition.operator in _STRICT
 
 
 def _equal_components(

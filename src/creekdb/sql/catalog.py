@@ -169,7 +169,9 @@ class Table(msgspec.Struct, frozen=True, dict=True):
     def is_dense(self) -> bool:
         """True if a stored row is the tuple of all column values."""
         numbers = tuple(range(len(self.columns)))
-        return self.storage.slots == numbers and self.storage.created_width == len(numbers)
+        storage = self.storage
+        # A dropped last column leaves items behind, and an added one is missing in older rows.
+        return storage.slots == numbers and (storage.width == storage.created_width == len(numbers))
 
     def index_prefix(self, index: Index) -> tuple[str, str, str]:
         return (INDEX_PREFIX, self.storage.name, index.name)

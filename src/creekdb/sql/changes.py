@@ -141,30 +141,30 @@ class RowChanger:
 
     def insert(self, row: Row) -> None:
         """Insert a row, or skip it by OR IGNORE."""
-        if self._resolve(self.writer.conflicts(self.table, row)):
+        if self._resolve(self.writer.conflicts(self.table, row), self.plan.resolution):
             self.writer.insert(self.table, row)
             self.changed.append(row)
             row_id = row.row_id(self.table)
             if row_id is not None:
                 self.worker.session.last_row_id = row_id
 
-    def update(self, previous: Row, row: Row, changes_keys: bool) -> None:
-        """Update a row, or skip it by OR IGNORE."""
+    def update(self, previous: Row, row: Row, changes_keys: bool, resolution: str) -> None:
+        """Update a row, or skip it if the resolution of conflicts is IGNORE."""
         if not changes_keys:
             self.writer.update_in_place(self.table, previous, row)
-        elif self._resolve(self.writer.conflicts(self.table, row, previous)):
+        elif self._resolve(self.writer.conflicts(self.table, row, previous), resolution):
             self.writer.update(self.table, previous, row)
         else:
             return
         self.changed.append(row)
 
-    def _resolve(self, conflicts: list[Conflict]) -> bool:
+    def _resolve(self, conflicts: list[Conflict], resolution: str) -> bool:
         """Remove the rows in the way, or return False to skip the new row, or raise."""
         if not conflicts:
             return True
-        if self.plan.resolution == "IGNORE":
+        if resolution == "IGNORE":
             return False
-        if self.plan.resolution != "REPLACE":
+        if resolution != "REPLACE":
             raise unique_error(self.table, conflicts[0].constraint)
         for conflict in conflicts:
             existing = self.writer.read(self.table, conflict.parts)
@@ -208,13 +208,17 @@ def _update(changer: RowChanger, assigned: AssignedColumns) -> None:
     for parts, values in by_key.items():
         previous = writer.read(table, parts)
         if previous is not None:
-            _update_row(changer, previous, assigned, values)
+            _update_row(changer, previous, assigned, values, changer.plan.resolution)
 
 
 def _update_row(
-    changer: RowChanger, previous: Row, assigned: AssignedColumns, values: tuple[SqlValue, ...]
+    changer: RowChanger,
+    previous: Row,
+    assigned: AssignedColumns,
+    values: tuple[SqlValue, ...],
+    resolution: str,
 ) -> None:
-    replaced = {
+    replaced: dict[int, Any] = {
         number: value
         for number, value in zip(assigned.numbers, values, strict=True)
         if number is not None
@@ -222,15 +226,21 @@ def _update_row(
     try:
         row = changer.row_with(changer.table, previous, replaced)
     except SqlConstraintError as error:
-        if changer.plan.resolution == "IGNORE" and _is_ignorable(error):
+        if resolution == "IGNORE" and _is_ignorable(error):
             return
-        raise
+        if resolution != "REPLACE" or not str(error).startswith("NOT NULL"):
+            raise
+        columns = changer.table.columns
+        for number, value in replaced.items():
+            if value is None and columns[number].not_null and columns[number].default is not None:
+                replaced[number] = USE_DEFAULT
+        row = changer.row_with(changer.table, previous, replaced)
     if assigned.row_id_position is not None:
         row_id = row_id_value(values[assigned.row_id_position])
         if row_id is None:
             raise SqlTypeError("datatype mismatch")
         row = Row((row_id,), row.values)
-    changer.update(previous, row, assigned.changes_keys)
+    changer.update(previous, row, assigned.changes_keys, resolution)
 
 
 def _delete(changer: RowChanger) -> None:
@@ -265,7 +275,8 @@ def _update_conflicting(
     worker.set_changed(table, [existing])
     worker.set_excluded(table, [row])
     for values in changer.query(upsert.query):
-        _update_row(changer, existing, upsert.assigned, values)
+        # The resolution of the INSERT does not apply to the update.
+        _update_row(changer, existing, upsert.assigned, values, "ABORT")
 
 
 def row_id_value(value: SqlValue) -> int | None:

@@ -15,7 +15,7 @@ from creekdb.sql.change_plan import ChangePlan
 from creekdb.sql.changes import execute_change
 from creekdb.sql.connection import READING_PRAGMAS, STATEMENT_BYTES_MAX, Session
 from creekdb.sql.result import SqlResult
-from creekdb.sql.schema_changes import change_schema, drop_target
+from creekdb.sql.schema_changes import change_schema, drop_target, refuse_by_words
 from creekdb.sql.statements import (
     NumberedText,
     StatementReader,
@@ -30,6 +30,7 @@ from creekdb.sql.tokens import quote_name
 from creekdb.sql.worker import COMPILED_MAX, Worker, WorkerPool, check_parameters
 
 _SCHEMA_TABLES: Final = frozenset(("sqlite_master", "sqlite_schema"))
+_SEQUENCE_TABLE: Final = "sqlite_sequence"
 _TRANSACTION_REMEDY: Final = (
     "an operation is a transaction already; send all statements in one operation"
 )
@@ -164,7 +165,12 @@ class Engine:
         return worker
 
     def _compile(self, worker: Worker, text: str) -> tuple[NumberedText, Compiled]:
-        numbered = number_parameters(text)
+        try:
+            refuse_by_words(text)
+            numbered = number_parameters(text)
+        except SqlSyntaxError:
+            worker.probe.prepare(text)  # SQLite may find an earlier error
+            raise
         compiled = numbered, compile_statement(worker, text, numbered)
         if len(worker.compiled) >= COMPILED_MAX:
             del worker.compiled[next(iter(worker.compiled))]
@@ -192,8 +198,12 @@ def compile_statement(worker: Worker, text: str, numbered: NumberedText) -> Comp
         raise SqlUnsupported(f"{word} is not supported; {_REFUSED[word]}")
     if word == "EXPLAIN":
         return _compile_explain(worker, text, numbered)
-    prepared = worker.probe.prepare(text)
     names = {token.name.lower() for token in StatementReader(text).tokens}
+    if _SEQUENCE_TABLE in names:
+        raise SqlUnsupported(
+            f"{_SEQUENCE_TABLE} is not supported; insert a row RETURNING its id, or select max()"
+        )
+    prepared = worker.probe.prepare(text)
     if not names.isdisjoint(_SCHEMA_TABLES) or any(name.startswith("pragma_") for name in names):
         return CompiledDescription(numbered.text, prepared.columns)
     bounded = is_bounded(text, worker.catalog.views)

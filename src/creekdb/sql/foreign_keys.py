@@ -76,8 +76,11 @@ class ForeignKeyEnforcer:
         self._child_checks += [_ChildCheck(key, table, row) for key in table.foreign_keys]
 
     def _on_update(self, table: Table, previous: Row, row: Row) -> None:
+        is_moved = previous.parts != row.parts
         for key in table.foreign_keys:
-            if _values(table, key.columns, previous) != _values(table, key.columns, row):
+            if is_moved or (
+                _values(table, key.columns, previous) != _values(table, key.columns, row)
+            ):
                 self._child_checks.append(_ChildCheck(key, table, row))
         for key in self._catalog.children.get(table.name.lower(), ()):
             old = _values(table, key.parent_columns, previous)
@@ -136,7 +139,10 @@ class ForeignKeyEnforcer:
             replaced = dict.fromkeys(numbers)
         else:
             replaced = dict.fromkeys(numbers, USE_DEFAULT)
-        self._writer.update(table, child, self._convert(table, child, replaced))
+        row = self._convert(table, child, replaced)
+        # Even if the row does not change: its default may be the parent that is deleted.
+        self._child_checks.append(_ChildCheck(key, table, row))
+        self._writer.update(table, child, row)
 
     def _parents(self, key: ForeignKey, values: tuple[SqlValue, ...]) -> list[Row]:
         table = self._catalog.tables.get(key.parent.lower())

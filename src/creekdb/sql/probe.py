@@ -76,7 +76,7 @@ class Probe:
             raise translate(error, text) from None
         finally:
             self.connection.config(apsw.SQLITE_DBCONFIG_ENABLE_FKEY, 0)
-        return prepared[0]
+        return prepared[0] if prepared else Prepared((), True)
 
     def entries(self) -> tuple[SchemaEntry, ...]:
         """Return the statements of the schema, after changes of it."""

@@ -8,12 +8,13 @@ statement that fails has no effect even if the operation goes on.
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
-from creekdb.errors import SqlConstraintError
+from creekdb.errors import SqlConstraintError, SqlError
 from creekdb.execution.transaction import Transaction
 from creekdb.protocol.values import Key
 from creekdb.sql.catalog import Index, Table
 from creekdb.sql.key_codec import Component, SqlValue
 
+ROW_ID_MAX: Final = 2**63 - 1
 USE_DEFAULT: Final[Any] = object()
 """Marks a column whose value is to be replaced by its default."""
 
@@ -116,6 +117,8 @@ class RowWriter:
     def next_in_sequence(self, table: Table) -> int:
         """Return the next row id of an AUTOINCREMENT table."""
         last: int = self._transaction.get(table.sequence_key, 0)
+        if last == ROW_ID_MAX:
+            raise SqlError("database or disk is full")  # in the words of SQLite
         return last + 1
 
     def advance_sequence(self, table: Table, row_id: int) -> None:

@@ -6,13 +6,14 @@ and changes the registers where necessary: it fills a new index, and deletes the
 dropped table or index.
 """
 
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any, Final
 
 import apsw
 from msgspec.structs import replace
 
-from creekdb.errors import SqlError, SqlUnsupported
+from creekdb.errors import SqlConstraintError, SqlError, SqlUnsupported
 from creekdb.execution.transaction import Transaction
 from creekdb.sql.catalog import SCHEMA_KEY, Catalog, Index, Schema, Storage, Table
 from creekdb.sql.connection import Session, SessionSlot, allow_schema_changes
@@ -22,7 +23,7 @@ from creekdb.sql.result import SqlResult
 from creekdb.sql.row_writer import unique_error
 from creekdb.sql.sqlite_errors import translate
 from creekdb.sql.statements import StatementReader
-from creekdb.sql.tokens import Token, TokenKind, statement_tokens
+from creekdb.sql.tokens import Token, TokenKind, statement_tokens, tokenize
 from creekdb.sql.virtual_tables import RESERVED_PREFIX
 
 _CREATE_REFUSED: Final = {
@@ -31,6 +32,10 @@ _CREATE_REFUSED: Final = {
     "TEMP": "create an ordinary table, or use WITH for the results of a query",
     "TEMPORARY": "create an ordinary table, or use WITH for the results of a query",
 }
+
+_ALTER_REMEDY: Final = "create a new table and copy the rows with INSERT … SELECT"
+_GENERATED: Final = (2, 3)
+"""Values of `hidden` in `table_xinfo` for columns that are generated."""
 
 
 def change_schema(session: Session, previous_catalog: Catalog, text: str) -> SqlResult:
@@ -68,6 +73,19 @@ def change_schema(session: Session, previous_catalog: Catalog, text: str) -> Sql
     return result
 
 
+def refuse_by_words(text: str) -> None:
+    """Raise `SqlUnsupported` for what SQLite would report in misleading words.
+
+    CREATE TRIGGER has several statements in its text. The index that INDEXED BY names is one of
+    registers, which SQLite does not know.
+    """
+    words = [token.word for token in tokenize(text)]
+    if words[:1] == ["CREATE"] and "TRIGGER" in words[:3]:
+        raise SqlUnsupported(f"CREATE TRIGGER is not supported; {_CREATE_REFUSED['TRIGGER']}")
+    if ("INDEXED", "BY") in pairwise(words):
+        raise SqlUnsupported("INDEXED BY is not supported; omit it, every index is considered")
+
+
 def _refuse(reader: StatementReader) -> None:
     """Raise `SqlUnsupported` for a statement that Creek does not support."""
     words = [token.word for token in reader.tokens]
@@ -81,11 +99,8 @@ def _refuse(reader: StatementReader) -> None:
             _refuse_table(reader, words)
     if words[0] == "DROP" and words[1:2] == ["TRIGGER"]:
         raise SqlUnsupported("there are no triggers; omit the statement")
-    if words[0] == "ALTER" and ("CONSTRAINT" in words or "GENERATED" in words):
-        raise SqlUnsupported(
-            "ALTER TABLE cannot add a constraint or a generated column; "
-            "create a new table and copy the rows with INSERT … SELECT"
-        )
+    if words[0] == "ALTER" and "CONSTRAINT" in words:
+        raise SqlUnsupported(f"ALTER TABLE cannot add a constraint; {_ALTER_REMEDY}")
 
 
 def _refuse_table(reader: StatementReader, words: list[str]) -> None:
@@ -110,7 +125,7 @@ def _has_word(reader: StatementReader, word: str) -> bool:
     return any(token.word == word and token.depth == 0 for token in reader.tokens)
 
 
-def _adapted(probe: Probe, text: str, tokens: list[Token]) -> str:
+def _adapted(probe: Probe, text: str, tokens: Sequence[Token]) -> str:
     """Return the statement to execute.
 
     A table with a primary key other than a row id is stored by its primary key, as SQLite stores
@@ -207,6 +222,8 @@ def _changed_storage(probe: Probe, name: str, previous: Table, transaction: Tran
     if len(columns) < len(old_names):
         kept = [storage.slots[number] for number, old in enumerate(old_names) if old in names]
         return replace(storage, slots=tuple(kept))
+    if columns[-1][6] in _GENERATED:
+        raise SqlUnsupported(f"ALTER TABLE cannot add a generated column; {_ALTER_REMEDY}")
     slot = storage.width
     defaults = dict(storage.added_defaults)
     default = _default_value(probe, columns[-1], previous, transaction)
@@ -249,9 +266,11 @@ def _default_value(
 
 def _quoted(default: str) -> str:
     """Return a default as it may be written: SQLite stores an expression without parentheses."""
-    token = statement_tokens(default)[0]
-    is_literal = token.kind is TokenKind.LITERAL or token.text in ("+", "-")
-    return default if is_literal or token.word == "NULL" else f"({default})"
+    tokens = statement_tokens(default)
+    if tokens[0].text in ("+", "-"):
+        tokens = tokens[1:]
+    is_literal = tokens[0].kind is TokenKind.LITERAL or tokens[0].word == "NULL"
+    return default if is_literal and len(tokens) == 1 else f"({default})"
 
 
 def _has_rows(transaction: Transaction, table: Table) -> bool:
@@ -291,7 +310,11 @@ class _DataChange:
         )
         for _, stored in self._transaction.scan(table.row_prefix):
             values = table.load(stored)
-            probe.convert(table, numbers, [values[number] for number in numbers])
+            try:
+                probe.convert(table, numbers, [values[number] for number in numbers])
+            except SqlConstraintError as error:
+                # SQLite does not name the constraint here.
+                raise SqlConstraintError(f"{str(error).partition(':')[0]}") from None
 
     def _fill(self, table: Table, index: Index) -> None:
         transaction = self._transaction

@@ -103,6 +103,34 @@ def has_subquery_in_list(text: str) -> bool:
     return False
 
 
+_RANGE_OPERATORS: Final = frozenset(("<", "<=", ">", ">="))
+_FIXED_KINDS: Final = (TokenKind.LITERAL, TokenKind.PARAMETER)
+
+
+def has_range_between_columns(text: str) -> bool:
+    """True unless a literal or parameter is an operand of each range comparison in `text`.
+
+    A column with numeric affinity may hold a text. In a comparison with it, SQLite converts the
+    other column to a number, so that the order of the texts is not that of the comparison.
+    """
+    tokens = tokenize(text)
+
+    def is_fixed(index: int) -> bool:
+        if 0 <= index < len(tokens) and tokens[index].text in ("+", "-"):
+            index += 1
+        return 0 <= index < len(tokens) and tokens[index].kind in _FIXED_KINDS
+
+    for index, token in enumerate(tokens):
+        if token.text in _RANGE_OPERATORS:
+            if not (is_fixed(index - 1) or is_fixed(index + 1)):
+                return True
+        elif token.word == "BETWEEN":
+            found = find_word(tokens, index, "AND", depth=token.depth)
+            if found is None or not (is_fixed(index + 1) and is_fixed(found + 1)):
+                return True
+    return False
+
+
 _UNBOUNDED: Final = frozenset(("WITH", "JOIN", "OVER"))
 _AFTER_TABLE: Final = frozenset(("WHERE", "GROUP", "HAVING", "ORDER", "LIMIT"))
 
@@ -232,7 +260,7 @@ class StatementReader:
         self.position = stop
         return taken
 
-    def take_parenthesised(self) -> list[Token]:
+    def take_parenthesised(self) -> Sequence[Token]:
         """Read a list in parentheses and return the tokens between these."""
         depth = self.take().depth
         start = self.position

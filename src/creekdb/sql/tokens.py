@@ -7,6 +7,7 @@ which requires tokens with their positions and nesting depth. Whitespace and com
 import enum
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 from creekdb.errors import SqlSyntaxError
@@ -73,14 +74,23 @@ _KINDS: Final = {
 }
 
 
-def tokenize(text: str) -> list[Token]:
+_CACHED_LENGTH_MAX: Final = 10_000
+
+
+def tokenize(text: str) -> Sequence[Token]:
     """Return the tokens of `text`. Raise `SqlSyntaxError` for a character that starts none."""
+    return _cached_tokens(text) if len(text) <= _CACHED_LENGTH_MAX else _tokenize(text)
+
+
+def _tokenize(text: str) -> tuple[Token, ...]:
     tokens: list[Token] = []
     position, depth = 0, 0
     while position < len(text):
         match = _TOKEN.match(text, position)
         if match is None:
-            raise SqlSyntaxError(f'unrecognized token: "{text[position]}"', text, position)
+            # SQLite takes everything after an opening quote for the token.
+            wrong = text[position:] if text[position] in "'\"`[" else text[position]
+            raise SqlSyntaxError(f'unrecognized token: "{wrong}"', text, position)
         kind, found = match.lastgroup or "", match.group()
         if kind != "space":
             if found == ")":
@@ -89,10 +99,14 @@ def tokenize(text: str) -> list[Token]:
             if found == "(":
                 depth += 1
         position = match.end()
-    return tokens
+    return tuple(tokens)
 
 
-def statement_tokens(text: str) -> list[Token]:
+_cached_tokens: Final = lru_cache(maxsize=64)(_tokenize)
+"""The compilation of a statement reads its tokens several times."""
+
+
+def statement_tokens(text: str) -> Sequence[Token]:
     """Return the tokens of the only statement in `text`, without the final semicolon.
 
     Raise `SqlSyntaxError` if there is none, or more than one.

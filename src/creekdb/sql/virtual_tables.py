@@ -13,11 +13,18 @@ import apsw
 
 from creekdb.execution.keys import collation_key
 from creekdb.execution.transaction import Transaction
-from creekdb.sql.access_path import EQ, AccessPath, KeyRange, choose_path, key_range
+from creekdb.sql.access_path import (
+    EQ,
+    AccessPath,
+    KeyRange,
+    Uncertainties,
+    choose_path,
+    key_range,
+)
 from creekdb.sql.catalog import Catalog, Table
 from creekdb.sql.connection import SessionSlot
-from creekdb.sql.key_codec import SqlValue
-from creekdb.sql.statements import has_subquery_in_list
+from creekdb.sql.key_codec import Component, SqlValue
+from creekdb.sql.statements import has_range_between_columns, has_subquery_in_list
 from creekdb.sql.tokens import quote_name
 
 STORED_MODULE: Final = "creek"
@@ -85,12 +92,19 @@ class StoredTable:
     def __init__(self, table: Table, slot: SessionSlot, views: tuple[str, ...]) -> None:
         self._table = table
         self._slot = slot
-        self._views_have_one = any(map(has_subquery_in_list, views))
+        self._views = Uncertainties(
+            any(map(has_subquery_in_list, views)), any(map(has_range_between_columns, views))
+        )
         self._scans: list[PlannedScan] = []
         self._numbers: dict[AccessPath, int] = {}
 
     def BestIndexObject(self, info: apsw.IndexInfo) -> bool:  # noqa: N802
-        path = choose_path(self._table, info, self._has_subquery_in_list())
+        text, views = self._slot.text, self._views
+        statement = Uncertainties(
+            views.has_subquery_in_list or has_subquery_in_list(text),
+            views.has_range_between_columns or has_range_between_columns(text),
+        )
+        path = choose_path(self._table, info, statement)
         number = self._numbers.get(path)
         if number is None:
             number = self._numbers[path] = len(self._scans)
@@ -98,9 +112,6 @@ class StoredTable:
         info.idxNum = number
         info.idxStr = path.describe(self._table)
         return True
-
-    def _has_subquery_in_list(self) -> bool:
-        return self._views_have_one or has_subquery_in_list(self._slot.text)
 
     def Open(self) -> "StoredCursor":  # noqa: N802
         return StoredCursor(self._table, self._slot, self._scans)
@@ -243,14 +254,21 @@ def _sorted_after_equalities(table: Table, transaction: Transaction, scan: Plann
 
 
 def _limits(prefix: tuple[Any, ...], keys: KeyRange) -> tuple[Any, Any]:
-    """Return the bounds of a scan. The upper bound includes all keys that start with `high`."""
-    start = None if keys.low is None else (*prefix, keys.low)
-    high = keys.high
-    if type(high) is int and high < 2**63 - 1:
-        return start, (*prefix, high + 1)
-    if type(high) is str:
-        return start, (*prefix, high + "\0")
-    return start, None
+    """Return the bounds of a scan. A bound stands for all keys that start with it."""
+    start = stop = None
+    if keys.low is not None:
+        start = _after(prefix, keys.low) if keys.excludes_low else (*prefix, keys.low)
+    if keys.high is not None:
+        stop = (*prefix, keys.high) if keys.excludes_high else _after(prefix, keys.high)
+    return start, stop
+
+
+def _after(prefix: tuple[Any, ...], component: Component) -> tuple[Any, ...]:
+    """Return the least key after all keys that start with the prefix and this component."""
+    if type(component) is int:
+        return (*prefix, component + 1) if component < 2**63 - 1 else (*prefix, "")
+    assert type(component) is str
+    return (*prefix, component + "\0")
 
 
 class RowModule:

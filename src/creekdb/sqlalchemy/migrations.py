@@ -6,7 +6,15 @@ as for SQLite, including the batch mode for changes that ALTER TABLE does not su
 
 from typing import Any
 
-from alembic.ddl.sqlite import SQLiteImpl
+
+def setup(plugin: Any) -> None:
+    """Do nothing: to import this module is enough.
+
+    Alembic calls this function while it is imported, so perhaps before the end of this module.
+    """
+
+
+from alembic.ddl.sqlite import SQLiteImpl  # noqa: E402
 
 
 class CreekImpl(SQLiteImpl):
@@ -15,7 +23,3 @@ class CreekImpl(SQLiteImpl):
     __dialect__ = "creek"
 
     transactional_ddl = True
-
-
-def setup(plugin: Any) -> None:
-    """Do nothing: to import this module is enough."""

@@ -132,3 +132,31 @@ def test_or_fail_keeps_the_rows_before_the_violation_if_the_error_is_caught() ->
     database = Database(ITEM, "INSERT INTO item VALUES (1, 'tea', 1)")
 
     assert "item.id" in database.error("INSERT OR FAIL INTO item VALUES (2, 'a', 1), (1, 'b', 1)")
+
+
+NUMBERED = "CREATE TABLE n(id INTEGER PRIMARY KEY, a UNIQUE, b NOT NULL DEFAULT 7 CHECK (b < 50))"
+THREE = "INSERT INTO n VALUES (1, 1, 1), (2, 2, 2), (3, 3, 3)"
+
+
+@pytest.mark.parametrize("resolution", ["OR IGNORE", "OR REPLACE", "OR FAIL", ""])
+@pytest.mark.parametrize(
+    ("assignment", "error"),
+    [
+        ("a = 2", "UNIQUE constraint failed: n.a"),
+        ("b = NULL", "NOT NULL constraint failed: n.b"),
+        ("b = 99", "CHECK constraint failed: b < 50"),
+    ],
+)
+def test_the_resolution_of_an_insert_does_not_apply_to_its_upsert(
+    resolution: str, assignment: str, error: str
+) -> None:
+    database = Database(NUMBERED, THREE)
+    insert = f"INSERT {resolution} INTO n VALUES (1, 9, 9)"
+    assert error in database.error(f"{insert} ON CONFLICT(id) DO UPDATE SET {assignment}")
+
+
+def test_or_replace_uses_the_default_for_an_updated_null() -> None:
+    database = Database(NUMBERED, THREE)
+    database.execute("UPDATE OR REPLACE n SET b = NULL, a = 3 WHERE id = 1")
+    assert database.rows("SELECT * FROM n") == ((1, 3, 7), (2, 2, 2))
+    assert "NOT NULL" in database.error("UPDATE n SET b = NULL")

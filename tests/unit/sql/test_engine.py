@@ -147,7 +147,13 @@ def test_a_read_only_operation_cannot_write() -> None:
         ("ANALYZE", "must not depend on the data"),
         ("PRAGMA journal_mode", "PRAGMA journal_mode is not supported"),
         ("EXPLAIN SELECT 1", "only EXPLAIN QUERY PLAN"),
-        ("CREATE TRIGGER x AFTER INSERT ON account BEGIN SELECT 1; END", "one statement"),
+        (
+            "CREATE TRIGGER x AFTER INSERT ON account BEGIN SELECT 1; END",
+            "statements of the trigger",
+        ),
+        ("SELECT * FROM account INDEXED BY i", "INDEXED BY is not supported; omit it"),
+        ("DELETE FROM account INDEXED BY i", "INDEXED BY is not supported; omit it"),
+        ("SELECT seq FROM sqlite_sequence", "sqlite_sequence is not supported"),
         ("CREATE TRIGGER x AFTER INSERT ON account", "CREATE TRIGGER is not supported"),
         ("CREATE TEMP TABLE x(a)", "CREATE TEMP is not supported"),
         ("CREATE VIRTUAL TABLE x USING fts5(a)", "CREATE VIRTUAL is not supported"),
@@ -164,6 +170,38 @@ def test_a_read_only_operation_cannot_write() -> None:
 )
 def test_unsupported_statements_are_refused_by_name(statement: str, remedy: str) -> None:
     assert remedy in Database(ACCOUNT).error(statement)
+
+
+@pytest.mark.parametrize(
+    ("statement", "error"),
+    [
+        ("SELECT 'a b", 'unrecognized token: "\'a b"'),
+        ("SELECT % FROM 'a", 'near "%": syntax error'),
+        ("-- nothing", "expected a statement, found none"),
+        (f"SELECT 1{' + 1' * 300}", "Expression tree is too large (maximum depth 200)"),
+        (f"SELECT {'(' * 9000}1{')' * 9000}", "Recursion limit"),
+        (f"SELECT * FROM {'(SELECT * FROM ' * 9000}t{')' * 9000}", "Recursion limit"),
+        (f"SELECT '{'x' * 1_000_000}'", "a statement has at most 1000000 characters"),
+        (f"SELECT {'1,' * 2500}1", "too many columns in result set"),
+    ],
+)
+def test_a_malformed_statement_has_the_error_of_sqlite(statement: str, error: str) -> None:
+    assert error in Database(ACCOUNT).error(statement)
+
+
+INJECTION = "x'; DROP TABLE account; DELETE FROM account WHERE '1' = '1"
+
+
+def test_a_parameter_is_never_a_part_of_the_statement() -> None:
+    database = Database(ACCOUNT, "INSERT INTO account VALUES ('ann', 1, '')")
+    database.execute("INSERT INTO account VALUES (?, 2, ?)", INJECTION, INJECTION)
+    database.execute("UPDATE account SET note = note || ? WHERE name = ?", "' --", INJECTION)
+    database.execute("DELETE FROM account WHERE name = ?", "ann' OR '1' = '1")
+    database.execute("SELECT * FROM account WHERE name = ? OR note LIKE ?", "'; --", "%';%")
+    assert database.rows("SELECT * FROM account ORDER BY 1") == (
+        ("ann", 1, ""),
+        (INJECTION, 2, INJECTION + "' --"),
+    )
 
 
 @pytest.mark.parametrize("value", [(1, 2), {"a": 1}, 2**70])

@@ -95,3 +95,28 @@ def test_dropping_a_parent_with_children_is_refused() -> None:
     database.execute("DROP TABLE child")
     database.execute("DROP TABLE parent")
     assert list(database.state) == [("sql.schema",)]
+
+
+def test_a_default_that_is_deleted_too_is_no_parent() -> None:
+    database = Database(
+        "CREATE TABLE p(a INTEGER PRIMARY KEY)",
+        "CREATE TABLE c(b INTEGER DEFAULT 9 REFERENCES p ON DELETE SET DEFAULT)",
+        "INSERT INTO p VALUES (1), (9)",
+        "INSERT INTO c(b) VALUES (1), (9)",
+    )
+
+    assert "FOREIGN KEY constraint failed" in database.error("DELETE FROM p")
+    database.execute("DELETE FROM p WHERE a = 1")
+    assert database.rows("SELECT b FROM c") == ((9,), (9,))
+
+
+def test_a_child_is_checked_under_its_new_key() -> None:
+    database = Database(
+        "CREATE TABLE p(a INTEGER PRIMARY KEY, b INTEGER UNIQUE)",
+        "CREATE TABLE c(x INTEGER PRIMARY KEY REFERENCES p(b) ON UPDATE CASCADE, "
+        "y INTEGER DEFAULT 7 REFERENCES p ON UPDATE SET DEFAULT)",
+        "INSERT INTO p VALUES (1, 10)",
+        "INSERT INTO c VALUES (10, 1)",
+    )
+
+    assert "FOREIGN KEY constraint failed" in database.error("UPDATE p SET a = 2, b = 20")

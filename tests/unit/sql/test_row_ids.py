@@ -5,6 +5,7 @@ from creekdb.protocol.request import NOOP, Request
 from creekdb.sql.connection import Session
 from creekdb.sql.row_ids import NUMBER_BITS, next_row_id
 from tests.unit.execution.strategies import SCRIPT
+from tests.unit.sql.databases import Database
 
 
 def session(timestamp: int, replica: int = 0) -> Session:
@@ -35,3 +36,12 @@ def test_replicas_draw_different_ids_at_the_same_time() -> None:
 
 def test_a_time_beyond_the_bits_still_yields_an_id() -> None:
     assert 0 <= next_row_id(session(2**63 - 1, 31)) < 2**63
+
+
+def test_an_autoincrement_table_is_full_after_the_last_id() -> None:
+    database = Database(
+        "CREATE TABLE t(a INTEGER PRIMARY KEY AUTOINCREMENT)",
+        "INSERT INTO t VALUES (9223372036854775807)",
+        "DELETE FROM t",
+    )
+    assert "SqlError: database or disk is full" in database.error("INSERT INTO t DEFAULT VALUES")

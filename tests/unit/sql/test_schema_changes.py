@@ -77,6 +77,13 @@ def test_views_are_part_of_the_schema() -> None:
         ("DROP TABLE missing", "no such table: missing"),
         ("ALTER TABLE item ADD COLUMN x NOT NULL", "Cannot add a NOT NULL column"),
         ("ALTER TABLE item ADD COLUMN x CHECK (stock < 4)", "CHECK constraint failed"),
+        (
+            "ALTER TABLE item ADD COLUMN x AS (id + 1)",
+            "cannot add a generated column; create a new",
+        ),
+        ("ALTER TABLE item ADD x INT GENERATED ALWAYS AS (id)", "cannot add a generated column"),
+        ("ALTER TABLE item ADD CONSTRAINT x CHECK (id > 0)", "cannot add a constraint; create"),
+        ("ALTER TABLE item ADD COLUMN x DEFAULT (1 + 1)", "column with non-constant default"),
         ("ALTER TABLE item DROP COLUMN id", 'cannot drop PRIMARY KEY column: "id"'),
         ("CREATE TABLE x(a, a)", "duplicate column name: a"),
         ("CREATE TABLE x(a REFERENCES item DEFERRABLE INITIALLY DEFERRED)", "deferred"),

@@ -8,6 +8,7 @@ from creekdb.sql.statements import (
     Update,
     bind,
     greatest_parameter,
+    has_range_between_columns,
     has_subquery_in_list,
     leading_word,
     number_parameters,
@@ -159,3 +160,19 @@ def test_unsupported_clauses_are_refused_by_name(text: str, message: str) -> Non
 )
 def test_subqueries_in_lists_are_found(text: str, expected: bool) -> None:
     assert has_subquery_in_list(text) is expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("SELECT 1 FROM t WHERE a < ? AND 'x' <= b AND c > -1 AND d = e", False),
+        ("SELECT 1 FROM t WHERE a BETWEEN ? AND 5 AND b = 1", False),
+        ("SELECT 1 FROM t, u WHERE t.a < u.b", True),
+        ("SELECT 1 FROM t WHERE a >= (SELECT b FROM u)", True),
+        ("SELECT 1 FROM t WHERE a BETWEEN 1 AND b", True),
+        ("SELECT 1 FROM t WHERE (a, b) < (1, c)", True),
+        ("SELECT 1 FROM t WHERE a < lower(b)", True),
+    ],
+)
+def test_a_range_between_columns_is_found(text: str, expected: bool) -> None:
+    assert has_range_between_columns(text) == expected

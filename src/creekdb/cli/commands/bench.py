@@ -62,7 +62,8 @@ class _BenchOptions(NamedTuple):
     """Options shared by all workloads."""
 
     addresses: tuple[str, ...] = option(
-        "Client address of a replica of a running cluster. May be repeated.",
+        "Client address of a replica of a running cluster, which receives the load. May be "
+        "repeated. CREEK_AT has no effect.",
         flag="--at",
         metavar="HOST:PORT",
     )

@@ -14,12 +14,19 @@ from creekdb.cli.scenario_options import MEASUREMENT
 from creekdb.cli.views.measures import LoadProgress, print_errors, print_latencies
 from creekdb.errors import CreekError, UsageError
 from creekdb.history import LIVE_SOURCE, load_run_config, save_run
-from creekdb.load.live_run import WARM_UP_S, LiveRunConfig, parse_fault_schedule, run_live
+from creekdb.load.live_run import (
+    WARM_UP_S,
+    LiveRunConfig,
+    OnStable,
+    parse_fault_schedule,
+    run_live,
+)
 from creekdb.simulation.faults.fault_types import Crash, Fault, Heal, Partition, Restart
 from creekdb.simulation.faults.fields import format_duration
 from creekdb.simulation.faults.language import describe_fault
 
 REPLICAS: Final = 3
+DEFAULT_DURATION_US: Final = 15_000_000
 DEFAULT_FAULT_TIMES: Final = (0.2, 0.35, 0.55, 0.75)
 """Times of the default faults, as shares of the duration."""
 
@@ -62,7 +69,7 @@ def live_run(
         if faults
         else default_faults(duration)
     )
-    _check_output(out, force)
+    check_output(out, force)
     config = LiveRunConfig(
         replicas=REPLICAS,
         warehouses=warehouses,
@@ -72,13 +79,17 @@ def live_run(
         seed=seed,
         command=command_line(),
     )
-    population = f"{pluralize(warehouses, 'warehouse')} of TPC-C"
-    click.echo(
-        f"{REPLICAS} replicas in separate processes, {population}, {format_duration(duration)}"
-    )
+    return SUCCESS if record_run(config, out) else FAILURE
+
+
+def record_run(config: LiveRunConfig, out: Path, on_stable: OnStable | None = None) -> bool:
+    """Run, print and save a live run. Return True if its replicas were quiescent at the end."""
+    population = f"{pluralize(config.warehouses, 'warehouse')} of TPC-C"
+    duration = format_duration(config.duration_us)
+    click.echo(f"{REPLICAS} replicas in separate processes, {population}, {duration}")
     with scratch_directory(out.parent, f".{out.name}-") as directory:
-        with _LiveRunProgress(WARM_UP_S, duration / 1e6) as observer:
-            history, result = run_live(config, Path(directory), observer)
+        with _LiveRunProgress(WARM_UP_S, config.duration_us / 1e6) as observer:
+            history, result = run_live(config, Path(directory), observer, on_stable)
         if out.exists():
             shutil.rmtree(out)
         save_run(history, out)
@@ -92,7 +103,17 @@ def live_run(
         click.echo("the replicas were not quiescent when they stopped", err=True)
     click.echo(f"saved to {out}: {pluralize(len(history.operations), 'operation')}")
     click.echo(f"check it with '{command_name()} check {out}'", err=True)
-    return SUCCESS if history.quiescent else FAILURE
+    return history.quiescent
+
+
+def default_config() -> LiveRunConfig:
+    """Return the configuration of 'creek live-run' without options."""
+    return LiveRunConfig(
+        replicas=REPLICAS,
+        duration_us=DEFAULT_DURATION_US,
+        faults=default_faults(DEFAULT_DURATION_US),
+        command=command_line(),
+    )
 
 
 def default_faults(duration_us: int) -> tuple[Fault, ...]:
@@ -106,7 +127,7 @@ def default_faults(duration_us: int) -> tuple[Fault, ...]:
     )
 
 
-def _check_output(out: Path, force: bool) -> None:
+def check_output(out: Path, force: bool) -> None:
     if not out.exists() or (out.is_dir() and not any(out.iterdir())):
         return
     try:

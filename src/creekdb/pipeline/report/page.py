@@ -45,8 +45,10 @@ BUNDLE_ENTRY: Final = "window.vegaEmbed = vegaEmbed;"
 """Entry point of the libraries that the script of the page uses."""
 
 
-def render_page(evidence: Evidence, results: list[ClaimResult]) -> str:
-    """Return the page as HTML."""
+def render_page(
+    evidence: Evidence, results: list[ClaimResult], watch_page: str | None = None
+) -> str:
+    """Return the page as HTML. `watch_page` is the relative path of the page of a live run."""
     palette = theme.css_palette(evidence.schemes)
     figures = draw_figures(evidence)
     variations = draw_variations(evidence, palette)
@@ -93,6 +95,7 @@ def render_page(evidence: Evidence, results: list[ClaimResult]) -> str:
         variation_lines=variation_lines(evidence),
         variations=variations,
         version=creekdb.__version__,
+        watch_page=watch_page,
     )
 
 
@@ -148,6 +151,8 @@ def _template_text(name: str) -> str:
 
 
 PAGE_FILE: Final = "report.html"
+WATCH_PAGE: Final = "watch/watch.html"
+"""Page of the watch of a recorded live run, relative to the report."""
 CLAIMS_FILE: Final = "statements.md"
 BEYOND_FILE: Final = "beyond.md"
 PICTURES_DIR: Final = "figures"
@@ -172,12 +177,15 @@ def write_report(out: Location) -> Report:
     results = evaluate_claims(evidence)
     statements = markdown_table(results, evidence.source)
     beyond = beyond_section(evidence, theme.picture_palette(evidence.schemes))
+    has_watch = (out / WATCH_PAGE).is_file()
     try:
         if beyond is not None:
             (out / BEYOND_FILE).write_bytes(section_markdown(beyond).encode())
         _write_pictures(evidence, out / PICTURES_DIR)
         (out / CLAIMS_FILE).write_bytes(statements.encode())
-        (out / PAGE_FILE).write_bytes(render_page(evidence, results).encode())
+        (out / PAGE_FILE).write_bytes(
+            render_page(evidence, results, WATCH_PAGE if has_watch else None).encode()
+        )
     except OSError as error:
         raise StorageFault(f"cannot write to {out}: {error.strerror or error}") from error
     return Report(

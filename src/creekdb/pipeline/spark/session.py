@@ -191,6 +191,13 @@ def _connect_url(options: SparkOptions) -> str | None:
     return options.remote or options.conf.get("spark.remote") or os.environ.get("SPARK_REMOTE")
 
 
+def is_local_session(spark: "SparkSession") -> bool:
+    """True if the driver and the executors of the session run on this machine."""
+    from pyspark.sql import is_remote  # noqa: PLC0415 - optional dependency
+
+    return not is_remote() and str(spark.sparkContext.master).startswith("local")
+
+
 def task_counts(spark: "SparkSession") -> tuple[int, int]:
     """Return the numbers of completed and of all tasks in active stages.
 

@@ -90,6 +90,8 @@ STAGE_MODULES: Final = {
     "verify": "pipeline.stages",
     "report": "pipeline.stages",
     "run": "pipeline.stages",
+    "watch": "pipeline.watch",
+    "audit": "pipeline.audit",
 }
 
 
@@ -97,7 +99,8 @@ STAGE_MODULES: Final = {
     cls=LazyGroup,
     modules=STAGE_MODULES,
     sections={
-        "Commands": ("run", "simulate", "measure", "verify", "report", "check", "generate", "pack")
+        "Commands": ("run", "simulate", "measure", "verify", "report", "check", "generate", "pack"),
+        "Live clusters": ("watch", "audit"),
     },
     short_help="Run experiments at scale, on Spark.",
 )
@@ -114,6 +117,8 @@ def pipeline() -> None:
       creek pipeline verify runs/quick
       creek pipeline report runs/quick --open
       creek pipeline check calls.jsonl --model kv
+      creek pipeline watch --open           a live cluster, such as that of 'creek up'
+      creek pipeline audit --datatype kv    the same, checked as it commits
       creek pipeline generate --warehouses 5 --out runs/population
       creek pipeline pack --out environment.tar.gz
     """
@@ -343,7 +348,7 @@ def starting_spark(
     with explained_failures(), starting_session(options, name, None, report) as wait_for_session:
 
         def wait_for_spark() -> "SparkSession":
-            if _can_redraw(console):
+            if can_redraw(console):
                 console.print("starting Spark ...", end="")
             try:
                 return wait_for_session()
@@ -365,7 +370,7 @@ def run_with_status(
     With `always`, print the line even if stderr is not a terminal.
     """
     console = stderr_console()
-    if not _can_redraw(console):
+    if not can_redraw(console):
         if always:
             click.echo(f"{activity} ...", err=True)
         return work()
@@ -395,7 +400,7 @@ def _update_status(
             status.update(f"{activity}: {finished} of {pluralize(total, 'task')}")
 
 
-def _can_redraw(console: Console) -> bool:
+def can_redraw(console: Console) -> bool:
     """True if the console can erase lines. Rich draws no progress bar on a dumb terminal."""
     return console.is_terminal and not console.is_dumb_terminal
 
@@ -406,7 +411,7 @@ def simulation_progress(
 ) -> Iterator[Callable[["GridProgress"], None]]:
     """Show a progress bar on a terminal, and elsewhere a line per `report_interval_s` seconds."""
     console = console or stderr_console()
-    if not _can_redraw(console):
+    if not can_redraw(console):
         yield _ProgressLines(report_interval_s)
         return
     bar = _CellProgress(

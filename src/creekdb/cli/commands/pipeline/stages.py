@@ -1,7 +1,7 @@
 """`creek pipeline measure`, `verify`, `report` and `run`: stages that evaluate simulated runs."""
 
 import webbrowser
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -33,7 +33,7 @@ from creekdb.cli.output import (
     print_table,
     stderr_console,
 )
-from creekdb.errors import StorageFault, UsageError
+from creekdb.errors import CreekError, StorageFault, UsageError
 
 if TYPE_CHECKING:
     from creekdb.pipeline.spark.frames import DataFrame
@@ -272,7 +272,8 @@ def run(
     same command continues. Exits with 1 if an experiment failed or a verdict is illegal.
 
     A live run is measured and verified like the others. A counterpart of it is simulated, with the
-    same number of replicas, the same load, and the same faults at the same times.
+    same number of replicas, the same load, and the same faults at the same times. A run that is
+    recorded here is also watched, like 'creek pipeline watch', and the report links to the result.
 
     \b
     Examples:
@@ -298,7 +299,7 @@ def run(
     name = f"creek: {grid_name}"
     with resume_hint(directory), starting_spark(spark_arguments, name) as wait_for_spark:
         if record_live is not None:  # Meanwhile, Spark starts.
-            record_live_run(record_live)
+            record_live_run(record_live, directory, wait_for_spark)
             live = (*live, record_live)
         counterparts = live_import.simulated_counterparts(
             live_import.load_live_configs(live).values()
@@ -335,8 +336,34 @@ def run(
     return FAILURE if failures or verified.illegal else SUCCESS
 
 
-def record_live_run(out: Path) -> None:
-    """Record a live run with the defaults of 'creek live-run'."""
-    from creekdb.cli.commands.live_run import live_run  # noqa: PLC0415
+def record_live_run(
+    out: Path, directory: "Location", wait_for_spark: "Callable[[], SparkSession]"
+) -> None:
+    """Record a live run with the defaults of 'creek live-run', and watch it.
 
-    live_run.main(["--out", str(out), "--force"], "live-run", standalone_mode=False)
+    The watch reads the changes of the replicas after the load, so it does not slow them down.
+    """
+    from creekdb.cli.commands.live_run import (  # noqa: PLC0415
+        check_output,
+        default_config,
+        record_run,
+    )
+    from creekdb.pipeline.spark.session import is_local_session  # noqa: PLC0415
+    from creekdb.pipeline.watch.watcher import WATCH_DIR, watch_history  # noqa: PLC0415
+
+    check_output(out, force=True)
+    watch = directory / WATCH_DIR
+    watch.remove()
+
+    def watch_cluster(addresses: Sequence[str]) -> None:
+        spark = wait_for_spark()
+        if not is_local_session(spark):
+            return  # executors elsewhere cannot reach the replicas
+        try:
+            page = watch_history(spark, watch, addresses)
+        except CreekError as error:
+            print_error(f"the live run was not watched: {error}")
+        else:
+            click.echo(f"throughput, latency, apologies and hot keys of the live run: {page}")
+
+    record_run(default_config(), out, watch_cluster)

@@ -1,0 +1,1 @@
+"""Live clusters on Spark: measurements and checks of a running cluster, from its change feed."""

@@ -1,0 +1,218 @@
+"""The job of `creek pipeline audit`: judges each batch with the state that earlier batches left.
+
+The state after a batch is a directory named by its number, complete once it has `STATE_FILE`. A
+batch that Spark repeats starts from the state before it, and replaces its own.
+"""
+
+from collections.abc import Iterator
+from typing import Any, Final, NamedTuple
+
+import msgspec
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+
+from creekdb.pipeline.spark.frames import spark_schema
+from creekdb.pipeline.storage import Location
+from creekdb.pipeline.watch import checks
+from creekdb.pipeline.watch.batch_tables import BatchTable
+from creekdb.pipeline.watch.checks import FEED_CHECKERS, OrderState
+from creekdb.pipeline.watch.following import Batch
+from creekdb.pipeline.watch.replay import Replay
+from creekdb.pipeline.watch.tables import ENTRIES, ORIGINS, RANGES, SEEN_CALLS, VIOLATIONS
+from creekdb.wire.changes import Change, decode_changes
+
+STATE_FILE: Final = "state.json"
+STATES_KEPT: Final = 3
+REPLAY: Final = "replay"
+STATE_SCHEMAS: Final = {
+    "entries": ENTRIES,
+    "ranges": RANGES,
+    "seen": SEEN_CALLS,
+    "origins": ORIGINS,
+}
+
+
+class Progress(msgspec.Struct, frozen=True):
+    """Position of the audit after a batch."""
+
+    position: dict[int, int] = {}
+    """Index up to which each replica was read, by replica."""
+    frontier: int = 0
+    """Index before which everything is judged."""
+    first: int = 0
+    """First index that was judged; 0 without one."""
+    compared: int = 0
+    """Judged changes."""
+    alone: int = 0
+    """Judged changes that only one replica has."""
+    last_call_us: int = 0
+    """Time of the last strong call."""
+    replayed: int = 0
+    """Changes that were executed again."""
+
+
+class Finding(msgspec.Struct, frozen=True):
+    """Violation of a property."""
+
+    checker: str
+    index: int
+    detail: str
+
+
+class AuditStep(NamedTuple):
+    """Result of one batch."""
+
+    batch: int
+    progress: Progress
+    findings: list[Finding]
+
+
+class Auditor:
+    def __init__(
+        self,
+        spark: SparkSession,
+        out: Location,
+        clock_error_us: int = checks.DEFAULT_CLOCK_ERROR_US,
+        replay: Replay | None = None,
+    ) -> None:
+        self._spark = spark
+        self._out = out
+        self._clock_error_us = clock_error_us
+        self._replay = replay
+        self._violations = BatchTable(out / "violations", VIOLATIONS)
+        self.progress = Progress()
+
+    def handle(self, batch: Batch) -> AuditStep:
+        """Judge a batch, and store the violations and the state."""
+        state, earlier = self._load(batch.number)
+        position = earlier.position | batch.ends
+        frontier = max(earlier.frontier, min(position.values(), default=0))
+        entries = checks.entries_of(batch.rows).unionByName(state["entries"]).persist()
+        ranges = checks.ranges_of(batch.rows).unionByName(state["ranges"])
+        agreed = checks.agreed_changes(entries, frontier).persist()
+        try:
+            order = OrderState(state["seen"], state["origins"], earlier.last_call_us)
+            found = checks.disagreements(entries, ranges, frontier).unionByName(
+                checks.order_violations(agreed, order, self._clock_error_us)
+            )
+            findings = [Finding(*row) for row in found.orderBy("index", "checker").collect()]
+            following = {
+                "entries": checks.remaining(entries, frontier).toArrow(),
+                "ranges": ranges.where(f"stop > {frontier}").toArrow(),
+                "seen": checks.seen_calls(agreed, state["seen"]).toArrow(),
+                "origins": checks.highest_events(agreed, state["origins"]).toArrow(),
+            }
+            progress = _progress(earlier, position, frontier, agreed)
+            if self._replay is not None:
+                findings += self._replayed(batch.number, agreed, state["seen"])
+                progress = msgspec.structs.replace(
+                    progress, replayed=earlier.replayed + progress.compared - earlier.compared
+                )
+        finally:
+            entries.unpersist()
+            agreed.unpersist()
+        self._violations.write(batch.number, _violation_rows(findings))
+        self._save(batch.number, following, progress)
+        self.progress = progress
+        return AuditStep(batch.number, progress, findings)
+
+    def load_progress(self) -> None:
+        """Continue the counts of an earlier audit."""
+        numbers = self._states()
+        if numbers:
+            self.progress = self._read_progress(numbers[-1])
+
+    @property
+    def violations(self) -> list[Finding]:
+        """Violations of all batches."""
+        return [Finding(**row) for row in self._violations.read().to_pylist()]
+
+    def _replayed(self, batch: int, agreed: DataFrame, seen: DataFrame) -> list[Finding]:
+        assert self._replay is not None
+        self._replay.load(batch)
+        known = {(row[0], row[1]) for row in seen.select("client", "number").collect()}
+        rows = agreed.orderBy("index").select("body").toLocalIterator()
+        changes = _with_repetitions((decode_changes(bytes(row[0]))[0] for row in rows), known)
+        return [Finding(REPLAY, *each) for each in self._replay.run(batch, changes)]
+
+    # --- state ------------------------------------------------------------------------------------
+
+    def _states(self) -> list[int]:
+        directory = self._out / "state"
+        numbers = (int(name) for name in directory.names() if name.isdecimal())
+        return sorted(each for each in numbers if (self._state(each) / STATE_FILE).is_file())
+
+    def _state(self, batch: int) -> Location:
+        return self._out / "state" / f"{batch:09}"
+
+    def _load(self, batch: int) -> tuple[dict[str, DataFrame], Progress]:
+        """Return the state before a batch."""
+        before = [each for each in self._states() if each < batch]
+        tables = {
+            name: (self._state(before[-1]) / f"{name}.parquet").read_table()
+            if before
+            else schema.empty_table()
+            for name, schema in STATE_SCHEMAS.items()
+        }
+        frames = {
+            name: self._spark.createDataFrame(
+                table.combine_chunks(), spark_schema(STATE_SCHEMAS[name])
+            )
+            for name, table in tables.items()
+        }
+        return frames, self._read_progress(before[-1]) if before else Progress()
+
+    def _read_progress(self, batch: int) -> Progress:
+        content = (self._state(batch) / STATE_FILE).read_bytes()
+        return msgspec.json.decode(content, type=Progress)
+
+    def _save(self, batch: int, tables: dict[str, pa.Table], progress: Progress) -> None:
+        directory = self._state(batch)
+        directory.remove()
+        for name, table in tables.items():
+            (directory / f"{name}.parquet").write_table(table.cast(STATE_SCHEMAS[name]))
+        (directory / STATE_FILE).write_bytes(msgspec.json.encode(progress))
+        for each in self._states()[:-STATES_KEPT]:
+            self._state(each).remove()
+
+
+def _progress(
+    earlier: Progress, position: dict[int, int], frontier: int, agreed: DataFrame
+) -> Progress:
+    counted = agreed.selectExpr(
+        "count(*)",
+        "min(index)",
+        "count_if(replicas = 1)",
+        "max(if(strong, timestamp_us, 0))",
+    ).collect()[0]
+    return Progress(
+        position,
+        frontier,
+        earlier.first or counted[1] or 0,
+        earlier.compared + counted[0],
+        earlier.alone + counted[2],
+        max(earlier.last_call_us, counted[3] or 0),
+        earlier.replayed,
+    )
+
+
+def _with_repetitions(
+    changes: Iterator[Change], known: set[tuple[str, int]]
+) -> Iterator[tuple[Change, bool]]:
+    """Add to each change whether an earlier one has the same call."""
+    for change in changes:
+        call = change.client, change.number
+        yield change, bool(change.client) and call in known
+        known.add(call)
+
+
+def _violation_rows(findings: list[Finding]) -> pa.Table:
+    rows: list[dict[str, Any]] = [msgspec.structs.asdict(each) for each in findings]
+    return pa.Table.from_pylist(rows, VIOLATIONS)
+
+
+def verdicts(findings: list[Finding], has_replay: bool) -> dict[str, str]:
+    """Return a verdict by checker."""
+    broken = {each.checker for each in findings}
+    names = (*FEED_CHECKERS, *((REPLAY,) if has_replay else ()))
+    return {name: "illegal" if name in broken else "ok" for name in names}

@@ -18,6 +18,7 @@ from benchmarks import (
     order,
     pipeline,
     pipeline_scale,
+    pipeline_source,
     pipeline_tables,
     replica,
     simulator,
@@ -54,6 +55,7 @@ BENCHMARKS: dict[str, Benchmark] = {
         fuzzer,
         pipeline,
         pipeline_tables,
+        pipeline_source,
     )
 }
 

@@ -4,6 +4,7 @@
     ├── UsageError              mistake of the caller; the message names the cause and the remedy
     │   ├── UnknownName         data type, operation, scheme or option that does not exist
     │   ├── BadValue            value that is out of range or cannot be serialised
+    │   ├── UnknownTable        SQL table that the cluster does not have
     │   ├── MissingOperation    operation that only other replicas can execute
     │   ├── NotDeterministic    operation whose re-execution gives another result
     │   ├── SqlError            SQL statement that cannot be executed
@@ -63,6 +64,10 @@ class UnknownName(UsageError):
 
 class BadValue(UsageError):
     """Value that is out of range or cannot be serialised."""
+
+
+class UnknownTable(UsageError):
+    """SQL table that the cluster does not have."""
 
 
 class MissingOperation(UsageError):

@@ -3,10 +3,23 @@
 from pathlib import Path
 
 import pytest
+from click.shell_completion import ShellComplete
 
 from creekdb.cli import main
+from creekdb.cli.app import command
 from tests.cluster.creek_up import creek_up
 from tests.cluster.ports import free_ports
+
+
+def completions(*words: str, incomplete: str) -> list[str]:
+    """Return the words that a shell offers for the last one."""
+    shell = ShellComplete(command, {}, "creek", "_CREEK_COMPLETE")
+    return [each.value for each in shell.get_completions(list(words), incomplete)]
+
+
+def test_operations_of_an_unreachable_cluster_are_not_completed() -> None:
+    assert completions("call", "--at", f"127.0.0.1:{free_ports()}", incomplete="") == []
+    assert completions("call", "--at", "nowhere", incomplete="") == []
 
 
 def test_faults_are_injected_and_healed_by_commands(
@@ -36,5 +49,15 @@ def test_faults_are_injected_and_healed_by_commands(
         assert capsys.readouterr().out.endswith("3  (stable)\n")
         assert main(["call", "put", "lamp", "{a: 1}"]) == 0
         assert "{a: 1} looks like JSON, but is sent as a string" in capsys.readouterr().err
+        assert completions("call", incomplete="pu") == ["put", "put_if_absent"]
+        assert completions("call", "--at", f"127.0.0.1:{int(port) + 1}", incomplete="ran") == [
+            "range"
+        ]
+        monkeypatch.setenv(
+            "CREEK_AT", f"127.0.0.1:{int(port) + 1}"
+        )  # any replica names the cluster
+        capsys.readouterr()
+        assert main(["cut", "0-1"]) == main(["heal"]) == 0
+        assert capsys.readouterr().out.startswith("cut: 0-1\nhealed: ")
         assert main(["call", "put", "lamp"]) == 2
         assert "requires the argument 'value'" in capsys.readouterr().err

@@ -1,13 +1,18 @@
 """Sinks and loads on a live cluster: rows are applied once, whatever fails and is repeated."""
 
 import asyncio
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
 
 import creekdb
+from creekdb.execution.keys import SINKS_PREFIX
+from creekdb.protocol.values import Key
 from creekdb.wire.staging import APPLY
 from tests.cluster.in_process_cluster import running_cluster
+
+CHUNK_PREFIX = (SINKS_PREFIX, "rows")
 
 
 async def test_a_sink_applies_each_batch_once(tmp_path: Path) -> None:
@@ -87,3 +92,20 @@ async def test_clients_cannot_call_other_internal_operations(tmp_path: Path) -> 
                 await db.strong(name, 1)
         with pytest.raises(creekdb.NotDone, match=f"{APPLY}: takes 7 arguments"):
             await db.strong(APPLY, "totals")
+
+
+async def test_the_leader_expires_staged_rows_that_no_batch_needs(tmp_path: Path) -> None:
+    async with running_cluster(tmp_path, 1, forget_after=0.5) as cluster:
+        async with cluster.client() as db:
+            await db.sink("totals").stage("put", [("a", 1)])
+            await db.sink("totals").apply(0, [await db.sink("totals").stage("put", [("b", 2)])])
+        state = cluster.servers[0].driver.replica.view.state
+        assert staged_keys(state()) != []
+        async with asyncio.timeout(30):
+            while staged_keys(state()):
+                await asyncio.sleep(0.02)
+        assert (SINKS_PREFIX, "ledgers", "totals") in state()
+
+
+def staged_keys(registers: Iterable[Key]) -> list[Key]:
+    return [each for each in registers if isinstance(each, tuple) and each[:2] == CHUNK_PREFIX]

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Locator, Page, ViewportSize, expect
 
+from creekdb import connect
 from creekdb.load.local_cluster import HTTP_PORT_OFFSET, free_port
 from tests.cluster.creek_up import creek_up
 from tests.cluster.ports import free_ports
@@ -193,6 +194,66 @@ def test_the_page_shows_a_partition_and_its_healing(browser: Browser, cluster: s
     assert visitor.errors == []
     assert sum(page.evaluate("() => shifted")) < 0.1  # the layout is stable
     page.context.close()
+
+
+def test_the_demo_ends_in_an_apology_that_can_be_opened(browser: Browser, cluster: str) -> None:
+    visitor = visit(browser, cluster, 1280, 1500, dark=False)
+    page = visitor.page
+    page.locator("#demo").click()
+    sorry = page.locator("#results div", has_text="Dear Ann, we are sorry")
+    expect(sorry).to_be_visible()
+    expect(page.locator("#headline")).to_have_text(CONNECTED_HEADLINE)
+    changed = page.locator("#results div", has_text="finally False: an apology is due")
+    expect(changed).to_contain_text("Replica 0, put_if_absent: true, tentative")
+    expect(page.locator("#history h3")).to_contain_text("'ann'")
+    expect(page.locator("#history .sorry")).to_be_visible()
+    visitor.screenshot("page-apology.png")
+
+    page.locator("#history .back").click()
+    page.locator("#apologies").click()
+    page.locator("#history .apologies button", has_text="'ann'").first.click()
+    expect(page.locator("#history .sorry")).to_have_text(re.compile("an apology is due"))
+    assert visitor.errors == []
+    page.context.close()
+
+
+def test_failures_look_like_failures(browser: Browser, cluster: str) -> None:
+    visitor = visit(browser, cluster, 1280, 1360, dark=False)
+    visitor.call("put", 0, key="word", value="text")
+    visitor.call("increment", 1, key="word")
+    expect(visitor.page.locator("#results .bad").first).to_contain_text("✗ BadValue")
+    row = visitor.column(1).locator("li.raised", has_text="increment('word')")
+    expect(row.locator(".raised")).to_contain_text("✗ BadValue")
+    expect(visitor.page.locator("#history code.raised").first).to_contain_text("✗ BadValue")
+    visitor.page.context.close()
+
+
+def test_replicas_are_split_into_groups_in_one_gesture(browser: Browser, cluster: str) -> None:
+    visitor = visit(browser, cluster, 1280, 1360, dark=False)
+    page = visitor.page
+    split = page.get_by_label("split the replicas")
+    expect(split.locator("option")).to_have_text(["not split", "0 | 1, 2", "0, 1 | 2", "0, 2 | 1"])
+    for choice, parts in (("0, 2 | 1", "0, 2 | 1"), ("0, 1 | 2", "0, 1 | 2")):
+        split.select_option(label=choice)
+        expect(page.locator("#headline")).to_have_text(
+            f"The network is partitioned into two parts: {parts}."
+        )
+    split.select_option(label="not split")
+    expect(page.locator("#headline")).to_have_text(CONNECTED_HEADLINE)
+    page.context.close()
+
+
+def test_calls_before_the_first_page_show_their_responses(browser: Browser) -> None:
+    port = free_ports()
+    with creek_up("--port", str(port), "--replicas", "1") as running:
+        running.wait_for(f"replica 0 is up at 127.0.0.1:{port}")
+        with connect(f"127.0.0.1:{port}") as db:
+            assert db.weak.increment("early") == 1
+        with browser.new_context() as context:
+            page = context.new_page()
+            page.goto(f"http://127.0.0.1:{port + HTTP_PORT_OFFSET}/")
+            row = page.locator("li[data-id]", has_text="increment('early')")
+            expect(row.locator(".value")).to_have_text("→ 1")
 
 
 def test_a_killed_replica_stays_down_until_it_is_started(browser: Browser, cluster: str) -> None:

@@ -91,7 +91,7 @@ MUTANTS: tuple[MutantWithTests, ...] = (
         "the replica that admits a chunk checks the arguments of each row",
         STAGED_ROWS_TESTS,
         STAGED_ROWS,
-        "checked.append(datatype.checked_call(name, *leading, *row).arguments[start:])",
+        "checked.append(datatype.checked_arguments(name, leading + row)[start:])",
         "checked.append(row)",
     ),
     tested(

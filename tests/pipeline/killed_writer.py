@@ -1,6 +1,6 @@
 """Process that writes batches like a streaming query of Spark, and may be killed at any moment.
 
-    python -m tests.pipeline.killed_writer SERVERS PROGRESS
+    python -m tests.pipeline.killed_writer SERVERS PROGRESS BATCHES
 
 The number of completed batches is in the file PROGRESS, as in the checkpoint of a query. A batch
 that is not in it is written again. Each task runs twice in some batches, as with speculation.
@@ -17,7 +17,6 @@ from pyspark.sql.types import LongType, StringType, StructField, StructType
 from creekdb.atomic_write import atomic_write
 from creekdb.pipeline.source.writer import stream_writer
 
-BATCHES = 12
 TASKS = 2
 ROWS_PER_TASK = 2_500
 KEYS = 97
@@ -28,16 +27,16 @@ def task_keys(batch: int, task: int) -> list[str]:
     return [f"k{(batch * 31 + task * 7 + row) % KEYS}" for row in range(ROWS_PER_TASK)]
 
 
-def expected_sums() -> Counter[str]:
-    keys = (task_keys(batch, task) for batch in range(BATCHES) for task in range(TASKS))
+def expected_sums(batches: int) -> Counter[str]:
+    keys = (task_keys(batch, task) for batch in range(batches) for task in range(TASKS))
     return Counter(key for each in keys for key in each)
 
 
-def main(servers: str, progress: Path) -> None:
+def main(servers: str, progress: Path, batches: int) -> None:
     options = {"servers": servers, "operation": "increment", "sink": "kills", "timeout": "60"}
     first = int(progress.read_text()) if progress.exists() else 0
     print("ready", flush=True)
-    for batch in range(first, BATCHES):
+    for batch in range(first, batches):
         writer = stream_writer(options, SCHEMA, False)
         messages: list[WriterCommitMessage | None] = []
         for task in range(TASKS):
@@ -53,4 +52,4 @@ def main(servers: str, progress: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], Path(sys.argv[2]))
+    main(sys.argv[1], Path(sys.argv[2]), int(sys.argv[3]))

@@ -1,11 +1,13 @@
 """Kills a streaming query of Spark at random moments, and checks that each row is written once.
 
-    python -m tests.pipeline.sink_kills --times 20 [--seed 1]
+    python -m tests.pipeline.sink_kills --times 20 [--seed 1] [--plain]
 
 Three replicas and the query are real processes. The query reads one Parquet file per batch, and
 adds its rows to counters by `increment`, which a repetition would change. SIGKILL ends the driver
 of Spark with all its processes, some time after a batch is complete. The query then starts again
 from its checkpoint. At the end, every counter must have exactly the sum of its rows.
+
+With `--plain`, the writer runs in a process without Spark, which starts in a second.
 """
 
 import argparse
@@ -24,6 +26,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from creekdb.client import connect
+from tests.pipeline import killed_writer
+from tests.pipeline.killed_writer import ROWS_PER_TASK, TASKS, expected_sums
 from tests.pipeline.live_clusters import live_cluster, servers
 
 ROWS_PER_FILE = 3_000
@@ -31,6 +35,8 @@ KEYS = 61
 FILES_PER_KILL = 5
 KILL_AFTER_S_MAX = 4.0
 """Upper bound for the time between the first complete batch and the kill, in seconds."""
+PLAIN_KILL_AFTER_S_MAX = 2.0
+"""Upper bound for the time between the start of a writer without Spark and the kill, in seconds."""
 
 
 def write_files(directory: Path, count: int, generator: random.Random) -> Counter[str]:
@@ -76,18 +82,19 @@ def run_query(directory: Path, addresses: str) -> None:
         query.awaitTermination()
 
 
-def kill_repeatedly(directory: Path, addresses: str, times: int, generator: random.Random) -> int:
+def kill_repeatedly(
+    command: list[str], times: int, delay_s_max: float, generator: random.Random
+) -> int:
     """Run the query, kill it `times` times, and let it end. Return the number of kills."""
     kills = 0
     while True:
-        command = [sys.executable, "-m", __spec__.name, "--query", str(directory), addresses]
         with subprocess.Popen(
-            command, stdout=subprocess.PIPE, text=True, start_new_session=True
+            [sys.executable, *command], stdout=subprocess.PIPE, text=True, start_new_session=True
         ) as process:
             assert process.stdout is not None
             batch = process.stdout.readline().strip()
             if batch and kills < times:
-                delay_s = generator.uniform(0, KILL_AFTER_S_MAX)
+                delay_s = generator.uniform(0, delay_s_max)
                 time.sleep(delay_s)
                 if process.poll() is None:
                     os.killpg(process.pid, signal.SIGKILL)
@@ -105,6 +112,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="Kill a writing query of Spark at random moments.")
     parser.add_argument("--times", type=int, default=20, help="number of kills")
     parser.add_argument("--seed", type=int, default=1, help="seed of the moments")
+    parser.add_argument("--plain", action="store_true", help="run the writer without Spark")
     parser.add_argument("--query", nargs=2, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.query:
@@ -118,8 +126,16 @@ def main() -> int:
     ):
         directory = Path(name)
         count = FILES_PER_KILL * (arguments.times + 1)
-        expected = write_files(directory / "files", count, generator)
-        kills = kill_repeatedly(directory, servers(cluster), arguments.times, generator)
+        if arguments.plain:
+            expected, rows = expected_sums(count), count * TASKS * ROWS_PER_TASK
+            progress = str(directory / "progress")
+            command = ["-m", killed_writer.__name__, servers(cluster), progress, str(count)]
+        else:
+            expected = write_files(directory / "files", count, generator)
+            rows = count * ROWS_PER_FILE
+            command = ["-m", __spec__.name, "--query", str(directory), servers(cluster)]
+        delay_s_max = PLAIN_KILL_AFTER_S_MAX if arguments.plain else KILL_AFTER_S_MAX
+        kills = kill_repeatedly(command, arguments.times, delay_s_max, generator)
         sums = dict(asyncio.run(read_sums(servers(cluster))))
     if kills < arguments.times:
         print(f"only {kills} of {arguments.times} kills: the query ended too early")
@@ -129,7 +145,6 @@ def main() -> int:
         print(f"WRONG after {kills} kills: {wrong} (found, expected)")
         return 1
     seconds = time.monotonic() - begin_s
-    rows = count * ROWS_PER_FILE
     print(f"exactly once: {rows} rows in {count} batches, {kills} kills, {seconds:.0f} s")
     return 0
 

@@ -1,5 +1,6 @@
 """`format("creek")` on a live cluster: batches, streams, restarts, and the loss of a replica."""
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from creekdb.client import BlockingDatabase, connect
 from creekdb.load.local_cluster import LocalCluster
+from tests.docs.pages import files
 from tests.pipeline.live_clusters import live_cluster, servers
 
 
@@ -120,3 +122,32 @@ def test_mistakes_are_one_line_that_names_the_option(
         last_line(failed.value)
     )
     assert not list((tmp_path / "checkpoint" / "offsets").glob("[0-9]*"))
+
+
+def test_the_page_works_as_written(
+    spark: SparkSession,
+    cluster: LocalCluster,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    """The programs of the page run in this process, where `getOrCreate` returns this session."""
+    monkeypatch.chdir(tmp_path)
+    programs = files("spark-live.md")
+    assert set(programs) == {"state.py", "follow.py"}
+    adapted = {
+        name: re.sub(r'(?<=SERVERS = )".*"', repr(servers(cluster)), text)
+        .replace('"lamps"', repr(str(tmp_path / "lamps")))
+        .replace('"checkpoint"', repr(str(tmp_path / "checkpoint")))
+        .replace('.option("readChangeFeed"', '.option("prefix", "lamp").option("readChangeFeed"')
+        for name, text in programs.items()
+    }
+
+    run_program(adapted["state.py"])
+    assert "|lamp 8|true|" in capfd.readouterr().out
+    run_program(adapted["follow.py"])
+    assert re.search(r"\|\s*insert\|\s*10\|", capfd.readouterr().out)
+
+
+def run_program(text: str) -> None:
+    exec(compile(text, "page", "exec"), {"__name__": "__main__"})  # noqa: S102 - the page's own code

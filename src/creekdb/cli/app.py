@@ -20,6 +20,7 @@ from creekdb.cli.exit_codes import (
     INTERRUPTED,
     IO_ERROR,
     PIPE_CLOSED,
+    SUCCESS,
     USAGE_ERROR,
     CommandFailed,
 )
@@ -62,6 +63,10 @@ MODULES: Final = {
     "pipeline": "pipeline.group",
 }
 """Modules of the commands that share a module."""
+
+
+WRONG_PATH_ERRORS: Final = (FileNotFoundError, IsADirectoryError, NotADirectoryError)
+"""Errors of the system for a path that a user has named wrongly."""
 
 
 @click.group(
@@ -121,13 +126,15 @@ def main(arguments: Sequence[str] | None = None, limits: CommandLimits | None = 
     except click.ClickException as error:
         return _print_error(error.format_message(), USAGE_ERROR)
     except StorageFault as error:
-        return _print_error(str(error), IO_ERROR)
+        return _print_error(str(error), _storage_exit_code(error.__cause__))
     except (CommandFailed, HelperEnded) as error:
         return _print_error(str(error), FAILURE)
     except click.Abort:
         return _print_error("interrupted", INTERRUPTED)
-    except (SystemExit, BrokenPipeError):  # click and rich exit when the reader closes the pipe
-        _discard_stdout()
+    except (SystemExit, BrokenPipeError) as error:
+        if isinstance(error, SystemExit) and error.code == SUCCESS:  # shell completion
+            return SUCCESS
+        _discard_stdout()  # click and rich exit when the reader closes the pipe
         return PIPE_CLOSED
     except OSError as error:
         _discard_stdout()
@@ -135,8 +142,13 @@ def main(arguments: Sequence[str] | None = None, limits: CommandLimits | None = 
         subject = error.filename or (
             "connection lost" if is_connection else "cannot write the output"
         )
-        return _print_error(f"{subject}: {error.strerror or error}", IO_ERROR)
+        return _print_error(f"{subject}: {error.strerror or error}", _storage_exit_code(error))
     return code if isinstance(code, int) else 0
+
+
+def _storage_exit_code(error: BaseException | None) -> int:
+    """Return the exit code for a failed access to a file. A wrong path is a usage error."""
+    return USAGE_ERROR if isinstance(error, WRONG_PATH_ERRORS) else IO_ERROR
 
 
 def _usage_message(error: click.UsageError) -> str:

@@ -12,14 +12,19 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import combinations
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
 from creekdb.errors import UsageError
+from creekdb.wire.addresses import parse_address
 from creekdb.wire.dev_control import SECRET_HEADER
 
 REQUEST_TIMEOUT_S = 10.0
+DEFAULT_PORT: Final = 7100
+"""Client port of replica 0 by default."""
+REPLICAS_MAX: Final = 15
+"""Upper bound for the replicas of `creek up`."""
 
 
 class ControlFile(msgspec.Struct, frozen=True):
@@ -82,6 +87,22 @@ def published_control(path: Path, control: ControlFile) -> Iterator[None]:
         yield
     finally:
         path.unlink(missing_ok=True)
+
+
+def find_control(port: int | None, base: Path | None = None) -> ControlFile:
+    """Return the access to the running cluster of which a replica has this client port.
+
+    Without a port, use that of the first address in `CREEK_AT`, or the default of `creek up`.
+    """
+    if port is None:
+        address = os.environ.get("CREEK_AT", "").replace(",", " ").split()
+        port = parse_address(address[0])[1] if address else DEFAULT_PORT
+    path = control_path(port, base)
+    for other in () if path.exists() else path.parent.glob("*.json"):
+        first = int(other.stem) if other.stem.isdecimal() else port
+        if first < port < first + REPLICAS_MAX and port < first + read_control(other).replicas:
+            path = other
+    return read_control(path)
 
 
 def read_control(path: Path) -> ControlFile:

@@ -27,6 +27,7 @@ from creekdb.errors import (
     CreekError,
     ForeignPosition,
     PositionInFuture,
+    UnknownTable,
     UsageError,
 )
 from creekdb.execution.keys import check_key
@@ -316,7 +317,7 @@ def error_of(rejected: messages.ChangesRejected) -> CreekError:
         case RejectReason.CHANGES_OFF:
             return ChangesOff(rejected.message)
         case RejectReason.UNKNOWN_TABLE:
-            return UsageError(rejected.message)
+            return UnknownTable(rejected.message)
         case RejectReason.TOO_LARGE:
             return ChangesUnavailable(rejected.message)
         case _:

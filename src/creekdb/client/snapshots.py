@@ -28,7 +28,7 @@ import msgspec
 from creekdb.client.arrow import ArrowWriter, RecordBatch
 from creekdb.client.errors import NotDone
 from creekdb.client.replica_connection import ReplicaConnection, ReplicaDiscovery
-from creekdb.errors import DECODE_ERRORS, BadValue, UsageError
+from creekdb.errors import DECODE_ERRORS, BadValue, UnknownTable, UsageError
 from creekdb.protocol.values import Key, freeze
 from creekdb.wire import messages
 from creekdb.wire.addresses import format_address
@@ -281,7 +281,7 @@ class Snapshot:
             raise _unreachable() from None
         if isinstance(message, messages.Rejected):
             if message.reason == RejectReason.UNKNOWN_TABLE:
-                raise UsageError(message.message)
+                raise UnknownTable(message.message)
             raise NotDone(message.reason, message.message)
         return message
 

@@ -50,7 +50,7 @@ def get(tx: Transaction, key: str) -> Any:
     return tx.get(_text(key))
 
 
-@KV.operation(touches=_keys)
+@KV.operation(touches=_keys, stores=True)
 def put(tx: Transaction, key: str, value: Any) -> Any:
     """Store `value` and return the previous value, or None."""
     before = tx.get(_text(key))

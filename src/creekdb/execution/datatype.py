@@ -125,6 +125,7 @@ class DataType:
         name: str | None = None,
         touches: Prefixes | None = None,
         reads: Prefixes | None = None,
+        stores: bool = False,
     ) -> Callable[[Function], Function]: ...
 
     def operation(
@@ -136,8 +137,12 @@ class DataType:
         name: str | None = None,
         touches: Prefixes | None = None,
         reads: Prefixes | None = None,
+        stores: bool = False,
     ) -> Function | Callable[[Function], Function]:
         """Declare an operation, as a decorator. `name` defaults to the name of the function.
+
+        `stores` is True if the only effect of a call is that its second argument is stored under
+        its first one, a string. Loads of many rows then need not call the function.
 
         `touches` takes the arguments of a call and returns its footprint, a list of key prefixes
         (`creekdb.execution.footprint`). `reads` returns further ones that the call only reads.
@@ -148,7 +153,7 @@ class DataType:
             if not callable(declared):
                 raise BadValue(f"an operation of {self.name} is a function, not {declared!r}")
             self._declare(
-                Declaration(name or declared.__name__, declared, readonly, touches, reads)
+                Declaration(name or declared.__name__, declared, readonly, touches, reads, stores)
             )
             return declared
 
@@ -240,6 +245,16 @@ class DataType:
         typed = self._find(name).parameters.checked(operation.arguments)
         return operation if typed is operation.arguments else Operation(name, typed)
 
+    def checked_arguments(self, name: str, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Return the arguments of a call as `checked_call` does."""
+        declaration = self._find(name)
+        if not declaration.arity.accepts(len(arguments)):
+            raise declaration.arity_error(len(arguments))
+        if not is_row(arguments):
+            for index, argument in enumerate(arguments):
+                reject_unserializable(argument, declaration.parameters.argument_text(index))
+        return declaration.parameters.checked(arguments)
+
     def run(self, request: Request, view: View) -> ExecutionResult:
         """Run the request against `view` without changing it."""
         operation = request.operation
@@ -293,6 +308,10 @@ class DataType:
         together, or none does if one raises. The outcome has no value.
         """
         declaration = self._declarations.get(name)
+        if declaration is not None and declaration.stores and not leading:
+            stored = _stored_registers(rows)
+            if stored is not None and len(rows) <= self.steps:
+                return ExecutionResult(Outcome(), stored)
         readonly = declaration is not None and declaration.readonly
         transaction = Transaction(request, view, readonly, self.steps, name, self.sql_engine)
         recursion_limit = sys.getrecursionlimit()
@@ -399,6 +418,7 @@ class Declaration:
         "readonly",
         "reads",
         "signature",
+        "stores",
         "touches",
     )
 
@@ -409,8 +429,10 @@ class Declaration:
         readonly: bool,
         touches: Prefixes | None = None,
         reads: Prefixes | None = None,
+        stores: bool = False,
     ) -> None:
         self.name = name
+        self.stores = stores
         self.function = function
         self.readonly = readonly
         self.touches = touches
@@ -502,6 +524,14 @@ def _is_raised_explicitly(error: BaseException) -> bool:
         traceback = traceback.tb_next
     index = traceback.tb_lasti
     return traceback.tb_frame.f_code.co_code[index : index + 1] == _RAISE
+
+
+def _stored_registers(rows: tuple[tuple[Any, ...], ...]) -> dict[Key, Any] | None:
+    """Return the values by key, or None if a row is no pair of a string and a value."""
+    for row in rows:
+        if len(row) != 2 or type(row[0]) is not str:
+            return None
+    return dict(rows)
 
 
 def _noop(tx: Transaction) -> None:

@@ -40,6 +40,8 @@ class HttpServer:
 
     async def start(self) -> None:
         config = self._server.config
+        self._server.on_dev_control = self._observe_dev_cluster
+        self._observe_dev_cluster()
         await self._connections.start()
         self._listener = await self._server.listeners.open(
             *(self._connections.accept, config.http),
@@ -50,6 +52,11 @@ class HttpServer:
         address = format_address(host, self.port)
         url = f"{'https' if config.is_secured else 'http'}://{address}"
         self._server.event_log.info(EventName.HTTP_STARTED, f"serves HTTP at {url}", http=url)
+
+    def _observe_dev_cluster(self) -> None:
+        """Observe all calls if `creek up` runs this replica."""
+        if self._server.dev_control is not None:
+            self.feed.observe_calls()
 
     def _dev_control(self) -> DevControl | None:
         return self._server.dev_control

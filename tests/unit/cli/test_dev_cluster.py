@@ -5,7 +5,13 @@ from pathlib import Path
 import pytest
 
 from creekdb.cli.commands.faults import parse_links
-from creekdb.cli.dev_cluster import ControlFile, control_path, published_control, read_control
+from creekdb.cli.dev_cluster import (
+    ControlFile,
+    control_path,
+    find_control,
+    published_control,
+    read_control,
+)
 from creekdb.errors import UsageError
 
 CONTROL = ControlFile("http://127.0.0.1:1", "secret", "http://127.0.0.1:7300", 3)
@@ -19,6 +25,23 @@ def test_the_file_is_private_and_removed_at_the_end(tmp_path: Path) -> None:
         assert read_control(path) == CONTROL
     with pytest.raises(UsageError, match="no cluster of 'creek up' runs at port 7100"):
         read_control(path)
+
+
+def test_a_cluster_is_found_by_the_port_of_any_replica(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("CREEK_AT", raising=False)
+    with published_control(control_path(7100, tmp_path), CONTROL):
+        for port in (None, 7100, 7102):
+            assert find_control(port, tmp_path) == CONTROL
+        for port in (7099, 7103):
+            with pytest.raises(UsageError, match=f"runs at port {port}"):
+                find_control(port, tmp_path)
+        monkeypatch.setenv("CREEK_AT", "127.0.0.1:7101,127.0.0.1:7102")
+        assert find_control(None, tmp_path) == CONTROL
+        monkeypatch.setenv("CREEK_AT", "127.0.0.1:7200")
+        with pytest.raises(UsageError, match="runs at port 7200"):
+            find_control(None, tmp_path)
 
 
 def test_a_damaged_file_and_a_silent_endpoint_are_reported(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from creekdb.datatypes.kv import KV
-from creekdb.errors import BadValue
+from creekdb.errors import BadValue, MissingOperation
 from creekdb.execution.datatype import DataType
 from creekdb.execution.keys import CALLS_PREFIX, SINKS_PREFIX
 from creekdb.execution.result import ExecutionResult
@@ -338,3 +338,32 @@ def test_deduplicated_calls_and_staged_rows_do_not_meet() -> None:
     cluster.stage("t", ROWS)
     assert all(key[0] != CALLS_PREFIX for key, _ in cluster.state.items() if type(key) is tuple)
     assert cluster.state.read((SINKS_PREFIX, "rows", "t", 0)) is not ABSENT
+
+
+@pytest.mark.parametrize("leading", [(), ("a",)])
+def test_stored_rows_have_the_effect_of_single_puts(leading: tuple[Any, ...]) -> None:
+    rows: tuple[Any, ...] = (("a", 1), ("b", {"n": (1, 2)}), ("a", None))
+    if leading:
+        rows = tuple((row[1],) for row in rows)
+    loaded, single = Cluster(KV), Cluster(KV)
+    loaded.call(LOAD, "put", leading, rows)
+    for row in rows:
+        single.call("put", *leading, *row)
+    assert loaded.registers() == single.registers()
+
+
+@pytest.mark.parametrize("row", [(1, 2), (None, 2)])
+def test_stored_rows_have_the_errors_of_single_puts(row: tuple[Any, ...]) -> None:
+    cluster = Cluster(KV)
+    load = cluster.execute(Operation(LOAD, ("put", (), (("b", 1), row))))
+    assert load.outcome.error == cluster.execute(Operation("put", row)).outcome.error is not None
+    assert load.writes == {}
+
+
+def test_a_replica_without_the_operation_of_a_row_stops() -> None:
+    cluster = Cluster()
+    with pytest.raises(MissingOperation, match=r"cannot execute sell\('a'\)"):
+        cluster.execute(Operation(LOAD, ("sell", (), (("a",),))))
+    cluster.call(STAGE, "t", 0, "count", (), (("a", 1, 2),), ())
+    with pytest.raises(MissingOperation, match="cannot execute count"):
+        cluster.apply(0, ("t", 1))

@@ -6,7 +6,8 @@ from typing import Any, Final
 import click
 import msgspec
 
-from creekdb.cli.declaration import declared, option
+from creekdb.cli.completion import complete_operation
+from creekdb.cli.declaration import argument, declared, option
 from creekdb.cli.exit_codes import FAILURE, SUCCESS
 from creekdb.cli.options import AS_JSON, parse_argument
 from creekdb.cli.output import print_json
@@ -32,8 +33,8 @@ MISTAKES: Final = (RejectReason.UNKNOWN_OPERATION, RejectReason.BAD_ARGUMENTS)
 @click.command(short_help="Call an operation on a live cluster.")
 @declared
 def call(
-    operation: str,
-    arguments: tuple[str, ...],
+    operation: str = argument(shell_complete=complete_operation),
+    arguments: tuple[str, ...] = argument(),
     *,
     strong: bool = option("Make a strong call, and wait for its stable response."),
     final: bool = option("Make a weak call, but wait for its final response."),

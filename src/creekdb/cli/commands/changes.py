@@ -12,6 +12,7 @@ from creekdb.cli.exit_codes import SUCCESS, CommandFailed
 from creekdb.cli.options import parse_argument
 from creekdb.cli.target import ClusterTarget
 from creekdb.client import Change, ChangePosition, Database
+from creekdb.client.changes import parse_position
 from creekdb.client.errors import CallFailed
 from creekdb.errors import ChangesUnavailable, UsageError
 from creekdb.protocol.request import Operation
@@ -71,6 +72,8 @@ def changes(
       creek changes --view tentative --prefix lamp
       creek changes --follow --start 4711 --json
     """
+
+    parse_position(start, follow)  # rejects a wrong value before the connection
 
     async def read() -> None:
         async with target.open(CONNECT_TIMEOUT_S) as db:

@@ -5,15 +5,18 @@ import re
 import click
 
 from creekdb.cli.declaration import declared, option
-from creekdb.cli.dev_cluster import ControlFile, control_path, read_control
+from creekdb.cli.dev_cluster import ControlFile, find_control
 from creekdb.errors import UsageError
 
-PORT = option("Client port of replica 0, as for 'creek up'.", 7100, click.IntRange(1024, 65_000))
+PORT = option(
+    "Client port of a replica of the cluster.  [default: the port in CREEK_AT, or 7100]",
+    type=click.IntRange(1024, 65_535),
+)
 
 
 @click.command(short_help="Cut links of a cluster of 'creek up'.")
 @declared
-def cut(links: tuple[str, ...], *, port: int = PORT) -> None:
+def cut(links: tuple[str, ...], *, port: int | None = PORT) -> None:
     """Cut links between replicas of a cluster of 'creek up'. A link is a pair of replicas, such as
     0-1. A single number stands for all links of that replica. 'creek heal' restores them.
 
@@ -22,9 +25,9 @@ def cut(links: tuple[str, ...], *, port: int = PORT) -> None:
       creek cut 0-1 0-2
       creek cut 0
     """
-    control = read_control(control_path(port))
     if not links:
         raise UsageError("the argument LINKS is missing: name a link such as 0-1")
+    control = find_control(port)
     parsed = [link for text in links for link in parse_links(text, control)]
     control.request("cut", links=parsed)
     click.echo(f"cut: {_links_text(parsed)}")
@@ -32,12 +35,12 @@ def cut(links: tuple[str, ...], *, port: int = PORT) -> None:
 
 @click.command(short_help="End the faults in a cluster of 'creek up'.")
 @declared
-def heal(*, port: int = PORT) -> None:
+def heal(*, port: int | None = PORT) -> None:
     """Restore all links of a cluster of 'creek up', and start the replicas that were killed.
 
     Example: creek heal
     """
-    control = read_control(control_path(port))
+    control = find_control(port)
     control.request("heal", links=control.all_links())
     for replica in range(control.replicas):
         control.request("start", replica=replica)
@@ -46,12 +49,12 @@ def heal(*, port: int = PORT) -> None:
 
 @click.command(short_help="Kill a replica of a cluster of 'creek up'.")
 @declared
-def kill(replica: int, *, port: int = PORT) -> None:
+def kill(replica: int, *, port: int | None = PORT) -> None:
     """Kill a replica of a cluster of 'creek up'. It stays down until 'creek heal'.
 
     Example: creek kill 2
     """
-    read_control(control_path(port)).request("kill", replica=replica)
+    find_control(port).request("kill", replica=replica)
     click.echo(f"killed: replica {replica}; 'creek heal' starts it again")
 
 

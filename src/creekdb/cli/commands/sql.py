@@ -47,6 +47,7 @@ def sql(
     """
     if strong and final:
         raise click.UsageError("--strong and --final exclude each other: omit one of them")
+    target.connection(timeout)  # rejects wrong addresses and files
     try:
         connection = _connect(target, timeout, "strong" if strong else "weak")
         try:

@@ -46,6 +46,7 @@ def status(
 
     denials: list[UsageError] = []
     timeout_s = command_limits().status_timeout_s
+    target.connection(timeout_s)  # rejects wrong addresses and files
 
     async def fetch(address: str) -> dict[str, Any]:
         try:

@@ -3,6 +3,9 @@
 All open pages share one update, so the cost is bounded by the update rate and by the number of
 operations shown. After the last page is closed, updates continue for a while because pages are
 reloaded. Then they stop, and the history is discarded.
+
+Under `creek up`, calls are observed from the start, so that a page shows the responses of earlier
+calls. Elsewhere, only calls made while a page is open are observed.
 """
 
 import asyncio
@@ -162,6 +165,7 @@ class PageFeed:
         self._changed = asyncio.Event()
         self._update_task: asyncio.Task[None] | None = None
         self._is_stopped = False
+        self._observes_always = False
 
     async def follow(self) -> AsyncGenerator[tuple[str, Any] | None, None]:
         """Iterate over the events of one page.
@@ -189,6 +193,11 @@ class PageFeed:
         finally:
             self.open_pages -= 1
 
+    def observe_calls(self) -> None:
+        """Observe calls from now on, also while no page is open."""
+        self._observes_always = True
+        self._sources.dispatcher.set_observer(self._call_history)
+
     async def stop(self) -> None:
         self._is_stopped = True
         self._changed.set()
@@ -206,8 +215,9 @@ class PageFeed:
                 self._update()
                 idle_updates = 0 if self.open_pages else idle_updates + 1
         finally:
-            self._sources.dispatcher.set_observer(None)
-            self._call_history = CallHistory()
+            if not self._observes_always:
+                self._sources.dispatcher.set_observer(None)
+                self._call_history = CallHistory()
             self._committed.clear()
             self._update_task = None
 

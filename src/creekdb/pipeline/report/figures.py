@@ -26,6 +26,8 @@ LATENCY_MEASURES: Final = {
 ACCURACY_MEASURES: Final = {"except order numbers": "accuracy", "exact": "exact_accuracy"}
 EXECUTION_MEASURES: Final = {"executions": "execution_ratio"}
 """Measures by statistic. `{}` stands for the kind of response."""
+DENSE_LOADS_MIN: Final = 8
+"""Number of loads from which on a line shows its course."""
 PEAK_LABEL_RATIO: Final = 1.3
 """Ratio up to which neighbouring peaks share one label position, stacked."""
 PEAK_LABEL_GAP: Final = 4
@@ -44,8 +46,36 @@ class Figure(NamedTuple):
     """Ends of the value axis by statistic; empty without a choice."""
 
     @property
+    def gaps(self) -> str:
+        """Note on the loads that the grid leaves out; empty for dense lines up to saturation."""
+        loads: dict[str, set[float]] = {}
+        saturated = set()
+        for row in self.chart.rows:
+            loads.setdefault(row["line"], set()).add(row["throughput"])
+            if row["saturated"]:
+                saturated.add(row["line"])
+        counts = [len(each) for each in loads.values()]
+        notes = []
+        if min(counts) < DENSE_LOADS_MIN:
+            number = formatting.format_span(min(counts), max(counts), Unit.COUNT)
+            notes.append(
+                f"Each line connects {number} measured loads; its course between is unknown."
+            )
+        if unsaturated := len(loads.keys() - saturated):
+            notes.append(f"{_lines_text(unsaturated, len(loads))} before saturation.")
+        if notes:
+            notes.append("The grid of the paper measures more loads.")
+        return " ".join(notes)
+
+    @property
     def x_kind(self) -> str:
         return "log" if self.chart.x.is_logarithmic else "linear"
+
+
+def _lines_text(count: int, total: int) -> str:
+    if count == total:
+        return "All lines end"
+    return "One line ends" if count == 1 else f"{count} lines end"
 
 
 def figure_1a(evidence: Evidence, systems: Sequence[ChartedSystem]) -> Figure | None:

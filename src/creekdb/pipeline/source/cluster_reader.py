@@ -12,7 +12,7 @@ from typing import Any, Final, Self, TypeVar
 
 from creekdb.client import ChangePosition, ChangeStream, Database, NotDone
 from creekdb.client.snapshots import KeyRange, SnapshotTicket
-from creekdb.errors import ChangesExpired, CreekError, ForeignPosition, UsageError
+from creekdb.errors import ChangesExpired, CreekError, ForeignPosition, UnknownTable, UsageError
 from creekdb.pipeline.source.options import EARLIEST, LATEST, ClusterOptions, Selection
 from creekdb.protocol.values import Key
 from creekdb.wire.changes import Change
@@ -23,6 +23,9 @@ _Result = TypeVar("_Result")
 
 IDLE_WAIT_S: Final = 0.2
 """Time that `wait_for_change` waits, in seconds. It delays the end of a query at most so long."""
+
+_TOKEN_ERROR: Final = "the token is"
+"""Text of the rejections of a token. They have no error class of their own."""
 
 Page = Sequence[tuple[Key, Any]]
 
@@ -97,9 +100,7 @@ class ClusterReader:
         end = self.end()
         if position.cluster not in ("", end.cluster):
             raise ForeignPosition(
-                f"the stream has read cluster {position.cluster}, and option servers names "
-                f"cluster {end.cluster}; correct servers, or set checkpointLocation to another "
-                "directory"
+                f"the position belongs to cluster {position.cluster}, and this is {end.cluster}"
             )
         return end
 
@@ -237,6 +238,8 @@ class ClusterReader:
                 ) as snapshot:
                     return snapshot.detach()
             except NotDone as error:
+                if error.reason == RejectReason.UNREACHABLE:
+                    raise
                 rejected = error
                 if error.reason not in (RejectReason.BUSY, RejectReason.NOT_READY):
                     break
@@ -244,7 +247,19 @@ class ClusterReader:
         raise UsageError(f"cannot open a snapshot of the cluster: {rejected}") from None
 
     def _run(self, work: Coroutine[Any, Any, _Result]) -> _Result:
-        return self._runner.run(work)
+        """Run to completion. Name the option that causes an error."""
+        try:
+            return self._runner.run(work)
+        except NotDone as error:
+            if error.reason == RejectReason.UNREACHABLE:
+                raise UsageError(f"option servers: {error}") from None
+            raise
+        except UnknownTable as error:
+            raise UsageError(f"option table: {error}") from None
+        except UsageError as error:
+            if _TOKEN_ERROR in str(error):
+                raise UsageError(f"option tokenFile: {error}") from None
+            raise
 
 
 async def _next_page(pages: AsyncGenerator[Page, None]) -> Page | None:

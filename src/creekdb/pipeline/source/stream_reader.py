@@ -17,7 +17,7 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.types import StructType
 
 from creekdb.client import ChangePosition
-from creekdb.errors import ChangesExpired, ChangesUnavailable, UsageError
+from creekdb.errors import ChangesExpired, ChangesUnavailable, ForeignPosition, UsageError
 from creekdb.pipeline.source import columns
 from creekdb.pipeline.source.cluster_reader import ClusterReader
 from creekdb.pipeline.source.images import Image, ImagePart, replaced_since
@@ -252,6 +252,11 @@ def _explained(
             f"option failOnDataLoss is 'true', and changes from {offset.index} on are lost: "
             f"{error}; set failOnDataLoss to false to continue at {error.first_index}, or start "
             "with another checkpoint"
+        )
+    if isinstance(error, ForeignPosition):
+        return UsageError(
+            f"option servers names another cluster than the checkpoint: {error}; correct servers, "
+            "or set checkpointLocation to another directory"
         )
     if offset.cluster == "" and isinstance(options.start, int):
         return UsageError(f"option startingIndex is '{options.start}': {error}")

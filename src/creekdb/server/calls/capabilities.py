@@ -18,7 +18,7 @@ the outcome, and stops.
 """
 
 from collections.abc import Iterable
-from typing import Final
+from typing import Any, Final
 
 from creekdb.errors import MissingOperation
 from creekdb.execution.datatype import Arity, DataType, DataTypeWrapper
@@ -67,6 +67,20 @@ class DeduplicatingDataType(DataTypeWrapper):
         if execution.outcome.error is not None:
             self._raise_if_unknown(request)
         return execution
+
+    def run_rows(
+        self,
+        request: Request,
+        name: str,
+        leading: tuple[Any, ...],
+        rows: tuple[tuple[Any, ...], ...],
+        view: View,
+    ) -> ExecutionResult:
+        for length in sorted(set(map(len, rows))):
+            if not self.can_run(name, len(leading) + length):
+                row = next(row for row in rows if len(row) == length)
+                self._raise_if_missing(request, Operation(name, leading + row))
+        return super().run_rows(request, name, leading, rows, view)
 
     def called_operation(self, operation: Operation) -> Operation:
         return unwrap_call(operation)

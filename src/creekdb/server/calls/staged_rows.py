@@ -61,7 +61,7 @@ def _checked_rows(
     datatype.is_readonly(name)  # an unknown operation is not an error of a row
     for number, row in enumerate(rows, 1):
         try:
-            checked.append(datatype.checked_call(name, *leading, *row).arguments[start:])
+            checked.append(datatype.checked_arguments(name, leading + row)[start:])
         except UsageError as error:
             if not keeps_rejected:
                 raise BadValue(f"{error} (row {number}: {describe_row(row)})") from None

@@ -3,7 +3,7 @@
 import asyncio
 import threading
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -122,6 +122,10 @@ class ServerLimits(NamedTuple):
 DEFAULT_LIMITS: Final = ServerLimits()
 
 
+def _ignore() -> None:
+    """Do nothing."""
+
+
 class Server:
     """Live replica with all its parts, in one process.
 
@@ -141,6 +145,8 @@ class Server:
         self.client_port = 0
         self.dev_control: DevControl | None = None
         """Control data from `creek up`. None outside `creek up`."""
+        self.on_dev_control: Callable[[], None] = _ignore
+        """Called after each change of the control data."""
         self._liveness_responder: LivenessResponder | None = None
         self._logged_disk_failure = ""
         """Disk failure that was logged last. Empty while the disk works."""
@@ -507,6 +513,7 @@ class Server:
     def apply_dev_control(self, control: DevControl) -> None:
         """Apply the control data of `creek up`."""
         self.dev_control = control
+        self.on_dev_control()
         self.peers.disconnect(control.cut)
 
     # --- listeners ----------------------------------------------------------------------------

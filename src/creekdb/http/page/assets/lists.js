@@ -105,6 +105,8 @@ export class Column {
     row.classList.toggle("own", entry.own);
     const known = cluster.histories.get(entry.id);
     const response = entry.own ? null : known?.answers?.at(-1);
+    row.classList.toggle("sorry", Boolean(response?.changed));
+    row.classList.toggle("raised", Boolean(response?.raised));
     const rendered = JSON.stringify([kind, entry.runs, entry.place, response?.says, response?.changed]);
     if (row.dataset.rendered !== rendered) {
       row.dataset.rendered = rendered;
@@ -116,11 +118,17 @@ export class Column {
 
   details(entry, response) {
     const parts = [];
-    if (response) parts.push(createHtml("span", { class: response.changed ? "value sorry" : "value", title: response.changed ? "the response changed: an apology is due" : "latest response" }, `→ ${response.says}`));
+    if (response) parts.push(createHtml("span", { class: `value${response.changed ? " sorry" : ""}${response.raised ? " raised" : ""}`, title: responseTitle(response) }, `${response.raised ? "✗" : "→"} ${response.says}`));
     if (entry.runs > 1 && !entry.own) parts.push(createHtml("span", { class: "again", title: `executed ${entry.runs} times on this replica` }, `↻${entry.runs > 2 ? entry.runs - 1 : ""}`));
     if (entry.place !== undefined) parts.push(createHtml("span", { class: "position", title: "final position" }, `#${entry.place + 1}`));
     return parts;
   }
+}
+
+/** Explain the latest response of an operation. */
+function responseTitle(response) {
+  if (response.changed) return `the response changed to ${response.says}: an apology is due`;
+  return response.raised ? `the operation raised ${response.says}` : "latest response";
 }
 
 const OWN = { "noop()": "no-op that stabilises weak calls" };

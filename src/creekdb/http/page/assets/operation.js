@@ -9,23 +9,38 @@ const DESCRIPTIONS = {
   final: "final response: the position is fixed",
 };
 
-export function drawOperation(panel, cluster, id) {
+/** Return the known operations whose final response differs from the tentative one, newest first. */
+export function changedOperations(cluster) {
+  return [...cluster.histories.values()].filter((each) => each.answers?.at(-1)?.changed)
+    .sort((one, other) => other.called_at - one.called_at);
+}
+
+export function drawOperation(panel, cluster, id, choose) {
   const history = id === null ? null : cluster.histories.get(id);
-  const shown = history ? [history, positions(cluster, id)] : null;
+  const apologies = history ? [] : changedOperations(cluster);
+  const shown = history ? [history, positions(cluster, id)] : apologies;
   const rendered = JSON.stringify(shown);
   if (panel.dataset.rendered === rendered) return;
   panel.dataset.rendered = rendered;
   if (!history) {
     panel.replaceChildren(createHtml("p", { class: "note" }, "Select an operation in a list to see its history: the times of its responses, whether a response changed, and its position on each replica."));
+    panel.append(...apologies.length ? [createHtml("h3", {}, "Apologies that are due"), createHtml("ol", { class: "apologies" }, ...apologies.map((each) => apology(each, choose)))] : []);
     return;
   }
   const replica = issuer(id);
   applyColour(panel, replica);
   panel.replaceChildren(
+    createHtml("button", { type: "button", class: "act back", onclick: () => choose?.(null) }, "Close"),
     createHtml("h3", {}, history.says),
     createHtml("p", { class: "origin" }, history.own ? `issued by replica ${replica} itself` : `called ${history.strong ? "strongly" : "weakly"} at replica ${replica} · ${id}`),
     createHtml("ol", { class: "track" }, ...track(history, id, isShown(cluster, id))),
     createHtml("dl", {}, ...positions(cluster, id).flatMap(([each, text]) => [createHtml("dt", {}, badge(each, false)), createHtml("dd", {}, text)])));
+}
+
+function apology({ id, says, answers }, choose) {
+  const [first, last] = [answers[0], answers.at(-1)];
+  return createHtml("li", {}, createHtml("button", { type: "button", class: "entry", onclick: () => choose?.(id) },
+    badge(issuer(id), false), createHtml("span", { class: "says" }, says), createHtml("span", { class: "details" }, `${first.says} → `, createHtml("span", { class: "value sorry" }, last.says))));
 }
 
 /** True if the issuing replica still lists the operation; only that replica has its responses. */
@@ -43,8 +58,9 @@ function track(history, id, shown) {
     const [number, unit] = duration(response.ms);
     const ended = response.kind !== "tentative";
     const changed = response.changed || (response.kind === "stable" && last !== null && last !== response.says);
-    const step = createHtml("li", { class: changed ? "changed" : ended ? "last" : "" },
-      createHtml("span", { class: "ms" }, `${number} ${unit}`), DESCRIPTIONS[response.kind], createHtml("code", {}, response.says));
+    const step = createHtml("li", { class: changed || response.raised ? "changed" : ended ? "last" : "" },
+      createHtml("span", { class: "ms" }, `${number} ${unit}`), DESCRIPTIONS[response.kind],
+      createHtml("code", { class: response.raised ? "raised" : "" }, response.raised ? `✗ ${response.says}` : response.says));
     if (response.changed) step.append(createHtml("span", { class: "sorry" }, "Differs from the tentative response: an apology is due."));
     else if (response.kind === "final") step.append("same as the tentative response");
     steps.push(step);

@@ -1,7 +1,7 @@
 // Entry point of the live page: follows every replica and draws the reported states.
 
 import { drawCharts, drawEvents, History } from "./charts.js";
-import { drawOperation } from "./operation.js";
+import { changedOperations, drawOperation } from "./operation.js";
 import { Column } from "./lists.js";
 import { badge, createHtml, setText } from "./dom.js";
 import { ClusterMap } from "./map.js";
@@ -151,7 +151,7 @@ function draw() {
     byId("columns").replaceChildren(...columns.map((each) => each.element));
   }
   for (const column of columns) column.draw(cluster, chosen);
-  drawOperation(byId("history"), cluster, chosen);
+  drawOperation(byId("history"), cluster, chosen, choose);
   playground.draw(columns);
   sqlBox.draw();
   drawNumbers();
@@ -173,10 +173,13 @@ function drawNumbers() {
     ["responses", rate >= 10 ? rate.toFixed(0) : rate.toFixed(1), "/s", "First responses of weak calls and stable responses of strong calls: mean of the last 5 seconds"],
     ["apologies", sum("apologies"), "", "Weak calls whose final response differed from the tentative one, since the start of the replicas"],
   ];
+  const listApologies = () => { choose(null); byId("lists").scrollIntoView({ behavior: "smooth" }); };
   const place = byId("numbers");
-  if (!place.children.length) place.replaceChildren(...facts.map(([name, , , about]) => createHtml("div", { title: about }, createHtml("dt", {}, name), createHtml("dd", {}))));
+  if (!place.children.length) place.replaceChildren(...facts.map(([name, , , about]) => createHtml("div", { title: about }, createHtml("dt", {}, name), createHtml("dd", {}),
+    name === "apologies" ? createHtml("button", { type: "button", class: "act", id: "apologies", onclick: listApologies }, "show") : null)));
+  byId("apologies").hidden = !changedOperations(cluster).length;
   facts.forEach(([, value, unit], n) => {
-    const shown = place.children[n].lastChild;
+    const shown = place.children[n].querySelector("dd");
     if (shown.dataset.rendered === value + unit) return;
     shown.dataset.rendered = value + unit;
     shown.replaceChildren(value, createHtml("span", { class: "unit" }, unit && ` ${unit}`));
@@ -235,4 +238,4 @@ follow(location.origin, {
   },
   ...Object.fromEntries(["now", "lost"].map((name) => [name, (data) => handlersFor(() => served)[name](data)])),
 });
-drawOperation(byId("history"), cluster, null);
+drawOperation(byId("history"), cluster, null, choose);

@@ -4,7 +4,12 @@ import { createHtml, setText } from "./dom.js";
 import { partitions } from "./text.js";
 
 const EXAMPLES = { string: "lamp", boolean: "true", array: "[1, 2]" };
-const RESULTS_MAX = 5;
+const RESULTS_MAX = 8;
+const POLL_MS = 100;
+const DEMO_PAUSE_MS = 2000;
+const DEMO_TIMEOUT_MS = 20_000;
+const GROUPS_MAX = 15; // splits that are offered
+const pause = (ms) => new Promise((resolve) => { setTimeout(resolve, ms); });
 const byId = (id) => document.getElementById(id);
 
 export class Playground {
@@ -18,6 +23,8 @@ export class Playground {
     byId("operation").addEventListener("change", () => this.drawArguments());
     byId("call").addEventListener("submit", (event) => { event.preventDefault(); this.call(); });
     byId("heal").addEventListener("click", () => this.heal());
+    byId("split").addEventListener("change", (event) => this.separate(event.target.value));
+    byId("demo").addEventListener("click", () => this.demonstrate());
   }
 
   // --- faults --------------------------------------------------------------------------------
@@ -56,6 +63,17 @@ export class Playground {
     return this.control("/heal", { links: this.cluster.pairs().filter((link) => this.cluster.breakable(...link)) });
   }
 
+  /** Cut all links between a group of replicas, such as `0,1`, and the others; heal the rest. */
+  async separate(group) {
+    if (!group) return this.heal();
+    const names = group.split(",").map(Number);
+    const between = ([one, other]) => names.includes(one) !== names.includes(other);
+    const links = this.cluster.pairs().filter((link) => this.cluster.breakable(...link));
+    const inside = links.filter((link) => !between(link) && this.cluster.isCut(...link));
+    if (inside.length) await this.control("/heal", { links: inside });
+    return this.control("/cut", { links: links.filter(between) });
+  }
+
   killOrStart(replica) {
     return this.control(this.cluster.at(replica).live ? "/kill" : "/start", { replica });
   }
@@ -82,6 +100,10 @@ export class Playground {
       kill.setAttribute("aria-label", `${kill.textContent} replica ${column.replica}`);
     }
     byId("heal").disabled = !cluster.pairs().some(([one, other]) => cluster.isCut(one, other));
+    const parts = partitions(cluster);
+    const current = parts.length === 2 ? parts.find((each) => each.includes(cluster.members[0])).join() : "";
+    if (document.activeElement !== byId("split") && byId("split").value !== current) byId("split").value = current;
+    byId("demo").hidden = !this.bookingOperation();
     this.guide();
     this.appendLastResponses();
   }
@@ -92,6 +114,8 @@ export class Playground {
     byId("operation").replaceChildren(...operations.map(({ name }) => createHtml("option", { value: name }, name)));
     const first = operations.find((each) => !each.readonly) ?? operations[0];
     byId("operation").value = first?.name;
+    byId("split").replaceChildren(createHtml("option", { value: "" }, "not split"),
+      ...groups(this.cluster.members).map((each) => createHtml("option", { value: each.join() }, `${each.join(", ")} | ${this.cluster.members.filter((other) => !each.includes(other)).join(", ")}`)));
     byId("targets").replaceChildren(...[...this.cluster.members, "each"].map((each, n) => createHtml("label", {},
       createHtml("input", { type: "radio", name: "at", value: String(each), checked: n === 0 }), createHtml("span", {}, String(each)))));
     this.drawArguments();
@@ -146,7 +170,61 @@ export class Playground {
     const where = `Replica ${replica}, ${name}:`;
     if (response.status === 202) this.report(`${where} waits for a majority`, false, result.call);
     else if (response.ok) this.report(`${where} ${formatValue(result.value)}, ${result.kind}${ordered ? "" : "; read-only, not ordered"}`, false, ordered && result.kind === "tentative" ? result.call : null);
-    else this.report(`${where} ${result.detail}${result.kind ? `, ${result.kind}` : ""}`, !result.kind);
+    else this.report(`${where} ✗ ${result.detail}${result.kind ? `, ${result.kind}` : ""}`, true);
+    return result;
+  }
+
+  // --- demo: two customers, one seat ---------------------------------------------------------
+
+  /** Return the operation by which a customer books a seat if it is free, or undefined. */
+  bookingOperation() {
+    return this.cluster.members.length > 2 && this.cluster.about.operations.find(({ name }) => name === "put_if_absent");
+  }
+
+  /** Let two customers book one seat on both sides of a partition, and heal it. */
+  async demonstrate() {
+    const { cluster } = this;
+    const [left, right] = cluster.members;
+    const booking = this.bookingOperation();
+    const seat = `seat ${1 + Math.floor(Math.random() * 9000)}`;
+    const book = async (replica, customer) => {
+      const result = await this.callAt(replica, booking, { key: seat, value: customer }, false);
+      if (!result?.call) throw new Error(`replica ${replica} did not execute the call`);
+      return result;
+    };
+    byId("demo").disabled = true;
+    try {
+      await this.heal();
+      await this.until(() => partitions(cluster).length === 1 && this.isMerged());
+      await this.separate(String(left));
+      await this.until(() => partitions(cluster).length > 1);
+      this.report(`1. Replica ${left} is cut off. Ann books ${seat} there, and Bob at replica ${right}.`);
+      const ann = await book(left, "ann");
+      const bob = await book(right, "bob");
+      await this.until(() => this.lastResponse(bob.call)?.kind === "final");
+      this.report("2. Both have a seat: true means booked. Bob’s position is final, Ann’s is not. The network heals.");
+      await pause(DEMO_PAUSE_MS);
+      await this.heal();
+      await this.until(() => this.lastResponse(ann.call)?.kind === "final");
+      this.choose(ann.call);
+      this.report(`3. One order for all: Bob was first. Dear Ann, we are sorry: ${seat} is taken.`);
+    } catch (error) {
+      this.report(`The demo ended: ${error.message}`, true);
+    } finally {
+      byId("demo").disabled = false;
+    }
+  }
+
+  lastResponse(call) {
+    return this.cluster.histories.get(call)?.answers?.at(-1);
+  }
+
+  /** Wait until the page shows a condition. */
+  async until(holds) {
+    for (let waited = 0; !holds(); waited += POLL_MS) {
+      if (waited > DEMO_TIMEOUT_MS) throw new Error("the cluster did not reach the next step; start all replicas, and repeat it");
+      await pause(POLL_MS);
+    }
   }
 
   /** Show a result. `call`: identifier of a call whose last response is pending. */
@@ -192,6 +270,13 @@ export class Playground {
       && new Set(living.map((now) => now.committed_length)).size === 1
       && living.every((now) => !now.tentative.some((entry) => !entry.own));
   }
+}
+
+/** Return the groups into which the replicas can be split; each contains the first replica. */
+function groups(members) {
+  const [first, ...others] = members;
+  const all = Array.from({ length: 2 ** Math.min(others.length, 10) - 1 }, (_, bits) => [first, ...others.filter((_, n) => bits & (1 << n))]);
+  return all.sort((one, other) => one.length - other.length).slice(0, GROUPS_MAX);
 }
 
 /** Format a value like the lists. */

@@ -45,6 +45,12 @@ class Axis:
         self.values = values
         self.low, self.high = _domain(values, logarithmic, low, high)
 
+    def share(self, value: float) -> float:
+        """Return the position of a value on the axis: 0 at its low end, 1 at its high end."""
+        if self.is_logarithmic:
+            return log10(value / self.low) / log10(self.high / self.low)
+        return (value - self.low) / (self.high - self.low)
+
     def both_scales(self, name: str) -> dict[str, dict[str, Any]]:
         """Return domain and ticks for both scale types, for the script of the page."""
         both = {

@@ -189,7 +189,7 @@ class ThroughputChart(NamedTuple):
             .encode(y=alt.Y("low:Q"), y2="high:Q", strokeDash=alt.value([1, 0]))
         )
         curve = base.mark_line(clip=True, strokeWidth=2).encode(order="throughput:Q")
-        layers = [interval, curve, points]
+        layers = [interval, curve, points, *self._end_labels(palette)]
         if self.paper_band is not None:
             layers.insert(0, _paper_band(self.paper_band, palette))
         if self.paper_peaks:
@@ -204,7 +204,7 @@ class ThroughputChart(NamedTuple):
             parameters.append(alt.param(name="statistic", value=self.statistic))
         return chart_spec(
             layer_charts(*layers),
-            self.rows,
+            label_ends(self.rows, self.x, self.y, self.height),
             palette,
             parameters,
             self.description,
@@ -223,6 +223,24 @@ class ThroughputChart(NamedTuple):
         )
         return encoded
 
+    def _end_labels(self, palette: Palette) -> tuple[alt.Chart, alt.Chart]:
+        """Return the names of the lines at their last points, outlined for legibility."""
+        ends = self._base(palette).transform_filter("isValid(datum.shift)")
+        style: dict[str, Any] = {
+            "clip": True,
+            "aria": False,
+            "baseline": "middle",
+            "fontSize": END_LABEL_SIZE_PX,
+            "align": alt.ExprRef("datum.is_right ? 'left' : 'right'"),
+            "dx": alt.ExprRef("datum.is_right ? 9 : -9"),
+            "dy": alt.ExprRef("datum.shift"),
+        }
+        plain = {"strokeDash": alt.value([1, 0]), "text": "line:N"}
+        outlined = ends.mark_text(strokeWidth=4, strokeJoin="round", **style).encode(
+            stroke=alt.value(palette["background"]), **plain
+        )
+        return outlined, ends.mark_text(**style).encode(**plain)
+
     def _points(self, palette: Palette) -> alt.Chart:
         points: alt.Chart = self._base(palette).mark_point(clip=True, opacity=1, strokeWidth=2)
         return points.encode(
@@ -237,6 +255,58 @@ class ThroughputChart(NamedTuple):
                 offered="offered load",
             ),
         )
+
+
+END_LABEL_SIZE_PX: Final = 11
+END_LABEL_GAP_PX: Final = 13
+"""Smallest vertical distance of two labels."""
+END_LABEL_WIDTH_SHARE: Final = 0.3
+"""Horizontal distance from which on two labels cannot overlap, as a share of the axis."""
+END_LABEL_RIGHT_SHARE_MAX: Final = 0.75
+"""Position on the axis up to which a label fits on the right of its point."""
+END_LABEL_LEFT_SHARE_MIN: Final = 0.2
+"""Position on the axis from which on a label fits on the left of its point."""
+END_LABEL_OFFSET_PX: Final = 13
+"""Vertical distance of a label from its point, where the line may pass beside the point."""
+
+
+def label_ends(rows: ChartRows, x: Axis, y: Axis, height_px: int) -> ChartRows:
+    """Return the rows, with the place of a label for one end of each line.
+
+    Lines over a logarithmic axis are labelled at their first point, because they rise steeply
+    before the last one. `shift` moves a label down, in pixels, so that labels do not overlap.
+    `is_right` is the side of the label.
+    """
+    labelled = [dict(row) for row in rows]
+    placed: list[tuple[Any, float, float]] = []
+    for index in sorted(_ends(rows, x), key=lambda each: -rows[each]["value"]):
+        row = labelled[index]
+        across = x.share(row["throughput"])
+        if x.is_logarithmic:
+            is_right = across < END_LABEL_LEFT_SHARE_MIN
+            offset = -END_LABEL_OFFSET_PX if is_right else 0
+        else:
+            is_right, offset = across <= END_LABEL_RIGHT_SHARE_MAX, END_LABEL_OFFSET_PX
+        point = height_px * (1 - min(max(y.share(row["value"]), 0.0), 1.0))
+        down = point + offset
+        for statistic, other_across, other_down in placed:
+            is_near = abs(across - other_across) < END_LABEL_WIDTH_SHARE
+            if statistic == row["statistic"] and is_near:
+                down = max(down, other_down + END_LABEL_GAP_PX)
+        placed.append((row["statistic"], across, down))
+        row["shift"], row["is_right"] = round(down - point, 1), is_right
+    return labelled
+
+
+def _ends(rows: ChartRows, x: Axis) -> list[int]:
+    """Return the indices of the rows whose points receive the labels."""
+    ends: dict[tuple[Any, Any], int] = {}
+    for index, row in enumerate(rows):
+        known = ends.setdefault((row["statistic"], row["line"]), index)
+        is_later = row["throughput"] > rows[known]["throughput"]
+        if is_later != x.is_logarithmic and index != known:
+            ends[row["statistic"], row["line"]] = index
+    return list(ends.values())
 
 
 def _paper_band(band: Band, palette: Palette) -> alt.Chart:

@@ -58,7 +58,7 @@ class VersionStoreSubject:
         self, state: dict[Key, Any], sorted_keys: bool = True, datatype: DataType = shop.SHOP
     ) -> None:
         self.datatype = datatype
-        self.store = VersionStore()
+        self.store = VersionStore(datatype.base)
         loader = StateLoader(datatype.base, with_digest=False)
         loader.add(tuple(state.items()), ())
         self.store.load(loader)

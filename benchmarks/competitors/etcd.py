@@ -10,6 +10,7 @@ import shutil
 import struct
 import subprocess
 from collections import deque
+from collections.abc import Callable
 from pathlib import Path
 from time import perf_counter_ns
 from typing import Final
@@ -40,9 +41,15 @@ def is_installed() -> bool:
 class Etcd:
     """The servers. They sync their writes before they respond, which is the default."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, open_link: Callable[[str], str] | None = None) -> None:
+        """`open_link` maps the address of a server to the one that the other servers dial."""
         self._directory = directory
-        self._peers = [f"http://127.0.0.1:{free_port()}" for _ in range(SERVERS)]
+        listening = [f"127.0.0.1:{free_port()}" for _ in range(SERVERS)]
+        self._listening = [f"http://{address}" for address in listening]
+        self._peers = [
+            f"http://{address if open_link is None else open_link(address)}"
+            for address in listening
+        ]
         self.addresses = [f"127.0.0.1:{free_port()}" for _ in range(SERVERS)]
         self._server_processes: list[subprocess.Popen[bytes]] = []
 
@@ -54,7 +61,8 @@ class Etcd:
 
     def start(self) -> None:
         cluster = ",".join(f"n{each}={address}" for each, address in enumerate(self._peers))
-        for each, (peer, client) in enumerate(zip(self._peers, self.addresses, strict=True)):
+        addresses = zip(self._listening, self._peers, self.addresses, strict=True)
+        for each, (listening, peer, client) in enumerate(addresses):
             command = [
                 "etcd",
                 "--name",
@@ -62,7 +70,7 @@ class Etcd:
                 "--data-dir",
                 str(self._directory / f"n{each}"),
             ]
-            command += ["--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer]
+            command += ["--listen-peer-urls", listening, "--initial-advertise-peer-urls", peer]
             command += ["--listen-client-urls", f"http://{client}"]
             command += ["--advertise-client-urls", f"http://{client}"]
             command += ["--initial-cluster", cluster]

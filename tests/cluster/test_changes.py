@@ -26,7 +26,9 @@ from creekdb.errors import (
 from creekdb.server.changes.gap_filling import GapFiller
 from creekdb.server.changes.readers import ReaderLimits
 from creekdb.server.runtime.server import ServerLimits
-from tests.cluster.in_process_cluster import TIMEOUT_S, running_cluster
+from creekdb.wire import messages as wire
+from tests.cluster.in_process_cluster import TIMEOUT_S, InProcessCluster, running_cluster
+from tests.cluster.wire_client import wire_client
 
 KEPT: dict[str, Any] = {"keep_changes": "1h"}
 SHORT_FUTURE = ServerLimits(changes=ReaderLimits(future_wait_s=0.05))
@@ -465,3 +467,47 @@ async def test_invalid_views_are_errors(tmp_path: Path) -> None:
             db.changes(view="other")
         with pytest.raises(BadValue, match="a tentative view has no end"):
             db.changes(view="tentative", follow=False)
+
+
+VALUE_BYTES = 1_000_000
+VALUES = 30
+
+
+async def fill(cluster: InProcessCluster, values: int = VALUES) -> None:
+    async with cluster.client() as db:
+        for number in range(values):
+            await db.strong.put("a", f"{number:0{VALUE_BYTES}}")
+
+
+async def test_a_client_that_reads_nothing_gets_a_bounded_number_of_parts(tmp_path: Path) -> None:
+    async with running_cluster(tmp_path, 1, **KEPT) as cluster:
+        await fill(cluster)
+        readers = cluster.servers[0].clients.changes
+        async with wire_client(cluster) as client:
+            for _ in range(VALUES):
+                client.send(wire.ChangesRequest(1, 10))
+                await asyncio.sleep(0.01)
+            while readers.active_count:
+                await asyncio.sleep(0.01)
+            assert 0 < readers.parts_sent <= VALUES // 2
+            (connection,) = cluster.servers[0].clients.connections
+            transport = connection._writer.transport
+            assert transport is not None
+            assert not transport.is_reading()
+            async with asyncio.timeout(TIMEOUT_S):
+                await fill(cluster, 2)  # others are not affected
+            assert isinstance(await client.receive(), wire.ChangesPart)
+
+
+async def test_a_stream_that_takes_nothing_requests_nothing(tmp_path: Path) -> None:
+    async with running_cluster(tmp_path, 1, **KEPT) as cluster, cluster.client() as db:
+        await fill(cluster)
+        readers = cluster.servers[0].clients.changes
+        async with db.changes("earliest") as stream:
+            first = await take(stream, 1)
+            sent = readers.parts_sent
+            await asyncio.sleep(0.1)
+            assert readers.parts_sent == sent <= 2
+            rest = await take(stream, VALUES - 1)
+
+        assert [int(each.arguments[1][-9:]) for each in first + rest] == list(range(VALUES))

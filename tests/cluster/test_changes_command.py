@@ -96,6 +96,20 @@ async def test_a_cluster_without_a_feed_fails_with_the_remedy(
         assert "start its replicas with --keep-changes 24h" in result.error
 
 
+async def test_an_expired_position_fails_with_one_line(tmp_path: Path, capsys: Capture) -> None:
+    async with running_cluster(tmp_path, 1, **KEPT) as cluster, cluster.client() as db:
+        await db.strong.put("lamp", 1)
+        feed = cluster.servers[0].changes
+        assert feed is not None
+        first = feed.log.next_index + 5
+        feed.log.skip_to(first)
+        expired = await run(cluster, capsys, "--start", str(first - 1))
+
+    assert expired.exit_code == 1
+    assert f"has all changes from {first} on" in expired.error
+    assert expired.error.count("\n") == 1
+
+
 def test_a_staged_change_is_printed_with_its_stage() -> None:
     change = Change(0, Dot(0, 1), 5, "put", ("a", 1), False, None, 7, None, (("a", 1),), ())
     (staged,) = StageTracker().add_image([change], (), None)

@@ -31,8 +31,8 @@ def test_bench_stores_a_run_that_checkers_and_tables_accept(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     out = tmp_path / "run"
-    command = ["bench", "tpcc", "--warehouses", "1", "--load", "60", "--out", str(out)]
-    assert main([*command, *SHORT]) == 0
+    command = ["bench", "tpcc", "--warehouses", "1", "--load", "60", "--layout", "sql"]
+    assert main([*command, "--out", str(out), *SHORT]) == 0
     captured = capsys.readouterr()
     summary = json.loads(captured.out)
     assert captured.err.count("\n") == 1  # the path of the run; no progress bar without a terminal
@@ -44,7 +44,7 @@ def test_bench_stores_a_run_that_checkers_and_tables_accept(
     assert not [each.describe() for each in verdicts if isinstance(each, Illegal)]
     (row,) = run_tables.tables_of_history("run", history).runs.to_pylist()
     assert row["load_tps"] == 60
-    assert row["warehouses"] == 1
+    assert (row["warehouses"], row["layout"]) == (1, "sql")
     assert row["end_us"] - row["begin_us"] == 2_000_000
     assert any(row["begin_us"] <= each.invoked_us <= row["end_us"] for each in history.operations)
     assert list(tmp_path.iterdir()) == [out]

@@ -1,6 +1,7 @@
 """Client that exchanges single messages with a replica."""
 
 import asyncio
+import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -34,11 +35,20 @@ class WireClient:
         return message
 
 
+async def open_connection(address: str) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    """Connect with a small receive buffer, so that unread data remain at the sender."""
+    host, _, port = address.partition(":")
+    connected = socket.socket()
+    connected.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 64 * 1024)
+    connected.setblocking(False)
+    await asyncio.get_running_loop().sock_connect(connected, (host, int(port)))
+    return await asyncio.open_connection(sock=connected)
+
+
 @asynccontextmanager
 async def wire_client(cluster: InProcessCluster) -> AsyncIterator[WireClient]:
     """Connect to replica 0 and complete the handshake."""
-    host, _, port = cluster.addresses(0)[0].partition(":")
-    reader, writer = await asyncio.open_connection(host, int(port))
+    reader, writer = await open_connection(cluster.addresses(0)[0])
     client = WireClient(reader, writer)
     client.send(wire.ClientHello(wire.WIRE_VERSION, "me"))
     assert isinstance(await client.receive(), wire.Welcome)

@@ -9,6 +9,7 @@ from creekdb.http.requests import HttpLimits
 from creekdb.server.changes.readers import ReaderLimits
 from creekdb.server.runtime.server import ServerLimits
 from tests.cluster.in_process_cluster import TIMEOUT_S
+from tests.cluster.wire_client import open_connection
 from tests.http.http_cluster import HttpCluster, http_cluster
 
 KEPT: dict[str, Any] = {"keep_changes": "1h", "datatype": "kv"}
@@ -200,3 +201,24 @@ async def test_a_tentative_view_sends_stages_as_events(tmp_path: Path) -> None:
         assert (event.name, event.id, event.data["stage"]) == ("tentative", None, "tentative")
         assert event.data["writes"] == [{"key": "lamp", "value": 2}]
         assert (endless.status, endless.problem) == (400, "malformed")
+
+
+async def test_a_browser_that_reads_nothing_gets_a_bounded_number_of_parts(tmp_path: Path) -> None:
+    count = 40
+    async with http_cluster(tmp_path, **KEPT) as http:
+        readers = http.cluster.servers[0].clients.changes
+        async with http.cluster.client() as db:
+            for number in range(count):
+                await db.strong.put("a", f"{number:01000000}")
+            _, writer = await open_connection(http.url("").removeprefix("http://"))
+            writer.write(b"GET /changes?start=1 HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            sent = -1
+            async with asyncio.timeout(TIMEOUT_S):
+                while sent != readers.parts_sent:  # the stream waits for its reader
+                    sent = readers.parts_sent
+                    await asyncio.sleep(0.3)
+            assert 0 < sent <= count // 2
+            await db.strong.put("a", 1)  # others are not affected
+            writer.transport.abort()
+        rest = await receive(http, f"/changes?start={count}&follow=false")
+        assert rest[-1].data["arguments"] == ["a", 1]

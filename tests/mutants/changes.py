@@ -12,6 +12,12 @@ GATE_TESTS = "tests/unit/server/changes/test_checkpoint_gate.py"
 READERS = "server/changes/readers.py"
 READER_TESTS = "tests/cluster/test_changes.py"
 ENCODING = "server/changes/encoding.py"
+GAPS = "server/changes/gap_filling.py"
+GAP_TESTS = "tests/unit/server/changes/test_gap_filling.py"
+CLIENT = "client/changes.py"
+CLIENT_TESTS = "tests/unit/client/test_changes.py"
+STAGES = "wire/tentative.py"
+STAGE_TESTS = "tests/unit/wire/test_tentative.py"
 SCHEME_TESTS = "tests/unit/schemes/test_schemes_changes.py"
 
 MUTANTS: tuple[MutantWithTests, ...] = (
@@ -52,7 +58,7 @@ MUTANTS: tuple[MutantWithTests, ...] = (
         "the registers of deduplication are not part of a change",
         f"{FEED_TESTS}::test_a_change_is_encoded_as_the_client_called_it",
         ENCODING,
-        "        if _is_reserved(key):",
+        "        if type(key) is tuple and key and key[0] in RESERVED_PREFIXES:",
         "        if False:",
     ),
     tested(
@@ -110,5 +116,133 @@ MUTANTS: tuple[MutantWithTests, ...] = (
         "schemes/core/run_merging.py",
         "            and not self._reports_changes\n",
         "",
+    ),
+    tested(
+        "feed_gives_no_commit_timestamp",
+        "the commit timestamp is the time at which the replica reported the change",
+        f"{FEED_TESTS}::test_the_commit_timestamp_is_the_time_of_the_report",
+        FEED,
+        "self._held.append((position, self._clock(), changes))",
+        "self._held.append((position, 0, changes))",
+    ),
+    tested(
+        "gap_filling_writes_beyond_the_gap",
+        "copied changes end where the replica's own ones begin",
+        f"{GAP_TESTS}::test_a_gap_is_filled_from_a_peer",
+        GAPS,
+        "        last = min(end, stop)",
+        "        last = end",
+    ),
+    tested(
+        "gap_filling_gives_up_after_an_absent_change",
+        "a replica copies what its peers have after the changes that all of them lack",
+        f"{GAP_TESTS}::test_what_all_peers_lack_stays_a_gap_and_is_tried_again_later",
+        GAPS,
+        "                start = min(absent.values())",
+        "                start = stop",
+    ),
+    tested(
+        "gap_filling_floods_a_peer",
+        "one part is requested at a time",
+        f"{GAP_TESTS}::test_one_part_is_requested_at_a_time",
+        GAPS,
+        "self._ticks - self._requested_tick < RESPONSE_TICKS_MAX",
+        "self._ticks - self._requested_tick < 1",
+    ),
+    tested(
+        "gap_filling_accepts_late_frames",
+        "a response that was given up is ignored",
+        f"{GAP_TESTS}::test_one_part_is_requested_at_a_time",
+        GAPS,
+        "if request is None or (request.number, request.peer) != (message.number, sender):",
+        "if request is None:",
+    ),
+    tested(
+        "gap_filling_copies_what_has_expired",
+        "what the retention has dropped is not copied again",
+        f"{GAP_TESTS}::test_what_the_retention_has_dropped_is_not_copied_again",
+        LOG,
+        "            self._dropped_index = segment.end\n",
+        "",
+    ),
+    tested(
+        "log_loses_the_order_of_copied_segments",
+        "segments are in the order of their indices",
+        f"{GAP_TESTS}::test_a_gap_is_filled_from_a_peer",
+        LOG,
+        "self._segments.insert(self._segment_number(frame.first), fill)",
+        "self._segments.append(fill)",
+    ),
+    tested(
+        "stream_repeats_the_start_of_a_frame",
+        "a reader receives no change before its position",
+        CLIENT_TESTS,
+        CLIENT,
+        "if each.index >= part.first]",
+        "if each.index > 0]",
+    ),
+    tested(
+        "stream_skips_received_changes",
+        "the position of a stream is that of the next change that the program takes",
+        CLIENT_TESTS,
+        CLIENT,
+        "        if self._changes and self._changes[-1].index:",
+        "        if False:",
+    ),
+    tested(
+        "stages_hide_revisions",
+        "a request whose result differs is revised",
+        STAGE_TESTS,
+        STAGES,
+        "            elif not _is_same_result(seen, change):",
+        "            elif False:",
+    ),
+    tested(
+        "stages_withdraw_pending_requests",
+        "a request that awaits its execution keeps its stage",
+        STAGE_TESTS,
+        STAGES,
+        "{change.id for change in changes}.union(pending)",
+        "{change.id for change in changes}",
+    ),
+    tested(
+        "final_stage_forgets_what_was_shown",
+        "a final change is revised if its result differs from the one that was shown",
+        STAGE_TESTS,
+        STAGES,
+        "seen = self._seen.pop(change.id, None)",
+        "seen = None",
+    ),
+    tested(
+        "table_change_calls_every_write_an_insertion",
+        "without values before the changes, insertions and updates are not distinguished",
+        "tests/unit/wire/test_table_changes.py",
+        "wire/table_changes.py",
+        "kind = WRITE if before is None else INSERT if previous is None else UPDATE",
+        "kind = INSERT if previous is None else UPDATE",
+    ),
+    tested(
+        "table_rows_show_stored_nulls",
+        "a stored NULL of an added column is NULL",
+        "tests/unit/sql/test_table_rows.py",
+        "sql/table_rows.py",
+        "    return None if type(item) is tuple and item == STORED_NULL else item",
+        "    return item",
+    ),
+    tested(
+        "key_columns_are_rounded",
+        "an integer in a key is decoded exactly",
+        "tests/unit/sql/test_key_codec.py",
+        "sql/key_codec.py",
+        "number = int(nearest) + int(text[16:], 16) - _RESIDUAL_OFFSET",
+        "number = int(nearest)",
+    ),
+    tested(
+        "torture_accepts_repeated_changes",
+        "a follower receives no change twice",
+        "tests/unit/torture/test_follower.py",
+        "torture/follower.py",
+        "        if change.index <= last:",
+        "        if change.index < last:",
     ),
 )

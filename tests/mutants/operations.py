@@ -1,4 +1,4 @@
-"""Mutants of applications: digests of operations, and reports of different code."""
+"""Mutants of applications: digests of operations, mistakes of users, and ends of lines."""
 
 from tests.mutants.catalogue import MutantWithTests, tested
 
@@ -87,5 +87,37 @@ MUTANTS: tuple[MutantWithTests, ...] = (
         "server/observability/status.py",
         "            self._differing[peer] = names\n",
         "",
+    ),
+    tested(
+        "wrong_paths_are_disk_errors",
+        "a wrong path is a usage error",
+        "tests/unit/cli/test_app_exit_codes.py",
+        "cli/app.py",
+        "return USAGE_ERROR if isinstance(error, WRONG_PATH_ERRORS) else IO_ERROR",
+        "return IO_ERROR",
+    ),
+    tested(
+        "cluster_ends_before_its_last_replica",
+        "a cluster is found by the port of any replica",
+        "tests/unit/cli/test_dev_cluster.py",
+        "cli/dev_cluster.py",
+        "port < first + read_control(other).replicas",
+        "port < first + read_control(other).replicas - 1",
+    ),
+    tested(
+        "labels_overlap",
+        "labels of lines do not overlap",
+        "tests/pipeline/test_report_labels.py",
+        "pipeline/report/charts/plots.py",
+        "                down = max(down, other_down + END_LABEL_GAP_PX)",
+        "                pass",
+    ),
+    tested(
+        "unsaturated_lines_are_not_explained",
+        "the report names lines that end before saturation",
+        "tests/pipeline/test_report_labels.py",
+        "pipeline/report/figures.py",
+        "if unsaturated := len(loads.keys() - saturated):",
+        "if unsaturated := len(loads.keys() & saturated):",
     ),
 )

@@ -77,12 +77,12 @@ def test_the_import_contracts_hold(package_copy: Path) -> None:
         (
             "tpcc",
             "creekdb.datatypes",
-            "tpcc imports only execution and the request types of protocol",
+            "tpcc imports only execution, the request types of protocol and the registers of SQL",
         ),
         (
             "tpcc",
             "creekdb.protocol.messages",
-            "tpcc imports only execution and the request types of protocol",
+            "tpcc imports only execution, the request types of protocol and the registers of SQL",
         ),
         ("tpcc", "numpy", "Only the TPC-C columns and the pipeline import numpy"),
         ("evaluation", "pyspark", "Only the pipeline imports Spark"),

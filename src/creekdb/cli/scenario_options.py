@@ -83,7 +83,7 @@ MEASUREMENT = DurationParam(MEASUREMENT_US_MIN)
 class TpccOptions(NamedTuple):
     warehouses: int = option("TPC-C: number of warehouses.", DEFAULT_EXPERIMENT.warehouses)
     layout: str = option(
-        "TPC-C: one register per row, or separate registers for the columns that change.",
+        "TPC-C: one register per row, separate registers for the columns that change, or SQL.",
         "rows",
         click.Choice(tpcc.LAYOUTS),
     )

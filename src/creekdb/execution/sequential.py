@@ -1,7 +1,7 @@
 """Sequential execution of a data type: one request after another on a plain dict.
 
 This is the reference for all other implementations. It is written to be obviously correct and
-shares nothing with the stores of the replicas: no undo, no index, no versions.
+shares nothing with the stores of the replicas: no undo, no versions. Only scans sort the keys.
 """
 
 from collections.abc import Callable, Iterator
@@ -9,8 +9,10 @@ from contextlib import contextmanager
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, overload
 
+from sortedcontainers import SortedKeyList
+
 from creekdb.execution.base_state import changes
-from creekdb.execution.keys import CollationKey, collation_key
+from creekdb.execution.keys import CollationKey, collation_key, merge_sorted_keys
 from creekdb.execution.operation_errors import split_error_text
 from creekdb.execution.transaction import ABSENT, RangeScan, Transaction
 from creekdb.protocol.ids.version_vector import Dot
@@ -41,18 +43,30 @@ class Sequential:
 
     def __init__(self, datatype: "DataType") -> None:
         self.datatype = datatype
-        self.state: dict[Key, Any] = {}
-        """Written registers, without the initial data of the data type."""
+        self._state: dict[Key, Any] = {}
         self._calls = 0
+        self._sorted_keys: SortedKeyList[Key, Any] | None = None
+        """Keys of the state in order, for scans. None if they must be sorted again."""
+
+    @property
+    def state(self) -> dict[Key, Any]:
+        """Written registers, without the initial data of the data type. May be changed."""
+        self._sorted_keys = None
+        return self._state
+
+    @state.setter
+    def state(self, registers: dict[Key, Any]) -> None:
+        self._sorted_keys = None
+        self._state = registers
 
     def apply(self, request: Request) -> Outcome:
         """Execute a request and return its outcome, which may be an error."""
         execution = self.datatype.run(request, self)
         for key, value in execution.writes.items():
             if value is ABSENT and self.datatype.base.read(key) is ABSENT:
-                self.state.pop(key, None)
+                self._remove(key)
             else:
-                self.state[key] = value
+                self._put(key, value)
         return execution.outcome
 
     @overload
@@ -96,19 +110,21 @@ class Sequential:
 
     def changes(self) -> dict[Key, Any]:
         """Return the registers that differ from the initial data of the data type."""
-        return changes(self.state.items(), self.datatype.base)
+        return changes(self._state.items(), self.datatype.base)
 
     def read(self, key: Key) -> Any:
-        return self.state[key] if key in self.state else self.datatype.base.read(key)
+        return self._state[key] if key in self._state else self.datatype.base.read(key)
 
     def pick(self, key: Key, items: tuple[int | str, ...]) -> Any:
         return self.read(key)
 
     def keys(self, start: CollationKey, stop: CollationKey, reverse: bool) -> Iterator[Key]:
-        keys = {key for key in self.state if start <= collation_key(key) < stop}
-        keys.update(self.datatype.base.keys(start, stop, False))
-        present = [key for key in keys if self.read(key) is not ABSENT]
-        return iter(sorted(present, key=collation_key, reverse=reverse))
+        if self._sorted_keys is None:
+            self._sorted_keys = SortedKeyList(self._state, key=collation_key)
+        written = self._sorted_keys.irange_key(start, stop, (True, False), reverse)
+        initial = self.datatype.base.keys(start, stop, reverse)
+        keys = merge_sorted_keys(written, initial, reverse)
+        return (key for key in keys if self.read(key) is not ABSENT)
 
     def pick_range(
         self, scan: RangeScan, items: tuple[int | str, ...], limit: int
@@ -119,3 +135,13 @@ class Sequential:
 
     def is_addable(self, key: Key) -> bool:
         return False
+
+    def _put(self, key: Key, value: Any) -> None:
+        if self._sorted_keys is not None and key not in self._state:
+            self._sorted_keys.add(key)
+        self._state[key] = value
+
+    def _remove(self, key: Key) -> None:
+        if self._sorted_keys is not None and key in self._state:
+            self._sorted_keys.remove(key)
+        self._state.pop(key, None)

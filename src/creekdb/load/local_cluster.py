@@ -114,6 +114,7 @@ class LocalCluster:
         self.recordings = directory / "recorded"
         record_options = ("--record", str(self.recordings)) if is_recorded else ()
         self._options = (*options, *record_options)
+        self._link_addresses: Mapping[tuple[int, int], str] = {}
         self._members = _addresses(replicas, port and port + PEER_PORT_OFFSET)
         self.addresses = _addresses(replicas, port)
         self.http_addresses = _addresses(replicas, port and port + HTTP_PORT_OFFSET) if http else []
@@ -129,6 +130,15 @@ class LocalCluster:
         self.stop()
 
     @property
+    def members(self) -> list[str]:
+        """Addresses at which the replicas listen for each other."""
+        return list(self._members)
+
+    def set_link_addresses(self, addresses: Mapping[tuple[int, int], str]) -> None:
+        """Set the address, by sender and receiver, that a replica dials instead of a member's."""
+        self._link_addresses = addresses
+
+    @property
     def processes(self) -> dict[str, int]:
         """Process ids, by name of the replica."""
         return {f"replica {replica}": process.pid for replica, process in self._running.items()}
@@ -138,7 +148,8 @@ class LocalCluster:
         for replica in replicas or range(len(self._members)):
             command = [sys.executable, "-m", "creekdb", "serve", "--replica", str(replica)]
             for number, address in enumerate(self._members):
-                command += ["--member", f"{number}={address}"]
+                dialled = self._link_addresses.get((replica, number), address)
+                command += ["--member", f"{number}={dialled}"]
             command += ["--clients", self.addresses[replica], "--datatype", self._datatype]
             command += ["--data", str(self.directory / f"data-{replica}"), "--with-parent"]
             command += self._options

@@ -103,7 +103,7 @@ def choose_path(table: Table, info: apsw.IndexInfo, statement: Uncertainties) ->
     candidates = [
         _candidate(table, index, usable, order) for index in (table.primary_key, *table.indexes)
     ]
-    best = min(candidates, key=lambda candidate: candidate.cost)
+    best = min(candidates, key=lambda each: (each.cost, -len(each.equalities)))
     best.report(info)
     return best.path(info, columns, statement.has_range_between_columns)
 

@@ -6,7 +6,7 @@ removes a new order. Here the difference must be 2,100 more than the deliveries 
 customers have counted. Both are equal initially, and this one is an invariant.
 
 One more condition, `index`, is specific to this implementation: the index registers agree with the
-rows.
+rows. In the layout `sql`, these are the queue of new orders and the index of a customer's orders.
 
 A state is the population and the registers that differ from it. The check covers all rows, or only
 the *touched* ones. Touched are the orders and customers that a differing register belongs to, and
@@ -24,7 +24,8 @@ from sortedcontainers import SortedKeyList
 from creekdb.execution.keys import collation_key, merge_sorted_keys, prefix_range
 from creekdb.execution.transaction import ABSENT
 from creekdb.protocol.values import Key
-from creekdb.tpcc.layout import LAST_ORDER, OLDEST_NEW_ORDER
+from creekdb.sql.catalog import INDEX_PREFIX, ROW_PREFIX
+from creekdb.tpcc.layout import LAST_ORDER, OLDEST_NEW_ORDER, register_prefixes
 from creekdb.tpcc.population.registers import PopulationBase
 from creekdb.tpcc.schema import (
     C_BALANCE,
@@ -121,8 +122,7 @@ def _touched_scope(overrides: Mapping[Key, Any]) -> _Scope:
     for key in overrides:
         if not isinstance(key, tuple):
             continue
-        name: Any = _TABLE_OF_COLUMN.get(str(key[0]), key[0])
-        parts: tuple[Any, ...] = key[1:]
+        name, parts = _located(key)
         if name == WAREHOUSE.name:
             parts, name = (*parts, 1), DISTRICT.name
         if name in _ORDER_REGISTERS:
@@ -134,31 +134,71 @@ def _touched_scope(overrides: Mapping[Key, Any]) -> _Scope:
     return scope
 
 
+def _located(key: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...]]:
+    """Return the table or index of a register, and the key of the row without its names."""
+    if key[0] == INDEX_PREFIX and key[1] == ORDERS.name:
+        return ORDERS.name, key[-3:]  # an index entry ends with the key of its row
+    if key[0] == ROW_PREFIX:
+        return key[1], key[2:]
+    return _TABLE_OF_COLUMN.get(str(key[0]), key[0]), key[1:]
+
+
 class _StateReader:
-    """Rows of a state, in either layout."""
+    """Rows of a state, in any layout."""
 
     def __init__(self, base: PopulationBase, overrides: Mapping[Key, Any]) -> None:
         self._base = base
         self._overrides = overrides
         self._override_keys = SortedKeyList(overrides, key=collation_key)
-        self._is_split = base.layout == "fine"
+        self._layout = base.layout
+        self._prefixes = register_prefixes(base.layout)
 
-    def register(self, *key: Any) -> Any:
-        value = self._overrides[key] if key in self._overrides else self._base.read(key)
-        return None if value is ABSENT else value
+    def row(self, table: TableSchema, *key: Any) -> tuple[Any, ...] | None:
+        """Return the register of a row's fixed columns, or None. It may hold more columns."""
+        stored = self._register((*self._prefixes[table.name][0], *key))
+        if stored is None:
+            return None
+        row: tuple[Any, ...] = stored[len(key) :] if self._layout == "sql" else stored
+        return row
 
     def value(self, table: TableSchema, column: int, row: tuple[Any, ...], *key: Any) -> Any:
         """Return a column of a row whose register of fixed columns is `row`."""
-        return self.register(table.columns[column], *key) if self._is_split else row[column]
+        return self._register((table.columns[column], *key)) if self._is_split else row[column]
 
     def sum(self, table: TableSchema, column: int, *key: int) -> int:
         if self._is_split:
-            return self.register(table.columns[column], *key) or 0
-        row = self.register(table.name, *key)
+            return self._register((table.columns[column], *key)) or 0
+        row = self.row(table, *key)
         return 0 if row is None else row[column]
 
     def keys(self, table: TableSchema, *prefix: int) -> Iterator[tuple[Any, ...]]:
-        start, stop = prefix_range((table.name, *prefix))
+        """Yield the keys of the rows that begin with `prefix`, without names."""
+        names = self._prefixes[table.name][0]
+        for key in self._registers_below((*names, *prefix)):
+            yield key[len(names) :]
+
+    def oldest_new_order(self, w: int, d: int) -> Any:
+        """Return the content of the index, or None."""
+        stored = self._register((*self._prefixes[OLDEST_NEW_ORDER][0], w, d))
+        return stored[2] if self._layout == "sql" and stored is not None else stored
+
+    def last_order(self, w: int, d: int, c: int) -> Any:
+        """Return the content of the index, or None."""
+        prefix = (*self._prefixes[LAST_ORDER][0], w, d, c)
+        if self._layout == "sql":
+            return max([key[-1] for key in self._registers_below(prefix)], default=None)
+        return self._register(prefix)
+
+    @property
+    def _is_split(self) -> bool:
+        return self._layout == "fine"
+
+    def _register(self, key: tuple[Any, ...]) -> Any:
+        value = self._overrides[key] if key in self._overrides else self._base.read(key)
+        return None if value is ABSENT else value
+
+    def _registers_below(self, prefix: tuple[Any, ...]) -> Iterator[tuple[Any, ...]]:
+        start, stop = prefix_range(prefix)
         written = self._override_keys.irange_key(start, stop, (True, False))
         initial = self._base.keys(start, stop, False)
         for key in merge_sorted_keys(iter(written), initial, False):
@@ -207,18 +247,19 @@ class _ConsistencyCheck:
 
     def _order(self, w: int, d: int, o: int) -> _Order:
         rows = self._rows
-        fixed = rows.register(ORDERS.name, w, d, o)
+        fixed = rows.row(ORDERS, w, d, o)
         carrier = None if fixed is None else rows.value(ORDERS, O_CARRIER_ID, fixed, w, d, o)
         order = _Order(
             customer=None if fixed is None else fixed[O_C_ID],
             ol_cnt=0 if fixed is None else fixed[O_OL_CNT],
             is_delivered=carrier is not None,
-            is_new=rows.register(NEW_ORDER.name, w, d, o) is not None,
+            is_new=rows.row(NEW_ORDER, w, d, o) is not None,
         )
         for key in rows.keys(ORDER_LINE, w, d, o):
-            line = rows.register(*key)
+            line = rows.row(ORDER_LINE, *key)
+            assert line is not None, "a listed row exists"
             order.lines += 1
-            if rows.value(ORDER_LINE, OL_DELIVERY_D, line, *key[1:]) is not None:
+            if rows.value(ORDER_LINE, OL_DELIVERY_D, line, *key) is not None:
                 order.lines_delivered += 1
                 order.amount_delivered += line[OL_AMOUNT]
         return order
@@ -240,8 +281,8 @@ class _ConsistencyCheck:
         self, w: int, d: int, orders: Mapping[int, _Order], customers: Iterable[int]
     ) -> Iterator[ConsistencyViolation]:
         rows, at = self._rows, (DISTRICT.name, w, d)
-        numbers = [key[3] for key in rows.keys(ORDERS, w, d)]
-        new_numbers = [key[3] for key in rows.keys(NEW_ORDER, w, d)]
+        numbers = [key[2] for key in rows.keys(ORDERS, w, d)]
+        new_numbers = [key[2] for key in rows.keys(NEW_ORDER, w, d)]
         oldest, newest = min(new_numbers, default=0), max(new_numbers, default=0)
         next_o_id = rows.sum(DISTRICT, D_NEXT_O_ID, w, d)
         left, right = "D_NEXT_O_ID - 1", "max(O_ID)"
@@ -258,7 +299,7 @@ class _ConsistencyCheck:
         counted = sum(rows.sum(CUSTOMER, C_DELIVERY_CNT, w, d, c) for c in customers)
         left, right = "ORDERS less NEW_ORDER rows", f"{DELIVERED} and the sum of C_DELIVERY_CNT"
         yield from _compare("3.3.2.11", at, left, delivered, right, DELIVERED + counted)
-        index = rows.register(OLDEST_NEW_ORDER, w, d)
+        index = rows.oldest_new_order(w, d)
         left, right = "the oldest new order in the index", "the one in the table"
         yield from _compare("index", at, left, index, right, oldest or next_o_id)
 
@@ -268,7 +309,8 @@ class _ConsistencyCheck:
         rows, at = self._rows, (CUSTOMER.name, w, d, c)
         paid = 0
         for key in rows.keys(HISTORY, w, d, c):
-            row = rows.register(*key)
+            row = rows.row(HISTORY, *key)
+            assert row is not None, "a listed row exists"
             paid += row[H_AMOUNT]
             self._paid_at[row[H_W_ID], row[H_D_ID]] += row[H_AMOUNT]
         balance = rows.sum(CUSTOMER, C_BALANCE, w, d, c)
@@ -278,7 +320,7 @@ class _ConsistencyCheck:
         total = balance + rows.sum(CUSTOMER, C_YTD_PAYMENT, w, d, c)
         left, right = "C_BALANCE + C_YTD_PAYMENT", "the amount delivered"
         yield from _compare("3.3.2.12", at, left, total, right, delivered)
-        index = rows.register(LAST_ORDER, w, d, c)
+        index = rows.last_order(w, d, c)
         last = max((self._population.last_order(w, d, c), *orders))
         left, right = "the last order in the index", "the one in the table"
         yield from _compare("index", at, left, index, right, last)

@@ -11,17 +11,18 @@ accurate with 20 warehouses). Its comparison must therefore exclude the numbers.
 """
 
 import re
+from collections.abc import Callable
 from functools import lru_cache, partial
 from typing import Any, Final
 
 from creekdb.errors import UnknownName
 from creekdb.execution.datatype import DataType
+from creekdb.tpcc import sql_transactions, transactions
 from creekdb.tpcc.footprints import TpccFootprints
 from creekdb.tpcc.layout import LAYOUTS as LAYOUTS
-from creekdb.tpcc.layout import TpccTables
+from creekdb.tpcc.layout import TpccTables, check_layout
 from creekdb.tpcc.population.registers import PopulationBase
 from creekdb.tpcc.population.rows import Population
-from creekdb.tpcc.transactions import delivery, new_order, order_status, payment, stock_level
 
 ORDER_STATUS_NUMBER_INDEX = 5
 
@@ -42,15 +43,14 @@ def without_order_numbers(operation: str, response: Any) -> Any:
             return response
 
 
-UPDATE_TRANSACTIONS: Final = (new_order, payment, delivery)
-READ_TRANSACTIONS: Final = (order_status, stock_level)
+UPDATE_TRANSACTIONS: Final = ("new_order", "payment", "delivery")
+READ_TRANSACTIONS: Final = ("order_status", "stock_level")
 
 _POPULATED = re.compile(rf"tpcc-({'|'.join(LAYOUTS)})-(\d+)-(-?\d+)", re.ASCII)
 
 
 def populated_datatype_name(layout: str, warehouses: int, seed: int) -> str:
-    if layout not in LAYOUTS:
-        raise UnknownName("layout", layout, LAYOUTS)
+    check_layout(layout)
     return f"tpcc-{layout}-{warehouses}-{seed}"
 
 
@@ -70,15 +70,23 @@ def populated_datatype(name: str) -> DataType:
 def datatype_on_population(population: Population, layout: str) -> DataType:
     """Return the data type for an existing population, computed or loaded."""
     name = populated_datatype_name(layout, population.warehouses, population.seed)
-    tables = TpccTables(layout)
-    datatype = DataType(name, base=PopulationBase(population, layout))
-    footprints = TpccFootprints(tables)
+    datatype = DataType(name, base=PopulationBase(population, layout), sql=layout == "sql")
+    footprints = TpccFootprints(layout)
+    functions = transaction_functions(layout)
     for transaction in (*UPDATE_TRANSACTIONS, *READ_TRANSACTIONS):
-        transaction_name = transaction.__name__
         datatype.operation(
-            name=transaction_name,
+            name=transaction,
             readonly=transaction in READ_TRANSACTIONS,
-            touches=footprints.touches[transaction_name],
-            reads=footprints.reads.get(transaction_name),
-        )(partial(transaction, tables))
+            touches=footprints.touches[transaction],
+            reads=footprints.reads[transaction],
+        )(functions[transaction])
     return datatype
+
+
+def transaction_functions(layout: str) -> dict[str, Callable[..., Any]]:
+    """Return the five transactions by name."""
+    names = (*UPDATE_TRANSACTIONS, *READ_TRANSACTIONS)
+    if layout == "sql":
+        return {name: getattr(sql_transactions, name) for name in names}
+    tables = TpccTables(layout)
+    return {name: partial(getattr(transactions, name), tables) for name in names}

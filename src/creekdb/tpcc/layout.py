@@ -1,4 +1,4 @@
-"""Mapping of rows to registers: two layouts behind one interface to rows.
+"""Mapping of rows to registers: two layouts behind one interface to rows, and one of SQL.
 
 `rows`: a register per row, the plain reading of the paper. A transaction that writes a row writes
 the whole row. Two Payments, which both add to W_YTD, conflict. A transaction that only reads a row
@@ -8,8 +8,11 @@ picks the columns that it needs. A New-Order, which needs W_TAX, does not confli
 never written. Every mutable column and every sum has a register of its own, and additions to a sum
 are blind (`tx.add`). So two transactions conflict only if one depends on an effect of the other.
 
-Transactions use `TpccTables` and its rows, independently of the layout. Three
-kinds of registers are the same in both layouts, because they are indexes and not rows:
+`sql`: the registers of SQL tables (`creekdb.sql`). Its transactions are SQL statements
+(`creekdb.tpcc.sql_transactions`). They conflict like those of `rows`.
+
+The transactions of `rows` and `fine` use `TpccTables` and its rows, independently of the layout.
+Three kinds of registers are the same in both layouts, because they are indexes and not rows:
 
 - `customers_named` (w, d, last name): the customers with that name, ordered by first name;
 - `last_order` (w, d, c): the number of the customer's last order;
@@ -18,7 +21,8 @@ kinds of registers are the same in both layouts, because they are indexes and no
 
 Each index conflicts exactly where a scan of the rows would. Names never change. A search for the
 last order of a customer depends on the orders of that customer. A delivery depends on other
-deliveries, and on new orders only if none is left.
+deliveries, and on new orders only if none is left. In the layout `sql`, the first two are indexes
+of SQL, and the third is a table: a search for the least number would pass all deleted rows.
 
 Values that come from clients, such as the parts of a key, have the type `Any`. Compiled code checks
 declared types, and would fail with another error than the operation's own.
@@ -26,11 +30,12 @@ declared types, and would fail with another error than the operation's own.
 Customers are found by number or by last name (clauses 2.5.2.2 and 2.6.2.2).
 """
 
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from creekdb.errors import UnknownName
 from creekdb.execution.transaction import Transaction
 from creekdb.protocol.values import Key
+from creekdb.sql.catalog import INDEX_PREFIX, ROW_PREFIX
 from creekdb.tpcc.schema import (
     CUSTOMER,
     DISTRICT,
@@ -40,15 +45,47 @@ from creekdb.tpcc.schema import (
     ORDER_LINE,
     ORDERS,
     STOCK,
+    TABLES,
     WAREHOUSE,
     TableSchema,
 )
 
-LAYOUTS: Final = ("rows", "fine")
+LAYOUTS: Final = ("rows", "fine", "sql")
 
 CUSTOMERS_NAMED: Final = "customers_named"
 LAST_ORDER: Final = "last_order"
 OLDEST_NEW_ORDER: Final = "oldest_new_order"
+
+Prefix: TypeAlias = tuple[str, ...]
+"""First components of the keys of a table or index."""
+
+
+def register_prefixes(layout: str) -> dict[str, tuple[Prefix, ...]]:
+    """Return the prefixes of the keys of each table and index. The first one is that of the rows.
+
+    The parts of a row's key follow the prefix. Index registers of the layout `sql` continue with
+    further parts.
+    """
+    check_layout(layout)
+    indexes = (CUSTOMERS_NAMED, LAST_ORDER, OLDEST_NEW_ORDER)
+    if layout == "sql":
+        prefixes: dict[str, tuple[Prefix, ...]] = {name: ((ROW_PREFIX, name),) for name in TABLES}
+        prefixes[CUSTOMERS_NAMED] = ((INDEX_PREFIX, CUSTOMER.name, CUSTOMERS_NAMED),)
+        prefixes[LAST_ORDER] = ((INDEX_PREFIX, ORDERS.name, LAST_ORDER),)
+        prefixes[OLDEST_NEW_ORDER] = ((ROW_PREFIX, OLDEST_NEW_ORDER),)
+        return prefixes
+    prefixes = {name: ((name,),) for name in (*TABLES, *indexes)}
+    if layout == "fine":
+        for name, table in TABLES.items():
+            split = table.mutable + table.sums
+            prefixes[name] = ((name,), *((column,) for column in split))
+    return prefixes
+
+
+def check_layout(layout: str) -> None:
+    """Raise `UnknownName` unless the layout exists."""
+    if layout not in LAYOUTS:
+        raise UnknownName("layout", layout, LAYOUTS)
 
 
 class WholeRow:
@@ -114,10 +151,6 @@ class WholeTable:
     def delete(self, tx: Transaction, *key: Any) -> None:
         tx.delete(_register_key(self.name, key))
 
-    def registers(self, *key: Any) -> list[Key]:
-        """Return the prefixes of all registers of the rows whose keys begin with `key`."""
-        return [_register_key(self.name, key)]
-
 
 class SplitRow:
     """Row of the layout `fine`, with the methods of `WholeRow`.
@@ -176,15 +209,12 @@ class SplitTable(WholeTable):
         for column in self.columns[self._fixed :]:
             tx.delete(_register_key(column, key))
 
-    def registers(self, *key: Any) -> list[Key]:
-        names = (self.name, *self.columns[self._fixed :])
-        return [_register_key(name, key) for name in names]
-
 
 class TpccTables:
+    """Tables of the layouts `rows` and `fine`."""
+
     def __init__(self, layout: str) -> None:
-        if layout not in LAYOUTS:
-            raise UnknownName("layout", layout, LAYOUTS)
+        assert layout in ("rows", "fine"), "SQL accesses the tables of other layouts"
         access = WholeTable if layout == "rows" else SplitTable
         self.warehouse = access(WAREHOUSE)
         self.district = access(DISTRICT)

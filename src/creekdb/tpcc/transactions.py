@@ -1,4 +1,4 @@
-"""The five transactions of TPC-C, on the tables of either layout.
+"""The five transactions of TPC-C, on the tables of the layouts `rows` and `fine`.
 
 New-Order (clause 2.4): a customer orders five to fifteen items from one or more warehouses.
 Conflicts come from D_NEXT_O_ID, which numbers the orders of a district, and from the stock of
@@ -122,10 +122,15 @@ def new_order(
         brand = "B" if ORIGINAL_MARK in item[I_DATA] and ORIGINAL_MARK in stock[S_DATA] else "G"
         line_results.append((item[I_NAME], remaining, brand, price, amount))
 
-    scaled_total = total * (RATE_SCALE - discount) * (RATE_SCALE + w_tax + d_tax)
-    rounded = (scaled_total + RATE_SCALE * RATE_SCALE // 2) // (RATE_SCALE * RATE_SCALE)
+    rounded = rounded_total(total, discount, w_tax, d_tax)
     head = (order, now, last, credit, discount, w_tax, d_tax, rounded)
     return (*head, *line_results)
+
+
+def rounded_total(total: int, discount: int, w_tax: int, d_tax: int) -> int:
+    """Return the total of an order, with discount and taxes, in cents."""
+    scaled_total = total * (RATE_SCALE - discount) * (RATE_SCALE + w_tax + d_tax)
+    return (scaled_total + RATE_SCALE * RATE_SCALE // 2) // (RATE_SCALE * RATE_SCALE)
 
 
 def _take_stock(

@@ -27,7 +27,7 @@ def database_after_mix(layout: str, warehouses: int = 1) -> TpccDatabase:
     return database
 
 
-@pytest.fixture(params=["rows", "fine"])
+@pytest.fixture(params=["rows", "fine", "sql"])
 def database(request: pytest.FixtureRequest) -> TpccDatabase:
     return database_after_mix(request.param)
 
@@ -45,7 +45,7 @@ def test_all_conditions_hold_initially() -> None:
     assert violations(TpccDatabase("rows", warehouses=1), only_touched=False) == []
 
 
-@pytest.mark.parametrize("layout", ["rows", "fine"])
+@pytest.mark.parametrize("layout", ["rows", "fine", "sql"])
 def test_all_conditions_hold_after_transactions(layout: str) -> None:
     database = database_after_mix(layout, warehouses=2)
     assert len(database.overrides) > 3000
@@ -144,11 +144,18 @@ def wrong_line_amount(database: TpccDatabase) -> None:
 
 def outdated_last_order_index(database: TpccDatabase) -> None:
     customer = database.column("o_c_id", "orders", 1, 4, 3001)
-    database.overrides["last_order", 1, 4, customer] = 5
+    if database.layout == "sql":
+        row = (1, 4, 3001)
+        database.overrides["sql.index", "orders", "last_order", 1, 4, customer, *row] = ABSENT
+    else:
+        database.overrides["last_order", 1, 4, customer] = 5
 
 
 def wrong_oldest_new_order_index(database: TpccDatabase) -> None:
-    database.overrides["oldest_new_order", 1, 4] = 2990
+    if database.layout == "sql":
+        database.overrides["sql", "oldest_new_order", 1, 4] = (1, 4, 2990)
+    else:
+        database.overrides["oldest_new_order", 1, 4] = 2990
 
 
 def missing_order(database: TpccDatabase) -> None:

@@ -11,10 +11,10 @@ from creekdb.execution.transaction import ABSENT
 from creekdb.protocol.values import Key
 from creekdb.tpcc import PopulationBase
 from creekdb.tpcc.consistency import _StateReader
-from creekdb.tpcc.schema import TableSchema
+from creekdb.tpcc.schema import TABLES
 
-TABLE = TableSchema("a", key=("x", "y"), numbers=())
-KEYS: list[Any] = [("a", x, y) for x in range(4) for y in range(4)]
+TABLE = TABLES["new_order"]
+KEYS: list[Any] = [(TABLE.name, x, y) for x in range(4) for y in range(4)]
 
 
 class DictBase:
@@ -43,8 +43,8 @@ def test_the_state_equals_a_dict_with_the_overrides_applied(seed: int) -> None:
         expected: dict[Any, object] = {**initial, **overrides}
         present = [key for key in KEYS if expected.get(key, ABSENT) is not ABSENT]
         for key in KEYS:
-            assert reader.register(*key) == (expected[key] if key in present else None)
-        assert list(reader.keys(TABLE)) == present
+            assert reader.row(TABLE, *key[1:]) == (expected[key] if key in present else None)
+        assert list(reader.keys(TABLE)) == [key[1:] for key in present]
         for x in range(4):
-            assert list(reader.keys(TABLE, x)) == [key for key in present if key[1] == x]
+            assert list(reader.keys(TABLE, x)) == [key[1:] for key in present if key[1] == x]
         overrides[random.choice(KEYS)] = random.choice([ABSENT, 7])

@@ -10,7 +10,7 @@ from tests.unit.execution.strategies import request
 LINES = ((1, 1, 5), (2, 1, 5), (3, 1, 5), (4, 1, 5), (5, 1, 5))
 
 
-@pytest.fixture(scope="module", params=["rows", "fine"])
+@pytest.fixture(scope="module", params=["rows", "fine", "sql"])
 def layout(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 

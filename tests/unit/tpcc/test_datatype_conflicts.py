@@ -4,7 +4,9 @@ from typing import Any
 
 import pytest
 
+from creekdb.execution.keys import collation_key
 from creekdb.execution.mvcc.entry import RequestEntry, tentative_position
+from creekdb.execution.mvcc.snapshot import StoreSnapshot
 from creekdb.execution.mvcc.version_store import VersionStore
 from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.request import Request
@@ -25,21 +27,27 @@ STOCK_LEVEL = ("stock_level", 1, 4, 15)
 STOCK_LEVEL_OF_OTHER_DISTRICT = ("stock_level", 1, 5, 15)
 
 
-def reads_and_writes(layout: str, call: tuple[Any, ...]) -> tuple[set[Key], set[Key]]:
-    """Return the registers that a call reads, and those that it writes or adds to."""
+def execute(layout: str, call: tuple[Any, ...]) -> tuple[StoreSnapshot, set[Key]]:
+    """Return the reads of a call, and the registers that it writes or adds to."""
     request = Request(5, Dot(0, 1), datatype(layout).call(*call), strong=False)
     entry = RequestEntry(request, tentative_position(request))
     snapshot = VersionStore(base(layout)).snapshot(entry.position)
     execution = datatype(layout).run(request, snapshot)
     assert execution.outcome.error is None
-    assert snapshot.scanned_ranges == []  # transactions do not scan
-    return {*snapshot.base_reads, *snapshot.reads}, {*execution.writes, *execution.blind_adds}
+    if layout != "sql":
+        assert snapshot.scanned_ranges == []  # transactions do not scan
+    return snapshot, {*execution.writes, *execution.blind_adds}
 
 
 def conflicts(layout: str, earlier: tuple[Any, ...], later: tuple[Any, ...]) -> bool:
-    _, written = reads_and_writes(layout, earlier)
-    read, _ = reads_and_writes(layout, later)
-    return not written.isdisjoint(read)
+    _, written = execute(layout, earlier)
+    snapshot, _ = execute(layout, later)
+    return any(
+        key in snapshot.reads
+        or key in snapshot.base_reads
+        or any(each.start <= collation_key(key) < each.stop for each in snapshot.scanned_ranges)
+        for key in written
+    )
 
 
 @pytest.mark.parametrize(
@@ -70,4 +78,5 @@ def test_transactions_conflict_as_their_layout_implies(
     earlier: tuple[Any, ...], later: tuple[Any, ...], rows: bool, fine: bool
 ) -> None:
     assert conflicts("rows", earlier, later) is rows
+    assert conflicts("sql", earlier, later) is rows
     assert conflicts("fine", earlier, later) is fine

@@ -1,4 +1,4 @@
-"""Registers of both layouts, and equal rows through their common interface."""
+"""Registers of all layouts, and equal rows through their common interface."""
 
 from typing import Any
 
@@ -7,8 +7,8 @@ import pytest
 from creekdb.execution.datatype import DataType
 from creekdb.execution.sequential import OperationRaised, Sequential
 from creekdb.execution.transaction import Transaction
-from creekdb.tpcc.layout import TpccTables
-from creekdb.tpcc.schema import ORDERS, S_QUANTITY, S_YTD, STOCK
+from creekdb.tpcc.layout import LAYOUTS, TpccTables, register_prefixes
+from creekdb.tpcc.schema import ORDERS, S_QUANTITY, S_YTD, STOCK, TABLES
 
 ROW = ("texts", "data", 50, 7, 2, 1)
 
@@ -105,3 +105,12 @@ def test_layout_fine_has_no_register_for_a_null_column() -> None:
         ("orders", 1, 2, 3): (4, 5, 6, 1),
         (*ORDERS.mutable, 1, 2, 3): 9,
     }
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_the_prefixes_of_a_table_cover_all_its_registers(layout: str) -> None:
+    prefixes = register_prefixes(layout)
+    for schema in TABLES.values():
+        split = schema.mutable + schema.sums if layout == "fine" else ()
+        names: list[tuple[str, ...]] = [(name,) for name in (schema.name, *split)]
+        assert list(prefixes[schema.name]) == ([("sql", schema.name)] if layout == "sql" else names)

@@ -6,7 +6,7 @@ from creekdb.execution.sequential import OperationRaised
 from tests.unit.tpcc.tpcc_database import TpccDatabase
 
 
-@pytest.fixture(params=["rows", "fine"])
+@pytest.fixture(params=["rows", "fine", "sql"])
 def database(request: pytest.FixtureRequest) -> TpccDatabase:
     return TpccDatabase(request.param)
 

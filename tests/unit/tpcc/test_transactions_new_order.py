@@ -10,7 +10,7 @@ from tests.unit.tpcc.tpcc_database import TpccDatabase
 UNUSED = 100_001
 
 
-@pytest.fixture(params=["rows", "fine"])
+@pytest.fixture(params=["rows", "fine", "sql"])
 def database(request: pytest.FixtureRequest) -> TpccDatabase:
     return TpccDatabase(request.param)
 

@@ -10,7 +10,7 @@ from creekdb.tpcc.schema import CUSTOMERS
 from tests.unit.tpcc.tpcc_database import TpccDatabase
 
 
-@pytest.fixture(params=["rows", "fine"])
+@pytest.fixture(params=["rows", "fine", "sql"])
 def database(request: pytest.FixtureRequest) -> TpccDatabase:
     return TpccDatabase(request.param)
 

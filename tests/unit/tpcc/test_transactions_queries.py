@@ -6,12 +6,12 @@ from creekdb.execution.sequential import OperationRaised
 from tests.unit.tpcc.tpcc_database import SEED, TpccDatabase
 
 
-@pytest.fixture(params=["rows", "fine"])
+@pytest.fixture(params=["rows", "fine", "sql"])
 def database(request: pytest.FixtureRequest) -> TpccDatabase:
     return TpccDatabase(request.param)
 
 
-@pytest.mark.parametrize("layout", ["rows", "fine"])
+@pytest.mark.parametrize("layout", ["rows", "fine", "sql"])
 def test_only_the_two_queries_are_read_only(layout: str) -> None:
     datatype = TpccDatabase(layout).datatype
     readonly = {name for name in datatype.operations if datatype.is_readonly(name)}

@@ -59,11 +59,13 @@ class TpccDatabase:
         return outcome.value
 
     def row(self, table: str, *key: int) -> dict[str, Any] | None:
-        """Return the row by column name, in either layout, or None."""
+        """Return the row by column name, in any layout, or None."""
         schema = TABLES[table]
-        values = self._register(table, *key)
+        values = self._register(*self._row_key(table, key))
         if values is None:
             return None
+        if self.layout == "sql":
+            values = values[len(key) :]
         if self.layout == "fine":
             assert len(values) == len(schema.fixed)
             split_columns = schema.mutable + schema.sums
@@ -81,13 +83,18 @@ class TpccDatabase:
         if self.layout == "fine" and column not in schema.fixed:
             self.overrides[column, *key] = ABSENT if value is None else value
             return
-        values = list(self._register(table, *key))
-        values[schema.columns.index(column)] = value
-        self.overrides[table, *key] = tuple(values)
+        row_key = self._row_key(table, key)
+        values = list(self._register(*row_key))
+        before = len(key) if self.layout == "sql" else 0
+        values[before + schema.columns.index(column)] = value
+        self.overrides[row_key] = tuple(values)
 
     def insert(self, table: str, *key: int, like: tuple[int, ...]) -> None:
         """Add a copy of another row."""
-        self.overrides[table, *key] = self._register(table, *like)
+        values = self._register(*self._row_key(table, like))
+        if self.layout == "sql":
+            values = (*key, *values[len(key) :])
+        self.overrides[self._row_key(table, key)] = values
         if self.layout == "fine":
             schema = TABLES[table]
             for column in schema.mutable + schema.sums:
@@ -96,11 +103,14 @@ class TpccDatabase:
                     self.overrides[column, *key] = value
 
     def delete(self, table: str, *key: int) -> None:
-        self.overrides[table, *key] = ABSENT
+        self.overrides[self._row_key(table, key)] = ABSENT
         if self.layout == "fine":
             schema = TABLES[table]
             for column in schema.mutable + schema.sums:
                 self.overrides[column, *key] = ABSENT
+
+    def _row_key(self, table: str, key: tuple[int, ...]) -> tuple[Any, ...]:
+        return ("sql", table, *key) if self.layout == "sql" else (table, *key)
 
     def _register(self, *key: Any) -> Any:
         value = self.state.read(key)

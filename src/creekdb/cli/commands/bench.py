@@ -119,6 +119,11 @@ def kv(
 def tpcc_command(
     *,
     warehouses: int = WAREHOUSES,
+    layout: str = option(
+        "One register per row, separate registers for the columns that change, or SQL.",
+        "rows",
+        click.Choice(tpcc.LAYOUTS),
+    ),
     strong: float | None = option(
         "Share of strong transactions, from 0 to 1.  [default: every Payment]",
         type=click.FloatRange(0, 1),
@@ -126,14 +131,15 @@ def tpcc_command(
     ),
     options: _BenchOptions,
 ) -> int:
-    """Measure TPC-C. A running cluster must have the data type tpcc-rows-WAREHOUSES-SEED.
+    """Measure TPC-C. A running cluster must have the data type tpcc-LAYOUT-WAREHOUSES-SEED.
 
     \b
     Examples:
       creek bench tpcc
       creek bench tpcc --warehouses 1 --load 200 --out runs/tpcc
+      creek bench tpcc --layout sql
     """
-    datatype = tpcc.populated_datatype_name("rows", warehouses, options.seed)
+    datatype = tpcc.populated_datatype_name(layout, warehouses, options.seed)
     return _run_bench(
         options,
         datatype,

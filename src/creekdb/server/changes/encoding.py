@@ -1,6 +1,5 @@
 """Encoding of reported changes, as `creekdb.wire.changes.Change` declares it."""
 
-from collections.abc import Sequence
 from typing import Any, Final
 
 import msgspec
@@ -14,35 +13,59 @@ from creekdb.wire.batches import BATCH
 from creekdb.wire.deduplication import INTERNAL_PREFIX, is_deduplicated
 from creekdb.wire.staging import WRITING_OPERATIONS
 
-_ARRAY_TAG: Final = b"\xdd"
+_EMPTY_ARRAY: Final = b"\xdd\0\0\0\0"
 """Header of a msgpack array whose length has four bytes."""
+_ARRAY_HEADER_BYTES: Final = len(_EMPTY_ARRAY)
 _CLIENT_OPERATIONS: Final = WRITING_OPERATIONS | {BATCH}
 """Operations with an internal name that write registers of clients."""
-_encode: Final = msgspec.msgpack.Encoder().encode
+_encode_into: Final = msgspec.msgpack.Encoder().encode_into
 
 
-def encode_change(change: StableChange, reported_us: int) -> bytes | None:
-    """Return the encoded change, or None for an operation of Creek itself.
+class ChangeList:
+    """Encoding of a list of changes, in one buffer."""
 
-    `reported_us` is the time at which the replica reported the change.
+    def __init__(self) -> None:
+        self._buffer = bytearray(_EMPTY_ARRAY)
+        self.count = 0
+
+    @property
+    def size_bytes(self) -> int:
+        return len(self._buffer)
+
+    def append(self, change: StableChange, reported_us: int) -> None:
+        """Append a change, unless its operation is one of Creek itself.
+
+        `reported_us` is the time at which the replica reported the change.
+        """
+        if append_change(self._buffer, change, reported_us):
+            self.count += 1
+
+    def encode(self) -> bytes:
+        """Return the encoding of the list."""
+        self._buffer[1:_ARRAY_HEADER_BYTES] = self.count.to_bytes(4)
+        return bytes(self._buffer)
+
+
+def append_change(buffer: bytearray, change: StableChange, reported_us: int) -> bool:
+    """Append the encoded change to the buffer. Return False for an operation of Creek itself.
 
     The registers of Creek itself, such as those of deduplication, are left out.
     """
     request, outcome = change.request, change.outcome
     call = client_call(request.operation)
     if call is None:
-        return None
+        return False
     client, number, name, arguments = call
     writes: list[tuple[Key, Any]] = []
     deleted: list[Key] = []
     for key, value in change.writes.items():
-        if is_reserved(key):
+        if type(key) is tuple and key and key[0] in RESERVED_PREFIXES:
             continue
         if value is ABSENT:
             deleted.append(key)
         else:
             writes.append((key, value))
-    return _encode(
+    _encode_into(
         (
             change.commit_index,
             request.id,
@@ -59,8 +82,11 @@ def encode_change(change: StableChange, reported_us: int) -> bytes | None:
             client,
             number,
             reported_us,
-        )
+        ),
+        buffer,
+        -1,
     )
+    return True
 
 
 def client_call(operation: Operation) -> tuple[str, int, str, tuple[Any, ...]] | None:
@@ -91,8 +117,3 @@ def _present(values: dict[Key, Any] | None) -> list[tuple[Key, Any]] | None:
 def is_reserved(key: Key) -> bool:
     """True if the register is one of Creek itself."""
     return isinstance(key, tuple) and bool(key) and key[0] in RESERVED_PREFIXES
-
-
-def join_changes(encoded: Sequence[bytes]) -> bytes:
-    """Return the encoding of a list of changes."""
-    return b"".join((_ARRAY_TAG, len(encoded).to_bytes(4), *encoded))

@@ -25,7 +25,7 @@ from typing import Final, NamedTuple
 
 from creekdb.protocol.effects import ChangesSkipped, ReportedChange, StableChange
 from creekdb.protocol.ids.version_vector import Dot
-from creekdb.server.changes.encoding import encode_change, join_changes
+from creekdb.server.changes.encoding import ChangeList
 from creekdb.server.changes.log import ChangeLog, wall_clock_us
 from creekdb.server.changes.segments import Frame
 
@@ -163,25 +163,21 @@ class ChangeFeed:
 
     def _append_frame(self, count_max: int) -> int:
         """Write the next changes as one frame. Return their number, or 0 if the write failed."""
-        encoded: list[bytes] = []
-        size, first = 0, self.log.next_index
+        encoded, first = ChangeList(), self.log.next_index
         end = first
         for reported_us, change in islice(self._released, count_max):
-            if isinstance(change, ChangesSkipped) or size >= FRAME_BYTES_TARGET:
+            if isinstance(change, ChangesSkipped) or encoded.size_bytes >= FRAME_BYTES_TARGET:
                 break
             assert change.commit_index == end, f"change {change.commit_index} follows {end - 1}"
             end += 1
-            data = encode_change(change, reported_us)
-            if data is not None:
-                encoded.append(data)
-                size += len(data)
+            encoded.append(change, reported_us)
         try:
-            self.log.append(Frame(first, end, join_changes(encoded)))
+            self.log.append(Frame(first, end, encoded.encode()))
         except OSError as error:
             self._on_write_failure(error)
             return 0
         self._is_failing = False
-        self.changes_written += len(encoded)
+        self.changes_written += encoded.count
         for _ in range(end - first):
             self._released.popleft()
         self._notify()

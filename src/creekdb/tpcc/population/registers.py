@@ -1,25 +1,32 @@
-"""The population as registers: the initial data below a version store, in either layout.
+"""The population as registers: the initial data below a version store, in any layout.
 
 `PopulationBase` implements `creekdb.execution.base_state.BaseState`. One object serves all replicas
 of a simulation: it is pure, except for its cache. The cache has two generations. A hit moves an
 entry to the young generation. When the young one is full, it replaces the old one. So entries in
 use survive, and the size is bounded.
 
-Keys form a tree: the name of the register, then a warehouse, then a part within the warehouse, and
-so on. A `KeyDomain` defines the possible continuations of each prefix of a key: a range of numbers,
-or sorted texts. So neither a membership test nor the first key of a range enumerates other keys.
-The part of this module that walks through keys must not depend on values.
+Keys form a tree: one or more names, then a warehouse, then a part within the warehouse, and so on.
+A `KeyDomain` defines the possible continuations of each prefix of a key: a range of numbers, or
+sorted numbers or texts. So neither a membership test nor the first key of a range enumerates other
+keys. The part of this module that walks through keys must not depend on values.
 """
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final, TypeAlias
 
-from creekdb.errors import UnknownName
 from creekdb.execution.keys import CollationKey
 from creekdb.execution.transaction import ABSENT
 from creekdb.protocol.values import Key
-from creekdb.tpcc.layout import CUSTOMERS_NAMED, LAST_ORDER, LAYOUTS, OLDEST_NEW_ORDER
+from creekdb.sql.catalog import SCHEMA_KEY
+from creekdb.tpcc.layout import (
+    CUSTOMERS_NAMED,
+    LAST_ORDER,
+    OLDEST_NEW_ORDER,
+    Prefix,
+    check_layout,
+    register_prefixes,
+)
 from creekdb.tpcc.population.random_values import LAST_NAMES
 from creekdb.tpcc.population.rows import Population
 from creekdb.tpcc.schema import (
@@ -32,11 +39,14 @@ from creekdb.tpcc.schema import (
     ORDERS,
     TABLES,
 )
+from creekdb.tpcc.sql_schema import encoded_schema
 
-KeyLevel: TypeAlias = range | tuple[str, ...] | Callable[..., range]
-"""One level of a key: its possible values, without gaps, or a function from the preceding parts
-(without the register name) to them."""
+KeyLevel: TypeAlias = range | tuple[str, ...] | Callable[..., Sequence[Any]]
+"""One level of a key: its possible values, or a function from the preceding parts (without the
+names) to them. The values are a range, sorted numbers or sorted texts."""
 KeyDomain: TypeAlias = tuple[KeyLevel, ...]
+KeyTree: TypeAlias = dict[str, Any]
+"""Domains by name. Instead of a domain, another tree can follow a name. Names are sorted."""
 EvaluateRegister: TypeAlias = Callable[..., Any]
 """Function from the parts of a key, after the name, to the register's value."""
 
@@ -52,14 +62,15 @@ class RegisterFamily:
     prefix is cached.
     """
 
-    __slots__ = ("_domain", "_last_range", "_starts", "_stops", "evaluate")
+    __slots__ = ("_domain", "_last_head", "_last_level", "_starts", "_stops", "evaluate")
 
     def __init__(self, domain: KeyDomain, evaluate: EvaluateRegister) -> None:
         self.evaluate = evaluate
         self._domain = domain
         self._starts = [level.start if isinstance(level, range) else 0 for level in domain]
         self._stops = [level.stop if isinstance(level, range) else _NO_RANGE for level in domain]
-        self._last_range: tuple[tuple[Any, ...], int, int] = (None,), 0, 0
+        self._last_head: tuple[Any, ...] = (None,)
+        self._last_level: Sequence[Any] = ()
 
     def contains(self, parts: tuple[Any, ...]) -> bool:
         """True if these parts, after the register's name, form a key of the domain."""
@@ -70,16 +81,18 @@ class RegisterFamily:
             start, stop = self._starts[index], self._stops[index]
             if stop == _NO_RANGE:
                 level = self._domain[index]
-                if not callable(level):
-                    if type(part) is str and part in level:
+                if callable(level):
+                    head = parts[:index]
+                    if self._last_head != head:
+                        self._last_head, self._last_level = head, level(*head)
+                    children = self._last_level
+                else:
+                    children = level
+                if not isinstance(children, range):
+                    if (type(part) is str or type(part) is int) and part in children:
                         continue
                     return False
-                head, start, stop = self._last_range
-                if head != parts[:index]:
-                    head = parts[:index]
-                    children = level(*head)
-                    start, stop = children.start, children.stop
-                    self._last_range = head, start, stop
+                start, stop = children.start, children.stop
             if type(part) is not int:
                 return False
             number: int = part
@@ -89,38 +102,57 @@ class RegisterFamily:
 
 
 def iterate_keys(
-    domains: dict[str, KeyDomain], start: CollationKey, stop: CollationKey, reverse: bool
+    tree: KeyTree, start: CollationKey, stop: CollationKey, reverse: bool
 ) -> Iterator[Key]:
-    """Yield the keys in [start, stop). The names in `domains` must be sorted."""
-    names: list[str] = list(domains)
-    for name in _touched(names, (_TUPLE, _STR), start, stop, reverse):
-        yield from _descend((name,), (_TUPLE, _STR, name), domains[name], start, stop, reverse)
+    """Yield the keys in [start, stop)."""
+    return _iterate_names((), (_TUPLE,), tree, start, stop, reverse)
+
+
+def _iterate_names(
+    key: tuple[str, ...],
+    path: CollationKey,
+    tree: KeyTree,
+    start: CollationKey,
+    stop: CollationKey,
+    reverse: bool,
+) -> Iterator[Key]:
+    """Yield the keys that begin with a name of the tree after `key`, whose path is `path`."""
+    tagged = (*path, _STR)
+    for name in _touched(list(tree), tagged, start, stop, reverse):
+        below = tree[name]
+        descend = _iterate_names if isinstance(below, dict) else _descend
+        yield from descend((*key, name), (*tagged, name), below, start, stop, reverse)
 
 
 def _descend(
-    key: tuple[Any, ...],
+    names: tuple[str, ...],
     path: CollationKey,
     domain: KeyDomain,
     start: CollationKey,
     stop: CollationKey,
     reverse: bool,
+    parts: tuple[Any, ...] = (),
 ) -> Iterator[Key]:
     """Yield the keys below a node, whose collation keys begin with `path`."""
-    depth = len(key) - 1
-    level = domain[depth]
-    children: Sequence[Any] = level(*key[1:]) if callable(level) else level
-    tagged = (*path, _INT if isinstance(children, range) else _STR)
+    if len(domain) == len(parts):
+        if start <= path < stop:
+            yield (*names, *parts)
+        return
+    level = domain[len(parts)]
+    children: Sequence[Any] = level(*parts) if callable(level) else level
+    tagged = (*path, _STR if children and isinstance(children[0], str) else _INT)
     touched = _touched(children, tagged, start, stop, reverse)
-    if depth + 1 < len(domain):
+    if len(parts) + 1 < len(domain):
         for child in touched:
-            yield from _descend((*key, child), (*tagged, child), domain, start, stop, reverse)
+            below = (*tagged, child)
+            yield from _descend(names, below, domain, start, stop, reverse, (*parts, child))
         return
     if touched and not start <= (*tagged, touched[0]) < stop:
         touched = touched[1:]
     if touched and not start <= (*tagged, touched[-1]) < stop:
         touched = touched[:-1]
     for child in touched:
-        yield (*key, child)
+        yield (*names, *parts, child)
 
 
 def _touched(
@@ -154,15 +186,14 @@ class PopulationBase:
         layout: str,
         cache_generation_size: int = CACHE_GENERATION_SIZE,
     ) -> None:
-        if layout not in LAYOUTS:
-            raise UnknownName("layout", layout, LAYOUTS)
+        check_layout(layout)
         self.population = population
         self.layout = layout
-        registers = _index_registers(population)
-        for name in TABLES:
-            registers.update(_table_registers(population, name, layout))
-        self._domains = {name: registers[name][0] for name in sorted(registers)}
-        self._registers = {name: RegisterFamily(*family) for name, family in registers.items()}
+        self._domains: KeyTree = {}
+        self._families: KeyTree = {}
+        for prefix, (domain, evaluate) in sorted(_registers(population, layout).items()):
+            _plant(self._domains, prefix, domain)
+            _plant(self._families, prefix, RegisterFamily(domain, evaluate))
         self._generation_size = cache_generation_size
         self.young: dict[Key, Any] = {}
         self.old: dict[Key, Any] = {}
@@ -185,44 +216,111 @@ class PopulationBase:
         return iterate_keys(self._domains, start, stop, reverse)
 
     def _compute(self, key: Key) -> Any:
-        if not isinstance(key, tuple) or not key or not isinstance(key[0], str):
+        if not isinstance(key, tuple):
             return ABSENT
-        register = self._registers.get(key[0])
-        if register is None or not register.contains(key[1:]):
+        family: Any = self._families
+        names = 0
+        while isinstance(family, dict):
+            if names == len(key) or not isinstance(key[names], str):
+                return ABSENT
+            family = family.get(key[names])
+            names += 1
+        parts = key[names:]
+        if family is None or not family.contains(parts):
             return ABSENT
-        evaluate = register.evaluate
-        match len(key):  # unrolled: compiled, unpacking a tuple would double the cost
+        evaluate = family.evaluate
+        match len(parts):  # unrolled: compiled, unpacking a tuple would double the cost
+            case 1:
+                return evaluate(parts[0])
             case 2:
-                return evaluate(key[1])
+                return evaluate(parts[0], parts[1])
             case 3:
-                return evaluate(key[1], key[2])
+                return evaluate(parts[0], parts[1], parts[2])
             case 4:
-                return evaluate(key[1], key[2], key[3])
+                return evaluate(parts[0], parts[1], parts[2], parts[3])
             case _:
-                return evaluate(key[1], key[2], key[3], key[4])
+                return evaluate(*parts)
 
 
-def _index_registers(population: Population) -> dict[str, tuple[KeyDomain, EvaluateRegister]]:
+def _plant(tree: KeyTree, prefix: Prefix, leaf: Any) -> None:
+    """Add a leaf below the names of the prefix."""
+    for name in prefix[:-1]:
+        tree = tree.setdefault(name, {})
+    tree[prefix[-1]] = leaf
+
+
+Registers: TypeAlias = dict[Prefix, tuple[KeyDomain, EvaluateRegister]]
+"""Domain and values of the registers with each prefix."""
+
+
+def _registers(population: Population, layout: str) -> Registers:
+    registers = (
+        _sql_index_registers(population) if layout == "sql" else _index_registers(population)
+    )
+    for name, prefixes in register_prefixes(layout).items():
+        if name in TABLES:
+            registers.update(_table_registers(population, name, layout, prefixes))
+    return registers
+
+
+def _index_registers(population: Population) -> Registers:
     districts = _domain(population, DISTRICT.name)
     return {
-        CUSTOMERS_NAMED: ((*districts, tuple(sorted(LAST_NAMES))), population.customers_named),
-        LAST_ORDER: (_domain(population, CUSTOMER.name), population.last_order),
-        OLDEST_NEW_ORDER: (districts, lambda w, d: DELIVERED + 1),
+        (CUSTOMERS_NAMED,): ((*districts, tuple(sorted(LAST_NAMES))), population.customers_named),
+        (LAST_ORDER,): (_domain(population, CUSTOMER.name), population.last_order),
+        (OLDEST_NEW_ORDER,): (districts, lambda w, d: DELIVERED + 1),
     }
 
 
+def _sql_index_registers(population: Population) -> Registers:
+    """Return index entries, which continue with the key of the row, the queue and the schema."""
+    districts = _domain(population, DISTRICT.name)
+    prefixes = register_prefixes("sql")
+
+    def first_names(w: int, d: int, last: str) -> tuple[str, ...]:
+        return tuple(population.namesakes(w, d, last))
+
+    def customers(w: int, d: int, last: str, first: str, *_: int) -> tuple[int, ...]:
+        return population.namesakes(w, d, last)[first]
+
+    customers_named: KeyDomain = (
+        *(*districts, tuple(sorted(LAST_NAMES)), first_names),
+        *(_same_warehouse, _same_district, customers),
+    )
+    last_order: KeyDomain = (
+        *(*_domain(population, CUSTOMER.name), _same_warehouse, _same_district),
+        lambda w, d, c, *_: (population.last_order(w, d, c),),
+    )
+    return {
+        prefixes[CUSTOMERS_NAMED][0]: (customers_named, lambda *parts: parts[-3:]),
+        prefixes[LAST_ORDER][0]: (last_order, lambda *parts: parts[-3:]),
+        prefixes[OLDEST_NEW_ORDER][0]: (districts, lambda w, d: (w, d, DELIVERED + 1)),
+        SCHEMA_KEY: ((), encoded_schema),
+    }
+
+
+def _same_warehouse(w: int, *_: Any) -> range:
+    return range(w, w + 1)
+
+
+def _same_district(w: int, d: int, *_: Any) -> range:
+    return range(d, d + 1)
+
+
 def _table_registers(
-    population: Population, name: str, layout: str
-) -> dict[str, tuple[KeyDomain, EvaluateRegister]]:
+    population: Population, name: str, layout: str, prefixes: tuple[Prefix, ...]
+) -> Registers:
     table = TABLES[name]
     domain = _domain(population, name)
     row: EvaluateRegister = getattr(population, name)
+    if layout == "sql":
+        return {prefixes[0]: (domain, lambda *key: key + row(*key))}
     if layout == "rows":
-        return {name: (domain, row)}
+        return {prefixes[0]: (domain, row)}
     fixed = len(table.fixed)
-    registers = {name: (domain, _part(row, slice(fixed)))}
-    for index, column in enumerate(table.columns[fixed:], fixed):
-        registers[column] = (_non_null_domain(domain, name, index), _part(row, index))
+    registers = {prefixes[0]: (domain, _part(row, slice(fixed)))}
+    for index, prefix in enumerate(prefixes[1:], fixed):
+        registers[prefix] = (_non_null_domain(domain, name, index), _part(row, index))
     return registers
 
 

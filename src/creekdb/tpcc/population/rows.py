@@ -35,6 +35,7 @@ from creekdb.tpcc.population.random_values import (
     text_pools,
 )
 from creekdb.tpcc.schema import (
+    C_FIRST,
     CUSTOMERS,
     DELIVERED,
     DISTRICT_TEXT,
@@ -223,6 +224,8 @@ WAREHOUSES_MAX: Final = 100_000
 SEED_MAX: Final = 2**63 - 1
 DISTRICTS_CACHED_MAX: Final = 4_096
 """Maximum number of districts in each cache, with about 30 kB each."""
+LAST_NAMES_CACHED_MAX: Final = 16_384
+"""Maximum number of cached indexes of namesakes, with about 1 kB each."""
 
 
 def check_population(seed: Any, warehouses: Any) -> None:
@@ -251,6 +254,8 @@ class Population:
         self.line_count = self._formulas.line_count
         self.order_permutation = lru_cache(DISTRICTS_CACHED_MAX)(self._sort_customers)
         self.last_name_index = lru_cache(DISTRICTS_CACHED_MAX)(self._sort_names)
+        self.namesakes = lru_cache(LAST_NAMES_CACHED_MAX)(self._group_namesakes)
+        """The customers with a last name, by first name and both in order."""
 
     @property
     def last_name_constant(self) -> int:
@@ -273,6 +278,13 @@ class Population:
         start, stop = bisect_left(numbers, number), bisect_left(numbers, number + 1)
         first_name = self._formulas.first_name
         return tuple(sorted(customers[start:stop], key=lambda c: (first_name(w, d, c), c)))
+
+    def _group_namesakes(self, w: int, d: int, last_name: str) -> dict[str, tuple[int, ...]]:
+        index: dict[str, tuple[int, ...]] = {}
+        for c in self.customers_named(w, d, last_name):
+            first_name = self.customer(w, d, c)[C_FIRST]
+            index[first_name] = (*index.get(first_name, ()), c)
+        return index
 
     def _sort_customers(self, w: int, d: int) -> tuple["array[int]", "array[int]"]:
         """Return the customers by order, and the orders by customer, both from number 1 on."""

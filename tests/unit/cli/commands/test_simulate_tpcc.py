@@ -53,6 +53,16 @@ def test_json_has_every_measure(capsys: pytest.CaptureFixture[str]) -> None:
     assert shown["messages_per_operation"]["Cast"] > 1
 
 
+@pytest.mark.parametrize("scheme", ["creek", "differential"])
+def test_layout_sql_satisfies_the_consistency_conditions(
+    scheme: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shown = measure(capsys, "--scheme", scheme, "--layout", "sql", "--load", "1000")
+
+    assert (shown["layout"], shown["violated"]) == ("sql", [])
+    assert shown["weak_tentative_ms"]["answers"] > 30
+
+
 def test_read_only_operations_run_on_all_replicas_without_local_reads(
     capsys: pytest.CaptureFixture[str],
 ) -> None:

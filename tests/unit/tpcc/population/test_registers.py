@@ -1,12 +1,14 @@
 """The population as registers: their keys, order and values."""
 
 from collections.abc import Iterator
+from functools import lru_cache
 from random import Random
 from typing import Any
 
 import pytest
 
 from creekdb.errors import UnknownName
+from creekdb.execution.datatype import DataType
 from creekdb.execution.keys import (
     FIRST_COLLATION_KEY,
     LAST_COLLATION_KEY,
@@ -14,17 +16,19 @@ from creekdb.execution.keys import (
     collation_key,
     prefix_range,
 )
-from creekdb.execution.transaction import ABSENT
+from creekdb.execution.transaction import ABSENT, Transaction
 from creekdb.protocol.values import Key
 from creekdb.tpcc import Population, PopulationBase, datatype_on_population
-from creekdb.tpcc.population.registers import KeyDomain, RegisterFamily, iterate_keys
+from creekdb.tpcc.population.registers import KeyTree, RegisterFamily, iterate_keys
 from creekdb.tpcc.schema import CUSTOMERS, DELIVERED, ITEMS, TABLES
+from creekdb.tpcc.sql_schema import schema_statements
 from tests.unit.tpcc.tpcc_database import base, population
 
-SMALL: dict[str, KeyDomain] = {
+SMALL: KeyTree = {
     "a": (range(1, 3),),
     "b": (range(1, 4), range(5, 7), lambda x, y: range(1, x + 1)),
     "names": (range(1, 3), ("ann", "bob", "cat")),
+    "tree": {"c": (), "d": (range(1, 3), lambda x: (x, x + 2)), "e": {"f": (lambda: ("x", "y"),)}},
 }
 
 
@@ -32,6 +36,8 @@ def small_keys() -> list[Key]:
     keys: list[Key] = [("a", 1), ("a", 2)]
     keys += [("b", x, y, z) for x in range(1, 4) for y in (5, 6) for z in range(1, x + 1)]
     keys += [("names", x, name) for x in (1, 2) for name in ("ann", "bob", "cat")]
+    keys += [("tree", "c"), *(("tree", "d", x, y) for x in (1, 2) for y in (x, x + 2))]
+    keys += [("tree", "e", "f", "x"), ("tree", "e", "f", "y")]
     return keys
 
 
@@ -47,7 +53,15 @@ def bounds() -> Iterator[CollationKey]:
         (2, 0, 3),
         (2, 1),
     )
-    for key in [*small_keys(), ("aa", 1), ("b", 9), ("b", 2, 0), ("names", 1, 7), ("z",)]:
+    for key in [
+        *small_keys(),
+        ("aa", 1),
+        ("b", 9),
+        ("b", 2, 0),
+        ("names", 1, 7),
+        ("z",),
+        ("tree",),
+    ]:
         position = collation_key(key)
         yield from (position[:length] for length in range(1, len(position) + 1))
         yield from ((*position, -1), (*position, 3), (*position, 0, 2), (*position[:-2], 3))
@@ -143,6 +157,73 @@ def test_layout_fine_has_one_register_for_fixed_columns_and_one_per_other_column
             assert read == (ABSENT if value is None else value)
 
 
+def test_layout_sql_has_one_register_per_row_with_its_key() -> None:
+    registers = base("sql")
+    for table, key in EXAMPLES:
+        row = (*key, *getattr(population(), table)(*key))
+        assert registers.read(("sql", table, *key)) == row
+        assert registers.read((table, *key)) is ABSENT
+
+
+@lru_cache(1)
+def inserted_registers() -> dict[Key, Any]:
+    """Return the registers after SQL statements that insert the rows of one district."""
+    datatype = DataType("insertion", sql=True)
+
+    @datatype.operation
+    def create(tx: Transaction) -> None:
+        for statement in schema_statements():
+            tx.sql(statement)
+
+    @datatype.operation
+    def insert(tx: Transaction, table: str, rows: Any) -> None:
+        marks = ", ".join("?" * len(rows[0]))
+        for row in rows:
+            tx.sql(f"INSERT INTO {table} VALUES ({marks})", *row)
+
+    machine = datatype.sequential()
+    machine.call(create)
+    for table in ("customer", "orders"):
+        evaluate = getattr(population(), table)
+        machine.call(insert, table, [(1, 3, n, *evaluate(1, 3, n)) for n in range(1, 3001)])
+    machine.call(insert, "oldest_new_order", [(1, 3, DELIVERED + 1)])
+    return dict(machine.state)
+
+
+def test_layout_sql_has_the_registers_that_insertions_would_write() -> None:
+    registers, inserted = base("sql"), inserted_registers()
+
+    for key, value in inserted.items():
+        assert registers.read(key) == value
+    for prefix in (
+        *(("sql", "customer", 1, 3), ("sql", "orders", 1, 3), ("sql", "oldest_new_order", 1, 3)),
+        *(("sql.index", "customer", "customers_named", 1, 3),),
+        *(("sql.index", "orders", "last_order", 1, 3), ("sql.schema",)),
+    ):
+        below = [key for key in inserted if key[: len(prefix)] == prefix]  # type: ignore[index]
+        expected = sorted(below, key=collation_key)
+        assert list(registers.keys(*prefix_range(prefix), False)) == expected
+        assert list(registers.keys(*prefix_range(prefix), True)) == expected[::-1]
+
+
+def test_namesakes_with_equal_first_names_have_separate_index_entries(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    registers = base("sql", warehouses=1, seed=5)
+    monkeypatch.setattr(registers.population, "namesakes", lambda *_: {"ANN": (4, 9), "BOB": (2,)})
+    prefix = ("sql.index", "customer", "customers_named", 1, 1, "BARBARBAR")
+
+    keys = list(registers.keys(*prefix_range(prefix), False))
+
+    assert [key[6:] for key in keys] == [  # type: ignore[index]
+        ("ANN", 1, 1, 4),
+        ("ANN", 1, 1, 9),
+        ("BOB", 1, 1, 2),
+    ]
+    assert registers.read((*prefix, "ANN", 1, 1, 9)) == (1, 1, 9)
+    assert registers.read((*prefix, "ANN", 1, 1, 2)) is ABSENT
+
+
 EXAMPLES: list[tuple[str, tuple[int, ...]]] = [
     ("warehouse", (2,)),
     ("district", (1, 10)),
@@ -181,6 +262,6 @@ def test_the_cache_is_bounded_and_retains_registers_in_use() -> None:
 def test_unknown_layouts_are_rejected() -> None:
     for make in (datatype_on_population, PopulationBase):
         with pytest.raises(
-            UnknownName, match="unknown layout 'columns': expected one of rows, fine"
+            UnknownName, match="unknown layout 'columns': expected one of rows, fine, sql"
         ):
             make(population(), "columns")

@@ -48,7 +48,10 @@ CHUNK_ROWS: Final = 1000
 CHUNK_BYTES_MAX: Final = 512 * 1024
 """Size above which a chunk of several rows is divided, in bytes."""
 CHUNKS_IN_FLIGHT: Final = 8
-"""Chunks that await their response at the same time, by default."""
+"""Staged chunks that await their response at the same time."""
+LOADS_IN_FLIGHT: Final = 32
+"""Loaded chunks that await their final response at the same time. It takes longer than the first
+response, because replicas commit weak calls together."""
 PATIENCE_S: Final = 120.0
 """Time for which a call is retried while no replica accepts it, in seconds."""
 RETRY_PAUSE_S: Final = 0.2
@@ -189,7 +192,7 @@ async def load_rows(
     *,
     leading: tuple[Any, ...] = (),
     chunk_rows: int = CHUNK_ROWS,
-    in_flight: int = CHUNKS_IN_FLIGHT,
+    in_flight: int = LOADS_IN_FLIGHT,
     on_loaded: Callable[[int], None] = lambda count: None,
 ) -> int:
     """Execute an operation once per row, in weak calls of many rows. Return the number of rows.

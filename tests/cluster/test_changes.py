@@ -428,7 +428,7 @@ async def test_a_late_request_revises_the_stages_of_others(tmp_path: Path) -> No
         links = [(0, 1), (0, 2), (1, 0), (2, 0)]
         heal = [cluster.drop_messages(*each) for each in links]
         async with cluster.client(0) as db, cluster.client(1) as other:
-            await other.weak.increment("n", 10)
+            await other.strong.increment("n", 10)
             async with db.changes(prefix="n", view="tentative") as stream:
                 assert await db.weak.increment("n", 1) == 1
                 (first,) = await take_staged(stream, 1)

@@ -125,6 +125,17 @@ def test_a_text_in_a_numeric_column_bounds_no_texts_of_numbers() -> None:
         "INSERT INTO t VALUES (1, '-3', '-3'), (2, 'x', 'x'), (3, 5, '5')",
     )
     for column in "ab":
-        found = database.rows(f"SELECT id FROM n, t WHERE {column} < v ORDER BY id")
-        assert found == ((1,), (3,))
+        found = database.rows(f"SELECT id FROM n CROSS JOIN t WHERE {column} < v")
+        assert sorted(found) == [(1,), (3,)]
         assert database.rows(f"SELECT id FROM t WHERE {column} < '' AND id < 3") == ()
+
+
+def test_a_number_equals_all_its_texts() -> None:
+    database = Database(
+        "CREATE TABLE n(v INTEGER)",
+        "INSERT INTO n VALUES (5)",
+        "CREATE TABLE t(id INTEGER PRIMARY KEY, b TEXT UNIQUE)",
+        "INSERT INTO t VALUES (1, '5'), (2, '05'), (3, '5.0'), (4, '5x')",
+    )
+    assert database.rows("SELECT id FROM n, t WHERE b = v ORDER BY id") == ((1,), (2,), (3,))
+    assert database.rows("SELECT id FROM t WHERE b = 5") == ((1,),)

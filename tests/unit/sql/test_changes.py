@@ -160,3 +160,17 @@ def test_or_replace_uses_the_default_for_an_updated_null() -> None:
     database.execute("UPDATE OR REPLACE n SET b = NULL, a = 3 WHERE id = 1")
     assert database.rows("SELECT * FROM n") == ((1, 3, 7), (2, 2, 2))
     assert "NOT NULL" in database.error("UPDATE n SET b = NULL")
+
+
+@pytest.mark.parametrize(
+    ("clauses", "row"),
+    [
+        ("ON CONFLICT(a) DO UPDATE SET b = 20 ON CONFLICT(id) DO UPDATE SET b = 30", (1, 1, 20)),
+        ("ON CONFLICT(id) DO UPDATE SET b = 30 ON CONFLICT(a) DO UPDATE SET b = 20", (2, 2, 30)),
+        ("ON CONFLICT(id) DO UPDATE SET b = 30 ON CONFLICT DO NOTHING", (2, 2, 30)),
+    ],
+)
+def test_the_first_clause_for_a_conflict_decides(clauses: str, row: tuple[int, ...]) -> None:
+    database = Database(NUMBERED, THREE)
+    database.execute(f"INSERT INTO n VALUES (2, 1, 5) {clauses}")
+    assert database.rows("SELECT * FROM n WHERE b >= 20") == (row,)

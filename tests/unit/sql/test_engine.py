@@ -327,6 +327,21 @@ def test_concurrent_inserts_into_one_table_reexecute_nothing() -> None:
     assert [single.issue_counts[each] for each in inserts] == [1] * 5
 
 
+def test_a_late_change_of_the_schema_executes_its_readers_again() -> None:
+    single = SingleReplica(SQL)
+    single.receive_request(0, "sql", "CREATE TABLE t(a INTEGER PRIMARY KEY)")
+    single.execute_all()
+    insert = single.invoke("sql", "INSERT INTO t(a) VALUES (1) RETURNING *")
+    single.execute_all()
+
+    late = single.receive_request(1, "sql", "ALTER TABLE t ADD COLUMN b DEFAULT 7")
+
+    assert single.execute_all() == [late, insert]
+    reader = single.invoke("query", "SELECT * FROM t")
+    single.execute_all()
+    assert single.responses_to(reader)[-1][1]["rows"] == ((1, 7),)
+
+
 def test_an_update_of_one_column_reexecutes_no_reader_of_another() -> None:
     single = SingleReplica(SQL)
     create = "CREATE TABLE t(id INTEGER PRIMARY KEY, a INTEGER, b INTEGER)"

@@ -9,6 +9,7 @@ STAGED_ROWS = "server/calls/staged_rows.py"
 STAGED_ROWS_TESTS = "tests/unit/server/calls/test_staged_rows.py"
 SINKS = "client/sinks.py"
 WRITER = "pipeline/source/writer.py"
+WRITER_TESTS = "tests/unit/pipeline/source/test_writer.py"
 WRITE_OPTIONS = "pipeline/source/write_options.py"
 ROW_PLAN = "pipeline/source/row_plan.py"
 ROW_PLAN_TESTS = "tests/unit/pipeline/source/test_row_plan.py"
@@ -97,7 +98,7 @@ MUTANTS: tuple[MutantWithTests, ...] = (
     tested(
         "writer_ignores_the_number_of_a_batch",
         "a batch that is written again has the number that it had",
-        "tests/pipeline/test_sink_kills.py",
+        WRITER_TESTS,
         WRITER,
         "run(self.apply(messages, sink, query, batchId))",
         "run(self.apply(messages, unnamed_sink(), query, batchId))",

@@ -117,24 +117,3 @@ def test_a_stream_continues_after_a_rejected_row_and_keeps_to_its_query(
     assert dict(db.strong.scan("stream")) == {f"stream{number}": 1 for number in range(10)}
     with pytest.raises(StreamingQueryException, match="choose another name for the sink"):
         run("another")
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"opration": "put"}, "opration"),
-        ({"operation": "increments"}, "increments"),
-        ({"operation": "delete"}, "column 'amount' is no parameter of delete(key: str)"),
-        ({"table": "t"}, "option table is 't', and the cluster replicates 'kv'"),
-        ({}, "set option table or operation"),
-        ({"servers": "127.0.0.1:1", "timeout": 1, "operation": "increment"}, "127.0.0.1:1"),
-        ({"tokenFile": "/nowhere/token"}, "option tokenFile"),
-    ],
-)
-def test_errors_are_one_line(
-    spark: SparkSession, cluster: LocalCluster, options: dict[str, Any], message: str
-) -> None:
-    rows = spark.sql("SELECT 'a' AS key, 1L AS amount")
-    with pytest.raises(PySparkException) as raised:
-        write(rows, cluster, **options)
-    assert message in last_line(raised.value)

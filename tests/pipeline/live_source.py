@@ -119,6 +119,7 @@ def expected_rows(cluster: LocalCluster) -> Counter[tuple[int, str, str | None]]
 
 def run(directory: Path, seconds: float, seed: int) -> None:
     (directory / "spark").mkdir()
+    os.environ["PYSPARK_PYTHON"] = sys.executable
     with (
         live_cluster(directory / "cluster", replicas=REPLICAS) as cluster,
         standalone_cluster(directory / "spark", 2) as master,

@@ -267,9 +267,9 @@ class StreamOptions:
                 "option asOf is for batch reads: a stream starts at startingIndex; omit asOf"
             )
         options.refuse_others(allowed, "a stream")
-        if not options.flag("readChangeFeed", True):
+        if not options.flag("readChangeFeed", False):
             raise UsageError(
-                "option readChangeFeed is false: a stream reads the change feed; set it to true"
+                "option readChangeFeed is missing: a stream reads the change feed; set it to true"
             )
         rows = options.choice("rows", "writes", ROWS)
         start = _parse_starting_index(options, EARLIEST if rows == "operations" else SNAPSHOT)

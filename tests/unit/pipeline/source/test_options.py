@@ -8,11 +8,12 @@ from creekdb.errors import UsageError
 from creekdb.pipeline.source.options import BatchOptions, ClusterOptions, StreamOptions
 
 SERVERS = {"servers": "127.0.0.1:7100, 127.0.0.1:7101"}
+STREAM = SERVERS | {"readchangefeed": "true"}
 
 
 def test_names_are_case_insensitive_and_values_are_parsed() -> None:
     options = StreamOptions.parse(
-        SERVERS
+        STREAM
         | {"STARTINGINDEX": "4711", "maxrowspertrigger": "1000", "failOnDataLoss": "False"}
         | {"prefix": '["stock", 1]', "keyType": "json", "partitions": "8"}
     )
@@ -26,8 +27,8 @@ def test_names_are_case_insensitive_and_values_are_parsed() -> None:
 
 
 def test_a_stream_starts_with_the_snapshot_by_default() -> None:
-    assert StreamOptions.parse(SERVERS).start == "snapshot"
-    assert StreamOptions.parse(SERVERS | {"rows": "operations"}).start == "earliest"
+    assert StreamOptions.parse(STREAM).start == "snapshot"
+    assert StreamOptions.parse(STREAM | {"rows": "operations"}).start == "earliest"
 
 
 @pytest.mark.parametrize(
@@ -68,7 +69,7 @@ def test_mistakes_of_a_batch_read_are_one_line(given: dict[str, str], message: s
         ({"startingIndex": "first"}, "option startingIndex is 'first'"),
         ({"maxRowsPerTrigger": "0"}, "option maxRowsPerTrigger is '0'"),
         ({"failOnDataLoss": "no"}, "option failOnDataLoss is 'no': it must be true or false"),
-        ({"readChangeFeed": "false"}, "option readChangeFeed is false: a stream reads"),
+        ({"readChangeFeed": "false"}, "option readChangeFeed is missing: a stream reads"),
         ({"asOf": "4"}, "option asOf is for batch reads"),
         ({"rows": "operations", "startingIndex": "snapshot"}, "a snapshot has no operations"),
         ({"rows": "operations", "table": "t"}, "option table does not apply with rows=operations"),
@@ -76,7 +77,7 @@ def test_mistakes_of_a_batch_read_are_one_line(given: dict[str, str], message: s
 )
 def test_mistakes_of_a_stream_are_one_line(given: dict[str, str], message: str) -> None:
     with pytest.raises(UsageError) as raised:
-        StreamOptions.parse(SERVERS | given)
+        StreamOptions.parse(SERVERS | {"readChangeFeed": "true"} | given)
 
     assert message in str(raised.value)
     assert "\n" not in str(raised.value)

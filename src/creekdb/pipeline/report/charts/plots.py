@@ -213,19 +213,24 @@ class ThroughputChart(NamedTuple):
         )
 
     def _base(self, palette: Palette) -> alt.Chart:
+        encoded: alt.Chart = self._points_on_axes().encode(**line_encodings(self.lines, palette))
+        return encoded
+
+    def _points_on_axes(self) -> alt.Chart:
+        """Return the visible rows of the chosen statistic, placed on both axes."""
         base = alt.Chart(ROWS_DATA).transform_filter("indexof(hidden, datum.line) < 0")
         if self.statistic is not None:
             base = base.transform_filter("datum.statistic === statistic")
         encoded: alt.Chart = base.encode(
             x=self.x.encode(alt.X, "throughput", 8),
             y=self.y.encode(alt.Y, "value", 6),
-            **line_encodings(self.lines, palette),
         )
         return encoded
 
     def _end_labels(self, palette: Palette) -> tuple[alt.Chart, alt.Chart]:
         """Return the names of the lines at their last points, outlined for legibility."""
-        ends = self._base(palette).transform_filter("isValid(datum.shift)")
+        ends = self._points_on_axes().transform_filter("isValid(datum.shift)")
+        colour = line_encodings(self.lines, palette)["color"]
         style: dict[str, Any] = {
             "clip": True,
             "aria": False,
@@ -235,11 +240,10 @@ class ThroughputChart(NamedTuple):
             "dx": alt.ExprRef("datum.is_right ? 9 : -9"),
             "dy": alt.ExprRef("datum.shift"),
         }
-        plain = {"strokeDash": alt.value([1, 0]), "text": "line:N"}
-        outlined = ends.mark_text(strokeWidth=4, strokeJoin="round", **style).encode(
-            stroke=alt.value(palette["background"]), **plain
-        )
-        return outlined, ends.mark_text(**style).encode(**plain)
+        outlined = ends.mark_text(
+            stroke=palette["background"], strokeWidth=4, strokeJoin="round", **style
+        ).encode(text="line:N")
+        return outlined, ends.mark_text(**style).encode(text="line:N", color=colour)
 
     def _points(self, palette: Palette) -> alt.Chart:
         points: alt.Chart = self._base(palette).mark_point(clip=True, opacity=1, strokeWidth=2)

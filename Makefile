@@ -5,6 +5,11 @@ VENV      := .venv
 BIN       := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 LIVE      := $(VENV)/.live
+DOCS      := $(VENV)/.docs
+RELEASE   := $(VENV)/.release
+# The complete environment if it exists, or a smaller one.
+LIVE_OR_ALL := $(or $(wildcard $(INSTALLED)),$(LIVE))
+DOCS_OR_ALL := $(or $(wildcard $(INSTALLED)),$(DOCS))
 RIVALS    := $(VENV)/.rivals
 
 ARGS   ?=
@@ -26,7 +31,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: $(STALE) help run reproduce beyond story test check format fuzz fuzz-decoders mutants chaos bench compiled compare-compiled test-compiled docs screenshots install install-live clean
+.PHONY: $(STALE) help run reproduce beyond story test check format fuzz fuzz-decoders mutants chaos bench compiled compare-compiled test-compiled docs release screenshots install install-live clean
 
 help: ## Show this list
 	@echo 'make <target> [ARGS="…"]'
@@ -44,7 +49,7 @@ reproduce: compiled ## Run all experiments of the paper; continues after an inte
 beyond: compiled ## Run the experiments on Creek's extensions beyond the paper; continues after an interruption
 	@$(BIN)/creek pipeline run --grid beyond $(ARGS)
 
-story: $(INSTALLED) ## Show a walkthrough of five replicas, a partition and its healing
+story: $(LIVE_OR_ALL) ## Show a walkthrough of five replicas, a partition and its healing
 	@$(BIN)/creek simulate --story $(ARGS)
 
 test: check ## Run all checks and tests; ARGS go to pytest: make test ARGS="-k paxos"
@@ -89,11 +94,14 @@ test-compiled: compiled ## Test the compiled modules and compare their trace has
 	    tests/unit/schemes tests/unit/simulation $(ARGS)
 	$(BIN)/python tools/compare_compiled.py
 
-docs: $(INSTALLED) ## Build the documentation into build/site
+docs: $(DOCS_OR_ALL) ## Build the documentation into build/site
 	@echo 'Building the documentation ...'
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet --strict $(ARGS)
 	@echo 'The documentation is build/site/index.html. Search needs a server:'
 	@echo '  $(BIN)/python -m http.server 8000 --directory build/site    # at http://localhost:8000'
+
+release: $(INSTALLED) $(RELEASE) ## Build the source distribution, wheels and documentation of a release, and check them
+	@$(BIN)/python -m tools.release
 
 screenshots: $(INSTALLED) ## Take the pictures of the README with Chromium; the report needs make reproduce first
 	CREEK_SCREENSHOTS=docs/images CREEK_REPORT=$(wildcard runs/paper/report.html) \
@@ -135,6 +143,17 @@ $(LIVE): pyproject.toml constraints.txt $(STALE)
 	@echo 'Installing creekdb for live clusters into $(VENV) ...'
 	@$(PIP_INSTALL) '.[certs]'
 	@touch $@
+
+$(DOCS): pyproject.toml constraints.txt $(STALE)
+	$(MAKE_VENV)
+	@echo 'Installing creekdb and the tools of its documentation into $(VENV) ...'
+	@$(PIP_INSTALL) '.[docs]'
+	@touch $@
+
+# Linter of the container file. `make release` names it if it is missing.
+$(RELEASE): $(INSTALLED)
+	@if $(PIP_INSTALL) '.[release]'; then touch $@; \
+	    else echo 'hadolint could not be installed; deploy/Containerfile is not linted.' >&2; fi
 
 # Systems that the benchmarks compare Creek with. The table names those that are missing.
 $(RIVALS): $(INSTALLED)

@@ -53,7 +53,8 @@ def test_three_machines_are_deployed_and_one_loses_its_disk(runner: DeploymentRu
     assert [status["members"] for status in runner.statuses()] == [list(REPLICAS)] * 3
 
     stop, move, restart, call = commands_of("lost-disk.md")
-    assert (stop.line, restart.line) == ("systemctl stop creek", "systemctl start creek")
+    unit = "creek@replica-1"
+    assert (stop.line, restart.line) == (f"systemctl stop {unit}", f"systemctl start {unit}")
     runner.terminals.pop("1").stop()
     runner.run(move.line.replace("/var/lib/creek", f"{runner.directory}/{CLUSTER_DIR}"))
     assert not (runner.directory / CLUSTER_DIR / "data-1").exists()

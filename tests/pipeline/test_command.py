@@ -115,7 +115,7 @@ def test_missing_packages_are_reported_with_the_install_command(
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     assert simulate(grid, tmp_path / "out") == 2
     error = capsys.readouterr().err
-    assert error == ("creek: the pipeline requires pyarrow: pip install 'creekdb[pipeline]'\n")
+    assert error == ("creek: the pipeline requires pyarrow: pip install 'creekdb[spark]'\n")
 
 
 def test_every_command_shows_an_example(capsys: pytest.CaptureFixture[str]) -> None:

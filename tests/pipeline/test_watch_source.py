@@ -106,6 +106,7 @@ def test_options_are_parsed_as_they_are_written() -> None:
     [
         ({"servers": ""}, "'servers' is missing"),
         ({"servers": "nowhere"}, "nowhere"),
+        ({"servers": "a:1,b:2,a:1"}, "server a:1 is named twice"),
         ({"rows": "some"}, "rows is 'some'"),
         ({"startingIndex": "0"}, "startingIndex is '0'"),
         ({"tokenFile": "/no/such/file"}, "token file /no/such/file"),

@@ -237,7 +237,7 @@ def export(
     if backup is not None and explicit_options({"addresses"}):
         raise UsageError("BACKUP and --at exclude each other: omit one of them")
     if find_spec("pyarrow") is None:
-        raise UsageError("creek export requires pyarrow: pip install 'creekdb[pipeline]'")
+        raise UsageError("creek export requires pyarrow: pip install 'creekdb[export]'")
     from creekdb.pipeline.stages.export import export_backup  # noqa: PLC0415 - optional package
 
     if backup is not None:

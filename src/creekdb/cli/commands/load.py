@@ -55,7 +55,7 @@ def load(
       creek load shop --json                  the directory 'shop' was written by creek export
     """
     if find_spec("pyarrow") is None:
-        raise UsageError("creek load requires pyarrow: pip install 'creekdb[pipeline]'")
+        raise UsageError("creek load requires pyarrow: pip install 'creekdb[export]'")
     target = ClusterTarget(servers, token, authority)
     try:
         result = asyncio.run(_load(target, directory, table, json_columns))

@@ -27,6 +27,7 @@ from creekdb.protocol.extensions import EXTENSIONS
 from creekdb.server.membership.join_ticket import make_data_dir, read_ticket
 from creekdb.server.runtime.config import ServerConfig, load_datatype, read_config
 from creekdb.server.runtime.server import Server
+from creekdb.server.runtime.service_manager import READY, STOPPING, ServiceManager
 from creekdb.server.security.authentication import certificate_expiry_s
 from creekdb.server.transport.listeners import raise_open_files_limit
 from creekdb.wire import event_log
@@ -231,6 +232,7 @@ async def _serve(
     # Before the start, since clients may connect and the replica may be stopped before it ends.
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, server.stop_requested.set)
+    manager = ServiceManager(os.environ)
     async with AsyncExitStack() as stack:
         await server.start()
         stack.push_async_callback(server.stop)
@@ -244,7 +246,10 @@ async def _serve(
         address = format_address(parse_address(config.clients)[0], server.client_port)
         where = f"clients at {address}, data in {config.data}"
         click.echo(f"replica {config.replica} of {config.cluster}: {where}")
+        manager.notify(READY)
+        server.task_supervisor.spawn(manager.keep_watchdog_quiet())
         await server.stop_requested.wait()
+        manager.notify(STOPPING)
     if server.failure is not None:
         raise server.failure
 

@@ -77,7 +77,7 @@ def _packaged_home(scratch: Path, unsupported: tuple[str, ...]) -> Path:
         found = f" (found {', '.join(unsupported)})" if unsupported else ""
         raise UsageError(
             f"Spark cannot start: Java {versions} is missing{found}; install it and set JAVA_HOME, "
-            "or install creekdb[pipeline], which includes it"
+            "or install creekdb[spark], which includes it"
         ) from error
     home = scratch / "java"
     (home / "bin").mkdir(parents=True)

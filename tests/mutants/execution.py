@@ -51,8 +51,8 @@ MUTANTS: tuple[MutantWithTests, ...] = (
         "a scan includes the additions of its operation",
         TRANSACTION_TESTS,
         TRANSACTION,
-        "            self._materialise_add(key)\n        own = {",
-        "            pass\n        own = {",
+        "            self._materialise_add(key)\n        if type(prefix) is tuple",
+        "            pass\n        if type(prefix) is tuple",
     ),
     tested(
         "transaction_put_keeps_an_earlier_addition",

@@ -1,6 +1,6 @@
 """Mutants of SQL. Named tests detect them."""
 
-from tests.mutants.catalogue import MutantWithTests, tested
+from tests.mutants.catalogue import Edit, MutantWithTests, tested
 
 CHANGES = "tests/unit/sql/test_changes.py"
 WRITER = "tests/unit/sql/test_row_writer.py"
@@ -224,13 +224,38 @@ MUTANTS: tuple[MutantWithTests, ...] = (
         "    for upsert in changer.plan.upserts:\n",
         "    for upsert in reversed(changer.plan.upserts):\n",
     ),
-    tested(
+    MutantWithTests(
         "sql_strict_types_are_not_enforced",
         "a STRICT column holds values of its type only",
-        "tests/unit/sql/test_probe.py",
-        "sql/changes.py",
-        "        elif _EXACT_TYPES.get(column.affinity) is not type(value) or (",
-        "        elif type(value) is bytes or (",
+        ("tests/unit/sql/test_probe.py", "tests/unit/sql/test_changes_parameters.py"),
+        (
+            Edit(
+                "sql/changes.py",
+                "        elif EXACT_TYPES.get(column.affinity) is not type(value) or (",
+                "        elif type(value) is bytes or (",
+            ),
+            Edit(
+                "sql/changes.py",
+                "        elif kind is None or type(value) is not kind:",
+                "        elif type(value) is bytes:",
+            ),
+        ),
+    ),
+    tested(
+        "sql_returned_words_are_columns",
+        "a word that is a literal in SQLite is no column",
+        "tests/unit/sql/test_changes_parameters.py",
+        "sql/change_plan.py",
+        "if not is_plain or part[0].word in _LITERAL_WORDS:",
+        "if not is_plain:",
+    ),
+    tested(
+        "sql_exact_keys_ignore_the_type",
+        "an argument of another type than the key component is converted",
+        "tests/unit/sql/test_changes_parameters.py",
+        "sql/virtual_tables.py",
+        "if type(arguments[position]) is not kinds[position]:",
+        "if arguments[position] is None:",
     ),
     tested(
         "sql_an_infinite_number_is_stored",

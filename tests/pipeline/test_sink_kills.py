@@ -9,8 +9,8 @@ from pathlib import Path
 from tests.cluster.in_process_cluster import running_cluster
 from tests.pipeline.killed_writer import expected_sums
 
-KILLS = 6
-BATCHES = 12
+KILLS = 4
+BATCHES = 8
 SEED = 24
 
 

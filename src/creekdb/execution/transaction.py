@@ -490,10 +490,20 @@ class Transaction:
             self._leave_footprint("scanned", _range_text(prefix, start, stop))
         for key in [key for key in self._blind_adds if low <= collation_key(key) < high]:
             self._materialise_add(key)
+        if type(prefix) is tuple and prefix and start is None and stop is None:
+            return low, high, self._own_writes_below(prefix)
         own = {
             key: value for key, value in self._writes.items() if low <= collation_key(key) < high
         }
         return low, high, own
+
+    def _own_writes_below(self, prefix: tuple[Any, ...]) -> dict[Key, Any]:
+        length = len(prefix)
+        return {
+            key: value
+            for key, value in self._writes.items()
+            if type(key) is tuple and key[:length] == prefix
+        }
 
     def _materialise_add(self, key: Key) -> None:
         """Replace a deferred addition with a write, because the operation reads the sum."""

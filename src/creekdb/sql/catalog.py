@@ -26,6 +26,10 @@ STORED_NULL: Final = ()
 """Explicit NULL in a column that was added with a default. A missing item means the default."""
 
 
+EXACT_TYPES: Final = {"INTEGER": int, "TEXT": str, "REAL": float, "BLOB": bytes}
+"""Type that a column of each affinity stores without conversion."""
+
+
 class Storage(msgspec.Struct, frozen=True, array_like=True):
     """Physical layout of one table."""
 
@@ -91,8 +95,15 @@ class Index(msgspec.Struct, frozen=True, dict=True):
     collations: tuple[str, ...]
     codecs: tuple[Codec, ...]
 
+    @cached_property
+    def has_only_integers(self) -> bool:
+        """True if each value of the columns is its own key component."""
+        return all(codec is Codec.INTEGER for codec in self.codecs)
+
     def encode(self, values: tuple[SqlValue, ...]) -> tuple[Component, ...]:
         """Return the key components of the indexed columns of a row."""
+        if self.has_only_integers:
+            return tuple([values[column] for column in self.columns])  # type: ignore[misc]
         return tuple(
             [
                 encode(values[column], codec, collation)
@@ -162,6 +173,19 @@ class Table(msgspec.Struct, frozen=True, dict=True):
                 number
                 for number, column in enumerate(self.columns)
                 if column.default is None and not column.is_generated
+            ]
+        )
+
+    @cached_property
+    def stored_types(self) -> tuple[tuple[type | None, bool], ...]:
+        """Type that each column stores without conversion, and whether it stores NULL."""
+        return tuple(
+            [
+                (
+                    EXACT_TYPES.get(column.affinity),
+                    not column.not_null and number != self.row_id_column,
+                )
+                for number, column in enumerate(self.columns)
             ]
         )
 

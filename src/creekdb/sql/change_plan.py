@@ -16,9 +16,13 @@ from creekdb.sql.statements import (
     greatest_parameter,
     is_bounded,
 )
-from creekdb.sql.tokens import quote_name
+from creekdb.sql.tokens import TokenKind, quote_name, split_at_commas, tokenize
 from creekdb.sql.virtual_tables import CHANGED_PREFIX, EXCLUDED_PREFIX
 
+_LITERAL_WORDS: Final = frozenset(
+    ("CURRENT_DATE", "CURRENT_TIME", "CURRENT_TIMESTAMP", "FALSE", "NULL", "TRUE")
+)
+"""Words that are no columns, even if columns have these names."""
 _ROW_ID_NAMES: Final = ("rowid", "_rowid_", "oid")
 
 
@@ -117,7 +121,10 @@ class ChangePlan:
         "assigned",
         "columns",
         "inserted",
+        "inserts_whole_rows",
+        "parameter_rows",
         "resolution",
+        "returned_columns",
         "returning",
         "source",
         "statement",
@@ -140,14 +147,27 @@ class ChangePlan:
         self.source = _source_query(table, statement, views)
         """Query of the rows to insert, or of the keys and new values of the rows to change. None
         for DEFAULT VALUES."""
+        self.parameter_rows = _parameter_rows(self.source)
+        """For VALUES whose items are parameters or NULL: the position of the parameter of each
+        item, -1 for NULL, by row. None for any other source."""
         self.returning = _returning_query(table, statement, views)
+        self.returned_columns = _plain_columns(table, statement.returning)
+        """Numbers of the columns that RETURNING lists, None if it contains anything else."""
         self.assigned: AssignedColumns | None = None
         self.inserted: InsertedColumns | None = None
+        self.inserts_whole_rows = False
+        """True if an INSERT provides all columns of the table in order, and nothing else."""
         self.upserts: tuple[ResolvedUpsert, ...] = ()
         if isinstance(statement, Update):
             self.assigned = AssignedColumns(table, statement.assignments)
         elif isinstance(statement, Insert):
             self.inserted = InsertedColumns(table, statement)
+            self.inserts_whole_rows = (
+                self.inserted.numbers == tuple(range(len(table.columns)))
+                and self.inserted.row_id_position is None
+                and not table.needs_probe
+                and not table.is_autoincrement
+            )
             self.upserts = tuple(
                 [ResolvedUpsert(table, statement.target, each, views) for each in statement.upserts]
             )
@@ -171,6 +191,41 @@ def _returning_query(table: Table, statement: Change, views: Container[str]) -> 
         f"FROM {quote_name(CHANGED_PREFIX + table.name)} AS {quote_name(target.alias)}",
         views,
     )
+
+
+def _parameter_rows(source: Query | None) -> tuple[tuple[int, ...], ...] | None:
+    tokens = [] if source is None else tokenize(source.text)
+    if not tokens or tokens[0].word != "VALUES":
+        return None
+    rows: list[tuple[int, ...]] = []
+    for part in split_at_commas(tokens[1:], 0):
+        if part[0].text != "(" or part[-1].text != ")":
+            return None
+        positions: list[int] = []
+        for item in split_at_commas(part[1:-1], 1):
+            is_parameter = len(item) == 1 and item[0].kind is TokenKind.PARAMETER
+            if is_parameter:
+                positions.append(int(item[0].text[1:]) - 1)
+            elif len(item) == 1 and item[0].word == "NULL":
+                positions.append(-1)
+            else:
+                return None
+        rows.append(tuple(positions))
+    return tuple(rows)
+
+
+def _plain_columns(table: Table, returning: str) -> tuple[int, ...] | None:
+    """Return the numbers of the listed columns, None if the list contains anything else."""
+    numbers: list[int] = []
+    for part in split_at_commas(tokenize(returning), 0):
+        is_plain = len(part) == 1 and part[0].kind is TokenKind.WORD
+        if not is_plain or part[0].word in _LITERAL_WORDS:
+            return None
+        number = table.column_numbers.get(part[0].text.lower())
+        if number is None:
+            return None
+        numbers.append(number)
+    return tuple(numbers)
 
 
 def _source_query(table: Table, statement: Change, views: Container[str]) -> Query | None:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from creekdb.errors import SqlConstraintError, SqlTypeError
-from creekdb.sql.catalog import Table
+from creekdb.sql.catalog import EXACT_TYPES, Table
 from creekdb.sql.change_plan import AssignedColumns, ChangePlan, Query, ResolvedUpsert
 from creekdb.sql.foreign_keys import ForeignKeyEnforcer
 from creekdb.sql.key_codec import SqlValue
@@ -17,8 +17,8 @@ from creekdb.sql.row_ids import next_row_id
 from creekdb.sql.row_writer import USE_DEFAULT, Conflict, Row, RowWriter, unique_error
 from creekdb.sql.worker import Worker
 
-_EXACT_TYPES: Final = {"INTEGER": int, "TEXT": str, "REAL": float, "BLOB": bytes}
-"""Type that a column of each affinity stores without conversion."""
+UNCHECKED_SIZE_MAX: Final = 1_000_000
+"""Size of a text or blob that certainly respects the limits of SQLite."""
 
 
 def execute_change(plan: ChangePlan, worker: Worker, bindings: tuple[Any, ...]) -> SqlResult:
@@ -63,6 +63,16 @@ class RowChanger:
         bindings = self._bindings[: query.parameters]
         return self.worker.query(query.text, bindings, query.is_bounded)
 
+    def inserted_rows(self) -> list[tuple[SqlValue, ...]]:
+        """Return the rows of an INSERT. SQLite is not needed for plain parameters."""
+        rows, bindings = self.plan.parameter_rows, self._bindings
+        if rows is None or not _are_values_unchanged(bindings):
+            return self.query(self.plan.source)
+        return [
+            tuple([None if position < 0 else bindings[position] for position in row])
+            for row in rows
+        ]
+
     def finish(self) -> SqlResult:
         """Check the foreign keys and return the result."""
         if self._foreign_keys is not None:
@@ -71,7 +81,10 @@ class RowChanger:
         session.changes = count
         session.total_changes += count
         rows: list[tuple[SqlValue, ...]] = []
-        if self.plan.returning is not None:
+        numbers = self.plan.returned_columns
+        if self.plan.returning is not None and numbers is not None:
+            rows = [tuple([row.values[each] for each in numbers]) for row in self.changed]
+        elif self.plan.returning is not None:
             self.worker.set_changed(self.table, self.changed)
             rows = self.query(self.plan.returning)
         return SqlResult(self.plan.columns, tuple(rows), count, session.last_row_id)
@@ -84,6 +97,12 @@ class RowChanger:
         """Return the row to insert, with defaults and all constraints of the row itself."""
         table = self.table
         alias = table.row_id_column
+        if self.plan.inserts_whole_rows and _is_stored_unchanged(table, values):
+            complete = tuple(values)
+            if alias is not None:
+                return Row((_alias_value(table, complete),), complete)
+            if not table.has_row_id:
+                return Row(table.primary_key.encode(complete), complete)
         given: dict[int, Any] = dict(zip(numbers, values, strict=True))
         if alias is None:
             complete = self._complete(table, given)
@@ -117,6 +136,8 @@ class RowChanger:
             values = self._complete(table, given)
         if table.row_id_column is not None:
             return Row((_alias_value(table, values),), values)
+        if replaced.keys().isdisjoint(table.primary_key.columns):
+            return Row(row.parts, values)
         return Row(table.row_key_parts(row.row_id(table), values), values)
 
     def _complete(self, table: Table, given: dict[int, Any]) -> tuple[SqlValue, ...]:
@@ -179,7 +200,7 @@ def _insert(changer: RowChanger) -> None:
     inserted, resolution = plan.inserted, plan.resolution
     assert inserted is not None
     position = inserted.row_id_position
-    for values in changer.query(plan.source):
+    for values in changer.inserted_rows():
         row_id = None
         if position is not None:
             row_id = row_id_value(values[position])
@@ -316,6 +337,37 @@ def _is_ignorable(error: SqlConstraintError) -> bool:
     return str(error).startswith(("NOT NULL", "CHECK"))
 
 
+def _are_values_unchanged(bindings: tuple[Any, ...]) -> bool:
+    """True if SQLite would return these parameters as they are, without an error."""
+    for value in bindings:
+        if type(value) is float:
+            if value != value:  # NaN is NULL
+                return False
+        elif type(value) is str:
+            if not value.isascii() or len(value) > UNCHECKED_SIZE_MAX:
+                return False
+        elif type(value) is bytes and len(value) > UNCHECKED_SIZE_MAX:
+            return False
+    return True
+
+
+def _is_stored_unchanged(table: Table, values: Sequence[Any]) -> bool:
+    """True if SQLite would store this whole row as it is, without an error."""
+    types = table.stored_types
+    for number in range(len(types)):
+        kind, is_nullable = types[number]
+        value = values[number]
+        if value is None:
+            if not is_nullable:
+                return False
+        elif kind is float and type(value) is float:
+            if not 0.0 < abs(value) < 1e308:  # -0.0 is stored as 0.0
+                return False
+        elif kind is None or type(value) is not kind:
+            return False
+    return True
+
+
 def _are_stored_unchanged(table: Table, values: dict[int, Any]) -> bool:
     """True if SQLite would store these values of columns as they are, without an error."""
     for number, value in values.items():
@@ -323,7 +375,7 @@ def _are_stored_unchanged(table: Table, values: dict[int, Any]) -> bool:
         if value is None:
             if column.not_null or number == table.row_id_column:
                 return False
-        elif _EXACT_TYPES.get(column.affinity) is not type(value) or (
+        elif EXACT_TYPES.get(column.affinity) is not type(value) or (
             type(value) is float and not 0.0 < abs(value) < 1e308  # -0.0 is stored as 0.0
         ):
             return False

@@ -25,6 +25,8 @@ INSTRUCTIONS_PER_STEP: Final = 100
 """Number of instructions of SQLite's virtual machine that count as one step."""
 STATEMENT_BYTES_MAX: Final = 1_000_000
 """Maximum length of a statement. Equal on every replica, like all limits below."""
+PREPARED_MAX: Final = 500
+"""Number of executions after which an unused prepared statement is dropped."""
 EXPRESSION_DEPTH_MAX: Final = 200
 BLOB_BYTES_MAX: Final = 16_000_000
 PATTERN_BYTES_MAX: Final = 10_000
@@ -159,7 +161,9 @@ def open_connection(slot: SessionSlot) -> apsw.Connection:
 
     The caller installs an authorizer once it has created its tables.
     """
-    connection = apsw.Connection(":memory:", vfs=slot.clock.vfs_name)
+    connection = apsw.Connection(
+        ":memory:", vfs=slot.clock.vfs_name, statementcachesize=PREPARED_MAX
+    )
     helper = apsw.Connection(":memory:", vfs=slot.clock.vfs_name)
     _define_functions(connection, helper, slot)
     for limit, value in _LIMITS:

@@ -23,7 +23,7 @@ from creekdb.sql.access_path import (
 )
 from creekdb.sql.catalog import Catalog, Table
 from creekdb.sql.connection import SessionSlot
-from creekdb.sql.key_codec import Component, SqlValue
+from creekdb.sql.key_codec import Codec, Component, SqlValue
 from creekdb.sql.statements import has_range_between_columns, has_subquery_in_list
 from creekdb.sql.tokens import quote_name
 
@@ -64,7 +64,15 @@ NO_BATCHES: Final[Found] = iter(())
 class PlannedScan:
     """Access path with all that does not depend on the arguments of a scan."""
 
-    __slots__ = ("is_point", "is_primary_key", "path", "positions", "prefix", "slots")
+    __slots__ = (
+        "exact_kinds",
+        "is_complete",
+        "is_primary_key",
+        "path",
+        "positions",
+        "prefix",
+        "slots",
+    )
 
     def __init__(self, table: Table, path: AccessPath) -> None:
         self.path = path
@@ -76,14 +84,33 @@ class PlannedScan:
         """Positions of the used columns in a stored row."""
         self.positions = {column: index for index, column in enumerate(path.columns)}
         """Positions of the used columns in a picked row."""
-        self.is_point = (
-            self.is_primary_key
-            and table.has_row_id
-            and len(path.equalities) == 1
-            and path.equalities[0].operator == EQ
-            and not table.storage.added_defaults
-        )
-        """True if the path is an equality of the row id."""
+        self.is_complete = self.is_primary_key and len(path.equalities) == len(path.key.columns)
+        """True if the equalities determine one row."""
+        self.exact_kinds = () if table.storage.added_defaults else _exact_kinds(path)
+        """Type of each argument that is its own key component. Empty if the path has bounds, or
+        if a column needs an encoding."""
+
+    def exact_key(self, arguments: tuple[Any, ...]) -> tuple[Any, ...] | None:
+        """Return the prefix followed by the arguments, None if one of them has another type."""
+        kinds = self.exact_kinds
+        if not kinds:
+            return None
+        for position in range(len(kinds)):
+            if type(arguments[position]) is not kinds[position]:
+                return None
+        return self.prefix + arguments
+
+
+def _exact_kinds(path: AccessPath) -> tuple[type, ...]:
+    if path.lower is not None or path.upper is not None:
+        return ()
+    kinds: list[type] = []
+    for position, condition in enumerate(path.equalities):
+        is_integer = path.key.codecs[position] is Codec.INTEGER
+        if not is_integer or condition.operator != EQ or condition.argument != position:
+            return ()
+        kinds.append(int)
+    return tuple(kinds)
 
 
 class StoredTable:
@@ -153,14 +180,20 @@ class StoredCursor:
     def Filter(self, number: int, name: str | None, arguments: tuple[Any, ...]) -> None:  # noqa: N802
         scan = self._scans[number]
         self._positions = scan.positions
-        if scan.is_point and type(arguments[0]) is int:
-            self._key = (*scan.prefix, arguments[0])
-            self._row = self._slot.current.transaction.pick(self._key, *scan.slots)
+        key = scan.exact_key(arguments)
+        if key is not None and scan.is_complete:
+            self._key = key
+            self._row = self._slot.current.transaction.pick(key, *scan.slots)
             self._batch = []
+            return
+        if key is not None and scan.is_primary_key:
+            self._batches = self._slot.current.transaction.scan_batches(
+                scan.slots, key, reverse=scan.path.reverse
+            )
         else:
             self._batches = scan_rows(self._table, self._slot, scan, arguments)
-            self._batch, self._index = [], 0
-            self.Next()
+        self._batch, self._index = [], 0
+        self.Next()
 
     def Next(self) -> None:  # noqa: N802
         index = self._index + 1

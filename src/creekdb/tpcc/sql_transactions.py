@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from creekdb.execution.transaction import Transaction
 from creekdb.tpcc.population.random_values import ORIGINAL_MARK
-from creekdb.tpcc.schema import CUSTOMER, DISTRICT_TEXT, DISTRICTS, ORDER_LINE
+from creekdb.tpcc.schema import C_CREDIT, CUSTOMER, DISTRICT_TEXT, DISTRICTS, ORDER_LINE
 from creekdb.tpcc.transactions import (
     BAD_CREDIT,
     DATA_MAX,
@@ -29,7 +29,7 @@ _TAX: Final = "SELECT w_tax FROM warehouse WHERE w_id = ?"
 _NEXT_ORDER: Final = """
 UPDATE district SET d_next_o_id = d_next_o_id + 1
 WHERE d_w_id = ? AND d_id = ?
-RETURNING d_tax, d_next_o_id - 1
+RETURNING d_tax, d_next_o_id
 """
 _ORDERING_CUSTOMER: Final = """
 SELECT c_last, c_credit, c_discount FROM customer WHERE c_w_id = ? AND c_d_id = ? AND c_id = ?
@@ -43,7 +43,7 @@ UPDATE stock SET
     s_order_cnt = s_order_cnt + 1,
     s_remote_cnt = s_remote_cnt + ?2
 WHERE s_w_id = ?3 AND s_i_id = ?4
-RETURNING s_quantity, s_data, substr(s_dist, ?5, {DISTRICT_TEXT})
+RETURNING s_quantity, s_data, s_dist
 """
 
 
@@ -65,7 +65,8 @@ def new_order(
 ) -> tuple[Any, ...]:
     now = tx.timestamp
     ((w_tax,),) = _rows(tx, "warehouse", (w,), _TAX, w)
-    ((d_tax, order),) = _rows(tx, "district", (w, d), _NEXT_ORDER, w, d)
+    ((d_tax, next_order),) = _rows(tx, "district", (w, d), _NEXT_ORDER, w, d)
+    order = next_order - 1
     ((last, credit, discount),) = _rows(tx, "customer", (w, d, c), _ORDERING_CUSTOMER, w, d, c)
     all_local = int(all(supplier == w for _, supplier, _ in lines))
     tx.sql(_INSERT_ORDER, w, d, order, c, now, len(lines), all_local)
@@ -77,16 +78,15 @@ def new_order(
     total = 0
     inserted: list[Any] = []
     line_results: list[tuple[Any, ...]] = []
-    start = (d - 1) * DISTRICT_TEXT + 1
     for number, (i, supplier, quantity) in enumerate(lines, 1):
         if i not in items:
             raise UnusedItem("Item number is not valid")
         price, name, i_data = items[i]
         is_remote = supplier != w
-        ((remaining, s_data, info),) = _rows(
-            *(tx, "stock", (supplier, i), _TAKE_STOCK),
-            *(quantity, is_remote, supplier, i, start),
+        ((remaining, s_data, s_dist),) = _rows(
+            *(tx, "stock", (supplier, i), _TAKE_STOCK), *(quantity, is_remote, supplier, i)
         )
+        info = s_dist[(d - 1) * DISTRICT_TEXT : d * DISTRICT_TEXT]
         amount = quantity * price
         total += amount
         inserted += (w, d, order, number, i, supplier, quantity, amount, info)
@@ -155,11 +155,7 @@ UPDATE customer SET
     c_payment_cnt = c_payment_cnt + 1,
     c_data = iif(c_credit = '{BAD_CREDIT}', substr(?2 || c_data, 1, {DATA_MAX}), c_data)
 WHERE c_w_id = ?3 AND c_d_id = ?4 AND c_id = ?5
-RETURNING
-    {", ".join(CUSTOMER.fixed)},
-    c_balance,
-    iif(c_credit = '{BAD_CREDIT}', substr(c_data, 1, {DATA_SHOWN}), NULL),
-    c_payment_cnt
+RETURNING {", ".join(CUSTOMER.fixed)}, c_balance, c_payment_cnt, c_data
 """
 _INSERT_HISTORY: Final = "INSERT INTO history VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
 
@@ -172,13 +168,14 @@ def payment(
     ((d_name, *d_address),) = _rows(tx, "district", (w, d), _PAY_DISTRICT, amount, w, d)
     c = _find_customer(tx, c_w, c_d, customer)
     entry = f"{c} {c_d} {c_w} {d} {w} {amount // 100}.{amount % 100:02} "
-    ((*shown, number),) = _rows(
+    ((*shown, number, c_data),) = _rows(
         *(tx, "customer", (c_w, c_d, c), _PAY),
         *(amount, entry, c_w, c_d, c),
     )
     data = f"{w_name}    {d_name}"
     tx.sql(_INSERT_HISTORY, c_w, c_d, c, number, w, d, now, amount, data)
-    return (c, now, *w_address, *d_address, *shown)
+    shown_data = c_data[:DATA_SHOWN] if shown[C_CREDIT] == BAD_CREDIT else None
+    return (c, now, *w_address, *d_address, *shown, shown_data)
 
 
 # --- Order-Status --------------------------------------------------------------------------------

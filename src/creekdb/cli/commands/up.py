@@ -152,6 +152,9 @@ def up(
         "0",
         metavar="DURATION",
     ),
+    before_images: bool = option(
+        "Also keep the values before each change in the feed; requires --keep-changes."
+    ),
 ) -> None:
     """Run a cluster on this machine, one process per replica, and show its state until Ctrl-C. A
     replica that is killed is restarted; one that exits by itself is not. Each replica serves a live
@@ -164,11 +167,15 @@ def up(
       creek up --datatype shop.stock:shop --port 7500
     """
     add_working_directory_to_path()
-    parse_duration_s("--keep-changes", keep_changes)
+    keeps_changes = parse_duration_s("--keep-changes", keep_changes) > 0
+    if before_images and not keeps_changes:
+        raise UsageError("--before-images requires --keep-changes: set the retention, such as 24h")
     loaded = load_datatype(datatype)
     _check_ports_free(port, replicas)
     with _data_directory(directory, _ClusterFile(replicas, datatype)) as data_dir:
         options = ("--durability", durability, "--keep-changes", keep_changes)
+        if before_images:
+            options = (*options, "--before-images")
         cluster = LocalCluster(
             data_dir, replicas=replicas, datatype=datatype, options=options, port=port, http=True
         )

@@ -3,8 +3,9 @@
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
-from creekdb.cli.commands.up import LocalFaultInjector
+from creekdb.cli.commands.up import LocalFaultInjector, up
 from creekdb.errors import UsageError
 from creekdb.load.local_cluster import LocalCluster
 
@@ -26,3 +27,10 @@ async def test_links_to_replicas_that_joined_later_can_be_cut(tmp_path: Path) ->
                 injector.heal([(0, 7), link])
         assert cut() == {0: (7,), 1: ()}
     assert events[:2] == ["the link between 0 and 1 is cut", "the link between 0 and 7 is cut"]
+
+
+def test_values_before_changes_are_kept_only_with_changes() -> None:
+    result = CliRunner().invoke(up, ["--before-images"])
+
+    assert isinstance(result.exception, UsageError)
+    assert "--before-images requires --keep-changes" in str(result.exception)

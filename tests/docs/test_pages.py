@@ -81,7 +81,7 @@ def test_code_compiles_commands_exist_and_configurations_are_valid(
                 (tmp_path / "replica.toml").write_text(text)
                 assert read_config(tmp_path / "replica.toml", {}, {}).members
             case Block("ini", _, text):
-                unit = configparser.ConfigParser(strict=False)
+                unit = configparser.ConfigParser(strict=False, interpolation=None)
                 unit.read_string(text)
                 program, *words = shlex.split(unit["Service"]["ExecStart"])
                 assert Path(program).name == "creek"

@@ -121,7 +121,7 @@ def test_a_missing_java_is_reported_with_a_remedy(
 def test_a_missing_spark_is_reported_with_a_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pyspark.sql", None)
     with (
-        pytest.raises(UsageError, match=r"pip install 'creekdb\[pipeline\]'"),
+        pytest.raises(UsageError, match=r"pip install 'creekdb\[spark\]'"),
         session.spark_session(),
     ):
         pass

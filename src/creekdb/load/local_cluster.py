@@ -220,10 +220,12 @@ class LocalCluster:
             return await db.status()
 
     async def wait_until_ready(self) -> None:
-        """Wait until all running replicas are connected to each other and have a leader."""
+        """Wait until all running replicas are connected, have joined and have a leader."""
         await self._wait_until(
             lambda statuses: all(
-                len(status["connected"]) == len(statuses) - 1 and status["leader"] is not None
+                len(status["connected"]) == len(statuses) - 1
+                and status["leader"] is not None
+                and not status["why_closed"]
                 for status in statuses
             )
         )

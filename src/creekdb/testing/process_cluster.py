@@ -88,7 +88,7 @@ class ProcessCluster:
             self._local.start(replica)
 
     def wait_until_ready(self) -> None:
-        """Wait until all running replicas are connected and have a leader."""
+        """Wait until all running replicas are connected, have joined and have a leader."""
         _run(self._local.wait_until_ready())
 
     def state(self, replica: int = 0) -> dict[Key, Any]:

@@ -51,8 +51,8 @@ def load(
     \b
     Examples:
       creek load words
-      creek load s3a://lake/orders --table orders --servers 10.0.0.2:7100,10.0.0.3:7100
-      creek load shop --json                  the directory 'shop' was written by creek export
+      creek load s3a://lake/orders --table orders --servers 10.0.0.2:7100
+      creek load shop --json         'shop' was written by 'creek export'
     """
     if find_spec("pyarrow") is None:
         raise UsageError("creek load requires pyarrow: pip install 'creekdb[export]'")

@@ -117,8 +117,8 @@ def pipeline() -> None:
       creek pipeline verify runs/quick
       creek pipeline report runs/quick --open
       creek pipeline check calls.jsonl --model kv
-      creek pipeline watch --open           a live cluster, such as that of 'creek up'
-      creek pipeline audit --datatype kv    the same, checked as it commits
+      creek pipeline watch --open              a cluster of 'creek up'
+      creek pipeline audit --datatype kv       the same, checked as it commits
       creek pipeline generate --warehouses 5 --out runs/population
       creek pipeline pack --out environment.tar.gz
     """

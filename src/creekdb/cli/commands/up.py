@@ -173,9 +173,9 @@ def up(
     loaded = load_datatype(datatype)
     _check_ports_free(port, replicas)
     with _data_directory(directory, _ClusterFile(replicas, datatype)) as data_dir:
-        options = ("--durability", durability, "--keep-changes", keep_changes)
+        options = ["--durability", durability, "--keep-changes", keep_changes]
         if before_images:
-            options = (*options, "--before-images")
+            options.append("--before-images")
         cluster = LocalCluster(
             data_dir, replicas=replicas, datatype=datatype, options=options, port=port, http=True
         )

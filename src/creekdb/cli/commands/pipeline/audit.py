@@ -52,7 +52,7 @@ def audit(
     \b
     Examples:
       creek pipeline audit --datatype kv
-      creek pipeline audit --servers a:7100,b:7100,c:7100 --out runs/audit --for 10m
+      creek pipeline audit --servers a:7100,b:7100 --out runs/audit --for 10m
     """
     with require_packages():
         from creekdb.pipeline.watch.auditor import Auditor, verdicts  # noqa: PLC0415

@@ -152,7 +152,7 @@ def watch(
     Examples:
       creek up --keep-changes 24h
       creek pipeline watch --open
-      creek pipeline watch --servers a:7100,b:7100,c:7100 --out runs/shop --for 60s
+      creek pipeline watch --servers a:7100,b:7100 --out runs/shop --for 60s
     """
     with require_packages():
         from creekdb.pipeline.watch.following import follow, open_directory  # noqa: PLC0415

@@ -36,6 +36,7 @@ MODULES: Final = (
     "execution/mvcc/estimates",
     "execution/mvcc/footprint_index",
     "execution/mvcc/merged_runs",
+    "execution/mvcc/pinned_state",
     "execution/mvcc/read_index",
     "execution/mvcc/register_table",
     "execution/mvcc/scheduler",
@@ -133,6 +134,7 @@ SUBCLASSED: Final = (
     "IoUring",
     "Population",
     "ReplicaView",
+    "TimedFileOps",
 )
 """Classes with interpreted subclasses, which mypyc requires to be declared."""
 

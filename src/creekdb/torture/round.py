@@ -383,7 +383,7 @@ async def _until(
                 processes.collect_removed()
                 polled = [processes.status_unless_exited(each) for each in processes.running]
                 statuses = [each for each in await asyncio.gather(*polled) if each is not None]
-                if condition(statuses):
+                if len(statuses) == len(polled) and condition(statuses):
                     return
                 await asyncio.sleep(0.05)
     raise CreekError(f"the replicas did not converge within {TIMEOUT_S:g} s: {statuses}")

@@ -44,6 +44,20 @@ def test_replica_classes_of_compiled_schemes_are_open_to_subclasses() -> None:
     assert {name for name in replicas if name.endswith("Replica")} <= set(SUBCLASSED)
 
 
+def test_bases_of_interpreted_classes_are_open_to_subclasses() -> None:
+    compiled = {each.name for module in MODULES for each in classes(module)}
+    interpreted = {str(path.relative_to(SOURCE).with_suffix("")) for path in SOURCE.rglob("*.py")}
+    bases = {
+        base.id
+        for module in interpreted - set(MODULES)
+        for each in classes(module)
+        for base in each.bases
+        if isinstance(base, ast.Name)
+    }
+
+    assert bases & compiled <= set(SUBCLASSED)
+
+
 def test_only_subclassed_classes_are_marked_in_the_copy(tmp_path: Path) -> None:
     path = tmp_path / "module.py"
     path.write_text("class EmptyBase:\n    pass\n\n\nclass EmptyBaseElse(EmptyBase):\n    pass\n")

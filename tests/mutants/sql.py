@@ -2,11 +2,11 @@
 
 from tests.mutants.catalogue import Edit, MutantWithTests, tested
 
-CHANGES = "tests/unit/sql/test_changes.py"
-WRITER = "tests/unit/sql/test_row_writer.py"
-READS = "tests/unit/sql/test_virtual_tables.py"
+CHANGES = "tests/unit/sql/changes/test_execution.py"
+WRITER = "tests/unit/sql/changes/test_row_writer.py"
+READS = "tests/unit/sql/queries/test_virtual_tables.py"
 CONNECTION = "tests/unit/sql/test_connection.py"
-FOREIGN_KEYS = "tests/unit/sql/test_foreign_keys.py"
+FOREIGN_KEYS = "tests/unit/sql/changes/test_foreign_keys.py"
 ENGINE = "tests/unit/sql/test_engine.py"
 
 MUTANTS: tuple[MutantWithTests, ...] = (
@@ -14,7 +14,7 @@ MUTANTS: tuple[MutantWithTests, ...] = (
         "sql_failed_statement_keeps_its_rows",
         "a statement that raises has no effect",
         "tests/unit/sql/test_engine.py",
-        "sql/changes.py",
+        "sql/changes/execution.py",
         "            changer.writer.undo()\n",
         "            pass\n",
     ),
@@ -22,15 +22,15 @@ MUTANTS: tuple[MutantWithTests, ...] = (
         "sql_replace_keeps_rows_in_the_way",
         "OR REPLACE deletes the rows in the way",
         CHANGES,
-        "sql/changes.py",
+        "sql/changes/execution.py",
         "                self.writer.delete(self.table, existing)\n",
         "                pass\n",
     ),
     tested(
         "sql_row_ids_ignore_the_replica",
         "replicas draw different row ids at the same time",
-        "tests/unit/sql/test_row_ids.py",
-        "sql/row_ids.py",
+        "tests/unit/sql/changes/test_row_ids.py",
+        "sql/changes/row_ids.py",
         "replica = transaction.replica & (2**REPLICA_BITS - 1)",
         "replica = 0",
     ),
@@ -45,8 +45,8 @@ MUTANTS: tuple[MutantWithTests, ...] = (
     tested(
         "sql_parents_without_check",
         "a child needs its parent",
-        "tests/unit/sql/test_foreign_keys.py",
-        "sql/changes.py",
+        "tests/unit/sql/changes/test_foreign_keys.py",
+        "sql/changes/execution.py",
         "            self._foreign_keys.check()\n",
         "            pass\n",
     ),
@@ -54,7 +54,7 @@ MUTANTS: tuple[MutantWithTests, ...] = (
         "sql_update_leaves_the_old_index_entry",
         "an update removes the index entry of the previous values",
         WRITER,
-        "sql/row_writer.py",
+        "sql/changes/row_writer.py",
         "                self._delete(old_key)\n",
         "                pass\n",
     ),
@@ -62,7 +62,7 @@ MUTANTS: tuple[MutantWithTests, ...] = (
         "sql_delete_leaves_its_index_entries",
         "a deletion removes the index entries of the row",
         WRITER,
-        "sql/row_writer.py",
+        "sql/changes/row_writer.py",
         "            self._delete(table.index_key(index, row.values, row.parts))\n",
         "            pass\n",
     ),
@@ -70,7 +70,7 @@ MUTANTS: tuple[MutantWithTests, ...] = (
         "sql_unique_check_reads_only_own_writes",
         "a unique check is a recorded read",
         WRITER,
-        "sql/row_writer.py",
+        "sql/changes/row_writer.py",
         "            parts = get(table.index_key(index, row.values, row.parts))\n",
         "            key = table.index_key(index, row.values, row.parts)\n"
         "            pending = self._transaction.pending_write(key)\n"
@@ -87,8 +87,8 @@ MUTANTS: tuple[MutantWithTests, ...] = (
     tested(
         "sql_upper_text_bound_leaves_out_numbers",
         "a comparison with a numeric column converts texts to numbers",
-        "tests/unit/sql/test_access_path.py",
-        "sql/access_path.py",
+        "tests/unit/sql/queries/test_access_path.py",
+        "sql/queries/access_path.py",
         "if path.is_wide and type(bounds[1]) is str",
         "if path.is_wide and bounds[1] is None",
     ),
@@ -96,7 +96,7 @@ MUTANTS: tuple[MutantWithTests, ...] = (
         "sql_undo_restores_the_last_value_only",
         "all writes of a failed statement are undone, newest first",
         WRITER,
-        "sql/row_writer.py",
+        "sql/changes/row_writer.py",
         "key, pending = self._undo.pop()",
         "key, pending = self._undo.pop(0)",
     ),
@@ -104,7 +104,7 @@ MUTANTS: tuple[MutantWithTests, ...] = (
         "sql_query_reads_too_few_columns",
         "a query depends on each column that it uses",
         READS,
-        "sql/access_path.py",
+        "sql/queries/access_path.py",
         "if min(number, 63) in used",
         "if number in used and number < 63",
     ),
@@ -112,7 +112,7 @@ MUTANTS: tuple[MutantWithTests, ...] = (
         "sql_query_depends_on_all_columns",
         "a query depends only on the columns that it uses",
         READS,
-        "sql/access_path.py",
+        "sql/queries/access_path.py",
         "if min(number, 63) in used",
         "if used is not None",
     ),
@@ -120,15 +120,15 @@ MUTANTS: tuple[MutantWithTests, ...] = (
         "sql_upper_bound_excludes_equal_keys",
         "a range includes the keys that start with its upper bound",
         READS,
-        "sql/virtual_tables.py",
+        "sql/queries/virtual_tables.py",
         "stop = (*prefix, keys.high) if keys.excludes_high else _after(prefix, keys.high)",
         "stop = (*prefix, keys.high)",
     ),
     tested(
         "sql_comparison_converts_text_columns",
         "a number is no bound of a text column",
-        "tests/unit/sql/test_access_path.py",
-        "sql/access_path.py",
+        "tests/unit/sql/queries/test_access_path.py",
+        "sql/queries/access_path.py",
         '        return value if kind is str else _UNCERTAIN\n    if affinity == "BLOB":',
         '        return str(value)\n    if affinity == "BLOB":',
     ),
@@ -186,7 +186,7 @@ MUTANTS: tuple[MutantWithTests, ...] = (
         "sql_if_not_exists_writes_the_schema",
         "a statement without effect on the schema writes nothing",
         ENGINE,
-        "sql/schema_changes.py",
+        "sql/changes/schema_changes.py",
         "    if probe.entries() == schema.entries:\n        return result",
         "    if text is None:\n        return result",
     ),
@@ -194,7 +194,7 @@ MUTANTS: tuple[MutantWithTests, ...] = (
         "sql_cascades_end_after_one_level",
         "actions of foreign keys apply to the rows that they change",
         FOREIGN_KEYS,
-        "sql/foreign_keys.py",
+        "sql/changes/foreign_keys.py",
         "                self._writer.delete(table, current)\n",
         "                on_delete, self._writer.on_delete = self._writer.on_delete, None\n"
         "                self._writer.delete(table, current)\n"
@@ -204,7 +204,7 @@ MUTANTS: tuple[MutantWithTests, ...] = (
         "sql_default_of_a_child_is_not_checked",
         "a child needs its parent after SET DEFAULT",
         FOREIGN_KEYS,
-        "sql/foreign_keys.py",
+        "sql/changes/foreign_keys.py",
         "        self._child_checks.append(_ChildCheck(key, table, row))\n        self._writer",
         "        self._writer",
     ),
@@ -212,7 +212,7 @@ MUTANTS: tuple[MutantWithTests, ...] = (
         "sql_returning_shows_the_old_row",
         "RETURNING shows the row after the change",
         CHANGES,
-        "sql/changes.py",
+        "sql/changes/execution.py",
         "            return\n        self.changed.append(row)",
         "            return\n        self.changed.append(previous)",
     ),
@@ -220,22 +220,22 @@ MUTANTS: tuple[MutantWithTests, ...] = (
         "sql_first_conflict_clause_is_ignored",
         "the first ON CONFLICT clause that handles a conflict decides",
         CHANGES,
-        "sql/changes.py",
+        "sql/changes/execution.py",
         "    for upsert in changer.plan.upserts:\n",
         "    for upsert in reversed(changer.plan.upserts):\n",
     ),
     MutantWithTests(
         "sql_strict_types_are_not_enforced",
         "a STRICT column holds values of its type only",
-        ("tests/unit/sql/test_probe.py", "tests/unit/sql/test_changes_parameters.py"),
+        ("tests/unit/sql/test_probe.py", "tests/unit/sql/changes/test_execution_parameters.py"),
         (
             Edit(
-                "sql/changes.py",
+                "sql/changes/execution.py",
                 "        elif EXACT_TYPES.get(column.affinity) is not type(value) or (",
                 "        elif type(value) is bytes or (",
             ),
             Edit(
-                "sql/changes.py",
+                "sql/changes/execution.py",
                 "        elif kind is None or type(value) is not kind:",
                 "        elif type(value) is bytes:",
             ),
@@ -244,16 +244,16 @@ MUTANTS: tuple[MutantWithTests, ...] = (
     tested(
         "sql_returned_words_are_columns",
         "a word that is a literal in SQLite is no column",
-        "tests/unit/sql/test_changes_parameters.py",
-        "sql/change_plan.py",
+        "tests/unit/sql/changes/test_execution_parameters.py",
+        "sql/changes/plan.py",
         "if not is_plain or part[0].word in _LITERAL_WORDS:",
         "if not is_plain:",
     ),
     tested(
         "sql_exact_keys_ignore_the_type",
         "an argument of another type than the key component is converted",
-        "tests/unit/sql/test_changes_parameters.py",
-        "sql/virtual_tables.py",
+        "tests/unit/sql/changes/test_execution_parameters.py",
+        "sql/queries/virtual_tables.py",
         "if type(arguments[position]) is not kinds[position]:",
         "if arguments[position] is None:",
     ),
@@ -269,7 +269,7 @@ MUTANTS: tuple[MutantWithTests, ...] = (
         "sql_a_dropped_slot_is_used_again",
         "the position of a dropped column is not used again",
         "tests/unit/sql/test_catalog.py",
-        "sql/schema_changes.py",
+        "sql/changes/schema_changes.py",
         "    slot = storage.width\n",
         "    slot = len(storage.slots)\n",
     ),

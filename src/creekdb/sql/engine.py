@@ -11,11 +11,11 @@ import apsw
 from creekdb.errors import SqlSyntaxError, SqlTypeError, SqlUnsupported
 from creekdb.execution.transaction import Transaction
 from creekdb.sql.catalog import SCHEMA_KEY
-from creekdb.sql.change_plan import ChangePlan
-from creekdb.sql.changes import execute_change
+from creekdb.sql.changes.execution import execute_change
+from creekdb.sql.changes.plan import ChangePlan
+from creekdb.sql.changes.schema_changes import change_schema, drop_target, refuse_by_words
 from creekdb.sql.connection import READING_PRAGMAS, STATEMENT_BYTES_MAX, Session
 from creekdb.sql.result import SqlResult
-from creekdb.sql.schema_changes import change_schema, drop_target, refuse_by_words
 from creekdb.sql.statements import (
     NumberedText,
     StatementReader,

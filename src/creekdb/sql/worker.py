@@ -11,6 +11,7 @@ import apsw
 
 from creekdb.errors import SqlTypeError
 from creekdb.sql.catalog import Schema, Table
+from creekdb.sql.changes.row_writer import Row
 from creekdb.sql.connection import (
     InstructionMeter,
     Session,
@@ -20,10 +21,7 @@ from creekdb.sql.connection import (
 )
 from creekdb.sql.key_codec import SqlValue
 from creekdb.sql.probe import Probe
-from creekdb.sql.row_writer import Row
-from creekdb.sql.sqlite_errors import translate
-from creekdb.sql.tokens import quote_name
-from creekdb.sql.virtual_tables import (
+from creekdb.sql.queries.virtual_tables import (
     CHANGED_PREFIX,
     EXCLUDED_PREFIX,
     ROWS_MODULE,
@@ -31,6 +29,8 @@ from creekdb.sql.virtual_tables import (
     RowModule,
     StoredModule,
 )
+from creekdb.sql.sqlite_errors import translate
+from creekdb.sql.tokens import quote_name
 
 IDLE_MAX: Final = 4
 """Maximum number of idle workers per schema."""

@@ -16,15 +16,15 @@ from msgspec.structs import replace
 from creekdb.errors import SqlConstraintError, SqlError, SqlUnsupported
 from creekdb.execution.transaction import Transaction
 from creekdb.sql.catalog import SCHEMA_KEY, Catalog, Index, Schema, Storage, Table
+from creekdb.sql.changes.row_writer import unique_error
 from creekdb.sql.connection import Session, SessionSlot, allow_schema_changes
 from creekdb.sql.key_codec import SqlValue
 from creekdb.sql.probe import Probe
+from creekdb.sql.queries.virtual_tables import RESERVED_PREFIX
 from creekdb.sql.result import SqlResult
-from creekdb.sql.row_writer import unique_error
 from creekdb.sql.sqlite_errors import translate
 from creekdb.sql.statements import StatementReader
 from creekdb.sql.tokens import Token, TokenKind, statement_tokens, tokenize
-from creekdb.sql.virtual_tables import RESERVED_PREFIX
 
 _CREATE_REFUSED: Final = {
     "TRIGGER": "write the statements of the trigger into the operation that changes the table",

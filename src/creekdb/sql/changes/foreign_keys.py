@@ -10,8 +10,8 @@ from typing import Any, Final, NamedTuple, Protocol
 
 from creekdb.errors import SqlConstraintError
 from creekdb.sql.catalog import Catalog, ForeignKey, Table
+from creekdb.sql.changes.row_writer import USE_DEFAULT, Row, RowWriter
 from creekdb.sql.key_codec import SqlValue
-from creekdb.sql.row_writer import USE_DEFAULT, Row, RowWriter
 from creekdb.sql.tokens import quote_name
 
 ACTION_DEPTH_MAX: Final = 100

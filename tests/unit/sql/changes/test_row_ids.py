@@ -2,8 +2,8 @@ from creekdb.execution.sequential import Sequential
 from creekdb.execution.transaction import Transaction
 from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.request import NOOP, Request
+from creekdb.sql.changes.row_ids import NUMBER_BITS, next_row_id
 from creekdb.sql.connection import Session
-from creekdb.sql.row_ids import NUMBER_BITS, next_row_id
 from tests.unit.execution.strategies import SCRIPT
 from tests.unit.sql.databases import Database
 

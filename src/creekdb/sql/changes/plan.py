@@ -4,8 +4,9 @@ from collections.abc import Container
 from typing import Final, NamedTuple
 
 from creekdb.sql.catalog import Index, Table
-from creekdb.sql.foreign_keys import key_columns
-from creekdb.sql.row_writer import Conflict
+from creekdb.sql.changes.foreign_keys import key_columns
+from creekdb.sql.changes.row_writer import Conflict
+from creekdb.sql.queries.virtual_tables import CHANGED_PREFIX, EXCLUDED_PREFIX
 from creekdb.sql.statements import (
     Assignments,
     Change,
@@ -17,7 +18,6 @@ from creekdb.sql.statements import (
     is_bounded,
 )
 from creekdb.sql.tokens import TokenKind, quote_name, split_at_commas, tokenize
-from creekdb.sql.virtual_tables import CHANGED_PREFIX, EXCLUDED_PREFIX
 
 _LITERAL_WORDS: Final = frozenset(
     ("CURRENT_DATE", "CURRENT_TIME", "CURRENT_TIMESTAMP", "FALSE", "NULL", "TRUE")

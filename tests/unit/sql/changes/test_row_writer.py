@@ -11,7 +11,7 @@ from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.request import NOOP, Outcome, Request
 from creekdb.protocol.values import Key
 from creekdb.sql.catalog import Table
-from creekdb.sql.row_writer import Row, RowWriter, unique_error
+from creekdb.sql.changes.row_writer import Row, RowWriter, unique_error
 from tests.unit.schemes.single_replica import SingleReplica
 from tests.unit.sql.databases import Database
 

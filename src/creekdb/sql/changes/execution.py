@@ -9,12 +9,12 @@ from typing import Any, Final
 
 from creekdb.errors import SqlConstraintError, SqlTypeError
 from creekdb.sql.catalog import EXACT_TYPES, Table
-from creekdb.sql.change_plan import AssignedColumns, ChangePlan, Query, ResolvedUpsert
-from creekdb.sql.foreign_keys import ForeignKeyEnforcer
+from creekdb.sql.changes.foreign_keys import ForeignKeyEnforcer
+from creekdb.sql.changes.plan import AssignedColumns, ChangePlan, Query, ResolvedUpsert
+from creekdb.sql.changes.row_ids import next_row_id
+from creekdb.sql.changes.row_writer import USE_DEFAULT, Conflict, Row, RowWriter, unique_error
 from creekdb.sql.key_codec import SqlValue
 from creekdb.sql.result import SqlResult
-from creekdb.sql.row_ids import next_row_id
-from creekdb.sql.row_writer import USE_DEFAULT, Conflict, Row, RowWriter, unique_error
 from creekdb.sql.worker import Worker
 
 UNCHECKED_SIZE_MAX: Final = 1_000_000

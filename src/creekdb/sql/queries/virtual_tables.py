@@ -13,7 +13,10 @@ import apsw
 
 from creekdb.execution.keys import collation_key
 from creekdb.execution.transaction import Transaction
-from creekdb.sql.access_path import (
+from creekdb.sql.catalog import Catalog, Table
+from creekdb.sql.connection import SessionSlot
+from creekdb.sql.key_codec import Codec, Component, SqlValue
+from creekdb.sql.queries.access_path import (
     EQ,
     AccessPath,
     KeyRange,
@@ -21,9 +24,6 @@ from creekdb.sql.access_path import (
     choose_path,
     key_range,
 )
-from creekdb.sql.catalog import Catalog, Table
-from creekdb.sql.connection import SessionSlot
-from creekdb.sql.key_codec import Codec, Component, SqlValue
 from creekdb.sql.statements import has_range_between_columns, has_subquery_in_list
 from creekdb.sql.tokens import quote_name
 

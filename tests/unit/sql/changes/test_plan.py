@@ -3,8 +3,8 @@
 import pytest
 
 from creekdb.sql.catalog import Table
-from creekdb.sql.change_plan import ChangePlan, column_number
-from creekdb.sql.row_writer import Conflict
+from creekdb.sql.changes.plan import ChangePlan, column_number
+from creekdb.sql.changes.row_writer import Conflict
 from creekdb.sql.statements import parse
 from tests.unit.sql.databases import Database
 

@@ -32,15 +32,15 @@ MUTANTS: tuple[MutantWithTests, ...] = (
         "a statement that fails has no effect",
         SCRIPT_TESTS,
         SCRIPT,
-        "            self._roll_back_to(before)\n",
+        "            self._transaction.roll_back_to(before)\n",
         "",
     ),
     tested(
         "rollback_to_a_savepoint_keeps_the_schema",
         "a rollback to a savepoint undoes changes of the schema",
         SCRIPT_TESTS,
-        SCRIPT,
-        "        self._session.schema = None\n",
+        "sql/engine.py",
+        "        session.schema = None\n",
         "",
     ),
     tested(

@@ -40,9 +40,16 @@ SQL = DataType("sql", sql=True)
 
 
 @SQL.operation
-def sql(tx: Transaction, text: str, parameters: Any = ()) -> dict[str, Any]:
-    """Execute one statement. Parameters are a list, or a dict by name."""
-    return _execute(tx, text, parameters)
+def sql(tx: Transaction, text: str | list[Any], parameters: Any = ()) -> Any:
+    """Execute one statement, whose parameters are a list, or a dict by name.
+
+    A list of statements is executed as by `transaction`.
+    """
+    if isinstance(text, str):
+        return _execute(tx, text, parameters)
+    if parameters:
+        raise SqlTypeError("each statement of a list has its own parameters: (text, parameters)")
+    return _execute_all(tx, text)
 
 
 @SQL.operation(readonly=True)
@@ -96,7 +103,7 @@ def preview(tx: Transaction, entries: Any, digests: Any = (), origin: Any = None
     if not script:
         raise SqlTypeError("a preview needs at least one entry")
     start = Origin.of(tx) if origin is None else Origin.from_value(origin)
-    with closing(_scratch(tx, start)) as scratch:
+    with closing(ScratchExecution(tx, start)) as scratch:
         outcome = _execute_script(scratch, script, digests)[-1]
     return {
         "origin": tuple(start),
@@ -114,7 +121,7 @@ def commit(tx: Transaction, entries: Any, digests: Any, origin: Any) -> tuple[st
     it takes effect unless one of its entries fails.
     """
     script = checked_entries(entries)
-    with closing(_scratch(tx, Origin.from_value(origin))) as scratch:
+    with closing(ScratchExecution(tx, Origin.from_value(origin))) as scratch:
         if digests is None:
             outcomes = [EntryOutcome(scratch.run(entry), None) for entry in script]
         else:
@@ -123,11 +130,6 @@ def commit(tx: Transaction, entries: Any, digests: Any, origin: Any) -> tuple[st
             outcomes = _execute_script(scratch, script, digests)
         scratch.keep_writes(tx)
     return tuple(outcome.digest for outcome in outcomes)
-
-
-def _scratch(tx: Transaction, origin: Origin) -> ScratchExecution:
-    assert SQL.sql_engine is not None
-    return ScratchExecution(tx, SQL.sql_engine, origin)
 
 
 def _execute_script(

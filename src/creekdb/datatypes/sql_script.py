@@ -25,7 +25,6 @@ import msgspec
 
 from creekdb.errors import SqlError, SqlSerializationError, SqlTypeError, SqlUnknownName
 from creekdb.execution.operation_errors import error_text
-from creekdb.execution.sql_engine import SqlEngine
 from creekdb.execution.transaction import ABSENT, Savepoint, Transaction
 from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.request import Operation, Outcome, Request
@@ -77,14 +76,12 @@ class EntryOutcome(NamedTuple):
 class ScratchExecution:
     """Execution of a script on the state that an operation sees. It keeps no writes by itself."""
 
-    def __init__(self, tx: Transaction, engine: SqlEngine, origin: Origin) -> None:
+    def __init__(self, tx: Transaction, origin: Origin) -> None:
         operation = Operation("script")
         request = Request(
             origin.timestamp, Dot(origin.replica, origin.event), operation, strong=False
         )
         self._transaction = tx.begin_scratch(request, operation.name)
-        self._engine = engine
-        self._session = engine.open_session(self._transaction)
         self._savepoints: list[tuple[str, Savepoint]] = []
         """Savepoints of the script, with their names."""
 
@@ -94,12 +91,12 @@ class ScratchExecution:
         try:
             return EntryOutcome(self.run(entry), None)
         except SqlError as error:
-            self._roll_back_to(before)
+            self._transaction.roll_back_to(before)
             return EntryOutcome(None, error_text(error))
 
     def close(self) -> None:
-        """Release the resources of the engine. A later entry acquires them again."""
-        self._engine.close_session(self._session)
+        """Release the resources of the transaction."""
+        self._transaction.close(Outcome())
 
     def keep_writes(self, tx: Transaction) -> None:
         """Write what the script has written to the transaction of the operation."""
@@ -122,7 +119,7 @@ class ScratchExecution:
                 del self._savepoints[self._find_savepoint(name) :]
             case {"rollback_to": str(name), **rest} if not rest:
                 index = self._find_savepoint(name)
-                self._roll_back_to(self._savepoints[index][1])
+                self._transaction.roll_back_to(self._savepoints[index][1])
                 del self._savepoints[index + 1 :]
             case _:
                 raise SqlTypeError(
@@ -133,8 +130,7 @@ class ScratchExecution:
 
     def _run(self, text: Any, parameters: Any) -> dict[str, Any]:
         positional, named = split_parameters(parameters)
-        result = self._engine.execute(self._session, text, positional, named)
-        value: dict[str, Any] = result.to_value()
+        value: dict[str, Any] = self._transaction.sql(text, *positional, **named).to_value()
         return value
 
     def _run_each(self, text: Any, parameter_lists: Any) -> dict[str, Any]:
@@ -147,11 +143,6 @@ class ScratchExecution:
             if self._savepoints[index][0].lower() == name.lower():
                 return index
         raise SqlUnknownName(f"no such savepoint: {name}")
-
-    def _roll_back_to(self, savepoint: Savepoint) -> None:
-        self._transaction.roll_back_to(savepoint)
-        self.close()  # later statements need a worker for the restored schema
-        self._session.schema = None
 
 
 def split_parameters(parameters: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:

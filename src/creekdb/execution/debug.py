@@ -8,6 +8,8 @@ is stopped.
 Two executions in one process cannot show every difference: the order of a set of strings, for
 example, differs only between processes with different hash seeds. The *execution log* therefore
 records every execution, and `first_difference` compares the logs of two processes.
+
+Debug mode also collects warnings about SQL statements whose results depend on the plan of SQLite.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -21,6 +23,7 @@ from creekdb.errors import NotDeterministic
 from creekdb.execution.datatype import DataType, DataTypeWrapper
 from creekdb.execution.keys import CollationKey
 from creekdb.execution.result import ExecutionResult
+from creekdb.execution.sql_engine import SqlEngine
 from creekdb.execution.transaction import ABSENT, RangeScan, View
 from creekdb.protocol.request import Operation, Request
 from creekdb.protocol.values import Key
@@ -47,6 +50,10 @@ class DebugDataType(DataTypeWrapper):
 
     def __init__(self, datatype: DataType) -> None:
         super().__init__(datatype, count_lines=True)
+        self.sql_warnings: dict[str, tuple[str, ...]] = {}
+        """Warnings about each executed SQL statement, by its text."""
+        if datatype.sql_engine is not None:
+            self.sql_engine = WarningSqlEngine(datatype.sql_engine, self.sql_warnings)
         self.execution_log: list[ExecutionRecord] = []
         self._remaining_length = EXECUTION_LOG_LENGTH_MAX
 
@@ -75,6 +82,26 @@ class DebugDataType(DataTypeWrapper):
             self.execution_log.append(record)
         else:
             self._remaining_length = 0  # the log stays a prefix, without gaps
+
+
+class WarningSqlEngine:
+    """SQL engine that collects warnings about the statements that it executes."""
+
+    def __init__(self, engine: SqlEngine, warnings: dict[str, tuple[str, ...]]) -> None:
+        self._engine = engine
+        self._warnings = warnings
+        self.version = engine.version
+        self.open_session = engine.open_session
+        self.close_session = engine.close_session
+        self.describe_tables = engine.describe_tables
+        self.find_warnings = engine.find_warnings
+
+    def execute(
+        self, session: Any, text: Any, parameters: tuple[Any, ...], named: dict[str, Any]
+    ) -> Any:
+        if type(text) is str and text not in self._warnings:
+            self._warnings[text] = self._engine.find_warnings(text)
+        return self._engine.execute(session, text, parameters, named)
 
 
 def first_difference(

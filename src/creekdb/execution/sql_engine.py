@@ -25,7 +25,7 @@ class SqlEngine(Protocol):
         """Return the state that all statements of one transaction share."""
 
     def close_session(self, session: Any) -> None:
-        """Release the resources of a session at the end of its transaction."""
+        """Release the resources of a session. A later statement reads the schema again."""
 
     def describe_tables(self, schema: bytes) -> dict[str, Any]:
         """Return the `TableDescription` of each table in an encoded schema, by lower-case name."""
@@ -34,6 +34,9 @@ class SqlEngine(Protocol):
         self, session: Any, text: Any, parameters: tuple[Any, ...], named: dict[str, Any]
     ) -> Any:
         """Execute one statement and return its `SqlResult`."""
+
+    def find_warnings(self, text: str) -> tuple[str, ...]:
+        """Return the reasons for which the result of a statement may depend on its plan."""
 
 
 def load_sql_engine(datatype: str) -> SqlEngine:

@@ -417,6 +417,8 @@ class Transaction:
         """Make the writes of a savepoint the only pending ones. Reads and steps still count."""
         self._writes = dict(savepoint.writes)
         self._blind_adds = dict(savepoint.blind_adds)
+        if self._sql_engine is not None and self._sql_session is not None:
+            self._sql_engine.close_session(self._sql_session)  # the schema may be another one
 
     def begin_scratch(self, request: Request, name: str) -> "Transaction":
         """Return a transaction of another request on the same state, with steps of its own.
@@ -427,7 +429,7 @@ class Transaction:
             raise UsageError("a scratch transaction cannot see the writes of its operation")
         return Transaction(request, self._view, False, self._steps, name, self._sql_engine)
 
-    def sql(self, text: Any, *parameters: Any, **named: Any) -> Any:
+    def sql(self, text: Any, /, *parameters: Any, **named: Any) -> Any:
         """Execute one SQL statement and return its `SqlResult` (`creekdb.sql`).
 
         The data type must be declared with `sql=True`.

@@ -15,6 +15,7 @@ from creekdb.sql.changes.execution import execute_change
 from creekdb.sql.changes.plan import ChangePlan
 from creekdb.sql.changes.schema_changes import change_schema, drop_target, refuse_by_words
 from creekdb.sql.connection import READING_PRAGMAS, STATEMENT_BYTES_MAX, Session
+from creekdb.sql.order_warnings import find_order_warnings
 from creekdb.sql.result import SqlResult
 from creekdb.sql.statements import (
     NumberedText,
@@ -112,7 +113,7 @@ class CompiledSchemaChange(NamedTuple):
             session.changes, session.total_changes = counts
         result = change_schema(session, worker.catalog, self.text)
         if session.schema != worker.encoded:
-            ENGINE.close_session(session)  # later statements need a worker for the new schema
+            ENGINE.release_worker(session)  # later statements need one for the new schema
         return result
 
 
@@ -143,6 +144,10 @@ class Engine:
         bindings = check_parameters(bind(numbered, parameters, named))
         return compiled.execute(worker, bindings)
 
+    def find_warnings(self, text: str) -> tuple[str, ...]:
+        """Return the reasons for which the result of a statement may depend on its plan."""
+        return find_order_warnings(text)
+
     def describe_tables(self, schema: bytes) -> dict[str, TableDescription]:
         """Return the tables of an encoded schema by lower-case name."""
         worker = self._pool.take(schema)
@@ -151,7 +156,11 @@ class Engine:
         return tables
 
     def close_session(self, session: Session) -> None:
-        """Release the worker of a session."""
+        """Release the worker of a session. A later statement reads the schema again."""
+        session.schema = None
+        self.release_worker(session)
+
+    def release_worker(self, session: Session) -> None:
         if session.worker is not None:
             self._pool.give_back(session.worker)
             session.worker = None

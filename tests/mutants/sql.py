@@ -289,4 +289,28 @@ MUTANTS: tuple[MutantWithTests, ...] = (
         "        idle = self._idle.get(encoded)\n",
         "        idle = next(iter(self._idle.values()), None)\n",
     ),
+    tested(
+        "sql_replaced_default_taken_for_a_whole_row",
+        "REPLACE fills a forbidden NULL with the default",
+        "tests/unit/sql/changes/test_execution_parameters.py",
+        "sql/changes/execution.py",
+        "self.plan.inserts_whole_rows and len(values) == len(table.columns)",
+        "self.plan.inserts_whole_rows",
+    ),
+    tested(
+        "sql_unordered_limit_is_not_reported",
+        "debug mode reports results that depend on the plan",
+        "tests/unit/sql/test_order_warnings.py",
+        "sql/order_warnings.py",
+        'return "FROM" in words and "ORDER" not in words',
+        'return "FROM" in words and "BY" not in words and "WHERE" not in words',
+    ),
+    tested(
+        "sql_pages_of_the_connection_are_visible",
+        "a query reads only tables and views of the database",
+        "tests/unit/sql/test_connection.py",
+        "sql/connection.py",
+        "    connection.drop_modules(None)",
+        "    pass",
+    ),
 )

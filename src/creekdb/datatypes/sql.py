@@ -40,7 +40,7 @@ SQL = DataType("sql", sql=True)
 
 
 @SQL.operation
-def sql(tx: Transaction, text: str | list[Any], parameters: Any = ()) -> Any:
+def sql(tx: Transaction, text: str | list[object], parameters: Any = ()) -> Any:
     """Execute one statement, whose parameters are a list, or a dict by name.
 
     A list of statements is executed as by `transaction`.

@@ -164,6 +164,7 @@ def open_connection(slot: SessionSlot) -> apsw.Connection:
     connection = apsw.Connection(
         ":memory:", vfs=slot.clock.vfs_name, statementcachesize=PREPARED_MAX
     )
+    connection.drop_modules(None)  # such as dbstat, which shows the pages of this connection
     helper = apsw.Connection(":memory:", vfs=slot.clock.vfs_name)
     _define_functions(connection, helper, slot)
     for limit, value in _LIMITS:

@@ -142,3 +142,10 @@ def test_functions_count_rows_of_the_operation() -> None:
     operation = Operation("transaction", (statements,))
     value = SQL.sequential().apply(Request(5, Dot(0, 1), operation, True)).value
     assert value[3]["rows"] == ((9, 2, 5),)
+
+
+@pytest.mark.parametrize(
+    "table", ["dbstat", "fts5vocab", "pragma_function_list", "pragma_compile_options"]
+)
+def test_tables_of_the_connection_itself_are_hidden(table: str) -> None:
+    assert "Sql" in Database().error(f"SELECT * FROM {table}")

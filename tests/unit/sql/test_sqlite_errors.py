@@ -23,7 +23,19 @@ SCHEMA = "CREATE TABLE t(a INTEGER PRIMARY KEY, b NOT NULL)"
             SqlUnknownName,
             "no such column: missing (line 1, column 13)",
         ),
-        ("SELECT * FROM missing", SqlUnknownName, "no such table: missing"),
+        ("SELECT 1 FROM", SqlSyntaxError, "incomplete input (line 1, column 14)"),
+        (
+            "SELECT *\nFROM main.[Missing]",
+            SqlUnknownName,
+            "no such table: main.Missing (line 2, column 11)",
+        ),
+        ("UPDATE t SET c = 1", SqlUnknownName, "no such column: c (line 1, column 14)"),
+        (
+            "INSERT INTO t(a, c) VALUES (1, 2)",
+            SqlUnknownName,
+            "table t has no column named c (line 1, column 18)",
+        ),
+        ("SELECT 1 FROM u, u AS v", SqlUnknownName, "no such table: u"),
         ("SELECT missing()", SqlUnknownName, "no such function: missing (line 1, column 8)"),
         (
             "INSERT INTO t VALUES (1)",

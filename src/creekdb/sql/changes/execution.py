@@ -97,7 +97,8 @@ class RowChanger:
         """Return the row to insert, with defaults and all constraints of the row itself."""
         table = self.table
         alias = table.row_id_column
-        if self.plan.inserts_whole_rows and _is_stored_unchanged(table, values):
+        is_whole = self.plan.inserts_whole_rows and len(values) == len(table.columns)
+        if is_whole and _is_stored_unchanged(table, values):
             complete = tuple(values)
             if alias is not None:
                 return Row((_alias_value(table, complete),), complete)

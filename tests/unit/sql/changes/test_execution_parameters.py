@@ -13,6 +13,7 @@ SCHEMA = (
     "PRIMARY KEY (a, b)) STRICT, WITHOUT ROWID",
     'CREATE TABLE loose(id INTEGER PRIMARY KEY, "null" TEXT, n NUMERIC, plain)',
     "CREATE INDEX loose_by_plain ON loose(plain)",
+    "CREATE TABLE filled(id INTEGER PRIMARY KEY, label TEXT NOT NULL DEFAULT 'none', n INTEGER)",
 )
 VALUES: tuple[Any, ...] = (
     *(None, 0, 1, -(2**63), 2**63 - 1, 1.0, 1.5, -0.0, 1e300),
@@ -106,3 +107,11 @@ def test_an_update_of_a_key_moves_the_row() -> None:
 
     assert ("sql", "item", 3, "key") not in database.state
     assert database.state[("sql", "item", 4, "key")] == (4, "key", 1.0, None, 5)
+
+
+@pytest.mark.parametrize("row", [(1, None, 2), (1, "a", None), (None, None, None)])
+def test_replace_fills_a_forbidden_null_with_the_default(row: tuple[Any, ...]) -> None:
+    replace = "REPLACE INTO filled VALUES (?, ?, ?)"
+    select = "SELECT label, n FROM filled"
+
+    assert outcome(replace, row, select) == outcome_in_sqlite(replace, row, select)

@@ -25,7 +25,8 @@ def test_commands_print_tables_and_states(
     insert = "INSERT INTO item VALUES (1, 'tea', x'00ff'), (2, NULL, NULL);"
     assert run(replica, "--final", "-c", CREATE, "-c", insert + "SELECT * FROM item") == 0
     output = capsys.readouterr().out
-    assert "2 rows  stable" in output
+    assert "done  stable" in output
+    assert "2 rows changed  stable" in output
     assert "2 rows  tentative" in output
     for cell in ("tea", "x'00ff'", "NULL"):
         assert cell in output

@@ -116,7 +116,7 @@ class SqlRunner:
         table = result_table(cursor)
         if table is not None:
             self._console.print(table)
-        self._console.print(summary(cursor, outcome))
+        self._console.print(summary(statement, cursor, outcome))
         return cursor, outcome
 
     def report_final(self, statement: str, outcome: Outcome) -> None:

@@ -7,9 +7,11 @@ from rich.text import Text
 
 from creekdb.cli.output import pluralize
 from creekdb.dbapi import Cursor, Outcome, OutcomeState
+from creekdb.sql.statements import leading_word
 from creekdb.wire.json_values import to_json
 
 NULL_TEXT = "NULL"
+CHANGING_WORDS = frozenset(("INSERT", "REPLACE", "UPDATE", "DELETE"))
 STATE_STYLES = {
     OutcomeState.TENTATIVE: "yellow",
     OutcomeState.STABLE: "green",
@@ -31,9 +33,15 @@ def result_table(cursor: Cursor) -> Table | None:
     return table
 
 
-def summary(cursor: Cursor, outcome: Outcome | None) -> Text:
+def summary(statement: str, cursor: Cursor, outcome: Outcome | None) -> Text:
     """Return a line with the number of rows and the state of the result."""
-    text = Text(pluralize(max(cursor.rowcount, 0), "row"))
+    rows = pluralize(max(cursor.rowcount, 0), "row")
+    if cursor.description is not None:
+        text = Text(rows)
+    elif leading_word(statement) in CHANGING_WORDS:
+        text = Text(f"{rows} changed")
+    else:
+        text = Text("done")
     if outcome is not None:
         text.append("  ")
         text.append(outcome.state, STATE_STYLES[outcome.state])

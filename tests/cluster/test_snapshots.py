@@ -106,6 +106,20 @@ async def test_the_number_of_snapshots_is_bounded(tmp_path: Path) -> None:
             assert await read(snapshot) == {"a": 1}
 
 
+async def test_a_new_snapshot_replaces_the_one_that_was_not_read_for_longest(
+    tmp_path: Path,
+) -> None:
+    limits = ServerLimits(snapshots=SnapshotLimits(snapshots_max=2, idle_s=0.0))
+    async with running_cluster(tmp_path, 1, limits) as cluster, cluster.client() as db:
+        await db.strong.put("a", 1)
+        async with db.snapshot() as one, db.snapshot() as two:
+            await read(one)
+            async with db.snapshot() as three:
+                assert await read(three) == await read(one) == {"a": 1}
+                with pytest.raises(NotDone, match="ended in favour of another"):
+                    await read(two)
+
+
 SQL: dict[str, Any] = {"datatype": "sql", **KEPT}
 
 

@@ -24,8 +24,9 @@ _Result = TypeVar("_Result")
 IDLE_WAIT_S: Final = 0.2
 """Time that `wait_for_change` waits, in seconds. It delays the end of a query at most so long."""
 
-_TOKEN_ERROR: Final = "the token is"
-"""Text of the rejections of a token. They have no error class of their own."""
+RETRIED_REASONS: Final = (RejectReason.BUSY, RejectReason.NOT_READY)
+"""Reasons for which another replica, or a later request, may open a snapshot."""
+RETRY_PAUSE_S: Final = 0.2
 
 Page = Sequence[tuple[Key, Any]]
 
@@ -226,6 +227,20 @@ class ClusterReader:
             self._run(snapshot.__aexit__())
 
     async def _open_snapshot(self, partitions: int) -> SnapshotTicket:
+        deadline = time.monotonic() + self._options.timeout_s
+        while True:
+            ticket, rejected = await self._try_to_open_snapshot(partitions)
+            if ticket is not None:
+                return ticket
+            assert rejected is not None
+            if rejected.reason not in RETRIED_REASONS or time.monotonic() > deadline:
+                raise UsageError(f"cannot open a snapshot of the cluster: {rejected}") from None
+            await asyncio.sleep(RETRY_PAUSE_S)
+
+    async def _try_to_open_snapshot(
+        self, partitions: int
+    ) -> tuple[SnapshotTicket | None, NotDone | None]:
+        """Return a snapshot of the first replica that opens one, or the last rejection."""
         selection, rejected = self._selection, None
         for server in self._options.servers:
             database: Database = self._options.database(server)
@@ -236,30 +251,23 @@ class ClusterReader:
                     table=selection.table or "",
                     lease=selection.lease_s,
                 ) as snapshot:
-                    return snapshot.detach()
+                    return snapshot.detach(), None
             except NotDone as error:
                 if error.reason == RejectReason.UNREACHABLE:
                     raise
                 rejected = error
-                if error.reason not in (RejectReason.BUSY, RejectReason.NOT_READY):
+                if error.reason not in RETRIED_REASONS:
                     break
-        assert rejected is not None
-        raise UsageError(f"cannot open a snapshot of the cluster: {rejected}") from None
+        return None, rejected
 
     def _run(self, work: Coroutine[Any, Any, _Result]) -> _Result:
         """Run to completion. Name the option that causes an error."""
         try:
             return self._runner.run(work)
-        except NotDone as error:
-            if error.reason == RejectReason.UNREACHABLE:
-                raise UsageError(f"option servers: {error}") from None
-            raise
         except UnknownTable as error:
             raise UsageError(f"option table: {error}") from None
-        except UsageError as error:
-            if _TOKEN_ERROR in str(error):
-                raise UsageError(f"option tokenFile: {error}") from None
-            raise
+        except CreekError as error:
+            raise self._options.explained(error) from None
 
 
 async def _next_page(pages: AsyncGenerator[Page, None]) -> Page | None:

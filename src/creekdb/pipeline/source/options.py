@@ -11,12 +11,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal, NoReturn
 
-from creekdb.client import Database, connect
-from creekdb.errors import BadValue, UnknownName, UsageError
+from creekdb.client import Database, NotDone, connect
+from creekdb.errors import BadValue, CreekError, UnknownName, UsageError
 from creekdb.execution.keys import check_key
 from creekdb.protocol.values import freeze
 from creekdb.wire.addresses import parse_address
 from creekdb.wire.changes import parse_start
+from creekdb.wire.reject_reason import RejectReason
 
 FORMAT: Final = "creek"
 CLUSTER_OPTIONS: Final = ("servers", "tokenFile", "authority", "timeout")
@@ -39,6 +40,9 @@ LEASE_S_MAX: Final = 600.0
 PARTITIONS: Final = 4
 PARTITIONS_MAX: Final = 1024
 INDEX_MAX: Final = 2**63 - 1
+
+_TOKEN_ERROR: Final = "the token is"
+"""Text of the rejections of a token. They have no error class of their own."""
 
 KeyType = Literal["string", "int", "json"]
 Prefix = str | tuple[str | int, ...]
@@ -162,6 +166,17 @@ class ClusterOptions:
             timeout=self.timeout_s,
             patience=self.timeout_s,
         )
+
+    def explained(self, error: CreekError) -> CreekError:
+        """Return an error of a connection with the option that causes it, or the error itself."""
+        text = str(error)
+        if isinstance(error, NotDone) and error.reason == RejectReason.UNREACHABLE:
+            return UsageError(f"option servers: {text}")
+        if isinstance(error, UsageError) and _TOKEN_ERROR in text:
+            return UsageError(f"option tokenFile: {text}")
+        if isinstance(error, UsageError) and text.startswith(self.servers):
+            return UsageError(f"option servers: {text}")
+        return error
 
     def _token(self) -> str:
         if self.token_file is None:

@@ -4,6 +4,9 @@ A reader opens a snapshot and receives its identifier, its index and keys that s
 of similar size. Any connection to this replica can read any range, and repeat it. A snapshot costs
 one entry per register that changes while it is open. So their number is bounded, and each has a
 lease, which every read renews. After the snapshot, the change feed continues at its index plus one.
+
+A reader may keep its lease although it reads no more. If another snapshot is requested when there
+are enough, the one that was not read for longest ends, unless it was read a moment ago.
 """
 
 import asyncio
@@ -43,6 +46,8 @@ SAMPLES_MAX: Final = 64 * 1024
 class SnapshotLimits(NamedTuple):
     snapshots_max: int = 4
     """Upper bound for the open snapshots of a replica."""
+    idle_s: float = 5.0
+    """Time without a read after which a snapshot may be ended in favour of another, in seconds."""
     lease_s_max: float = 600.0
     """Upper bound for the time without a read after which a snapshot ends, in seconds."""
     page_registers_max: int = 1000
@@ -58,6 +63,8 @@ class _Lease:
         self.state = state
         self.seconds = seconds
         self.timer: asyncio.TimerHandle | None = None
+        self.read_s = 0.0
+        """Time of the last read, by the clock of the event loop."""
 
 
 class LeasedSnapshots:
@@ -93,7 +100,7 @@ class LeasedSnapshots:
 
     async def open(self, request: SnapshotRequest) -> SnapshotOpened | Rejected:
         number, limits = request.number, self._limits
-        if len(self._leases) >= limits.snapshots_max:
+        if len(self._leases) >= limits.snapshots_max and not self._release_idle():
             message = f"{limits.snapshots_max} snapshots are open; release one, or retry later"
             return Rejected(number, RejectReason.BUSY, message)
         driver = self._driver
@@ -132,7 +139,10 @@ class LeasedSnapshots:
         lease = self._leases.get(request.id)
         if lease is None or lease.state.is_lost:
             self.release(request.id)
-            message = "the snapshot has expired, or was opened at another replica; open another one"
+            message = (
+                "the snapshot has expired, was ended in favour of another, or was opened at "
+                "another replica; open another one"
+            )
             return Rejected(request.number, RejectReason.STATE_EXPIRED, message)
         self._renew(request.id, lease)
         start, stop = _range(request)
@@ -156,6 +166,14 @@ class LeasedSnapshots:
             with self._driver.executor.lock:
                 lease.state.close()
 
+    def _release_idle(self) -> bool:
+        """End the snapshot that was not read for longest. Return False if all are being read."""
+        id, lease = min(self._leases.items(), key=lambda item: item[1].read_s)
+        is_idle = asyncio.get_running_loop().time() - lease.read_s >= self._limits.idle_s
+        if is_idle:
+            self.release(id)
+        return is_idle
+
     def close(self) -> None:
         for id in tuple(self._leases):
             self.release(id)
@@ -164,6 +182,7 @@ class LeasedSnapshots:
         if lease.timer is not None:
             lease.timer.cancel()
         loop = asyncio.get_running_loop()
+        lease.read_s = loop.time()
         lease.timer = loop.call_later(lease.seconds, self.release, id)
 
 

@@ -288,10 +288,26 @@ def _invalid_row_error(row: Row, error: str) -> BadValue:
 
 
 def chunks_of(rows: Iterable[Row | InvalidRow], chunk_rows: int) -> Iterator[Chunk]:
-    """Divide rows into chunks of bounded number and size."""
+    """Divide rows into chunks of bounded number and size.
+
+    Rows with a value that cannot be encoded become invalid rows.
+    """
     remaining = iter(rows)
     while chunk := tuple(islice(remaining, chunk_rows)):
-        yield from _divided(chunk)
+        try:
+            yield from _divided(chunk)
+        except (OverflowError, TypeError):
+            yield from _divided(tuple(map(_encodable, chunk)))
+
+
+def _encodable(row: Row | InvalidRow) -> Row | InvalidRow:
+    """Return the row, or an invalid row with the text of a value that cannot be encoded."""
+    try:
+        _encode(row)
+    except (OverflowError, TypeError) as error:
+        assert not isinstance(row, InvalidRow)
+        return InvalidRow((describe_row(row),), f"a value of the row cannot be sent: {error}")
+    return row
 
 
 def _divided(chunk: Chunk) -> Iterator[Chunk]:

@@ -6,8 +6,9 @@ cluster. Values are converted column by column.
 """
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final, NamedTuple, TypeAlias
 
 import pyarrow as pa
@@ -108,11 +109,23 @@ def find_converter(name: str, kind: pa.DataType) -> Callable[[Any], Any] | None:
     if types.is_date(kind):
         return lambda value: value.isoformat()
     if types.is_list(kind) or types.is_large_list(kind) or types.is_struct(kind):
-        for index in range(kind.num_fields):
-            find_converter(name, kind.field(index).type)
-        return freeze
+        fields = [kind.field(index) for index in range(kind.num_fields)]
+        found = {each.name: find_converter(name, each.type) for each in fields}
+        converters = {key: each for key, each in found.items() if each not in (None, freeze)}
+        return partial(_convert_items, converters) if converters else freeze
     hint = "cast it to bigint, double or string" if types.is_decimal(kind) else "convert it"
     raise UsageError(f"column '{name}' has the type {kind}, which a cluster cannot store; {hint}")
+
+
+def _convert_items(converters: Mapping[str, Callable[[Any], Any]], value: Any) -> Any:
+    """Return a list or a struct whose items are converted; those of a list have one converter."""
+    if isinstance(value, list):
+        (convert,) = converters.values()
+        return tuple([None if each is None else convert(each) for each in value])
+    return {
+        key: None if each is None else converters.get(key, freeze)(each)
+        for key, each in value.items()
+    }
 
 
 def json_value(text: Any) -> Any:

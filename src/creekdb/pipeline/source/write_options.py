@@ -26,7 +26,7 @@ WRITE_OPTIONS: Final = (
     "deadLetter",
 )
 BATCH_WRITE_OPTIONS: Final = ("batchId",)
-_LEDGER_OPTIONS: Final = (
+_NO_BULK_OPTIONS: Final = (
     "operation",
     "sink",
     "batchId",
@@ -76,6 +76,11 @@ class WriteOptions:
     def parse(cls, given: Mapping[str, str], *, is_stream: bool) -> "WriteOptions":
         options = OptionReader(given)
         allowed = (*CLUSTER_OPTIONS, *WRITE_OPTIONS, *(() if is_stream else BATCH_WRITE_OPTIONS))
+        if is_stream and options.has("batchId"):
+            raise UsageError(
+                "option batchId is for batch writes: Spark numbers the batches of a stream; omit "
+                "batchId"
+            )
         options.refuse_others(allowed, "a writing stream" if is_stream else "a batch write")
         table, operation = options.text("table"), options.text("operation")
         if table is not None and operation is not None:
@@ -118,15 +123,7 @@ def _check_batch_number(sink: str | None, batch: int | None) -> None:
 
 
 def _check_bulk(options: OptionReader) -> None:
-    for name in (
-        "operation",
-        "sink",
-        "batchId",
-        "consistency",
-        "atomic",
-        "onRejected",
-        "deadLetter",
-    ):
+    for name in _NO_BULK_OPTIONS:
         if options.has(name):
             raise UsageError(
                 f"option {name} does not apply with mode=bulk, which upserts rows by key without a "

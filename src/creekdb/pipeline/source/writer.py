@@ -23,7 +23,7 @@ from pyspark.sql.datasource import (
     WriterCommitMessage,
 )
 from pyspark.sql.pandas.types import to_arrow_type
-from pyspark.sql.types import StructType
+from pyspark.sql.types import StructType, VariantType
 
 from creekdb.client import Database
 from creekdb.client.sinks import Sink, StagedRows, load_rows, unnamed_sink
@@ -52,14 +52,27 @@ class TaskWriter:
 
     def __init__(self, options: WriteOptions, schema: StructType) -> None:
         self.options = options
-        self.plan: RowPlan = run(_connected_plan(options, schema.names))
+        self.plan: RowPlan = self._run(_connected_plan(options, schema.names))
         for name in self.plan.columns:
+            kind = schema[name].dataType
+            if isinstance(kind, VariantType):
+                raise UsageError(
+                    f"column '{name}' has the type variant, which a cluster cannot store; write "
+                    "to_json of it, and name it in jsonColumns"
+                )
             if name not in self.plan.json_columns:
-                find_converter(name, to_arrow_type(schema[name].dataType))
+                find_converter(name, to_arrow_type(kind, timezone="UTC"))
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Stage the rows of one task, or write them in bulk."""
-        return run(self._write(iterator))
+        return self._run(self._write(iterator))
+
+    def _run(self, work: Coroutine[Any, Any, _Result]) -> _Result:
+        """Run a coroutine to its end, in a process of Spark. Name the option of an error."""
+        try:
+            return asyncio.run(work)
+        except CreekError as error:
+            raise self.options.cluster.explained(error) from None
 
     async def _write(self, batches: Iterable[pa.RecordBatch]) -> StagedPartition:
         options, plan = self.options, self.plan
@@ -118,10 +131,10 @@ class CreekWriter(TaskWriter, DataSourceArrowWriter):
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         if not self.options.is_bulk:
-            run(self.apply(messages, self._sink, "", self.options.batch or 0))
+            self._run(self.apply(messages, self._sink, "", self.options.batch or 0))
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
-        run(self.discard(messages))
+        self._run(self.discard(messages))
 
 
 class CreekStreamWriter(TaskWriter, DataSourceStreamArrowWriter):
@@ -135,10 +148,10 @@ class CreekStreamWriter(TaskWriter, DataSourceStreamArrowWriter):
         sink = self.options.sink or query
         if not sink:
             raise UsageError("option sink is missing: set it to a name that no other query uses")
-        run(self.apply(messages, sink, query, batchId))
+        self._run(self.apply(messages, sink, query, batchId))
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
-        run(self.discard(messages))
+        self._run(self.discard(messages))
 
 
 def batch_writer(
@@ -163,11 +176,6 @@ def stream_writer(
             "same key"
         )
     return CreekStreamWriter(WriteOptions.parse(options, is_stream=True), schema)
-
-
-def run(work: Coroutine[Any, Any, _Result]) -> _Result:
-    """Run a coroutine to its end, in a process of Spark."""
-    return asyncio.run(work)
 
 
 async def _connected_plan(options: WriteOptions, columns: Sequence[str]) -> RowPlan:

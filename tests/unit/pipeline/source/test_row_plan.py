@@ -36,6 +36,10 @@ def test_values_are_converted_to_values_that_a_cluster_stores() -> None:
     ]
     nested = pa.array([{"tags": ["x", "y"], "blob": b"\x00"}])
     assert rows(plan, key=["a"], value=nested) == [("a", {"tags": ("x", "y"), "blob": b"\x00"})]
+    dates = pa.array([{"on": [moment.date(), None], "at": {"t": moment}, "tags": ["x"]}])
+    assert rows(plan, key=["a"], value=dates) == [
+        ("a", {"on": ("2026-11-18", None), "at": {"t": "2026-11-18 20:30:01"}, "tags": ("x",)})
+    ]
 
 
 def test_json_columns_are_decoded() -> None:

@@ -41,7 +41,7 @@ def test_all_options_are_parsed() -> None:
     ("is_stream", "given", "message"),
     [
         (True, {"sinc": "a"}, "sinc"),
-        (True, {"batchId": "1"}, "(?i)batchid"),
+        (True, {"batchId": "1"}, "option batchId is for batch writes"),
         (True, {"token": "secret"}, "tokenFile"),
         (True, {"table": "t", "operation": "put"}, "exclude each other"),
         (True, {"mode": "append"}, "option mode is 'append'"),

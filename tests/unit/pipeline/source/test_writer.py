@@ -6,7 +6,15 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from pyspark.sql.types import DecimalType, LongType, StringType, StructField, StructType
+from pyspark.sql.types import (
+    DecimalType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+    VariantType,
+)
 
 from creekdb.errors import CreekError
 from creekdb.pipeline.source.writer import batch_writer, stream_writer
@@ -52,17 +60,34 @@ async def test_a_bulk_write_needs_no_commit(tmp_path: Path) -> None:
         assert await db.strong.scan("") == (("a", 1), ("b", 2))
 
 
+async def test_times_are_written_as_text(tmp_path: Path) -> None:
+    schema = StructType([StructField("key", StringType()), StructField("value", TimestampType())])
+    moments = pa.array([1_795_060_801_000_000], pa.timestamp("us", "UTC"))
+    async with running_cluster(tmp_path, 1) as cluster, cluster.client() as db:
+
+        def write() -> None:
+            writer = batch_writer(options(cluster), schema, False)
+            batch = pa.record_batch([["a"], moments], names=["key", "value"])
+            writer.commit([writer.write(iter([batch]))])
+
+        await asyncio.to_thread(write)
+        assert await db.strong.get("a") == "2026-11-19 04:00:01+00:00"
+
+
 async def test_errors_are_one_line_that_names_the_option_or_column(tmp_path: Path) -> None:
-    decimal = StructType([StructField("key", StringType()), StructField("amount", DecimalType())])
+    key = StructField("key", StringType())
+    decimal = StructType([key, StructField("amount", DecimalType())])
+    variant = StructType([key, StructField("amount", VariantType())])
     cases: list[tuple[StructType, dict[str, str], str]] = [
         (SCHEMA, {"opration": "put"}, "opration"),
         (SCHEMA, {"operation": "increments"}, "increments"),
         (SCHEMA, {"operation": "delete"}, "column 'amount' is no parameter of delete(key: str)"),
         (SCHEMA, {"table": "t"}, "option table is 't', and the cluster replicates 'kv'"),
         (SCHEMA, {}, "set option table or operation"),
-        (SCHEMA, {"servers": "127.0.0.1:1", "timeout": "0.5"}, "127.0.0.1:1"),
+        (SCHEMA, {"servers": "127.0.0.1:1", "timeout": "0.5"}, "option servers: no replica"),
         (SCHEMA, {"tokenFile": "/nowhere/token"}, "option tokenFile"),
         (decimal, {"operation": "increment"}, "column 'amount' has the type decimal"),
+        (variant, {"operation": "increment"}, "column 'amount' has the type variant"),
     ]
     async with running_cluster(tmp_path, 1) as cluster:
         for schema, given, message in cases:

@@ -84,11 +84,21 @@ def measure(
     return SUCCESS
 
 
-@click.command(short_help="Check the runs of a directory.")
+@click.command(short_help="Check the runs of a directory, or a live cluster as it commits.")
 @declared
 def verify(
-    out: str = OUT,
+    out: str | None = argument(metavar="[OUT]", required=False),
     *,
+    servers: str | None = option(
+        "Check this live cluster instead, like 'creek pipeline audit', which has more options.",
+        metavar="HOST:PORT,…",
+    ),
+    datatype: str | None = option(
+        "With --servers: data type of the cluster, whose operations are executed again."
+    ),
+    duration: str | None = option(
+        "With --servers: time after which the command stops.", flag="--for", metavar="DURATION"
+    ),
     spark_arguments: SparkArguments,
     strict: bool = STRICT,
     as_json: bool = option("Print every verdict as JSON.", flag="--json"),
@@ -100,11 +110,26 @@ def verify(
     imports a run. The verdicts are saved with the runs, as Parquet. Exits with 1 if one of them is
     illegal.
 
+    With --servers, follow a live cluster and check its history as it grows. Name all replicas.
+
     \b
     Examples:
       creek pipeline verify runs/quick
       creek pipeline verify runs/quick --strict --json
+      creek pipeline verify --servers a:7100,b:7100,c:7100 --datatype kv
     """
+    if servers is not None:
+        given = {"servers": servers, "datatype": datatype, "duration": duration, "out": out}
+        return _audit(given, spark_arguments, as_json)
+    if out is None:
+        raise UsageError(
+            "cannot verify: OUT is missing; name an output of 'simulate', or a live cluster with "
+            "--servers"
+        )
+    if datatype is not None or duration is not None:
+        raise UsageError(
+            "cannot verify: --datatype and --for are for a live cluster; add --servers"
+        )
     with require_packages():
         from creekdb.pipeline.stages.results import verify_runs  # noqa: PLC0415
     location = existing_directory(out)
@@ -118,6 +143,16 @@ def verify(
     else:
         print_verified(verified, location)
     return FAILURE if verified.illegal else SUCCESS
+
+
+def _audit(given: Mapping[str, str | None], spark_arguments: SparkArguments, as_json: bool) -> int:
+    """Run 'creek pipeline audit' with the options that have a value."""
+    from creekdb.cli.commands.pipeline.audit import audit  # noqa: PLC0415
+
+    options = {name: each for name, each in given.items() if each is not None}
+    arguments = {**options, **spark_arguments._asdict(), "as_json": as_json}
+    code: int = click.get_current_context().invoke(audit, **arguments)
+    return code
 
 
 def existing_directory(out: str) -> "Location":

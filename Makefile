@@ -76,7 +76,7 @@ mutants: $(INSTALLED) ## Check that the fuzzer or a test catches every planted f
 	@$(BIN)/python tests/mutants/run.py $(ARGS)
 
 chaos: $(INSTALLED) ## Inject faults into real processes: make chaos ARGS="--minutes 60 --seed 7"
-	@$(BIN)/creek torture $(ARGS)
+	@$(BIN)/creek torture --spark $(ARGS)
 
 bench: compiled $(RIVALS) ## Measure the costs that must hold
 	@$(BIN)/python -m benchmarks $(ARGS)

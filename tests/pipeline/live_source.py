@@ -2,10 +2,12 @@
 
     python -m tests.pipeline.live_source --seconds 40
 
-A master and two workers run a stream while clients write to three replicas. Meanwhile an executor
-is killed, each replica in turn is killed and started again, and the query is stopped and started
-again from its checkpoint. In the end, the rows of the stream must be those of the change feed:
-none missing, none twice.
+A master and two workers run two streams while clients write to three replicas. One stream reads the
+change feed. The other one writes Parquet files to the cluster, by `increment`, which a repetition
+would change. Meanwhile an executor is killed, each replica in turn is killed and started again, and
+the queries are stopped and started again from their checkpoints. In the end, the rows of the first
+stream must be those of the change feed: none missing, none twice. Each counter must have the sum of
+its rows.
 """
 
 import os
@@ -15,6 +17,7 @@ import tempfile
 import threading
 import time
 from collections import Counter
+from collections.abc import Sequence
 from itertools import count
 from pathlib import Path
 from random import Random
@@ -26,12 +29,16 @@ from pyspark.sql import SparkSession
 
 from creekdb.client import CallFailed, connect
 from creekdb.load.local_cluster import LocalCluster
+from creekdb.pipeline.source.feed_copy import CopiedWrite, FeedCopy
 from creekdb.pipeline.spark.session import spark_session
 from creekdb.wire.json_values import to_json
 from tests.pipeline.live_clusters import live_cluster, servers
+from tests.pipeline.sink_kills import ROWS_PER_FILE, write_files
 from tests.pipeline.standalone_cluster import StandaloneCluster, standalone_cluster
 
 REPLICAS = 3
+FILES = 40
+"""Files that the second stream writes to the cluster."""
 STEP_S = 4.0
 """Time after each failure in which the stream must continue, in seconds."""
 
@@ -53,7 +60,7 @@ class Writer(threading.Thread):
                 if self.stopped.is_set():
                     return
                 level = db.strong if random.random() < 0.3 else db.weak
-                key = f"key{random.randrange(200)}"
+                key = f"w{random.randrange(200)}"
                 try:
                     if random.random() < 0.1:
                         level.delete(key)
@@ -65,59 +72,88 @@ class Writer(threading.Thread):
                 time.sleep(0.005)
 
 
-def start_query(spark: SparkSession, cluster: LocalCluster, out: Path) -> Any:
-    options = {"servers": servers(cluster), "readChangeFeed": "true", "startingIndex": "earliest"}
-    changes = spark.readStream.format("creek").options(**options, timeout=30).load()
-    writer = changes.writeStream.format("parquet").option("path", str(out / "rows"))
-    return writer.option("checkpointLocation", str(out / "checkpoint")).start()
+class SinkQuery:
+    """Stream that writes the rows of Parquet files to the cluster, a file per micro-batch."""
+
+    def __init__(self, spark: SparkSession, addresses: str, directory: Path, seed: int) -> None:
+        self._spark = spark
+        self._addresses = addresses
+        self._directory = directory
+        self.sums = write_files(directory / "files", FILES, Random(seed))
+        self._query: Any = None
+
+    def start(self) -> None:
+        files = self._spark.readStream.schema("key STRING, amount BIGINT")
+        rows = files.option("maxFilesPerTrigger", 1).parquet(str(self._directory / "files"))
+        writer = rows.repartition(2).writeStream.format("creek")
+        options = {"operation": "increment", "sink": "sums", "timeout": "60"}
+        self._query = (
+            writer.options(servers=self._addresses, **options)
+            .option("checkpointLocation", str(self._directory / "sink checkpoint"))
+            .trigger(processingTime="1 second")
+            .start()
+        )
+
+    def check(self) -> None:
+        if (error := self._query.exception()) is not None:
+            raise error
+
+    def stop(self) -> None:
+        self._query.stop()
+
+    def finish(self) -> None:
+        self._query.processAllAvailable()
+        self.stop()
 
 
 def inject_failures(
-    spark: SparkSession,
+    queries: Sequence[FeedCopy | SinkQuery],
     master: StandaloneCluster,
     cluster: LocalCluster,
-    out: Path,
     seconds: float,
-) -> Any:
-    """Return the last query."""
-    query = start_query(spark, cluster, out)
+) -> None:
     end = time.monotonic() + seconds
     for step in count():
         time.sleep(STEP_S)
-        if query.exception() is not None:
-            raise query.exception()
+        for query in queries:
+            query.check()
         if time.monotonic() > end and step >= 2 * REPLICAS:
-            return query
+            return
         replica = step // 2 % REPLICAS
         if step % 2:
             click.echo(f"start replica {replica}")
             cluster.start(replica)
         elif step % 4:
-            click.echo(f"kill replica {replica}, and restart the query")
+            click.echo(f"kill replica {replica}, and restart the queries")
             cluster.kill(replica)
-            query.stop()
-            query = start_query(spark, cluster, out)
+            for query in queries:
+                query.stop()
+                query.start()
         else:
             executors = master.executors()
             click.echo(f"kill replica {replica} and one of {len(executors)} executors")
             cluster.kill(replica)
             if executors:
                 os.kill(executors[0], signal.SIGKILL)
-    raise AssertionError
 
 
-def expected_rows(cluster: LocalCluster) -> Counter[tuple[int, str, str | None]]:
-    rows: Counter[tuple[int, str, str | None]] = Counter()
+def expected_rows(cluster: LocalCluster) -> Counter[CopiedWrite]:
+    rows: Counter[CopiedWrite] = Counter()
     with connect(servers(cluster)) as db:
         for change in db.changes("earliest", follow=False):
             for key, value in change.writes:
-                rows[change.index, str(key), msgspec.json.encode(to_json(value)).decode()] += 1
+                rows[CopiedWrite(change.index, json_text(key), json_text(value))] += 1
             for key in change.deleted:
-                rows[change.index, str(key), None] += 1
+                rows[CopiedWrite(change.index, json_text(key), None)] += 1
     return rows
 
 
-def run(directory: Path, seconds: float, seed: int) -> None:
+def json_text(value: Any) -> str:
+    return msgspec.json.encode(to_json(value)).decode()
+
+
+def run(directory: Path, seconds: float, seed: int) -> bool:
+    """Return True if both streams have exactly the rows that they should have."""
     (directory / "spark").mkdir()
     os.environ["PYSPARK_PYTHON"] = sys.executable
     with (
@@ -127,25 +163,30 @@ def run(directory: Path, seconds: float, seed: int) -> None:
     ):
         writer = Writer(cluster, seed)
         writer.start()
-        query = inject_failures(spark, master, cluster, directory, seconds)
+        copy = FeedCopy(spark, servers(cluster), directory)
+        sink = SinkQuery(spark, servers(cluster), directory, seed)
+        for query in (copy, sink):
+            query.start()
+        inject_failures((copy, sink), master, cluster, seconds)
         writer.stopped.set()
         writer.join()
         for replica in range(REPLICAS):
             if not cluster.is_running(replica):
                 cluster.start(replica)
+        sink.finish()
         time.sleep(STEP_S)  # the last weak calls commit
-        query.processAllAvailable()
-        query.stop()
+        rows = Counter(copy.finish())
         expected = expected_rows(cluster)
-        frame = spark.read.parquet(str(directory / "rows"))
-        rows = Counter((row._commit_index, row.key, row.value) for row in frame.collect())
+        with connect(servers(cluster)) as db:
+            sums = dict(db.strong.scan("k"))
     missing, superfluous = expected - rows, rows - expected
+    wrong = {key for key in sink.sums if sums.get(key) != sink.sums[key]}
     click.echo(
-        f"{writer.calls:,} calls, {expected.total():,} rows; "
-        f"{missing.total():,} missing, {superfluous.total():,} superfluous"
+        f"{writer.calls:,} calls, {expected.total():,} rows; {missing.total():,} missing, "
+        f"{superfluous.total():,} superfluous; {FILES * ROWS_PER_FILE:,} rows written, "
+        f"{len(wrong)} of {len(sink.sums)} sums wrong"
     )
-    if missing or superfluous:
-        sys.exit(1)
+    return not (missing or superfluous or wrong)
 
 
 @click.command()
@@ -154,7 +195,7 @@ def run(directory: Path, seconds: float, seed: int) -> None:
 def main(seconds: float, seed: int) -> None:
     """Follow a live cluster on a standalone Spark cluster while replicas and executors fail."""
     with tempfile.TemporaryDirectory(prefix="creek-live-source-") as directory:
-        run(Path(directory), seconds, seed)
+        sys.exit(not run(Path(directory), seconds, seed))
 
 
 if __name__ == "__main__":

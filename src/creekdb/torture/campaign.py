@@ -14,6 +14,7 @@ from creekdb.checkers import Illegal, Inconclusive, Ok, Verdict
 from creekdb.checkers.blackbox.observations import ObservedCall
 from creekdb.errors import StorageFault
 from creekdb.history.percentiles import percentile
+from creekdb.torture.follower import MakeFeedStream
 from creekdb.torture.plan import ROUND_S, plan_round
 from creekdb.torture.round import RoundObserver, RoundResult, Subject, run_round
 
@@ -91,11 +92,16 @@ class TortureObserver(RoundObserver, Protocol):
 
 
 def run_torture(
-    config: TortureConfig, subject: Subject, directory: Path, observer: TortureObserver
+    config: TortureConfig,
+    subject: Subject,
+    directory: Path,
+    observer: TortureObserver,
+    make_stream: MakeFeedStream | None = None,
 ) -> TortureResult:
     """Run rounds until the time is over, or until one fails.
 
-    The directory of a failed round is kept, with the data and the output of its replicas.
+    The directory of a failed round is kept, with the data and the output of its replicas. With
+    `make_stream`, a stream reads the change feed of each cluster that has one.
     """
     started_s = time.monotonic()
 
@@ -109,7 +115,7 @@ def run_torture(
         plan = plan_round(config.seed, len(rounds), config.replicas, min(ROUND_S, limit_s))
         observer.on_round(plan.number, plan.replicas, now())
         round_directory = directory / f"round-{plan.number}"
-        result, calls = run_round(plan, subject, round_directory, now, observer)
+        result, calls = run_round(plan, subject, round_directory, now, observer, make_stream)
         rounds.append(result)
         observed += calls
         observer.on_result(result)

@@ -26,7 +26,13 @@ from creekdb.server.backup.restore import restore
 from creekdb.torture.blackbox import judge
 from creekdb.torture.clients import CALL_TIMEOUT_S, ClientPool, TcpSession
 from creekdb.torture.data_loss import DataLoss
-from creekdb.torture.follower import Follower, check_changes
+from creekdb.torture.follower import (
+    Follower,
+    MakeFeedStream,
+    StreamRunner,
+    check_changes,
+    check_stream,
+)
 from creekdb.torture.http_session import HttpSession, read_state
 from creekdb.torture.links import LinkProxies
 from creekdb.torture.membership_operator import Operator
@@ -91,9 +97,13 @@ def run_round(
     directory: Path,
     now: Callable[[], float],
     observer: RoundObserver,
+    make_stream: MakeFeedStream | None = None,
 ) -> tuple[RoundResult, list[ObservedCall]]:
-    """Run and check one round. All processes have ended when it returns or raises."""
-    run = _Round(plan, subject, directory, now, observer)
+    """Run and check one round. All processes have ended when it returns or raises.
+
+    With `make_stream`, a stream reads the change feed beside the follower.
+    """
+    run = _Round(plan, subject, directory, now, observer, make_stream)
     begin_s = now()
     failures: tuple[str, ...] = ()
     verdicts: tuple[Verdict, ...] = ()
@@ -134,12 +144,14 @@ class _Round:
         directory: Path,
         now: Callable[[], float],
         observer: RoundObserver,
+        make_stream: MakeFeedStream | None,
     ) -> None:
         self._plan = plan
         self._subject = subject
         self._directory = directory
         self._now = now
         self._observer = observer
+        self._make_stream = make_stream
         self._recordings = directory / "recorded"
         self.faults: list[InjectedFault] = []
         self.calls: list[ObservedCall] = []
@@ -147,6 +159,7 @@ class _Round:
         self.faults_end_s: float | None = None
         self._final_states: dict[str, dict[Any, Any]] = {}
         self._follower: Follower | None = None
+        self._stream: StreamRunner | None = None
         self._backup_verdict: Verdict = Ok("backups")
 
     # --- live part ------------------------------------------------------------------------------
@@ -203,6 +216,9 @@ class _Round:
             stack.push_async_callback(follower.cancel)
             self._follower = follower
             follower.start()
+            if self._make_stream is not None:
+                self._stream = self._start_stream(self._make_stream, processes, operator)
+                stack.push_async_callback(self._stream.cancel)
         self._observer.on_stage("injecting faults")
         await nemesis.run()
         self.faults_end_s = self._now()
@@ -226,9 +242,24 @@ class _Round:
         if self._follower is not None:
             self._observer.on_stage("reading the change feeds")
             await self._follower.finish()
+        if self._stream is not None:
+            self._observer.on_stage("reading the rest of the stream")
+            await self._stream.finish()
         if nemesis.backups:
             self._observer.on_stage("restoring a backup")
             self._backup_verdict = await self._check_backup(nemesis.backups[-1])
+
+    def _start_stream(
+        self, make: MakeFeedStream, processes: ReplicaProcesses, operator: Operator
+    ) -> StreamRunner:
+        """Start a stream that may connect to all replicas, also to those that are added later."""
+        locations = (*map(processes.location_of, processes.all), *operator.locations)
+        servers = ",".join(each.client_address for each in locations)
+        runner = StreamRunner(
+            make(servers, self._directory / "stream"), Random(f"stream {self._plan.number}")
+        )
+        runner.start()
+        return runner
 
     async def _lose_data(
         self, fault: PlannedFault, loss: DataLoss, nemesis: Nemesis, clients: "_Clients"
@@ -300,7 +331,10 @@ class _Round:
         follower = self._follower
         if follower is None:
             return []
-        return [check_changes(follower.changes, follower.feeds, history, self._final_states)]
+        verdicts = [check_changes(follower.changes, follower.feeds, history, self._final_states)]
+        if self._stream is not None:
+            verdicts.append(check_stream(self._stream.rows, follower.changes))
+        return verdicts
 
     def _add_calls(self, directory: Path) -> None:
         encode = msgspec.json.Encoder(enc_hook=repr).encode

@@ -1,5 +1,7 @@
 """Check of a follower: its changes against the committed order, the calls and the states."""
 
+import asyncio
+from random import Random
 from typing import Any
 
 import msgspec
@@ -7,6 +9,7 @@ import pytest
 
 from creekdb.checkers import Illegal, Ok
 from creekdb.client import Change
+from creekdb.errors import CreekError
 from creekdb.history import (
     Committed,
     Dot,
@@ -18,7 +21,7 @@ from creekdb.history import (
     ReplicaLog,
 )
 from creekdb.protocol.request import NOOP
-from creekdb.torture.follower import check_changes
+from creekdb.torture.follower import StreamRunner, WriteRow, check_changes, check_stream
 
 
 def change(index: int, value: int) -> Change:
@@ -108,3 +111,73 @@ def test_another_feed_of_a_replica_is_rejected(feed: list[Change], cause: str) -
     verdict = check_changes(CHANGES, {0: CHANGES, 2: feed}, HISTORY, STATES)
     assert isinstance(verdict, Illegal)
     assert cause in verdict.describe()
+
+
+ROWS: list[WriteRow] = [(1, '"a"', "1"), (2, '["b",7]', None), (3, '"a"', '{"y":1,"x":[2]}')]
+STREAMED = [
+    change(1, 1),
+    msgspec.structs.replace(change(2, 0), writes=(), deleted=(("b", 7),)),
+    msgspec.structs.replace(change(3, 0), writes=(("a", {"x": (2,), "y": 1}),)),
+]
+
+
+def test_a_stream_with_the_followed_writes_is_accepted() -> None:
+    assert check_stream(ROWS, STREAMED) == Ok("spark stream")
+
+
+@pytest.mark.parametrize(
+    ("rows", "cause"),
+    [
+        (ROWS[:2], "lacks the write of change 3"),
+        ([*ROWS, ROWS[1]], "has too often, or wrongly, the write of change 2"),
+        ([ROWS[0], (2, '["b",7]', "0"), ROWS[2]], "1 missing and 1 superfluous rows of 3"),
+    ],
+)
+def test_other_rows_of_a_stream_are_rejected(rows: list[WriteRow], cause: str) -> None:
+    verdict = check_stream(rows, STREAMED)
+    assert isinstance(verdict, Illegal)
+    assert cause in verdict.message
+
+
+class RecordedStream:
+    """Stream that records the calls of its methods."""
+
+    def __init__(self, failure: str = "") -> None:
+        self.calls: list[str] = []
+        self._failure = failure
+
+    def start(self) -> None:
+        self.calls.append("start")
+
+    def check(self) -> None:
+        if self._failure:
+            raise CreekError(self._failure)
+
+    def stop(self) -> None:
+        self.calls.append("stop")
+
+    def finish(self) -> list[WriteRow]:
+        self.calls.append("finish")
+        return ROWS
+
+
+async def test_a_stream_is_interrupted_until_the_round_is_over() -> None:
+    stream = RecordedStream()
+    runner = StreamRunner(stream, Random(1), run_s=(0.0, 0.001))
+    runner.start()
+    while stream.calls.count("start") < 3:
+        await asyncio.sleep(0)
+
+    await runner.finish()
+
+    assert runner.rows == ROWS
+    assert stream.calls[:4] == ["start", "stop", "start", "stop"]
+    assert stream.calls[-2:] == ["start", "finish"]
+
+
+async def test_a_failed_stream_fails_the_round() -> None:
+    runner = StreamRunner(RecordedStream("the query failed"), Random(1), run_s=(0.0, 0.001))
+    runner.start()
+    await asyncio.sleep(0.05)
+    with pytest.raises(CreekError, match="the query failed"):
+        await runner.finish()

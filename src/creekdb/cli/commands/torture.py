@@ -4,7 +4,10 @@ import shlex
 import signal
 import sys
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 from rich.progress import BarColumn, TimeElapsedColumn
@@ -12,6 +15,7 @@ from rich.text import Text
 
 from creekdb.checkers import verdict_rows
 from creekdb.checkers.blackbox.observations import ObservedCall
+from creekdb.cli.commands.pipeline.group import require_packages
 from creekdb.cli.declaration import argument, declared, option
 from creekdb.cli.exit_codes import FAILURE, SUCCESS
 from creekdb.cli.options import AS_JSON, NEW_DIRECTORY, add_working_directory_to_path
@@ -30,6 +34,11 @@ from creekdb.torture.plan import REPLICAS_MAX
 from creekdb.torture.report import REPORT_FILE, render_report
 from creekdb.torture.round import RUN_DIRECTORY, RoundResult, Subject
 from creekdb.torture.workload import workload_of
+
+if TYPE_CHECKING:
+    from creekdb.torture.follower import MakeFeedStream
+
+SPARK_MASTER = "local[2]"
 
 
 @click.command(short_help="Inject random faults into real processes, and check them.")
@@ -51,6 +60,9 @@ def torture(
         "Function that draws the calls, as module:function.  [default: by signatures]",
         metavar="NAME",
     ),
+    has_spark: bool = option(
+        "Also read the change feed with a stream of Spark, through all faults.", flag="--spark"
+    ),
     out: Path | None = option(
         "New directory for the report and for failed runs.  [default: a temporary one]",
         type=NEW_DIRECTORY,
@@ -71,6 +83,10 @@ def torture(
     function, which receives a random.Random and returns the name of an operation, its arguments,
     and True for a strong call.
 
+    Most rounds keep changes. A follower then reads the change feed through all faults, and must
+    have exactly the committed writes in the end. With --spark, so must a stream of Spark, which is
+    stopped and started again every few seconds.
+
     \b
     Examples:
       creek torture --minutes 20 --seed 7
@@ -89,8 +105,8 @@ def torture(
         replicas=replicas,
         command=shlex.join(["creek", *sys.argv[1:]]),
     )
-    with _TortureProgress(60 * minutes) as observer:
-        result = run_torture(config, subject, directory, observer)
+    with _feed_streams(has_spark) as make_stream, _TortureProgress(60 * minutes) as observer:
+        result = run_torture(config, subject, directory, observer, make_stream)
     save_result(result, directory)
     report = directory / REPORT_FILE
     report.write_text(render_report(result))
@@ -99,6 +115,20 @@ def torture(
     else:
         _print_summary(result, directory, report)
     return FAILURE if result.has_failed else SUCCESS
+
+
+@contextmanager
+def _feed_streams(has_spark: bool) -> "Iterator[MakeFeedStream | None]":
+    """Start Spark, and yield a function that returns a stream, or None without Spark."""
+    if not has_spark:
+        yield None
+        return
+    with require_packages():
+        from creekdb.pipeline.source.feed_copy import FeedCopy  # noqa: PLC0415
+        from creekdb.pipeline.spark.failures import explained_failures  # noqa: PLC0415
+        from creekdb.pipeline.spark.session import spark_session  # noqa: PLC0415
+    with explained_failures(), spark_session(SPARK_MASTER, "creek: torture") as spark:
+        yield lambda servers, directory: FeedCopy(spark, servers, directory)
 
 
 def _new_directory(out: Path | None) -> Path:

@@ -215,13 +215,14 @@ def _commit_problem(changes: Sequence[Change], history: History) -> str | None:
             return f"change {change.index} is {change.id}, but {committed} is committed there"
     followed = {change.id for change in changes}
     for record in history.operations:
+        position = run.position_of(record)
         if (
-            record.id not in followed
-            and record.id in run.positions
+            position is not None
+            and record.id not in followed
             and client_call(record.operation) is not None
         ):
-            index = run.positions[record.id] + 1
-            return f"{record.operation.name} is committed at {index}, but was not followed"
+            name, index = record.operation.name, position + 1
+            return f"{name} is committed at {index}, but was not followed"
     return None
 
 

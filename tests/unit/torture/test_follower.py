@@ -18,9 +18,10 @@ from creekdb.history import (
     LoggedEvent,
     Operation,
     OperationRecord,
+    RbCast,
     ReplicaLog,
 )
-from creekdb.protocol.request import NOOP
+from creekdb.protocol.request import NOOP, Request
 from creekdb.torture.follower import StreamRunner, WriteRow, check_changes, check_stream
 
 
@@ -85,6 +86,24 @@ def test_other_changes_are_rejected(changes: list[Change], cause: str) -> None:
     verdict = check_changes(changes, {}, HISTORY, STATES)
     assert isinstance(verdict, Illegal)
     assert cause in verdict.describe()
+
+
+def test_a_call_whose_id_was_used_again_after_a_crash_need_not_be_followed() -> None:
+    noop = Request(timestamp=5, id=Dot(0, 2), strong=True, operation=NOOP, context=None)
+    first = msgspec.structs.replace(HISTORY.logs[0], crashed_us=4)
+    second = ReplicaLog(
+        replica=0,
+        incarnation=1,
+        started_us=5,
+        crashed_us=None,
+        events=(LoggedEvent(5, RbCast(noop)),),
+    )
+    history = msgspec.structs.replace(
+        HISTORY,
+        operations=(*PUTS, record(2, Operation("put", ("a", 2)))),
+        logs=(first, second),
+    )
+    assert check_changes(CHANGES, {}, history, STATES) == Ok("changes")
 
 
 def test_a_change_of_another_request_is_rejected() -> None:

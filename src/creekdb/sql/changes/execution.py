@@ -202,18 +202,18 @@ def _insert(changer: RowChanger) -> None:
     assert inserted is not None
     position = inserted.row_id_position
     for values in changer.inserted_rows():
-        row_id = None
+        numbers, row_id = inserted.numbers, None
         if position is not None:
             row_id = row_id_value(values[position])
             values = values[:position] + values[position + 1 :]
+        if resolution == "REPLACE":
+            numbers, values = _without_forbidden_nulls(changer.table, numbers, values)
         try:
-            row = changer.new_row(inserted.numbers, values, row_id)
+            row = changer.new_row(numbers, values, row_id)
         except SqlConstraintError as error:
             if resolution == "IGNORE" and _is_ignorable(error):
                 continue
-            if resolution != "REPLACE" or not str(error).startswith("NOT NULL"):
-                raise
-            row = _row_with_defaults(changer, inserted.numbers, values, row_id)
+            raise
         if not (plan.upserts and _upsert(changer, row)):
             changer.insert(row)
 
@@ -319,19 +319,17 @@ def _alias_value(table: Table, values: tuple[SqlValue, ...]) -> int:
     return row_id
 
 
-def _row_with_defaults(
-    changer: RowChanger, numbers: tuple[int, ...], values: Sequence[SqlValue], row_id: int | None
-) -> Row:
-    """Return the row of INSERT OR REPLACE, in which a default replaces a forbidden NULL."""
-    columns = changer.table.columns
+def _without_forbidden_nulls(
+    table: Table, numbers: tuple[int, ...], values: tuple[SqlValue, ...]
+) -> tuple[tuple[int, ...], tuple[SqlValue, ...]]:
+    """Return the columns and values of INSERT OR REPLACE, without NULLs that a default replaces."""
+    columns = table.columns
     kept = [
         (number, value)
         for number, value in zip(numbers, values, strict=True)
         if value is not None or not columns[number].not_null or columns[number].default is None
     ]
-    return changer.new_row(
-        tuple(number for number, _ in kept), [value for _, value in kept], row_id
-    )
+    return tuple([number for number, _ in kept]), tuple([value for _, value in kept])
 
 
 def _is_ignorable(error: SqlConstraintError) -> bool:

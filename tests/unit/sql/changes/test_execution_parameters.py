@@ -14,6 +14,8 @@ SCHEMA = (
     'CREATE TABLE loose(id INTEGER PRIMARY KEY, "null" TEXT, n NUMERIC, plain)',
     "CREATE INDEX loose_by_plain ON loose(plain)",
     "CREATE TABLE filled(id INTEGER PRIMARY KEY, label TEXT NOT NULL DEFAULT 'none', n INTEGER)",
+    "CREATE TABLE counted(id INTEGER PRIMARY KEY AUTOINCREMENT, "
+    "label TEXT NOT NULL DEFAULT 'none')",
 )
 VALUES: tuple[Any, ...] = (
     *(None, 0, 1, -(2**63), 2**63 - 1, 1.0, 1.5, -0.0, 1e300),
@@ -115,3 +117,12 @@ def test_replace_fills_a_forbidden_null_with_the_default(row: tuple[Any, ...]) -
     select = "SELECT label, n FROM filled"
 
     assert outcome(replace, row, select) == outcome_in_sqlite(replace, row, select)
+
+
+def test_a_replaced_null_uses_up_one_id_of_the_sequence() -> None:
+    replace = "REPLACE INTO counted(label) VALUES (?), (?)"
+    select = "SELECT id, label FROM counted"
+
+    rows = outcome(replace, (None, "a"), select)
+    assert rows == outcome_in_sqlite(replace, (None, "a"), select)
+    assert rows[1] == [(1, "none"), (2, "a")]

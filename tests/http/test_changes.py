@@ -142,9 +142,9 @@ async def test_positions_that_cannot_be_read_are_problems(tmp_path: Path) -> Non
         feed.log.skip_to(feed.log.next_index + 5)
         gone = await http.get(f"/changes?start={feed.log.next_index - 3}")
 
-        assert (future.status, future.problem) == (404, "position_to_come")
+        assert (future.status, future.problem) == (404, "position_in_future")
         assert (foreign.status, foreign.problem) == (409, "foreign_position")
-        assert (gone.status, gone.problem) == (410, "changes_gone")
+        assert (gone.status, gone.problem) == (410, "changes_expired")
         assert gone.body["first"] == feed.log.next_index
 
 
@@ -183,7 +183,7 @@ async def test_a_gap_ends_a_stream_with_a_problem(tmp_path: Path) -> None:
         feed._notify()
         events = await following
 
-        assert [event.name for event in events] == ["change", "changes_gone"]
+        assert [event.name for event in events] == ["change", "changes_expired"]
 
 
 async def test_a_tentative_view_sends_stages_as_events(tmp_path: Path) -> None:

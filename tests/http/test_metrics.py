@@ -46,11 +46,11 @@ async def test_calls_are_counted_by_the_kind_of_their_responses(tmp_path: Path) 
         committed = http.cluster.servers[0].status()["committed"]
         assert sample_value(samples, "creek_committed_length") == committed
         assert sample_value(samples, "creek_tentative_length") == 0
-        assert sample_value(samples, "creek_refused_total", reason="unknown_operation") == 1
+        assert sample_value(samples, "creek_rejected_total", reason="unknown_operation") == 1
         assert sample_value(samples, "creek_fsync_seconds_count") > 0
         assert sample_value(samples, "creek_execution_seconds_total") > 0
         assert sample_value(samples, "creek_peer_sent_bytes_total") > 0
-        assert sample_value(samples, "creek_http_answers_total", status="404") == 1
+        assert sample_value(samples, "creek_http_responses_total", status="404") == 1
         assert sample_value(samples, "creek_http_requests") == 1
         leaders = [sample_value(await metrics(http, each), "creek_leader") for each in range(3)]
         leading = [sample_value(await metrics(http, each), "creek_leading") for each in range(3)]

@@ -102,7 +102,7 @@ async def test_a_response_after_the_timeout_can_be_streamed(tmp_path: Path) -> N
         response = await http.post(path, {"name": "ann", "amount": 1})
         assert response.status == 202
         assert response.body["over"] is False
-        assert {each["kind"] for each in response.body["answers"]} <= {"tentative"}
+        assert {each["kind"] for each in response.body["responses"]} <= {"tentative"}
         await http.cluster.start(1)
         async with asyncio.timeout(TIMEOUT_S):
             events = await http.events("GET", response.headers["Location"] + "/events")
@@ -110,7 +110,7 @@ async def test_a_response_after_the_timeout_can_be_streamed(tmp_path: Path) -> N
         assert events[-1] == Event("stable", {"kind": "stable", "value": 1, **RESULT})
         response = await http.get(response.headers["Location"])
         assert response.body["over"] is True
-        assert response.body["answers"][-1]["value"] == 1
+        assert response.body["responses"][-1]["value"] == 1
 
 
 async def test_an_abandoned_call_is_reported_as_untold(tmp_path: Path) -> None:
@@ -129,7 +129,7 @@ async def test_an_abandoned_call_is_reported_as_untold(tmp_path: Path) -> None:
         response = await waiting
         assert (response.status, response.problem) == (410, RejectReason.UNKNOWN_OUTCOME)
         assert response.body["certainly_not_done"] is False
-        assert {each["kind"] for each in response.body["answers"]} <= {"tentative"}
+        assert {each["kind"] for each in response.body["responses"]} <= {"tentative"}
         *_, last = await events
         assert (last.name, last.data["status"]) == (RejectReason.UNKNOWN_OUTCOME, 410)
         later = await http.get(accepted.headers["Location"])

@@ -72,8 +72,8 @@ async def test_the_stream_shows_the_order_and_every_response(tmp_path: Path) -> 
         await http.post("/operations/withdraw?consistency=strong", {"name": "x", "amount": 1})
         async for _, now in events:
             entries = {each["says"].partition("(")[0]: each for each in now["committed"]}
-            answers = entries.get("withdraw", {}).get("answers")
-            if answers and answers[-1]["kind"] == "stable":
+            responses = entries.get("withdraw", {}).get("responses")
+            if responses and responses[-1]["kind"] == "stable":
                 break
         entry = entries["open"]
         assert entry["says"] == "open('ann')"
@@ -83,9 +83,9 @@ async def test_the_stream_shows_the_order_and_every_response(tmp_path: Path) -> 
             False,
             0,
         )
-        assert [each["kind"] for each in entry["answers"]] == ["tentative", "final"]
+        assert [each["kind"] for each in entry["responses"]] == ["tentative", "final"]
         assert entries["noop"]["own"] is True
-        assert answers[-1]["raised"] is True
+        assert responses[-1]["raised"] is True
         assert sum(now["calls"]["weak_tentative"]["counts"]) == 1
 
 

@@ -277,7 +277,7 @@ async () => {
     const { drawOperation } = await import("/page/operation.js");
     const entry = (place) => ({
         id: `0.${place + 1}`, says: `put(${place + 1})`, strong: true, own: false, runs: 1, place,
-        answers: [{ kind: "tentative", ms: 1, says: "None", changed: false }],
+        responses: [{ kind: "tentative", ms: 1, says: "None", changed: false }],
     });
     const now = { committed_length: 1200, tentative_length: 0, tentative: [],
         committed: [7, 8, 999].map(entry) };

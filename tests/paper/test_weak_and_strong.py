@@ -426,7 +426,7 @@ def test_every_schedule_satisfies_theorem_1(seed: int) -> None:
         "replay",
         "real_time",
         "session_order",
-        "answers",
+        "responses",
         "convergence",
     ):
         assert verdicts(seed)[checker] == Ok(checker)

@@ -21,7 +21,7 @@ _WEAK_KINDS = ((), (ResponseKind.TENTATIVE,), (ResponseKind.TENTATIVE, ResponseK
 _STABLE_ONLY_KINDS = ((), (ResponseKind.STABLE,))
 
 
-@checker("answers")
+@checker("responses")
 def check(run: RunIndex) -> None:
     committed_us = _committed_us(run)
     for record in run.history.operations:

@@ -335,7 +335,9 @@ class HttpApi:
         followed = "Open event streams of calls."
         families = [
             *metrics.metric_families(self._backend.sources),
-            metrics.MetricFamily("creek_http_answers_total", "counter", "HTTP responses.", samples),
+            metrics.MetricFamily(
+                "creek_http_responses_total", "counter", "HTTP responses.", samples
+            ),
             metrics.gauge(
                 "creek_http_requests", "HTTP requests in progress.", self.active_requests
             ),

@@ -108,7 +108,7 @@ class HttpCall:
             "operation": self.request.operation,
             "consistency": "strong" if self.request.strong else "weak",
             "over": self.is_finished,
-            "answers": [response_body(each) for each in self.responses],
+            "responses": [response_body(each) for each in self.responses],
         }
 
     async def wait_changed(self) -> None:

@@ -75,7 +75,7 @@ class Problem(msgspec.Struct):
     ]
 
 
-class Answer(msgspec.Struct):
+class CallResponse(msgspec.Struct):
     kind: Literal["tentative", "stable", "final"]
     value: Any
     error: Annotated[str | None, Meta(description="Error raised by the operation.")]
@@ -89,7 +89,7 @@ class Call(msgspec.Struct):
     operation: str
     consistency: Literal["weak", "strong"]
     over: Annotated[bool, Meta(description="True if no further response will arrive.")]
-    answers: list[Answer]
+    responses: list[CallResponse]
 
 
 class Event(msgspec.Struct):
@@ -234,17 +234,17 @@ def _arguments_schema(operation: OperationSpec) -> Schema:
 
 
 def _call_response_schema(operation: OperationSpec) -> Schema:
-    """Return the schema of an answer, with the names of the call and the type of its value."""
-    answer = _SCHEMAS["Answer"]
+    """Return the schema of a response, with the names of the call and the type of its value."""
+    response = _SCHEMAS["CallResponse"]
     return {
         "type": "object",
         "properties": {
             "call": _TEXT,
             "operation": {"const": operation.name},
-            **answer["properties"],
+            **response["properties"],
             "value": _without_prefix_items(operation.response_schema),
         },
-        "required": ["call", "operation", *answer["required"]],
+        "required": ["call", "operation", *response["required"]],
     }
 
 
@@ -293,7 +293,8 @@ def _read_paths(limits: HttpLimits) -> dict[str, Any]:
         "/calls/{id}/events": _get_path(
             "follow_call",
             "The responses of a call as server-sent events: `issued`, `tentative`, `stable` or "
-            "`final`. The event `untold` is a problem: this replica no longer has the response.",
+            "`final`. The event `response_unavailable` is a problem: the replica no longer has "
+            "the response.",
             _content(Event, EVENT_STREAM),
             RejectReason.UNKNOWN_CALL,
             parameters=call_id,

@@ -1,6 +1,6 @@
 """Counters of input that a replica rejects or drops.
 
-`creek status` and the metric `creek_refused_total` report them by these values. Three other
+`creek status` and the metric `creek_rejected_total` report them by these values. Three other
 sources add values of their own:
 
 - A rejected call, connection or HTTP request counts under its `RejectReason`. A peer that sends

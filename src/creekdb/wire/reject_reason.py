@@ -1,7 +1,7 @@
 """Reasons for rejecting a call, a client connection or an HTTP request.
 
 `RejectReason` is the only place that assigns properties to a reason. The values are part of the
-wire protocol, of problem documents and of the metric `creek_refused_total`, and never change.
+wire protocol, of problem documents and of the metric `creek_rejected_total`, and never change.
 Messages carry a reason as a string, since a newer replica may send one that is not declared here.
 """
 
@@ -45,31 +45,37 @@ class RejectReason(StrEnum):
 
     MALFORMED = "malformed", RejectRule("The request is malformed", 400)
     TOKEN = "token", RejectRule("A token is required", 401)
-    FOREIGN_ORIGIN = "origin", RejectRule("Pages of other sites must not send requests", 403)
+    FOREIGN_ORIGIN = (
+        "foreign_origin",
+        RejectRule("Pages of other sites must not send requests", 403),
+    )
     UNKNOWN_PATH = "not_found", RejectRule("The path does not exist", 404)
     UNKNOWN_OPERATION = "unknown_operation", RejectRule("The operation does not exist", 404)
     UNKNOWN_TABLE = "unknown_table", RejectRule("The table does not exist", 404)
     UNKNOWN_CALL = "unknown_call", RejectRule("The call is unknown to this replica", 404)
     STATE_NOT_COMMITTED = (
-        "state_to_come",
+        "state_not_committed",
         RejectRule("The state is not committed on this replica yet", 404),
     )
-    UNSUPPORTED_METHOD = "method", RejectRule("The path does not support this method", 405)
-    BODY_TIMEOUT = "slow", RejectRule("The body did not arrive in time", 408)
+    UNSUPPORTED_METHOD = (
+        "unsupported_method",
+        RejectRule("The path does not support this method", 405),
+    )
+    BODY_TIMEOUT = "body_timeout", RejectRule("The body did not arrive in time", 408)
     OPERATION_RAISED = (
         "operation_raised",
         RejectRule("The operation was executed and raised an error", 409, is_certain=False),
     )
     UNKNOWN_OUTCOME = (
-        "untold",
+        "response_unavailable",
         RejectRule(
             "The call was executed, but its response is no longer available", 410, is_certain=False
         ),
     )
-    STATE_EXPIRED = "state_gone", RejectRule("The state is no longer retained", 410)
-    CHANGES_EXPIRED = "changes_gone", RejectRule("The changes are no longer kept", 410)
+    STATE_EXPIRED = "state_expired", RejectRule("The state is no longer retained", 410)
+    CHANGES_EXPIRED = "changes_expired", RejectRule("The changes are no longer kept", 410)
     POSITION_IN_FUTURE = (
-        "position_to_come",
+        "position_in_future",
         RejectRule("The position is after the last change of this replica", 404),
     )
     FOREIGN_POSITION = (
@@ -85,7 +91,10 @@ class RejectReason(StrEnum):
         "header_too_large",
         RejectRule("The request line or the headers are too large", 431),
     )
-    INTERNAL_ERROR = "internal", RejectRule("Internal error of this replica", 500, is_certain=False)
+    INTERNAL_ERROR = (
+        "internal_error",
+        RejectRule("Internal error of this replica", 500, is_certain=False),
+    )
     BUSY = "busy", RejectRule("The replica is overloaded", _RETRY_LATER)
     DISK = (
         "disk",

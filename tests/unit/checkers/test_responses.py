@@ -171,7 +171,7 @@ def test_the_counterexample_shows_the_invocation_and_responses() -> None:
         check, builder.history(), "other than one tentative and one final"
     ).describe()
     assert text.splitlines() == [
-        "ILLEGAL  answers: weak 0.1 got responses other than one tentative and one final",
+        "ILLEGAL  responses: weak 0.1 got responses other than one tentative and one final",
         "      0.010 ms  session 4 at replica 0 (incarnation 0): invoked weak append('x') as 0.1",
         "      0.020 ms  session 4 at replica 0 (incarnation 0): "
         "got the tentative response 1 to 0.1",

@@ -15,15 +15,30 @@ ENCODED_VALUES = (
     *(
         "malformed",
         "token",
-        "origin",
+        "foreign_origin",
         "not_found",
         "unknown_operation",
         "unknown_table",
         "unknown_call",
     ),
-    *("state_to_come", "method", "slow", "operation_raised", "untold", "state_gone"),
-    *("changes_gone", "position_to_come", "foreign_position", "changes_off", "too_large"),
-    *("media_type", "bad_arguments", "deadline", "header_too_large", "internal", "busy", "disk"),
+    *(
+        "state_not_committed",
+        "unsupported_method",
+        "body_timeout",
+        "operation_raised",
+        "response_unavailable",
+        "state_expired",
+    ),
+    *("changes_expired", "position_in_future", "foreign_position", "changes_off", "too_large"),
+    *(
+        "media_type",
+        "bad_arguments",
+        "deadline",
+        "header_too_large",
+        "internal_error",
+        "busy",
+        "disk",
+    ),
     *(
         "stopping",
         "no_majority",
@@ -37,8 +52,8 @@ ENCODED_VALUES = (
     *("unreachable", "closed"),
 )
 WORDS_WITH_OTHER_MEANINGS = {
-    *("closed", "datatype", "deadline", "disk", "internal", "malformed", "method", "origin"),
-    *("slow", "stopping", "token", "unreachable", "version"),
+    *("closed", "datatype", "deadline", "disk", "malformed"),
+    *("stopping", "token", "unreachable", "version"),
 }
 """Values that are also names of columns, options, attributes or states."""
 REJECTING_CALLS = {

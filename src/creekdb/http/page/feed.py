@@ -86,7 +86,7 @@ class CallHistory:
             "runs": 0 if history is None else history.executions,
         }
         if history is not None and history.started_s is not None:
-            fields |= {"called_at": history.called_at_ms, "answers": history.responses}
+            fields |= {"called_at": history.called_at_ms, "responses": history.responses}
         return fields
 
     def _history_of(self, id: Dot) -> OperationHistory:

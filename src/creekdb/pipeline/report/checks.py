@@ -25,7 +25,7 @@ CHECKER_DESCRIPTIONS: Final = {
     "replay": "a replay of the committed order yields the final responses and the state",
     "real_time": "a strong operation invoked after a stable response observes its effect",
     "session_order": "operations of one client are ordered as it invoked them",
-    "answers": "clients receive the responses of their consistency level, and no others",
+    "responses": "clients receive the responses of their consistency level, and no others",
     "fluctuating": "each response follows from one order of the invoked operations",
     "convergence": "idle replicas are equal, and no operation with a response is missing",
     "committed_once": "every operation with a stable response has exactly one commit position",

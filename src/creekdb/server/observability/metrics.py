@@ -117,7 +117,7 @@ def _call_metrics(sources: ReplicaSources) -> Iterator[MetricFamily]:
     )
     yield gauge("creek_clients", "Connected clients.", len(sources.clients.connections))
     yield MetricFamily(
-        "creek_refused_total",
+        "creek_rejected_total",
         "counter",
         "Rejected or dropped calls, messages and connections, by reason.",
         [({"reason": reason}, count) for reason, count in sources.rejections_by_reason().items()],

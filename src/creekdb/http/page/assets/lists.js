@@ -104,7 +104,7 @@ export class Column {
     row.classList.toggle("tentative", kind === "tentative");
     row.classList.toggle("own", entry.own);
     const known = cluster.histories.get(entry.id);
-    const response = entry.own ? null : known?.answers?.at(-1);
+    const response = entry.own ? null : known?.responses?.at(-1);
     row.classList.toggle("sorry", Boolean(response?.changed));
     row.classList.toggle("raised", Boolean(response?.raised));
     const rendered = JSON.stringify([kind, entry.runs, entry.place, response?.says, response?.changed]);

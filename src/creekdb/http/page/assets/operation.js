@@ -11,7 +11,7 @@ const DESCRIPTIONS = {
 
 /** Return the known operations whose final response differs from the tentative one, newest first. */
 export function changedOperations(cluster) {
-  return [...cluster.histories.values()].filter((each) => each.answers?.at(-1)?.changed)
+  return [...cluster.histories.values()].filter((each) => each.responses?.at(-1)?.changed)
     .sort((one, other) => other.called_at - one.called_at);
 }
 
@@ -37,8 +37,8 @@ export function drawOperation(panel, cluster, id, choose) {
     createHtml("dl", {}, ...positions(cluster, id).flatMap(([each, text]) => [createHtml("dt", {}, badge(each, false)), createHtml("dd", {}, text)])));
 }
 
-function apology({ id, says, answers }, choose) {
-  const [first, last] = [answers[0], answers.at(-1)];
+function apology({ id, says, responses }, choose) {
+  const [first, last] = [responses[0], responses.at(-1)];
   return createHtml("li", {}, createHtml("button", { type: "button", class: "entry", onclick: () => choose?.(id) },
     badge(issuer(id), false), createHtml("span", { class: "says" }, says), createHtml("span", { class: "details" }, `${first.says} → `, createHtml("span", { class: "value sorry" }, last.says))));
 }
@@ -51,10 +51,10 @@ function isShown(cluster, id) {
 
 function track(history, id, shown) {
   if (history.own) return [createHtml("li", { class: "last" }, "A strong no-op. It is ordered like any strong operation and fixes the positions of the weak operations before it.")];
-  if (!history.answers) return [createHtml("li", { class: "pending" }, "Called before a page was open; no responses were recorded.")];
+  if (!history.responses) return [createHtml("li", { class: "pending" }, "Called before a page was open; no responses were recorded.")];
   const steps = [createHtml("li", {}, "called", createHtml("span", { class: "ms" }, new Date(history.called_at).toLocaleTimeString()))];
   let last = null;
-  for (const response of history.answers) {
+  for (const response of history.responses) {
     const [number, unit] = duration(response.ms);
     const ended = response.kind !== "tentative";
     const changed = response.changed || (response.kind === "stable" && last !== null && last !== response.says);
@@ -66,7 +66,7 @@ function track(history, id, shown) {
     steps.push(step);
     last = response.says;
   }
-  const kinds = history.answers.map((each) => each.kind);
+  const kinds = history.responses.map((each) => each.kind);
   if (!kinds.includes("stable") && !kinds.includes("final")) {
     const waits = history.strong ? "waits for a majority …" : "waits for its final position …";
     steps.push(createHtml("li", { class: "pending" }, shown ? waits : `No further responses are shown: the list of replica ${issuer(id)} no longer contains it.`));

@@ -109,7 +109,7 @@ function applyDescription(about) {
 function recordOperations(now) {
   for (const entry of [...now.committed, ...now.tentative]) {
     const known = cluster.histories.get(entry.id);
-    if (entry.answers || !known) cluster.histories.set(entry.id, entry);
+    if (entry.responses || !known) cluster.histories.set(entry.id, entry);
   }
   while (cluster.histories.size > HISTORIES_MAX) cluster.histories.delete(cluster.histories.keys().next().value);
 }

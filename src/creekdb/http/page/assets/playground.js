@@ -216,7 +216,7 @@ export class Playground {
   }
 
   lastResponse(call) {
-    return this.cluster.histories.get(call)?.answers?.at(-1);
+    return this.cluster.histories.get(call)?.responses?.at(-1);
   }
 
   /** Wait until the page shows a condition. */
@@ -237,7 +237,7 @@ export class Playground {
   /** Append the last responses of calls that had a tentative one. */
   appendLastResponses() {
     for (const row of byId("results").querySelectorAll("[data-call]")) {
-      const last = this.cluster.histories.get(row.dataset.call)?.answers?.at(-1);
+      const last = this.cluster.histories.get(row.dataset.call)?.responses?.at(-1);
       if (!last || last.kind === "tentative") continue;
       delete row.dataset.call;
       if (last.changed) row.append(createHtml("b", { class: "bad" }, `; finally ${last.says}: an apology is due`));

@@ -63,7 +63,7 @@ export class SqlBox {
 
   /** Show the last response of the call: final, or changed. */
   showLastResponse() {
-    const last = this.call && this.cluster.histories.get(this.call)?.answers?.at(-1);
+    const last = this.call && this.cluster.histories.get(this.call)?.responses?.at(-1);
     if (!last || last.kind === "tentative") return;
     this.call = null;
     const state = last.changed ? "changed" : "stable";

@@ -28,8 +28,8 @@ MUTANTS: tuple[MutantWithTests, ...] = (
         "`creek cut 1` cuts all links of replica 1",
         "tests/unit/cli/test_dev_cluster.py",
         "cli/commands/faults.py",
-        "if int(text) in link]",
-        "if int(text) == link[0]]",
+        "if {*ends} <= {*link}]",
+        "if ends[0] == link[0]]",
     ),
     tested(
         "test_kit_reverses_sessions",

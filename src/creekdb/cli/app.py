@@ -34,6 +34,7 @@ SECTIONS = {
         "up",
         "call",
         "status",
+        "shell",
         "sql",
         "changes",
         "load",

@@ -1,8 +1,6 @@
 """Interactive shell and script runner of `creek sql`."""
 
-import readline
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
@@ -10,6 +8,7 @@ import click
 from rich.console import Console
 from rich.text import Text
 
+from creekdb.cli.line_editor import line_editor, matching_word
 from creekdb.cli.output import print_json
 from creekdb.cli.sql_text import split_statements
 from creekdb.cli.views.sql_results import (
@@ -20,7 +19,6 @@ from creekdb.cli.views.sql_results import (
 )
 from creekdb.dbapi import Connection, Cursor, Error, Outcome, OutcomeState
 
-HISTORY_ENTRIES_MAX: Final = 1000
 PENDING_MAX: Final = 100
 """Maximum number of weak statements whose final responses the shell awaits."""
 HELP: Final = """\
@@ -146,7 +144,7 @@ class SqlShell:
 
     def run(self, read_line: Callable[[str], str] = input) -> None:
         """Read and execute lines until the end of the input."""
-        with self._line_editor():
+        with line_editor(self._history, self.complete):
             text = ""
             while True:
                 self._report_final_responses()
@@ -219,27 +217,9 @@ class SqlShell:
             return False
         return True
 
-    @contextmanager
-    def _line_editor(self) -> Iterator[None]:
-        """Load and save the history, and complete keywords and names."""
-        if self._history is not None and self._history.exists():
-            readline.read_history_file(self._history)
-        readline.set_history_length(HISTORY_ENTRIES_MAX)
-        readline.set_completer(self.complete)
-        readline.parse_and_bind("tab: complete")
-        try:
-            yield
-        finally:
-            readline.set_completer(None)
-            if self._history is not None:
-                self._history.parent.mkdir(parents=True, exist_ok=True)
-                readline.write_history_file(self._history)
-
     def complete(self, prefix: str, state: int) -> str | None:
         """Return the completion number `state` of a prefix, or None."""
-        names = [*KEYWORDS, *self._schema_names()]
-        matching = [name for name in names if name.lower().startswith(prefix.lower())]
-        return matching[state] if state < len(matching) else None
+        return matching_word((*KEYWORDS, *self._schema_names()), prefix, state)
 
     def _schema_names(self) -> list[str]:
         connection = self._runner.connection

@@ -21,12 +21,14 @@ class OperationDirectory:
     def __init__(self, datatype: DataType | None) -> None:
         self.datatype = datatype
         self._announced: tuple[str, ...] = ()
+        self._readonly: frozenset[str] = frozenset()
         self._signatures: dict[str, tuple[str, tuple[Parameter, ...]]] = {}
         self._datatype_name = "" if datatype is None else datatype.name
 
     def update(self, welcome: Welcome) -> None:
         """Replace the operations that the last replica announced."""
         self._announced = tuple(name for name, _ in welcome.operations)
+        self._readonly = frozenset(name for name, is_readonly in welcome.operations if is_readonly)
         self._datatype_name = welcome.datatype
         self._signatures = {
             name: (text, tuple(Parameter(*freeze(each)) for each in parameters))
@@ -36,6 +38,10 @@ class OperationDirectory:
     def names(self) -> tuple[str, ...]:
         """Return the names of all operations. Empty before a connection without a data type."""
         return self._announced if self.datatype is None else self.datatype.operations
+
+    def is_readonly(self, name: str) -> bool:
+        """True if the replica announced that the operation only reads."""
+        return name in self._readonly
 
     def name_of(self, operation: Callable[..., Any]) -> str:
         """Return the name of the operation that this function defines."""

@@ -77,7 +77,7 @@ OTHER_MISTAKES = {
     "status --authority nowhere.pem": "authority nowhere.pem: No such file",
     "torture kv --workload nowhere:draw": "there is no module 'nowhere'",
     "up --datatype nowhere:shop": "there is no module 'nowhere'",
-    "up --data /dev/null/data": "Not a directory",
+    "up --port 46100 --data /dev/null/data": "Not a directory",
 }
 
 

@@ -58,5 +58,9 @@ def test_links_are_pairs_or_all_links_of_a_replica() -> None:
     assert parse_links("1", CONTROL) == [(0, 1), (1, 2)]
     with pytest.raises(UsageError, match="unknown replica 7: replicas are 0 to 2"):
         parse_links("7", CONTROL)
+    with pytest.raises(UsageError, match="unknown replica 9: replicas are 0 to 2"):
+        parse_links("0-9", CONTROL)
+    with pytest.raises(UsageError, match="replica 1 has no link to itself"):
+        parse_links("1-1", CONTROL)
     with pytest.raises(UsageError, match="'0,1' is no link"):
         parse_links("0,1", CONTROL)

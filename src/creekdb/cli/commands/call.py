@@ -4,7 +4,6 @@ import asyncio
 from typing import Any, Final
 
 import click
-import msgspec
 
 from creekdb.cli.completion import complete_operation
 from creekdb.cli.declaration import argument, declared, option
@@ -12,13 +11,13 @@ from creekdb.cli.exit_codes import FAILURE, SUCCESS
 from creekdb.cli.options import AS_JSON, parse_argument
 from creekdb.cli.output import print_json
 from creekdb.cli.target import ClusterTarget, pending_notice
+from creekdb.cli.views.responses import ShownResponse, response_line, result_text
 from creekdb.client import NotDone, OperationFailed, Unknown
 from creekdb.client.calls import Call
 from creekdb.client.errors import CallFailed
 from creekdb.errors import UsageError
 from creekdb.protocol.effects import ResponseKind
 from creekdb.protocol.request import Operation
-from creekdb.wire.deduplication import describe_call
 from creekdb.wire.reject_reason import RejectReason
 
 FAILURES: Final[dict[type[CallFailed], str]] = {
@@ -61,66 +60,55 @@ def call(
         raise UsageError("--strong and --final exclude each other: omit one of them")
     values = tuple(map(parse_argument, arguments))
 
-    async def invoke() -> tuple[dict[str, Any], list[str]]:
+    async def invoke() -> tuple[ShownResponse, bool, list[str]]:
+        """Return the response, True if the operation is read-only, and notices."""
         async with target.open(timeout) as db:
             call = (db.strong if strong else db.weak)(operation, *values)
             try:
                 response = await (_wait_final(call, timeout) if final else _wait_response(call))
-                has_effect = db.welcome is not None and (operation, False) in db.welcome.operations
-                return {**response, "has_effect": has_effect}, []
+                return response, db.operations.is_readonly(operation), []
             except Unknown as error:
-                return await _first_response(call), _timeout_lines(call, error)
+                return await _first_response(call), True, _timeout_lines(call, error)
 
     try:
-        response, notices = asyncio.run(invoke())
+        response, is_readonly, notices = asyncio.run(invoke())
     except CallFailed as error:
         if isinstance(error, NotDone) and error.reason in MISTAKES:
             raise UsageError(str(error)) from error
         raise target.failure(FAILURES[type(error)], error) from error
-    has_effect = response.pop("has_effect", False)
     if notices and strong:
-        click.echo(f"creek: tentative response: {_result_text(response)}", err=True)
+        click.echo(f"creek: tentative response: {result_text(response)}", err=True)
     elif as_json:
         print_json(response)
     else:
-        changed = ", changed" if response.get("changed") else ""
-        # A write that returns nothing shows its effect instead.
-        is_silent = has_effect and response.get("value") is None
-        effect = f", executed {describe_call(Operation(operation, values))}" if is_silent else ""
-        click.echo(f"{_result_text(response)}  ({response['kind']}{changed}){effect}")
+        click.echo(response_line(response, Operation(operation, values), is_readonly))
     for line in notices:
         click.echo(f"creek: {line}", err=True)
     return FAILURE if notices else SUCCESS
 
 
-async def _wait_response(call: Call[Any]) -> dict[str, Any]:
+async def _wait_response(call: Call[Any]) -> ShownResponse:
     return {
         "kind": ResponseKind.STABLE if call.message.strong else ResponseKind.TENTATIVE,
         "value": await call,
     }
 
 
-async def _wait_final(call: Call[Any], timeout: float) -> dict[str, Any]:
+async def _wait_final(call: Call[Any], timeout: float) -> ShownResponse:
     """Wait for the final response; print the tentative one if the wait takes long."""
-    tentative = _result_text(await _first_response(call))
+    tentative = result_text(await _first_response(call))
     notice = f"tentative response: {tentative}; waiting up to {timeout:g} s for the final response"
     with pending_notice(lambda: notice):
         last = await call.final
     return {"kind": ResponseKind.FINAL, "value": last.value, "changed": last.changed}
 
 
-async def _first_response(call: Call[Any]) -> dict[str, Any]:
+async def _first_response(call: Call[Any]) -> ShownResponse:
     """Return the first response, which may be an error. Raises the failure if there is none."""
     try:
         return {"kind": ResponseKind.TENTATIVE, "value": await call.tentative}
     except OperationFailed as error:
         return {"kind": ResponseKind.TENTATIVE, "error": str(error)}
-
-
-def _result_text(response: dict[str, Any]) -> str:
-    if "error" in response:
-        return f"raised {response['error']}"
-    return msgspec.json.encode(response["value"]).decode()
 
 
 def _timeout_lines(call: Call[Any], error: Unknown) -> list[str]:

@@ -60,15 +60,17 @@ def kill(replica: int, *, port: int | None = PORT) -> None:
 
 def parse_links(text: str, control: ControlFile) -> list[tuple[int, int]]:
     """Return the links that an argument names."""
-    if text.isdecimal():
-        links = [link for link in control.all_links() if int(text) in link]
-        if not links:
-            raise UsageError(f"unknown replica {text}: replicas are 0 to {control.replicas - 1}")
-        return links
-    match = re.fullmatch(r"(\d+)-(\d+)", text)
+    match = re.fullmatch(r"(\d+)(?:-(\d+))?", text)
     if match is None:
         raise UsageError(f"'{text}' is no link: write two replicas, such as 0-1")
-    return [(int(match[1]), int(match[2]))]
+    ends = [int(each) for each in match.groups() if each is not None]
+    for replica in ends:
+        if replica >= control.replicas:
+            raise UsageError(f"unknown replica {replica}: replicas are 0 to {control.replicas - 1}")
+    links = [link for link in control.all_links() if {*ends} <= {*link}]
+    if len({*ends}) < len(ends):
+        raise UsageError(f"replica {ends[0]} has no link to itself: name two replicas")
+    return links
 
 
 def _links_text(links: list[tuple[int, int]]) -> str:

@@ -1,13 +1,12 @@
 """`creek sql`: SQL on a live cluster, interactive or from a script."""
 
-import os
 import sys
-from pathlib import Path
 
 import click
 
 from creekdb.cli.declaration import declared, option
 from creekdb.cli.exit_codes import SUCCESS, CommandFailed
+from creekdb.cli.line_editor import history_path
 from creekdb.cli.options import AS_JSON
 from creekdb.cli.output import stdout_console
 from creekdb.cli.sql_shell import SqlRunner, SqlShell
@@ -53,7 +52,7 @@ def sql(
         try:
             runner = SqlRunner(connection, stdout_console(), as_json=as_json)
             if not commands and sys.stdin.isatty():
-                SqlShell(runner, _history_file()).run()
+                SqlShell(runner, history_path("sql")).run()
             else:
                 _run_script(runner, commands or (sys.stdin.read(),), final)
         finally:
@@ -82,8 +81,3 @@ def _connect(target: ClusterTarget, timeout: float, consistency: str) -> Connect
         timeout=timeout,
         patience=timeout,
     )
-
-
-def _history_file() -> Path:
-    state = os.environ.get("XDG_STATE_HOME") or "~/.local/state"
-    return Path(state).expanduser() / "creek" / "sql_history"

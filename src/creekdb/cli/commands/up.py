@@ -107,7 +107,8 @@ class LocalFaultInjector:
 
     def _check_replica(self, replica: int) -> None:
         if replica not in self._pages:
-            raise UsageError(f"unknown replica {replica}: the replicas are {sorted(self._pages)}")
+            last = len(self._pages) - 1
+            raise UsageError(f"unknown replica {replica}: replicas are 0 to {last}")
 
 
 POLL_INTERVAL_S: Final = 0.5
@@ -156,9 +157,9 @@ def up(
         "Also keep the values before each change in the feed; requires --keep-changes."
     ),
 ) -> None:
-    """Run a cluster on this machine, one process per replica, and show its state until Ctrl-C. A
-    replica that is killed is restarted; one that exits by itself is not. Each replica serves a live
-    page of the cluster, which can also inject faults.
+    """Run a cluster on this machine, one process per replica, and show its state until Ctrl-C. Each
+    replica serves a live page of the cluster. The page and the commands cut, kill and heal inject
+    faults. A replica that a signal kills is restarted; one that exits by itself is not.
 
     \b
     Examples:

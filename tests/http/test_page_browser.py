@@ -200,7 +200,7 @@ def test_the_demo_ends_in_an_apology_that_can_be_opened(browser: Browser, cluste
     visitor = visit(browser, cluster, 1280, 1500, dark=False)
     page = visitor.page
     page.locator("#demo").click()
-    sorry = page.locator("#results div", has_text="Dear Ann, we are sorry")
+    sorry = page.locator("#story p", has_text="Dear Ann, we are sorry")
     expect(sorry).to_be_visible()
     expect(page.locator("#headline")).to_have_text(CONNECTED_HEADLINE)
     changed = page.locator("#results div", has_text="finally False: an apology is due")

@@ -1,4 +1,4 @@
-"""Body of `POST /sql`: statements that one operation of the data type `sql` executes."""
+"""SQL over HTTP: the body of `POST /sql`, and statements and results as text for the page."""
 
 from collections.abc import Callable
 from typing import Any, Final
@@ -6,7 +6,9 @@ from typing import Any, Final
 from creekdb.errors import BadValue, SqlError
 from creekdb.http.operations import OperationCatalog, OperationSpec
 from creekdb.http.schema import Schema
+from creekdb.protocol.request import Operation, Outcome
 from creekdb.sql.statements import leading_word
+from creekdb.wire.deduplication import describe_call, unwrap_call
 from creekdb.wire.json_values import from_json
 
 PATH: Final = "/sql"
@@ -83,6 +85,31 @@ def path_description(content: Callable[[Any], dict[str, Any]]) -> dict[str, Any]
         "tags": ["sql"],
         "requestBody": {"required": True, "content": content(BODY_SCHEMA)},
     }
+
+
+def describe_operation(operation: Operation) -> str:
+    """Return the statements of a call without their parameters, or the call if it has none."""
+    match unwrap_call(operation):
+        case Operation("sql" | "query", (str(text), *_)):
+            return text
+        case Operation("transaction" | "queries", (tuple(statements),)):
+            texts = [each if isinstance(each, str) else each[0] for each in statements if each]
+            return "; ".join(map(str, texts))
+        case _:
+            return describe_call(operation)
+
+
+def describe_outcome(outcome: Outcome) -> str:
+    """Return the numbers of rows of all results, the error, or another value."""
+    if outcome.error is not None:
+        return outcome.error
+    match outcome.value:
+        case {"row_count": int(count)}:
+            return f"{count} row{'' if count == 1 else 's'}"
+        case tuple(results) if results:
+            return "; ".join(describe_outcome(Outcome(each)) for each in results)
+        case value:
+            return repr(value)
 
 
 def _statement(number: int, value: Any) -> tuple[str, Any]:

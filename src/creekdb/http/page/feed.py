@@ -17,6 +17,7 @@ from typing import Any, Final
 
 import msgspec
 
+from creekdb.http import sql
 from creekdb.http.operations import OperationCatalog, OperationSpec
 from creekdb.protocol.effects import Response, Task, TaskKind
 from creekdb.protocol.ids.version_vector import Dot
@@ -45,9 +46,14 @@ class OperationHistory(msgspec.Struct):
 
 
 class CallHistory:
-    """`CallObserver` that counts executions and records responses of the latest operations."""
+    """`CallObserver` that counts executions and records responses of the latest operations.
 
-    def __init__(self) -> None:
+    `is_sql`: True if calls are shown as SQL statements.
+    """
+
+    def __init__(self, is_sql: bool = False) -> None:
+        self._describe = sql.describe_operation if is_sql else describe_call
+        self._describe_outcome = sql.describe_outcome if is_sql else outcome_text
         self._by_id: dict[Dot, OperationHistory] = {}
 
     def on_invocation(self, id: Dot) -> None:
@@ -61,7 +67,7 @@ class CallHistory:
         entry = {
             "kind": response.kind.value,
             "ms": round((time.perf_counter() - history.started_s) * 1000, 2),
-            "says": short_outcome(response.outcome),
+            "says": shorten(self._describe_outcome(response.outcome)),
             "raised": response.outcome.error is not None,
             "changed": response.changed,
         }
@@ -80,7 +86,7 @@ class CallHistory:
         history = self._by_id.get(request.id)
         fields: dict[str, Any] = {
             "id": str(request.id),
-            "says": shorten(describe_call(operation)),
+            "says": shorten(self._describe(operation)),
             "strong": request.strong,
             "own": is_internal(operation),
             "runs": 0 if history is None else history.executions,
@@ -106,8 +112,8 @@ def is_internal(operation: Operation) -> bool:
     )
 
 
-def short_outcome(outcome: Outcome) -> str:
-    return shorten(repr(outcome.value) if outcome.error is None else outcome.error)
+def outcome_text(outcome: Outcome) -> str:
+    return repr(outcome.value) if outcome.error is None else outcome.error
 
 
 def shorten(text: str) -> str:
@@ -138,6 +144,7 @@ class PageFeed:
         self._spawn = spawn
         self._dev_control = dev_control
         self._idle_timeout_s = idle_timeout_s
+        self._is_sql = sql.is_supported(operations)
         self._operations = [
             {
                 "name": each.name,
@@ -158,7 +165,7 @@ class PageFeed:
         ]
         self._version = version
         self.open_pages = 0
-        self._call_history = CallHistory()
+        self._call_history = self._new_history()
         self._committed: deque[tuple[int, Request]] = deque(maxlen=OPERATIONS_SHOWN)
         """Latest committed requests with their positions, also after the replica compacted them."""
         self._state: dict[str, Any] = {}
@@ -198,6 +205,9 @@ class PageFeed:
         self._observes_always = True
         self._sources.dispatcher.set_observer(self._call_history)
 
+    def _new_history(self) -> CallHistory:
+        return CallHistory(self._is_sql)
+
     async def stop(self) -> None:
         self._is_stopped = True
         self._changed.set()
@@ -217,7 +227,7 @@ class PageFeed:
         finally:
             if not self._observes_always:
                 self._sources.dispatcher.set_observer(None)
-                self._call_history = CallHistory()
+                self._call_history = self._new_history()
             self._committed.clear()
             self._update_task = None
 

@@ -1,6 +1,6 @@
 // /openapi.json as a readable page: each operation with its arguments and a curl command.
 
-import { createHtml, setText } from "./dom.js";
+import { createHtml, setText, withCode } from "./dom.js";
 import { credentials, hasToken, useToken } from "./streams.js";
 
 const byId = (id) => document.getElementById(id);
@@ -39,7 +39,7 @@ const table = (head, rows) => createHtml("div", { class: "scroll" }, createHtml(
   createHtml("thead", {}, createHtml("tr", {}, ...head.map((each) => createHtml("th", { scope: "col" }, each)))),
   createHtml("tbody", {}, ...rows.map((row) => createHtml("tr", {}, ...row.map((each) => createHtml("td", {}, each)))))));
 
-const paragraphs = (text) => text.split("\n\n").map((each) => createHtml("p", {}, each));
+const paragraphs = (text) => text.split("\n\n").map((each) => createHtml("p", {}, ...withCode(each)));
 
 function operation(path, { summary, description, requestBody, "x-creek-readonly": reads }) {
   const { properties, required } = requestBody.content["application/json"].schema;
@@ -57,7 +57,7 @@ function operation(path, { summary, description, requestBody, "x-creek-readonly"
 function readPath(path, { summary, parameters }) {
   return createHtml("article", {},
     createHtml("h3", {}, `GET ${path}`), ...paragraphs(summary),
-    parameters.length ? table(["parameter", "in", ""], parameters.map((each) => [createHtml("code", {}, each.name), each.in, each.description])) : null,
+    parameters.length ? table(["parameter", "in", ""], parameters.map((each) => [createHtml("code", {}, each.name), each.in, createHtml("span", {}, ...withCode(each.description))])) : null,
     command(path.replace("{id}", "0.17"), ""));
 }
 
@@ -76,7 +76,7 @@ async function show() {
   if (!response.ok) return setText(byId("title"), `The replica responded with status ${response.status}.`);
   const { info, paths } = await response.json();
   setText(byId("title"), info.title);
-  byId("about").replaceChildren(...paragraphs(info.description.replaceAll("\n\n", "\0").replaceAll("\n", " ").replaceAll("\0", "\n\n").replaceAll(/[*`]/g, "")));
+  byId("about").replaceChildren(...paragraphs(info.description.replaceAll("\n\n", "\0").replaceAll("\n", " ").replaceAll("\0", "\n\n").replaceAll("*", "")));
   const all = Object.entries(paths);
   const calls = all.filter(([, each]) => each.post).map(([path, each]) => operation(path, each.post));
   const reads = all.filter(([, each]) => each.get).map(([path, each]) => readPath(path, each.get));

@@ -20,6 +20,11 @@ function fill(element, attributes, children) {
   return element;
 }
 
+/** Return the text as nodes, with the parts between backticks as code. */
+export function withCode(text) {
+  return text.split("`").map((part, n) => (n % 2 ? createHtml("code", {}, part) : part));
+}
+
 /** Set the text if it differs, so that a selection of the reader survives. */
 export function setText(element, text) {
   if (element.textContent !== text) element.textContent = text;

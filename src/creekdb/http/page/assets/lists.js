@@ -131,7 +131,7 @@ function responseTitle(response) {
   return response.raised ? `the operation raised ${response.says}` : "latest response";
 }
 
-const OWN = { "noop()": "no-op that stabilises weak calls" };
+const OWN = { "noop()": "no-op for weak calls" };
 
 function flash(row, name, ms) {
   if (!row) return;

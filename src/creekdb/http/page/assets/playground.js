@@ -1,6 +1,6 @@
 // Playground of a development cluster: calls, cut links, killed replicas, and a guided tour.
 
-import { createHtml, setText } from "./dom.js";
+import { createHtml, setText, withCode } from "./dom.js";
 import { partitions } from "./text.js";
 
 const EXAMPLES = { string: "lamp", boolean: "true", array: "[1, 2]" };
@@ -132,7 +132,7 @@ export class Playground {
     byId("arguments").replaceChildren(...takes.map((each, n) => createHtml("label", { class: "field" },
       createHtml("span", {}, each.required ? each.name : `${each.name} (optional)`),
       createHtml("input", { name: each.name, value: this.typed.get(each.name) ?? (each.required ? example(each, n) : ""), required: each.required, placeholder: hint(each), spellcheck: "false", autocapitalize: "off" }))));
-    setText(byId("about"), about);
+    byId("about").replaceChildren(...withCode(about));
   }
 
   argumentValues() {
@@ -186,33 +186,39 @@ export class Playground {
     const { cluster } = this;
     const [left, right] = cluster.members;
     const booking = this.bookingOperation();
-    const seat = `seat ${1 + Math.floor(Math.random() * 9000)}`;
+    const seat = `${String.fromCharCode(65 + Math.random() * 26)}${1 + Math.floor(Math.random() * 99)}`;
     const book = async (replica, customer) => {
       const result = await this.callAt(replica, booking, { key: seat, value: customer }, false);
       if (!result?.call) throw new Error(`replica ${replica} did not execute the call`);
       return result;
     };
     byId("demo").disabled = true;
+    byId("story").replaceChildren();
     try {
       await this.heal();
       await this.until(() => partitions(cluster).length === 1 && this.isMerged());
       await this.separate(String(left));
       await this.until(() => partitions(cluster).length > 1);
-      this.report(`1. Replica ${left} is cut off. Ann books ${seat} there, and Bob at replica ${right}.`);
+      this.narrate(`Replica ${left} is cut off. Ann books seat ${seat} there, and Bob at replica ${right}.`);
       const ann = await book(left, "ann");
       const bob = await book(right, "bob");
       await this.until(() => this.lastResponse(bob.call)?.kind === "final");
-      this.report("2. Both have a seat: true means booked. Bob’s position is final, Ann’s is not. The network heals.");
+      this.narrate("Both responses are true: booked. Bob’s position is final, Ann’s is not. The network heals.");
       await pause(DEMO_PAUSE_MS);
       await this.heal();
       await this.until(() => this.lastResponse(ann.call)?.kind === "final");
       this.choose(ann.call);
-      this.report(`3. One order for all: Bob was first. Dear Ann, we are sorry: ${seat} is taken.`);
+      this.narrate(`All replicas have one order, in which Bob was first. Dear Ann, we are sorry: seat ${seat} is taken.`);
     } catch (error) {
-      this.report(`The demo ended: ${error.message}`, true);
+      this.narrate(`The demo ended: ${error.message}`, true);
     } finally {
       byId("demo").disabled = false;
     }
+  }
+
+  /** Add a sentence to the story of the demo. */
+  narrate(text, bad = false) {
+    byId("story").append(createHtml("p", { class: bad ? "bad" : "" }, text));
   }
 
   lastResponse(call) {

@@ -80,7 +80,8 @@ export function splitStatements(text) {
 
 function drawResult({ columns, rows, row_count: count }) {
   if (!columns.length) return createHtml("p", { class: "note" }, count === 1 ? "1 row changed" : `${count} rows changed`);
-  const head = createHtml("tr", {}, ...columns.map((each) => createHtml("th", { scope: "col" }, each)));
+  const isNumber = (n) => rows.length && rows.every((row) => typeof row[n] === "number");
+  const head = createHtml("tr", {}, ...columns.map((each, n) => createHtml("th", { scope: "col", class: isNumber(n) ? "n" : null }, each)));
   const body = rows.slice(0, ROWS_MAX).map((row) => createHtml("tr", {}, ...row.map(drawCell)));
   const table = createHtml("table", {}, createHtml("thead", {}, head), createHtml("tbody", {}, ...body));
   if (rows.length > ROWS_MAX) table.append(createHtml("caption", {}, `${ROWS_MAX} of ${rows.length} rows`));

@@ -1,0 +1,38 @@
+"""SQL as text on the live page."""
+
+import pytest
+
+from creekdb.datatypes.sql import SQL
+from creekdb.http.sql import describe_operation, describe_outcome
+from creekdb.protocol.request import Operation, Outcome
+from creekdb.wire.deduplication import wrap_call
+
+RESULT = {"columns": ("n",), "rows": ((1,),), "row_count": 1, "last_row_id": None}
+
+
+@pytest.mark.parametrize(
+    ("operation", "text"),
+    [
+        (SQL.call("sql", "SELECT ?", (1,)), "SELECT ?"),
+        (SQL.call("queries", ("SELECT 1", ("SELECT ?", (2,)))), "SELECT 1; SELECT ?"),
+        (wrap_call("client", 3, SQL.call("query", "SELECT 1")), "SELECT 1"),
+        (Operation("transaction", ()), "transaction()"),
+        (Operation("other", ("SELECT 1",)), "other('SELECT 1')"),
+    ],
+)
+def test_calls_are_shown_as_their_statements(operation: Operation, text: str) -> None:
+    assert describe_operation(operation) == text
+
+
+@pytest.mark.parametrize(
+    ("outcome", "text"),
+    [
+        (Outcome(RESULT), "1 row"),
+        (Outcome((RESULT, {**RESULT, "row_count": 3})), "1 row; 3 rows"),
+        (Outcome(None, "SqlError: no such table: a"), "SqlError: no such table: a"),
+        (Outcome(None), "None"),
+        (Outcome(()), "()"),
+    ],
+)
+def test_results_are_shown_as_numbers_of_rows(outcome: Outcome, text: str) -> None:
+    assert describe_outcome(outcome) == text

@@ -2,6 +2,7 @@
 
 import configparser
 import re
+import runpy
 import shlex
 import subprocess
 import tomllib
@@ -11,6 +12,7 @@ from pathlib import Path
 import click
 import pytest
 
+import creekdb
 from creekdb.cli.app import command as creek_command
 from creekdb.load.local_cluster import free_port
 from creekdb.server.runtime.config import read_config
@@ -51,6 +53,18 @@ def test_programs_of_a_page_run_on_a_cluster(page: str, datatype: str, runner: P
     assert others
     for command in others:
         runner.check(command)
+
+
+def test_the_data_types_of_a_page_execute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, text in files("write-a-data-type.md").items():
+        (tmp_path / name).write_text(text)
+    monkeypatch.syspath_prepend(tmp_path)
+    shop = runpy.run_path(str(tmp_path / "shop.py"))["shop"].sequential()
+    assert [shop.call("buy", "lamp") for _ in range(3)] == [2, 1, 0]
+    with pytest.raises(creekdb.OperationRaised, match="no lamp left"):
+        shop.call("buy", "lamp")
+    theatre = runpy.run_path(str(tmp_path / "theatre.py"))["theatre"].sequential()
+    assert theatre.call("reserve", 7, "ann") == 20
 
 
 def test_the_web_application_serves_requests(runner: PageRunner) -> None:

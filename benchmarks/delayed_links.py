@@ -9,7 +9,7 @@ from threading import Thread
 from types import TracebackType
 from typing import Any, Self
 
-from creekdb.torture.links import LinkProxy
+from creekdb.torture.faults.links import LinkProxy
 
 CLOSING_S = 0.02
 """Time in which closed connections release their sockets."""

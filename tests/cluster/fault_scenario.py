@@ -16,7 +16,7 @@ from creekdb.client import Database
 from creekdb.evaluation import datatype_of_history
 from creekdb.history import History, merge_recordings
 from creekdb.load.local_cluster import free_port
-from creekdb.torture.links import LinkProxies
+from creekdb.torture.faults.links import LinkProxies
 from creekdb.torture.processes import ReplicaProcesses, is_quiescent
 from tests.cluster.client_load import ClientLoad
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from creekdb.client import NotDone
-from creekdb.torture import disk_faults
+from creekdb.torture.faults import disk_faults
 from creekdb.wire.reject_reason import RejectReason
 from tests.cluster.fault_scenario import ScenarioCluster, fault_scenario
 

@@ -8,12 +8,12 @@ from tests.mutants.catalogue import MutantWithTests, tested
 FAULT_TYPES = "simulation/faults/fault_types.py"
 INJECTOR = "simulation/faults/injector.py"
 INJECTOR_TESTS = "tests/unit/simulation/faults/test_injector.py"
-LINKS = "torture/links.py"
-LINK_TESTS = "tests/unit/torture/test_links.py"
-DISK_FAULTS = "torture/disk_faults.py"
-DISK_FAULT_TESTS = "tests/unit/torture/test_disk_faults.py"
-CONTROL = "torture/replica_control.py"
-CONTROL_TESTS = "tests/unit/torture/test_replica_control.py"
+LINKS = "torture/faults/links.py"
+LINK_TESTS = "tests/unit/torture/faults/test_links.py"
+DISK_FAULTS = "torture/faults/disk_faults.py"
+DISK_FAULT_TESTS = "tests/unit/torture/faults/test_disk_faults.py"
+CONTROL = "torture/faults/replica_control.py"
+CONTROL_TESTS = "tests/unit/torture/faults/test_replica_control.py"
 
 MUTANTS: tuple[MutantWithTests, ...] = (
     # --- simulated faults -------------------------------------------------------------------------

@@ -2,19 +2,19 @@
 
 from tests.mutants.catalogue import MutantWithTests, tested
 
-LINEARIZABILITY = "checkers/blackbox/linearizability.py"
-SEARCH = "checkers/blackbox/search.py"
-COUNTEREXAMPLE = "checkers/blackbox/counterexample.py"
-MODELS = "checkers/blackbox/models.py"
-PLAIN_MODELS = "checkers/blackbox/plain_models.py"
-JEPSEN = "checkers/blackbox/jepsen.py"
-JSON_LINES = "checkers/blackbox/json_lines.py"
-LINEARIZABILITY_TESTS = "tests/unit/checkers/blackbox/test_linearizability.py"
-COUNTEREXAMPLE_TESTS = "tests/unit/checkers/blackbox/test_counterexample.py"
-MODELS_TESTS = "tests/unit/checkers/blackbox/test_models.py"
-PLAIN_MODELS_TESTS = "tests/unit/checkers/blackbox/test_plain_models.py"
-JEPSEN_TESTS = "tests/unit/checkers/blackbox/test_jepsen.py"
-JSON_LINES_TESTS = "tests/unit/checkers/blackbox/test_json_lines.py"
+LINEARIZABILITY = "checkers/blackbox/linearizability/checker.py"
+SEARCH = "checkers/blackbox/linearizability/search.py"
+COUNTEREXAMPLE = "checkers/blackbox/linearizability/counterexample.py"
+MODELS = "checkers/blackbox/linearizability/models.py"
+PLAIN_MODELS = "checkers/blackbox/linearizability/plain_models.py"
+JEPSEN = "checkers/blackbox/history_files/jepsen.py"
+JSON_LINES = "checkers/blackbox/history_files/json_lines.py"
+LINEARIZABILITY_TESTS = "tests/unit/checkers/blackbox/linearizability/test_checker.py"
+COUNTEREXAMPLE_TESTS = "tests/unit/checkers/blackbox/linearizability/test_counterexample.py"
+MODELS_TESTS = "tests/unit/checkers/blackbox/linearizability/test_models.py"
+PLAIN_MODELS_TESTS = "tests/unit/checkers/blackbox/linearizability/test_plain_models.py"
+JEPSEN_TESTS = "tests/unit/checkers/blackbox/history_files/test_jepsen.py"
+JSON_LINES_TESTS = "tests/unit/checkers/blackbox/history_files/test_json_lines.py"
 
 MUTANTS: tuple[MutantWithTests, ...] = (
     # --- linearizability --------------------------------------------------------------------------

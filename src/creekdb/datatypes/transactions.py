@@ -3,7 +3,7 @@
 One operation executes several micro-operations atomically. It appends to a list (`append`), writes
 a register (`w`), or reads either of them (`r`), each under a key of its own. The response repeats
 the micro-operations with the values that were read. Unique values let a checker infer the order of
-the transactions (`creekdb.checkers.blackbox.anomalies`).
+the transactions (`creekdb.checkers.blackbox.anomalies.checker`).
 
 >>> session = TRANSACTIONS.sequential()
 >>> session.call("run", ("append", "x", 1), ("append", "x", 2), ("w", "y", 3))

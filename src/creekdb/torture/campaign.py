@@ -14,9 +14,10 @@ from creekdb.checkers import Illegal, Inconclusive, Ok, Verdict
 from creekdb.checkers.blackbox.observations import ObservedCall
 from creekdb.errors import StorageFault
 from creekdb.history.percentiles import percentile
+from creekdb.torture.faults.plan import ROUND_S, plan_round
 from creekdb.torture.follower import MakeFeedStream
-from creekdb.torture.plan import ROUND_S, plan_round
-from creekdb.torture.round import RoundObserver, RoundResult, Subject, run_round
+from creekdb.torture.round import RoundObserver, RoundResult, run_round
+from creekdb.torture.workload import Subject
 
 RESULT_FILE: Final = "torture.json"
 

@@ -133,7 +133,7 @@ class ReplicaProcesses:
     def _program(self, location: ReplicaLocation) -> tuple[str, ...]:
         if not self._has_control:
             return CREEK
-        return ("-m", "creekdb.torture.replica_control", str(location.control_path))
+        return ("-m", "creekdb.torture.faults.replica_control", str(location.control_path))
 
     def _service_options(self, location: ReplicaLocation) -> list[str]:
         http = ["--http", location.http_address] if location.http_address else []

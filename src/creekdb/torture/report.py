@@ -11,8 +11,8 @@ from typing import Final, NamedTuple
 
 from creekdb.checkers import Illegal, Inconclusive, Ok, Verdict
 from creekdb.torture.campaign import SecondSample, TortureResult
-from creekdb.torture.nemesis import InjectedFault
-from creekdb.torture.plan import GROUPS, FaultGroup, FaultKind
+from creekdb.torture.faults.nemesis import InjectedFault
+from creekdb.torture.faults.plan import GROUPS, FaultGroup, FaultKind
 
 REPORT_FILE: Final = "report.html"
 LEFT: Final = 86

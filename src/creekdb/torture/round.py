@@ -4,28 +4,27 @@ import asyncio
 import contextlib
 from collections.abc import Callable
 from contextlib import AsyncExitStack
+from functools import partial
 from pathlib import Path
 from random import Random
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, Final, Protocol
 
 import msgspec
 
 from creekdb.checkers import Illegal, Ok, Verdict, check_all, verdict_rows
-from creekdb.checkers.blackbox.observations import ObservedCall, ObservedRun
+from creekdb.checkers.blackbox import ObservedCall, ObservedRun, encode_calls
 from creekdb.errors import CreekError
 from creekdb.evaluation import datatype_of_history
-from creekdb.execution.datatype import DataType
-from creekdb.execution.keys import CALLS_PREFIX
 from creekdb.history import History, merge_recordings, save_run, save_verdicts
 from creekdb.http.operations import OperationCatalog
 from creekdb.load.local_cluster import free_port
-from creekdb.protocol.membership.configuration import MEMBERSHIP_KEY
-from creekdb.protocol.values import is_same_value
-from creekdb.server.backup.format import read_registers
-from creekdb.server.backup.restore import restore
-from creekdb.torture.blackbox import judge
+from creekdb.torture.checks import check_backup, check_quiescence, judge_observations
 from creekdb.torture.clients import CALL_TIMEOUT_S, ClientPool, TcpSession
-from creekdb.torture.data_loss import DataLoss
+from creekdb.torture.faults.data_loss import DataLoss
+from creekdb.torture.faults.links import LinkProxies
+from creekdb.torture.faults.membership_operator import Operator
+from creekdb.torture.faults.nemesis import InjectedFault, Nemesis
+from creekdb.torture.faults.plan import FaultKind, PlannedFault, RoundPlan
 from creekdb.torture.follower import (
     Follower,
     MakeFeedStream,
@@ -34,20 +33,15 @@ from creekdb.torture.follower import (
     check_stream,
 )
 from creekdb.torture.http_session import HttpSession, read_state
-from creekdb.torture.links import LinkProxies
-from creekdb.torture.membership_operator import Operator
-from creekdb.torture.nemesis import InjectedFault, Nemesis
-from creekdb.torture.plan import FaultKind, PlannedFault, RoundPlan
 from creekdb.torture.processes import TIMEOUT_S, ReplicaProcesses, is_quiescent
-from creekdb.torture.workload import CallSource
+from creekdb.torture.workload import Subject
 
 TICK_MS: Final = 10
 TCP_CLIENTS: Final = 4
 HTTP_CLIENTS: Final = 4
 RUN_DIRECTORY: Final = "run"
 CALLS_FILE: Final = "calls.jsonl"
-"""File in the run directory with the `ObservedCall`s of the clients, one JSON object per line."""
-RESTORED_CLUSTER: Final = "creek-restored"
+"""File in the run directory with the calls of the clients, as `creek check` reads them."""
 
 
 class RoundObserver(Protocol):
@@ -58,15 +52,6 @@ class RoundObserver(Protocol):
     def on_fault(self, fault: InjectedFault) -> None: ...
 
     def on_call(self, call: ObservedCall) -> None: ...
-
-
-class Subject(NamedTuple):
-    """Data type under torture, with its workload."""
-
-    name: str
-    """Name or import path of the data type."""
-    datatype: DataType
-    source: CallSource
 
 
 class RoundResult(msgspec.Struct, frozen=True, kw_only=True):
@@ -247,7 +232,9 @@ class _Round:
             await self._stream.finish()
         if nemesis.backups:
             self._observer.on_stage("restoring a backup")
-            self._backup_verdict = await self._check_backup(nemesis.backups[-1])
+            self._backup_verdict = await check_backup(
+                nemesis.backups[-1], self._subject, self._directory / "restored"
+            )
 
     def _start_stream(
         self, make: MakeFeedStream, processes: ReplicaProcesses, operator: Operator
@@ -277,50 +264,26 @@ class _Round:
             nemesis.record(fault.kind, detail, begin_s)
         await clients.run_for(duration_s, "after lost data, ")
 
-    async def _check_backup(self, path: Path) -> Verdict:
-        """Restore the backup in a new cluster of one replica, and compare its state."""
-        directory = self._directory / "restored"
-        directory.mkdir()
-        await asyncio.to_thread(
-            restore,
-            path,
-            {0: directory / "0"},
-            cluster=RESTORED_CLUSTER,
-            members=(0,),
-            datatype=self._subject.datatype.name,
-        )
-        options = ("--cluster", RESTORED_CLUSTER, "--datatype", self._subject.name)
-        recorded = directory / "recorded"
-        with ReplicaProcesses(directory, 1, *options, "--record", str(recorded)) as processes:
-            await processes.until_quiescent()
-            processes.stop(0)
-        restored = _user_state(merge_recordings(recorded).final_states[0].state)
-        expected = _user_state(tuple(read_registers(path)))
-        if is_same_value(tuple(restored.items()), tuple(expected.items())):
-            return Ok("backups")
-        differing = [key for key in restored | expected if restored.get(key) != expected.get(key)]
-        return Illegal("backups", f"the restored state differs in the register {differing[0]!r}")
-
     # --- checks ---------------------------------------------------------------------------------
 
     def check(self) -> tuple[Verdict, ...]:
         """Save the run, run every checker on it, and save the verdicts too."""
         history = merge_recordings(self._recordings)
         run_directory = self._directory / RUN_DIRECTORY
-        save_run(history, run_directory, self._add_calls)
         observed = ObservedRun(
             datatype=self._subject.name,
             calls=tuple(sorted(self.calls, key=lambda each: each.invoked_us)),
             final_states=self._final_states,
         )
-        judgements = judge(observed)
+        save_run(history, run_directory, partial(_add_calls, observed))
+        judgements = judge_observations(observed)
         self.pictures = {
             verdict.checker: picture for verdict, picture in judgements if picture is not None
         }
         verdicts = (
             *check_all(history, datatype_of_history(history)),
             *(verdict for verdict, _ in judgements),
-            self._quiescence_verdict(history),
+            check_quiescence(history),
             self._backup_verdict,
             *self._change_verdicts(history),
         )
@@ -336,15 +299,9 @@ class _Round:
             verdicts.append(check_stream(self._stream.rows, follower.changes))
         return verdicts
 
-    def _add_calls(self, directory: Path) -> None:
-        encode = msgspec.json.Encoder(enc_hook=repr).encode
-        calls = sorted(self.calls, key=lambda each: each.invoked_us)
-        (directory / CALLS_FILE).write_bytes(b"".join(encode(each) + b"\n" for each in calls))
 
-    def _quiescence_verdict(self, history: History) -> Verdict:
-        if history.quiescent:
-            return Ok("quiescence")
-        return Illegal("quiescence", "replicas had work left after all faults were healed")
+def _add_calls(run: ObservedRun, directory: Path) -> None:
+    (directory / CALLS_FILE).write_bytes(encode_calls(run.calls))
 
 
 class _Clients:
@@ -431,18 +388,4 @@ async def _until_ready(processes: ReplicaProcesses) -> None:
         lambda statuses: all(
             len(each["connected"]) >= others and each["waits_for"] is None for each in statuses
         ),
-    )
-
-
-def _user_state(registers: tuple[tuple[Any, Any], ...]) -> dict[Any, Any]:
-    """Return the registers, sorted, without those of deduplication and membership."""
-    return dict(
-        sorted(
-            (
-                (key, value)
-                for key, value in registers
-                if not (isinstance(key, tuple) and key[0] == CALLS_PREFIX) and key != MEMBERSHIP_KEY
-            ),
-            key=lambda item: repr(item[0]),
-        )
     )

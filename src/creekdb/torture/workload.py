@@ -8,7 +8,7 @@ a short history, which can be checked quickly.
 from collections.abc import Callable
 from itertools import count
 from random import Random
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from creekdb import datatypes
 from creekdb.datatypes.transactions import draw_micro_operation
@@ -37,6 +37,15 @@ STRONG_TRANSACTION_FRACTION: Final = 0.7
 
 CallSource: TypeAlias = Callable[[Random, str], WorkloadCall]
 """Function that draws the next call of the named client."""
+
+
+class Subject(NamedTuple):
+    """Data type under torture, with its workload."""
+
+    name: str
+    """Name or import path of the data type."""
+    datatype: DataType
+    source: CallSource
 
 
 def workload_of(name: str, datatype: DataType, function: str | None = None) -> CallSource:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from creekdb.checkers import Ok
-from creekdb.checkers.blackbox.anomalies import check_anomalies
+from creekdb.checkers.blackbox.anomalies.checker import check_anomalies
 from creekdb.checkers.blackbox.observations import CallStatus, ObservedCall, ObservedRun
 from creekdb.datatypes.transactions import TRANSACTIONS, sample
 from tests.unit.execution.strategies import request
@@ -54,5 +54,5 @@ def test_sampled_transactions_that_are_executed_one_by_one_have_no_anomaly() -> 
             )
         )
 
-    verdict = check_anomalies(ObservedRun(datatype="transactions", calls=tuple(calls)))
+    verdict, _ = check_anomalies(ObservedRun(datatype="transactions", calls=tuple(calls)))
     assert isinstance(verdict, Ok)

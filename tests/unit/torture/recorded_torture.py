@@ -2,8 +2,8 @@
 
 from creekdb.checkers import Verdict
 from creekdb.torture.campaign import SecondSample, TortureResult
-from creekdb.torture.nemesis import InjectedFault
-from creekdb.torture.plan import FaultKind
+from creekdb.torture.faults.nemesis import InjectedFault
+from creekdb.torture.faults.plan import FaultKind
 from creekdb.torture.round import RoundResult
 
 

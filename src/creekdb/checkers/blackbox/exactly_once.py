@@ -12,9 +12,9 @@ from collections.abc import Mapping
 from itertools import accumulate
 from typing import Any, Final
 
+from creekdb.checkers.blackbox.anomalies.transactions import TRANSACTION_OPERATIONS, freeze
 from creekdb.checkers.blackbox.kv_observations import KvWrites, amount_of, call_witness, view_of
 from creekdb.checkers.blackbox.observations import CallStatus, ObservedCall, ObservedRun
-from creekdb.checkers.blackbox.transactions import TRANSACTION_OPERATIONS, freeze
 from creekdb.checkers.replay import equal_exactly
 from creekdb.checkers.verdict import Illegal, Ok, Verdict, short_text
 

@@ -2,15 +2,14 @@
 
 from typing import NamedTuple
 
-from creekdb.checkers.blackbox import anomalies
-from creekdb.checkers.blackbox.counterexample_svg import counterexample_svg
-from creekdb.checkers.blackbox.cycle_svg import render_anomaly
-from creekdb.checkers.blackbox.linearizability import STEPS_MAX, check_linearizability
-from creekdb.checkers.blackbox.models import Model
+from creekdb.checkers.blackbox.anomalies.checker import check_anomalies
+from creekdb.checkers.blackbox.anomalies.picture import render_anomaly
+from creekdb.checkers.blackbox.linearizability.checker import STEPS_MAX, check_linearizability
+from creekdb.checkers.blackbox.linearizability.models import Model
+from creekdb.checkers.blackbox.linearizability.picture import counterexample_svg
 from creekdb.checkers.blackbox.observations import ObservedRun
 from creekdb.checkers.blackbox.sessions import check_sessions
-from creekdb.checkers.blackbox.transactions import UnusableTransactions
-from creekdb.checkers.verdict import Inconclusive, Verdict
+from creekdb.checkers.verdict import Verdict
 
 
 class Judgement(NamedTuple):
@@ -25,25 +24,25 @@ def judge(run: ObservedRun, model: Model, steps_max: int = STEPS_MAX) -> list[Ju
 
     Transactions are judged by their dependencies only, which include real time.
     """
-    match model.name:
-        case "transactions":
-            return [judge_transactions(run)]
+    specific = judge_by_datatype(run)
+    if run.datatype == "transactions":
+        return specific
+    return [judge_linearizability(run, model, steps_max), *specific]
+
+
+def judge_by_datatype(run: ObservedRun) -> list[Judgement]:
+    """Return the judgements of the checkers that apply to this data type only."""
+    match run.datatype:
         case "kv":
-            return [judge_linearizability(run, model, steps_max), Judgement(check_sessions(run))]
+            return [Judgement(check_sessions(run))]
+        case "transactions":
+            verdict, worst = check_anomalies(run)
+            return [Judgement(verdict, None if worst is None else render_anomaly(worst))]
         case _:
-            return [judge_linearizability(run, model, steps_max)]
+            return []
 
 
 def judge_linearizability(run: ObservedRun, model: Model, steps_max: int = STEPS_MAX) -> Judgement:
-    """Return the verdict on the order of strong calls."""
+    """Return the judgement on the order of strong calls."""
     verdict, found = check_linearizability(run, model, steps_max)
     return Judgement(verdict, None if found is None else counterexample_svg(found))
-
-
-def judge_transactions(run: ObservedRun) -> Judgement:
-    """Return the verdict on the dependencies between transactions."""
-    try:
-        found = anomalies.find_anomalies(run)
-    except UnusableTransactions as error:
-        return Judgement(Inconclusive(anomalies.CHECKER, str(error)))
-    return Judgement(anomalies.verdict_on(found), render_anomaly(found[0]) if found else None)

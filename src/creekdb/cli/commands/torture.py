@@ -29,11 +29,11 @@ from creekdb.torture.campaign import (
     run_torture,
     save_result,
 )
-from creekdb.torture.nemesis import InjectedFault
-from creekdb.torture.plan import REPLICAS_MAX
+from creekdb.torture.faults.nemesis import InjectedFault
+from creekdb.torture.faults.plan import REPLICAS_MAX
 from creekdb.torture.report import REPORT_FILE, render_report
-from creekdb.torture.round import RUN_DIRECTORY, RoundResult, Subject
-from creekdb.torture.workload import workload_of
+from creekdb.torture.round import RUN_DIRECTORY, RoundResult
+from creekdb.torture.workload import Subject, workload_of
 
 if TYPE_CHECKING:
     from creekdb.torture.follower import MakeFeedStream

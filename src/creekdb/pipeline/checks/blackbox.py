@@ -1,8 +1,8 @@
 """Linearizability of observed calls on Spark: one search per object, on any number of executors.
 
-The calls are JSON lines (`creekdb.checkers.blackbox.json_lines`). The keys of the calls determine
-their objects. Only if a call uses several keys, the driver collects the distinct keys to find out
-which objects are connected.
+The calls are JSON lines (`creekdb.checkers.blackbox.history_files.json_lines`). The keys of the
+calls determine their objects. Only if a call uses several keys, the driver collects the distinct
+keys to find out which objects are connected.
 """
 
 from collections.abc import Callable, Iterator
@@ -15,15 +15,15 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the usual alias
 
 from creekdb.checkers.blackbox import KeyRange, Model
-from creekdb.checkers.blackbox.counterexample_svg import counterexample_svg
-from creekdb.checkers.blackbox.json_lines import decode_call
-from creekdb.checkers.blackbox.linearizability import (
+from creekdb.checkers.blackbox.history_files.json_lines import decode_call
+from creekdb.checkers.blackbox.linearizability.checker import (
     intervals,
     judge,
     object_number,
     object_numbers,
 )
-from creekdb.checkers.blackbox.models import Keys
+from creekdb.checkers.blackbox.linearizability.models import Keys
+from creekdb.checkers.blackbox.linearizability.picture import counterexample_svg
 from creekdb.checkers.verdict import Illegal, Inconclusive, Ok
 from creekdb.errors import BadValue, UsageError
 from creekdb.pipeline.checks.verdict_names import ILLEGAL, OK, UNKNOWN

@@ -10,6 +10,7 @@ from creekdb.checkers.blackbox.observations import (
     ObservedRun,
 )
 from creekdb.datatypes.kv import KV
+from tests.unit.checkers.blackbox import observed_histories
 
 
 def call(
@@ -17,23 +18,12 @@ def call(
     at_us: int,
     operation: str,
     *arguments: Any,
-    value: Any = None,
-    strong: bool = True,
     status: CallStatus = CallStatus.OK,
-    final: FinalObservation | None = None,
+    **fields: Any,
 ) -> ObservedCall:
     """Return a call that ends 5 microseconds after it began."""
-    return ObservedCall(
-        client=client,
-        operation=operation,
-        arguments=arguments,
-        strong=strong,
-        invoked_us=at_us,
-        responded_us=None if status is CallStatus.UNKNOWN else at_us + 5,
-        status=status,
-        value=value,
-        final=final,
-    )
+    at = at_us, None if status is CallStatus.UNKNOWN else at_us + 5
+    return observed_histories.call(client, operation, *arguments, at=at, status=status, **fields)
 
 
 def kv_run(*calls: ObservedCall, **final_states: dict[Any, Any]) -> ObservedRun:

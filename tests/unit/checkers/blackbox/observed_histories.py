@@ -6,9 +6,9 @@ from itertools import combinations, permutations
 from random import Random
 from typing import Any
 
-from creekdb.checkers.blackbox.models import IMPOSSIBLE, Model
+from creekdb.checkers.blackbox.linearizability.models import IMPOSSIBLE, Model
+from creekdb.checkers.blackbox.linearizability.search import Interval
 from creekdb.checkers.blackbox.observations import CallStatus, FinalObservation, ObservedCall
-from creekdb.checkers.blackbox.search import Interval
 from creekdb.datatypes import SAMPLERS, DataType, OperationSampler
 from creekdb.execution.sequential import Sequential
 from creekdb.protocol.ids.version_vector import Dot

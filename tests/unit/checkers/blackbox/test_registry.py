@@ -1,6 +1,6 @@
 from creekdb.checkers import Illegal, Ok
 from creekdb.checkers.blackbox import ObservedRun, get_model, judge
-from creekdb.checkers.blackbox.jepsen import EventPairing, decode_event
+from creekdb.checkers.blackbox.history_files.jepsen import EventPairing, decode_event
 from tests.unit.checkers.blackbox.observed_histories import call
 
 

@@ -9,6 +9,7 @@ from creekdb.checkers.blackbox.observations import (
     ObservedCall,
     ObservedRun,
 )
+from tests.unit.checkers.blackbox.observed_histories import call
 
 Operations = list[tuple[str, Any, Any]]
 
@@ -23,15 +24,15 @@ def transaction(
     requested = tuple(
         (name, key, None if name == "r" else value) for name, key, value in operations
     )
-    is_ok = status is CallStatus.OK
-    return ObservedCall(
-        client=f"client {begin_us}",
-        operation="run",
-        arguments=requested,
-        invoked_us=begin_us,
-        responded_us=end_us if end_us is not None else begin_us + 10_000,
+    end_us = begin_us + 10_000 if end_us is None else end_us
+    value = tuple(operations) if status is CallStatus.OK else None
+    return call(
+        f"client {begin_us}",
+        "run",
+        *requested,
+        at=(begin_us, end_us),
         status=status,
-        value=tuple(operations) if is_ok else None,
+        value=value,
     )
 
 

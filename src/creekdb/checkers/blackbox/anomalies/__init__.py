@@ -1,0 +1,1 @@
+"""Anomalies of transactions, from the dependencies that reads prove."""

@@ -1,0 +1,1 @@
+"""Linearizability of the calls on each object."""

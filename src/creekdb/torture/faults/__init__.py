@@ -1,0 +1,1 @@
+"""Faults of a round: their plan, their injection into processes, links and disks, and healing."""

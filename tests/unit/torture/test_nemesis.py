@@ -1,8 +1,0 @@
-"""Faults that the nemesis can inject."""
-
-from creekdb.torture.nemesis import Nemesis
-from creekdb.torture.plan import DECK
-
-
-def test_every_fault_of_the_deck_has_an_injection() -> None:
-    assert set(Nemesis._injections) == set(DECK)

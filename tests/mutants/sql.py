@@ -231,7 +231,7 @@ MUTANTS: tuple[MutantWithTests, ...] = (
         (
             Edit(
                 "sql/changes/execution.py",
-                "        elif EXACT_TYPES.get(column.affinity) is not type(value) or (",
+                "        elif type(value) is not kind or (",
                 "        elif type(value) is bytes or (",
             ),
             Edit(

@@ -9,7 +9,9 @@ its registers are stored, and the position of each column in the stored rows. Po
 reused. A renamed or dropped column leaves all rows unchanged.
 """
 
+from collections.abc import Callable
 from functools import cached_property
+from operator import itemgetter
 from typing import Any, Final
 
 import msgspec
@@ -100,10 +102,16 @@ class Index(msgspec.Struct, frozen=True, dict=True):
         """True if each value of the columns is its own key component."""
         return all(codec is Codec.INTEGER for codec in self.codecs)
 
+    @cached_property
+    def _select(self) -> Callable[[tuple[Any, ...]], tuple[Any, ...]]:
+        """Function that returns the values of the indexed columns of a row."""
+        first, *others = self.columns
+        return itemgetter(first, *others) if others else lambda values: (values[first],)
+
     def encode(self, values: tuple[SqlValue, ...]) -> tuple[Component, ...]:
         """Return the key components of the indexed columns of a row."""
         if self.has_only_integers:
-            return tuple([values[column] for column in self.columns])  # type: ignore[misc]
+            return self._select(values)
         return tuple(
             [
                 encode(values[column], codec, collation)
@@ -222,6 +230,8 @@ class Table(msgspec.Struct, frozen=True, dict=True):
             assert type(row_id) is int, "a row id is an integer"
             return (row_id,)
         key = self.primary_key
+        if key.has_only_integers:
+            return values  # type: ignore[return-value]
         return tuple(map(encode, values, key.codecs, key.collations))
 
     def row_key(self, parts: tuple[Component, ...]) -> Key:

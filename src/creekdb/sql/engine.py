@@ -141,8 +141,9 @@ class Engine:
             raise SqlSyntaxError(f"a statement has at most {STATEMENT_BYTES_MAX} characters")
         worker: Worker = session.worker or self._assign_worker(session)
         numbered, compiled = worker.compiled.get(text) or self._compile(worker, text)
-        bindings = check_parameters(bind(numbered, parameters, named))
-        return compiled.execute(worker, bindings)
+        if named or len(parameters) != numbered.size:
+            parameters = bind(numbered, parameters, named)
+        return compiled.execute(worker, check_parameters(parameters))
 
     def find_warnings(self, text: str) -> tuple[str, ...]:
         """Return the reasons for which the result of a statement may depend on its plan."""

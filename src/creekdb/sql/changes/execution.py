@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from creekdb.errors import SqlConstraintError, SqlTypeError
-from creekdb.sql.catalog import EXACT_TYPES, Table
+from creekdb.sql.catalog import Table
 from creekdb.sql.changes.foreign_keys import ForeignKeyEnforcer
 from creekdb.sql.changes.plan import AssignedColumns, ChangePlan, Query, ResolvedUpsert
 from creekdb.sql.changes.row_ids import next_row_id
@@ -369,13 +369,14 @@ def _is_stored_unchanged(table: Table, values: Sequence[Any]) -> bool:
 
 def _are_stored_unchanged(table: Table, values: dict[int, Any]) -> bool:
     """True if SQLite would store these values of columns as they are, without an error."""
+    types = table.stored_types
     for number, value in values.items():
-        column = table.columns[number]
+        kind, is_nullable = types[number]
         if value is None:
-            if column.not_null or number == table.row_id_column:
+            if not is_nullable:
                 return False
-        elif EXACT_TYPES.get(column.affinity) is not type(value) or (
-            type(value) is float and not 0.0 < abs(value) < 1e308  # -0.0 is stored as 0.0
+        elif type(value) is not kind or (
+            kind is float and not 0.0 < abs(value) < 1e308  # -0.0 is stored as 0.0
         ):
             return False
     return True

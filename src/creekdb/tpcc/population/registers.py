@@ -104,8 +104,29 @@ class RegisterFamily:
 def iterate_keys(
     tree: KeyTree, start: CollationKey, stop: CollationKey, reverse: bool
 ) -> Iterator[Key]:
-    """Yield the keys in [start, stop)."""
-    return _iterate_names((), (_TUPLE,), tree, start, stop, reverse)
+    """Return the keys in [start, stop).
+
+    The walk begins at the deepest node above the whole range, so that a key passes few generators.
+    """
+    names: tuple[str, ...] = ()
+    parts: tuple[Any, ...] = ()
+    below: Any = tree
+    depth = 1  # of `path` in the bounds, which have a tag and a value for each part of a key
+    while len(start) > depth + 1 and start[: depth + 2] == stop[: depth + 2]:
+        tag, child = start[depth], start[depth + 1]
+        if isinstance(below, dict):
+            if child not in below:
+                return iter(())
+            names, below = (*names, child), below[child]
+        elif len(parts) < len(below) and _contains(_children(below, parts), tag, child):
+            parts = (*parts, child)
+        else:
+            return iter(())
+        depth += 2
+    path = start[:depth] if depth > 1 else (_TUPLE,)
+    if isinstance(below, dict):
+        return _iterate_names(names, path, below, start, stop, reverse)
+    return _descend(names, path, below, start, stop, reverse, parts)
 
 
 def _iterate_names(
@@ -138,9 +159,8 @@ def _descend(
         if start <= path < stop:
             yield (*names, *parts)
         return
-    level = domain[len(parts)]
-    children: Sequence[Any] = level(*parts) if callable(level) else level
-    tagged = (*path, _STR if children and isinstance(children[0], str) else _INT)
+    children = _children(domain, parts)
+    tagged = (*path, _tag(children))
     touched = _touched(children, tagged, start, stop, reverse)
     if len(parts) + 1 < len(domain):
         for child in touched:
@@ -153,6 +173,23 @@ def _descend(
         touched = touched[:-1]
     for child in touched:
         yield (*names, *parts, child)
+
+
+def _children(domain: KeyDomain, parts: tuple[Any, ...]) -> Sequence[Any]:
+    """Return the possible continuations of these parts of a key."""
+    level = domain[len(parts)]
+    return level(*parts) if callable(level) else level
+
+
+def _tag(children: Sequence[Any]) -> int:
+    return _STR if children and isinstance(children[0], str) else _INT
+
+
+def _contains(children: Sequence[Any], tag: Any, child: Any) -> bool:
+    if tag != _tag(children):
+        return False
+    index = bisect_left(children, child)
+    return index < len(children) and bool(children[index] == child)
 
 
 def _touched(

@@ -231,13 +231,8 @@ MUTANTS: tuple[MutantWithTests, ...] = (
         (
             Edit(
                 "sql/changes/execution.py",
-                "        elif type(value) is not kind or (",
-                "        elif type(value) is bytes or (",
-            ),
-            Edit(
-                "sql/changes/execution.py",
-                "        elif kind is None or type(value) is not kind:",
-                "        elif type(value) is bytes:",
+                "    return kind is not None and type(value) is kind\n",
+                "    return type(value) is not bytes\n",
             ),
         ),
     ),

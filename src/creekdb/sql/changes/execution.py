@@ -355,14 +355,7 @@ def _is_stored_unchanged(table: Table, values: Sequence[Any]) -> bool:
     types = table.stored_types
     for number in range(len(types)):
         kind, is_nullable = types[number]
-        value = values[number]
-        if value is None:
-            if not is_nullable:
-                return False
-        elif kind is float and type(value) is float:
-            if not 0.0 < abs(value) < 1e308:  # -0.0 is stored as 0.0
-                return False
-        elif kind is None or type(value) is not kind:
+        if not _is_exact(values[number], kind, is_nullable):
             return False
     return True
 
@@ -372,11 +365,15 @@ def _are_stored_unchanged(table: Table, values: dict[int, Any]) -> bool:
     types = table.stored_types
     for number, value in values.items():
         kind, is_nullable = types[number]
-        if value is None:
-            if not is_nullable:
-                return False
-        elif type(value) is not kind or (
-            kind is float and not 0.0 < abs(value) < 1e308  # -0.0 is stored as 0.0
-        ):
+        if not _is_exact(value, kind, is_nullable):
             return False
     return True
+
+
+def _is_exact(value: Any, kind: type | None, is_nullable: bool) -> bool:
+    """True if a column that stores this type needs no conversion of the value."""
+    if value is None:
+        return is_nullable
+    if kind is float and type(value) is float:
+        return 0.0 < abs(value) < 1e308  # -0.0 is stored as 0.0
+    return kind is not None and type(value) is kind

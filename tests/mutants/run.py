@@ -238,9 +238,13 @@ def _run(mutants: Sequence[AnyMutant], jobs: int) -> dict[str, Result]:
 
         running = {workers.submit(examine, each, on_pass): each.name for each in mutants}
         try:
-            for future in as_completed(running):
-                future.result()
+            for count, future in enumerate(as_completed(running), 1):
+                result = future.result()
                 bar.advance(task)
+                if bar.disable:
+                    outcome = result.caught_by or "passed"
+                    line = f"{count} of {len(mutants)}  {running[future]}: {outcome}"
+                    print(line, file=sys.stderr, flush=True)
         finally:
             workers.shutdown(wait=False, cancel_futures=True)
         return {name: future.result() for future, name in running.items()}

@@ -118,6 +118,8 @@ class Result(NamedTuple):
     """Last examined seed, or None if tests examined the mutant."""
     seconds: float
     """Time until the failure or the end."""
+    error: str | None = None
+    """Output of an examination that neither passed nor failed, or None."""
 
 
 def examine(mutant: AnyMutant, on_pass: Callable[[], None] = lambda: None) -> Result:
@@ -146,10 +148,11 @@ def examine(mutant: AnyMutant, on_pass: Callable[[], None] = lambda: None) -> Re
                     break
                 passed += 1
                 on_pass()
+            error = None
             if process.wait() != 0 and caught_by is None:
                 errors.seek(0)
-                raise RuntimeError(f"{mutant.name}: the examination failed:\n{errors.read()}")
-    return Result(caught_by, passed, seed, time.monotonic() - started)
+                error = errors.read()
+    return Result(caught_by, passed, seed, time.monotonic() - started, error)
 
 
 def _examination(mutant: AnyMutant, directory: str) -> list[str]:
@@ -242,7 +245,7 @@ def _run(mutants: Sequence[AnyMutant], jobs: int) -> dict[str, Result]:
                 result = future.result()
                 bar.advance(task)
                 if bar.disable:
-                    outcome = result.caught_by or "passed"
+                    outcome = result.caught_by or ("passed" if result.error is None else "error")
                     line = f"{count} of {len(mutants)}  {running[future]}: {outcome}"
                     print(line, file=sys.stderr, flush=True)
         finally:
@@ -295,7 +298,10 @@ def _print_summary(
 ) -> int:
     survivors = [each.name for each in mutants if results[each.name].caught_by is None]
     failed_controls = [each for each in controls if results[each.name].caught_by is not None]
+    errors = {name: each.error for name, each in results.items() if each.error is not None}
     print()
+    for name, error in errors.items():
+        print(f"{name}: the examination did not end:\n{error}")
     for control in controls:
         result = results[control.name]
         kind = "tests" if isinstance(control, MutantWithTests) else "seeds"
@@ -308,7 +314,7 @@ def _print_summary(
     print(f"{len(mutants) - len(survivors)} of {len(mutants)} mutants were detected")
     if survivors:
         print(f"survived: {', '.join(sorted(survivors))}")
-    return 1 if survivors or failed_controls else 0
+    return 1 if survivors or failed_controls or errors else 0
 
 
 if __name__ == "__main__":

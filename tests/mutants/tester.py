@@ -49,7 +49,9 @@ def main(directory: Path, tests: list[str]) -> None:
     signal.signal(signal.SIGALRM, _on_timeout)
     plugin = FirstFailure()
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
-    status = pytest.main([*OPTIONS, *tests], plugins=[plugin])
+    # The directories of other runs are not touched: their owners may delete them at the same time.
+    temporary = f"--basetemp={directory / 'pytest'}"
+    status = pytest.main([*OPTIONS, temporary, *tests], plugins=[plugin])
     if status != pytest.ExitCode.OK and not plugin.has_failure:  # for example, it cannot import
         sys.exit(f"pytest ended with status {status}")
 

@@ -1,7 +1,7 @@
 """Plan of a torture: rounds and their faults, drawn from one seed.
 
 Each round has a new cluster. The kinds of faults are dealt from a shuffled deck, across the rounds,
-so that every kind occurs before one recurs. A plan determines the kinds, times and durations of the
+so that no kind is left out for long. A plan determines the kinds, times and durations of the
 faults. The target of a fault is drawn at its time from the replicas that are then healthy.
 """
 
@@ -22,7 +22,7 @@ FAULT_DURATION_S: Final = (0.4, 5.0)
 REPLICAS_MAX: Final = 7
 KEEP_CHANGES: Final = "--keep-changes"
 KEPT_CHANGES_FRACTION: Final = 0.8
-"""Fraction of the rounds with a change feed. Without one, replicas combine tentative requests."""
+"""Fraction of the rounds with a change feed. Without one, merged runs are committed as a whole."""
 DISK_LOSS_FRACTION: Final = 0.35
 """Fraction of the rounds that end with the loss of data on a disk."""
 

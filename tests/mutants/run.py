@@ -16,8 +16,10 @@ import tempfile
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from importlib import import_module
 from itertools import groupby
 from pathlib import Path
+from pkgutil import iter_modules
 from typing import NamedTuple
 
 from rich.console import Console
@@ -27,80 +29,14 @@ from rich.text import Text
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # run as a script, by its path
 
-from tests.mutants import (
-    availability,
-    baselines,
-    blackbox,
-    catalogue,
-    changes,
-    checkers,
-    client,
-    datatypes,
-    disk_loss,
-    execution,
-    exploration,
-    fast_path,
-    faults,
-    footprints,
-    interfaces,
-    late_contexts,
-    linearizability,
-    measures,
-    membership,
-    operations,
-    release,
-    rollback,
-    scans,
-    server,
-    server_faults,
-    simulation,
-    sinks,
-    snapshots,
-    sql,
-    sql_clients,
-    tpcc,
-    versions,
-    watching,
-    wire,
-)
+from tests.mutants import catalogue
 from tests.mutants.catalogue import AnyMutant, Mutant, MutantWithTests
 from tests.mutants.patching import EditMismatch, copy_package, patched_files
 
-MUTANTS: tuple[AnyMutant, ...] = (
-    *catalogue.MUTANTS,
-    *sinks.MUTANTS,
-    *snapshots.MUTANTS,
-    *sql.MUTANTS,
-    *sql_clients.MUTANTS,
-    *versions.MUTANTS,
-    *scans.MUTANTS,
-    *baselines.MUTANTS,
-    *membership.MUTANTS,
-    *disk_loss.MUTANTS,
-    *availability.MUTANTS,
-    *release.MUTANTS,
-    *checkers.MUTANTS,
-    *client.MUTANTS,
-    *tpcc.MUTANTS,
-    *execution.MUTANTS,
-    *footprints.MUTANTS,
-    *late_contexts.MUTANTS,
-    *fast_path.MUTANTS,
-    *watching.MUTANTS,
-    *wire.MUTANTS,
-    *server.MUTANTS,
-    *simulation.MUTANTS,
-    *measures.MUTANTS,
-    *interfaces.MUTANTS,
-    *datatypes.MUTANTS,
-    *server_faults.MUTANTS,
-    *changes.MUTANTS,
-    *faults.MUTANTS,
-    *rollback.MUTANTS,
-    *linearizability.MUTANTS,
-    *blackbox.MUTANTS,
-    *exploration.MUTANTS,
-    *operations.MUTANTS,
+MUTANTS: tuple[AnyMutant, ...] = tuple(
+    mutant
+    for module in iter_modules(catalogue.__path__, f"{catalogue.__name__}.")
+    for mutant in import_module(module.name).MUTANTS
 )
 REPOSITORY = Path(__file__).resolve().parents[2]
 EXAMINER = Path(__file__).with_name("examiner.py")

@@ -14,13 +14,12 @@ from creekdb.execution.python_runtime import build_kind
 from creekdb.exploration.scope import get_scope
 from creekdb.exploration.search import Exploration, Explorer
 from creekdb.schemes.registry import get_spec
-from tests.mutants import catalogue, release
-from tests.mutants.catalogue import Mutant
+from tests.mutants.catalogue import Mutant, consensus, ordering, release
 from tests.mutants.patching import patched_files
 
 STATES_MAX = 60_000
 
-MUTANTS = {each.name: each for each in (*catalogue.MUTANTS, *release.MUTANTS)}
+MUTANTS = {each.name: each for each in (*consensus.MUTANTS, *ordering.MUTANTS, *release.MUTANTS)}
 CAUGHT_BY = {
     # acceptor
     "votes_before_predicate_holds": "smallest",

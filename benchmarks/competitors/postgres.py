@@ -98,6 +98,11 @@ class Postgres:
         return [f"127.0.0.1:{self._port}"]
 
     @property
+    def processes(self) -> dict[str, int]:
+        """First process of each server. It starts one process per connection."""
+        return {f"{NAME} {name}": server.pid for name, server in self._servers.items()}
+
+    @property
     def version(self) -> str:
         text = self._run("postgres", "--version")
         found = re.search(r"\d+(\.\d+)?", text)

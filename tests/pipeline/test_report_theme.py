@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from creekdb.pipeline.report.charts.theme import colours
+from creekdb.torture.report import THEME
 
 ROOT = Path(__file__).parents[2]
 REPORT = resources.files("creekdb.pipeline.report").joinpath("templates", "page.css").read_text()
@@ -46,3 +47,11 @@ def test_the_fonts_are_those_of_the_report() -> None:
     assert site["serif"] == fonts["serif"]
     assert fonts["sans"].startswith(site["md-text-font"])
     assert fonts["mono"].startswith(site["md-code-font"])
+
+
+def test_the_report_of_a_torture_has_the_same_colours() -> None:
+    for place, is_dark in enumerate((False, True)):
+        ours = colours(["creek"], dark=is_dark)
+        shared = {name: each[place] for name, each in THEME.items() if name in ours}
+        assert shared.keys() >= {"background", "ink", "soft", "line", "wash"}
+        assert shared == {name: ours[name] for name in shared}

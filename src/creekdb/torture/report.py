@@ -26,28 +26,53 @@ LABEL_PIXELS: Final = 5.9
 """Width of a character of a label, in pixels."""
 PLOT_HEIGHT: Final = 150
 GAP: Final = 34
-COLOURS: Final = {
-    FaultGroup.PROCESS: "#b3261e",
-    FaultGroup.NETWORK: "#1f6feb",
-    FaultGroup.DISK: "#8250df",
-    FaultGroup.CLOCK: "#9a6700",
-    FaultGroup.MEMBERS: "#1a7f37",
-    FaultGroup.OPERATION: "#57606a",
+THEME: Final = {
+    "background": ("#fcfbf8", "#15181b"),
+    "ink": ("#1f2428", "#e8e4dc"),
+    "soft": ("#5b636b", "#a3aab1"),
+    "line": ("#dedad1", "#33393f"),
+    "wash": ("#f3f0e9", "#1d2125"),
+    "good": ("#1f7a45", "#66c98f"),
+    "bad": ("#b3261e", "#ff8a80"),
+    "network": ("#0a67a3", "#62b9f2"),
+    "disk": ("#7d4aa8", "#c39bea"),
+    "clock": ("#85660a", "#d9b64a"),
+    "members": ("#2b7a4b", "#6cc795"),
+    "weak": ("#0f766e", "#5fcabf"),
+    "strong": ("#b04a0c", "#f0975a"),
 }
-WEAK: Final = "#0f766e"
-STRONG: Final = "#c2410c"
-FAILED: Final = "#b3261e"
+"""Colours in light and in dark, by the names of CSS variables: those of the live page."""
+COLOURS: Final = {
+    FaultGroup.PROCESS: "var(--bad)",
+    FaultGroup.NETWORK: "var(--network)",
+    FaultGroup.DISK: "var(--disk)",
+    FaultGroup.CLOCK: "var(--clock)",
+    FaultGroup.MEMBERS: "var(--members)",
+    FaultGroup.OPERATION: "var(--soft)",
+}
+WEAK: Final = "var(--weak)"
+STRONG: Final = "var(--strong)"
+FAILED: Final = "var(--bad)"
+LINE: Final = "var(--line)"
 _STYLE: Final = """
-body { font: 15px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 1600px; color: #1f2328;
-  background: #fff; padding: 0 1rem; }
-h1 { font-size: 1.5rem; margin-bottom: .2rem } h2 { font-size: 1.1rem; margin-top: 2rem }
-.ok { color: #1a7f37 } .illegal { color: #b3261e; font-weight: 600 } .unknown { color: #57606a }
-.chart { overflow-x: auto; border: 1px solid #d0d7de; border-radius: 6px; padding: 8px }
-svg text { font: 11px system-ui, sans-serif; fill: #57606a } svg .title { font-weight: 600;
-  fill: #1f2328 } svg .fault { fill: #1f2328 }
-table { border-collapse: collapse } td, th { padding: .15rem .9rem .15rem 0; text-align: left;
-  vertical-align: top } th { font-weight: 600; border-bottom: 1px solid #d0d7de }
-pre { background: #f6f8fa; padding: .8rem; overflow-x: auto } .key span { margin-right: 1.2rem }
+:root { color-scheme: light; @light }
+@media screen and (prefers-color-scheme: dark) { :root { color-scheme: dark; @dark } }
+body { font: 15px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 1600px;
+  color: var(--ink); background: var(--background); padding: 0 1rem; }
+h1, h2 { font-family: ui-serif, Georgia, "Liberation Serif", serif; font-weight: 500 }
+h1 { font-size: 1.9rem; margin-bottom: .2rem } h2 { font-size: 1.35rem; margin-top: 2rem }
+.ok { color: var(--good) } .illegal { color: var(--bad); font-weight: 600 }
+.unknown { color: var(--soft) }
+.chart { overflow-x: auto; border: 1px solid var(--line); border-radius: 8px; padding: 8px }
+.picture { background: white }
+.timeline text { font: 11px system-ui, sans-serif; fill: var(--soft) }
+.timeline .title { font-weight: 600; fill: var(--ink) } .timeline .fault { fill: var(--ink) }
+table { border-collapse: collapse } td, th { padding: .2rem 1.1rem .2rem 0; text-align: left;
+  vertical-align: top; border-bottom: 1px solid var(--line) }
+th { font-weight: 400; color: var(--soft) } .n { text-align: right; white-space: nowrap }
+.scroll { overflow-x: auto } .scroll td:last-child { min-width: 16rem }
+pre { background: var(--wash); padding: .8rem; overflow-x: auto; border-radius: 8px }
+.key span { margin-right: 1.2rem }
 """
 
 
@@ -82,7 +107,8 @@ def render_report(result: TortureResult) -> str:
     title = f"Torture of {escape(result.datatype)}, seed {result.seed}"
     parts = [
         f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{title}</title>',
-        f"<style>{_STYLE}</style></head><body><h1>{title}</h1><p>{summary}</p>",
+        '<meta name="viewport" content="width=device-width, initial-scale=1">',
+        f"<style>{_style()}</style></head><body><h1>{title}</h1><p>{summary}</p>",
         *_failure_parts(result),
         f'<h2>Timeline</h2>{_key()}<div class="chart">{render_timeline(result)}</div>',
         f"<h2>Checks</h2>{_checks_table(result)}",
@@ -106,7 +132,8 @@ def render_timeline(result: TortureResult) -> str:
     bottom = throughput_top + PLOT_HEIGHT
     height = bottom + 26
     parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{axis.width:g}" height="{height}" '
+        f'<svg xmlns="http://www.w3.org/2000/svg" class="timeline" width="{axis.width:g}" '
+        f'height="{height}" '
         f'viewBox="0 0 {axis.width:g} {height}" role="img" aria-label="faults, latency and '
         'throughput over time">',
         *_bands(result, axis, lanes_top, bottom),
@@ -165,7 +192,8 @@ def _bands(result: TortureResult, axis: _Axis, top: float, bottom: float) -> lis
     edges.append(result.duration_s)
     return [
         f'<rect x="{axis.x(begin_s):g}" y="{top:g}" height="{bottom - top:g}" '
-        f'width="{max(0.0, axis.x(end_s) - axis.x(begin_s)):.1f}" fill="#eaeef2"/>'
+        f'width="{max(0.0, axis.x(end_s) - axis.x(begin_s)):.1f}" fill="{LINE}" '
+        'fill-opacity="0.45"/>'
         for begin_s, end_s in zip(edges[::2], edges[1::2], strict=True)
     ]
 
@@ -179,7 +207,7 @@ def _time_axis(axis: _Axis, top: float, bottom: float) -> list[str]:
         at_s = int(tick * step_s)
         x = axis.x(at_s)
         parts.append(
-            f'<line x1="{x:g}" x2="{x:g}" y1="{top:g}" y2="{bottom:g}" stroke="#d0d7de" '
+            f'<line x1="{x:g}" x2="{x:g}" y1="{top:g}" y2="{bottom:g}" stroke="{LINE}" '
             f'stroke-width="0.6"/><text x="{x:g}" y="{bottom + 16:g}" text-anchor="middle">'
             f"{at_s // 60}:{at_s % 60:02}</text>"
         )
@@ -258,7 +286,7 @@ def _throughput_plot(samples: Sequence[SecondSample], axis: _Axis, top: float) -
 
 def _grid(axis: _Axis, ticks: Iterable[tuple[float, str]]) -> list[str]:
     return [
-        f'<line x1="{LEFT}" x2="{axis.width - RIGHT:g}" y1="{y:g}" y2="{y:g}" stroke="#d0d7de" '
+        f'<line x1="{LEFT}" x2="{axis.width - RIGHT:g}" y1="{y:g}" y2="{y:g}" stroke="{LINE}" '
         f'stroke-width="0.6"/><text x="{LEFT - 6}" y="{y + 4:g}" text-anchor="end">{text}</text>'
         for y, text in ticks
     ]
@@ -289,9 +317,16 @@ def _curve(
 
 def _key() -> str:
     entries = [*((group.value, COLOURS[group]) for group in FaultGroup)]
-    entries += [("weak calls", WEAK), ("strong calls", STRONG), ("no faults", "#d0d7de")]
+    entries += [("weak calls", WEAK), ("strong calls", STRONG), ("no faults", LINE)]
     spans = (f'<span><b style="color:{colour}">■</b> {text}</span>' for text, colour in entries)
     return f'<p class="key">{"".join(spans)}</p>'
+
+
+def _style() -> str:
+    light, dark = (
+        " ".join(f"--{name}: {each[place]};" for name, each in THEME.items()) for place in (0, 1)
+    )
+    return _STYLE.replace("@light", light).replace("@dark", dark)
 
 
 def _failure_parts(result: TortureResult) -> Iterable[str]:
@@ -305,7 +340,7 @@ def _failure_parts(result: TortureResult) -> Iterable[str]:
         for text, picture in failures:
             yield f'<h2 class="illegal">Round {each.number} failed</h2><pre>{escape(text)}</pre>'
             if picture:
-                yield f'<div class="chart">{picture}</div>'
+                yield f'<div class="chart picture">{picture}</div>'
 
 
 STYLES: Final[dict[type[Verdict], str]] = {Ok: "ok", Illegal: "illegal", Inconclusive: "unknown"}
@@ -325,11 +360,13 @@ def _checks_table(result: TortureResult) -> str:
 
 def _faults_table(result: TortureResult) -> str:
     rows = [
-        f"<tr><td>{each.number}</td><td>{fault.begin_s:.1f} s</td>"
-        f"<td>{fault.end_s - fault.begin_s:.1f} s</td><td>{escape(fault.kind.value)}</td>"
+        f'<tr><td class="n">{each.number}</td><td class="n">{fault.begin_s:.1f} s</td>'
+        f'<td class="n">{fault.end_s - fault.begin_s:.1f} s</td>'
+        f"<td>{escape(fault.kind.value)}</td>"
         f"<td>{escape(fault.detail)}</td></tr>"
         for each in result.rounds
         for fault in sorted(each.faults, key=lambda fault: fault.begin_s)
     ]
-    head = "<tr><th>round</th><th>at</th><th>for</th><th>fault</th><th>detail</th></tr>"
-    return f"<table>{head}{''.join(rows)}</table>"
+    numbers = "".join(f'<th class="n">{name}</th>' for name in ("round", "at", "for"))
+    head = f"<tr>{numbers}<th>fault</th><th>detail</th></tr>"
+    return f'<div class="scroll"><table>{head}{"".join(rows)}</table></div>'

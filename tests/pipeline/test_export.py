@@ -2,6 +2,8 @@
 
 import asyncio
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -165,6 +167,18 @@ async def test_a_recording_of_another_cluster_is_rejected(
     error = capsys.readouterr().err
     assert ("with the same name" if cluster == "shop" else "recording of cluster 'bank'") in error
     assert not out.exists()
+
+
+def test_a_backup_is_exported_without_spark_and_numpy(tmp_path: Path) -> None:
+    """The extra `export` installs pyarrow alone."""
+    backup = write_backup(tmp_path / "one.backup")
+    program = (
+        "import sys; sys.modules |= dict.fromkeys(('numpy', 'pandas', 'pyspark', 'py4j')); "
+        "from creekdb.cli import main; sys.exit(main(sys.argv[1:]))"
+    )
+    command = [sys.executable, "-c", program, "export", str(backup), "--out", str(tmp_path / "out")]
+    subprocess.run(command, check=True)
+    assert rows(tmp_path / "out" / "state")
 
 
 def test_spark_reads_both_tables(spark: SparkSession, tmp_path: Path) -> None:

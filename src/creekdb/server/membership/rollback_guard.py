@@ -179,7 +179,7 @@ class RollbackGuard:
             return data_loss_fault(DataLost(DataLossKind.MEMBERS, peer), self._config)
         issued = self._view.own_state().last_event - detector.history.last.state.last_event
         only_here = (
-            f". The {issued} calls that it has accepted since its start are only in {data}"
+            f". The {issued} requests that it has issued since its start are only in {data}"
             if issued
             else ""
         )

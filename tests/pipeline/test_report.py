@@ -15,6 +15,7 @@ from creekdb.checkers.registry import CHECKERS
 from creekdb.errors import StorageFault, UsageError
 from creekdb.evaluation import Experiment
 from creekdb.pipeline.checks import verdict_names
+from creekdb.pipeline.checks.verdict_names import MISSING_EVENTS_CHECK, TPCC_CONDITIONS
 from creekdb.pipeline.report import write_report
 from creekdb.pipeline.report.charts.layers import DECADE_STEPS_FROM, PLAIN_LABEL, Axis
 from creekdb.pipeline.report.charts.theme import (
@@ -27,7 +28,6 @@ from creekdb.pipeline.report.claims import ClaimStatus, evaluate_claims
 from creekdb.pipeline.report.evidence import Evidence, ReportTables
 from creekdb.pipeline.report.formatting import NO_BREAK_SPACE
 from creekdb.pipeline.report.page import render_page
-from creekdb.pipeline.stages.verify import MISSING_EVENTS_CHECK, TPCC_CONDITIONS
 from creekdb.pipeline.storage import Location
 from creekdb.schemes.registry import SCHEMES
 from tests.pipeline.synthetic_tables import (

@@ -44,7 +44,7 @@ from creekdb.simulation.models.parameters import (
     distances_on_a_line,
     evenly_skewed_clocks,
 )
-from creekdb.tpcc.population.rows import check_population as check_population
+from creekdb.tpcc.population.rows import check_population
 
 LOAD_MAX: Final = 10_000_000
 CORES_MAX: Final = 1024

@@ -19,8 +19,7 @@ from creekdb.errors import UnknownName
 from creekdb.execution.datatype import DataType
 from creekdb.tpcc import sql_transactions, transactions
 from creekdb.tpcc.footprints import TpccFootprints
-from creekdb.tpcc.layout import LAYOUTS as LAYOUTS
-from creekdb.tpcc.layout import TpccTables, check_layout
+from creekdb.tpcc.layout import LAYOUTS, TpccTables, check_layout
 from creekdb.tpcc.population.registers import PopulationBase
 from creekdb.tpcc.population.rows import Population
 

@@ -33,8 +33,7 @@ from creekdb.pipeline.checks.committed_order import (
     replica_of,
 )
 from creekdb.pipeline.checks.shared_frames import SharedFrames
-from creekdb.pipeline.checks.verdict_names import ILLEGAL, UNKNOWN
-from creekdb.pipeline.checks.verdict_names import RELATIONAL_CHECKERS as RELATIONAL_CHECKERS
+from creekdb.pipeline.checks.verdict_names import ILLEGAL, RELATIONAL_CHECKERS, UNKNOWN
 
 _CHECKER_PARTS: Final = {
     "prefix_order": ("disagreement", "duplicate", "gap"),

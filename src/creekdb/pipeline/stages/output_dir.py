@@ -36,15 +36,10 @@ COMMITTING_TABLE: Final = "runs"
 """Table whose file is written last and commits a batch."""
 
 _UNHASHED_PACKAGES: Final = (
-    "cli",
-    "client",
-    "http",
-    "load",
-    "pipeline",
-    "checkers",
-    "server",
-    "wire",
+    *("checkers", "exploration", "server", "testing", "torture", "wire"),
+    *("cli", "client", "dbapi", "http", "load", "pipeline", "sqlalchemy"),
 )
+"""Packages without influence on simulated runs."""
 
 
 def code_hash() -> str:

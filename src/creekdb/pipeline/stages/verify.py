@@ -11,12 +11,13 @@ from pyspark.sql import functions as F  # noqa: N812 - the usual alias
 
 from creekdb.pipeline.checks import relational
 from creekdb.pipeline.checks.shared_frames import SharedFrames
-from creekdb.pipeline.checks.verdict_names import ILLEGAL as ILLEGAL
-from creekdb.pipeline.checks.verdict_names import MISSING_EVENTS_CHECK as MISSING_EVENTS_CHECK
-from creekdb.pipeline.checks.verdict_names import OK as OK
-from creekdb.pipeline.checks.verdict_names import RELATIONAL_CHECKERS, SEVERITIES
-from creekdb.pipeline.checks.verdict_names import TPCC_CONDITIONS as TPCC_CONDITIONS
-from creekdb.pipeline.checks.verdict_names import UNKNOWN as UNKNOWN
+from creekdb.pipeline.checks.verdict_names import (
+    ILLEGAL,
+    OK,
+    RELATIONAL_CHECKERS,
+    SEVERITIES,
+    TPCC_CONDITIONS,
+)
 from creekdb.pipeline.schemas import VERDICTS
 from creekdb.pipeline.spark.frames import conform_to_schema
 

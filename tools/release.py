@@ -90,7 +90,7 @@ def check_version(version: str) -> None:
 
 
 def build(scratch: Path) -> list[Path]:
-    """Return the source distribution, the pure wheel and, with a C compiler, the compiled one."""
+    """Return the source distribution, the pure wheel and the compiled one."""
     shutil.rmtree(DIST, ignore_errors=True)
     DIST.mkdir()
     wheel = [sys.executable, *PIP, "wheel", "--no-deps", "--wheel-dir", str(DIST)]

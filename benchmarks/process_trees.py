@@ -15,11 +15,11 @@ _TIMES: Final = slice(11, 15)
 """Fields after the name in /proc/PID/stat: times of the process and of its ended children."""
 
 
-def cpu_seconds(roots: Iterable[int]) -> float:
+def cpu_seconds(roots: Iterable[int], proc: Path = Path("/proc")) -> float:
     """Return the processor time so far of these processes and of all that they started."""
     ticks: dict[int, int] = {}
     children: defaultdict[int, list[int]] = defaultdict(list)
-    for directory in Path("/proc").glob("[0-9]*"):
+    for directory in proc.glob("[0-9]*"):
         try:
             fields = (directory / "stat").read_text().rpartition(")")[2].split()
         except OSError:

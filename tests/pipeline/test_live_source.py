@@ -134,7 +134,7 @@ def test_the_page_works_as_written(
     """The programs of the page run in this process, where `getOrCreate` returns this session."""
     monkeypatch.chdir(tmp_path)
     programs = files("spark-live.md")
-    assert set(programs) == {"state.py", "follow.py"}
+    assert set(programs) == {"state.py", "follow.py", "write.py"}
     adapted = {
         name: re.sub(r'(?<=SERVERS = )".*"', repr(servers(cluster)), text)
         .replace('"lamps"', repr(str(tmp_path / "lamps")))
@@ -147,6 +147,10 @@ def test_the_page_works_as_written(
     assert "|lamp 8|true|" in capfd.readouterr().out
     run_program(adapted["follow.py"])
     assert re.search(r"\|\s*insert\|\s*10\|", capfd.readouterr().out)
+    for _ in range(2):
+        run_program(adapted["write.py"])
+    with connect(servers(cluster)) as db:
+        assert (db.strong.get("tea"), db.strong.get("ink")) == (2, 3)
 
 
 def run_program(text: str) -> None:

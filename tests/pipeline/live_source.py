@@ -25,11 +25,12 @@ from typing import Any
 
 import click
 import msgspec
+from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 
 from creekdb.client import CallFailed, connect
 from creekdb.load.local_cluster import LocalCluster
-from creekdb.pipeline.source.feed_copy import CopiedWrite, FeedCopy
+from creekdb.pipeline.source.feed_copy import CopiedWrite, FeedCopy, check_failure
 from creekdb.pipeline.spark.session import spark_session
 from creekdb.wire.json_values import to_json
 from tests.pipeline.live_clusters import live_cluster, servers
@@ -96,13 +97,20 @@ class SinkQuery:
 
     def check(self) -> None:
         if (error := self._query.exception()) is not None:
-            raise error
+            check_failure(error)
+            self.start()
 
     def stop(self) -> None:
         self._query.stop()
 
     def finish(self) -> None:
-        self._query.processAllAvailable()
+        while True:
+            try:
+                self.check()
+                self._query.processAllAvailable()
+                break
+            except StreamingQueryException as error:
+                check_failure(error)
         self.stop()
 
 

@@ -1,7 +1,8 @@
 """Copy of the writes of a cluster: a stream from its change feed to Parquet files.
 
 The stream can be stopped at any moment and started again, and continues at its checkpoint. Then
-the files hold every write of the cluster once.
+the files hold every write of the cluster once. A failure of Spark itself, such as a worker that
+starts too slowly on a busy machine, is such a stop.
 """
 
 from pathlib import Path
@@ -17,6 +18,8 @@ ROWS_DIR: Final = "rows"
 CHECKPOINT_DIR: Final = "checkpoint"
 TIMEOUT_S: Final = 60.0
 """Time within which a replica must be reachable, in seconds."""
+ATTEMPTS_MAX: Final = 5
+"""Number of failures of Spark at which the end of the feed is given up."""
 INTERVAL_MS: Final = 500
 """Interval between micro-batches, in milliseconds."""
 
@@ -58,10 +61,11 @@ class FeedCopy:
         )
 
     def check(self) -> None:
-        """Raise `HelperEnded` if the stream has failed."""
+        """Continue a stream that Spark has ended. Raise `HelperEnded` for an error of Creek."""
         error = None if self._query is None else self._query.exception()
         if error is not None:
-            raise _failure(error)
+            check_failure(error)
+            self.start()
 
     def stop(self) -> None:
         """Stop the stream, wherever it is."""
@@ -73,19 +77,25 @@ class FeedCopy:
 
         Raise `HelperEnded` if the stream has failed.
         """
-        try:
-            self._query.processAllAvailable()
-        except StreamingQueryException as error:
-            raise _failure(error) from error
+        for attempts_left in reversed(range(ATTEMPTS_MAX)):
+            try:
+                self.check()
+                self._query.processAllAvailable()
+                break
+            except StreamingQueryException as error:
+                check_failure(error)
+                if not attempts_left:
+                    raise
         self.stop()
         rows = self._spark.read.parquet(str(self._directory / ROWS_DIR))
         selected = rows.select("_commit_index", "key", "value").collect()
         return [CopiedWrite(*row) for row in selected]
 
 
-def _failure(error: Exception) -> HelperEnded:
-    """Return the failure of a stream in one line."""
-    lines = str(error).strip().splitlines()
-    causes = [line for line in lines if line.startswith("creekdb.")]
-    cause = causes[-1] if causes else lines[0]
-    return HelperEnded(f"the stream of Spark failed: {cause}; its checkpoint can be continued")
+def check_failure(error: Exception) -> None:
+    """Raise `HelperEnded` if an error of Creek ended a stream."""
+    causes = [line for line in str(error).splitlines() if line.startswith("creekdb.")]
+    if causes:
+        raise HelperEnded(
+            f"the stream of Spark failed: {causes[-1]}; correct the cause, and start it again"
+        ) from error

@@ -164,7 +164,7 @@ class Digest(msgspec.Struct, frozen=True):
     """Requests since the previous digest."""
 
 
-class StableChange(NamedTuple):
+class StableChange(msgspec.Struct, frozen=True):
     """Request that became stable, with its final outcome and the values that it wrote."""
 
     commit_index: int

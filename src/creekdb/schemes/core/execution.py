@@ -7,7 +7,7 @@ state. It is a class and not a `Protocol`, whose methods would be slower to call
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from creekdb.execution.mvcc.pinned_state import PinnedState
 from creekdb.execution.mvcc.state_loader import StateLoader
@@ -32,14 +32,10 @@ class ReplicaVariables(SharedVariables):
         self.responses = Responses(self)  # line 9
 
 
-class StableWrites(NamedTuple):
-    """Outcome of a request that became stable, and the registers that it wrote."""
-
-    outcome: Outcome
-    writes: dict[Key, Any]
-    """Values after the request, `ABSENT` for deleted registers."""
-    before: dict[Key, Any] | None
-    """Values before the request, `ABSENT` for registers without one. None if not requested."""
+StableWrites: TypeAlias = tuple[Outcome, dict[Key, Any], dict[Key, Any] | None]
+"""Outcome of a request that became stable; values of the registers that it wrote, `ABSENT` for the
+deleted ones; and their values before, `ABSENT` for registers without one. The last is None if it
+was not requested. A plain tuple, which compiled modules return without an object."""
 
 
 class UnstableWrites(NamedTuple):

@@ -171,7 +171,7 @@ class SequentialExecution(Execution):
         assert self._writes is not None
         before = self._state.undo_log[request.id] if with_before else None
         writes = self._writes.pop(request.id)
-        return StableWrites(self.stabilise_request(request), writes, before)
+        return self.stabilise_request(request), writes, before
 
     def truncate_prefix(self, length: int) -> None:
         del self.executed[: length - self._order.first_position]

@@ -278,7 +278,7 @@ class VersionedExecution(Execution):
         before = {key: table.stable_value(key) for key in versions} if with_before else None
         outcome = self.stabilise_request(request)  # computes the sums of deltas
         writes = {key: version.value for key, version in versions.items()}
-        return StableWrites(outcome, writes, before)
+        return outcome, writes, before
 
     def digest(self) -> int | None:
         if self._state_digest is None or self._is_inside_run:

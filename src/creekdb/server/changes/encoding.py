@@ -13,41 +13,45 @@ from creekdb.wire.batches import BATCH
 from creekdb.wire.deduplication import INTERNAL_PREFIX, is_deduplicated
 from creekdb.wire.staging import WRITING_OPERATIONS
 
-_EMPTY_ARRAY: Final = b"\xdd\0\0\0\0"
-"""Header of a msgpack array whose length has four bytes."""
-_ARRAY_HEADER_BYTES: Final = len(_EMPTY_ARRAY)
+_ARRAY_MARK: Final = b"\xdd"
+"""First byte of a msgpack array whose length has four bytes."""
 _CLIENT_OPERATIONS: Final = WRITING_OPERATIONS | {BATCH}
 """Operations with an internal name that write registers of clients."""
 _encode_into: Final = msgspec.msgpack.Encoder().encode_into
+_scratch: Final = bytearray()
+"""Buffer of one change. It keeps its memory."""
 
 
 class ChangeList:
-    """Encoding of a list of changes, in one buffer."""
+    """Encoding of a list of changes.
+
+    Changes are encoded one by one and joined in the end, since a buffer that grows is copied often.
+    """
 
     def __init__(self) -> None:
-        self._buffer = bytearray(_EMPTY_ARRAY)
-        self.count = 0
+        self._encoded: list[bytes] = []
+        self.size_bytes = 0
 
     @property
-    def size_bytes(self) -> int:
-        return len(self._buffer)
+    def count(self) -> int:
+        return len(self._encoded)
 
     def append(self, change: StableChange, reported_us: int) -> None:
         """Append a change, unless its operation is one of Creek itself.
 
         `reported_us` is the time at which the replica reported the change.
         """
-        if append_change(self._buffer, change, reported_us):
-            self.count += 1
+        if encode_change(_scratch, change, reported_us):
+            self._encoded.append(bytes(_scratch))
+            self.size_bytes += len(_scratch)
 
     def encode(self) -> bytes:
         """Return the encoding of the list."""
-        self._buffer[1:_ARRAY_HEADER_BYTES] = self.count.to_bytes(4)
-        return bytes(self._buffer)
+        return b"".join((_ARRAY_MARK, self.count.to_bytes(4), *self._encoded))
 
 
-def append_change(buffer: bytearray, change: StableChange, reported_us: int) -> bool:
-    """Append the encoded change to the buffer. Return False for an operation of Creek itself.
+def encode_change(buffer: bytearray, change: StableChange, reported_us: int) -> bool:
+    """Encode the change into the buffer. Return False for an operation of Creek itself.
 
     The registers of Creek itself, such as those of deduplication, are left out.
     """
@@ -84,7 +88,6 @@ def append_change(buffer: bytearray, change: StableChange, reported_us: int) -> 
             reported_us,
         ),
         buffer,
-        -1,
     )
     return True
 

@@ -1,34 +1,101 @@
 """Cost of the change feed for a replica, relative to a weak put: `python -m benchmarks.changes`.
 
-The replicas are those of `benchmarks.call`, in one process, without network. The segments of the
-feed are real files. The processor time of a put is measured without a feed, with one, and with one
-reader at every replica. The measurements alternate, so that a busy machine affects all of them.
+Two clusters of three processes receive weak puts from many clients, one without a feed and one with
+a feed. The processor time of the replicas per put is measured in both, and with a process that
+follows the feed. The share is the loss of throughput of replicas that are limited by the processor.
+The measurements alternate, so that a busy machine affects all of them.
+
+The same is reported for the replicas of `benchmarks.call`, in one process, without network and
+kernel. Their segments are real files, and each replica has a reader. A put costs them much less.
 """
 
 import asyncio
+import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Final, NoReturn
+from typing import Final, NamedTuple, NoReturn
 
 import click
 
 from benchmarks.call import FILL_ROUNDS, Node, measure_calls
+from benchmarks.comparison import Measurements, System
 from benchmarks.result import Benchmark, Result
 from benchmarks.scale import Scale
 from creekdb.execution.python_runtime import build_kind
+from creekdb.load.connection import ReplicaDialer
+from creekdb.load.local_cluster import LocalCluster
 from creekdb.server.changes.feed import ChangeFeed, loop_ports
 from creekdb.server.changes.log import ChangeLog
 from creekdb.server.changes.readers import ChangeReaders, ChangesQuery
 from creekdb.server.changes.retention import Retention
-from creekdb.wire.event_loop import new_loop
+from creekdb.wire.event_loop import new_loop, run_in_new_loop
 from creekdb.wire.messages import ChangesPart, encode_frame
 
 FEED_BAR: Final = 0.10
 READER_BAR: Final = 0.20
 RETENTION: Final = Retention(3600.0)
+
+
+# --- live clusters ----------------------------------------------------------------------------
+
+
+class LiveShares(NamedTuple):
+    """Shares of the processor time of a put that the feed takes."""
+
+    feed: float
+    reader: float
+    """With one reader of the feed."""
+
+
+@contextmanager
+def _reader(address: str) -> Iterator[None]:
+    """Follow the feed of a replica in another process."""
+    command = ["changes", "--follow", "--json", "--at", address]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "creekdb", *command], stdout=subprocess.DEVNULL
+    )
+    try:
+        yield
+    finally:
+        process.terminate()
+        process.wait()
+
+
+def _replica_cpu_us(puts: Measurements, system: System) -> float:
+    """Return the processor time of all replicas per put, in microseconds."""
+    used_s = sum(cpu.used_s[name] for cpu in puts.cpu for name in system.processes)
+    return used_s * 1e6 / sum(meter.completed for meter in puts.meters)
+
+
+def measure_live_shares(seconds: float, rounds: int) -> LiveShares:
+    with tempfile.TemporaryDirectory(prefix=".feed-", dir=Path.cwd()) as name, ExitStack() as stack:
+        systems = []
+        for kind, options in (("plain", ()), ("feed", ("--keep-changes", "1h"))):
+            (Path(name) / kind).mkdir()
+            cluster = LocalCluster(Path(name) / kind, replicas=3, options=options)
+            stack.callback(cluster.stop)
+            cluster.start()
+            run_in_new_loop(cluster.wait_until_ready())
+            dial = ReplicaDialer(is_single_response=True)
+            systems.append(System(kind, cluster.addresses, cluster.processes, dial, 0.0))
+        plain, feed = systems
+        without, with_feed, with_reader = (Measurements([], []) for _ in range(3))
+        for seed in range(rounds):
+            without.measure(plain, seconds, seed)
+            with_feed.measure(feed, seconds, seed)
+            with _reader(feed.addresses[0]):
+                with_reader.measure(feed, seconds, seed)
+        base = _replica_cpu_us(without, plain)
+        return LiveShares(
+            1 - base / _replica_cpu_us(with_feed, feed),
+            1 - base / _replica_cpu_us(with_reader, feed),
+        )
+
+
+# --- replicas in one process ------------------------------------------------------------------
 
 
 class FollowedNodes:
@@ -94,34 +161,54 @@ def measure_shares(turns: int, fill_rounds: int, repeats: int) -> tuple[float, f
 
 
 def measure(scale: Scale) -> Iterator[Result]:
-    turns, fill_rounds = max(1, scale.timed // 20), min(FILL_ROUNDS, scale.timed // 10)
-    feed, reader = measure_shares(turns, fill_rounds, scale.repeats)
+    live = measure_live_shares(scale.live_s, scale.live_rounds)
     yield Result(
         what="change feed",
-        explanation="Processor time that the change feed adds to a weak put at each of three "
-        "replicas, without network and kernel.",
-        value=feed,
+        explanation="Loss of throughput of weak puts by the change feed, by the processor time of "
+        "three replicas.",
+        value=live.feed,
         bar=FEED_BAR,
     )
     yield Result(
         what="change feed with a reader",
+        explanation="The same, while a process follows the feed.",
+        value=live.reader,
+        bar=READER_BAR,
+    )
+    turns, fill_rounds = max(1, scale.timed // 20), min(FILL_ROUNDS, scale.timed // 10)
+    feed, reader = measure_shares(turns, fill_rounds, scale.repeats)
+    yield Result(
+        what="change feed without network",
+        explanation="Processor time that the change feed adds to a weak put at each of three "
+        "replicas, without network and kernel.",
+        value=feed,
+    )
+    yield Result(
+        what="change feed with readers, without network",
         explanation="The same, with a reader that follows the feed of every replica.",
         value=reader,
-        bar=READER_BAR,
     )
 
 
-BENCHMARK = Benchmark("changes", 2, measure)
+BENCHMARK = Benchmark("changes", 4, measure)
 
 
 @click.command()
 @click.option("--turns", default=100, show_default=True, help="Rounds of 192 calls each.")
 @click.option("--fill", default=FILL_ROUNDS, show_default=True, help="Rounds before the first.")
 @click.option("--repeats", default=3, show_default=True)
-def main(turns: int, fill: int, repeats: int) -> None:
+@click.option("--seconds", default=3.0, show_default=True, help="Duration of a live round.")
+@click.option("--only-live", is_flag=True, help="Measure live clusters only.")
+def main(turns: int, fill: int, repeats: int, seconds: float, only_live: bool) -> None:
     """Print the cost of the change feed, as a share of a weak put."""
-    feed, reader = measure_shares(turns, fill, repeats)
-    click.echo(f"{build_kind()}: feed {feed:+.1%}, feed with a reader {reader:+.1%} of a weak put")
+    live = measure_live_shares(seconds, repeats)
+    click.echo(
+        f"{build_kind()}, live: the feed takes {live.feed:.1%} of the throughput (bar "
+        f"{FEED_BAR:.0%}), with a reader {live.reader:.1%} (bar {READER_BAR:.0%})"
+    )
+    if not only_live:
+        feed, reader = measure_shares(turns, fill, repeats)
+        click.echo(f"without network: feed {feed:+.1%}, with readers {reader:+.1%} of a weak put")
 
 
 if __name__ == "__main__":

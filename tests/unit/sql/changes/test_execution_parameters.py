@@ -13,7 +13,7 @@ SCHEMA = (
     "PRIMARY KEY (a, b)) STRICT, WITHOUT ROWID",
     'CREATE TABLE loose(id INTEGER PRIMARY KEY, "null" TEXT, n NUMERIC, plain)',
     "CREATE INDEX loose_by_plain ON loose(plain)",
-    "CREATE TABLE filled(id INTEGER PRIMARY KEY, label TEXT NOT NULL DEFAULT 'none', n INTEGER)",
+    "CREATE TABLE filled(id INTEGER PRIMARY KEY, n INTEGER, label TEXT NOT NULL DEFAULT 'none')",
     "CREATE TABLE counted(id INTEGER PRIMARY KEY AUTOINCREMENT, "
     "label TEXT NOT NULL DEFAULT 'none')",
 )
@@ -103,6 +103,18 @@ def test_a_point_query_by_a_composite_key_compares_like_sqlite(key: tuple[Any, .
         assert list(database.execute(query, *key)["rows"]) == expected
 
 
+@pytest.mark.parametrize("value", [5, *VALUES], ids=repr)
+def test_a_point_query_by_an_integer_compares_like_sqlite(value: Any) -> None:
+    insert = "INSERT INTO loose(id) VALUES (0), (1), (5)"
+    select = "SELECT id FROM loose WHERE id = ?"
+    connection = apsw.Connection(":memory:")
+    for each in (*SCHEMA, insert):
+        connection.execute(each)
+
+    rows = Database(*SCHEMA, insert).rows(select, value)
+    assert list(rows) == connection.execute(select, (value,)).fetchall()
+
+
 def test_an_update_of_a_key_moves_the_row() -> None:
     database = Database(*SCHEMA, "INSERT INTO item VALUES (3, 'key', 1.0, NULL, 4)")
     database.execute("UPDATE item SET a = a + 1, e = 5 WHERE a = 3")
@@ -111,7 +123,7 @@ def test_an_update_of_a_key_moves_the_row() -> None:
     assert database.state[("sql", "item", 4, "key")] == (4, "key", 1.0, None, 5)
 
 
-@pytest.mark.parametrize("row", [(1, None, 2), (1, "a", None), (None, None, None)])
+@pytest.mark.parametrize("row", [(1, 2, None), (1, None, "a"), (None, None, None)])
 def test_replace_fills_a_forbidden_null_with_the_default(row: tuple[Any, ...]) -> None:
     replace = "REPLACE INTO filled VALUES (?, ?, ?)"
     select = "SELECT label, n FROM filled"

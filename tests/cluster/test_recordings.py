@@ -16,6 +16,7 @@ from creekdb.history.recording import (
     RecordingStarted,
 )
 from creekdb.pipeline.stages import run_tables
+from creekdb.protocol.extensions import EXTENSIONS
 from creekdb.server.membership.changes import REMOVE_MEMBER
 from tests.cluster.fault_scenario import check_history
 from tests.cluster.in_process_cluster import TIMEOUT_S, running_cluster
@@ -62,6 +63,7 @@ async def test_tables_contain_the_calls_of_clients(tmp_path: Path) -> None:
     (row,) = tables.runs.to_pylist()
     assert row["source"] == "live"
     assert row["scheme"] == "creek"
+    assert row["extensions"] == ",".join(EXTENSIONS), "all are on by default"
     assert row["executions"] >= row["to_execute"] > 80
     assert row["busy_us"] > 0
     assert row["core_us"] > 0

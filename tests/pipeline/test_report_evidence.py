@@ -5,6 +5,7 @@ from math import inf
 import pytest
 
 from creekdb.evaluation import Experiment
+from creekdb.pipeline.report.beyond import compared_systems
 from creekdb.pipeline.report.claims import ClaimResult, ClaimStatus, evaluate_claims
 from creekdb.pipeline.report.evidence import Evidence
 from creekdb.pipeline.report.paper import CLAIMS
@@ -94,10 +95,11 @@ def test_live_runs_alone_form_the_default_setup() -> None:
     tables = report_tables(creek())
     for table in (tables.measures, tables.summary, tables.peaks, tables.runs):
         for row in table:
-            row["source"] = "live"
+            row |= {"source": "live", "extensions": "estimates,footprints"}
 
     assert Evidence(tables).source == "live"
     assert len(Evidence(tables).curve("creek", "accuracy")) == len(LOADS)
+    assert compared_systems(Evidence(tables)) == [], "live runs have no counterparts"
 
 
 def test_curves_are_compared_at_equal_loads() -> None:

@@ -59,6 +59,8 @@ class RecordingStarted(msgspec.Struct, frozen=True, array_like=True, tag=0):
     cores: int
     has_empty_disk: bool = False
     """True if the replica found no data on its disk."""
+    extensions: str = ""
+    """Extensions beyond the paper that are on, separated by commas."""
 
 
 class EventsRecorded(msgspec.Struct, frozen=True, array_like=True, tag=1):

@@ -249,6 +249,7 @@ def _config(
     config: dict[str, Any] = {
         "source": LIVE_SOURCE,
         "scheme": started.scheme,
+        "extensions": started.extensions,
         "imported": started.imported,
         "durability": started.durability,
         "replicas": len(started.members),

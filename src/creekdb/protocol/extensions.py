@@ -63,12 +63,14 @@ def join_extensions(names: Iterable[str]) -> str:
     return ",".join(names)
 
 
-def enabled_extensions(scheme: str, settings: Any) -> tuple[str, ...]:
-    """Return the extensions that the settings of a replica enable.
+def has_extensions(scheme: str) -> bool:
+    """True if the scheme has extensions. Built-in schemes other than EXTENDED_SCHEMES ignore their
+    settings. A scheme of a user, with a colon in its name, may use them."""
+    return scheme in EXTENDED_SCHEMES or ":" in scheme
 
-    Built-in schemes other than EXTENDED_SCHEMES ignore these settings. A scheme of a user, with a
-    colon in its name, may use them.
-    """
-    if scheme not in EXTENDED_SCHEMES and ":" not in scheme:
+
+def enabled_extensions(scheme: str, settings: Any) -> tuple[str, ...]:
+    """Return the extensions that the settings of a replica enable."""
+    if not has_extensions(scheme):
         return ()
     return tuple(name for name in EXTENSIONS if getattr(settings, name))

@@ -13,6 +13,7 @@ from math import inf, isinf
 from typing import Any, Final, NamedTuple
 
 from creekdb.evaluation import EXTENSIONS
+from creekdb.history import LIVE_SOURCE
 from creekdb.pipeline.report import charts, formatting
 from creekdb.pipeline.report.charts import Axis, ChartPanel, curves
 from creekdb.pipeline.report.charts.curves import ChartedSystem, CurveStyle
@@ -134,7 +135,10 @@ def compared_systems(evidence: Evidence) -> list[ChartedSystem]:
 
 
 def _largest_set(evidence: Evidence) -> str:
-    return (evidence.extension_sets() or [""])[-1]
+    """Return the largest set of extensions of simulated runs. An empty text if all runs are live,
+    since these have nothing to be compared with."""
+    is_live = evidence.source == LIVE_SOURCE
+    return "" if is_live else (evidence.extension_sets() or [""])[-1]
 
 
 def draw_extended_figures(evidence: Evidence) -> list[Figure]:

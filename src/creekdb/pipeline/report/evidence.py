@@ -142,8 +142,10 @@ class Evidence:
     def default_setup(self) -> dict[str, Any]:
         """Environment of the paper; its source is `simulated` unless all runs are live."""
         sources = {row["source"] for row in self.tables.measures}
-        source = "live" if sources == {"live"} else "simulated"
-        texts = {"source": source, "faults": "", "extensions": ""}
+        source = LIVE_SOURCE if sources == {LIVE_SOURCE} else "simulated"
+        # Live replicas have the extensions of their configuration, which are on by default.
+        extensions = self.tables.measures[0]["extensions"] if source == LIVE_SOURCE else ""
+        texts = {"source": source, "faults": "", "extensions": extensions}
         defaults = msgspec.structs.asdict(Experiment()) | texts
         return {name: defaults[name] for name in SETUP_COLUMNS}
 

@@ -35,6 +35,7 @@ from creekdb.history.recording import (
 )
 from creekdb.history.records import encode_event
 from creekdb.protocol.effects import Event, Response
+from creekdb.protocol.extensions import has_extensions, join_extensions, parse_extensions
 from creekdb.protocol.guarantees import SchemeGuarantees
 from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.request import Operation
@@ -77,6 +78,7 @@ class RecordingWriter:
         incarnation, self._file = _open_next_incarnation(Path(config.record), config.replica)
         self._started_us: int | None = monotonic_us()
         self._cpu_start_ns = time.process_time_ns()
+        extensions = parse_extensions(config.extensions) if has_extensions(config.scheme) else ()
         self._write(
             RecordingStarted(
                 version=RECORDING_VERSION,
@@ -94,6 +96,7 @@ class RecordingWriter:
                 boot_id=_BOOT_ID_PATH.read_text().strip() if _BOOT_ID_PATH.exists() else "",
                 cores=os.cpu_count() or 1,
                 has_empty_disk=has_empty_disk,
+                extensions=join_extensions(extensions),
             )
         )
 

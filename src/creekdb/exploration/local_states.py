@@ -26,6 +26,7 @@ from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.messages import (
     Cast,
     Decided,
+    FirstVote,
     Message,
     Progress,
     Promise,
@@ -39,11 +40,12 @@ from creekdb.schemes.core.spec import Scheme
 ELECTION_ROUNDS_MAX: Final = 20
 
 
-MONOTONIC: Final = (Cast, Promise, Progress, Reject, Vote)
+MONOTONIC: Final = (Cast, FirstVote, Promise, Progress, Reject, Vote)
 """Messages that a replica ignores for ever once it ignores them.
 
 It has received the request of a `Cast`, has seen a ballot above that of a `Promise`, leads already,
-or has decided the instance of a `Vote`. None of this is ever undone, except by a crash.
+or has decided the instance of a `Vote`, or of a `FirstVote` of a follower. None of this is ever
+undone, except by a crash.
 """
 
 
@@ -139,8 +141,10 @@ class LocalStates:
         message = self.messages[number]
         if not isinstance(message, MONOTONIC):
             return False
-        if isinstance(message, Vote) and not self._has_decided(state, message.instance):
+        if isinstance(message, Vote | FirstVote) and not self._has_decided(state, message.instance):
             return False
+        if isinstance(message, FirstVote) and message.ballot.replica == sender:
+            return False  # it also opens a ballot
         return self.step(state, Receive(sender, number)) == LocalStep(state, ())
 
     def _has_decided(self, state: int, instance: int) -> bool:
@@ -164,15 +168,16 @@ class LocalStates:
 
     def _take_step(self, state: int, step: Input) -> LocalStep | None:
         node = self.rebuild(state)
-        if isinstance(step, Suspect) and node.replica.view.leader() == node.index:
+        if isinstance(step, Suspect) and node.suspected_member() is None:
             return None
+        ballot = node.own_ballot()
         try:
             sent = tuple(self.post(node, step))
         except PropertyViolated as violation:
             return LocalStep(state, (), str(violation))
         except Exception as error:  # noqa: BLE001 - a replica must not fail on any input
             return LocalStep(state, (), f"the replica fails: {type(error).__name__}: {error}")
-        if isinstance(step, Suspect) and node.replica.view.leader() != node.index:
+        if isinstance(step, Suspect) and node.own_ballot() == ballot:
             return None
         return LocalStep(self._number_state(node, state, (step,)), sent)
 

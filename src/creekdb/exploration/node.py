@@ -19,6 +19,7 @@ from creekdb.execution.datatype import DataType
 from creekdb.execution.result import ExecutionResult
 from creekdb.exploration.scope import EARLY_US, Scope, ScriptedCall
 from creekdb.exploration.text import message_text
+from creekdb.protocol.consensus.fast_quorums import fast_quorum
 from creekdb.protocol.consensus.omega import NO_BALLOT
 from creekdb.protocol.effects import Effects, Response, ResponseKind, Send, Task
 from creekdb.protocol.ids.version_vector import Dot
@@ -57,7 +58,7 @@ SETTINGS: Final = {
 }
 """Settings of every scope: timeouts of a few ticks, so that few steps reach every timeout."""
 SUSPICION_TICKS_MAX: Final = 4
-"""Ticks within which a replica that receives no heartbeat of the leader starts a ballot."""
+"""Ticks within which a suspicion makes a replica start a ballot."""
 TASKS_MAX: Final = 1_000
 """Upper bound for the tasks after one input; more indicate an endless loop."""
 
@@ -83,8 +84,9 @@ class Tick(msgspec.Struct, frozen=True):
 class Suspect(msgspec.Struct, frozen=True):
     """The replica receives no heartbeat of the leader until it starts a ballot of its own.
 
-    Meanwhile it receives old heartbeats of the other replicas, and its own periodic messages are
-    lost. So this is a schedule of the real failure detector, in one step.
+    The leader suspects a follower of its fast quorum instead. Meanwhile the replica receives old
+    heartbeats of the others, and its own periodic messages are lost. So this is a schedule of the
+    real failure detector, in one step.
     """
 
 
@@ -118,7 +120,7 @@ def input_text(item: Input, scope: Scope) -> str:
         case Tick():
             return "ticks"
         case Suspect():
-            return "suspects the leader and starts a ballot"
+            return "suspects the leader, or a follower of its fast quorum, and starts a ballot"
         case Sync():
             return "its records become durable"
         case Crash(kept=kept):
@@ -279,9 +281,25 @@ class ExploredNode:
         if has_tentative and not call.strong and all(each.id != id for each in responses):
             raise PropertyViolated(f"the weak call {id} waits for other replicas")
 
+    def suspected_member(self) -> int | None:
+        """Return the member that the replica suspects with the next `Suspect`, or None."""
+        leader = self.replica.view.leader()
+        if leader != self.index:
+            return leader
+        if not self._settings.fast_path:
+            return None
+        quorum = fast_quorum(self._settings.voters, self.own_ballot())
+        return quorum[-1] if len(quorum) > 1 else None
+
+    def own_ballot(self) -> Ballot:
+        """Return the last ballot that the replica has started."""
+        promised = [each.ballot for each in self.records if isinstance(each, Promised)]
+        own = [each for each in promised if each.replica == self.index]
+        return max(own, default=Ballot(0, self.index))
+
     def _suspect(self) -> None:
-        view, members = self.replica.view, self._settings.members
-        suspected = view.leader()
+        suspected, ballot = self.suspected_member(), self.own_ballot()
+        members = self._settings.members
         heard = [each for each in members if each not in (self.index, suspected)]
         heartbeat = Heartbeat(NO_BALLOT, None, members)
         for _ in range(SUSPICION_TICKS_MAX):
@@ -289,7 +307,7 @@ class ExploredNode:
                 self.replica.receive(heartbeat, peer, EARLY_US)
             self.replica.tick(EARLY_US)
             self._process(loses_periodic=True)
-            if view.leader() == self.index:
+            if self.own_ballot() != ballot:
                 break
 
     def _sync(self) -> None:

@@ -51,7 +51,7 @@ class Scope(msgspec.Struct, frozen=True, kw_only=True):
     leader_changes: int = 0
     """Suspicions of the leader, each followed by a ballot of the suspecting replica."""
     suspecting: tuple[int, ...] = (0, 1, 2)
-    """Replicas that may suspect the leader."""
+    """Replicas that may suspect the leader. The leader suspects a follower of its fast quorum."""
     losses: int = 0
     """Lost messages. Without these, links of the order `any` still delay messages for ever."""
     duplicates: int = 0
@@ -206,6 +206,26 @@ SCOPES: Final = {
             description="a strong call with first votes, another replica starts a ballot",
             calls=_WEAK_AND_STRONG[1:],
             links="fifo",
+            leader_changes=1,
+            suspecting=(1,),
+            settings={"fast_path": 1},
+        ),
+        Scope(
+            name="fast-path-new-quorum",
+            description="a strong call with first votes, the leader changes its fast quorum",
+            calls=_WEAK_AND_STRONG[1:],
+            links="fifo",
+            leader_changes=1,
+            suspecting=(0,),
+            settings={"fast_path": 1},
+        ),
+        Scope(
+            name="fast-path-crash",
+            description="a strong call, a first voter crashes, another replica starts a ballot",
+            calls=_WEAK_AND_STRONG[1:],
+            links="fifo",
+            crashes=1,
+            crashing=(1,),
             leader_changes=1,
             suspecting=(1,),
             settings={"fast_path": 1},
